@@ -1,0 +1,1 @@
+//! Distributed locks on Apache ZooKeeper.

@@ -1,0 +1,1 @@
+//! Real ZooKeeper servers and a frame proxy for tests.
