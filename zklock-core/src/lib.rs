@@ -1,1 +1,5 @@
 //! The machinery of zklock.
+
+pub mod clock;
+pub mod coordinator;
+pub mod deadline;

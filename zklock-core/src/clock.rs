@@ -1,0 +1,229 @@
+//! The clocks: which moment it is, and waiting for one.
+//!
+//! A lease is compared with a clock that never steps and that also counts the time a machine was
+//! suspended. Timers are only hints: who wakes reads the clock again.
+
+use std::future::Future;
+use std::ops::{Add, Sub};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+/// A moment on a [`Clock`], in nanoseconds since an origin that is the same in all threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Instant(u64);
+
+impl Instant {
+    /// A moment that never comes.
+    pub const FAR: Instant = Instant(u64::MAX);
+    /// The origin.
+    pub const ORIGIN: Instant = Instant(0);
+
+    /// The nanoseconds since the clock's origin.
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// The moment that lies `nanos` after the clock's origin.
+    pub const fn from_nanos(nanos: u64) -> Self {
+        Instant(nanos)
+    }
+
+    /// The time from `earlier` to this moment, zero when `earlier` is later.
+    pub fn since(self, earlier: Instant) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Add<Duration> for Instant {
+    type Output = Instant;
+    fn add(self, after: Duration) -> Instant {
+        Instant(self.0.saturating_add(u64::try_from(after.as_nanos()).unwrap_or(u64::MAX)))
+    }
+}
+
+impl Sub<Duration> for Instant {
+    type Output = Instant;
+    fn sub(self, before: Duration) -> Instant {
+        Instant(self.0.saturating_sub(u64::try_from(before.as_nanos()).unwrap_or(u64::MAX)))
+    }
+}
+
+/// Where the time comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clock {
+    /// `CLOCK_BOOTTIME`, which goes on while the machine is suspended. A runtime whose time is
+    /// paused changes nothing about it: what ZooKeeper believes is real.
+    Boot,
+    /// The time of whoever asks: tokio's where it is paused, the machine's everywhere else. The
+    /// embedded coordinator lives in this one.
+    Caller,
+}
+
+impl Clock {
+    /// Reads the clock.
+    pub fn now(self) -> Instant {
+        match self {
+            Clock::Boot => boot::now(),
+            Clock::Caller => caller::now(),
+        }
+    }
+
+    /// Waits for a moment. The timer is independent of the caller's runtime, except that under
+    /// [`Clock::Caller`] it follows a paused one.
+    pub fn sleep_until(self, at: Instant) -> Sleep {
+        Sleep { clock: self, at, timer: Timer::Unarmed }
+    }
+}
+
+/// The future of [`Clock::sleep_until`].
+#[derive(Debug)]
+pub struct Sleep {
+    clock: Clock,
+    at: Instant,
+    timer: Timer,
+}
+
+#[derive(Debug)]
+enum Timer {
+    Unarmed,
+    Real(async_io::Timer),
+    Paused(Pin<Box<tokio::time::Sleep>>),
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if self.at == Instant::FAR {
+            return Poll::Pending;
+        }
+        loop {
+            let fired = match &mut self.timer {
+                Timer::Unarmed => true,
+                Timer::Real(timer) => Pin::new(timer).poll(cx).is_ready(),
+                Timer::Paused(timer) => timer.as_mut().poll(cx).is_ready(),
+            };
+            if !fired {
+                return Poll::Pending;
+            }
+            let now = self.clock.now();
+            if now >= self.at {
+                return Poll::Ready(());
+            }
+            let left = self.at.since(now);
+            self.timer = if self.clock == Clock::Caller && caller::is_paused() {
+                Timer::Paused(Box::pin(tokio::time::sleep(left)))
+            } else {
+                Timer::Real(async_io::Timer::after(left))
+            };
+        }
+    }
+}
+
+mod boot {
+    use super::Instant;
+    use rustix::time::{ClockId, clock_gettime};
+
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    const CLOCK: ClockId = ClockId::Boottime;
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    const CLOCK: ClockId = ClockId::Monotonic;
+
+    pub(super) fn now() -> Instant {
+        let at = clock_gettime(CLOCK);
+        Instant((at.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(at.tv_nsec as u64))
+    }
+}
+
+mod caller {
+    use super::Instant;
+    use once_cell::sync::Lazy;
+    use std::cell::Cell;
+    use std::time::Instant as StdInstant;
+
+    static ORIGIN: Lazy<StdInstant> = Lazy::new(StdInstant::now);
+
+    thread_local! {
+        static REAL_ONLY: Cell<u32> = const { Cell::new(0) };
+    }
+
+    fn nanos(at: StdInstant) -> Instant {
+        let since = at.saturating_duration_since(*ORIGIN).as_nanos();
+        Instant(u64::try_from(since).unwrap_or(u64::MAX))
+    }
+
+    pub(super) fn now() -> Instant {
+        Lazy::force(&ORIGIN);
+        if REAL_ONLY.get() > 0 {
+            return nanos(StdInstant::now());
+        }
+        nanos(tokio::time::Instant::now().into_std())
+    }
+
+    /// Whether the runtime around the caller has paused its time. Tokio does not tell, but a clock
+    /// that runs lies between two readings of the machine's, and a paused one does not.
+    pub(super) fn is_paused() -> bool {
+        if REAL_ONLY.get() > 0 || tokio::runtime::Handle::try_current().is_err() {
+            return false;
+        }
+        let before = StdInstant::now();
+        let asked = tokio::time::Instant::now().into_std();
+        let after = StdInstant::now();
+        asked < before || asked > after
+    }
+
+    pub(super) fn real_only<T>(f: impl FnOnce() -> T) -> T {
+        struct Restore;
+        impl Drop for Restore {
+            fn drop(&mut self) {
+                REAL_ONLY.set(REAL_ONLY.get().saturating_sub(1));
+            }
+        }
+        REAL_ONLY.set(REAL_ONLY.get() + 1);
+        let _restore = Restore;
+        f()
+    }
+}
+
+/// Runs `f` with real time only: a thread that is about to block would stop a paused clock for
+/// good, because nobody could advance it.
+pub fn with_real_time<T>(f: impl FnOnce() -> T) -> T {
+    caller::real_only(f)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn caller_clock_follows_a_paused_runtime() {
+        let clock = Clock::Caller;
+        let (start, real) = (clock.now(), std::time::Instant::now());
+        clock.sleep_until(start + Duration::from_secs(3600)).await;
+        assert!(clock.now().since(start) >= Duration::from_secs(3600));
+        assert!(real.elapsed() < Duration::from_secs(60));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn boot_clock_ignores_a_paused_runtime() {
+        let start = Clock::Boot.now();
+        tokio::time::sleep(Duration::from_secs(3600)).await;
+        assert!(Clock::Boot.now().since(start) < Duration::from_secs(60));
+    }
+
+    #[test]
+    fn sleeping_works_without_a_runtime() {
+        let clock = Clock::Caller;
+        let start = clock.now();
+        futures_lite::future::block_on(clock.sleep_until(start + Duration::from_millis(5)));
+        assert!(clock.now() >= start + Duration::from_millis(5));
+    }
+
+    #[test]
+    fn a_runtime_without_a_time_driver_does_not_matter() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let clock = Clock::Caller;
+        runtime.block_on(clock.sleep_until(clock.now() + Duration::from_millis(5)));
+    }
+}
