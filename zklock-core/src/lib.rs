@@ -2,5 +2,7 @@
 
 pub mod backend;
 pub mod clock;
+#[cfg(any(test, feature = "testing"))]
+pub mod conformance;
 pub mod coordinator;
 pub mod deadline;

@@ -43,4 +43,6 @@ pub use faults::Faults;
 pub use request::Op;
 
 #[cfg(test)]
+mod conformance;
+#[cfg(test)]
 mod tests;
