@@ -19,7 +19,14 @@ pub const SESSION_TIMEOUT: Duration = Duration::from_secs(3);
 #[derive(Clone)]
 pub struct Server {
     address: String,
-    sessions: Arc<Mutex<HashMap<i64, (SessionInfo, Arc<Relay>)>>>,
+    sessions: Arc<Mutex<HashMap<i64, Opened>>>,
+}
+
+/// What it takes to break a session.
+#[derive(Clone)]
+struct Opened {
+    info: SessionInfo,
+    relay: Arc<Relay>,
 }
 
 impl std::fmt::Debug for Server {
@@ -43,14 +50,24 @@ fn there<T: Send + 'static>(
     async move { task.await.unwrap() }
 }
 
+/// The server that all tests of a process share.
+pub fn server() -> Server {
+    Server::new(std::env::var("ZKLOCK_EXP").unwrap())
+}
+
 impl Server {
     /// The harness for the server at `host:port`. It must reap containers every second.
     pub fn new(address: impl Into<String>) -> Self {
         Server { address: address.into(), sessions: Arc::default() }
     }
 
-    fn relay(&self, session: i64) -> Arc<Relay> {
-        self.sessions.lock().unwrap().get(&session).expect("a session of this harness").1.clone()
+    /// Where it listens.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    fn opened(&self, session: i64) -> Opened {
+        self.sessions.lock().unwrap().get(&session).expect("a session of this harness").clone()
     }
 }
 
@@ -63,14 +80,14 @@ impl Harness for Server {
             options.session_timeout = SESSION_TIMEOUT;
             let session = ZooKeeperConnector::new(options)?.open().await?;
             let info = session.session_info().ok_or(RequestError::Closed)?;
-            server.sessions.lock().unwrap().insert(session.session_id(), (info, relay));
+            server.sessions.lock().unwrap().insert(session.session_id(), Opened { info, relay });
             Ok(Arc::new(session) as Arc<dyn Coordinator>)
         }))
     }
 
     /// Takes the session over with a second connection, and closes it there.
     fn expire(&self, session: i64) -> Step<'_> {
-        let info = self.sessions.lock().unwrap().get(&session).expect("a session").0.clone();
+        let info = self.opened(session).info;
         let address = self.address.clone();
         Box::pin(there(async move {
             let thief = zookeeper_client::Client::connector()
@@ -88,17 +105,17 @@ impl Harness for Server {
     }
 
     fn stall(&self, session: i64) -> Step<'_> {
-        self.relay(session).set(Mode::Stall);
+        self.opened(session).relay.set(Mode::Stall);
         Box::pin(std::future::ready(()))
     }
 
     fn disconnect(&self, session: i64) -> Step<'_> {
-        self.relay(session).set(Mode::Cut);
+        self.opened(session).relay.set(Mode::Cut);
         Box::pin(std::future::ready(()))
     }
 
     fn reconnect(&self, session: i64) -> Step<'_> {
-        self.relay(session).set(Mode::Pass);
+        self.opened(session).relay.set(Mode::Pass);
         Box::pin(std::future::ready(()))
     }
 

@@ -6,4 +6,4 @@
 mod harness;
 mod relay;
 
-pub use harness::{SESSION_TIMEOUT, Server};
+pub use harness::{SESSION_TIMEOUT, Server, server};

@@ -2,11 +2,6 @@
 
 use std::sync::Arc;
 
-use zklock_conformance::Server;
-use zklock_core::conformance::Harness;
+use zklock_conformance::server;
 
-fn server() -> Arc<dyn Harness> {
-    Arc::new(Server::new(std::env::var("ZKLOCK_EXP").unwrap()))
-}
-
-zklock_core::conformance_tests!(server());
+zklock_core::conformance_tests!(Arc::new(server()));

@@ -12,10 +12,12 @@
 
 #[doc(hidden)]
 pub mod cases;
+mod embedded;
 mod harness;
 mod lab;
 mod runner;
 
+pub use embedded::embedded;
 pub use harness::{Harness, Step};
 pub use lab::Lab;
 pub use runner::{Case, all, run, run_all};

@@ -26,6 +26,7 @@ macro_rules! conformance_cases {
             errors_say_what_is_wrong
             only_direct_children_are_listed
             bad_paths_are_refused
+            a_request_that_is_too_large_harms_nothing
             ephemeral_nodes_name_their_owner
             requests_are_applied_in_the_order_of_the_calls
             a_dropped_reply_takes_nothing_back

@@ -80,8 +80,12 @@ pub async fn a_multi_that_fails_applies_nothing_and_tells_where(lab: &Lab) {
         assert_eq!(lab.names(&session).await, before);
         assert_eq!(soon(session.get(&a)).await.unwrap().1.version, 0);
     }
+    let root = soon(session.multi(vec![check("/"), create("/", persistent)])).await;
+    assert_eq!(root, failed(1, RequestError::NodeExists));
     for operation in [
         check("bad"),
+        check("/😀"),
+        set(&lab.path(".."), b""),
         delete("/"),
         create(&lab.path("x/"), persistent),
         create(&lab.path(".."), persistent),

@@ -1,6 +1,6 @@
 use crate::conformance::Lab;
 use crate::conformance::lab::soon;
-use crate::coordinator::{NodeKind, RequestError};
+use crate::coordinator::{Link, NodeKind, Operation, RequestError};
 
 pub async fn nodes_keep_data_and_stat(lab: &Lab) {
     let session = lab.open().await;
@@ -100,7 +100,11 @@ pub async fn bad_paths_are_refused(lab: &Lab) {
     }
     // A name that cannot be created may be asked for all the same.
     for name in ["..", "😀"] {
-        assert_eq!(soon(session.get(&lab.path(name))).await, Err(RequestError::NoNode));
+        let path = lab.path(name);
+        assert_eq!(soon(session.get(&path)).await, Err(RequestError::NoNode));
+        assert_eq!(soon(session.children(&path)).await, Err(RequestError::NoNode));
+        assert_eq!(soon(session.delete(&path)).await, Err(RequestError::NoNode));
+        assert!(bad(soon(session.set(&path, b"")).await.err()));
     }
     assert!(bad(soon(session.create("/", b"", NodeKind::Persistent)).await.err()));
     assert!(bad(soon(session.create("/", b"", NodeKind::EphemeralSequential)).await.err()));
@@ -114,6 +118,26 @@ pub async fn bad_paths_are_refused(lab: &Lab) {
         }
         assert!(created.await.path.starts_with(&lab.path(name)));
     }
+}
+
+/// A server would break the connection over it.
+pub async fn a_request_that_is_too_large_harms_nothing(lab: &Lab) {
+    let session = lab.open().await;
+    let (path, large) = (lab.path("a"), vec![b'x'; 999_000]);
+    let refused = |answer: Option<RequestError>| {
+        assert!(matches!(answer, Some(RequestError::BadArguments(_))), "{answer:?}");
+    };
+    let too_large = [large.as_slice(), &large].concat();
+    refused(soon(session.create(&path, &too_large, NodeKind::Ephemeral)).await.err());
+    soon(session.create(&path, &large, NodeKind::Ephemeral)).await.unwrap();
+    refused(soon(session.set(&path, &too_large)).await.err());
+    let set = Operation::Set { path: path.clone(), data: large.clone() };
+    refused(soon(session.multi(vec![set.clone(), set.clone()])).await.err());
+    assert_eq!(soon(session.multi(vec![set])).await, Ok(()));
+    let checks = vec![Operation::Check { path: path.clone() }; 7_000];
+    assert_eq!(soon(session.multi(checks)).await, Ok(()));
+    assert!(soon(session.get(&path)).await.unwrap().0 == large);
+    assert_eq!(session.link(), Link::Up);
 }
 
 pub async fn ephemeral_nodes_name_their_owner(lab: &Lab) {

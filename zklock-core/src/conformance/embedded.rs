@@ -1,18 +1,21 @@
+//! The harness of the embedded coordinator.
+
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Embedded, EmbeddedOptions, Faults};
-use crate::conformance::{Harness, Step};
+use super::harness::{Harness, Step};
+use crate::backend::memory::{Embedded, EmbeddedOptions, Faults};
 use crate::coordinator::{Connector, Coordinator, Reply};
+
+/// Returns a harness on an embedded store of its own.
+pub fn embedded() -> Arc<dyn Harness> {
+    let options = EmbeddedOptions { reap_after: Duration::from_millis(100) };
+    Arc::new(Memory(Embedded::with_options(&options)))
+}
 
 struct Memory(Embedded);
 
 impl Memory {
-    fn harness() -> Arc<dyn Harness> {
-        let options = EmbeddedOptions { reap_after: Duration::from_millis(100) };
-        Arc::new(Memory(Embedded::with_options(&options)))
-    }
-
     fn act(&self, session: i64, f: impl FnOnce(&Faults) + Send + 'static) -> Step<'_> {
         let faults = self.0.faults(session);
         Box::pin(async move { f(&faults) })
@@ -45,4 +48,7 @@ impl Harness for Memory {
     }
 }
 
-crate::conformance_tests!(Memory::harness());
+#[cfg(test)]
+mod tests {
+    crate::conformance_tests!(super::embedded());
+}
