@@ -13,8 +13,8 @@ use zookeeper_client::SessionInfo;
 
 use crate::relay::{Mode, Relay};
 
-/// Short enough to wait for an expiry, long enough to survive a busy machine.
-pub const SESSION_TIMEOUT: Duration = Duration::from_secs(3);
+/// The client breaks a connection that is silent for two fifths of it, which a busy machine may be.
+pub const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A ZooKeeper to test on.
 #[derive(Clone)]
@@ -86,11 +86,13 @@ impl Harness for Server {
         }))
     }
 
-    /// Takes the session over with a second connection, and closes it there.
+    /// Takes the session over with a second connection, and closes it there. Meanwhile the first
+    /// is cut off: each time one of the two connects, the server drops the other.
     fn expire(&self, session: i64) -> Step<'_> {
-        let info = self.opened(session).info;
+        let Opened { info, relay } = self.opened(session);
         let address = self.address.clone();
         Box::pin(there(async move {
+            let mode = relay.set(Mode::Cut);
             let thief = zookeeper_client::Client::connector()
                 .with_session_timeout(SESSION_TIMEOUT)
                 .with_session(info)
@@ -102,6 +104,7 @@ impl Harness for Server {
             while !state.state().is_terminated() {
                 state.changed().await;
             }
+            relay.set(mode);
         }))
     }
 

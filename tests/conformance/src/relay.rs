@@ -37,8 +37,9 @@ impl Relay {
         Relay { address, mode: sender }
     }
 
-    pub(crate) fn set(&self, mode: Mode) {
-        self.mode.send_replace(mode);
+    /// Sets what it does from now on, and returns what it did until now.
+    pub(crate) fn set(&self, mode: Mode) -> Mode {
+        self.mode.send_replace(mode)
     }
 }
 
