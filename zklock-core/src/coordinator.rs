@@ -88,7 +88,9 @@ impl fmt::Display for RequestError {
             RequestError::NodeExists => f.write_str("the node exists already"),
             RequestError::NotEmpty => f.write_str("the node has children"),
             RequestError::BadVersion => f.write_str("the node has another version"),
-            RequestError::NoChildrenForEphemerals => f.write_str("an ephemeral node has no children"),
+            RequestError::NoChildrenForEphemerals => {
+                f.write_str("an ephemeral node has no children")
+            }
             RequestError::NoAuth => f.write_str("the node's ACL does not allow it"),
             RequestError::InvalidAcl => f.write_str("the ACL is invalid for this session"),
             RequestError::AuthFailed => f.write_str("the credentials were refused"),

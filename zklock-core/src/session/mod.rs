@@ -1,0 +1,14 @@
+//! Sessions: generations, the lease clock, the releaser.
+
+pub mod generation;
+pub mod handle;
+pub mod io_thread;
+pub mod keeper;
+pub mod lane;
+pub mod lease_clock;
+pub mod releaser;
+pub mod shelf;
+pub mod spawner;
+
+pub use handle::{Session, States};
+pub use shelf::Held;
