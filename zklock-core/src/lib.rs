@@ -1,5 +1,6 @@
 //! The machinery of zklock.
 
+pub mod backend;
 pub mod clock;
 pub mod deadline;
 pub mod error;

@@ -1,0 +1,40 @@
+//! The store: the state behind its mutex, and the only way in.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::state::State;
+use crate::clock::{Clock, Instant};
+
+#[derive(Debug)]
+pub(super) struct Store {
+    pub(super) clock: Clock,
+    state: Mutex<State>,
+}
+
+impl Store {
+    pub(super) fn new(reap_after: Duration) -> Arc<Self> {
+        Arc::new(Store { clock: Clock::Caller, state: Mutex::new(State::new(reap_after)) })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does something with the state as it is at this moment. Tasks are woken, and wakers
+    /// dropped, only after the mutex is free again: either may run a task on the spot.
+    pub(super) fn access<T>(&self, f: impl FnOnce(&mut State, Instant) -> T) -> T {
+        let now = self.clock.now();
+        let mut state = self.lock();
+        state.advance(now);
+        let output = f(&mut state, now);
+        let wake = std::mem::take(&mut state.wake);
+        let trash = std::mem::take(&mut state.trash);
+        drop(state);
+        for waker in wake {
+            waker.wake();
+        }
+        drop(trash);
+        output
+    }
+}

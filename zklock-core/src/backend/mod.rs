@@ -1,0 +1,3 @@
+//! The backends: what a [`Coordinator`](crate::coordinator::Coordinator) is made of.
+
+pub mod memory;
