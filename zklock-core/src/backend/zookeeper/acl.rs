@@ -1,0 +1,111 @@
+//! Who may do what with the nodes that a session creates.
+
+use std::ops::BitOr;
+
+use zookeeper_client as zk;
+
+/// The access control list of every node that a session creates.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Acl {
+    /// Everybody may do everything.
+    #[default]
+    Open,
+    /// Only who has the same credentials as the creator may do anything.
+    CreatorAll,
+    /// Who has the creator's credentials may do everything, everybody else may read.
+    ReadOnlyOthers,
+    /// These entries.
+    Custom(Vec<AclEntry>),
+}
+
+/// One entry of an access control list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AclEntry {
+    /// The scheme, for instance `digest`, `ip`, `auth` or `world`.
+    pub scheme: String,
+    /// The identity within the scheme, for instance `10.0.0.0/8`.
+    pub id: String,
+    /// What that identity may do.
+    pub permissions: Permissions,
+}
+
+/// A set of permissions, joined with `|`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Permissions(u8);
+
+impl Permissions {
+    /// Nothing.
+    pub const NONE: Permissions = Permissions(0);
+    /// To read data and list children.
+    pub const READ: Permissions = Permissions(1);
+    /// To set data.
+    pub const WRITE: Permissions = Permissions(2);
+    /// To create children.
+    pub const CREATE: Permissions = Permissions(4);
+    /// To delete children.
+    pub const DELETE: Permissions = Permissions(8);
+    /// To change the access control list.
+    pub const ADMIN: Permissions = Permissions(16);
+    /// All of these.
+    pub const ALL: Permissions = Permissions(31);
+
+    /// Returns whether this set contains every permission of `other`.
+    pub fn contains(self, other: Permissions) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    fn to_client(self) -> zk::Permission {
+        [
+            (Permissions::READ, zk::Permission::READ),
+            (Permissions::WRITE, zk::Permission::WRITE),
+            (Permissions::CREATE, zk::Permission::CREATE),
+            (Permissions::DELETE, zk::Permission::DELETE),
+            (Permissions::ADMIN, zk::Permission::ADMIN),
+        ]
+        .into_iter()
+        .filter(|(ours, _)| self.contains(*ours))
+        .fold(zk::Permission::NONE, |all, (_, theirs)| all | theirs)
+    }
+}
+
+impl BitOr for Permissions {
+    type Output = Permissions;
+    fn bitor(self, other: Permissions) -> Permissions {
+        Permissions(self.0 | other.0)
+    }
+}
+
+impl Acl {
+    pub(super) fn to_client(&self) -> Vec<zk::Acl> {
+        let creator = || zk::Acl::new(zk::Permission::ALL, zk::AuthId::authed());
+        match self {
+            Acl::Open => vec![zk::Acl::new(zk::Permission::ALL, zk::AuthId::anyone())],
+            Acl::CreatorAll => vec![creator()],
+            Acl::ReadOnlyOthers => {
+                vec![creator(), zk::Acl::new(zk::Permission::READ, zk::AuthId::anyone())]
+            }
+            Acl::Custom(entries) => entries.iter().map(AclEntry::to_client).collect(),
+        }
+    }
+}
+
+impl AclEntry {
+    fn to_client(&self) -> zk::Acl {
+        let id = zk::AuthId::new(&self.scheme, &self.id);
+        zk::Acl::new(self.permissions.to_client(), id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn permissions_mean_the_same_to_the_client() {
+        let some = Permissions::READ | Permissions::DELETE;
+        assert_eq!(some.to_client(), zk::Permission::READ | zk::Permission::DELETE);
+        assert_eq!(Permissions::ALL.to_client(), zk::Permission::ALL);
+        assert!(Permissions::ALL.contains(some) && !some.contains(Permissions::WRITE));
+    }
+}
