@@ -1,6 +1,5 @@
-//! The machinery of zklock.
+//! The machinery of zklock. Use the crate `zklock`, which re-exports what a user needs.
 
-pub mod backend;
 pub mod clock;
 pub mod deadline;
 pub mod error;
@@ -16,11 +15,14 @@ pub mod coordinator;
 pub mod key;
 pub mod policy;
 
+pub mod backend;
 pub mod observer;
 pub mod options;
 pub mod recipe;
 
 pub mod session;
+
+pub mod registry;
 
 pub mod acquire;
 pub mod lease;
@@ -30,5 +32,15 @@ pub mod local;
 
 pub mod context;
 pub mod guard;
+pub mod view;
 
 pub mod lock;
+
+#[cfg(feature = "blocking")]
+pub mod blocking;
+pub mod body;
+pub mod template;
+
+#[doc(hidden)]
+#[path = "private.rs"]
+pub mod __private;

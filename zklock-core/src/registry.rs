@@ -85,9 +85,7 @@ impl SessionRegistry {
     pub fn remove(&self, name: Option<&str>) -> Option<Session> {
         match name {
             None => self.default.write().unwrap_or_else(PoisonError::into_inner).take(),
-            Some(name) => {
-                self.named.write().unwrap_or_else(PoisonError::into_inner).remove(name)
-            }
+            Some(name) => self.named.write().unwrap_or_else(PoisonError::into_inner).remove(name),
         }
     }
 
@@ -175,8 +173,7 @@ impl SessionRegistry {
         if let Some(session) = named.get(name) {
             return Ok(session.clone());
         }
-        let session =
-            from_environment(&prefix(name))?.ok_or_else(|| not_configured(Some(name)))?;
+        let session = from_environment(&prefix(name))?.ok_or_else(|| not_configured(Some(name)))?;
         named.insert(Arc::from(name), session.clone());
         Ok(session)
     }
@@ -259,7 +256,9 @@ fn configured(
     let duration = |name: &str| -> Result<Option<Duration>, LockError> {
         let Some(text) = get(name) else { return Ok(None) };
         let parsed = humantime::parse_duration(&text);
-        parsed.map(Some).map_err(|why| invalid(name, format!("{text:?} is no time ({why}); 10s is")))
+        parsed
+            .map(Some)
+            .map_err(|why| invalid(name, format!("{text:?} is no time ({why}); 10s is")))
     };
     let mut builder: SessionBuilder = if connect == "embedded" {
         Session::embedded_builder(&crate::backend::memory::Embedded::new())

@@ -130,7 +130,9 @@ impl SessionBuilder {
         let connector: Arc<dyn crate::coordinator::Connector> = match self.store {
             Store::ZooKeeper(options) => {
                 let invalid = |error: RequestError| match error {
-                    RequestError::BadArguments(why) => LockError::new(ErrorKind::InvalidOption, why),
+                    RequestError::BadArguments(why) => {
+                        LockError::new(ErrorKind::InvalidOption, why)
+                    }
                     other => LockError::new(ErrorKind::InvalidOption, other.to_string()),
                 };
                 Arc::new(ZooKeeperConnector::new(*options).map_err(invalid)?)

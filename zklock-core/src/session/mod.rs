@@ -1,5 +1,6 @@
 //! Sessions: generations, the lease clock, the releaser.
 
+pub mod builder;
 pub mod generation;
 pub mod handle;
 pub mod io_thread;
@@ -10,5 +11,6 @@ pub mod releaser;
 pub mod shelf;
 pub mod spawner;
 
+pub use builder::SessionBuilder;
 pub use handle::{Session, States};
 pub use shelf::Held;

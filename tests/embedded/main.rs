@@ -1,0 +1,11 @@
+//! The locks on the embedded coordinator: every promise that needs no server, most of them under
+//! paused time.
+
+mod blocking;
+mod cancel;
+mod deadlines;
+mod faults;
+mod mutex;
+mod reentrancy;
+mod support;
+mod template;
