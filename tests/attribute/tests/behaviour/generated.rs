@@ -1,0 +1,72 @@
+//! Code that a careless expansion would break.
+#![allow(dead_code)]
+
+use zklock::zk_locked;
+
+use crate::support::{Locked, acquired, wait};
+
+mod shadowed {
+    //! Every name that an expansion could rely on means something else here.
+    #![allow(non_camel_case_types, unused_macros)]
+
+    pub(super) mod std {}
+    pub(super) mod core {}
+    pub(super) struct Some;
+    pub(super) struct None;
+    pub(super) struct Option;
+    pub(super) struct Box;
+    pub(super) struct Result<T, E>(T, E);
+
+    use crate::support::Locked;
+    use zklock::zk_locked;
+
+    #[zk_locked("shadowed-{name}", timeout = "1s")]
+    pub(super) async fn guarded(name: u32, call: u32, result: u32) -> Locked<u32> {
+        Ok(name + call + result)
+    }
+
+    #[zk_locked("shadowed_sync-{name}", timeout = "1s")]
+    pub(super) fn guarded_sync(name: u32, call: u32, result: u32) -> Locked<u32> {
+        Ok(name + call + result)
+    }
+}
+
+#[zk_locked("no braces")]
+fn single(value: u32) -> Locked<u32> {
+    Ok(value)
+}
+
+#[zk_locked("tail temporaries")]
+fn tail_temporary(lock: std::sync::Mutex<Vec<u32>>) -> Locked<usize> {
+    Ok(lock.lock().unwrap().len())
+}
+
+#[zk_locked("tail temporaries async")]
+async fn tail_temporary_async(lock: std::sync::Mutex<Vec<u32>>) -> Locked<usize> {
+    Ok(lock.lock().unwrap().len())
+}
+
+#[zk_locked("lock-{guard}")]
+async fn lock_in_name(guard: std::sync::Arc<str>) -> Locked<usize> {
+    Ok(guard.len())
+}
+
+#[zk_locked("match")]
+fn matches(value: Option<u32>) -> Locked<u32> {
+    match value {
+        Some(value) => Ok(value),
+        None => unreachable!(),
+    }
+}
+
+#[test]
+fn surroundings_do_not_matter() {
+    assert_eq!(wait(shadowed::guarded(1, 2, 3)), Ok(6));
+    assert_eq!(shadowed::guarded_sync(1, 2, 3), Ok(6));
+    assert_eq!(single(1), Ok(1));
+    assert_eq!(tail_temporary(vec![1].into()), Ok(1));
+    assert_eq!(wait(tail_temporary_async(vec![1].into())), Ok(1));
+    assert_eq!(wait(lock_in_name("x".into())), Ok(1));
+    assert_eq!(matches(Some(1)), Ok(1));
+    assert_eq!(acquired().len(), 7);
+}
