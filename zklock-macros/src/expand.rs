@@ -2,7 +2,7 @@
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{quote, quote_spanned};
-use syn::{Block, Stmt, Token, Type};
+use syn::{Block, Stmt, Token, Type, token::Brace};
 
 use crate::{
     model::Plan,
@@ -15,22 +15,22 @@ use crate::{
 /// Writes the guarded function.
 pub(crate) fn expand(plan: &Plan) -> TokenStream {
     let Plan { function, params, private, .. } = plan;
-    let body = &function.body.tokens;
+    let body = &function.body;
     let span = function.result_span();
     let before = before(plan);
     let (name, call) = (internal("name"), internal("call"));
     let declared = || returns::without_impl(&returns::of(&function.sig.output, span));
     match &plan.shape {
-        Shape::Unknown => function.with(&function.sig, body),
+        Shape::Unknown => function.with(&function.sig, &body.tokens),
         Shape::Async => {
             let ty = declared();
-            let work = work(plan, Some(&ty), &owners(plan), body);
+            let work = work(plan, Some(&ty), &owners(plan), &braced(body.brace, &body.tokens));
             let run = quote_spanned!(span=> #private::run::<#ty, _>);
             function.with(&params.sig, &quote!(#before #run(#call, #name, async move #work).await))
         }
         Shape::Sync => {
             let ty = declared();
-            let work = work(plan, Some(&ty), &owners(plan), body);
+            let work = work(plan, Some(&ty), &owners(plan), &braced(body.brace, &body.tokens));
             let run = quote_spanned!(span=> #private::run_blocking::<#ty, _>);
             function.with(&params.sig, &quote!(#before #run(#call, #name, move || #work)))
         }
@@ -39,8 +39,8 @@ pub(crate) fn expand(plan: &Plan) -> TokenStream {
             if let Some(block) = shape::tail(&mut stmts) {
                 let declared = returns::of(&function.sig.output, span);
                 let ty = returns::future_output(&declared).map(returns::without_impl);
-                let inner = &block.block.stmts;
-                let work = work(plan, ty.as_ref(), &named(plan), &quote!(#(#inner)*));
+                let inner = &block.block;
+                let work = work(plan, ty.as_ref(), &named(plan), &quote!(#inner));
                 let ty = ty.map_or_else(|| quote!(_), |ty| quote!(#ty));
                 let run = quote_spanned!(span=> #private::run::<#ty, _>);
                 let mode = block.capture;
@@ -96,31 +96,29 @@ fn before(plan: &Plan) -> TokenStream {
     }
 }
 
-/// The guarded block: parameters, then the body with all its temporaries, then the result.
+/// The guarded block: parameters, then the body in its own braces.
+///
+/// The inner braces are the user's, so that the body's temporaries drop as in the user's edition.
+/// The outer ones are ours, of edition 2024: what the inner block leaves drops before the
+/// parameters, in every edition, without a `let` that would show in the user's lints.
 fn work(plan: &Plan, ty: Option<&Type>, owners: &TokenStream, body: &TokenStream) -> TokenStream {
     let private = &plan.private;
-    let result = internal("result");
     let span = plan.function.result_span();
-    let ty = ty.map(|ty| quote!(#ty));
     // Tells the compiler the type before the first `?` or `return` in the body.
-    let edge = ty.as_ref().map(|ty| {
+    let edge = ty.map(|ty| {
         quote_spanned! {span.resolved_at(Span::mixed_site())=>
             if let #private::std::option::Option::Some(__zklock_never) =
                 #private::std::option::Option::None::<#ty>
             {
-                #[allow(unreachable_code)]
                 return __zklock_never;
             }
         }
     });
-    let ty = ty.map(|ty| quote!(: #ty));
-    quote! {{
-        #edge
-        #owners
-        let #result #ty = { #body };
-        #[allow(unreachable_code)]
-        #result
-    }}
+    if edge.is_none() && owners.is_empty() {
+        // Braces around nothing but braces are something that lints speak of.
+        return body.clone();
+    }
+    quote!({ #edge #owners #body })
 }
 
 /// Moves every parameter into the block, in their order, `self` first.
@@ -141,6 +139,12 @@ fn named(plan: &Plan) -> TokenStream {
 fn borrow(root: &Ident) -> TokenStream {
     let let_ = Token![let](Span::mixed_site());
     quote!(#let_ _ = &#root;)
+}
+
+fn braced(brace: Brace, statements: &TokenStream) -> TokenStream {
+    let mut tokens = TokenStream::new();
+    brace.surround(&mut tokens, |tokens| tokens.extend(statements.clone()));
+    tokens
 }
 
 fn internal(name: &str) -> Ident {

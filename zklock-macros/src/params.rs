@@ -53,17 +53,18 @@ impl Params {
     fn typed(&mut self, index: usize, param: &mut PatType) {
         let bindings = bindings(&param.pat);
         let attrs = statement_attrs(&mut param.attrs);
-        let allow = allow();
         if leaves_nothing_behind(&param.pat) {
             let mutable = take_mutability(&mut param.pat);
             for ident in &bindings {
                 let mutability = mutable.iter().find(|(name, _)| name == ident).map(|(_, m)| m);
+                let allow = allow(ident);
                 let let_ = Token![let](Span::mixed_site());
                 self.rebinds.push(quote!(#(#attrs)* #allow #let_ #mutability #ident = #ident;));
             }
         } else {
             // What the pattern does not bind would stay in the parameter, and drop too late.
             let whole = format_ident!("__zklock_arg{index}", span = Span::mixed_site());
+            let allow = allow(&whole);
             self.rebinds.push(quote!(#(#attrs)* #allow let #whole = #whole;));
             let pat = std::mem::replace(&mut *param.pat, parse_quote!(#whole));
             if !matches!(pat, Pat::Wild(_)) {
@@ -79,9 +80,11 @@ impl Params {
     }
 }
 
-/// Lints that a rebinding would set off; each was seen to.
-fn allow() -> TokenStream {
-    quote!(#[allow(clippy::used_underscore_binding, clippy::no_effect_underscore_binding)])
+/// Silences what clippy says about rebinding a name that begins with an underscore.
+fn allow(name: &Ident) -> Option<TokenStream> {
+    name.to_string().starts_with('_').then(
+        || quote!(#[allow(clippy::used_underscore_binding, clippy::no_effect_underscore_binding)]),
+    )
 }
 
 /// Returns the attributes that a statement for the parameter needs.

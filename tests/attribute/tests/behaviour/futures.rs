@@ -1,5 +1,7 @@
 //! Plain functions that return a future: the guard is inside it.
 
+#![allow(clippy::manual_async_fn)]
+
 use std::{future::Future, pin::Pin};
 
 use futures_lite::future::Boxed;
@@ -36,7 +38,8 @@ fn borrowing(text: &str) -> impl Future<Output = Locked<usize>> + '_ {
         let length = text.len();
         pause().await;
         let tried: Locked<usize> = async { Ok(length) }.await;
-        Ok(tried?)
+        let length = tried?;
+        Ok(length)
     }
 }
 

@@ -36,6 +36,11 @@ fn single(value: u32) -> Locked<u32> {
     Ok(value)
 }
 
+#[zk_locked("short names")]
+fn short_names(a: u32, b: u32, c: u32, d: u32) -> Locked<u32> {
+    Ok(a + b + c + d)
+}
+
 #[zk_locked("tail temporaries")]
 fn tail_temporary(lock: std::sync::Mutex<Vec<u32>>) -> Locked<usize> {
     Ok(lock.lock().unwrap().len())
@@ -64,9 +69,10 @@ fn surroundings_do_not_matter() {
     assert_eq!(wait(shadowed::guarded(1, 2, 3)), Ok(6));
     assert_eq!(shadowed::guarded_sync(1, 2, 3), Ok(6));
     assert_eq!(single(1), Ok(1));
+    assert_eq!(short_names(1, 2, 3, 4), Ok(10));
     assert_eq!(tail_temporary(vec![1].into()), Ok(1));
     assert_eq!(wait(tail_temporary_async(vec![1].into())), Ok(1));
     assert_eq!(wait(lock_in_name("x".into())), Ok(1));
     assert_eq!(matches(Some(1)), Ok(1));
-    assert_eq!(acquired().len(), 7);
+    assert_eq!(acquired().len(), 8);
 }

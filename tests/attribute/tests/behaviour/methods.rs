@@ -1,6 +1,6 @@
 //! Methods, with `self` in all its forms, in impl blocks and in traits.
 
-use std::{pin::Pin, rc::Rc, sync::Arc};
+use std::{future::Future, pin::Pin, rc::Rc, sync::Arc};
 
 use zklock::zk_locked;
 

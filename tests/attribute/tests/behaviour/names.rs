@@ -59,6 +59,7 @@ fn braces(id: u8) -> Locked<()> {
 }
 
 #[zk_locked("{r#type}-{_private}-{again}-{again}")]
+#[allow(clippy::used_underscore_binding)]
 fn keywords(r#type: &str, _private: u8, again: char) -> Locked<()> {
     Ok(())
 }

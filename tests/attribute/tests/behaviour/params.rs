@@ -1,4 +1,6 @@
 //! Parameters of every pattern.
+#![allow(clippy::many_single_char_names, clippy::too_many_arguments)]
+#![allow(clippy::trivially_copy_pass_by_ref)]
 
 use zklock::zk_locked;
 
@@ -62,7 +64,7 @@ async fn patterns_async(
 fn attributes(
     #[allow(unused_variables)] a: u32,
     #[cfg(any())] b: Missing,
-    #[cfg(all())] c: u32,
+    #[cfg(not(any()))] c: u32,
     #[expect(unused_variables)] d: u32,
     _e: u32,
 ) -> Locked<u32> {
@@ -70,6 +72,7 @@ fn attributes(
 }
 
 #[zk_locked("underscores-{_id}")]
+#[allow(clippy::used_underscore_binding)]
 async fn underscores(_id: u32, __very: String) -> Locked<()> {
     Ok(())
 }

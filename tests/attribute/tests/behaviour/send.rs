@@ -8,7 +8,7 @@ use crate::support::{Locked, pause};
 
 fn is_send<T: Send>(_: &T) {}
 
-struct Probe<'a, T>(&'a T);
+struct Probe<'a, T>(#[allow(dead_code)] &'a T);
 
 impl<T: Send> Probe<'_, T> {
     /// Shadows the method below for what is `Send`.
@@ -84,6 +84,7 @@ async fn not_send_before() -> Locked<usize> {
 }
 
 #[zk_locked("{text}")]
+#[allow(clippy::manual_async_fn)]
 fn tail(text: String) -> impl Future<Output = Locked<usize>> {
     async move {
         pause().await;

@@ -62,8 +62,8 @@ trait Service {
     ) -> Result<usize, LockError>;
 }
 
-struct Plain(Noisy, Noisy);
-struct Guarded(Noisy, Noisy);
+struct Plain(Noisy, #[allow(dead_code)] Noisy);
+struct Guarded(Noisy, #[allow(dead_code)] Noisy);
 
 #[async_trait::async_trait]
 impl Service for Plain {

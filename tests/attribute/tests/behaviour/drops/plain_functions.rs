@@ -7,13 +7,15 @@ use super::{ENDS, End, compare, failure, twins};
 mod parameters {
     use super::{End, LockError, Noisy, failure, twins};
 
+    type Three = (Noisy, Noisy, Noisy);
+
     twins! {
         #[allow(clippy::used_underscore_binding, clippy::no_effect_underscore_binding)]
         pub(crate) fn run(
             used: Noisy,
             _unused: Noisy,
             _: Noisy,
-            (left, ..): (Noisy, Noisy, Noisy),
+            (left, ..): Three,
             ref by_ref: Noisy,
             mut mutable: Noisy,
             end: End,
@@ -40,23 +42,21 @@ mod parameters {
         }
     }
 
-    pub(super) fn arguments() -> (Noisy, Noisy, Noisy, (Noisy, Noisy, Noisy), Noisy, Noisy) {
-        let tuple = (Noisy("left"), Noisy("middle"), Noisy("right"));
-        (Noisy("used"), Noisy("unused"), Noisy("wild"), tuple, Noisy("by_ref"), Noisy("mutable"))
+    pub(super) fn call<T>(
+        run: impl FnOnce(Noisy, Noisy, Noisy, Three, Noisy, Noisy, End) -> T,
+        end: End,
+    ) -> T {
+        let three = (Noisy("left"), Noisy("middle"), Noisy("right"));
+        let (by_ref, mutable) = (Noisy("by_ref"), Noisy("mutable"));
+        run(Noisy("used"), Noisy("unused"), Noisy("wild"), three, by_ref, mutable, end)
     }
 }
 
 #[test]
 fn parameters_and_locals_drop_before_the_release_however_the_body_ends() {
     for end in ENDS {
-        let plain = || {
-            let (a, b, c, d, e, f) = parameters::arguments();
-            parameters::plain::run(a, b, c, d, e, f, end)
-        };
-        let guarded = || {
-            let (a, b, c, d, e, f) = parameters::arguments();
-            parameters::guarded::run(a, b, c, d, e, f, end)
-        };
+        let plain = || parameters::call(parameters::plain::run, end);
+        let guarded = || parameters::call(parameters::guarded::run, end);
         compare(plain, guarded);
     }
 }
