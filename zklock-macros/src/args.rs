@@ -7,7 +7,6 @@ use syn::{
     Expr, Ident, Lit, LitStr, Path, Token,
     ext::IdentExt as _,
     parse::{ParseStream, Parser as _},
-    spanned::Spanned as _,
 };
 
 use crate::{
@@ -140,18 +139,19 @@ impl Reader<'_> {
 
     fn name(&mut self, value: &Expr) -> syn::Result<()> {
         if self.named {
-            return Err(syn::Error::new(value.span(), "the lock's name is given twice"));
+            return Err(syn::Error::new_spanned(value, "the lock's name is given twice"));
         }
         self.named = true;
         match value::literal(value) {
-            Some(Lit::Str(name)) if name.value().is_empty() => {
-                Err(syn::Error::new(name.span(), format!("the lock's name is empty; {NAME}")))
-            }
+            Some(Lit::Str(name)) if name.value().is_empty() => Err(syn::Error::new(
+                name.span(),
+                "the lock's name is empty; give it one, such as \"orders/create\"",
+            )),
             Some(Lit::Str(name)) => {
                 self.args.name = Some(name.clone());
                 Ok(())
             }
-            _ => Err(syn::Error::new(value.span(), NAME)),
+            _ => Err(syn::Error::new_spanned(value, NAME)),
         }
     }
 

@@ -1,11 +1,12 @@
 //! From the plan to tokens; nothing is decided here.
 
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::{quote, quote_spanned};
-use syn::{Block, Stmt, Token, Type, token::Brace};
+use quote::{ToTokens as _, quote, quote_spanned};
+use syn::{Block, Expr, Path, Stmt, Token, Type, token::Brace};
 
 use crate::{
     model::Plan,
+    params::Peek,
     pattern::{self, Piece},
     returns,
     shape::{self, Shape},
@@ -19,35 +20,38 @@ pub(crate) fn expand(plan: &Plan) -> TokenStream {
     let span = function.result_span();
     let before = before(plan);
     let (name, call) = (internal("name"), internal("call"));
-    let declared = || returns::without_impl(&returns::of(&function.sig.output, span));
+    let declared = returns::of(&function.sig.output, span);
     match &plan.shape {
         Shape::Unknown => function.with(&function.sig, &body.tokens),
         Shape::Async => {
-            let ty = declared();
-            let work = work(plan, Some(&ty), &owners(plan), &braced(body.brace, &body.tokens));
-            let run = quote_spanned!(span=> #private::run::<#ty, _>);
-            function.with(&params.sig, &quote!(#before #run(#call, #name, async move #work).await))
+            let ty = returns::without_impl(&declared);
+            let body = braced(body.brace, &body.tokens);
+            let work = work(Some(edge(plan, &ty)), &owners(plan), &body);
+            let failed = failed(plan, Some(&ty));
+            let guarded = quote!(#private::run(#call, #name, #failed, async move #work).await);
+            function.with(&params.sig, &quote!(#before #guarded))
         }
         Shape::Sync => {
-            let ty = declared();
-            let work = work(plan, Some(&ty), &owners(plan), &braced(body.brace, &body.tokens));
-            let run = quote_spanned!(span=> #private::run_blocking::<#ty, _>);
-            function.with(&params.sig, &quote!(#before #run(#call, #name, move || #work)))
+            let ty = returns::without_impl(&declared);
+            let body = braced(body.brace, &body.tokens);
+            let work = work(None, &owners(plan), &body);
+            let failed = failed(plan, Some(&ty));
+            let guarded = quote!(#private::run_blocking(#call, #name, #failed, move || #work));
+            function.with(&params.sig, &quote!(#before #guarded))
         }
         Shape::Tail(stmts) => {
             let mut stmts = stmts.clone();
             if let Some(block) = shape::tail(&mut stmts) {
-                let declared = returns::of(&function.sig.output, span);
                 let ty = returns::future_output(&declared).map(returns::without_impl);
-                let inner = &block.block;
-                let work = work(plan, ty.as_ref(), &named(plan), &quote!(#inner));
-                let ty = ty.map_or_else(|| quote!(_), |ty| quote!(#ty));
-                let run = quote_spanned!(span=> #private::run::<#ty, _>);
+                let edge = ty.as_ref().map(|ty| edge(plan, ty));
                 let mode = block.capture;
-                let guarded = quote!(#before #run(#call, #name, async #mode #work).await);
+                let inner = &block.block;
+                let work = work(edge, &named(plan), &quote!(#inner));
+                let failed = failed(plan, ty.as_ref());
+                let guarded = quote!(#private::run(#call, #name, #failed, async #mode #work).await);
                 block.block = Block {
                     brace_token: block.block.brace_token,
-                    stmts: vec![Stmt::Expr(syn::Expr::Verbatim(guarded), None)],
+                    stmts: vec![Stmt::Expr(Expr::Verbatim(quote!(#before #guarded)), None)],
                 };
             }
             function.with(&function.sig, &quote!(#(#stmts)*))
@@ -55,13 +59,25 @@ pub(crate) fn expand(plan: &Plan) -> TokenStream {
     }
 }
 
+/// How a failure becomes the function's result; the one place that asks whether it can.
+fn failed(plan: &Plan, ty: Option<&Type>) -> TokenStream {
+    let span = plan.function.result_span();
+    let private = located(&plan.private, span);
+    let ty = ty.map_or_else(|| quote_spanned!(span=> _), |ty| quote!(#ty));
+    quote_spanned!(span=> <#ty as #private::FromLockError>::from_lock_error)
+}
+
 /// What happens before the wait: the name is checked and filled, the options are read.
 ///
 /// In statements of its own, because what the expressions borrow must not live across the wait.
 fn before(plan: &Plan) -> TokenStream {
-    let Plan { literal, pieces, private, .. } = plan;
+    let Plan { pieces, private, .. } = plan;
+    let mut literal = plan.literal.clone();
+    // Shown where it stands, but ours: it is no format string that somebody forgot to format.
+    literal.set_span(literal.span().resolved_at(Span::mixed_site()));
     let (name, call) = (internal("name"), internal("call"));
-    let check = quote_spanned!(literal.span()=> #private::check_pattern(#literal));
+    let located = located(private, literal.span());
+    let check = quote_spanned!(literal.span()=> #located::check_pattern(#literal));
     let filled = match pattern::constant(pieces) {
         Some(text) => quote!(#private::Name::literal(#text)),
         None => {
@@ -69,12 +85,12 @@ fn before(plan: &Plan) -> TokenStream {
                 Piece::Text(text) => quote!(.text(#text)),
                 Piece::Value(place) => quote_spanned!(literal.span()=> .value(&#place)),
             });
+            let filled = quote!(#private::Name::pattern() #(#parts)* .build());
             let roots = pattern::roots(pieces);
-            let peeks = plan.params.peeks.iter().filter_map(|peek| {
-                let read = roots.iter().any(|root| peek.bindings.contains(root));
-                read.then_some(&peek.statement)
-            });
-            quote!({ #(#peeks)* #private::Name::pattern() #(#parts)* .build() })
+            let read = |peek: &&Peek| roots.iter().any(|root| peek.bindings.contains(root));
+            let peeks: Vec<_> =
+                plan.params.peeks.iter().filter(read).map(|p| &p.statement).collect();
+            if peeks.is_empty() { filled } else { quote!({ #(#peeks)* #filled }) }
         }
     };
     let timeout = plan.timeout.as_ref().map(|timeout| match timeout {
@@ -101,24 +117,20 @@ fn before(plan: &Plan) -> TokenStream {
 /// The inner braces are the user's, so that the body's temporaries drop as in the user's edition.
 /// The outer ones are ours, of edition 2024: what the inner block leaves drops before the
 /// parameters, in every edition, without a `let` that would show in the user's lints.
-fn work(plan: &Plan, ty: Option<&Type>, owners: &TokenStream, body: &TokenStream) -> TokenStream {
-    let private = &plan.private;
-    let span = plan.function.result_span();
-    // Tells the compiler the type before the first `?` or `return` in the body.
-    let edge = ty.map(|ty| {
-        quote_spanned! {span.resolved_at(Span::mixed_site())=>
-            if let #private::std::option::Option::Some(__zklock_never) =
-                #private::std::option::Option::None::<#ty>
-            {
-                return __zklock_never;
-            }
-        }
-    });
+fn work(edge: Option<TokenStream>, owners: &TokenStream, body: &TokenStream) -> TokenStream {
     if edge.is_none() && owners.is_empty() {
         // Braces around nothing but braces are something that lints speak of.
         return body.clone();
     }
     quote!({ #edge #owners #body })
+}
+
+/// Tells the compiler an async block's type before the first `?` or `return` in it.
+///
+/// A closure needs none: it learns its type from the parameters of what it is handed to.
+fn edge(plan: &Plan, ty: &Type) -> TokenStream {
+    let private = &plan.private;
+    quote!(if false { return #private::never::<#ty>(); })
 }
 
 /// Moves every parameter into the block, in their order, `self` first.
@@ -145,6 +157,15 @@ fn braced(brace: Brace, statements: &TokenStream) -> TokenStream {
     let mut tokens = TokenStream::new();
     brace.surround(&mut tokens, |tokens| tokens.extend(statements.clone()));
     tokens
+}
+
+/// Shows a path at a place in the source; it still means what it meant.
+fn located(path: &Path, place: Span) -> TokenStream {
+    let tokens = path.to_token_stream().into_iter().map(|mut token| {
+        token.set_span(token.span().located_at(place));
+        token
+    });
+    tokens.collect()
 }
 
 fn internal(name: &str) -> Ident {

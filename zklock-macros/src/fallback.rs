@@ -1,10 +1,14 @@
-//! What is emitted when something is wrong: the mistakes, and the function as it was.
+//! What is emitted when something is wrong: the mistakes, and the item as it was.
 
 use proc_macro2::TokenStream;
 
-/// Keeps the function known to the compiler and the editor, so that no other error follows.
-pub(crate) fn emit(errors: &syn::Error, item: TokenStream) -> TokenStream {
-    let mut tokens = errors.to_compile_error();
-    tokens.extend(item);
-    tokens
+/// Returns the expansion, unless there were mistakes.
+///
+/// The item is kept, so that compiler and editor go on knowing it and no other error follows.
+pub(crate) fn unless(expansion: syn::Result<TokenStream>, item: TokenStream) -> TokenStream {
+    expansion.unwrap_or_else(|mistakes| {
+        let mut tokens = mistakes.to_compile_error();
+        tokens.extend(item);
+        tokens
+    })
 }

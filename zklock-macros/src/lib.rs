@@ -13,21 +13,11 @@ mod shape;
 mod suggest;
 mod value;
 
+use proc_macro::TokenStream;
+
 /// Runs the function only while its caller holds the lock.
 #[proc_macro_attribute]
-pub fn zk_locked(
-    args: proc_macro::TokenStream,
-    item: proc_macro::TokenStream,
-) -> proc_macro::TokenStream {
-    locked(args.into(), item.into()).into()
-}
-
-fn locked(
-    args: proc_macro2::TokenStream,
-    item: proc_macro2::TokenStream,
-) -> proc_macro2::TokenStream {
-    match model::plan(args, item.clone()) {
-        Ok(plan) => expand::expand(&plan),
-        Err(errors) => fallback::emit(&errors, item),
-    }
+pub fn zk_locked(args: TokenStream, item: TokenStream) -> TokenStream {
+    let expansion = model::plan(args.into(), item.clone().into()).map(|plan| expand::expand(&plan));
+    fallback::unless(expansion, item.into()).into()
 }

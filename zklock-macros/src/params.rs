@@ -64,8 +64,7 @@ impl Params {
         } else {
             // What the pattern does not bind would stay in the parameter, and drop too late.
             let whole = format_ident!("__zklock_arg{index}", span = Span::mixed_site());
-            let allow = allow(&whole);
-            self.rebinds.push(quote!(#(#attrs)* #allow let #whole = #whole;));
+            self.rebinds.push(quote!(#(#attrs)* let #whole = #whole;));
             let pat = std::mem::replace(&mut *param.pat, parse_quote!(#whole));
             if !matches!(pat, Pat::Wild(_)) {
                 let span = pat.span();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use syn::{Expr, ExprLit, ExprUnary, Lit, LitInt, LitStr, Path, UnOp, spanned::Spanned};
+use syn::{Expr, ExprLit, ExprUnary, Lit, LitInt, LitStr, Path, UnOp};
 
 const DURATIONS: &str = "write it like \"2s\", \"500ms\" or \"1m 30s\"";
 const NOT_ZERO: &str = "timeout must be greater than zero: it bounds one try; \
@@ -21,13 +21,13 @@ pub(crate) fn timeout(value: Expr) -> syn::Result<Value<Duration>> {
     match literal(&value) {
         Some(Lit::Str(text)) => duration(text).map(Value::Known),
         Some(Lit::Int(_) | Lit::Float(_)) => {
-            Err(syn::Error::new(value.span(), format!("timeout needs a unit: {DURATIONS}")))
+            Err(syn::Error::new_spanned(&value, format!("timeout needs a unit: {DURATIONS}")))
         }
-        Some(_) => Err(syn::Error::new(
-            value.span(),
+        Some(_) => Err(syn::Error::new_spanned(
+            &value,
             format!("timeout is a duration: {DURATIONS}, or give an expression of type `Duration`"),
         )),
-        None if is_negative(&value) => Err(syn::Error::new(value.span(), NOT_ZERO)),
+        None if is_negative(&value) => Err(syn::Error::new_spanned(&value, NOT_ZERO)),
         None => Ok(Value::Expression(value)),
     }
 }
@@ -75,8 +75,8 @@ fn month_for_minute(text: &str) -> Option<String> {
 pub(crate) fn retries(value: Expr) -> syn::Result<Value<u32>> {
     match literal(&value) {
         Some(Lit::Int(number)) => tries(number).map(Value::Known),
-        Some(_) => Err(syn::Error::new(value.span(), format!("{TRIES}; write `retries = 2`"))),
-        None if is_negative(&value) => Err(syn::Error::new(value.span(), TRIES)),
+        Some(_) => Err(syn::Error::new_spanned(&value, format!("{TRIES}; write `retries = 2`"))),
+        None if is_negative(&value) => Err(syn::Error::new_spanned(&value, TRIES)),
         None => Ok(Value::Expression(value)),
     }
 }
@@ -100,8 +100,8 @@ pub(crate) fn session(value: Expr) -> syn::Result<LitStr> {
             "session is empty; without the option the default session is used",
         )),
         Some(Lit::Str(name)) => Ok(name.clone()),
-        _ => Err(syn::Error::new(
-            value.span(),
+        _ => Err(syn::Error::new_spanned(
+            value,
             "session is the name of a registered session as a string literal: `session = \"orders\"`",
         )),
     }
@@ -110,8 +110,8 @@ pub(crate) fn session(value: Expr) -> syn::Result<LitStr> {
 /// Reads `crate`: the path under which this crate is reachable, bare or as a string.
 pub(crate) fn krate(value: &Expr) -> syn::Result<Path> {
     let error = || {
-        syn::Error::new(
-            value.span(),
+        syn::Error::new_spanned(
+            value,
             "crate is the path under which zklock is reachable: `crate = ::my_prelude::zklock`",
         )
     };

@@ -21,6 +21,7 @@ use crate::{
 /// # Panics
 ///
 /// If a segment is empty.
+#[track_caller]
 pub const fn check_pattern(literal: &str) {
     let bytes = literal.as_bytes();
     let mut at = 0;
@@ -141,45 +142,55 @@ pub trait FromLockError {
     fn from_lock_error(error: LockError) -> Self;
 }
 
+// So that the message above is shown, and not one about `From`.
+#[diagnostic::do_not_recommend]
 impl<T, E: From<LockError>> FromLockError for Result<T, E> {
     fn from_lock_error(error: LockError) -> Self {
         Err(error.into())
     }
 }
 
+/// Stands for a value where only its type matters; never called.
+///
+/// # Panics
+///
+/// Always.
+#[must_use]
+pub fn never<T>() -> T {
+    unreachable!("generated code never calls this")
+}
+
 /// Runs an async body under the lock; the body, with all that it owns, is gone before the release.
-pub async fn run<T, F>(call: Call, name: Name, body: F) -> T
+pub async fn run<T, F>(call: Call, name: Name, failed: fn(LockError) -> T, body: F) -> T
 where
-    T: FromLockError,
     F: Future<Output = T>,
 {
     events::record("wait");
     once_pending().await;
     let guard = match Guard::take(call, name) {
         Ok(guard) => guard,
-        Err(error) => return T::from_lock_error(error),
+        Err(error) => return failed(error),
     };
     let result = {
         let body = pin!(body);
         body.await
     };
-    let result = guard.finish(result);
+    let result = guard.finish(failed, result);
     once_pending().await;
     result
 }
 
 /// Runs a plain body under the lock.
-pub fn run_blocking<T, B>(call: Call, name: Name, body: B) -> T
+pub fn run_blocking<T, B>(call: Call, name: Name, failed: fn(LockError) -> T, body: B) -> T
 where
-    T: FromLockError,
     B: FnOnce() -> T,
 {
     let guard = match Guard::take(call, name) {
         Ok(guard) => guard,
-        Err(error) => return T::from_lock_error(error),
+        Err(error) => return failed(error),
     };
     let result = body();
-    guard.finish(result)
+    guard.finish(failed, result)
 }
 
 struct Guard {
@@ -198,9 +209,9 @@ impl Guard {
         Ok(Self { lock, outcome })
     }
 
-    fn finish<T: FromLockError>(self, result: T) -> T {
+    fn finish<T>(self, failed: fn(LockError) -> T, result: T) -> T {
         match self.outcome {
-            Outcome::Lost => T::from_lock_error(LockError::LostFinished(self.lock.clone())),
+            Outcome::Lost => failed(LockError::LostFinished(self.lock.clone())),
             _ => result,
         }
     }

@@ -1,0 +1,30 @@
+fn ship(
+    &self,
+    id: u64,
+) -> Pin<Box<dyn Future<Output = Result<(), ApiError>> + Send + '_>> {
+    let carrier = self.carrier();
+    Box::pin(async move {
+        const _: () = ::zklock::__private::check_pattern("orders/{id}");
+        let __zklock_name = ::zklock::__private::Name::pattern()
+            .text("orders/")
+            .value(&id)
+            .build();
+        let __zklock_call = ::zklock::__private::Call::new("orders/{id}");
+        ::zklock::__private::run(
+                __zklock_call,
+                __zklock_name,
+                <Result<
+                    (),
+                    ApiError,
+                > as ::zklock::__private::FromLockError>::from_lock_error,
+                async move {
+                    if false {
+                        return ::zklock::__private::never::<Result<(), ApiError>>();
+                    }
+                    let _ = &id;
+                    { carrier.ship(id).await }
+                },
+            )
+            .await
+    })
+}

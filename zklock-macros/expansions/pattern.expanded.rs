@@ -1,0 +1,31 @@
+async fn create_order(request: Request, shop: &str) -> Result<Order, ApiError> {
+    const _: () = ::zklock::__private::check_pattern("orders/{request.user.id}/{shop}");
+    let __zklock_name = ::zklock::__private::Name::pattern()
+        .text("orders/")
+        .value(&request.user.id)
+        .text("/")
+        .value(&shop)
+        .build();
+    let __zklock_call = ::zklock::__private::Call::new(
+        "orders/{request.user.id}/{shop}",
+    );
+    ::zklock::__private::run(
+            __zklock_call,
+            __zklock_name,
+            <Result<
+                Order,
+                ApiError,
+            > as ::zklock::__private::FromLockError>::from_lock_error,
+            async move {
+                if false {
+                    return ::zklock::__private::never::<Result<Order, ApiError>>();
+                }
+                let request = request;
+                let shop = shop;
+                let _ = &request;
+                let _ = &shop;
+                { store(&request).await }
+            },
+        )
+        .await
+}
