@@ -1,17 +1,19 @@
 async fn create_order(request: Request) -> Result<Order, ApiError> {
-    const _: () = crate::locking::__private::check_pattern("orders/create");
-    let __zklock_name = crate::locking::__private::Name::literal("orders/create");
-    let __zklock_call = crate::locking::__private::Call::new("orders/create");
-    crate::locking::__private::run(
+    const _: () = prelude::zklock::__private::check_pattern("orders/create");
+    let __zklock_name = prelude::zklock::__private::Name::literal("orders/create");
+    let __zklock_call = prelude::zklock::__private::Call::new("orders/create");
+    prelude::zklock::__private::run(
             __zklock_call,
             __zklock_name,
             <Result<
                 Order,
                 ApiError,
-            > as crate::locking::__private::FromLockError>::from_lock_error,
+            > as prelude::zklock::__private::FromLockError>::from_lock_error,
             async move {
                 if false {
-                    return crate::locking::__private::never::<Result<Order, ApiError>>();
+                    return prelude::zklock::__private::never::<
+                        Result<Order, ApiError>,
+                    >();
                 }
                 let request = request;
                 { store(&request).await }

@@ -1,9 +1,6 @@
-fn ship(
-    &self,
-    id: u64,
-) -> Pin<Box<dyn Future<Output = Result<(), ApiError>> + Send + '_>> {
-    let carrier = self.carrier();
-    Box::pin(async move {
+fn ship(id: u64) -> impl Future<Output = Result<(), ApiError>> {
+    let carrier = carrier();
+    async move {
         const _: () = ::zklock::__private::check_pattern("orders/{id}");
         let __zklock_name = ::zklock::__private::Name::pattern()
             .text("orders/")
@@ -26,5 +23,5 @@ fn ship(
                 },
             )
             .await
-    })
+    }
 }

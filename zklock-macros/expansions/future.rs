@@ -1,5 +1,5 @@
 #[zk_locked("orders/{id}")]
-fn ship(&self, id: u64) -> Pin<Box<dyn Future<Output = Result<(), ApiError>> + Send + '_>> {
-    let carrier = self.carrier();
-    Box::pin(async move { carrier.ship(id).await })
+fn ship(id: u64) -> impl Future<Output = Result<(), ApiError>> {
+    let carrier = carrier();
+    async move { carrier.ship(id).await }
 }

@@ -50,8 +50,12 @@ fn build(args: Args, function: Function, errors: &mut Errors) -> Option<Plan> {
             "a `const fn` cannot wait for a lock; remove `const` or #[zk_locked]",
         ));
     }
-    let params = params::split(&function.sig);
+    let mut params = params::split(&function.sig);
     let shape = shape::of(&function, errors);
+    if matches!(shape, Shape::Tail(_)) {
+        // The signature stays as it is, and with it the names that its patterns bind.
+        params.peeks.clear();
+    }
     let literal = name?;
     let pieces = pattern::parse(&literal, &params, errors);
     let krate = krate.unwrap_or_else(|| parse_quote!(::zklock));

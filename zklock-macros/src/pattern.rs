@@ -105,7 +105,9 @@ impl Reader<'_> {
         if word == "self" {
             return Err("`{self}`: the function has no `self`".to_owned());
         }
-        let names: Vec<String> = bindings.iter().map(|b| b.unraw().to_string()).collect();
+        let mut names: Vec<String> = bindings.iter().map(|b| b.unraw().to_string()).collect();
+        // Such as `__arg1`, which `#[async_trait]` puts in place of a pattern.
+        names.retain(|name| !name.starts_with("__"));
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let guess = suggest::closest(word, &names)
             .map(|guess| format!("; did you mean `{{{guess}}}`?"))

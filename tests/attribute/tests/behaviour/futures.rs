@@ -43,6 +43,17 @@ fn borrowing(text: &str) -> impl Future<Output = Locked<usize>> + '_ {
     }
 }
 
+#[zk_locked("taken-{left}-{id}")]
+fn taken_apart(
+    (left, _): (String, String),
+    [id, ..]: [u32; 2],
+) -> impl Future<Output = Locked<usize>> {
+    async move {
+        pause().await;
+        Ok(left.len())
+    }
+}
+
 #[async_trait::async_trait]
 trait Service {
     async fn create(&self, order: String, mut n: u32) -> Locked<u32>;
@@ -80,7 +91,8 @@ fn the_guard_is_inside_the_future() {
     assert_eq!(wait(pinned("abc")), Ok(3));
     assert_eq!(wait(alias(1)), Ok(2));
     assert_eq!(wait(borrowing("abc")), Ok(3));
-    assert_eq!(acquired(), ["pinned-abc", "alias", "borrowing"]);
+    assert_eq!(wait(taken_apart(("l".to_owned(), "r".to_owned()), [1, 2])), Ok(1));
+    assert_eq!(acquired(), ["pinned-abc", "alias", "borrowing", "taken-l-1"]);
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Other attributes beside the attribute.
 
+use std::{future::Future, sync::Arc};
+
 use zklock::zk_locked;
 
 use crate::support::{Locked, acquired, pause, wait};
@@ -28,6 +30,29 @@ fn below_sync(id: u32, secret: &str) -> Locked<usize> {
 #[tracing::instrument(skip_all, err)]
 fn above_sync(id: u32, secret: &str) -> Locked<usize> {
     Ok(secret.len())
+}
+
+/// As `axum::Handler` asks for it: any async function, its future `Send` and without borrows.
+fn assert_handler<A, B, T, F>(_: impl Fn(A, B) -> F + Clone + Send + Sync + 'static)
+where
+    F: Future<Output = Locked<T>> + Send + 'static,
+{
+}
+
+struct State<T>(T);
+struct Json<T>(T);
+
+#[zk_locked("orders/{id}")]
+async fn handler(State(pool): State<Arc<str>>, Json(id): Json<u64>) -> Locked<Json<u64>> {
+    pause().await;
+    Ok(Json(id + u64::from(pool.is_empty())))
+}
+
+#[test]
+fn a_guarded_function_is_a_handler() {
+    assert_handler(handler);
+    assert_eq!(wait(handler(State("".into()), Json(6))).map(|Json(id)| id), Ok(7));
+    assert_eq!(acquired(), ["orders/6"]);
 }
 
 #[test]
