@@ -17,6 +17,23 @@ where
             .value(&id)
             .build();
         let __zklock_call = ::zklock::__private::Call::new("{self.tenant}/{id}");
+        let __zklock_body = ::zklock::__private::std::option::Option::Some(async move {
+            if false {
+                return ::zklock::__private::never::<Result<(), ApiError>>();
+            }
+            let _ = &self;
+            let _ = &id;
+            ({
+                if let Some(__ret) = None::<Result<(), ApiError>> {
+                    return __ret;
+                }
+                let __self = self;
+                let id = id;
+                let __ret: Result<(), ApiError> = { __self.carrier.ship(id).await };
+                __ret
+            })
+        });
+        let __zklock_body = ::zklock::__private::std::pin::pin!(__zklock_body);
         ::zklock::__private::run(
                 __zklock_call,
                 __zklock_name,
@@ -24,24 +41,7 @@ where
                     (),
                     ApiError,
                 > as ::zklock::__private::FromLockError>::from_lock_error,
-                async move {
-                    if false {
-                        return ::zklock::__private::never::<Result<(), ApiError>>();
-                    }
-                    let _ = &self;
-                    let _ = &id;
-                    {
-                        if let Some(__ret) = None::<Result<(), ApiError>> {
-                            return __ret;
-                        }
-                        let __self = self;
-                        let id = id;
-                        let __ret: Result<(), ApiError> = {
-                            __self.carrier.ship(id).await
-                        };
-                        __ret
-                    }
-                },
+                __zklock_body,
             )
             .await
     })

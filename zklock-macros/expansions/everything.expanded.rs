@@ -19,31 +19,30 @@ where
         .text("/orders")
         .build();
     let __zklock_call = ::zklock::__private::Call::new("{self.tenant}/orders");
+    let __zklock_body = ::zklock::__private::std::option::Option::Some(async move {
+        if false {
+            return ::zklock::__private::never::<Result<_, ApiError>>();
+        }
+        let _ = &self;
+        let order = order;
+        let __zklock_arg2 = __zklock_arg2;
+        let Pair { left, .. } = __zklock_arg2;
+        let mut note = note;
+        let __zklock_arg4 = __zklock_arg4;
+        #[cfg(feature = "audit")]
+        #[allow(clippy::used_underscore_binding, clippy::no_effect_underscore_binding)]
+        let _audit = _audit;
+        ({
+            self.orders.push(order);
+            Ok(iter::repeat(note))
+        })
+    });
+    let __zklock_body = ::zklock::__private::std::pin::pin!(__zklock_body);
     ::zklock::__private::run(
             __zklock_call,
             __zklock_name,
             <Result<_, ApiError> as ::zklock::__private::FromLockError>::from_lock_error,
-            async move {
-                if false {
-                    return ::zklock::__private::never::<Result<_, ApiError>>();
-                }
-                let _ = &self;
-                let order = order;
-                let __zklock_arg2 = __zklock_arg2;
-                let Pair { left, .. } = __zklock_arg2;
-                let mut note = note;
-                let __zklock_arg4 = __zklock_arg4;
-                #[cfg(feature = "audit")]
-                #[allow(
-                    clippy::used_underscore_binding,
-                    clippy::no_effect_underscore_binding
-                )]
-                let _audit = _audit;
-                {
-                    self.orders.push(order);
-                    Ok(iter::repeat(note))
-                }
-            },
+            __zklock_body,
         )
         .await
 }

@@ -7,6 +7,14 @@ fn ship(id: u64) -> impl Future<Output = Result<(), ApiError>> {
             .value(&id)
             .build();
         let __zklock_call = ::zklock::__private::Call::new("orders/{id}");
+        let __zklock_body = ::zklock::__private::std::option::Option::Some(async move {
+            if false {
+                return ::zklock::__private::never::<Result<(), ApiError>>();
+            }
+            let _ = &id;
+            ({ carrier.ship(id).await })
+        });
+        let __zklock_body = ::zklock::__private::std::pin::pin!(__zklock_body);
         ::zklock::__private::run(
                 __zklock_call,
                 __zklock_name,
@@ -14,13 +22,7 @@ fn ship(id: u64) -> impl Future<Output = Result<(), ApiError>> {
                     (),
                     ApiError,
                 > as ::zklock::__private::FromLockError>::from_lock_error,
-                async move {
-                    if false {
-                        return ::zklock::__private::never::<Result<(), ApiError>>();
-                    }
-                    let _ = &id;
-                    { carrier.ship(id).await }
-                },
+                __zklock_body,
             )
             .await
     }

@@ -9,6 +9,17 @@ async fn create_order(request: Request, shop: &str) -> Result<Order, ApiError> {
     let __zklock_call = ::zklock::__private::Call::new(
         "orders/{request.user.id}/{shop}",
     );
+    let __zklock_body = ::zklock::__private::std::option::Option::Some(async move {
+        if false {
+            return ::zklock::__private::never::<Result<Order, ApiError>>();
+        }
+        let request = request;
+        let shop = shop;
+        let _ = &request;
+        let _ = &shop;
+        ({ store(&request).await })
+    });
+    let __zklock_body = ::zklock::__private::std::pin::pin!(__zklock_body);
     ::zklock::__private::run(
             __zklock_call,
             __zklock_name,
@@ -16,16 +27,7 @@ async fn create_order(request: Request, shop: &str) -> Result<Order, ApiError> {
                 Order,
                 ApiError,
             > as ::zklock::__private::FromLockError>::from_lock_error,
-            async move {
-                if false {
-                    return ::zklock::__private::never::<Result<Order, ApiError>>();
-                }
-                let request = request;
-                let shop = shop;
-                let _ = &request;
-                let _ = &shop;
-                { store(&request).await }
-            },
+            __zklock_body,
         )
         .await
 }

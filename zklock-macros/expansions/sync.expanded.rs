@@ -8,10 +8,10 @@ fn next_number(last: &mut u64) -> Result<u64, ApiError> {
         <Result<u64, ApiError> as ::zklock::__private::FromLockError>::from_lock_error,
         move || {
             let last = last;
-            {
+            ({
                 *last += 1;
                 Ok(*last)
-            }
+            })
         },
     )
 }

@@ -3,6 +3,14 @@ async fn create_order(request: Request) -> Result<Order, ApiError> {
     let __zklock_name = ::zklock::__private::Name::literal("orders/create");
     let __zklock_call = ::zklock::__private::Call::new("orders/create")
         .timeout(CONFIG.order_wait);
+    let __zklock_body = ::zklock::__private::std::option::Option::Some(async move {
+        if false {
+            return ::zklock::__private::never::<Result<Order, ApiError>>();
+        }
+        let request = request;
+        ({ store(&request).await })
+    });
+    let __zklock_body = ::zklock::__private::std::pin::pin!(__zklock_body);
     ::zklock::__private::run(
             __zklock_call,
             __zklock_name,
@@ -10,13 +18,7 @@ async fn create_order(request: Request) -> Result<Order, ApiError> {
                 Order,
                 ApiError,
             > as ::zklock::__private::FromLockError>::from_lock_error,
-            async move {
-                if false {
-                    return ::zklock::__private::never::<Result<Order, ApiError>>();
-                }
-                let request = request;
-                { store(&request).await }
-            },
+            __zklock_body,
         )
         .await
 }

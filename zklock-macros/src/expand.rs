@@ -27,8 +27,7 @@ pub(crate) fn expand(plan: &Plan) -> TokenStream {
             let ty = returns::without_impl(&declared);
             let body = braced(body.brace, &body.tokens);
             let work = work(Some(edge(plan, &ty)), &owners(plan), &body);
-            let failed = failed(plan, Some(&ty));
-            let guarded = quote!(#private::run(#call, #name, #failed, async move #work).await);
+            let guarded = run(plan, Some(&ty), &quote!(async move #work));
             function.with(&params.sig, &quote!(#before #guarded))
         }
         Shape::Sync => {
@@ -47,8 +46,7 @@ pub(crate) fn expand(plan: &Plan) -> TokenStream {
                 let mode = block.capture;
                 let inner = &block.block;
                 let work = work(edge, &named(plan), &quote!(#inner));
-                let failed = failed(plan, ty.as_ref());
-                let guarded = quote!(#private::run(#call, #name, #failed, async #mode #work).await);
+                let guarded = run(plan, ty.as_ref(), &quote!(async #mode #work));
                 block.block = Block {
                     brace_token: block.block.brace_token,
                     stmts: vec![Stmt::Expr(Expr::Verbatim(quote!(#before #guarded)), None)],
@@ -56,6 +54,22 @@ pub(crate) fn expand(plan: &Plan) -> TokenStream {
             }
             function.with(&function.sig, &quote!(#(#stmts)*))
         }
+    }
+}
+
+/// Runs an async block under the lock.
+///
+/// The block stays in the frame of the function, and only a pointer to it goes on: by value, the
+/// future would hold it twice, and four times where guarded functions call each other. What runs
+/// it empties the place before the release.
+fn run(plan: &Plan, ty: Option<&Type>, block: &TokenStream) -> TokenStream {
+    let private = &plan.private;
+    let (name, call, body) = (internal("name"), internal("call"), internal("body"));
+    let failed = failed(plan, ty);
+    quote! {
+        let #body = #private::std::option::Option::Some(#block);
+        let #body = #private::std::pin::pin!(#body);
+        #private::run(#call, #name, #failed, #body).await
     }
 }
 
@@ -116,13 +130,10 @@ fn before(plan: &Plan) -> TokenStream {
 ///
 /// The inner braces are the user's, so that the body's temporaries drop as in the user's edition.
 /// The outer ones are ours, of edition 2024: what the inner block leaves drops before the
-/// parameters, in every edition, without a `let` that would show in the user's lints.
+/// parameters, in every edition, without a `let` that would show in the user's lints. The
+/// parentheses are for a lint too: braces that only hold a value are said to be unnecessary.
 fn work(edge: Option<TokenStream>, owners: &TokenStream, body: &TokenStream) -> TokenStream {
-    if edge.is_none() && owners.is_empty() {
-        // Braces around nothing but braces are something that lints speak of.
-        return body.clone();
-    }
-    quote!({ #edge #owners #body })
+    quote!({ #edge #owners (#body) })
 }
 
 /// Tells the compiler an async block's type before the first `?` or `return` in it.

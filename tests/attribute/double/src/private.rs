@@ -4,7 +4,7 @@ use std::{
     borrow::Cow,
     fmt::{Display, Write as _},
     future::{Future, poll_fn},
-    pin::pin,
+    pin::Pin,
     task::Poll,
     time::Duration,
 };
@@ -160,8 +160,13 @@ pub fn never<T>() -> T {
     unreachable!("generated code never calls this")
 }
 
-/// Runs an async body under the lock; the body, with all that it owns, is gone before the release.
-pub async fn run<T, F>(call: Call, name: Name, failed: fn(LockError) -> T, body: F) -> T
+/// Runs an async body under the lock, and empties its place before the release.
+pub async fn run<T, F>(
+    call: Call,
+    name: Name,
+    failed: fn(LockError) -> T,
+    body: Pin<&mut Option<F>>,
+) -> T
 where
     F: Future<Output = T>,
 {
@@ -171,13 +176,26 @@ where
         Ok(guard) => guard,
         Err(error) => return failed(error),
     };
-    let result = {
-        let body = pin!(body);
-        body.await
-    };
+    // Declared after the guard, so that it drops before it wherever this is cancelled.
+    let mut body = Body(body);
+    let result = poll_fn(|context| match body.0.as_mut().as_pin_mut() {
+        Some(body) => body.poll(context),
+        None => Poll::Pending,
+    });
+    let result = result.await;
+    drop(body);
     let result = guard.finish(failed, result);
     once_pending().await;
     result
+}
+
+/// Drops what is left of a body, with all that it owns.
+struct Body<'a, F>(Pin<&'a mut Option<F>>);
+
+impl<F> Drop for Body<'_, F> {
+    fn drop(&mut self) {
+        self.0.set(None);
+    }
 }
 
 /// Runs a plain body under the lock.

@@ -4,7 +4,6 @@
 
 use std::{future::Future, pin::Pin};
 
-use futures_lite::future::Boxed;
 use zklock::{events, zk_locked};
 
 use crate::support::{Locked, acquired, pause, wait};
@@ -26,8 +25,11 @@ fn pinned<'a>(name: &'a str) -> Pin<Box<dyn Future<Output = Locked<usize>> + Sen
     })
 }
 
+/// A future that no name betrays.
+pub(crate) type Boxed<T> = Pin<Box<dyn Future<Output = Locked<T>> + Send>>;
+
 #[zk_locked("alias")]
-fn alias(n: u32) -> Boxed<Locked<u32>> {
+fn alias(n: u32) -> Boxed<u32> {
     let shown = move || n + 1;
     std::boxed::Box::pin(async move { Ok(shown()) })
 }

@@ -31,6 +31,27 @@ mod shadowed {
     }
 }
 
+#[rustfmt::skip]
+mod one_line {
+    use crate::support::Locked;
+    use zklock::zk_locked;
+
+    #[zk_locked("one line")]
+    pub(super) fn plain() -> Locked<u32> { Ok(1) }
+
+    #[zk_locked("one line")]
+    pub(super) fn with(value: u32) -> Locked<u32> { Ok(value) }
+
+    #[zk_locked("one line")]
+    pub(super) async fn plain_async() -> Locked<u32> { Ok(1) }
+
+    #[zk_locked("one line")]
+    pub(super) async fn with_async(value: u32) -> Locked<u32> { Ok(value) }
+
+    #[zk_locked("one line")]
+    pub(super) fn tail(value: u32) -> crate::futures::Boxed<u32> { Box::pin(async move { Ok(value) }) }
+}
+
 #[zk_locked("no braces")]
 fn single(value: u32) -> Locked<u32> {
     Ok(value)
@@ -69,11 +90,14 @@ fn matches(value: Option<u32>) -> Locked<u32> {
 fn surroundings_do_not_matter() {
     assert_eq!(wait(shadowed::guarded(1, 2, 3)), Ok(6));
     assert_eq!(shadowed::guarded_sync(1, 2, 3), Ok(6));
+    assert_eq!(one_line::plain(), one_line::with(1));
+    assert_eq!(wait(one_line::plain_async()), wait(one_line::with_async(1)));
+    assert_eq!(wait(one_line::tail(1)), Ok(1));
     assert_eq!(single(1), Ok(1));
     assert_eq!(short_names(1, 2, 3, 4), Ok(10));
     assert_eq!(tail_temporary(vec![1].into()), Ok(1));
     assert_eq!(wait(tail_temporary_async(vec![1].into())), Ok(1));
     assert_eq!(lock_in_name(std::sync::Mutex::new("x".to_owned()).lock().unwrap()), Ok(1));
     assert_eq!(matches(Some(1)), Ok(1));
-    assert_eq!(acquired().len(), 8);
+    assert_eq!(acquired().len(), 13);
 }
