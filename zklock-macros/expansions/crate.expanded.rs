@@ -10,7 +10,7 @@ async fn create_order(request: Request) -> Result<Order, ApiError> {
         ({ store(&request).await })
     });
     let __zklock_body = prelude::zklock::__private::std::pin::pin!(__zklock_body);
-    prelude::zklock::__private::run(
+    let __zklock_result = prelude::zklock::__private::run(
             __zklock_call,
             __zklock_name,
             <Result<
@@ -19,5 +19,6 @@ async fn create_order(request: Request) -> Result<Order, ApiError> {
             > as prelude::zklock::__private::FromLockError>::from_lock_error,
             __zklock_body,
         )
-        .await
+        .await;
+    __zklock_result
 }

@@ -38,11 +38,12 @@ where
         })
     });
     let __zklock_body = ::zklock::__private::std::pin::pin!(__zklock_body);
-    ::zklock::__private::run(
+    let __zklock_result = ::zklock::__private::run(
             __zklock_call,
             __zklock_name,
             <Result<_, ApiError> as ::zklock::__private::FromLockError>::from_lock_error,
             __zklock_body,
         )
-        .await
+        .await;
+    __zklock_result
 }

@@ -15,7 +15,7 @@ fn ship(id: u64) -> impl Future<Output = Result<(), ApiError>> {
             ({ carrier.ship(id).await })
         });
         let __zklock_body = ::zklock::__private::std::pin::pin!(__zklock_body);
-        ::zklock::__private::run(
+        let __zklock_result = ::zklock::__private::run(
                 __zklock_call,
                 __zklock_name,
                 <Result<
@@ -24,6 +24,7 @@ fn ship(id: u64) -> impl Future<Output = Result<(), ApiError>> {
                 > as ::zklock::__private::FromLockError>::from_lock_error,
                 __zklock_body,
             )
-            .await
+            .await;
+        __zklock_result
     }
 }

@@ -20,7 +20,7 @@ async fn create_order(request: Request, shop: &str) -> Result<Order, ApiError> {
         ({ store(&request).await })
     });
     let __zklock_body = ::zklock::__private::std::pin::pin!(__zklock_body);
-    ::zklock::__private::run(
+    let __zklock_result = ::zklock::__private::run(
             __zklock_call,
             __zklock_name,
             <Result<
@@ -29,5 +29,6 @@ async fn create_order(request: Request, shop: &str) -> Result<Order, ApiError> {
             > as ::zklock::__private::FromLockError>::from_lock_error,
             __zklock_body,
         )
-        .await
+        .await;
+    __zklock_result
 }

@@ -61,15 +61,18 @@ pub(crate) fn expand(plan: &Plan) -> TokenStream {
 ///
 /// The block stays in the frame of the function, and only a pointer to it goes on: by value, the
 /// future would hold it twice, and four times where guarded functions call each other. What runs
-/// it empties the place before the release.
+/// it empties the place before the release. The result has a name, so that no temporary at the end
+/// of the function drops at another moment in another edition.
 fn run(plan: &Plan, ty: Option<&Type>, block: &TokenStream) -> TokenStream {
     let private = &plan.private;
-    let (name, call, body) = (internal("name"), internal("call"), internal("body"));
+    let (name, call) = (internal("name"), internal("call"));
+    let (body, result) = (internal("body"), internal("result"));
     let failed = failed(plan, ty);
     quote! {
         let #body = #private::std::option::Option::Some(#block);
         let #body = #private::std::pin::pin!(#body);
-        #private::run(#call, #name, #failed, #body).await
+        let #result = #private::run(#call, #name, #failed, #body).await;
+        #result
     }
 }
 

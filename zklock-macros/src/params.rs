@@ -71,7 +71,8 @@ impl Params {
                 self.rebinds.push(quote_spanned!(span=> #(#attrs)* let #pat = #whole;));
                 let mut borrowed = pat;
                 borrow(&mut borrowed);
-                let statement = quote!(#[allow(unused_variables)] let #borrowed = &#whole;);
+                let statement =
+                    quote!(#(#attrs)* #[allow(unused_variables)] let #borrowed = &#whole;);
                 self.peeks.push(Peek { bindings: bindings.clone(), statement });
             }
         }

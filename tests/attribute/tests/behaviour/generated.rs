@@ -31,6 +31,27 @@ mod shadowed {
     }
 }
 
+/// In edition 2021 this warns of every temporary at the end of a block.
+#[deny(tail_expr_drop_order, if_let_rescope)]
+mod migrating {
+    use crate::support::{Locked, pause};
+    use zklock::zk_locked;
+
+    #[zk_locked("migrating-{name}")]
+    pub(super) async fn guarded(name: String) -> Locked<usize> {
+        pause().await;
+        let length = name.len();
+        Ok(length)
+    }
+
+    #[zk_locked("migrating-{name}")]
+    pub(super) fn plain(name: String) -> Locked<usize> {
+        let length = name.len();
+        drop(name);
+        Ok(length)
+    }
+}
+
 #[rustfmt::skip]
 mod one_line {
     use crate::support::Locked;
@@ -90,6 +111,7 @@ fn matches(value: Option<u32>) -> Locked<u32> {
 fn surroundings_do_not_matter() {
     assert_eq!(wait(shadowed::guarded(1, 2, 3)), Ok(6));
     assert_eq!(shadowed::guarded_sync(1, 2, 3), Ok(6));
+    assert_eq!(wait(migrating::guarded("x".to_owned())), migrating::plain("x".to_owned()));
     assert_eq!(one_line::plain(), one_line::with(1));
     assert_eq!(wait(one_line::plain_async()), wait(one_line::with_async(1)));
     assert_eq!(wait(one_line::tail(1)), Ok(1));
@@ -99,5 +121,5 @@ fn surroundings_do_not_matter() {
     assert_eq!(wait(tail_temporary_async(vec![1].into())), Ok(1));
     assert_eq!(lock_in_name(std::sync::Mutex::new("x".to_owned()).lock().unwrap()), Ok(1));
     assert_eq!(matches(Some(1)), Ok(1));
-    assert_eq!(acquired().len(), 13);
+    assert_eq!(acquired().len(), 15);
 }
