@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::clock::Instant;
-use crate::error::{ErrorKind, LockError};
 use crate::error::Holder;
+use crate::error::{ErrorKind, LockError};
 use crate::lease::Lease;
 use crate::session::handle::Session;
 use crate::session::releaser::Deletion;
@@ -39,6 +39,7 @@ pub struct Possession {
     lease: Arc<Lease>,
     token: FencingToken,
     who: Who,
+    linger: Duration,
     since: Instant,
     holds: AtomicUsize,
     /// Whether a guard outside any scope holds it.
@@ -47,10 +48,16 @@ pub struct Possession {
 
 impl Possession {
     /// A possession with no hold yet.
-    pub fn new(queue: Arc<dyn Origin>, lease: Arc<Lease>, who: Who, since: Instant) -> Self {
+    pub fn new(
+        queue: Arc<dyn Origin>,
+        lease: Arc<Lease>,
+        who: Who,
+        linger: Duration,
+        since: Instant,
+    ) -> Self {
         let token = lease.next_token();
         let (holds, unscoped) = (AtomicUsize::new(0), AtomicBool::new(false));
-        Possession { queue, lease, token, who, since, holds, unscoped }
+        Possession { queue, lease, token, who, linger, since, holds, unscoped }
     }
 
     /// The lock's queue.
@@ -71,6 +78,11 @@ impl Possession {
     /// Who it was granted to.
     pub fn who(&self) -> &Who {
         &self.who
+    }
+
+    /// How long its node is to be kept after the last release.
+    pub fn linger(&self) -> Duration {
+        self.linger
     }
 
     /// When it was granted.
