@@ -25,5 +25,8 @@ pub use zklock_macros::zk_locked;
 #[cfg(feature = "blocking")]
 pub use zklock_core::blocking;
 
+#[cfg(feature = "macros")]
+pub use zklock_macros::zk_locked;
+
 #[doc(hidden)]
 pub use zklock_core::__private;

@@ -56,7 +56,6 @@ fn not_a_function(input: ParseStream<'_>) -> Option<syn::Error> {
         || input.peek(Token![type])
         || input.peek(Token![static])
         || input.peek(Token![use])
-        || input.peek(Token![let])
     {
         "put it on a function or a method"
     } else {

@@ -40,7 +40,7 @@ struct State {
     phase: Phase,
     turn: Turn,
     drivers: u64,
-    last_grant: Instant,
+    last_grant: Option<Instant>,
     closed: bool,
 }
 
@@ -97,7 +97,7 @@ impl Queue {
             phase: Phase::Idle,
             turn: Turn::begin(&handoffs, Instant::ORIGIN),
             drivers: 0,
-            last_grant: Instant::ORIGIN,
+            last_grant: None,
             closed: session.is_closing(),
         };
         let (seen, state) = (Seen::default(), Mutex::new(state));
@@ -180,7 +180,8 @@ impl Queue {
 
     /// Whether somebody here was granted the lock within the last so long.
     pub fn granted_lately(&self, within: std::time::Duration) -> bool {
-        self.now().since(self.lock().last_grant) <= within
+        let last = self.lock().last_grant;
+        last.is_some_and(|last| self.now().since(last) <= within)
     }
 
     /// Who is in the way in ZooKeeper's queue.
@@ -268,7 +269,7 @@ impl Queue {
             by = Arc::downgrade(&possession);
             Ok(possession.hold())
         });
-        state.last_grant = now;
+        state.last_grant = Some(now);
         state.phase = Phase::Held { lease, by };
         Next::Wake(waker)
     }

@@ -1,4 +1,18 @@
-//! What generated code calls.
+//! What generated code calls: the contract between the attribute and the library.
+//!
+//! - [`check_pattern`] is evaluated when compiling, with the name as it was written, braces and
+//!   all. It is `#[track_caller]`, so that the error stands at the name.
+//! - [`Name`] and [`Call`] are made before the wait, from borrowed parameters. Nothing of them
+//!   borrows; a name that cannot be filled carries its error into the run.
+//! - [`run`] gets the body by a pinned place that it must empty before the release, whether the
+//!   body has finished, the run is cancelled or the lock was lost. It is `Send` when the body is.
+//!   By value the future would be held twice: 7 KiB instead of 3 for a parameter of 1,000 bytes,
+//!   and 80 KiB instead of 8 where three guarded functions call each other.
+//! - [`run_blocking`] gets the body as a closure that owns the parameters: one that finishes after
+//!   the lease was lost is told so, also when it ended with `?` or `return`.
+//! - `failed` makes the function's own result from an error. The bound [`FromLockError`] is asked
+//!   for there and nowhere else, so that a function that cannot carry the error is told once.
+//! - [`never`] is only compiled.
 
 use std::{
     borrow::Cow,
