@@ -19,9 +19,6 @@ pub use zklock_core::template::{LockTemplate, ZkLockTemplate, execute};
 pub use zklock_core::token::FencingToken;
 pub use zklock_core::view::{Current, GuardView, current};
 
-#[cfg(feature = "macros")]
-pub use zklock_macros::zk_locked;
-
 #[cfg(feature = "blocking")]
 pub use zklock_core::blocking;
 
