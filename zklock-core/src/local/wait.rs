@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::coordinator::RequestError;
 use crate::deadline::Deadline;
 use crate::error::{ErrorKind, Holder, LockError};
-use crate::local::possession::Hold;
+use crate::local::possession::{Hold, Origin};
 use crate::local::queue::{Joined, Queue};
 use crate::observer::Event;
 use crate::who::Who;
