@@ -1,1 +1,28 @@
 //! Real ZooKeeper servers and a frame proxy for tests.
+//!
+//! - [`ZooKeeper`] starts a server with its own port and folder. It ends with the test process,
+//!   however that ends.
+//! - [`RawClient`] speaks to a server frame by frame, without the library under test.
+//!
+//! Everything here blocks and uses threads only, so it works with any runtime or none. Whatever
+//! cannot go on panics with one line that says why: a test has no better way to fail.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a broken test bed must fail the test at once"
+)]
+
+mod clock;
+mod java;
+mod port;
+mod process;
+mod raw_client;
+mod scratch;
+mod wire;
+mod zookeeper;
+
+pub use clock::monotonic_ns;
+pub use raw_client::{CreateMode, RawClient, RawError, Reply, SessionKey};
+pub use wire::OpCode;
+pub use zookeeper::{Builder, ServerSession, ZooKeeper};

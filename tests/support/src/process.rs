@@ -1,0 +1,92 @@
+//! Child processes that never outlive the test.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::{fs, io};
+
+use std::os::unix::process::CommandExt;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// What the watchdog runs: wait until the pipe from the test process closes, then clean up.
+///
+/// `PR_SET_PDEATHSIG` would need no second process, but it fires when the *thread* that spawned
+/// the child ends, and test threads end long before a shared server may.
+const WATCHDOG: &str = r#"
+read -r _
+kill -KILL "$1" 2>/dev/null
+tries=0
+while kill -0 "$1" 2>/dev/null && [ "$tries" -lt 40 ]; do tries=$((tries + 1)); sleep 0.05; done
+[ -z "$2" ] || rm -rf -- "$2"
+"#;
+
+/// A child that is killed when this value is dropped, or when the test process is gone.
+#[derive(Debug)]
+pub(crate) struct Process {
+    child: Child,
+    watchdog: Child,
+}
+
+impl Process {
+    /// Starts the command; the watchdog also removes `folder` should the test process vanish.
+    ///
+    /// # Errors
+    ///
+    /// Whatever [`Command::spawn`] says.
+    pub(crate) fn spawn(command: &mut Command, folder: Option<&Path>) -> io::Result<Self> {
+        // Groups of their own: Ctrl-C must not take the watchdog along with the test.
+        let mut child = command.process_group(0).spawn()?;
+        let watchdog = Command::new("sh")
+            .args(["-c", WATCHDOG, "watchdog", &child.id().to_string()])
+            .arg(folder.map(Path::to_path_buf).unwrap_or_default())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .spawn();
+        match watchdog {
+            Ok(watchdog) => Ok(Self { child, watchdog }),
+            Err(err) => {
+                _ = child.kill();
+                _ = child.wait();
+                Err(err)
+            }
+        }
+    }
+
+    /// Sends a signal to the child.
+    pub(crate) fn signal(&self, signal: Signal) {
+        let pid = Pid::from_child(&self.child);
+        kill_process(pid, signal)
+            .unwrap_or_else(|err| panic!("cannot signal process {}: {err}", self.child.id()));
+    }
+
+    pub(crate) fn is_running(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // SIGKILL also ends a stopped process. The watchdog goes last, so that there is no
+        // moment in which nobody would clean up.
+        _ = self.child.kill();
+        _ = self.child.wait();
+        _ = self.watchdog.kill();
+        _ = self.watchdog.wait();
+    }
+}
+
+/// A folder that is removed when this value is dropped.
+#[derive(Debug)]
+pub(crate) struct Folder(pub(crate) PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        _ = fs::remove_dir_all(&self.0);
+    }
+}

@@ -1,0 +1,178 @@
+//! How a server is set up.
+
+use std::fmt::Write;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use super::ZooKeeper;
+use crate::java;
+
+/// Settings of a server; made by [`ZooKeeper::builder`].
+#[derive(Clone, Debug)]
+#[must_use = "nothing runs before `start`"]
+pub struct Builder {
+    tick: Duration,
+    min_session: Duration,
+    max_session: Duration,
+    container_check: Duration,
+    fsync: bool,
+    full_jit: bool,
+    heap_mb: u32,
+    init_limit: u32,
+    sync_limit: u32,
+    class_path: Vec<String>,
+    properties: Vec<(String, String)>,
+    lines: Vec<String>,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self {
+            tick: Duration::from_millis(200),
+            min_session: Duration::from_millis(400),
+            max_session: Duration::from_secs(60),
+            container_check: Duration::from_secs(1),
+            fsync: false,
+            full_jit: false,
+            heap_mb: 128,
+            init_limit: 25,
+            sync_limit: 10,
+            class_path: Vec::new(),
+            properties: Vec::new(),
+            lines: Vec::new(),
+        }
+    }
+}
+
+impl Builder {
+    /// Sets ZooKeeper's unit of time; 200 ms. Sessions expire on its multiples.
+    pub fn tick_time(mut self, tick: Duration) -> Self {
+        self.tick = tick;
+        self
+    }
+
+    /// Sets the shortest session timeout that a client can get; 400 ms.
+    pub fn min_session_timeout(mut self, timeout: Duration) -> Self {
+        self.min_session = timeout;
+        self
+    }
+
+    /// Sets the longest session timeout that a client can get; 60 s.
+    pub fn max_session_timeout(mut self, timeout: Duration) -> Self {
+        self.max_session = timeout;
+        self
+    }
+
+    /// Sets how often empty containers are reaped; 1 s.
+    pub fn container_check(mut self, interval: Duration) -> Self {
+        self.container_check = interval;
+        self
+    }
+
+    /// Makes each commit wait for the disk, as in production; off, because most tests do not
+    /// care and all must be fast.
+    pub fn fsync(mut self, on: bool) -> Self {
+        self.fsync = on;
+        self
+    }
+
+    /// Sets up a server that is like one in production, for benchmarks: fsync, the optimising
+    /// compiler, 512 MB of memory, ZooKeeper's own tick of 2 s.
+    pub fn for_measuring(mut self) -> Self {
+        self.fsync = true;
+        self.full_jit = true;
+        self.heap_mb = 512;
+        self.tick = Duration::from_secs(2);
+        self
+    }
+
+    /// Sets how many ticks a follower may take to join its leader; 25.
+    pub fn init_limit(mut self, ticks: u32) -> Self {
+        self.init_limit = ticks;
+        self
+    }
+
+    /// Sets after how many ticks of silence a follower and its leader part; 10.
+    pub fn sync_limit(mut self, ticks: u32) -> Self {
+        self.sync_limit = ticks;
+        self
+    }
+
+    /// Adds a Java system property of the server.
+    pub fn java_property(mut self, name: &str, value: &str) -> Self {
+        self.properties.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Adds a line to the server's configuration file.
+    pub fn cfg_line(mut self, line: &str) -> Self {
+        self.lines.push(line.to_owned());
+        self
+    }
+
+    /// Adds a jar or folder to the server's class path.
+    pub fn class_path(mut self, entry: &Path) -> Self {
+        self.class_path.push(entry.display().to_string());
+        self
+    }
+
+    /// Starts one server and waits until it serves.
+    ///
+    /// # Panics
+    ///
+    /// When Java or ZooKeeper is not installed, or the server does not come up.
+    pub fn start(self) -> ZooKeeper {
+        ZooKeeper::launch(self)
+    }
+
+    /// Returns the configuration file of a server.
+    pub(super) fn cfg(&self, dir: &Path, port: u16) -> String {
+        let mut cfg = format!(
+            "dataDir={dir}/data\nclientPort={port}\nclientPortAddress=127.0.0.1\n\
+             maxClientCnxns=0\ntickTime={tick}\nminSessionTimeout={min}\nmaxSessionTimeout={max}\n\
+             initLimit={init}\nsyncLimit={sync}\n",
+            dir = dir.display(),
+            tick = self.tick.as_millis(),
+            min = self.min_session.as_millis(),
+            max = self.max_session.as_millis(),
+            init = self.init_limit,
+            sync = self.sync_limit,
+        );
+        for line in &self.lines {
+            _ = writeln!(cfg, "{line}");
+        }
+        cfg
+    }
+
+    /// Returns the command that runs a server with the configuration file `zoo.cfg`.
+    pub(super) fn command(&self) -> Command {
+        let mut class_path = java::server_class_path();
+        for entry in &self.class_path {
+            class_path = format!("{entry}:{class_path}");
+        }
+        let mut java = java::command("java");
+        java.arg(format!("-Xmx{}m", self.heap_mb)).arg("-XX:+UseSerialGC");
+        if !self.full_jit {
+            // Half the start-up's CPU time; peak speed does not matter to a test.
+            java.arg("-XX:TieredStopAtLevel=1");
+        }
+        let mut property = |name: &str, value: &str| {
+            java.arg(format!("-D{name}={value}"));
+        };
+        property("java.net.preferIPv4Stack", "true");
+        property("org.slf4j.simpleLogger.defaultLogLevel", "warn");
+        property("zookeeper.4lw.commands.whitelist", "*");
+        property("zookeeper.admin.enableServer", "false");
+        property("zookeeper.extendedTypesEnabled", "true");
+        property("zookeeper.forceSync", if self.fsync { "yes" } else { "no" });
+        property("znode.container.checkIntervalMs", &self.container_check.as_millis().to_string());
+        for (name, value) in &self.properties {
+            property(name, value);
+        }
+        java.args(["-cp", &class_path]);
+        // With a folder in front: ZooKeeper asks for the parent of the path.
+        java.args(["org.apache.zookeeper.server.quorum.QuorumPeerMain", "./zoo.cfg"]);
+        java
+    }
+}
