@@ -49,6 +49,7 @@ fn measure(options: &Options) -> Result<(), Failure> {
             return Err(format!("there is no workload `{name}`; see --help").into());
         }
     }
+    pool::set_workers(options.workers);
     let mut bed = Bed::start(options.fsync);
     println!(
         "ZooKeeper standalone, fsync {}; {} rounds of {:?} for each side, in turn",
@@ -62,7 +63,7 @@ fn measure(options: &Options) -> Result<(), Failure> {
         let (all, missing) = rounds::run(&mut bed, workload, side, options.time, options.rounds);
         table::print(workload, &all, &missing);
         figures.push(json::workload(workload, &all));
-        if workload.name == "single" && options.pairs > 0 && options.sides.is_empty() {
+        if workload.name == "single" && options.pairs > 0 && side("zklock") {
             let each = (options.time / 4).max(Duration::from_millis(200));
             paired::run(&mut bed, "zklock", "create|list+delete", options.pairs, each)?;
         }

@@ -20,6 +20,7 @@ cargo bench [-- OPTIONS]
   --seconds S        length of one round (2)
   --rounds N         rounds of each side (5); the sides take turns, round by round
   --pairs N          pairs of the direct comparison with the bare requests (15; 0 skips it)
+  --workers N        threads of each runtime of ours (2)
   --no-fsync         the server does not wait for its disk: shows what the clients cost
   --json FILE        writes the figures to a file, too
   --help             this text
@@ -36,6 +37,7 @@ pub(crate) struct Options {
     pub(crate) time: Duration,
     pub(crate) rounds: usize,
     pub(crate) pairs: usize,
+    pub(crate) workers: usize,
     pub(crate) fsync: bool,
     pub(crate) json: Option<PathBuf>,
 }
@@ -53,6 +55,7 @@ pub(crate) enum Command {
 pub(crate) fn parse() -> Result<Command, lexopt::Error> {
     let (mut quick, mut seconds, mut rounds, mut pairs) = (false, None, None, None);
     let (mut workloads, mut sides, mut fsync, mut json) = (Vec::new(), Vec::new(), true, None);
+    let mut workers = 2;
     let mut parser = lexopt::Parser::from_env();
     while let Some(argument) = parser.next()? {
         match argument {
@@ -62,6 +65,7 @@ pub(crate) fn parse() -> Result<Command, lexopt::Error> {
             Long("seconds") => seconds = Some(parser.value()?.parse::<f64>()?),
             Long("rounds") => rounds = Some(parser.value()?.parse()?),
             Long("pairs") => pairs = Some(parser.value()?.parse()?),
+            Long("workers") => workers = parser.value()?.parse()?,
             Long("no-fsync") => fsync = false,
             Long("json") => json = Some(parser.value()?.into()),
             Long("serve") => return Ok(Command::Serve(parser.value()?.string()?)),
@@ -78,6 +82,7 @@ pub(crate) fn parse() -> Result<Command, lexopt::Error> {
         time: Duration::try_from_secs_f64(seconds.unwrap_or(time)).map_err(|e| e.to_string())?,
         rounds: rounds.unwrap_or(most).max(1),
         pairs: pairs.unwrap_or(count),
+        workers,
         fsync,
         json,
     }))

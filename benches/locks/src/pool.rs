@@ -1,5 +1,6 @@
 //! Sides that are tasks of this process.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
@@ -9,9 +10,17 @@ use crate::measured::Measured;
 use crate::sides::Side;
 use crate::workload::Shape;
 
+static WORKERS: AtomicUsize = AtomicUsize::new(2);
+
+/// Sets how many threads a runtime has.
+pub(crate) fn set_workers(workers: usize) {
+    WORKERS.store(workers.max(1), Ordering::Relaxed);
+}
+
 /// A runtime as a service has it: its clients connect in it and its tasks run in it.
 pub(crate) fn runtime() -> Result<Runtime, Failure> {
-    Ok(Builder::new_multi_thread().worker_threads(2).enable_all().build()?)
+    let workers = WORKERS.load(Ordering::Relaxed);
+    Ok(Builder::new_multi_thread().worker_threads(workers).enable_all().build()?)
 }
 
 /// A lock for each task.
