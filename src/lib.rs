@@ -22,5 +22,8 @@ pub use zklock_core::view::{Current, GuardView, current};
 #[cfg(feature = "blocking")]
 pub use zklock_core::blocking;
 
+#[cfg(feature = "macros")]
+pub use zklock_macros::zk_locked;
+
 #[doc(hidden)]
 pub use zklock_core::__private;

@@ -1,6 +1,7 @@
 //! The locks on the embedded coordinator: every promise that needs no server, most of them under
 //! paused time.
 
+mod attribute;
 mod blocking;
 mod cancel;
 mod deadlines;

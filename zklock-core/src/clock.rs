@@ -10,6 +10,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
 
 /// A moment on a [`Clock`], in nanoseconds since an origin that is the same in all threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -84,10 +86,10 @@ impl Clock {
                 let _inside = timers.enter();
                 Timer::Tokio(Box::pin(tokio::time::sleep(after)))
             }
-            Clock::Caller if caller::is_paused() => {
-                Timer::Tokio(Box::pin(tokio::time::sleep(after)))
-            }
-            Clock::Caller => Timer::Plain(async_io::Timer::after(after)),
+            Clock::Caller => match caller::paused() {
+                Some(runtime) => Timer::Paused(PausedTimer::new(&runtime, after)),
+                None => Timer::Plain(async_io::Timer::after(after)),
+            },
         }
     }
 }
@@ -104,6 +106,7 @@ pub struct Sleep {
 enum Timer {
     Unarmed,
     Plain(async_io::Timer),
+    Paused(PausedTimer),
     Tokio(Pin<Box<tokio::time::Sleep>>),
 }
 
@@ -118,6 +121,16 @@ impl Future for Sleep {
             let fired = match &mut self.timer {
                 Timer::Unarmed => true,
                 Timer::Plain(timer) => Pin::new(timer).poll(cx).is_ready(),
+                Timer::Paused(timer) => match Pin::new(&mut timer.fired).poll(cx) {
+                    Poll::Pending => false,
+                    Poll::Ready(Ok(())) => true,
+                    Poll::Ready(Err(_)) => {
+                        // The runtime ended before its time came; from here on time is real.
+                        let left = self.at.since(self.clock.now());
+                        self.timer = Timer::Plain(async_io::Timer::after(left));
+                        continue;
+                    }
+                },
                 Timer::Tokio(timer) => timer.as_mut().poll(cx).is_ready(),
             };
             if !fired {
@@ -129,6 +142,32 @@ impl Future for Sleep {
             }
             self.timer = self.clock.timer(self.at.since(now));
         }
+    }
+}
+
+/// A timer on a paused runtime. A task there sleeps, and tells: a timer that is polled after its
+/// runtime ended would panic, and those who wait here may outlive the runtime.
+#[derive(Debug)]
+struct PausedTimer {
+    fired: oneshot::Receiver<()>,
+    task: AbortHandle,
+}
+
+impl PausedTimer {
+    fn new(runtime: &Handle, after: Duration) -> Self {
+        let (fire, fired) = oneshot::channel();
+        let task = runtime.spawn(async move {
+            tokio::time::sleep(after).await;
+            // Nobody may be left who wants to know.
+            let _ = fire.send(());
+        });
+        PausedTimer { fired, task: task.abort_handle() }
+    }
+}
+
+impl Drop for PausedTimer {
+    fn drop(&mut self) {
+        self.task.abort();
     }
 }
 
@@ -152,6 +191,7 @@ mod caller {
     use once_cell::sync::Lazy;
     use std::cell::Cell;
     use std::time::Instant as StdInstant;
+    use tokio::runtime::Handle;
 
     static ORIGIN: Lazy<StdInstant> = Lazy::new(StdInstant::now);
 
@@ -172,16 +212,17 @@ mod caller {
         nanos(tokio::time::Instant::now().into_std())
     }
 
-    /// Whether the runtime around the caller has paused its time. Tokio does not tell, but a clock
-    /// that runs lies between two readings of the machine's, and a paused one does not.
-    pub(super) fn is_paused() -> bool {
-        if REAL_ONLY.get() > 0 || tokio::runtime::Handle::try_current().is_err() {
-            return false;
+    /// The runtime around the caller, if its time is paused. Tokio does not tell, but a clock that
+    /// runs lies between two readings of the machine's, and a paused one does not.
+    pub(super) fn paused() -> Option<Handle> {
+        if REAL_ONLY.get() > 0 {
+            return None;
         }
+        let runtime = Handle::try_current().ok()?;
         let before = StdInstant::now();
         let asked = tokio::time::Instant::now().into_std();
         let after = StdInstant::now();
-        asked < before || asked > after
+        (asked < before || asked > after).then_some(runtime)
     }
 
     pub(super) fn real_only<T>(f: impl FnOnce() -> T) -> T {

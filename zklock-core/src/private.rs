@@ -1,7 +1,9 @@
 //! What generated code calls. Not for people: anything in here may change.
 
 use std::fmt::Display;
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::task::Poll;
 use std::time::Duration;
 
 #[doc(hidden)]
@@ -148,16 +150,45 @@ impl<T, E: From<LockError>> FromLockError for Result<T, E> {
     }
 }
 
-/// Runs an async body under the lock; the body, with all that it owns, is gone before the release.
-pub async fn run<T, F>(call: Call, name: Name, failed: fn(LockError) -> T, body: F) -> T
+/// Gives async blocks their type; never called.
+pub fn never<T>() -> T {
+    unreachable!("generated code never calls this")
+}
+
+/// Runs an async body under the lock, and empties its place, with all that the body owns, before
+/// the release.
+pub async fn run<T, F>(
+    call: Call,
+    name: Name,
+    failed: fn(LockError) -> T,
+    body: Pin<&mut Option<F>>,
+) -> T
 where
     F: Future<Output = T>,
 {
+    let body = Emptied(body);
     let guarded = async {
         let mutex = call.mutex(name)?;
-        template::guarded(&mutex, OnLost::Cancel, |_| body).await
+        template::guarded(&mutex, OnLost::Cancel, |_| async move {
+            let mut body = body;
+            poll_fn(|cx| match body.0.as_mut().as_pin_mut() {
+                Some(body) => body.poll(cx),
+                None => Poll::Pending,
+            })
+            .await
+        })
+        .await
     };
     guarded.await.unwrap_or_else(failed)
+}
+
+/// The place of a body, empty when this is dropped.
+struct Emptied<'a, F>(Pin<&'a mut Option<F>>);
+
+impl<F> Drop for Emptied<'_, F> {
+    fn drop(&mut self) {
+        self.0.set(None);
+    }
 }
 
 /// Runs a plain body under the lock.

@@ -12,7 +12,7 @@ use crate::clock::Instant;
 use crate::contender::Contender;
 use crate::error::{ErrorKind, Holder, LockError};
 use crate::lease::Lease;
-use crate::local::possession::{Hold, Possession};
+use crate::local::possession::{Hold, Origin, Possession};
 use crate::local::turn::{Handoffs, Turn};
 use crate::local::waiters::{Place, Waiters};
 use crate::owner::Owner;
@@ -40,7 +40,7 @@ struct State {
     phase: Phase,
     turn: Turn,
     drivers: u64,
-    last_grant: Instant,
+    last_grant: Option<Instant>,
     closed: bool,
 }
 
@@ -97,26 +97,11 @@ impl Queue {
             phase: Phase::Idle,
             turn: Turn::begin(&handoffs, Instant::ORIGIN),
             drivers: 0,
-            last_grant: Instant::ORIGIN,
+            last_grant: None,
             closed: session.is_closing(),
         };
         let (seen, state) = (Seen::default(), Mutex::new(state));
         Arc::new(Queue { session, target, handoffs, seen, shared, state })
-    }
-
-    /// The session.
-    pub fn session(&self) -> &Session {
-        &self.session
-    }
-
-    /// The lock's name.
-    pub fn lock_name(&self) -> &Arc<str> {
-        &self.target.lock
-    }
-
-    /// The path of the lock's directory.
-    pub fn path(&self) -> &str {
-        self.target.directory.as_str()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -169,18 +154,10 @@ impl Queue {
         Some(LockError::new(ErrorKind::Deadlock, why))
     }
 
-    /// Who holds the lock in this process, and how many are ahead of a newcomer.
-    pub fn holder_here(&self) -> Option<Holder> {
-        let state = self.lock();
-        let Phase::Held { lease, .. } = &state.phase else { return None };
-        let node = lease.path().rsplit('/').next().unwrap_or_default().to_owned();
-        let owner = Owner::here(self.session.app());
-        lease.is_valid().then(|| Holder { owner, node, ahead: 1 + state.waiters.len() })
-    }
-
     /// Whether somebody here was granted the lock within the last so long.
     pub fn granted_lately(&self, within: std::time::Duration) -> bool {
-        self.now().since(self.lock().last_grant) <= within
+        let last = self.lock().last_grant;
+        last.is_some_and(|last| self.now().since(last) <= within)
     }
 
     /// Who is in the way in ZooKeeper's queue.
@@ -268,43 +245,9 @@ impl Queue {
             by = Arc::downgrade(&possession);
             Ok(possession.hold())
         });
-        state.last_grant = now;
+        state.last_grant = Some(now);
         state.phase = Phase::Held { lease, by };
         Next::Wake(waker)
-    }
-
-    /// The last hold was given back. Answers the deletion of the node if nobody here is next.
-    pub fn release(self: &Arc<Self>, possession: &Possession) -> Option<Deletion> {
-        let lease = possession.lease();
-        let mut state = self.lock();
-        let present = match &state.phase {
-            Phase::Held { lease: held, .. } => Arc::ptr_eq(held, lease),
-            _ => false,
-        };
-        if !present {
-            drop(state);
-            return lease.release();
-        }
-        if state.waiters.is_empty() {
-            state.phase = Phase::Idle;
-            drop(state);
-            let deletion = lease.release();
-            self.session.shelf().left();
-            return deletion;
-        }
-        let next = if !lease.is_valid() {
-            // The deletion goes out before the new node's creation.
-            drop(lease.release());
-            state.fetch(false)
-        } else if state.turn.take(self.now()) {
-            self.grant_first(&mut state, lease.clone())
-        } else {
-            state.phase = Phase::Asking { lease: lease.clone() };
-            Next::Ask(lease.clone())
-        };
-        drop(state);
-        self.carry_out(next);
-        None
     }
 
     /// Whether another contender stands behind our node. If in doubt, yes.
@@ -369,6 +312,61 @@ impl State {
         let (driver, cancel) = (self.drivers, Arc::new(Notify::new()));
         self.phase = Phase::Fetching { driver, cancel: cancel.clone() };
         Next::Fetch { driver, cancel, once }
+    }
+}
+
+impl Origin for Queue {
+    fn session(&self) -> &Session {
+        &self.session
+    }
+
+    fn lock_name(&self) -> &Arc<str> {
+        &self.target.lock
+    }
+
+    fn path(&self) -> &str {
+        self.target.directory.as_str()
+    }
+
+    fn holder_here(&self) -> Option<Holder> {
+        let state = self.lock();
+        let Phase::Held { lease, .. } = &state.phase else { return None };
+        let node = lease.path().rsplit('/').next().unwrap_or_default().to_owned();
+        let owner = Owner::here(self.session.app());
+        lease.is_valid().then(|| Holder { owner, node, ahead: 1 + state.waiters.len() })
+    }
+
+    fn release(self: Arc<Self>, possession: &Possession) -> Option<Deletion> {
+        let lease = possession.lease();
+        let mut state = self.lock();
+        let present = match &state.phase {
+            Phase::Held { lease: held, .. } => Arc::ptr_eq(held, lease),
+            _ => false,
+        };
+        if !present {
+            drop(state);
+            return lease.release();
+        }
+        if state.waiters.is_empty() {
+            state.phase = Phase::Idle;
+            drop(state);
+            let deletion = lease.release();
+            self.session.shelf().left();
+            return deletion;
+        }
+        let next = if !lease.is_valid() {
+            // The deletion goes out before the new node's creation.
+            drop(lease.release());
+            state.fetch(false)
+        } else if state.turn.take(self.now()) {
+            self.grant_first(&mut state, lease.clone())
+        } else {
+            state.phase = Phase::Asking { lease: lease.clone() };
+            Next::Ask(lease.clone())
+        };
+        drop(state);
+        self.carry_out(next);
+        None
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::coordinator::RequestError;
 use crate::deadline::Deadline;
 use crate::error::{ErrorKind, Holder, LockError};
-use crate::local::possession::Hold;
+use crate::local::possession::{Hold, Origin};
 use crate::local::queue::{Joined, Queue};
 use crate::observer::Event;
 use crate::who::Who;
@@ -93,12 +93,13 @@ async fn within(
         if let Ok(result) = Deadline::at(clock.clone(), end).bound(both).await {
             return result;
         }
-        if number == tries && answer.is_none() {
-            answer = Some(asking.await);
-        }
-        if !matches!(answer, Some(Ok(_))) {
-            // There was nobody to ask about before; there may be now.
-            answer = Some(ask(queue, last).await);
+        if number == tries {
+            answer = match answer {
+                None => Some(asking.await),
+                // There was nobody to ask about before; there may be now.
+                Some(Err(Silent)) => Some(ask(queue, LAST_WORD).await),
+                known => known,
+            };
         }
         queue.session().events().tell(|| Event::TryEnded {
             lock: queue.lock_name().clone(),

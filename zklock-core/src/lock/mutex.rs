@@ -16,7 +16,7 @@ use crate::local::wait::{Wait, wait};
 use crate::observer::Event;
 use crate::options::LockOptions;
 use crate::path::ZnodePath;
-use crate::recipe;
+use crate::recipe::mutex::mutex;
 use crate::session::handle::Session;
 use crate::who::Who;
 
@@ -248,7 +248,7 @@ impl Mutex {
                 lock: self.name.to_shared(),
                 directory: self.directory.clone(),
                 app: self.session.app().map(Arc::from),
-                recipe: recipe::mutex::mutex,
+                recipe: mutex,
                 vanished: self.options.vanished_policy(),
             };
             Queue::new(self.session.clone(), target, Handoffs::default(), true)

@@ -80,8 +80,8 @@ pub async fn keep(generation: Arc<Generation>, keeping: Keeping) {
 
         // Nobody wakes the keeper when something is taken: a grant has more than one gap to live.
         let wake_at = match (self_aware, link) {
-            (true, Link::Up) => Instant::FAR,
-            (true, _) => generation.valid_until(),
+            (true, Link::Down) if holds => generation.valid_until(),
+            (true, _) => Instant::FAR,
             (false, _) if holds => generation.valid_until().min(now + gap),
             (false, _) => now + gap,
         };
