@@ -1,1 +1,29 @@
 //! Distributed locks on Apache ZooKeeper.
+
+pub use zklock_core::backend::memory::Embedded;
+pub use zklock_core::backend::zookeeper::{Acl, AclEntry, Permissions};
+pub use zklock_core::body::OnLost;
+pub use zklock_core::context::{carry, carry_sync};
+pub use zklock_core::error::{Body, ErrorKind, Holder, LockError};
+pub use zklock_core::guard::MutexGuard;
+pub use zklock_core::key::LockName;
+pub use zklock_core::lock::Mutex;
+pub use zklock_core::observer::{Event, Observer};
+pub use zklock_core::options::LockOptions;
+pub use zklock_core::owner::Owner;
+pub use zklock_core::policy::{Handoffs, RetryPolicy};
+pub use zklock_core::registry::{Installed, SessionRegistry, init};
+pub use zklock_core::session::{Held, Session, SessionBuilder, States};
+pub use zklock_core::session_state::SessionState;
+pub use zklock_core::template::{LockTemplate, ZkLockTemplate, execute};
+pub use zklock_core::token::FencingToken;
+pub use zklock_core::view::{Current, GuardView, current};
+
+#[cfg(feature = "blocking")]
+pub use zklock_core::blocking;
+
+#[cfg(feature = "macros")]
+pub use zklock_macros::zk_locked;
+
+#[doc(hidden)]
+pub use zklock_core::__private;

@@ -9,6 +9,10 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
+
 /// A moment on a [`Clock`], in nanoseconds since an origin that is the same in all threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(u64);
@@ -50,11 +54,12 @@ impl Sub<Duration> for Instant {
 }
 
 /// Where the time comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Clock {
-    /// `CLOCK_BOOTTIME`, which goes on while the machine is suspended. A runtime whose time is
-    /// paused changes nothing about it: what ZooKeeper believes is real.
-    Boot,
+    /// `CLOCK_BOOTTIME`, which goes on while the machine is suspended. A caller whose runtime is
+    /// paused, or has no timers, changes nothing about it: the timers are those of the runtime
+    /// named here, which must outlive them.
+    Boot(Handle),
     /// The time of whoever asks: tokio's where it is paused, the machine's everywhere else. The
     /// embedded coordinator lives in this one.
     Caller,
@@ -62,17 +67,30 @@ pub enum Clock {
 
 impl Clock {
     /// Reads the clock.
-    pub fn now(self) -> Instant {
+    pub fn now(&self) -> Instant {
         match self {
-            Clock::Boot => boot::now(),
+            Clock::Boot(_) => boot::now(),
             Clock::Caller => caller::now(),
         }
     }
 
     /// Waits for a moment. The timer is independent of the caller's runtime, except that under
     /// [`Clock::Caller`] it follows a paused one.
-    pub fn sleep_until(self, at: Instant) -> Sleep {
-        Sleep { clock: self, at, timer: Timer::Unarmed }
+    pub fn sleep_until(&self, at: Instant) -> Sleep {
+        Sleep { clock: self.clone(), at, timer: Timer::Unarmed }
+    }
+
+    fn timer(&self, after: Duration) -> Timer {
+        match self {
+            Clock::Boot(timers) => {
+                let _inside = timers.enter();
+                Timer::Tokio(Box::pin(tokio::time::sleep(after)))
+            }
+            Clock::Caller => match caller::paused() {
+                Some(runtime) => Timer::Paused(PausedTimer::new(&runtime, after)),
+                None => Timer::Plain(async_io::Timer::after(after)),
+            },
+        }
     }
 }
 
@@ -87,8 +105,9 @@ pub struct Sleep {
 #[derive(Debug)]
 enum Timer {
     Unarmed,
-    Real(async_io::Timer),
-    Paused(Pin<Box<tokio::time::Sleep>>),
+    Plain(async_io::Timer),
+    Paused(PausedTimer),
+    Tokio(Pin<Box<tokio::time::Sleep>>),
 }
 
 impl Future for Sleep {
@@ -101,8 +120,18 @@ impl Future for Sleep {
         loop {
             let fired = match &mut self.timer {
                 Timer::Unarmed => true,
-                Timer::Real(timer) => Pin::new(timer).poll(cx).is_ready(),
-                Timer::Paused(timer) => timer.as_mut().poll(cx).is_ready(),
+                Timer::Plain(timer) => Pin::new(timer).poll(cx).is_ready(),
+                Timer::Paused(timer) => match Pin::new(&mut timer.fired).poll(cx) {
+                    Poll::Pending => false,
+                    Poll::Ready(Ok(())) => true,
+                    Poll::Ready(Err(_)) => {
+                        // The runtime ended before its time came; from here on time is real.
+                        let left = self.at.since(self.clock.now());
+                        self.timer = Timer::Plain(async_io::Timer::after(left));
+                        continue;
+                    }
+                },
+                Timer::Tokio(timer) => timer.as_mut().poll(cx).is_ready(),
             };
             if !fired {
                 return Poll::Pending;
@@ -111,13 +140,34 @@ impl Future for Sleep {
             if now >= self.at {
                 return Poll::Ready(());
             }
-            let left = self.at.since(now);
-            self.timer = if self.clock == Clock::Caller && caller::is_paused() {
-                Timer::Paused(Box::pin(tokio::time::sleep(left)))
-            } else {
-                Timer::Real(async_io::Timer::after(left))
-            };
+            self.timer = self.clock.timer(self.at.since(now));
         }
+    }
+}
+
+/// A timer on a paused runtime. A task there sleeps, and tells: a timer that is polled after its
+/// runtime ended would panic, and those who wait here may outlive the runtime.
+#[derive(Debug)]
+struct PausedTimer {
+    fired: oneshot::Receiver<()>,
+    task: AbortHandle,
+}
+
+impl PausedTimer {
+    fn new(runtime: &Handle, after: Duration) -> Self {
+        let (fire, fired) = oneshot::channel();
+        let task = runtime.spawn(async move {
+            tokio::time::sleep(after).await;
+            // Nobody may be left who wants to know.
+            let _ = fire.send(());
+        });
+        PausedTimer { fired, task: task.abort_handle() }
+    }
+}
+
+impl Drop for PausedTimer {
+    fn drop(&mut self) {
+        self.task.abort();
     }
 }
 
@@ -141,6 +191,7 @@ mod caller {
     use once_cell::sync::Lazy;
     use std::cell::Cell;
     use std::time::Instant as StdInstant;
+    use tokio::runtime::Handle;
 
     static ORIGIN: Lazy<StdInstant> = Lazy::new(StdInstant::now);
 
@@ -161,16 +212,17 @@ mod caller {
         nanos(tokio::time::Instant::now().into_std())
     }
 
-    /// Whether the runtime around the caller has paused its time. Tokio does not tell, but a clock
-    /// that runs lies between two readings of the machine's, and a paused one does not.
-    pub(super) fn is_paused() -> bool {
-        if REAL_ONLY.get() > 0 || tokio::runtime::Handle::try_current().is_err() {
-            return false;
+    /// The runtime around the caller, if its time is paused. Tokio does not tell, but a clock that
+    /// runs lies between two readings of the machine's, and a paused one does not.
+    pub(super) fn paused() -> Option<Handle> {
+        if REAL_ONLY.get() > 0 {
+            return None;
         }
+        let runtime = Handle::try_current().ok()?;
         let before = StdInstant::now();
         let asked = tokio::time::Instant::now().into_std();
         let after = StdInstant::now();
-        asked < before || asked > after
+        (asked < before || asked > after).then_some(runtime)
     }
 
     pub(super) fn real_only<T>(f: impl FnOnce() -> T) -> T {
@@ -207,9 +259,27 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn boot_clock_ignores_a_paused_runtime() {
-        let start = Clock::Boot.now();
+        let clock = boot_clock();
+        let start = clock.now();
         tokio::time::sleep(Duration::from_secs(3600)).await;
-        assert!(Clock::Boot.now().since(start) < Duration::from_secs(60));
+        assert!(clock.now().since(start) < Duration::from_secs(60));
+        clock.sleep_until(start + Duration::from_millis(20)).await;
+        assert!(clock.now().since(start) >= Duration::from_millis(20));
+    }
+
+    fn boot_clock() -> Clock {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let handle = runtime.handle().clone();
+        std::thread::spawn(move || runtime.block_on(std::future::pending::<()>()));
+        Clock::Boot(handle)
+    }
+
+    #[test]
+    fn boot_timers_need_no_runtime_around_the_caller() {
+        let clock = boot_clock();
+        let start = clock.now();
+        futures_lite::future::block_on(clock.sleep_until(start + Duration::from_millis(5)));
+        assert!(clock.now() >= start + Duration::from_millis(5));
     }
 
     #[test]

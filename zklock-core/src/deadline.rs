@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::clock::{Clock, Instant};
 
 /// The moment at which a call gives up, on a given clock.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Deadline {
     clock: Clock,
     at: Instant,
@@ -26,7 +26,8 @@ impl Deadline {
 
     /// A bound that lies `within` from now.
     pub fn after(clock: Clock, within: Duration) -> Self {
-        Deadline { clock, at: clock.now() + within }
+        let at = clock.now() + within;
+        Deadline { clock, at }
     }
 
     /// A bound at a moment.
@@ -40,8 +41,8 @@ impl Deadline {
     }
 
     /// The clock it is measured on.
-    pub fn clock(&self) -> Clock {
-        self.clock
+    pub fn clock(&self) -> &Clock {
+        &self.clock
     }
 
     /// Whether there is no bound.
@@ -52,11 +53,6 @@ impl Deadline {
     /// Whether the moment has come.
     pub fn has_passed(&self) -> bool {
         !self.is_never() && self.clock.now() >= self.at
-    }
-
-    /// The earlier of this bound and one that lies `within` from now.
-    pub fn or_after(&self, within: Duration) -> Deadline {
-        Deadline { clock: self.clock, at: self.at.min(self.clock.now() + within) }
     }
 
     /// Waits for `work`, at most until the deadline. Work that is ready wins over a deadline that
@@ -92,14 +88,15 @@ mod tests {
     async fn work_is_dropped_at_the_deadline() {
         let clock = Clock::Caller;
         let start = clock.now();
-        let bound = Deadline::after(clock, Duration::from_secs(2)).bound(pending::<()>()).await;
+        let bound =
+            Deadline::after(clock.clone(), Duration::from_secs(2)).bound(pending::<()>()).await;
         assert_eq!(bound, Err(Elapsed));
         assert_eq!(clock.now().since(start).as_secs(), 2);
     }
 
     #[tokio::test]
     async fn ready_work_wins_over_a_passed_deadline() {
-        let passed = Deadline::after(Clock::Boot, Duration::ZERO);
+        let passed = Deadline::after(Clock::Caller, Duration::ZERO);
         assert_eq!(passed.bound(async { 1 }).await, Ok(1));
     }
 }

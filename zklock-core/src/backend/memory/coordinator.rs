@@ -195,7 +195,7 @@ impl Coordinator for EmbeddedCoordinator {
 
     fn link_changed(&self, seen: Link) -> Pin<Box<dyn Future<Output = Link> + Send>> {
         Box::pin(LinkChanged {
-            alarm: Alarm::new(self.store.clock),
+            alarm: Alarm::new(self.store.clock.clone()),
             store: self.store.clone(),
             session: self.session,
             seen,

@@ -25,7 +25,7 @@ pub(super) fn send<T: Send + 'static>(
     match store.access(|state, now| state.submit(session, request, now)) {
         Submitted::Ready(answer) => Box::pin(ready(finish(answer, store, convert))),
         Submitted::Pending(slot) => Box::pin(PendingReply {
-            alarm: Alarm::new(store.clock),
+            alarm: Alarm::new(store.clock.clone()),
             store: store.clone(),
             session,
             slot: Some(slot),
@@ -97,7 +97,7 @@ pub(super) struct PendingWatch {
 
 impl PendingWatch {
     pub(super) fn boxed(id: WatchId, store: &Arc<Store>) -> Watch {
-        Box::pin(PendingWatch { alarm: Alarm::new(store.clock), store: store.clone(), id })
+        Box::pin(PendingWatch { alarm: Alarm::new(store.clock.clone()), store: store.clone(), id })
     }
 }
 

@@ -1,0 +1,106 @@
+//! Plain functions that return a future: the guard is inside it.
+
+#![allow(clippy::manual_async_fn)]
+
+use std::{future::Future, pin::Pin};
+
+use zklock::{events, zk_locked};
+
+use crate::support::{Locked, acquired, pause, wait};
+
+#[zk_locked("opaque-{n}")]
+fn opaque(n: u32) -> impl Future<Output = Locked<u32>> {
+    events::record("made");
+    async move {
+        pause().await;
+        Ok(n)
+    }
+}
+
+#[zk_locked("pinned-{name}")]
+fn pinned<'a>(name: &'a str) -> Pin<Box<dyn Future<Output = Locked<usize>> + Send + 'a>> {
+    Box::pin(async move {
+        pause().await;
+        Ok(name.len())
+    })
+}
+
+/// A future that no name betrays.
+pub(crate) type Boxed<T> = Pin<Box<dyn Future<Output = Locked<T>> + Send>>;
+
+#[zk_locked("alias")]
+fn alias(n: u32) -> Boxed<u32> {
+    let shown = move || n + 1;
+    std::boxed::Box::pin(async move { Ok(shown()) })
+}
+
+#[zk_locked("borrowing")]
+fn borrowing(text: &str) -> impl Future<Output = Locked<usize>> + '_ {
+    async {
+        let length = text.len();
+        pause().await;
+        let tried: Locked<usize> = async { Ok(length) }.await;
+        let length = tried?;
+        Ok(length)
+    }
+}
+
+#[zk_locked("taken-{left}-{id}")]
+fn taken_apart(
+    (left, _): (String, String),
+    [id, ..]: [u32; 2],
+) -> impl Future<Output = Locked<usize>> {
+    async move {
+        pause().await;
+        Ok(left.len())
+    }
+}
+
+#[async_trait::async_trait]
+trait Service {
+    async fn create(&self, order: String, mut n: u32) -> Locked<u32>;
+
+    #[zk_locked("default-{order}")]
+    async fn provided(&mut self, order: &str, _unused: Vec<u8>) -> Locked<usize> {
+        pause().await;
+        Ok(order.len())
+    }
+}
+
+struct Handler {
+    tenant: String,
+}
+
+#[async_trait::async_trait]
+impl Service for Handler {
+    #[zk_locked("create/{self.tenant}/{order}")]
+    async fn create(&self, order: String, mut n: u32) -> Locked<u32> {
+        n += 1;
+        pause().await;
+        if order.is_empty() {
+            return Ok(0);
+        }
+        Ok(n + u32::from(self.tenant.is_empty()))
+    }
+}
+
+#[test]
+fn the_guard_is_inside_the_future() {
+    let future = opaque(1);
+    assert_eq!(events::take(), ["made"]);
+    assert_eq!(wait(future), Ok(1));
+    assert_eq!(events::take(), ["wait", "acquire opaque-1", "release"]);
+    assert_eq!(wait(pinned("abc")), Ok(3));
+    assert_eq!(wait(alias(1)), Ok(2));
+    assert_eq!(wait(borrowing("abc")), Ok(3));
+    assert_eq!(wait(taken_apart(("l".to_owned(), "r".to_owned()), [1, 2])), Ok(1));
+    assert_eq!(acquired(), ["pinned-abc", "alias", "borrowing", "taken-l-1"]);
+}
+
+#[test]
+fn async_trait_methods_take_their_lock() {
+    let mut handler = Handler { tenant: "t".to_owned() };
+    assert_eq!(wait(handler.create("o1".to_owned(), 1)), Ok(2));
+    assert_eq!(wait(handler.provided("o2", vec![])), Ok(2));
+    assert_eq!(acquired(), ["create/t/o1", "default-o2"]);
+}

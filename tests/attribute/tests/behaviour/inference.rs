@@ -1,0 +1,143 @@
+//! Types that are known only from the function's return type.
+
+use zklock::{LockError, zk_locked};
+
+use crate::support::{pause, wait};
+
+#[derive(Debug, PartialEq)]
+enum ApiError {
+    Lock(LockError),
+    Text(String),
+    Number(std::num::ParseIntError),
+}
+
+impl From<LockError> for ApiError {
+    fn from(error: LockError) -> Self {
+        Self::Lock(error)
+    }
+}
+
+impl From<String> for ApiError {
+    fn from(error: String) -> Self {
+        Self::Text(error)
+    }
+}
+
+impl From<std::num::ParseIntError> for ApiError {
+    fn from(error: std::num::ParseIntError) -> Self {
+        Self::Number(error)
+    }
+}
+
+type Answer<T, E = ApiError> = Result<T, E>;
+
+#[zk_locked("question_mark")]
+fn question_mark(text: &str) -> Answer<u8> {
+    let number: u8 = text.parse()?;
+    if number == 0 {
+        Err("zero".to_owned())?;
+    }
+    Ok(number)
+}
+
+#[zk_locked("question_mark_async")]
+async fn question_mark_async(text: &str) -> Answer<u8> {
+    let number: u8 = text.parse()?;
+    pause().await;
+    if number == 0 {
+        Err("zero".to_owned())?;
+    }
+    Ok(number)
+}
+
+#[zk_locked("collected")]
+fn collected(text: &str) -> Answer<Vec<u8>> {
+    text.split(',').map(|n| n.parse().map_err(Into::into)).collect()
+}
+
+#[zk_locked("collected_async")]
+async fn collected_async(text: &str) -> Answer<Vec<u8>> {
+    text.split(',').map(|n| n.parse().map_err(Into::into)).collect()
+}
+
+#[zk_locked("coerced")]
+fn coerced(early: bool) -> Result<Box<dyn Fn() -> u8>, Box<dyn std::error::Error>> {
+    if early {
+        return Ok(Box::new(|| 1));
+    }
+    Ok(Box::new(|| 2))
+}
+
+#[zk_locked("coerced_async")]
+async fn coerced_async(early: bool) -> Result<Box<dyn Fn() -> u8>, Box<dyn std::error::Error>> {
+    if early {
+        return Ok(Box::new(|| 1));
+    }
+    pause().await;
+    Ok(Box::new(|| 2))
+}
+
+#[zk_locked("unfinished")]
+fn unfinished() -> Answer<u8> {
+    todo!()
+}
+
+#[zk_locked("unfinished_async")]
+async fn unfinished_async() -> Answer<u8> {
+    todo!()
+}
+
+#[zk_locked("endless")]
+async fn endless() -> Answer<std::convert::Infallible> {
+    loop {
+        pause().await;
+    }
+}
+
+#[zk_locked("returning")]
+#[allow(clippy::needless_return)]
+fn returning() -> Answer<u8> {
+    return Ok(1);
+}
+
+#[zk_locked("returning_async")]
+#[allow(clippy::needless_return)]
+async fn returning_async() -> Answer<u8> {
+    return Ok(1);
+}
+
+#[zk_locked("nothing_known")]
+async fn nothing_known<T: Default, E: From<LockError>>() -> Result<T, E> {
+    Ok(Default::default())
+}
+
+#[test]
+fn results_keep_their_types() {
+    assert_eq!(question_mark("7"), Ok(7));
+    assert_eq!(question_mark("0"), Err(ApiError::Text("zero".to_owned())));
+    assert!(matches!(question_mark("x"), Err(ApiError::Number(_))));
+    assert_eq!(wait(question_mark_async("7")), Ok(7));
+    assert_eq!(collected("1,2").unwrap(), wait(collected_async("1,2")).unwrap());
+    assert_eq!(coerced(true).unwrap()() + coerced(false).unwrap()(), 3);
+    assert_eq!(wait(coerced_async(true)).unwrap()() + wait(coerced_async(false)).unwrap()(), 3);
+    assert_eq!(returning(), wait(returning_async()));
+    assert_eq!(wait(nothing_known::<u8, ApiError>()), Ok(0));
+    let unused = (unfinished, unfinished_async, endless);
+    assert_eq!(size_of_val(&unused), 0);
+}
+
+#[test]
+fn a_busy_lock_is_the_functions_own_error() {
+    zklock::events::next(zklock::events::Outcome::Busy);
+    let busy = Err(ApiError::Lock(LockError::Busy("question_mark".to_owned())));
+    assert_eq!(question_mark("7"), busy);
+}
+
+#[test]
+fn a_lock_lost_during_a_plain_body_is_told_whatever_way_it_ended() {
+    for text in ["7", "x", "0"] {
+        zklock::events::next(zklock::events::Outcome::Lost);
+        let lost = Err(ApiError::Lock(LockError::LostFinished("question_mark".to_owned())));
+        assert_eq!(question_mark(text), lost);
+    }
+}

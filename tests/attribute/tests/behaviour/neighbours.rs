@@ -1,0 +1,93 @@
+//! Other attributes beside the attribute.
+
+use std::{future::Future, sync::Arc};
+
+use zklock::zk_locked;
+
+use crate::support::{Locked, acquired, pause, wait};
+
+#[zk_locked("above-{id}")]
+#[tracing::instrument(skip(secret))]
+async fn above(id: u32, secret: String) -> Locked<usize> {
+    pause().await;
+    Ok(secret.len())
+}
+
+#[tracing::instrument(skip(secret), err, ret)]
+#[zk_locked("below-{id}")]
+async fn below(id: u32, secret: String) -> Locked<usize> {
+    pause().await;
+    Ok(secret.len())
+}
+
+#[tracing::instrument(skip_all, err)]
+#[zk_locked("below_sync-{id}")]
+fn below_sync(id: u32, secret: &str) -> Locked<usize> {
+    Ok(secret.len())
+}
+
+#[zk_locked("above_sync-{id}")]
+#[tracing::instrument(skip_all, err)]
+fn above_sync(id: u32, secret: &str) -> Locked<usize> {
+    Ok(secret.len())
+}
+
+/// As `axum::Handler` asks for it: any async function, its future `Send` and without borrows.
+fn assert_handler<A, B, T, F>(_: impl Fn(A, B) -> F + Clone + Send + Sync + 'static)
+where
+    F: Future<Output = Locked<T>> + Send + 'static,
+{
+}
+
+struct State<T>(T);
+struct Json<T>(T);
+
+#[zk_locked("orders/{id}")]
+async fn handler(State(pool): State<Arc<str>>, Json(id): Json<u64>) -> Locked<Json<u64>> {
+    pause().await;
+    Ok(Json(id + u64::from(pool.is_empty())))
+}
+
+#[test]
+fn a_guarded_function_is_a_handler() {
+    assert_handler(handler);
+    assert_eq!(wait(handler(State("".into()), Json(6))).map(|Json(id)| id), Ok(7));
+    assert_eq!(acquired(), ["orders/6"]);
+}
+
+#[test]
+fn instrument_works_on_either_side() {
+    assert_eq!(wait(above(1, "abc".to_owned())), Ok(3));
+    assert_eq!(wait(below(2, "abc".to_owned())), Ok(3));
+    assert_eq!(above_sync(3, "abc"), Ok(3));
+    assert_eq!(below_sync(4, "abc"), Ok(3));
+    assert_eq!(acquired(), ["above-1", "below-2", "above_sync-3", "below_sync-4"]);
+}
+
+#[zk_locked("tokio test")]
+#[tokio::test]
+async fn a_tokio_test_below_is_guarded() -> Locked<()> {
+    pause().await;
+    assert_eq!(acquired(), ["tokio test"]);
+    Ok(())
+}
+
+#[test]
+#[zk_locked("test")]
+fn a_test_above_is_guarded() -> Locked<()> {
+    assert_eq!(acquired(), ["test"]);
+    Ok(())
+}
+
+#[zk_locked("main")]
+#[tokio::main(flavor = "current_thread")]
+async fn tokio_main() -> Locked<u32> {
+    pause().await;
+    Ok(1)
+}
+
+#[test]
+fn a_tokio_main_below_is_guarded() {
+    assert_eq!(tokio_main(), Ok(1));
+    assert_eq!(acquired(), ["main"]);
+}

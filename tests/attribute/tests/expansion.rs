@@ -1,0 +1,119 @@
+//! What the attribute expands to, option by option.
+//!
+//! The files are in `zklock-macros/expansions`, where the documentation of the attribute shows
+//! them. With `BLESS=1` in the environment they are written anew.
+
+#![allow(missing_docs)]
+
+use std::{env, fs, path::Path};
+
+use proc_macro2::TokenStream;
+use quote::{ToTokens, quote};
+use syn::{Attribute, Item, ItemFn, Meta};
+
+// A macro crate cannot be called; its modules can be compiled into the test.
+#[path = "../../../zklock-macros/src/args.rs"]
+mod args;
+#[path = "../../../zklock-macros/src/errors.rs"]
+mod errors;
+#[path = "../../../zklock-macros/src/expand.rs"]
+mod expand;
+#[path = "../../../zklock-macros/src/fallback.rs"]
+mod fallback;
+#[path = "../../../zklock-macros/src/item.rs"]
+mod item;
+#[path = "../../../zklock-macros/src/model.rs"]
+mod model;
+#[path = "../../../zklock-macros/src/params.rs"]
+mod params;
+#[path = "../../../zklock-macros/src/pattern.rs"]
+mod pattern;
+#[path = "../../../zklock-macros/src/returns.rs"]
+mod returns;
+#[path = "../../../zklock-macros/src/shape.rs"]
+mod shape;
+#[path = "../../../zklock-macros/src/suggest.rs"]
+mod suggest;
+#[path = "../../../zklock-macros/src/value.rs"]
+mod value;
+
+fn locked(args: TokenStream, item: TokenStream) -> TokenStream {
+    fallback::unless(model::plan(args, item.clone()).map(|plan| expand::expand(&plan)), item)
+}
+
+/// Expands the attribute on each function of a file.
+fn expanded(source: &str) -> String {
+    let mut file = syn::parse_file(source).unwrap();
+    file.items = file.items.into_iter().flat_map(|item| expanded_item(item).items).collect();
+    prettyplease::unparse(&file)
+}
+
+fn expanded_item(item: Item) -> syn::File {
+    let Item::Fn(mut function) = item else { panic!("only functions are expanded") };
+    let tokens = match take_attribute(&mut function) {
+        Some(args) => locked(args, function.to_token_stream()),
+        None => function.to_token_stream(),
+    };
+    syn::parse2(tokens).unwrap()
+}
+
+fn take_attribute(function: &mut ItemFn) -> Option<TokenStream> {
+    let is_ours = |attr: &Attribute| attr.path().is_ident("zk_locked");
+    let at = function.attrs.iter().position(is_ours)?;
+    match function.attrs.remove(at).meta {
+        Meta::List(list) => Some(list.tokens),
+        _ => Some(TokenStream::new()),
+    }
+}
+
+#[test]
+fn expansions_are_the_documented_ones() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../zklock-macros/expansions");
+    let mut seen = 0;
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let Some(stem) = name.strip_suffix(".rs").filter(|stem| !stem.ends_with(".expanded"))
+        else {
+            continue;
+        };
+        let expected = path.with_file_name(format!("{stem}.expanded.rs"));
+        let actual = expanded(&fs::read_to_string(&path).unwrap());
+        if env::var_os("BLESS").is_some() {
+            fs::write(&expected, &actual).unwrap();
+        }
+        let expected = fs::read_to_string(&expected).unwrap();
+        assert_eq!(actual, expected, "{name} expands to something else");
+        seen += 1;
+    }
+    assert!(seen > 8, "only {seen} files");
+}
+
+#[test]
+fn a_body_that_does_not_parse_is_emitted_as_it_is() {
+    let item = quote! {
+        async fn guarded() -> Result<(), LockError> { let x = ; self. }
+    };
+    let tokens = locked(quote!("order"), item).to_string();
+    assert!(tokens.contains("{ let x = ; self . }"), "{tokens}");
+    assert!(tokens.contains("__private :: run"), "{tokens}");
+    assert!(!tokens.contains("compile_error"), "{tokens}");
+}
+
+#[test]
+fn a_future_that_cannot_be_read_is_left_alone() {
+    let item = quote! {
+        fn guarded() -> impl Future<Output = Result<(), LockError>> { let x = ; async {} }
+    };
+    let spaceless = |tokens: TokenStream| tokens.to_string().replace(' ', "");
+    assert_eq!(spaceless(locked(quote!("order"), item.clone())), spaceless(item));
+}
+
+#[test]
+fn something_that_is_no_function_stays() {
+    let item = quote!(
+        struct Order;
+    );
+    let tokens = locked(quote!("order"), item).to_string();
+    assert!(tokens.contains("compile_error") && tokens.ends_with("struct Order ;"), "{tokens}");
+}

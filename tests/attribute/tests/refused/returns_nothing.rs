@@ -1,0 +1,10 @@
+use zklock::zk_locked;
+
+#[zk_locked("order")]
+async fn guarded() {
+    println!("unlocked");
+}
+
+fn main() {
+    let _ = guarded();
+}

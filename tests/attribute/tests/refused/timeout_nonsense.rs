@@ -1,0 +1,10 @@
+use zklock::{LockError, zk_locked};
+
+#[zk_locked("order", timeout = "soon")]
+fn guarded() -> Result<(), LockError> {
+    Ok(())
+}
+
+fn main() {
+    let _ = guarded();
+}

@@ -1,0 +1,10 @@
+use zklock::{LockError, zk_locked};
+
+#[zk_locked("order", timeout = 2)]
+fn guarded() -> Result<(), LockError> {
+    Ok(())
+}
+
+fn main() {
+    let _ = guarded();
+}

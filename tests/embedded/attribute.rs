@@ -1,0 +1,108 @@
+//! The attribute on the real runtime.
+
+use std::time::Duration;
+
+use zklock::{Body, LockError, Session, SessionRegistry, current, zk_locked};
+
+use crate::support::{contenders, on, store};
+
+#[derive(Debug)]
+enum ApiError {
+    Lock(LockError),
+    Parse,
+}
+
+impl From<LockError> for ApiError {
+    fn from(error: LockError) -> Self {
+        ApiError::Lock(error)
+    }
+}
+
+impl From<std::num::ParseIntError> for ApiError {
+    fn from(_: std::num::ParseIntError) -> Self {
+        ApiError::Parse
+    }
+}
+
+#[zk_locked("createOrder", timeout = "2s", retries = 2)]
+async fn create_order(text: &str) -> Result<u32, ApiError> {
+    assert!(current().is_valid());
+    tokio::task::yield_now().await;
+    Ok(text.parse::<u32>()? + 1)
+}
+
+#[zk_locked("orders/{tenant}/{id}")]
+fn look_up(tenant: &str, id: u64) -> Result<String, LockError> {
+    Ok(current().lock().unwrap_or_default().to_owned())
+}
+
+#[zk_locked("createOrder", session = "billing")]
+async fn bill() -> Result<(), LockError> {
+    Ok(())
+}
+
+#[tokio::test]
+async fn it_guards_async_functions() {
+    let (store, session) = store();
+    let _installed = SessionRegistry::global().install_here(session);
+    assert_eq!(create_order("41").await.unwrap(), 42);
+    assert!(matches!(create_order("x").await, Err(ApiError::Parse)));
+    assert!(contenders(&store, "/zklock/createOrder").await.is_empty());
+    assert_eq!(tokio::spawn(create_order("1")).await.unwrap().unwrap(), 2);
+}
+
+#[test]
+fn it_guards_plain_functions_and_escapes_values() {
+    let _installed = SessionRegistry::global().install_here(Session::embedded());
+    assert_eq!(look_up("a/b", 7).unwrap(), "orders/a~2Fb/7");
+    assert_eq!(look_up("..", 0).unwrap(), "orders/~2E./~30");
+    let error = look_up("", 1).unwrap_err();
+    assert_eq!(error.kind(), zklock::ErrorKind::InvalidName);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_busy_lock_is_1011() {
+    let (store, session) = store();
+    let _installed = SessionRegistry::global().install_here(session);
+    let _held = on(&store).mutex("createOrder").unwrap().acquire().await.unwrap();
+    let Err(ApiError::Lock(error)) = create_order("1").await else { panic!("not busy") };
+    assert_eq!((error.code(), error.lock()), ("1011", Some("createOrder")));
+}
+
+#[tokio::test]
+async fn a_session_that_is_not_configured_is_named() {
+    let error = bill().await.unwrap_err();
+    assert_eq!(error.kind(), zklock::ErrorKind::NotConfigured);
+    assert!(error.to_string().contains("ZKLOCK_BILLING_CONNECT"), "{error}");
+    let billing = Session::embedded();
+    let _installed = SessionRegistry::global().install_named_here("billing", billing);
+    bill().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_lock_drops_the_body_and_says_so() {
+    let (store, session) = store();
+    let id = session.zookeeper_session().unwrap().0;
+    let _installed = SessionRegistry::global().install_here(session);
+
+    #[zk_locked("a")]
+    async fn sleep(store: &zklock::Embedded, id: i64) -> Result<(), LockError> {
+        store.faults(id).expire();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        unreachable!("the body goes on without the lock");
+    }
+    let error = sleep(&store, id).await.unwrap_err();
+    assert_eq!(error.body(), Body::Dropped);
+
+    #[zk_locked("a")]
+    fn finish(store: &zklock::Embedded, id: i64) -> Result<(), LockError> {
+        store.faults(id).expire();
+        if id != 0 {
+            return Ok(());
+        }
+        Err(LockError::new(zklock::ErrorKind::Unsupported, ""))
+    }
+    let id = *store.sessions().last().unwrap();
+    let error = finish(&store, id).unwrap_err();
+    assert_eq!((error.is_lost(), error.body()), (true, Body::Finished));
+}

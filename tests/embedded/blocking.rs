@@ -1,0 +1,120 @@
+//! The blocking twins, with and without a runtime around them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use zklock::blocking::{Mutex, ZkLockTemplate};
+use zklock::{ErrorKind, Session, current};
+
+fn mutex(session: &Session) -> Mutex {
+    Mutex::from(session.mutex("a").unwrap())
+}
+
+#[test]
+fn ten_threads_never_overlap() {
+    let session = Session::embedded();
+    let (inside, total) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let threads: Vec<_> = (0..10)
+        .map(|_| {
+            let (mutex, inside, total) = (mutex(&session), inside.clone(), total.clone());
+            std::thread::spawn(move || {
+                for _ in 0..50 {
+                    let guard = mutex.acquire().unwrap();
+                    assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
+                    total.fetch_add(1, Ordering::SeqCst);
+                    std::thread::yield_now();
+                    inside.fetch_sub(1, Ordering::SeqCst);
+                    guard.release().unwrap();
+                }
+            })
+        })
+        .collect();
+    for thread in threads {
+        thread.join().unwrap();
+    }
+    assert_eq!(total.load(Ordering::SeqCst), 500);
+}
+
+#[test]
+fn timeouts_hold_without_a_runtime() {
+    let session = Session::embedded();
+    let guard = mutex(&session).acquire().unwrap();
+    let other = mutex(&session);
+    let waited = std::thread::spawn(move || other.acquire_timeout(Duration::from_millis(50)));
+    assert!(waited.join().unwrap().unwrap_err().is_busy());
+    assert!(guard.is_valid());
+}
+
+#[test]
+fn a_thread_that_would_wait_for_itself_is_told_at_once() {
+    let session = Session::embedded();
+    let _guard = mutex(&session).acquire().unwrap();
+    assert!(mutex(&session).acquire().unwrap_err().is_deadlock());
+}
+
+#[test]
+fn nesting_follows_the_scope() {
+    let session = Session::embedded();
+    let template = ZkLockTemplate::from(zklock::ZkLockTemplate::new(session.clone()));
+    let nested = template.execute("a", || {
+        assert!(current().is_valid() && mutex(&session).is_held_here());
+        template.execute("a", || mutex(&session).acquire().map(|guard| guard.fencing_token()))
+    });
+    nested.unwrap().unwrap().unwrap();
+    assert!(!mutex(&session).is_held_here());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_blocking_acquire_that_waits_for_its_own_thread_names_spawn_blocking() {
+    let session = Session::embedded();
+    let holding = tokio::spawn({
+        let mutex = session.mutex("a").unwrap();
+        async move {
+            let _guard = mutex.acquire().await.unwrap();
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    });
+    tokio::task::yield_now().await;
+    let error = mutex(&session).acquire().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Deadlock);
+    assert!(error.to_string().contains("spawn_blocking"), "{error}");
+    holding.await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn blocking_inside_a_runtime_waits_under_its_deadline() {
+    let session = Session::embedded();
+    let guard = session.mutex("a").unwrap().acquire().await.unwrap();
+    let waiting = tokio::task::spawn_blocking({
+        let mutex = mutex(&session);
+        move || mutex.acquire_timeout(Duration::from_millis(30))
+    });
+    assert!(waiting.await.unwrap().unwrap_err().is_busy());
+    let waiting = tokio::task::spawn_blocking({
+        let mutex = mutex(&session);
+        move || mutex.acquire().map(drop)
+    });
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    drop(guard);
+    waiting.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_blocking_deadline_passes_though_the_time_around_it_is_paused() {
+    let (store, session) = crate::support::store();
+    let _held = crate::support::on(&store).mutex("a").unwrap().acquire().await.unwrap();
+    let error = mutex(&session).acquire_timeout(Duration::from_millis(30)).unwrap_err();
+    assert!(error.is_busy(), "{error}");
+}
+
+#[test]
+fn the_template_releases_when_the_body_panics() {
+    let session = Session::embedded();
+    let template = ZkLockTemplate::from(zklock::ZkLockTemplate::new(session.clone()));
+    let panicked = std::thread::spawn(move || {
+        template.execute("a", || std::panic::resume_unwind(Box::new("on purpose")))
+    });
+    assert!(panicked.join().is_err());
+    drop(mutex(&session).try_acquire().unwrap());
+}

@@ -1,0 +1,120 @@
+//! Cancellation at any await leaves no node behind, and the next acquire succeeds at once.
+
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use crate::support::{contenders, on, store};
+
+/// Polls a future so often, then drops it. Answers whether it was done.
+fn poll_times<F: Future>(future: F, times: usize) -> bool {
+    let mut future = pin!(future);
+    let mut cx = Context::from_waker(Waker::noop());
+    (0..times).any(|_| matches!(future.as_mut().poll(&mut cx), Poll::Ready(_)))
+}
+
+#[tokio::test]
+async fn a_cancelled_waiter_removes_its_node() {
+    let (store, session) = store();
+    let held = on(&store).mutex("a").unwrap().acquire().await.unwrap();
+    let mutex = session.mutex("a").unwrap();
+    assert!(!poll_times(mutex.acquire(), 3));
+    let nodes = contenders(&store, "/zklock/a").await;
+    assert_eq!(nodes.len(), 1);
+    assert!(held.path().ends_with(&nodes[0]) && held.is_valid());
+    drop(held);
+    drop(mutex.try_acquire().await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn cancelled_before_each_reply_nothing_is_left() {
+    // Each reply is held back in turn: the future is dropped while it waits for it.
+    for pass in 0..4 {
+        let (store, session) = store();
+        let mutex = session.mutex("a").unwrap();
+        drop(mutex.acquire().await.unwrap());
+        let faults = store.faults(session.zookeeper_session().unwrap().0);
+        faults.delay_replies(Duration::from_millis(10));
+        let acquiring = mutex.acquire();
+        let cut = tokio::time::timeout(Duration::from_millis(10 * pass + 5), acquiring).await;
+        drop(cut);
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert!(contenders(&store, "/zklock/a").await.is_empty(), "pass {pass}");
+        faults.delay_replies(Duration::ZERO);
+        drop(mutex.try_acquire().await.unwrap());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn cancelled_while_the_connection_is_down_nothing_is_left() {
+    let (store, session) = store();
+    let mutex = session.mutex("a").unwrap();
+    drop(mutex.acquire().await.unwrap());
+    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    // In flight at the cut, then cancelled.
+    faults.hold_replies();
+    assert!(!poll_times(mutex.acquire(), 2));
+    faults.disconnect();
+    // Asked for while down, then cancelled.
+    assert!(!poll_times(mutex.acquire(), 2));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    faults.release();
+    faults.reconnect();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert!(contenders(&store, "/zklock/a").await.is_empty());
+    drop(mutex.try_acquire().await.unwrap());
+}
+
+#[tokio::test]
+async fn a_grant_that_nobody_took_goes_to_the_next() {
+    let (store, session) = store();
+    let mutex = session.mutex("a").unwrap();
+    let guard = mutex.acquire().await.unwrap().detach();
+    let mut first = Box::pin(mutex.acquire());
+    let mut second = Box::pin(mutex.acquire());
+    let mut cx = Context::from_waker(Waker::noop());
+    assert!(first.as_mut().poll(&mut cx).is_pending());
+    assert!(second.as_mut().poll(&mut cx).is_pending());
+    drop(guard);
+    // Granted, but never polled again.
+    drop(first);
+    drop(second.await.unwrap());
+    assert!(contenders(&store, "/zklock/a").await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_thousand_random_cancellations_leave_nothing() {
+    let (store, session) = store();
+    let other = on(&store);
+    let mut seed = 7_u64;
+    let mut random = move |below: u64| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) % below
+    };
+    for session in [&session, &other] {
+        let delay = Duration::from_millis(1 + random(3));
+        store.faults(session.zookeeper_session().unwrap().0).delay_replies(delay);
+    }
+    let mut tasks = Vec::new();
+    for n in 0..1_000 {
+        let mutex = if n % 2 == 0 { session.mutex("a") } else { other.mutex("a") }.unwrap();
+        let (start, patience, hold) = (random(300), random(40), random(3));
+        tasks.push(tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_millis(start)).await;
+            let acquiring = mutex.acquire();
+            let patience = Duration::from_millis(patience);
+            if let Ok(guard) = tokio::time::timeout(patience, acquiring).await {
+                tokio::time::sleep(Duration::from_millis(hold)).await;
+                drop(guard.unwrap());
+            }
+        }));
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(contenders(&store, "/zklock/a").await.is_empty());
+    assert!(session.held().is_empty() && other.held().is_empty());
+    drop(session.mutex("a").unwrap().try_acquire().await.unwrap());
+}

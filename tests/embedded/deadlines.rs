@@ -1,0 +1,144 @@
+//! Deadlines hold whatever ZooKeeper does. Paused time: the bounds are exact.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+use zklock::{ErrorKind, LockOptions};
+
+use crate::support::{contenders, on, store};
+
+#[tokio::test(start_paused = true)]
+async fn a_call_waits_at_most_timeout_times_retries() {
+    let (store, session) = store();
+    let _held = on(&store).mutex("a").unwrap().acquire().await.unwrap();
+    for (timeout, retries, most) in [(2_000, 2, 4_000), (500, 1, 500), (300, 3, 900)] {
+        let options =
+            LockOptions::default().timeout(Duration::from_millis(timeout)).retries(retries);
+        let mutex = session.mutex("a").unwrap().with_options(options).unwrap();
+        let start = Instant::now();
+        let error = mutex.acquire_tries().await.unwrap_err();
+        assert_eq!(start.elapsed().as_millis(), most);
+        assert!(error.is_busy() && error.holder().is_some(), "{error}");
+        assert_eq!(contenders(&store, "/zklock/a").await.len(), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_frozen_server_is_unavailable_and_not_busy_within_the_bound() {
+    let (store, session) = store();
+    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    faults.hold_requests();
+    let mutex = session.mutex("a").unwrap();
+    let start = Instant::now();
+    let error = mutex.acquire_timeout(Duration::from_millis(500)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(start.elapsed() <= Duration::from_millis(600), "{:?}", start.elapsed());
+    faults.release();
+    assert!(contenders(&store, "/zklock/a").await.is_empty());
+    drop(mutex.try_acquire().await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_freezes_while_somebody_waits_is_unavailable_too() {
+    let (store, session) = store();
+    let _held = on(&store).mutex("a").unwrap().acquire().await.unwrap();
+    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let mutex = session.mutex("a").unwrap();
+    let freezing = async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        faults.hold_requests();
+        std::future::pending::<()>().await;
+    };
+    let start = Instant::now();
+    let waiting = mutex.acquire_timeout(Duration::from_secs(2));
+    let error = tokio::select! { result = waiting => result.unwrap_err(), () = freezing => return };
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(start.elapsed() <= Duration::from_millis(2_100), "{:?}", start.elapsed());
+    faults.release();
+    assert_eq!(contenders(&store, "/zklock/a").await.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_try_is_bounded_when_the_server_is_silent() {
+    let (store, session) = store();
+    store.faults(session.zookeeper_session().unwrap().0).hold_requests();
+    let start = Instant::now();
+    let error = session.mutex("a").unwrap().try_acquire().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert!(start.elapsed() <= Duration::from_millis(2_100));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_bound_includes_connecting() {
+    let (store, session) = store();
+    let unreachable = zklock_core::coordinator::RequestError::Unreachable("zk:2181".into());
+    store.outage(Some(unreachable));
+    store.faults(session.zookeeper_session().unwrap().0).expire();
+    let start = Instant::now();
+    let mutex = session.mutex("a").unwrap();
+    let error = mutex.acquire_timeout(Duration::from_secs(1)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert!(error.to_string().contains("zk:2181"), "{error}");
+    assert!(start.elapsed() <= Duration::from_millis(1_100));
+    store.outage(None);
+    drop(mutex.acquire_timeout(Duration::from_secs(10)).await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn local_waiters_time_out_without_taking_the_node_along() {
+    let (store, session) = store();
+    let held = on(&store).mutex("a").unwrap().acquire().await.unwrap();
+    let mutex = session.mutex("a").unwrap();
+    let patient = tokio::spawn({
+        let mutex = mutex.clone();
+        async move { mutex.acquire().await.map(|guard| guard.fencing_token()) }
+    });
+    tokio::task::yield_now().await;
+    let before = contenders(&store, "/zklock/a").await;
+    let impatient = tokio::spawn({
+        let mutex = mutex.clone();
+        async move { mutex.acquire_timeout(Duration::from_millis(100)).await }
+    });
+    assert!(impatient.await.unwrap().unwrap_err().is_busy());
+    assert_eq!(contenders(&store, "/zklock/a").await.len(), 2);
+    assert_eq!(contenders(&store, "/zklock/a").await, before);
+    drop(held);
+    patient.await.unwrap().unwrap();
+    assert!(contenders(&store, "/zklock/a").await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_observer_hears_at_the_end_of_each_try_who_holds() {
+    use std::sync::{Arc, Mutex};
+    use zklock::{Event, Observer, Session};
+
+    #[derive(Debug, Default)]
+    struct Tries(Mutex<Vec<(u32, bool)>>);
+    impl Observer for Tries {
+        fn event(&self, event: &Event) {
+            if let Event::TryEnded { number, holder, .. } = event {
+                self.0.lock().unwrap().push((*number, holder.is_some()));
+            }
+        }
+    }
+    let (store, holder) = store();
+    let tries = Arc::new(Tries::default());
+    let session = Session::embedded_builder(&store).observer(tries.clone()).open().unwrap();
+    let _held = holder.mutex("a").unwrap().acquire().await.unwrap();
+    assert!(session.mutex("a").unwrap().acquire_tries().await.unwrap_err().is_busy());
+    // The observer has a thread of its own.
+    while tries.0.lock().unwrap().len() < 2 {
+        std::thread::yield_now();
+    }
+    assert_eq!(*tries.0.lock().unwrap(), [(1, true), (2, true)]);
+}
+
+#[tokio::test]
+async fn zero_tries_and_zero_timeouts_are_refused() {
+    let (_store, session) = store();
+    let mutex = session.mutex("a").unwrap();
+    let error = mutex.acquire_timeout(Duration::ZERO).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidOption);
+    let options = LockOptions::default().retries(0);
+    assert!(mutex.with_options(options).unwrap_err().to_string().contains("retries = 1"));
+}

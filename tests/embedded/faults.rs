@@ -1,0 +1,317 @@
+//! Lost replies, lost connections, lost sessions: the guard knows, and nothing is left behind.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use zklock::{ErrorKind, Session, SessionState};
+use zklock_core::backend::memory::{Fault, Op};
+use zklock_core::coordinator::RequestError;
+
+use crate::support::{client, contenders, on, store};
+
+#[tokio::test(start_paused = true)]
+async fn a_create_whose_reply_is_lost_leaves_exactly_the_reported_node() {
+    for fault in [Fault::lose_reply(), Fault::lose_request()] {
+        let (store, session) = store();
+        let mutex = session.mutex("a").unwrap();
+        drop(mutex.acquire().await.unwrap());
+        let faults = store.faults(session.zookeeper_session().unwrap().0);
+        faults.inject(fault.on(Op::Create).path("/a/"));
+        let guard = mutex.acquire().await.unwrap();
+        let nodes = contenders(&store, "/zklock/a").await;
+        assert_eq!(nodes.len(), 1);
+        assert!(guard.path().ends_with(&nodes[0]));
+        guard.release().await.unwrap();
+        assert!(contenders(&store, "/zklock/a").await.is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delete_that_fails_is_done_again() {
+    for fault in [Fault::lose_reply(), Fault::lose_request(), Fault::lose_request().times(20)] {
+        let (store, session) = store();
+        let guard = session.mutex("a").unwrap().acquire().await.unwrap();
+        store.faults(session.zookeeper_session().unwrap().0).inject(fault.on(Op::Delete));
+        guard.release().await.unwrap();
+        assert!(contenders(&store, "/zklock/a").await.is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delete_that_fails_is_done_after_the_reconnect() {
+    let (store, session) = store();
+    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let guard = session.mutex("a").unwrap().acquire().await.unwrap();
+    faults.inject(Fault::cut_before().on(Op::Delete));
+    drop(guard);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(contenders(&store, "/zklock/a").await.len(), 1);
+    faults.reconnect();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert!(contenders(&store, "/zklock/a").await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_delete_retires_the_generation_and_costs_no_other_lock() {
+    let (store, session) = store();
+    let (id, generation) = session.zookeeper_session().unwrap();
+    let other = session.mutex("b").unwrap().acquire().await.unwrap();
+    let guard = session.mutex("a").unwrap().acquire().await.unwrap();
+    let refused = Fault::refuse(RequestError::NoAuth).on(Op::Delete).path("/a/").times(u64::MAX);
+    store.faults(id).inject(refused);
+    assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Unauthorized);
+    // The other lock is held on, in the old session; new ones come from a fresh one.
+    assert!(other.is_valid());
+    assert_eq!(session.zookeeper_session().unwrap().1, generation + 1);
+    drop(session.mutex("c").unwrap().acquire().await.unwrap());
+    assert_eq!(contenders(&store, "/zklock/a").await.len(), 1);
+    other.release().await.unwrap();
+    // With its last guard the old session is closed, and the stuck node goes with it.
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    assert!(contenders(&store, "/zklock/a").await.is_empty());
+    drop(session.mutex("a").unwrap().try_acquire().await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_guard_says_lost_before_silence_can_free_the_node() {
+    let (store, session) = store();
+    let other = on(&store);
+    let guard = session.mutex("a").unwrap().acquire().await.unwrap();
+    let token = guard.fencing_token();
+    let waiting = tokio::spawn({
+        let mutex = other.mutex("a").unwrap();
+        async move { (mutex.acquire().await.unwrap().fencing_token(), Instant::now()) }
+    });
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(guard.is_valid());
+    let cut = Instant::now();
+    store.faults(session.zookeeper_session().unwrap().0).silence();
+    guard.lost().await;
+    let lost = Instant::now();
+    assert!(!guard.is_valid() && guard.remaining().is_zero());
+    let (next, granted) = waiting.await.unwrap();
+    assert!(lost < granted && next > token);
+    assert!((lost - cut).as_millis() <= 5_834, "{:?}", lost - cut);
+    assert!((granted - cut).as_secs() >= 10);
+    assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Lost);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_guard_that_was_lost_stays_lost_after_the_reconnect() {
+    let (store, session) = store();
+    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let guard = session.mutex("a").unwrap().acquire().await.unwrap();
+    faults.disconnect();
+    tokio::time::sleep(Duration::from_secs(7)).await;
+    assert!(!guard.is_valid());
+    faults.reconnect();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(!guard.is_valid());
+    drop(guard);
+    assert!(contenders(&store, "/zklock/a").await.is_empty());
+    assert!(session.mutex("a").unwrap().acquire().await.unwrap().is_valid());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_short_outage_costs_nothing() {
+    let (store, session) = store();
+    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let guard = session.mutex("a").unwrap().acquire().await.unwrap();
+    faults.disconnect();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert!(guard.is_valid());
+    assert_eq!(session.state(), SessionState::Suspended);
+    faults.reconnect();
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    assert!(guard.is_valid());
+    assert_eq!(session.state(), SessionState::Connected);
+    guard.release().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_the_session_is_killed_a_waiter_acquires_with_the_new_one() {
+    let (store, session) = store();
+    let (id, generation) = session.zookeeper_session().unwrap();
+    let other = on(&store).mutex("a").unwrap().acquire().await.unwrap();
+    let waiting = tokio::spawn({
+        let mutex = session.mutex("a").unwrap();
+        async move { mutex.acquire().await.unwrap() }
+    });
+    tokio::task::yield_now().await;
+    store.faults(id).expire();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    drop(other);
+    assert!(waiting.await.unwrap().is_valid());
+    assert_eq!(session.zookeeper_session().unwrap().1, generation + 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn guards_are_lost_with_their_session() {
+    let (store, session) = store();
+    let guard = session.mutex("a").unwrap().acquire().await.unwrap();
+    let local = tokio::spawn({
+        let mutex = session.mutex("a").unwrap();
+        async move { mutex.acquire().await.unwrap() }
+    });
+    tokio::task::yield_now().await;
+    store.faults(session.zookeeper_session().unwrap().0).expire();
+    guard.lost().await;
+    assert!(!guard.is_valid());
+    // The next does not wait for a guard that is worth nothing any more.
+    let next = local.await.unwrap();
+    assert!(next.is_valid() && next.fencing_token() > guard.fencing_token());
+    drop(guard);
+    assert!(next.is_valid());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_deleted_from_outside_is_lost() {
+    let (store, session) = store();
+    let guard = session.mutex("a").unwrap().acquire().await.unwrap();
+    client(&store).await.delete(guard.path()).await.unwrap();
+    tokio::time::timeout(Duration::from_secs(2), guard.lost()).await.unwrap();
+    assert!(!guard.is_valid());
+    drop(on(&store).mutex("a").unwrap().try_acquire().await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_whose_node_is_deleted_from_outside_queues_up_again() {
+    let (store, session) = store();
+    let first = on(&store).mutex("a").unwrap().acquire().await.unwrap();
+    let second = tokio::spawn({
+        let mutex = on(&store).mutex("a").unwrap();
+        async move { mutex.acquire().await.unwrap() }
+    });
+    tokio::task::yield_now().await;
+    let third = tokio::spawn({
+        let mutex = session.mutex("a").unwrap();
+        async move { mutex.acquire().await.unwrap() }
+    });
+    tokio::task::yield_now().await;
+    let mut nodes = contenders(&store, "/zklock/a").await;
+    nodes.sort_by_key(|name| name[name.len() - 10..].to_owned());
+    let last = format!("/zklock/a/{}", nodes[2]);
+    client(&store).await.delete(&last).await.unwrap();
+    drop(first);
+    let second = second.await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(!third.is_finished());
+    drop(second);
+    assert!(third.await.unwrap().is_valid());
+    assert!(contenders(&store, "/zklock/a").await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn transient_failures_are_retried_inside_the_try() {
+    let (store, session) = store();
+    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let mutex = session.mutex("a").unwrap();
+    drop(mutex.acquire().await.unwrap());
+    for op in [Op::Create, Op::Children] {
+        faults.inject(Fault::lose_request().on(op).times(3));
+        drop(mutex.acquire_timeout(Duration::from_secs(2)).await.unwrap());
+        assert!(contenders(&store, "/zklock/a").await.is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_acl_that_refuses_is_an_error_at_once() {
+    let (store, session) = store();
+    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    faults.inject(Fault::refuse(RequestError::NoAuth).on(Op::Create));
+    let start = Instant::now();
+    let error = session.mutex("a").unwrap().acquire().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unauthorized);
+    assert!(error.is_permanent() && start.elapsed().is_zero());
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_node_is_made_while_the_connection_is_down() {
+    let (store, session) = store();
+    let mutex = session.mutex("a").unwrap();
+    drop(mutex.acquire().await.unwrap());
+    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    faults.disconnect();
+    store.record();
+    for _ in 0..10 {
+        let error = mutex.acquire_timeout(Duration::from_millis(100)).await.unwrap_err();
+        assert!(error.is_unavailable(), "{error}");
+    }
+    faults.reconnect();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(store.recorded().iter().all(|logged| logged.op != Op::Create));
+}
+
+#[tokio::test(start_paused = true)]
+async fn draining_stops_waiters_and_lets_holders_finish() {
+    let (_store, session) = store();
+    let guard = session.mutex("a").unwrap().acquire().await.unwrap();
+    let waiting = tokio::spawn({
+        let mutex = session.mutex("a").unwrap();
+        async move { mutex.acquire().await }
+    });
+    tokio::task::yield_now().await;
+    let left = session.drain(Duration::from_secs(1)).await;
+    assert_eq!(left.len(), 1);
+    assert!(left[0].granted && &*left[0].lock == "a");
+    assert!(waiting.await.unwrap().unwrap_err().is_closing());
+    assert!(session.mutex("b").unwrap().acquire().await.unwrap_err().is_closing());
+    assert_eq!(session.state(), SessionState::Draining);
+    assert!(guard.is_valid() && !session.is_ready());
+    let draining = tokio::spawn({
+        let session = session.clone();
+        async move { session.drain(Duration::from_secs(60)).await }
+    });
+    tokio::task::yield_now().await;
+    guard.release().await.unwrap();
+    assert!(draining.await.unwrap().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn closing_frees_everything_and_says_so() {
+    let (store, session) = store();
+    let guard = session.mutex("a").unwrap().acquire().await.unwrap();
+    let mut states = session.states();
+    session.close().await;
+    assert!(!guard.is_valid());
+    assert!(contenders(&store, "/zklock/a").await.is_empty());
+    assert!(session.mutex("a").unwrap().acquire().await.unwrap_err().is_closing());
+    assert_eq!(states.next().await, Some(SessionState::Closed));
+}
+
+#[tokio::test]
+async fn a_session_that_is_dropped_closes() {
+    let (store, session) = store();
+    let id = session.zookeeper_session().unwrap().0;
+    assert!(store.sessions().contains(&id));
+    drop(session.mutex("a").unwrap().acquire().await.unwrap());
+    drop(session);
+    assert!(contenders(&store, "/zklock/a").await.is_empty());
+    assert!(!store.sessions().contains(&id));
+}
+
+#[tokio::test]
+async fn a_guard_keeps_its_session() {
+    let (_store, session) = store();
+    let guard = session.mutex("a").unwrap().acquire().await.unwrap();
+    drop(session);
+    assert!(guard.is_valid());
+    guard.release().await.unwrap();
+}
+
+#[test]
+fn a_guard_dropped_while_unwinding_or_outside_a_runtime_releases() {
+    let session = Session::embedded();
+    let mutex = session.mutex("a").unwrap();
+    let guard = zklock::blocking::block_on(mutex.acquire()).unwrap();
+    let unwound = std::thread::spawn(move || {
+        let _guard = guard;
+        std::panic::resume_unwind(Box::new("on purpose"));
+    });
+    assert!(unwound.join().is_err());
+    let mutex = zklock::blocking::Mutex::from(mutex);
+    drop(mutex.try_acquire().unwrap());
+    let shared = Arc::new(mutex);
+    drop(shared.try_acquire().unwrap());
+}

@@ -1,0 +1,186 @@
+//! Reentrancy follows the scope.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use zklock::{ErrorKind, ZkLockTemplate, carry, carry_sync};
+
+use crate::support::{Inside, contenders, store};
+
+#[tokio::test]
+async fn three_deep_and_free_only_after_the_outermost() {
+    let (store, session) = store();
+    let mutex = session.mutex("a").unwrap();
+    let outer = mutex.acquire().await.unwrap();
+    let token = outer.fencing_token();
+    outer
+        .scope(async {
+            let middle = mutex.acquire().await.unwrap();
+            middle
+                .scope(async {
+                    let inner = mutex.try_acquire().await.unwrap();
+                    assert_eq!(inner.fencing_token(), token);
+                    assert!(mutex.is_held_here());
+                    inner.release().await.unwrap();
+                })
+                .await;
+            assert_eq!(middle.fencing_token(), token);
+            middle.release().await.unwrap();
+            assert_eq!(contenders(&store, "/zklock/a").await.len(), 1);
+        })
+        .await;
+    assert!(!mutex.is_held_here());
+    assert!(outer.is_valid());
+    outer.release().await.unwrap();
+    assert!(contenders(&store, "/zklock/a").await.is_empty());
+}
+
+#[tokio::test]
+async fn the_lock_is_free_only_after_the_last_hold_whichever_that_is() {
+    let (store, session) = store();
+    let mutex = session.mutex("a").unwrap();
+    let outer = mutex.acquire().await.unwrap();
+    let inner = outer.scope(mutex.acquire()).await.unwrap();
+    outer.release().await.unwrap();
+    assert!(inner.is_valid());
+    assert_eq!(contenders(&store, "/zklock/a").await.len(), 1);
+    inner.release().await.unwrap();
+    assert!(contenders(&store, "/zklock/a").await.is_empty());
+}
+
+#[tokio::test]
+async fn ten_nested_calls_joined_never_overlap() {
+    let (_store, session) = store();
+    let template = ZkLockTemplate::new(session.clone());
+    let mutex = session.mutex("a").unwrap();
+    let inside = Inside::default();
+    let joined = template.execute("a", || async {
+        let calls = (0..10).map(|n| {
+            let (template, mutex, inside) = (&template, &mutex, &inside);
+            async move {
+                if n % 2 == 0 {
+                    template.execute("a", || inside.pass()).await.unwrap();
+                } else {
+                    let guard = mutex.acquire().await.unwrap();
+                    inside.pass().await;
+                    guard.release().await.unwrap();
+                }
+            }
+        });
+        join_all(calls).await;
+    });
+    joined.await.unwrap();
+    assert_eq!((inside.most(), inside.total()), (1, 10));
+}
+
+async fn join_all<F: Future<Output = ()>>(futures: impl IntoIterator<Item = F>) {
+    let mut futures: Vec<_> = futures.into_iter().map(Box::pin).collect();
+    std::future::poll_fn(|cx| {
+        futures.retain_mut(|future| future.as_mut().poll(cx).is_pending());
+        if futures.is_empty() { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_nested_call_of_a_nested_call_does_not_wait_for_itself() {
+    let (_store, session) = store();
+    let template = ZkLockTemplate::new(session);
+    let depth = template.execute("a", || async {
+        let two = template.execute("a", || async {
+            template.execute("b", || async { template.execute("a", || async { 3 }).await }).await
+        });
+        two.await.unwrap().unwrap().unwrap()
+    });
+    assert_eq!(depth.await.unwrap(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_task_does_not_enter_during_a_nested_hold() {
+    let (_store, session) = store();
+    let mutex = session.mutex("a").unwrap();
+    let guard = mutex.acquire().await.unwrap();
+    guard
+        .scope(async {
+            let _nested = mutex.acquire().await.unwrap();
+            let mutex = mutex.clone();
+            let other = tokio::spawn(async move {
+                assert!(!mutex.is_held_here());
+                mutex.acquire_timeout(Duration::from_secs(1)).await
+            });
+            assert!(other.await.unwrap().unwrap_err().is_busy());
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn carry_takes_the_scope_along_as_a_child() {
+    let (_store, session) = store();
+    let mutex = session.mutex("a").unwrap();
+    let guard = mutex.acquire().await.unwrap();
+    let inside = Arc::new(Inside::default());
+    guard
+        .scope(async {
+            let mut tasks = Vec::new();
+            for _ in 0..10 {
+                let (mutex, inside) = (mutex.clone(), inside.clone());
+                tasks.push(tokio::spawn(carry(async move {
+                    let _nested = mutex.acquire().await.unwrap();
+                    inside.pass().await;
+                })));
+            }
+            for task in tasks {
+                task.await.unwrap();
+            }
+            let mutex = mutex.clone();
+            let held = carry_sync(move || mutex.is_held_here());
+            assert!(std::thread::spawn(held).join().unwrap());
+        })
+        .await;
+    assert_eq!((inside.most(), inside.total()), (1, 10));
+}
+
+#[tokio::test]
+async fn a_carried_task_that_outlives_its_scope_queues_up() {
+    let (_store, session) = store();
+    let mutex = session.mutex("a").unwrap();
+    let guard = mutex.acquire().await.unwrap();
+    let token = guard.fencing_token();
+    let late = guard
+        .scope(async {
+            let mutex = mutex.clone();
+            carry(async move { mutex.acquire().await.unwrap().fencing_token() })
+        })
+        .await;
+    drop(guard);
+    assert!(late.await > token);
+}
+
+#[tokio::test]
+async fn a_lock_that_is_not_reentrant_says_so_at_once() {
+    let (_store, session) = store();
+    let mutex = session.mutex("a").unwrap().reentrant(false);
+    let guard = mutex.acquire().await.unwrap();
+    let error = guard.scope(mutex.acquire()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Deadlock);
+    assert!(guard.is_valid());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_nested_call_keeps_its_deadline() {
+    let (_store, session) = store();
+    let mutex = session.mutex("a").unwrap();
+    let guard = mutex.acquire().await.unwrap();
+    guard
+        .scope(async {
+            let nested = mutex.acquire().await.unwrap();
+            let start = tokio::time::Instant::now();
+            let sibling = mutex.acquire_timeout(Duration::from_secs(1)).await;
+            assert!(sibling.unwrap_err().is_busy());
+            assert_eq!(start.elapsed().as_secs(), 1);
+            assert!(mutex.try_acquire().await.unwrap_err().is_busy());
+            drop(nested);
+            drop(mutex.try_acquire().await.unwrap());
+        })
+        .await;
+}

@@ -1,0 +1,59 @@
+//! Sessions on a store that the test can break.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use zklock::{Embedded, Session};
+use zklock_core::coordinator::{Connector, Coordinator};
+
+/// A store with a session on it.
+pub(crate) fn store() -> (Embedded, Session) {
+    let store = Embedded::new();
+    let session = on(&store);
+    (store, session)
+}
+
+/// One more session on a store.
+pub(crate) fn on(store: &Embedded) -> Session {
+    Session::embedded_builder(store).app("test").open().unwrap()
+}
+
+/// A plain client of the store, to look at it from outside.
+pub(crate) async fn client(store: &Embedded) -> Arc<dyn Coordinator> {
+    store.connector(Duration::from_secs(3600)).connect().await.unwrap()
+}
+
+/// The names of the nodes in a lock's directory.
+pub(crate) async fn contenders(store: &Embedded, path: &str) -> Vec<String> {
+    client(store).await.children(path).await.unwrap_or_default()
+}
+
+/// Counts who is inside at once.
+#[derive(Debug, Default)]
+pub(crate) struct Inside {
+    now: AtomicUsize,
+    most: AtomicUsize,
+    total: AtomicUsize,
+}
+
+impl Inside {
+    /// Goes in, gives others a chance, goes out.
+    pub(crate) async fn pass(&self) {
+        let now = self.now.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most.fetch_max(now, Ordering::SeqCst);
+        self.total.fetch_add(1, Ordering::SeqCst);
+        tokio::task::yield_now().await;
+        self.now.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// The most that were inside at once.
+    pub(crate) fn most(&self) -> usize {
+        self.most.load(Ordering::SeqCst)
+    }
+
+    /// How many went in.
+    pub(crate) fn total(&self) -> usize {
+        self.total.load(Ordering::SeqCst)
+    }
+}

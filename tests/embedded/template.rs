@@ -1,0 +1,166 @@
+//! The template: the body runs only with the lock, and the release comes in every case.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use zklock::{
+    Body, ErrorKind, LockTemplate, OnLost, Session, SessionRegistry, ZkLockTemplate, current,
+};
+
+use crate::support::{contenders, on, store};
+
+#[tokio::test]
+async fn the_body_runs_with_the_lock_and_its_result_is_kept() {
+    let (store, session) = store();
+    let template = ZkLockTemplate::new(session);
+    let number = template.execute("createOrder", || async {
+        assert!(current().is_valid());
+        assert_eq!(current().lock(), Some("createOrder"));
+        assert_eq!(contenders(&store, "/zklock/createOrder").await.len(), 1);
+        42
+    });
+    assert_eq!(number.await.unwrap(), 42);
+    assert!(contenders(&store, "/zklock/createOrder").await.is_empty());
+    let token = template.execute_with("createOrder", |guard| async move {
+        assert_eq!(Some(guard.fencing_token()), current().fencing_token());
+        guard.fencing_token()
+    });
+    token.await.unwrap();
+    assert!(!current().is_valid());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_busy_lock_is_1011_and_the_body_does_not_run() {
+    let (store, session) = store();
+    let _held = on(&store).mutex("createOrder").unwrap().acquire().await.unwrap();
+    let ran = AtomicBool::new(false);
+    let template = ZkLockTemplate::new(session);
+    let start = tokio::time::Instant::now();
+    let error = template
+        .execute("createOrder", || async { ran.store(true, Ordering::SeqCst) })
+        .await
+        .unwrap_err();
+    assert_eq!(error.code(), "1011");
+    assert!(error.to_string().starts_with("createOrder is being processed"), "{error}");
+    assert!(!ran.load(Ordering::SeqCst));
+    assert_eq!(start.elapsed().as_secs(), 4);
+}
+
+#[tokio::test]
+async fn return_question_mark_panic_and_cancellation_release() {
+    let (store, session) = store();
+    let template = ZkLockTemplate::new(session);
+    let failed: Result<Result<u32, std::num::ParseIntError>, _> =
+        template.execute("a", || async { Ok("x".parse::<u32>()? + 1) }).await;
+    assert!(failed.unwrap().is_err());
+    assert!(contenders(&store, "/zklock/a").await.is_empty());
+
+    let panicking = template.clone();
+    let joined = tokio::spawn(async move {
+        let body = || async { std::panic::resume_unwind(Box::new("on purpose")) };
+        panicking.execute::<(), _, _>("a", body).await
+    });
+    assert!(joined.await.unwrap_err().is_panic());
+    assert!(contenders(&store, "/zklock/a").await.is_empty());
+
+    let cancelled = template.execute("a", || std::future::pending::<()>());
+    assert!(tokio::time::timeout(Duration::from_millis(5), cancelled).await.is_err());
+    assert!(contenders(&store, "/zklock/a").await.is_empty());
+    template.execute("a", || async {}).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_whose_lock_is_lost_is_dropped_at_its_next_await() {
+    let (store, session) = store();
+    let template = ZkLockTemplate::new(session.clone());
+    let went_on = Arc::new(AtomicBool::new(false));
+    let noted = went_on.clone();
+    let lost = template.execute("a", || async {
+        store.faults(session.zookeeper_session().unwrap().0).expire();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        noted.store(true, Ordering::SeqCst);
+    });
+    let error = lost.await.unwrap_err();
+    assert_eq!((error.kind(), error.body()), (ErrorKind::Lost, Body::Dropped));
+    assert!(!went_on.load(Ordering::SeqCst));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_may_finish_does_and_the_caller_is_told() {
+    let (store, session) = store();
+    let template = ZkLockTemplate::new(session.clone()).on_lost(OnLost::Finish);
+    let went_on = AtomicBool::new(false);
+    let lost = template.execute("a", || async {
+        store.faults(session.zookeeper_session().unwrap().0).expire();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(!current().is_valid());
+        went_on.store(true, Ordering::SeqCst);
+    });
+    let error = lost.await.unwrap_err();
+    assert_eq!((error.kind(), error.body()), (ErrorKind::Lost, Body::Finished));
+    assert!(went_on.load(Ordering::SeqCst));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_during_an_outage_is_done_later_and_keeps_the_result() {
+    let (store, session) = store();
+    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let template = ZkLockTemplate::new(session);
+    let healing = tokio::spawn({
+        let faults = faults.clone();
+        async move {
+            tokio::time::sleep(Duration::from_secs(3)).await;
+            faults.reconnect();
+        }
+    });
+    let kept = template.execute("a", || async {
+        faults.disconnect();
+        7
+    });
+    assert_eq!(kept.await.unwrap(), 7);
+    healing.await.unwrap();
+    assert!(contenders(&store, "/zklock/a").await.is_empty());
+}
+
+#[tokio::test]
+async fn code_can_take_any_template() {
+    async fn handler(template: &impl LockTemplate) -> u32 {
+        template.execute("a", || async { 1 }).await.unwrap()
+    }
+    struct NoLock;
+    impl LockTemplate for NoLock {
+        async fn execute<T, F, B>(&self, _name: &str, body: F) -> Result<T, zklock::LockError>
+        where
+            T: Send,
+            F: FnOnce() -> B + Send,
+            B: Future<Output = T> + Send,
+        {
+            Ok(body().await)
+        }
+    }
+    assert_eq!(
+        handler(&NoLock).await + handler(&ZkLockTemplate::new(Session::embedded())).await,
+        2
+    );
+}
+
+#[tokio::test]
+async fn the_default_session_is_the_one_installed_for_this_test() {
+    let (store, session) = store();
+    let _installed = SessionRegistry::global().install_here(session);
+    let inside = tokio::spawn(async move {
+        zklock::execute("a", || async { contenders(&store, "/zklock/a").await.len() }).await
+    });
+    assert_eq!(inside.await.unwrap().unwrap(), 1);
+}
+
+#[tokio::test]
+async fn bad_names_are_errors_and_the_body_does_not_run() {
+    let template = ZkLockTemplate::new(Session::embedded());
+    let long = "x".repeat(10_000);
+    for name in ["", "a//b", "..", "a/..", "a\0", &long, "a/0", "a/locks"] {
+        let error = template.execute(name, || async { unreachable!() }).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidName, "{name:?}");
+    }
+}

@@ -1,0 +1,389 @@
+//! The acquire loop: the only place that waits in ZooKeeper's queue.
+//!
+//! ```text
+//! create ‖ list ── nobody ahead ──────────────────────────────► grant, if the lease clock allows
+//!                └ somebody ahead ─ watch the one ahead ─ gone ─► grant or list again
+//! ```
+//!
+//! Whatever is dropped on the way (a creation that is not answered, a node in the queue) deletes
+//! itself, so a future that is dropped at any await leaves nothing behind.
+
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
+use std::time::Duration;
+
+use crate::contender::{Contender, LAST_SAFE_SEQUENCE};
+use crate::coordinator::{Link, NodeKind, RequestError, WatchEvent};
+use crate::deadline::Deadline;
+use crate::error::{ErrorKind, Holder, LockError};
+use crate::lease::{Lease, QueuedNode};
+use crate::owner::Owner;
+use crate::path::ZnodePath;
+use crate::policy::RetryPolicy;
+use crate::recipe::verdict::Verdict;
+use crate::session::generation::Generation;
+use crate::session::lane::Lane;
+use crate::session::releaser::Birth;
+
+/// The rule that decides who holds.
+pub type Recipe = fn(&[Contender], &str) -> Verdict;
+
+/// What is to be acquired.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// The lane that serves it.
+    pub lane: Arc<Lane>,
+    /// The lock's name.
+    pub lock: Arc<str>,
+    /// Its directory.
+    pub directory: ZnodePath,
+    /// Who asks, as other processes see it.
+    pub app: Option<Arc<str>>,
+    /// The rule.
+    pub recipe: Recipe,
+    /// What to do when nodes vanish.
+    pub vanished: RetryPolicy,
+}
+
+/// Who is in the way in ZooKeeper's queue, as the acquire loop last saw it.
+#[derive(Clone, Debug)]
+pub struct Obstacle {
+    generation: Arc<Generation>,
+    head: Arc<str>,
+    ahead: usize,
+}
+
+impl Obstacle {
+    /// Asks ZooKeeper about the holder: one read.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the read says; [`RequestError::NoNode`] if the holder went just now.
+    pub async fn ask(&self) -> Result<Holder, RequestError> {
+        let (data, _) = self.generation.coordinator().get(&self.head).await?;
+        let node = self.head.rsplit('/').next().unwrap_or_default().to_owned();
+        Ok(Holder { owner: Owner::from_payload(&data), node, ahead: self.ahead })
+    }
+}
+
+/// The obstacle, shared with those who want to know.
+pub type Seen = Arc<Mutex<Option<Obstacle>>>;
+
+/// How an acquire behaves.
+#[derive(Clone, Copy, Debug)]
+pub struct How {
+    /// Whether it waits for ZooKeeper's answers only, and for nobody else.
+    pub once: bool,
+    /// Whether its node may be kept for a while after the last release; it says so.
+    pub lingers: bool,
+}
+
+/// How long a holder that only lingers has to give way to somebody who does not wait.
+const GIVE_WAY: Duration = Duration::from_millis(100);
+
+/// Acquires a lock: waits for as long as it takes, or only for ZooKeeper's answers.
+/// Says in `seen` who is in the way.
+///
+/// # Cancel safety
+///
+/// Dropping the future gives up the place in the queue; the node is deleted in the background.
+pub async fn acquire(target: &Target, how: How, seen: &Seen) -> Result<Lease, LockError> {
+    Drive { target, how, seen }.run().await.map_err(|error| error.on(target.lock.clone()))
+}
+
+/// Why one run through the queue ended without the lock.
+enum Setback {
+    /// The directory did not exist and was made.
+    NoDirectory,
+    /// The directory, or our node in it, vanished.
+    Vanished,
+    /// The session ended or the node was lost on the way: worth another try, uncounted.
+    Interrupted,
+    /// For good.
+    Failed(LockError),
+}
+
+struct Drive<'a> {
+    target: &'a Target,
+    how: How,
+    seen: &'a Seen,
+}
+
+impl Drive<'_> {
+    async fn run(&self) -> Result<Lease, LockError> {
+        let Target { lane, vanished, .. } = self.target;
+        let (mut made, mut losses, mut interruptions) = (0, 0, 0);
+        loop {
+            let generation = lane.ready().await?;
+            connected(&generation).await;
+            let pause = match self.enqueue_and_wait(&generation).await {
+                Ok(lease) => return Ok(lease),
+                Err(Setback::Failed(error)) => return Err(error),
+                // The first time it is no loss: nobody had used this lock.
+                Err(Setback::NoDirectory) if made == 0 => {
+                    made += 1;
+                    Duration::ZERO
+                }
+                Err(Setback::NoDirectory | Setback::Vanished) => {
+                    if losses >= vanished.attempts {
+                        return Err(LockError::new(
+                            ErrorKind::Unavailable,
+                            "the lock's directory or node was removed again and again",
+                        ));
+                    }
+                    losses += 1;
+                    vanished.pause(losses - 1)
+                }
+                Err(Setback::Interrupted) => {
+                    interruptions += 1;
+                    RetryPolicy::default().pause(interruptions)
+                }
+            };
+            self.see(None);
+            if !pause.is_zero() {
+                lane.clock().sleep_until(lane.clock().now() + pause).await;
+            }
+        }
+    }
+
+    async fn enqueue_and_wait(&self, generation: &Arc<Generation>) -> Result<Lease, Setback> {
+        let (node, mut children) = self.enqueue(generation).await?;
+        let mut gave_way = false;
+        loop {
+            let listed = match children.take() {
+                Some(listed) => listed,
+                None => match generation.coordinator().children(self.directory()).await {
+                    Ok(listed) => listed,
+                    Err(RequestError::NoNode) => {
+                        node.forget();
+                        return Err(Setback::Vanished);
+                    }
+                    Err(error) => {
+                        self.after(generation, error).await?;
+                        continue;
+                    }
+                },
+            };
+            let queue = Contender::queue(&listed);
+            match (self.target.recipe)(&queue, node.name()) {
+                Verdict::Missing => {
+                    node.forget();
+                    return Err(Setback::Vanished);
+                }
+                Verdict::Held => return self.grant(generation, node).await,
+                Verdict::Wait { predecessor, deletion_grants, ahead } => {
+                    let head = queue.first().map_or(&predecessor, |head| &head.name);
+                    let head = format!("{}/{head}", self.directory());
+                    let waiting_for = format!("{}/{predecessor}", self.directory());
+                    let (generation, head) = (generation.clone(), head.into());
+                    let obstacle = Obstacle { generation, head, ahead };
+                    if self.how.once {
+                        let may_wait = ahead == 1 && !std::mem::replace(&mut gave_way, true);
+                        self.refuse(obstacle, may_wait).await?;
+                        continue;
+                    }
+                    let generation = &obstacle.generation.clone();
+                    self.see(Some(obstacle));
+                    if self.wait_for(generation, &waiting_for).await? && deletion_grants {
+                        return self.grant(generation, node).await;
+                    }
+                }
+            }
+        }
+    }
+
+    fn directory(&self) -> &str {
+        self.target.directory.as_str()
+    }
+
+    /// Makes a node in the queue, and the directory if need be. One flight when all is well.
+    async fn enqueue(
+        &self,
+        generation: &Arc<Generation>,
+    ) -> Result<(QueuedNode, Option<Vec<String>>), Setback> {
+        let payload =
+            Owner::here(self.target.app.as_deref()).lingering(self.how.lingers).to_payload();
+        let birth = Birth::send(generation, self.directory(), &payload);
+        let listing = generation.coordinator().children(self.directory());
+        let created = match birth.await {
+            Ok(created) => created,
+            Err(RequestError::NoNode) => {
+                self.make_directory(generation).await?;
+                return Err(Setback::NoDirectory);
+            }
+            Err(error) => return Err(setback(error)),
+        };
+        let czxid = created.stat.czxid;
+        let node = QueuedNode::new(generation.clone(), created.path.into(), czxid);
+        let sequence = Contender::parse(node.name()).map_or(-1, |contender| contender.sequence);
+        if !(0..LAST_SAFE_SEQUENCE).contains(&sequence) {
+            return Err(Setback::Failed(LockError::new(
+                ErrorKind::Exhausted,
+                format!(
+                    "the sequence numbers of {} are nearly used up (at {sequence} of 2147483647); \
+                     let the directory run empty so that it is removed and begins again at 0: stop \
+                     its users for a minute, or delete the empty node",
+                    self.directory()
+                ),
+            )));
+        }
+        Ok((node, listing.await.ok()))
+    }
+
+    async fn make_directory(&self, generation: &Arc<Generation>) -> Result<(), Setback> {
+        let mut missing = Vec::new();
+        for path in self.target.directory.ancestors_and_self().collect::<Vec<_>>().into_iter().rev()
+        {
+            match generation.create(path, &[], NodeKind::Container).await {
+                Ok(_) | Err(RequestError::NodeExists) => break,
+                Err(RequestError::NoNode) => missing.push(path),
+                Err(error) => return Err(setback(error)),
+            }
+        }
+        if missing.len() == self.target.directory.ancestors_and_self().count() {
+            return Err(Setback::Failed(LockError::new(
+                ErrorKind::NoChroot,
+                "the chroot of the connect string no longer exists",
+            )));
+        }
+        for path in missing.into_iter().rev() {
+            match generation.create(path, &[], NodeKind::Container).await {
+                Ok(_) | Err(RequestError::NodeExists) => {}
+                // Removed again in between: begin anew.
+                Err(RequestError::NoNode) => return Ok(()),
+                Err(error) => return Err(setback(error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Grants the lock if the lease clock allows it; otherwise a commit must be answered first.
+    async fn grant(
+        &self,
+        generation: &Arc<Generation>,
+        mut node: QueuedNode,
+    ) -> Result<Lease, Setback> {
+        loop {
+            node = match node.grant(&self.target.lock) {
+                Ok(lease) => return Ok(lease),
+                Err(node) => node,
+            };
+            match generation.check([node.path().clone()]).await {
+                Ok(()) => {}
+                Err(RequestError::Multi { error, .. }) if *error == RequestError::NoNode => {
+                    node.forget();
+                    return Err(Setback::Vanished);
+                }
+                Err(error) => self.after(generation, error).await?,
+            }
+        }
+    }
+
+    /// Waits until a node is gone (answers true) or something happened that makes another look at
+    /// the queue worth while (false).
+    async fn wait_for(&self, generation: &Arc<Generation>, path: &str) -> Result<bool, Setback> {
+        let reconnects = generation.reconnects();
+        let mut watch = match generation.coordinator().get_watched(path).await {
+            Ok((_, _, watch)) => watch,
+            Err(RequestError::NoNode) => return Ok(false),
+            Err(error) => {
+                self.after(generation, error).await?;
+                return Ok(false);
+            }
+        };
+        // Watches were seen to be lost; a slow look now and then costs little.
+        let (clock, poll_every) = (self.target.lane.clock(), generation.lease().timeout());
+        let mut poll = clock.sleep_until(clock.now() + poll_every.max(Duration::from_secs(5)));
+        loop {
+            let mut changed = pin!(generation.changed());
+            changed.as_mut().enable();
+            if generation.is_retired() {
+                return Err(Setback::Interrupted);
+            }
+            if generation.reconnects() != reconnects {
+                return Ok(false);
+            }
+            let event = poll_fn(|cx| {
+                if let Poll::Ready(event) = watch.as_mut().poll(cx) {
+                    return Poll::Ready(Some(Ok(event)));
+                }
+                if Pin::new(&mut poll).poll(cx).is_ready() {
+                    return Poll::Ready(Some(Err(())));
+                }
+                changed.as_mut().poll(cx).map(|()| None)
+            })
+            .await;
+            match event {
+                Some(Ok(WatchEvent::Deleted)) => return Ok(true),
+                Some(Ok(WatchEvent::Changed) | Err(())) => return Ok(false),
+                Some(Ok(WatchEvent::SessionEnded)) => return Err(Setback::Interrupted),
+                None => {}
+            }
+        }
+    }
+
+    /// Ends an acquire that does not wait, unless the holder went just now. One that only lingers
+    /// goes as soon as it sees our node behind it.
+    async fn refuse(&self, obstacle: Obstacle, may_wait: bool) -> Result<(), Setback> {
+        match obstacle.ask().await {
+            Ok(holder) if holder.owner.linger && may_wait => {
+                let limit = Deadline::after(self.target.lane.clock().clone(), GIVE_WAY);
+                let gone = self.wait_for(&obstacle.generation, &obstacle.head);
+                limit.bound(gone).await.map_or(Ok(()), |looked| looked.map(drop))
+            }
+            Ok(holder) => {
+                let busy = LockError::new(ErrorKind::Busy, "").held_by(Some(holder));
+                Err(Setback::Failed(busy))
+            }
+            Err(RequestError::NoNode) => Ok(()),
+            Err(error) => self.after(&obstacle.generation, error).await,
+        }
+    }
+
+    fn see(&self, obstacle: Option<Obstacle>) {
+        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = obstacle;
+    }
+
+    /// After a failed read: final, or worth another look once the connection is back.
+    async fn after(
+        &self,
+        generation: &Arc<Generation>,
+        error: RequestError,
+    ) -> Result<(), Setback> {
+        if generation.is_retired() || error.is_definite() || error.ends_session() {
+            return Err(setback(error));
+        }
+        let clock = self.target.lane.clock();
+        let timer = clock.sleep_until(clock.now() + RetryPolicy::default().pause(3));
+        futures_lite::future::or(timer, generation.changed()).await;
+        Ok(())
+    }
+}
+
+/// Waits until the connection is up: what is sent while it is down would be created after the
+/// reconnect even for those who have given up.
+async fn connected(generation: &Arc<Generation>) {
+    while generation.coordinator().link() == Link::Down {
+        generation.coordinator().link_changed(Link::Down).await;
+    }
+}
+
+fn setback(error: RequestError) -> Setback {
+    let failed =
+        |kind, detail: String| Setback::Failed(LockError::new(kind, detail).because(error.clone()));
+    match &error {
+        RequestError::NoNode => Setback::Vanished,
+        RequestError::NoAuth | RequestError::InvalidAcl | RequestError::AuthFailed => {
+            failed(ErrorKind::Unauthorized, error.to_string())
+        }
+        RequestError::QuotaExceeded => failed(ErrorKind::Unavailable, error.to_string()),
+        RequestError::BadArguments(_) => failed(ErrorKind::InvalidName, error.to_string()),
+        RequestError::NoChildrenForEphemerals => failed(
+            ErrorKind::InvalidName,
+            "the directory of the lock is an ephemeral node, which has no children".to_owned(),
+        ),
+        _ => Setback::Interrupted,
+    }
+}

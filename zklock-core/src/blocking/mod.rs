@@ -1,0 +1,13 @@
+//! Blocking twins of the locks and the template, for threads.
+//!
+//! They work with or without a runtime around them: the session's own I/O thread does the work,
+//! the caller's thread sleeps. On a thread of a multi-threaded runtime they hold up the other
+//! tasks of that thread, which is warned about after a second; use `spawn_blocking` there.
+
+pub mod mutex;
+pub mod park;
+pub mod template;
+
+pub use mutex::{Mutex, MutexGuard};
+pub use park::block_on;
+pub use template::ZkLockTemplate;

@@ -1,0 +1,63 @@
+//! The blocking twin of the template.
+
+use crate::blocking::mutex::{Mutex, MutexGuard};
+use crate::body::run_sync;
+use crate::error::LockError;
+use crate::template;
+use crate::view::GuardView;
+
+/// A [`ZkLockTemplate`](template::ZkLockTemplate) for threads.
+///
+/// ```
+/// # fn main() -> Result<(), zklock_core::error::LockError> {
+/// use zklock_core::{blocking, session::Session, template::ZkLockTemplate};
+///
+/// let template = blocking::ZkLockTemplate::from(ZkLockTemplate::new(Session::embedded()));
+/// assert_eq!(template.execute("createOrder", || 42)?, 42);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct ZkLockTemplate(template::ZkLockTemplate);
+
+impl From<template::ZkLockTemplate> for ZkLockTemplate {
+    fn from(template: template::ZkLockTemplate) -> Self {
+        ZkLockTemplate(template)
+    }
+}
+
+impl ZkLockTemplate {
+    /// Runs `body` while the caller holds the lock `name`.
+    ///
+    /// # Errors
+    ///
+    /// As [`ZkLockTemplate::execute`](template::ZkLockTemplate::execute). A body that is no future
+    /// always finishes; if the lock was lost meanwhile, the error says so and its result is
+    /// discarded.
+    pub fn execute<T>(&self, name: &str, body: impl FnOnce() -> T) -> Result<T, LockError> {
+        self.execute_with(name, |_| body())
+    }
+
+    /// As [`execute`](ZkLockTemplate::execute), with a view of the guard for the body.
+    ///
+    /// # Errors
+    ///
+    /// As [`execute`](ZkLockTemplate::execute).
+    pub fn execute_with<T>(
+        &self,
+        name: &str,
+        body: impl FnOnce(GuardView) -> T,
+    ) -> Result<T, LockError> {
+        guarded(&Mutex::from(self.0.mutex(name)?), body)
+    }
+}
+
+/// Acquires within the tries of the lock's options, runs the body, releases.
+pub(crate) fn guarded<T>(mutex: &Mutex, body: impl FnOnce(GuardView) -> T) -> Result<T, LockError> {
+    let guard: MutexGuard = mutex.enter(mutex.as_async().tries(), false)?;
+    let view = GuardView::new(guard.inner().possession().clone());
+    let outcome = run_sync(guard.inner(), move || body(view));
+    // The result stands whatever becomes of the release; the observer hears of that.
+    let _ = guard.release().inspect_err(|error| tracing::warn!(%error, "released"));
+    outcome
+}

@@ -1,0 +1,113 @@
+//! Reentrancy by scope: what the calls around the present one hold.
+//!
+//! Inside a body a task-local names the holds of the chain of calls. A hold has one child slot:
+//! nested calls that run side by side in one scope take it in turn, because they are as concurrent
+//! as any two tasks.
+//!
+//! ```text
+//! frame of f ── slot ──► frame of g (called by f) ── slot ──► frame of h (called by g)
+//!                 └ taken while g runs; a sibling of g waits for it
+//! ```
+
+use std::future::Future;
+use std::sync::Arc;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::local::possession::{Hold, Possession};
+
+/// One call that holds a lock, in the chain of calls around the present one.
+#[derive(Debug)]
+pub struct Frame {
+    outer: Option<Arc<Frame>>,
+    possession: Arc<Possession>,
+    slot: Arc<Semaphore>,
+}
+
+tokio::task_local! {
+    static FRAME: Option<Arc<Frame>>;
+}
+
+impl Frame {
+    /// A frame around what `possession` guards, inside the present one.
+    pub fn new(possession: Arc<Possession>) -> Arc<Self> {
+        Arc::new(Frame { outer: current(), possession, slot: Arc::new(Semaphore::new(1)) })
+    }
+
+    /// The possession of this call.
+    pub fn possession(&self) -> &Arc<Possession> {
+        &self.possession
+    }
+
+    /// Takes the child slot, waiting for a sibling to give it back.
+    pub async fn take_slot(&self) -> Option<OwnedSemaphorePermit> {
+        // The semaphore is never closed.
+        self.slot.clone().acquire_owned().await.ok()
+    }
+
+    /// Takes the child slot if no sibling has it.
+    pub fn try_take_slot(&self) -> Option<OwnedSemaphorePermit> {
+        self.slot.clone().try_acquire_owned().ok()
+    }
+
+    /// One more hold of the lock, unless the outermost call gave it back already.
+    pub fn hold_again(&self) -> Option<Hold> {
+        self.possession.hold_again()
+    }
+}
+
+/// The innermost frame around the caller.
+pub fn current() -> Option<Arc<Frame>> {
+    FRAME.try_with(Clone::clone).ok().flatten()
+}
+
+/// The innermost frame around the caller that holds a lock and still does.
+pub fn find(holds: impl Fn(&Possession) -> bool) -> Option<Arc<Frame>> {
+    let mut next = current();
+    while let Some(frame) = next {
+        if holds(&frame.possession) && frame.possession.holds() > 0 {
+            return Some(frame);
+        }
+        next = frame.outer.clone();
+    }
+    None
+}
+
+/// Runs `body` inside a frame.
+pub async fn inside<F: Future>(frame: Option<Arc<Frame>>, body: F) -> F::Output {
+    FRAME.scope(frame, body).await
+}
+
+/// Runs `body` inside a frame.
+pub fn inside_sync<T>(frame: Option<Arc<Frame>>, body: impl FnOnce() -> T) -> T {
+    FRAME.sync_scope(frame, body)
+}
+
+/// Takes the caller's scope along into a task that is spawned: a lock that the scope holds can be
+/// acquired again in there, as a nested call that takes its turn with the others.
+///
+/// ```
+/// # async fn example(mutex: zklock_core::lock::Mutex) -> Result<(), zklock_core::error::LockError> {
+/// let guard = mutex.acquire().await?;
+/// guard
+///     .scope(async {
+///         let nested = zklock_core::context::carry(async { mutex.acquire().await.map(drop) });
+///         nested.await
+///     })
+///     .await
+/// # }
+/// ```
+pub fn carry<F: Future>(body: F) -> impl Future<Output = F::Output> {
+    inside(current(), body)
+}
+
+/// The twin of [`carry`] for a closure that runs on a thread of its own.
+///
+/// ```
+/// let answer = std::thread::spawn(zklock_core::context::carry_sync(|| 42)).join();
+/// assert_eq!(answer.ok(), Some(42));
+/// ```
+pub fn carry_sync<T>(body: impl FnOnce() -> T) -> impl FnOnce() -> T {
+    let frame = current();
+    move || inside_sync(frame, body)
+}

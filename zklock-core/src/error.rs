@@ -1,0 +1,331 @@
+//! The one error of the library.
+
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::owner::Owner;
+
+/// What kind of failure it was.
+///
+/// | kind | code | meaning |
+/// | --- | --- | --- |
+/// | `Busy` | `1011` | somebody else holds the lock |
+/// | `Lost` | `1012` | the lease ran out or the node went while the body ran or before it began |
+/// | `Unavailable` | `1013` | ZooKeeper could not be reached, or did not answer, in time |
+/// | `Closing` | `1014` | the session is draining or closed |
+/// | `Unauthorized` | `1015` | wrong credentials, or an ACL that does not let us in |
+/// | `NoChroot` | `1016` | the chroot of the connect string does not exist |
+/// | `InvalidName` | `1017` | the lock's name is not acceptable |
+/// | `InvalidOption` | `1018` | an option or a connect string is not acceptable |
+/// | `NotConfigured` | `1019` | no session is registered under the name, and none is configured |
+/// | `Deadlock` | `1020` | waiting would wait for oneself |
+/// | `Exhausted` | `1021` | the directory's sequence numbers are nearly used up |
+/// | `Unsupported` | `1022` | this cannot be done here |
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// Somebody else holds the lock.
+    Busy,
+    /// The lease ran out or the node went.
+    Lost,
+    /// ZooKeeper could not be reached, or did not answer, in time.
+    Unavailable,
+    /// The session is draining or closed.
+    Closing,
+    /// Wrong credentials, or an ACL that does not let us in.
+    Unauthorized,
+    /// The chroot of the connect string does not exist.
+    NoChroot,
+    /// The lock's name is not acceptable.
+    InvalidName,
+    /// An option or a connect string is not acceptable.
+    InvalidOption,
+    /// No session is registered under the name, and none is configured.
+    NotConfigured,
+    /// Waiting would wait for oneself.
+    Deadlock,
+    /// The directory's sequence numbers are nearly used up.
+    Exhausted,
+    /// This cannot be done here.
+    Unsupported,
+}
+
+impl ErrorKind {
+    /// The stable code.
+    pub fn code(self) -> &'static str {
+        match self {
+            ErrorKind::Busy => "1011",
+            ErrorKind::Lost => "1012",
+            ErrorKind::Unavailable => "1013",
+            ErrorKind::Closing => "1014",
+            ErrorKind::Unauthorized => "1015",
+            ErrorKind::NoChroot => "1016",
+            ErrorKind::InvalidName => "1017",
+            ErrorKind::InvalidOption => "1018",
+            ErrorKind::NotConfigured => "1019",
+            ErrorKind::Deadlock => "1020",
+            ErrorKind::Exhausted => "1021",
+            ErrorKind::Unsupported => "1022",
+        }
+    }
+
+    /// The kind as one lower-case word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ErrorKind::Busy => "busy",
+            ErrorKind::Lost => "lost",
+            ErrorKind::Unavailable => "unavailable",
+            ErrorKind::Closing => "closing",
+            ErrorKind::Unauthorized => "unauthorized",
+            ErrorKind::NoChroot => "no_chroot",
+            ErrorKind::InvalidName => "invalid_name",
+            ErrorKind::InvalidOption => "invalid_option",
+            ErrorKind::NotConfigured => "not_configured",
+            ErrorKind::Deadlock => "deadlock",
+            ErrorKind::Exhausted => "exhausted",
+            ErrorKind::Unsupported => "unsupported",
+        }
+    }
+}
+
+/// What became of the body when a lock was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Body {
+    /// It never began.
+    NotStarted,
+    /// It was dropped at an await; what it did before may have taken effect.
+    Dropped,
+    /// It ran to its end, the last part of it perhaps without the lock. Its result was discarded.
+    Finished,
+}
+
+/// Who is in the way of a busy lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Holder {
+    /// The process that holds the lock, as far as its node says.
+    pub owner: Owner,
+    /// The name of its node.
+    pub node: String,
+    /// How many contenders were ahead, the holder included.
+    pub ahead: usize,
+}
+
+/// Why a lock was not taken, or not kept.
+///
+/// Match on [`kind`](LockError::kind) or ask the predicates; show it to people with `Display`.
+///
+/// ```
+/// use zklock_core::error::{ErrorKind, LockError};
+///
+/// fn status(error: &LockError) -> u16 {
+///     match error.kind() {
+///         ErrorKind::Busy => 409,
+///         _ => 503,
+///     }
+/// }
+/// ```
+#[derive(Clone)]
+pub struct LockError(Box<Inner>);
+
+#[derive(Clone)]
+struct Inner {
+    kind: ErrorKind,
+    lock: Option<Arc<str>>,
+    detail: String,
+    holder: Option<Holder>,
+    body: Option<Body>,
+    source: Option<Arc<dyn Error + Send + Sync>>,
+}
+
+impl LockError {
+    /// Makes an error of a kind, with a sentence that says what happened or what is accepted.
+    pub fn new(kind: ErrorKind, detail: impl Into<String>) -> Self {
+        LockError(Box::new(Inner {
+            kind,
+            lock: None,
+            detail: detail.into(),
+            holder: None,
+            body: None,
+            source: None,
+        }))
+    }
+
+    /// Says which lock it is about.
+    pub fn on(mut self, lock: impl Into<Arc<str>>) -> Self {
+        self.0.lock = Some(lock.into());
+        self
+    }
+
+    /// Says who is in the way.
+    pub fn held_by(mut self, holder: Option<Holder>) -> Self {
+        self.0.holder = holder;
+        self
+    }
+
+    /// Says what became of the body.
+    pub fn with_body(mut self, body: Body) -> Self {
+        self.0.body = Some(body);
+        self
+    }
+
+    /// Names the cause.
+    pub fn because(mut self, source: impl Error + Send + Sync + 'static) -> Self {
+        self.0.source = Some(Arc::new(source));
+        self
+    }
+
+    /// What kind of failure it was.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// The stable code of the kind, `"1011"` for a busy lock. See the table at [`ErrorKind`].
+    pub fn code(&self) -> &'static str {
+        self.0.kind.code()
+    }
+
+    /// The lock it is about, if it is about one.
+    pub fn lock(&self) -> Option<&str> {
+        self.0.lock.as_deref()
+    }
+
+    /// Who holds the lock, when it is busy and ZooKeeper could be asked in time.
+    pub fn holder(&self) -> Option<&Holder> {
+        self.0.holder.as_ref()
+    }
+
+    /// What became of the body; it never began unless the lock was [lost](ErrorKind::Lost).
+    pub fn body(&self) -> Body {
+        self.0.body.unwrap_or(Body::NotStarted)
+    }
+
+    /// Whether somebody else holds the lock.
+    pub fn is_busy(&self) -> bool {
+        self.0.kind == ErrorKind::Busy
+    }
+
+    /// Whether the lock was held and lost.
+    pub fn is_lost(&self) -> bool {
+        self.0.kind == ErrorKind::Lost
+    }
+
+    /// Whether ZooKeeper could not be reached, or did not answer, in time.
+    pub fn is_unavailable(&self) -> bool {
+        self.0.kind == ErrorKind::Unavailable
+    }
+
+    /// Whether waiting would have waited for oneself.
+    pub fn is_deadlock(&self) -> bool {
+        self.0.kind == ErrorKind::Deadlock
+    }
+
+    /// Whether the session is draining or closed.
+    pub fn is_closing(&self) -> bool {
+        self.0.kind == ErrorKind::Closing
+    }
+
+    /// Whether a change of the program or its configuration is needed: trying again is no use.
+    pub fn is_permanent(&self) -> bool {
+        !matches!(
+            self.0.kind,
+            ErrorKind::Busy | ErrorKind::Lost | ErrorKind::Unavailable | ErrorKind::Closing
+        )
+    }
+}
+
+impl fmt::Display for LockError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Inner { kind, lock, detail, holder, body, .. } = &*self.0;
+        let lock = lock.as_deref().unwrap_or("the lock");
+        match kind {
+            ErrorKind::Busy => {
+                write!(f, "{lock} is being processed")?;
+                if let Some(holder) = holder {
+                    write!(f, " by {}", holder.owner)?;
+                    if holder.ahead > 1 {
+                        write!(f, ", {} ahead", holder.ahead)?;
+                    }
+                }
+                if !detail.is_empty() {
+                    write!(f, " ({detail})")?;
+                }
+                Ok(())
+            }
+            ErrorKind::Lost => {
+                write!(f, "{lock} was lost: {detail}")?;
+                f.write_str(match body {
+                    None => "",
+                    Some(Body::NotStarted) => "; the body did not run",
+                    Some(Body::Dropped) => "; the body was dropped and may have taken effect",
+                    Some(Body::Finished) => "; the body finished, its result was discarded",
+                })
+            }
+            _ if self.0.lock.is_some() => write!(f, "{lock}: {detail}"),
+            _ => f.write_str(detail),
+        }
+    }
+}
+
+impl fmt::Debug for LockError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Inner { kind, lock, detail, holder, body, source } = &*self.0;
+        let mut out = f.debug_struct("LockError");
+        out.field("kind", kind).field("code", &kind.code()).field("lock", lock);
+        out.field("detail", detail);
+        if let Some(holder) = holder {
+            out.field("holder", holder);
+        }
+        if *kind == ErrorKind::Lost {
+            out.field("body", body);
+        }
+        if let Some(source) = source {
+            out.field("source", source);
+        }
+        out.finish()
+    }
+}
+
+impl Error for LockError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.0.source.as_deref().map(|source| source as &(dyn Error + 'static))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_busy_error_reads_as_in_the_documents() {
+        let error = LockError::new(ErrorKind::Busy, "").on("createOrder");
+        assert_eq!(error.to_string(), "createOrder is being processed");
+        assert_eq!(error.code(), "1011");
+        assert!(error.is_busy() && !error.is_unavailable());
+    }
+
+    #[test]
+    fn a_busy_error_names_the_holder() {
+        let owner = Owner { host: "db7".into(), pid: Some(42), ..Owner::default() };
+        let holder = Holder { owner, node: "n".into(), ahead: 3 };
+        let error = LockError::new(ErrorKind::Busy, "").on("a").held_by(Some(holder));
+        assert_eq!(error.to_string(), "a is being processed by db7 (process 42), 3 ahead");
+    }
+
+    #[test]
+    fn a_lost_error_says_what_became_of_the_body() {
+        let lost = LockError::new(ErrorKind::Lost, "its lease ran out").on("a");
+        assert!(
+            lost.clone().with_body(Body::Dropped).to_string().contains("may have taken effect")
+        );
+        assert!(lost.with_body(Body::Finished).to_string().contains("finished"));
+    }
+
+    #[test]
+    fn errors_are_small_and_can_be_sent() {
+        fn sendable<T: Send + Sync + Clone + 'static>() {}
+        sendable::<LockError>();
+        assert_eq!(size_of::<LockError>(), size_of::<usize>());
+    }
+}

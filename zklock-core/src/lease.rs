@@ -1,0 +1,139 @@
+//! A lease: one node of ours at the head of its queue, and the knowledge whether it still is.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::clock::Instant;
+use crate::session::generation::{Generation, HeldNode};
+use crate::session::keeper::watch_own;
+use crate::session::releaser::Deletion;
+use crate::token::FencingToken;
+
+/// A node that holds a lock. Dropped, it hands the deletion to the releaser.
+#[derive(Debug)]
+pub struct Lease {
+    generation: Arc<Generation>,
+    node: Arc<HeldNode>,
+    czxid: u64,
+    epoch: u64,
+    grants: AtomicU64,
+    released: AtomicBool,
+}
+
+/// A node of ours that waits in its queue. Dropped, it hands the deletion to the releaser.
+#[derive(Debug)]
+pub struct QueuedNode {
+    generation: Arc<Generation>,
+    path: Arc<str>,
+    czxid: u64,
+    kept: bool,
+}
+
+impl QueuedNode {
+    /// Takes responsibility for a node.
+    pub fn new(generation: Arc<Generation>, path: Arc<str>, czxid: i64) -> Self {
+        QueuedNode { generation, path, czxid: czxid.unsigned_abs(), kept: true }
+    }
+
+    /// The node's path.
+    pub fn path(&self) -> &Arc<str> {
+        &self.path
+    }
+
+    /// The node's name.
+    pub fn name(&self) -> &str {
+        self.path.rsplit('/').next().unwrap_or_default()
+    }
+
+    /// Makes the node a lease, if the lease clock allows a grant now; gives it back otherwise.
+    pub fn grant(mut self, lock: &Arc<str>) -> Result<Lease, QueuedNode> {
+        let Some(epoch) = self.generation.grantable_epoch() else { return Err(self) };
+        self.kept = false;
+        let generation = self.generation.clone();
+        let node = generation.hold(self.path.clone(), lock.clone());
+        if generation.is_self_aware() {
+            watch_own(&generation, &node);
+        }
+        let (czxid, grants, released) = (self.czxid, AtomicU64::new(0), AtomicBool::new(false));
+        Ok(Lease { generation, node, czxid, epoch, grants, released })
+    }
+
+    /// Forgets a node that is known to be gone.
+    pub fn forget(mut self) {
+        self.kept = false;
+    }
+}
+
+impl Drop for QueuedNode {
+    fn drop(&mut self) {
+        if self.kept && !self.generation.is_over() {
+            drop(Deletion::send(&self.generation, self.path.clone()));
+        }
+    }
+}
+
+impl Lease {
+    /// The path of the node.
+    pub fn path(&self) -> &Arc<str> {
+        &self.node.path
+    }
+
+    /// Whether the lease is valid now.
+    pub fn is_valid(&self) -> bool {
+        self.is_valid_at(self.generation.lease().clock().now())
+    }
+
+    /// Whether the lease is valid at a moment that was just read.
+    pub fn is_valid_at(&self, now: Instant) -> bool {
+        !self.released.load(Ordering::Acquire)
+            && !self.node.is_gone()
+            && self.generation.is_valid_at(self.epoch, now)
+    }
+
+    /// How long the lease is surely valid if nothing more is heard.
+    pub fn remaining(&self) -> Duration {
+        if !self.is_valid() {
+            return Duration::ZERO;
+        }
+        self.generation.valid_until().since(self.generation.lease().clock().now())
+    }
+
+    /// The token of the next grant on this node.
+    pub fn next_token(&self) -> FencingToken {
+        FencingToken::new(self.czxid, self.grants.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Resolves when the lease is lost: before silence can free the node, and within a heartbeat
+    /// after somebody else deleted it.
+    pub async fn lost(&self) {
+        loop {
+            let mut changed = std::pin::pin!(self.generation.changed());
+            changed.as_mut().enable();
+            if !self.is_valid() {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    /// Sends the deletion of the node; `None` if that was done before.
+    pub fn release(&self) -> Option<Deletion> {
+        if self.released.swap(true, Ordering::AcqRel) {
+            return None;
+        }
+        self.generation.unhold(&self.node);
+        Some(Deletion::send(&self.generation, self.node.path.clone()))
+    }
+
+    /// The generation that the lease belongs to.
+    pub fn generation(&self) -> &Arc<Generation> {
+        &self.generation
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        drop(self.release());
+    }
+}

@@ -1,0 +1,18 @@
+//! The local queue: tasks and threads of one process that want the same lock wait in memory and
+//! share one node in ZooKeeper.
+//!
+//! ```text
+//! idle ──join──► fetching ──granted──► held ──release──► held by the next (handoff)
+//!  ▲                │ last one left      │ nobody waits, or the lease is lost
+//!  └────────────────┴────────────────────┤
+//!                                        │ the bound of handoffs is reached
+//!                                        └─► asking: is anybody behind? ── no ──► held
+//!                                                                       └─ yes ─► fetching anew
+//! ```
+
+pub mod possession;
+pub mod queue;
+pub mod state;
+pub mod turn;
+pub mod wait;
+pub mod waiters;

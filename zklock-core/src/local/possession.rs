@@ -1,0 +1,163 @@
+//! A possession: one grant of a lock to somebody in this process, shared by all its holds.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use crate::clock::Instant;
+use crate::error::Holder;
+use crate::error::{ErrorKind, LockError};
+use crate::lease::Lease;
+use crate::session::handle::Session;
+use crate::session::releaser::Deletion;
+use crate::token::FencingToken;
+use crate::who::Who;
+
+/// Where a possession comes from and goes back to: the queue of its lock.
+pub trait Origin: Send + Sync + fmt::Debug {
+    /// The session.
+    fn session(&self) -> &Session;
+
+    /// The lock's name.
+    fn lock_name(&self) -> &Arc<str>;
+
+    /// The path of the lock's directory.
+    fn path(&self) -> &str;
+
+    /// Who holds the lock in this process, and how many are ahead of a newcomer.
+    fn holder_here(&self) -> Option<Holder>;
+
+    /// The last hold was given back. Answers the deletion of the node if nobody here is next.
+    fn release(self: Arc<Self>, possession: &Possession) -> Option<Deletion>;
+}
+
+/// One grant. It ends with its last hold; then the lock goes on to the next.
+#[derive(Debug)]
+pub struct Possession {
+    queue: Arc<dyn Origin>,
+    lease: Arc<Lease>,
+    token: FencingToken,
+    who: Who,
+    linger: Duration,
+    since: Instant,
+    holds: AtomicUsize,
+    /// Whether a guard outside any scope holds it.
+    unscoped: AtomicBool,
+}
+
+impl Possession {
+    /// A possession with no hold yet.
+    pub fn new(
+        queue: Arc<dyn Origin>,
+        lease: Arc<Lease>,
+        who: Who,
+        linger: Duration,
+        since: Instant,
+    ) -> Self {
+        let token = lease.next_token();
+        let (holds, unscoped) = (AtomicUsize::new(0), AtomicBool::new(false));
+        Possession { queue, lease, token, who, linger, since, holds, unscoped }
+    }
+
+    /// The lock's queue.
+    pub fn queue(&self) -> &Arc<dyn Origin> {
+        &self.queue
+    }
+
+    /// The lease it stands on.
+    pub fn lease(&self) -> &Arc<Lease> {
+        &self.lease
+    }
+
+    /// The fencing token.
+    pub fn token(&self) -> FencingToken {
+        self.token
+    }
+
+    /// Who it was granted to.
+    pub fn who(&self) -> &Who {
+        &self.who
+    }
+
+    /// How long its node is to be kept after the last release.
+    pub fn linger(&self) -> Duration {
+        self.linger
+    }
+
+    /// When it was granted.
+    pub fn since(&self) -> Instant {
+        self.since
+    }
+
+    /// Notes whether a guard outside any scope holds it.
+    pub fn set_unscoped(&self, unscoped: bool) {
+        self.unscoped.store(unscoped, Ordering::Relaxed);
+    }
+
+    /// Whether a guard outside any scope holds it.
+    pub fn is_unscoped(&self) -> bool {
+        self.unscoped.load(Ordering::Relaxed)
+    }
+
+    /// How often it is held.
+    pub fn holds(&self) -> usize {
+        self.holds.load(Ordering::Acquire)
+    }
+
+    /// The first hold.
+    pub fn hold(self: Arc<Self>) -> Hold {
+        self.holds.fetch_add(1, Ordering::AcqRel);
+        Hold(Some(self))
+    }
+
+    /// One more hold, unless it has ended.
+    pub fn hold_again(self: &Arc<Self>) -> Option<Hold> {
+        let more = |holds: usize| (holds > 0).then_some(holds + 1);
+        self.holds.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).ok()?;
+        Some(Hold(Some(self.clone())))
+    }
+
+    /// Whether the lock is surely held now.
+    pub fn is_valid(&self) -> bool {
+        self.holds() > 0 && self.lease.is_valid()
+    }
+
+    /// How long the lock is surely held if nothing more is heard.
+    pub fn remaining(&self) -> Duration {
+        if self.holds() == 0 { Duration::ZERO } else { self.lease.remaining() }
+    }
+
+    /// The error of a lock that was lost.
+    pub fn lost_error(&self) -> LockError {
+        LockError::new(ErrorKind::Lost, "its lease ran out or its node was deleted")
+            .on(self.queue.lock_name().clone())
+    }
+}
+
+/// One hold of a possession. Dropped, it gives the hold back without waiting.
+#[derive(Debug)]
+pub struct Hold(Option<Arc<Possession>>);
+
+impl Hold {
+    /// The possession, until it is given back.
+    pub fn possession(&self) -> Option<&Arc<Possession>> {
+        self.0.as_ref()
+    }
+
+    /// Gives the hold back. Answers the deletion of the node, if this was the last hold and nobody
+    /// here is next.
+    pub fn give_back(&mut self) -> Option<Deletion> {
+        let possession = self.0.take()?;
+        if possession.holds.fetch_sub(1, Ordering::AcqRel) > 1 {
+            return None;
+        }
+        possession.queue.clone().release(&possession)
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        drop(self.give_back());
+    }
+}

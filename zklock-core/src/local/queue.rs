@@ -1,0 +1,374 @@
+//! The queue of one lock in this process: the state, and what carries out its decisions.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use crate::acquire::{How, Obstacle, Seen, Target, acquire};
+use crate::clock::Instant;
+use crate::contender::Contender;
+use crate::coordinator::{Link, Watch};
+use crate::error::{ErrorKind, Holder, LockError};
+use crate::lease::Lease;
+use crate::local::possession::{Hold, Origin, Possession};
+use crate::local::state::{Habits, Joined as Decided, Lent, Outcome, Phase, State, Todo, Waiting};
+use crate::local::waiters::Place;
+use crate::owner::Owner;
+use crate::session::handle::Session;
+use crate::session::lane::closed;
+use crate::session::releaser::Deletion;
+use crate::session::shelf::{Held, Resident};
+use crate::who::Who;
+
+/// The queue of one lock in this process. It lives as long as somebody uses it.
+#[derive(Debug)]
+pub struct Queue {
+    session: Session,
+    target: Target,
+    /// Under which key it stands on the session's shelf.
+    key: Arc<str>,
+    seen: Seen,
+    state: Mutex<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    state: State<Lease, Weak<Possession>, Hold>,
+    /// Stops the present driver.
+    driver: Option<Arc<Notify>>,
+    /// Stops the present companion.
+    companion: Option<Arc<Notify>>,
+}
+
+impl Lent for Lease {
+    fn is_valid(&self, now: Instant) -> bool {
+        self.is_valid_at(now)
+    }
+}
+
+/// What became of joining.
+#[derive(Debug)]
+pub enum Joined {
+    /// The lock was there for the taking.
+    Granted(Hold),
+    /// In the queue.
+    Waits(WaitInQueue),
+    /// Somebody is ahead, and the caller does not wait.
+    Busy,
+    /// It cannot be.
+    Refused(LockError),
+}
+
+impl Queue {
+    /// A queue for a lock, which stands under `key` on the session's shelf.
+    pub fn new(session: Session, target: Target, key: Arc<str>) -> Arc<Self> {
+        let state = State::new(session.is_closing());
+        let inner = Inner { state, driver: None, companion: None };
+        Arc::new(Queue { session, target, key, seen: Seen::default(), state: Mutex::new(inner) })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> Instant {
+        self.session.clock().now()
+    }
+
+    /// Takes the last place, or the lock if it is there for the taking.
+    pub fn join(self: &Arc<Self>, who: Who, once: bool, habits: Habits) -> Joined {
+        let waiting = Waiting { who, since: self.now(), once, habits };
+        let since = waiting.since;
+        let mut inner = self.lock();
+        let deadlock = |by: &Weak<Possession>| self.deadlock(&who, &*by.upgrade()?);
+        let grant = |waiting: &Waiting, lease: &Arc<Lease>| self.grant(waiting, lease, since);
+        let (decided, todo) = inner.state.join(waiting, grant, deadlock, closed);
+        self.carry_out(inner, todo);
+        match decided {
+            Decided::Granted(hold) => Joined::Granted(hold),
+            Decided::Waits(place) => {
+                Joined::Waits(WaitInQueue { queue: self.clone(), place: Some(place) })
+            }
+            Decided::Busy => Joined::Busy,
+            Decided::Refused(error) => Joined::Refused(error),
+        }
+    }
+
+    fn grant(
+        self: &Arc<Self>,
+        waiting: &Waiting,
+        lease: &Arc<Lease>,
+        now: Instant,
+    ) -> (Weak<Possession>, Hold) {
+        let (origin, lease) = (self.clone(), lease.clone());
+        let possession = Possession::new(origin, lease, waiting.who, waiting.habits.linger, now);
+        let possession = Arc::new(possession);
+        (Arc::downgrade(&possession), possession.hold())
+    }
+
+    fn deadlock(&self, who: &Who, holder: &Possession) -> Option<LockError> {
+        let why = if who.would_block(holder.who()) {
+            "it is held on this very thread, which a blocking acquire would stop for ever; use \
+             `spawn_blocking`, or the async form"
+        } else if holder.is_unscoped() && who.is_same(holder.who()) {
+            "this task holds it itself, through a guard outside any scope; nest by \
+             `guard.scope(…)`, or call `guard.detach()` if another task or branch will release it"
+        } else {
+            return None;
+        };
+        Some(LockError::new(ErrorKind::Deadlock, why))
+    }
+
+    /// Whether somebody here was granted the lock within the last so long.
+    pub fn granted_lately(&self, within: Duration) -> bool {
+        let last = self.lock().state.last_grant();
+        last.is_some_and(|last| self.now().since(last) <= within)
+    }
+
+    /// Who is in the way in ZooKeeper's queue.
+    pub fn obstacle(&self) -> Option<Obstacle> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Why there is no connection, as far as that is known.
+    pub fn trouble(&self) -> Option<LockError> {
+        self.target.lane.trouble()
+    }
+
+    /// Does what the state decided, after the lock is let go. Answers the deletion of the node.
+    fn carry_out(
+        self: &Arc<Self>,
+        mut inner: MutexGuard<'_, Inner>,
+        todo: Todo<Lease>,
+    ) -> Option<Deletion> {
+        let ended = todo.release.is_some().then(|| inner.companion.take()).flatten();
+        let cancelled = todo.cancel.then(|| inner.driver.take()).flatten();
+        let fetch = todo.fetch.map(|(driver, once)| {
+            let cancel = Arc::new(Notify::new());
+            inner.driver = Some(cancel.clone());
+            let lingers = inner.state.waiting().any(|waiting| !waiting.habits.linger.is_zero());
+            (driver, How { once, lingers }, cancel)
+        });
+        let accompany = todo.accompany.map(|lease| {
+            let stop = Arc::new(Notify::new());
+            inner.companion = Some(stop.clone());
+            (lease, stop)
+        });
+        drop(inner);
+        [ended, cancelled].into_iter().flatten().for_each(|stop| stop.notify_one());
+        // The deletion goes out before the creation of the next node.
+        let quiet = todo.release.is_some() || todo.cancel;
+        let deletion = todo.release.and_then(|lease| lease.release());
+        if let Some((driver, how, cancel)) = fetch {
+            self.session.spawner().spawn(self.clone().fetch(driver, how, cancel));
+        }
+        if let Some(lease) = todo.ask {
+            let queue = self.clone();
+            self.session.spawner().spawn(async move {
+                let behind = queue.is_anybody_behind(&lease).await;
+                let (now, mut inner) = (queue.now(), queue.lock());
+                let grant = |w: &Waiting, lease: &Arc<Lease>| queue.grant(w, lease, now);
+                let todo = inner.state.asked(&lease, behind, now, grant);
+                drop(queue.carry_out(inner, todo));
+            });
+        }
+        if let Some((lease, stop)) = accompany {
+            self.session.spawner().spawn(self.clone().accompany(lease, stop));
+        }
+        todo.wake.into_iter().chain(todo.wake_all).for_each(Waker::wake);
+        if quiet {
+            self.session.shelf().left();
+        }
+        deletion
+    }
+
+    /// Acquires a node.
+    async fn fetch(self: Arc<Self>, driver: u64, how: How, cancel: Arc<Notify>) {
+        let cancelled = async {
+            cancel.notified().await;
+            None
+        };
+        let fetched = async { Some(acquire(&self.target, how, &self.seen).await) };
+        let Some(result) = futures_lite::future::or(fetched, cancelled).await else { return };
+        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        let (now, mut inner) = (self.now(), self.lock());
+        let grant = |w: &Waiting, lease: &Arc<Lease>| self.grant(w, lease, now);
+        let todo = inner.state.fetched(driver, how.once, result.map(Arc::new), now, grant);
+        drop(self.carry_out(inner, todo));
+    }
+
+    /// Whether another contender stands behind our node. If in doubt, yes.
+    async fn is_anybody_behind(&self, lease: &Lease) -> bool {
+        let coordinator = lease.generation().coordinator();
+        let listed = coordinator.children(self.target.directory.as_str()).await;
+        listed.map_or(true, |children| anybody_behind(&children, lease))
+    }
+
+    /// Watches for others behind a node, and ends its lingering.
+    async fn accompany(self: Arc<Self>, lease: Arc<Lease>, stop: Arc<Notify>) {
+        let stopped = async {
+            stop.notified().await;
+        };
+        futures_lite::future::or(stopped, async {
+            let mut watch: Option<Watch> = None;
+            loop {
+                if watch.is_none() {
+                    let coordinator = lease.generation().coordinator();
+                    let listed = coordinator.children_watched(self.target.directory.as_str()).await;
+                    let behind = listed.map_or(true, |(children, watching)| {
+                        watch = Some(watching);
+                        anybody_behind(&children, &lease)
+                    });
+                    self.looked_behind(&lease, behind);
+                }
+                let mut changed = std::pin::pin!(lease.generation().changed());
+                changed.as_mut().enable();
+                let link = lease.generation().coordinator().link();
+                let Some(until) = self.linger_on(&lease, link != Link::Up) else { return };
+                // While somebody holds the lock nothing is to be ended; look again now and then.
+                let until = until.min(self.now() + Duration::from_secs(1));
+                let fired = async {
+                    match watch.as_mut() {
+                        Some(watching) => {
+                            watching.await;
+                        }
+                        None => std::future::pending().await,
+                    }
+                    true
+                };
+                let other = async {
+                    let timer = self.session.clock().sleep_until(until);
+                    let relinked = async {
+                        lease.generation().coordinator().link_changed(link).await;
+                    };
+                    let news = futures_lite::future::or(changed, relinked);
+                    futures_lite::future::or(timer, news).await;
+                    false
+                };
+                if futures_lite::future::or(fired, other).await {
+                    watch = None;
+                }
+            }
+        })
+        .await;
+    }
+
+    fn looked_behind(self: &Arc<Self>, lease: &Arc<Lease>, behind: bool) {
+        let mut inner = self.lock();
+        let todo = inner.state.looked_behind(lease, behind);
+        drop(self.carry_out(inner, todo));
+    }
+
+    fn linger_on(self: &Arc<Self>, lease: &Arc<Lease>, doubt: bool) -> Option<Instant> {
+        let (now, mut inner) = (self.now(), self.lock());
+        let (sleep, todo) = inner.state.linger_on(lease, doubt, now);
+        drop(self.carry_out(inner, todo));
+        sleep
+    }
+
+    /// Gives up a place.
+    fn leave(self: &Arc<Self>, place: Place) {
+        let mut inner = self.lock();
+        let (untaken, todo) = inner.state.leave(place);
+        drop(self.carry_out(inner, todo));
+        // A grant that nobody took goes on to the next.
+        drop(untaken);
+    }
+}
+
+fn anybody_behind(children: &[String], lease: &Lease) -> bool {
+    let mine = lease.path().rsplit('/').next().unwrap_or_default();
+    Contender::queue(children).last().is_none_or(|last| last.name != mine)
+}
+
+impl Origin for Queue {
+    fn session(&self) -> &Session {
+        &self.session
+    }
+
+    fn lock_name(&self) -> &Arc<str> {
+        &self.target.lock
+    }
+
+    fn path(&self) -> &str {
+        self.target.directory.as_str()
+    }
+
+    fn holder_here(&self) -> Option<Holder> {
+        let inner = self.lock();
+        let Phase::Held { lease, .. } = inner.state.phase() else { return None };
+        let node = lease.path().rsplit('/').next().unwrap_or_default().to_owned();
+        let owner = Owner::here(self.session.app());
+        lease.is_valid().then(|| Holder { owner, node, ahead: 1 + inner.state.len() })
+    }
+
+    fn release(self: Arc<Self>, possession: &Possession) -> Option<Deletion> {
+        let (now, mut inner) = (self.now(), self.lock());
+        let grant = |w: &Waiting, lease: &Arc<Lease>| self.grant(w, lease, now);
+        let todo = inner.state.release(possession.lease(), possession.linger(), now, grant);
+        self.carry_out(inner, todo)
+    }
+}
+
+impl Resident for Queue {
+    fn held(&self) -> Vec<Held> {
+        let (inner, now) = (self.lock(), self.now());
+        let lock = &self.target.lock;
+        let holder = match inner.state.phase() {
+            Phase::Held { by, .. } => by.upgrade(),
+            _ => None,
+        };
+        let holder = holder.map(|by| Held::new(lock.clone(), true, now.since(by.since())));
+        let waiting = |waiting: &Waiting| Held::new(lock.clone(), false, now.since(waiting.since));
+        holder.into_iter().chain(inner.state.waiting().map(waiting)).collect()
+    }
+
+    fn close(self: Arc<Self>) {
+        let mut inner = self.lock();
+        let todo = inner.state.close(|| closed().on(self.target.lock.clone()));
+        drop(self.carry_out(inner, todo));
+    }
+
+    fn leases_lost(self: Arc<Self>) {
+        let (now, mut inner) = (self.now(), self.lock());
+        let todo = inner.state.leases_lost(now);
+        drop(self.carry_out(inner, todo));
+    }
+}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        self.session.shelf().forget(&self.key);
+    }
+}
+
+/// A place in the queue, as a future of its outcome. Dropped, it gives the place up.
+#[derive(Debug)]
+pub struct WaitInQueue {
+    queue: Arc<Queue>,
+    place: Option<Place>,
+}
+
+impl Future for WaitInQueue {
+    type Output = Outcome<Hold>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(place) = self.place else { return Poll::Pending };
+        let polled = self.queue.lock().state.poll(place, cx.waker());
+        let Poll::Ready(outcome) = polled else { return Poll::Pending };
+        self.place = None;
+        Poll::Ready(outcome.unwrap_or_else(|| Err(closed())))
+    }
+}
+
+impl Drop for WaitInQueue {
+    fn drop(&mut self) {
+        if let Some(place) = self.place.take() {
+            self.queue.leave(place);
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Waiting for a lock: the deadline, and the reason when it comes first.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::coordinator::RequestError;
+use crate::deadline::Deadline;
+use crate::error::{ErrorKind, Holder, LockError};
+use crate::local::possession::{Hold, Origin};
+use crate::local::queue::{Joined, Queue};
+use crate::local::state::Habits;
+use crate::observer::Event;
+use crate::who::Who;
+
+/// How an acquire waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// As long as it takes.
+    Forever,
+    /// Not for the lock, and for ZooKeeper's answers at most so long.
+    Once(Duration),
+    /// At most this long, so many times over.
+    Tries(Duration, u32),
+}
+
+/// How much longer than its deadline an acquire waits for ZooKeeper's word on who holds.
+const LAST_WORD: Duration = Duration::from_millis(60);
+
+/// How long before the end of a try that is asked, at most.
+const ASK_AHEAD: Duration = Duration::from_millis(500);
+
+/// Waits for a lock.
+///
+/// # Cancel safety
+///
+/// Dropping the future gives up the place in the queue.
+pub async fn wait(
+    queue: &Arc<Queue>,
+    who: Who,
+    wait: Wait,
+    habits: Habits,
+) -> Result<Hold, LockError> {
+    let result = match queue.join(who, matches!(wait, Wait::Once(_)), habits) {
+        Joined::Granted(hold) => return Ok(hold),
+        Joined::Refused(error) => Err(error),
+        Joined::Busy => Err(busy(ask(queue, LAST_WORD).await.ok().flatten())),
+        Joined::Waits(place) => match wait {
+            Wait::Forever => place.await,
+            Wait::Once(limit) => once(queue, place, limit).await,
+            Wait::Tries(timeout, tries) => within(queue, place, timeout, tries).await,
+        },
+    };
+    result.map_err(|error| error.on(queue.lock_name().clone()))
+}
+
+async fn once(
+    queue: &Arc<Queue>,
+    place: impl Future<Output = Result<Hold, LockError>>,
+    limit: Duration,
+) -> Result<Hold, LockError> {
+    match Deadline::after(queue.session().clock().clone(), limit).bound(place).await {
+        Ok(result) => result,
+        Err(_) => Err(unreachable(queue)),
+    }
+}
+
+/// Tries so many times; the place in the queue is kept from one try to the next. Shortly before
+/// the end of each it asks who holds, and at the end tells the observer.
+async fn within(
+    queue: &Arc<Queue>,
+    place: impl Future<Output = Result<Hold, LockError>>,
+    timeout: Duration,
+    tries: u32,
+) -> Result<Hold, LockError> {
+    let clock = queue.session().clock();
+    let start = clock.now();
+    let ahead = (timeout / 4).min(ASK_AHEAD);
+    let mut place = pin!(place);
+    let mut answer = None;
+    for number in 1..=tries {
+        let end = start + timeout.saturating_mul(number);
+        if let Ok(result) = Deadline::at(clock.clone(), end - ahead).bound(&mut place).await {
+            return result;
+        }
+        answer = None;
+        let last = if number == tries { LAST_WORD } else { Duration::ZERO };
+        let mut asking = pin!(ask(queue, ahead + last));
+        let both = async {
+            let got = futures_lite::future::or(async { Some((&mut place).await) }, async {
+                answer = Some((&mut asking).await);
+                None
+            });
+            match got.await {
+                Some(result) => result,
+                None => (&mut place).await,
+            }
+        };
+        if let Ok(result) = Deadline::at(clock.clone(), end).bound(both).await {
+            return result;
+        }
+        if number == tries {
+            answer = match answer {
+                None => Some(asking.await),
+                // There was nobody to ask about before; there may be now.
+                Some(Err(Silent)) => Some(ask(queue, LAST_WORD).await),
+                known => known,
+            };
+        }
+        queue.session().events().tell(|| Event::TryEnded {
+            lock: queue.lock_name().clone(),
+            number,
+            holder: answer.clone().and_then(Result::ok).flatten(),
+        });
+    }
+    Err(match answer {
+        Some(Ok(holder)) => busy(holder),
+        _ => unreachable(queue),
+    })
+}
+
+/// No answer about the holder: ZooKeeper is silent.
+#[derive(Clone, Copy, Debug)]
+struct Silent;
+
+/// Asks who holds, for at most `limit`: this process knows by itself, of another ZooKeeper tells
+/// by one read.
+async fn ask(queue: &Arc<Queue>, limit: Duration) -> Result<Option<Holder>, Silent> {
+    if let Some(holder) = queue.holder_here() {
+        return Ok(Some(holder));
+    }
+    let Some(obstacle) = queue.obstacle() else {
+        // Between two holders of this process nobody is to be named.
+        return if queue.granted_lately(ASK_AHEAD) { Ok(None) } else { Err(Silent) };
+    };
+    let deadline = Deadline::after(queue.session().clock().clone(), limit);
+    match deadline.bound(obstacle.ask()).await {
+        Ok(Ok(holder)) => Ok(Some(holder)),
+        // It went just now, which is an answer.
+        Ok(Err(RequestError::NoNode)) => Ok(None),
+        _ => Err(Silent),
+    }
+}
+
+fn busy(holder: Option<Holder>) -> LockError {
+    LockError::new(ErrorKind::Busy, "").held_by(holder)
+}
+
+fn unreachable(queue: &Queue) -> LockError {
+    let trouble = queue.trouble();
+    let detail = match &trouble {
+        Some(error) => format!("ZooKeeper could not be reached in time: {error}"),
+        None => "ZooKeeper did not answer in time".to_owned(),
+    };
+    let error = LockError::new(ErrorKind::Unavailable, detail);
+    trouble.into_iter().fold(error, LockError::because)
+}

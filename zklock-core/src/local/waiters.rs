@@ -1,0 +1,181 @@
+//! The waiters of one process for one lock: first come, first served.
+
+use std::collections::VecDeque;
+use std::task::{Poll, Waker};
+
+use slab::Slab;
+
+/// The place of a waiter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    key: usize,
+    ticket: u64,
+}
+
+#[derive(Debug)]
+struct Slot<I, T> {
+    ticket: u64,
+    info: I,
+    waker: Option<Waker>,
+    outcome: Option<T>,
+}
+
+/// Waiters with what is known of each (`I`), until each has its outcome (`T`).
+#[derive(Debug)]
+pub struct Waiters<I, T> {
+    slots: Slab<Slot<I, T>>,
+    /// May name places that were left; they are skipped.
+    order: VecDeque<Place>,
+    next: u64,
+    waiting: usize,
+}
+
+impl<I, T> Default for Waiters<I, T> {
+    fn default() -> Self {
+        Waiters { slots: Slab::new(), order: VecDeque::new(), next: 0, waiting: 0 }
+    }
+}
+
+impl<I, T> Waiters<I, T> {
+    /// Takes the last place.
+    pub fn join(&mut self, info: I) -> Place {
+        let ticket = self.next;
+        self.next += 1;
+        let key = self.slots.insert(Slot { ticket, info, waker: None, outcome: None });
+        let place = Place { key, ticket };
+        self.order.push_back(place);
+        self.waiting += 1;
+        place
+    }
+
+    fn slot(&mut self, place: Place) -> Option<&mut Slot<I, T>> {
+        self.slots.get_mut(place.key).filter(|slot| slot.ticket == place.ticket)
+    }
+
+    /// How many have no outcome yet.
+    pub fn len(&self) -> usize {
+        self.waiting
+    }
+
+    /// Whether everybody has an outcome.
+    pub fn is_empty(&self) -> bool {
+        self.waiting == 0
+    }
+
+    /// What is known of those without an outcome, in order.
+    pub fn iter(&self) -> impl Iterator<Item = &I> {
+        self.order.iter().filter_map(|place| {
+            let slot = self.slots.get(place.key)?;
+            (slot.ticket == place.ticket && slot.outcome.is_none()).then_some(&slot.info)
+        })
+    }
+
+    /// What is known of the first.
+    pub fn first(&mut self) -> Option<&I> {
+        loop {
+            let place = *self.order.front()?;
+            if self.slot(place).is_some() {
+                break;
+            }
+            self.order.pop_front();
+        }
+        let place = self.order.front()?;
+        self.slots.get(place.key).map(|slot| &slot.info)
+    }
+
+    /// Gives the first its outcome, made from what is known of it. Wake the waker.
+    pub fn settle_first(&mut self, outcome: impl FnOnce(&I) -> T) -> Option<Waker> {
+        loop {
+            let place = self.order.pop_front()?;
+            if let Some(slot) = self.slot(place) {
+                slot.outcome = Some(outcome(&slot.info));
+                let waker = slot.waker.take();
+                self.waiting -= 1;
+                return waker;
+            }
+        }
+    }
+
+    /// Gives everybody an outcome. Wake the wakers.
+    pub fn settle_all(&mut self, mut outcome: impl FnMut(&I) -> T) -> Vec<Waker> {
+        let mut wakers = Vec::new();
+        while !self.is_empty() {
+            wakers.extend(self.settle_first(&mut outcome));
+        }
+        wakers
+    }
+
+    /// Takes the outcome of a waiter, which ends its stay, or leaves its waker.
+    pub fn poll(&mut self, place: Place, waker: &Waker) -> Poll<Option<T>> {
+        let Some(slot) = self.slot(place) else { return Poll::Ready(None) };
+        if let Some(outcome) = slot.outcome.take() {
+            self.slots.remove(place.key);
+            return Poll::Ready(Some(outcome));
+        }
+        match &mut slot.waker {
+            Some(known) => known.clone_from(waker),
+            none => *none = Some(waker.clone()),
+        }
+        Poll::Pending
+    }
+
+    /// Gives up a place; answers an outcome that nobody took.
+    pub fn leave(&mut self, place: Place) -> Option<T> {
+        self.slot(place)?;
+        let slot = self.slots.remove(place.key);
+        if slot.outcome.is_none() {
+            self.waiting -= 1;
+            // Many who gave up must not pile up behind one who holds for hours.
+            if self.order.len() > 32 && self.order.len() > 2 * self.waiting {
+                let slots = &self.slots;
+                self.order.retain(|place| {
+                    slots.get(place.key).is_some_and(|slot| slot.ticket == place.ticket)
+                });
+            }
+        }
+        slot.outcome
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_come_first_served_and_the_gone_are_skipped() {
+        let mut waiters = Waiters::<_, u32>::default();
+        let places: Vec<_> = (0..4).map(|n| waiters.join(n)).collect();
+        assert_eq!(waiters.leave(places[0]), None);
+        assert_eq!(waiters.first(), Some(&1));
+        assert!(waiters.settle_first(|n| *n * 10).is_none());
+        assert_eq!(waiters.len(), 2);
+        assert_eq!(waiters.poll(places[1], Waker::noop()), Poll::Ready(Some(10)));
+        assert_eq!(waiters.poll(places[2], Waker::noop()), Poll::Pending);
+        assert!(waiters.settle_first(|n| *n * 10).is_some());
+        assert_eq!(waiters.leave(places[2]), Some(20));
+        assert_eq!(waiters.iter().collect::<Vec<_>>(), [&3]);
+    }
+
+    #[test]
+    fn a_place_is_not_mistaken_for_a_later_one() {
+        let mut waiters = Waiters::<(), u32>::default();
+        let gone = waiters.join(());
+        waiters.leave(gone);
+        let here = waiters.join(());
+        assert_eq!(waiters.leave(gone), None);
+        assert_eq!(waiters.len(), 1);
+        waiters.settle_first(|()| 7);
+        assert_eq!(waiters.leave(here), Some(7));
+    }
+
+    #[test]
+    fn those_who_gave_up_do_not_pile_up() {
+        let mut waiters = Waiters::<(), ()>::default();
+        let _stays = waiters.join(());
+        for _ in 0..10_000 {
+            let place = waiters.join(());
+            waiters.leave(place);
+        }
+        assert!(waiters.order.len() < 100);
+    }
+}

@@ -1,0 +1,5 @@
+//! The locks.
+
+pub mod mutex;
+
+pub use mutex::Mutex;

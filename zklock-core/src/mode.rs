@@ -1,0 +1,25 @@
+//! In which way a contender wants a lock.
+
+use std::fmt;
+
+/// The kind of a contender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Mode {
+    /// Alone: a mutex.
+    Mutex,
+    /// Together with other readers.
+    Read,
+    /// Alone among readers and writers.
+    Write,
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Mode::Mutex => "mutex",
+            Mode::Read => "read",
+            Mode::Write => "write",
+        })
+    }
+}

@@ -1,0 +1,182 @@
+//! The options of a lock.
+
+use std::time::Duration;
+
+use crate::error::{ErrorKind, LockError};
+use crate::policy::{Handoffs, RetryPolicy};
+
+/// How a lock behaves. A session has defaults for all its locks.
+///
+/// ```
+/// use std::time::Duration;
+/// use zklock_core::options::LockOptions;
+///
+/// let options = LockOptions::default().timeout(Duration::from_secs(5)).retries(1);
+/// assert_eq!(options.longest_wait(), Duration::from_secs(5));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LockOptions {
+    timeout: Duration,
+    retries: u32,
+    reentrant: bool,
+    vanished: RetryPolicy,
+    handoffs: Handoffs,
+    linger: Duration,
+    fair: bool,
+}
+
+impl Default for LockOptions {
+    /// Two tries of two seconds, reentrant.
+    fn default() -> Self {
+        LockOptions {
+            timeout: Duration::from_secs(2),
+            retries: 2,
+            reentrant: true,
+            vanished: RetryPolicy::default(),
+            handoffs: Handoffs::default(),
+            linger: Duration::ZERO,
+            fair: false,
+        }
+    }
+}
+
+impl LockOptions {
+    /// Bounds one try. The lock is tried `retries` times, at most `timeout` each, so a call waits
+    /// at most `timeout × retries` (2 × 2 s = 4 s by default).
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// The number of tries, not of extra tries: 1 tries once.
+    pub fn retries(mut self, retries: u32) -> Self {
+        self.retries = retries;
+        self
+    }
+
+    /// Whether the same lock may be taken again inside its own scope.
+    pub fn reentrant(mut self, reentrant: bool) -> Self {
+        self.reentrant = reentrant;
+        self
+    }
+
+    /// What to do when the node or its directory vanished while the lock was being taken.
+    pub fn vanished(mut self, policy: RetryPolicy) -> Self {
+        self.vanished = policy;
+        self
+    }
+
+    /// How long the lock may be handed from task to task of this process before other processes
+    /// are looked for.
+    pub fn handoffs(mut self, bound: Handoffs) -> Self {
+        self.handoffs = bound;
+        self
+    }
+
+    /// Keeps the node for so long after the last release, unless somebody queues behind it: the
+    /// next acquire in this process then takes no request. Zero, the default, does not.
+    ///
+    /// It has two prices. A process that dies while it lingers keeps the others out for one session
+    /// timeout. And somebody who only tries meets a node that nobody uses: zklock's own try waits
+    /// at most 100 ms for it to give way, the tries of Curator and kazoo do not. So `try_acquire`
+    /// on a lock that lingers is refused.
+    pub fn linger(mut self, linger: Duration) -> Self {
+        self.linger = linger;
+        self
+    }
+
+    /// Gives every waiting task a node of its own: strictly first come, first served in the whole
+    /// fleet, and two commits a turn. Nothing is handed on in memory and nothing lingers.
+    pub fn fair(mut self, fair: bool) -> Self {
+        self.fair = fair;
+        self
+    }
+
+    /// How long the lock may be handed on.
+    pub fn handoff_bound(&self) -> Handoffs {
+        self.handoffs
+    }
+
+    /// How long the node is kept after the last release.
+    pub fn linger_time(&self) -> Duration {
+        self.linger
+    }
+
+    /// Whether every waiting task has a node of its own.
+    pub fn is_fair(&self) -> bool {
+        self.fair
+    }
+
+    /// The bound of one try.
+    pub fn try_timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    /// The number of tries.
+    pub fn tries(&self) -> u32 {
+        self.retries
+    }
+
+    /// Whether the lock is reentrant.
+    pub fn is_reentrant(&self) -> bool {
+        self.reentrant
+    }
+
+    /// What is done when the node or its directory vanished.
+    pub fn vanished_policy(&self) -> RetryPolicy {
+        self.vanished
+    }
+
+    /// The longest time that a call waits: `timeout × retries`.
+    pub fn longest_wait(&self) -> Duration {
+        self.timeout.saturating_mul(self.retries)
+    }
+
+    /// Checks the values.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidOption`] for zero tries or a zero timeout, naming the right spelling.
+    pub fn check(&self) -> Result<(), LockError> {
+        if self.retries == 0 {
+            return Err(LockError::new(
+                ErrorKind::InvalidOption,
+                "retries is the number of tries, so at least 1; `retries = 1` tries once, and \
+                 `try_acquire` asks without waiting",
+            ));
+        }
+        if self.timeout.is_zero() {
+            return Err(LockError::new(
+                ErrorKind::InvalidOption,
+                "the timeout of a try must be longer than zero, for instance `timeout = \"2s\"`; \
+                 to ask without waiting use `try_acquire`",
+            ));
+        }
+        if self.fair && !self.linger.is_zero() {
+            return Err(LockError::new(
+                ErrorKind::InvalidOption,
+                "a fair lock cannot linger: every waiter has a node of its own; choose one",
+            ));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_documents_arithmetic_is_the_default() {
+        assert_eq!(LockOptions::default().longest_wait(), Duration::from_secs(4));
+    }
+
+    #[test]
+    fn zero_tries_and_zero_timeouts_are_refused_with_the_right_spelling() {
+        let zero_tries = LockOptions::default().retries(0).check().unwrap_err();
+        assert_eq!(zero_tries.kind(), ErrorKind::InvalidOption);
+        assert!(zero_tries.to_string().contains("retries = 1"));
+        let zero_timeout = LockOptions::default().timeout(Duration::ZERO).check().unwrap_err();
+        assert!(zero_timeout.to_string().contains("try_acquire"));
+    }
+}

@@ -1,0 +1,121 @@
+//! Who holds a lock: what a contender's node says about its process.
+
+use std::fmt;
+
+use once_cell::sync::Lazy;
+use serde::{Deserialize, Serialize};
+
+/// A process that holds or wants a lock, as its node describes it.
+///
+/// zklock writes this as JSON into the data of its nodes, where any ZooKeeper tool shows it.
+/// Curator writes the host's address only, kazoo an identifier; then the other fields are empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Owner {
+    /// The host's name, or its address where the peer wrote that.
+    #[serde(default)]
+    pub host: String,
+    /// The process id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
+    /// The application's name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub app: Option<String>,
+    /// Since when it has been in the queue, by its own wall clock, in RFC 3339.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<String>,
+    /// Whether it may keep the lock for a while without using it, and gives way to the next.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub linger: bool,
+}
+
+/// The longest payload that is read; what is longer was not written by a lock.
+const LONGEST: usize = 4096;
+
+impl Owner {
+    /// Describes this process, now.
+    pub fn here(app: Option<&str>) -> Self {
+        Owner {
+            host: HOST.clone(),
+            pid: Some(std::process::id()),
+            app: app.map(str::to_owned).or_else(|| PROGRAM.clone()),
+            since: Some(wall_clock()),
+            linger: false,
+        }
+    }
+
+    /// Says whether it may keep the lock without using it.
+    pub fn lingering(mut self, linger: bool) -> Self {
+        self.linger = linger;
+        self
+    }
+
+    /// The payload of a node.
+    pub fn to_payload(&self) -> Vec<u8> {
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+
+    /// Reads a payload, of zklock or of any other client.
+    pub fn from_payload(data: &[u8]) -> Self {
+        if data.len() > LONGEST {
+            return Owner::default();
+        }
+        serde_json::from_slice(data).unwrap_or_else(|_| Owner {
+            host: String::from_utf8_lossy(data).chars().filter(|c| !c.is_control()).collect(),
+            ..Owner::default()
+        })
+    }
+}
+
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.app, self.host.as_str()) {
+            (Some(app), host) => write!(f, "{app} on {host}")?,
+            (None, "") => f.write_str("an unknown process")?,
+            (None, host) => f.write_str(host)?,
+        }
+        if let Some(pid) = self.pid {
+            write!(f, " (process {pid})")?;
+        }
+        if let Some(since) = &self.since {
+            write!(f, " since {since}")?;
+        }
+        Ok(())
+    }
+}
+
+static HOST: Lazy<String> =
+    Lazy::new(|| rustix::system::uname().nodename().to_string_lossy().into_owned());
+
+static PROGRAM: Lazy<Option<String>> = Lazy::new(|| {
+    let path = std::env::current_exe().ok()?;
+    Some(path.file_stem()?.to_string_lossy().into_owned())
+});
+
+/// People read this, nothing is decided by it: the wall clock is the right one.
+#[allow(clippy::disallowed_methods)]
+fn wall_clock() -> String {
+    humantime::format_rfc3339_millis(std::time::SystemTime::now()).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn payload_survives_the_round_trip() {
+        let owner = Owner::here(Some("orders"));
+        assert_eq!(Owner::from_payload(&owner.to_payload()), owner);
+        let shown = owner.to_string();
+        assert!(shown.starts_with("orders on "), "{shown}");
+        assert!(shown.contains(&std::process::id().to_string()), "{shown}");
+    }
+
+    #[test]
+    fn payloads_of_others_are_shown_as_they_are() {
+        assert_eq!(Owner::from_payload(b"10.0.0.7").to_string(), "10.0.0.7");
+        assert_eq!(Owner::from_payload(b"").to_string(), "an unknown process");
+        assert_eq!(Owner::from_payload(&[0xff, 0x00, b'a']).host, "\u{fffd}a");
+        assert_eq!(Owner::from_payload(&vec![b'x'; 1 << 20]), Owner::default());
+    }
+}

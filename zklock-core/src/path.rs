@@ -1,0 +1,107 @@
+//! Absolute paths of nodes.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::error::{ErrorKind, LockError};
+
+/// A validated absolute path of a node; `/` is the chroot itself.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ZnodePath(Arc<str>);
+
+impl ZnodePath {
+    /// Validates a path as ZooKeeper does.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidName`], which says what is accepted.
+    pub fn new(path: &str) -> Result<Self, LockError> {
+        let refuse = |why: &str| {
+            let detail = format!("the path {path:?} {why}; accepted is /a/b with no empty segment");
+            Err(LockError::new(ErrorKind::InvalidName, detail))
+        };
+        let Some(relative) = path.strip_prefix('/') else {
+            return refuse("is not absolute");
+        };
+        if relative.is_empty() {
+            return Ok(ZnodePath(Arc::from("/")));
+        }
+        for segment in relative.split('/') {
+            match segment {
+                "" => return refuse("has an empty segment"),
+                "." | ".." => return refuse("has a segment . or .."),
+                _ if segment.chars().any(is_refused) => {
+                    return refuse("has a character that ZooKeeper refuses");
+                }
+                _ => {}
+            }
+        }
+        Ok(ZnodePath(Arc::from(path)))
+    }
+
+    /// The path as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The path of a node below this one. `relative` must have been validated.
+    pub fn join(&self, relative: &str) -> ZnodePath {
+        match &*self.0 {
+            "/" => ZnodePath(Arc::from(format!("/{relative}"))),
+            base => ZnodePath(Arc::from(format!("{base}/{relative}"))),
+        }
+    }
+
+    /// The paths from the first segment down to this one.
+    pub fn ancestors_and_self(&self) -> impl Iterator<Item = &str> {
+        let path = self.as_str();
+        path.char_indices()
+            .filter(|(at, c)| *c == '/' && *at > 0)
+            .map(|(at, _)| &path[..at])
+            .chain((path != "/").then_some(path))
+    }
+}
+
+impl fmt::Display for ZnodePath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for ZnodePath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+/// Whether ZooKeeper refuses the character in a path. Its rule is about UTF-16 units, so it also
+/// refuses everything beyond the basic plane (`PathUtils.validatePath`).
+pub fn is_refused(c: char) -> bool {
+    matches!(c,
+        '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..='\u{ffff}'
+    ) || c > '\u{ffff}'
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn good_paths_are_kept_and_bad_ones_explained() {
+        for good in ["/", "/a", "/a/b", "/中文/订单"] {
+            assert_eq!(ZnodePath::new(good).unwrap().as_str(), good);
+        }
+        for bad in ["", "a", "//", "/a/", "/a//b", "/a/./b", "/..", "/a\0b", "/a\u{1f600}"] {
+            let error = ZnodePath::new(bad).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidName, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn ancestors_come_from_the_top() {
+        let path = ZnodePath::new("/a/b/c").unwrap();
+        assert_eq!(path.ancestors_and_self().collect::<Vec<_>>(), ["/a", "/a/b", "/a/b/c"]);
+        assert_eq!(ZnodePath::new("/").unwrap().ancestors_and_self().count(), 0);
+        assert_eq!(ZnodePath::new("/").unwrap().join("x").as_str(), "/x");
+    }
+}

@@ -1,0 +1,83 @@
+//! How stubborn an acquire is, and how long a process keeps a lock to itself.
+
+use std::time::Duration;
+
+/// What to do when a node of ours, or the lock's directory, vanished while it was being taken:
+/// how often it is made again within one acquire, and the pause before that, which doubles.
+///
+/// A server removes empty directories (containers) on its own, and people and scripts remove
+/// nodes, so this happens to correct programs. Timeouts hold all the same.
+///
+/// ```
+/// use std::time::Duration;
+/// use zklock_core::policy::RetryPolicy;
+///
+/// let patient = RetryPolicy { attempts: 100, ..RetryPolicy::default() };
+/// assert_eq!(patient.pause(0), Duration::ZERO);
+/// assert!(patient.pause(3) > patient.pause(2));
+/// assert_eq!(patient.pause(101), patient.longest);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RetryPolicy {
+    /// How often to try again, 0 for never.
+    pub attempts: u32,
+    /// The pause before the second retry; the first is immediate.
+    pub first: Duration,
+    /// The longest pause.
+    pub longest: Duration,
+}
+
+impl Default for RetryPolicy {
+    /// 20 times, 5 ms doubling up to 500 ms.
+    fn default() -> Self {
+        RetryPolicy {
+            attempts: 20,
+            first: Duration::from_millis(5),
+            longest: Duration::from_millis(500),
+        }
+    }
+}
+
+impl RetryPolicy {
+    /// Never tries again.
+    pub const NEVER: RetryPolicy =
+        RetryPolicy { attempts: 0, first: Duration::ZERO, longest: Duration::ZERO };
+
+    /// The pause before a retry, counted from 0.
+    pub fn pause(&self, retry: u32) -> Duration {
+        match retry.checked_sub(1) {
+            None => Duration::ZERO,
+            Some(doublings) => self.first.saturating_mul(1 << doublings.min(20)).min(self.longest),
+        }
+    }
+}
+
+/// The bound of handoffs: after so many, or so long, other processes are looked for; if one waits,
+/// the lock goes to the back of the fleet's queue.
+///
+/// ```
+/// use zklock_core::policy::Handoffs;
+///
+/// let shared = Handoffs::default();
+/// let never = Handoffs::NONE;
+/// assert!(shared.most > never.most);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Handoffs {
+    /// How many.
+    pub most: u32,
+    /// How long, from the grant by ZooKeeper.
+    pub within: Duration,
+}
+
+impl Default for Handoffs {
+    /// 10,000 handoffs within 10 ms.
+    fn default() -> Self {
+        Handoffs { most: 10_000, within: Duration::from_millis(10) }
+    }
+}
+
+impl Handoffs {
+    /// No handoffs: every grant looks for other processes first.
+    pub const NONE: Handoffs = Handoffs { most: 0, within: Duration::ZERO };
+}

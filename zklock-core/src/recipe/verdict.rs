@@ -1,0 +1,19 @@
+//! What a rule decides.
+
+/// The answer of a recipe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Nobody is in the way.
+    Held,
+    /// Somebody is.
+    Wait {
+        /// The name of the one node to watch.
+        predecessor: String,
+        /// Whether its deletion alone is the grant, without another look at the queue.
+        deletion_grants: bool,
+        /// How many contenders are ahead.
+        ahead: usize,
+    },
+    /// My node is not in the queue.
+    Missing,
+}

@@ -1,0 +1,239 @@
+//! How to make a session.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::backend::memory::Embedded;
+use crate::backend::zookeeper::{Acl, Auth, ZooKeeperConnector, ZooKeeperOptions};
+use crate::coordinator::RequestError;
+use crate::error::{ErrorKind, LockError};
+use crate::observer::{Events, Observer};
+use crate::options::LockOptions;
+use crate::path::ZnodePath;
+use crate::session::handle::{Parts, Session};
+
+/// How long an embedded session without a connection lives.
+const EMBEDDED_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Makes a [`Session`]. See [`Session::builder`].
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct SessionBuilder {
+    store: Store,
+    root: String,
+    app: Option<Arc<str>>,
+    tick: Option<Duration>,
+    defaults: LockOptions,
+    observer: Option<Arc<dyn Observer>>,
+}
+
+#[derive(Clone, Debug)]
+enum Store {
+    ZooKeeper(Box<ZooKeeperOptions>),
+    Embedded(Embedded, Duration),
+}
+
+impl SessionBuilder {
+    fn new(store: Store) -> Self {
+        SessionBuilder {
+            store,
+            root: "/zklock".to_owned(),
+            app: None,
+            tick: None,
+            defaults: LockOptions::default(),
+            observer: None,
+        }
+    }
+
+    fn zookeeper(mut self, change: impl FnOnce(&mut ZooKeeperOptions)) -> Self {
+        if let Store::ZooKeeper(options) = &mut self.store {
+            change(options);
+        }
+        self
+    }
+
+    /// The session timeout to ask for, 10 s by default: how long after a crash of this process its
+    /// locks are free again. The server may grant another, within its own limits.
+    pub fn session_timeout(mut self, timeout: Duration) -> Self {
+        if let Store::Embedded(_, embedded) = &mut self.store {
+            *embedded = timeout;
+        }
+        self.zookeeper(|options| options.session_timeout = timeout)
+    }
+
+    /// How long one attempt to connect may take, 5 s by default.
+    pub fn connect_timeout(self, timeout: Duration) -> Self {
+        self.zookeeper(|options| options.connect_timeout = timeout)
+    }
+
+    /// Credentials to present, for instance `("digest", "user:password")`. They are never printed.
+    pub fn auth(self, scheme: impl Into<String>, credentials: impl Into<Vec<u8>>) -> Self {
+        let auth = Auth { scheme: scheme.into(), credentials: credentials.into() };
+        self.zookeeper(|options| options.auth.push(auth))
+    }
+
+    /// Who may do what with the nodes of the locks; everybody everything by default.
+    pub fn acl(self, acl: Acl) -> Self {
+        self.zookeeper(|options| options.acl = acl)
+    }
+
+    /// TLS to all servers.
+    #[cfg(feature = "tls")]
+    pub fn tls(self, tls: zookeeper_client::TlsOptions) -> Self {
+        self.zookeeper(|options| options.tls = Some(tls))
+    }
+
+    /// The server's `tickTime`, if it is known. With it leases live a little longer without an
+    /// answer: until a sixth of the session timeout and half a tick before its end, where otherwise
+    /// a quarter of the timeout stands in for the half tick.
+    pub fn tick_time(mut self, tick: Duration) -> Self {
+        self.tick = Some(tick);
+        self
+    }
+
+    /// The node below which the locks are, `/zklock` by default. The lock `orders/create` is
+    /// `/zklock/orders/create` then, for clients in other languages too.
+    pub fn root(mut self, root: impl Into<String>) -> Self {
+        self.root = root.into();
+        self
+    }
+
+    /// The application's name, as other processes see it in a busy error. The program's name by
+    /// default.
+    pub fn app(mut self, app: impl Into<Arc<str>>) -> Self {
+        self.app = Some(app.into());
+        self
+    }
+
+    /// The defaults of all locks of the session.
+    pub fn defaults(mut self, defaults: LockOptions) -> Self {
+        self.defaults = defaults;
+        self
+    }
+
+    /// Who is told what happens.
+    pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
+        self.observer = Some(observer);
+        self
+    }
+
+    /// Makes the session, which connects in the background. What waits for a lock waits for the
+    /// connection too, under its own deadline.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidOption`] and [`ErrorKind::InvalidName`] for options and roots that make
+    /// no sense, found without any I/O.
+    pub fn open(self) -> Result<Session, LockError> {
+        let root = ZnodePath::new(&self.root)?;
+        let threaded = matches!(self.store, Store::ZooKeeper(_));
+        let connector: Arc<dyn crate::coordinator::Connector> = match self.store {
+            Store::ZooKeeper(options) => {
+                let invalid = |error: RequestError| match error {
+                    RequestError::BadArguments(why) => {
+                        LockError::new(ErrorKind::InvalidOption, why)
+                    }
+                    other => LockError::new(ErrorKind::InvalidOption, other.to_string()),
+                };
+                Arc::new(ZooKeeperConnector::new(*options).map_err(invalid)?)
+            }
+            Store::Embedded(store, timeout) => Arc::new(store.connector(timeout)),
+        };
+        Session::start(Parts {
+            connector,
+            threaded,
+            tick: self.tick,
+            root,
+            app: self.app,
+            defaults: self.defaults,
+            events: Events::to(self.observer),
+        })
+    }
+
+    /// Makes the session and waits until it is connected, at most for the connect timeout.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`open`](SessionBuilder::open); [`ErrorKind::Unavailable`] for a server that cannot
+    /// be reached, [`ErrorKind::NoChroot`] for a chroot that does not exist,
+    /// [`ErrorKind::Unauthorized`] for wrong credentials.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the session.
+    pub async fn connect(self) -> Result<Session, LockError> {
+        let session = self.open()?;
+        session.first_contact().await?;
+        Ok(session)
+    }
+}
+
+impl Session {
+    /// Connects to ZooKeeper with the defaults of [`Session::builder`].
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), zklock_core::error::LockError> {
+    /// let session = zklock_core::session::Session::connect("zk1:2181,zk2:2181/locks").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`SessionBuilder::connect`].
+    pub async fn connect(servers: &str) -> Result<Session, LockError> {
+        Session::builder(servers).connect().await
+    }
+
+    /// A session in the making. `servers` is a connect string: `host:port` pairs with commas
+    /// between them, then a chroot if the locks live below a node of their own.
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), zklock_core::error::LockError> {
+    /// use std::time::Duration;
+    /// use zklock_core::session::Session;
+    ///
+    /// let session = Session::builder("zk1:2181,zk2:2181,zk3:2181/prod")
+    ///     .session_timeout(Duration::from_secs(15))
+    ///     .app("orders")
+    ///     .connect()
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn builder(servers: impl Into<String>) -> SessionBuilder {
+        SessionBuilder::new(Store::ZooKeeper(Box::new(ZooKeeperOptions::new(servers))))
+    }
+
+    /// A session on an embedded coordinator of its own, in the memory of this process: for tests
+    /// and demos. It excludes nobody outside of this process.
+    ///
+    /// ```
+    /// let session = zklock_core::session::Session::embedded();
+    /// assert!(session.is_ready());
+    /// ```
+    pub fn embedded() -> Session {
+        match Session::embedded_builder(&Embedded::new()).open() {
+            Ok(session) => session,
+            Err(error) => unreachable!("the default options are valid: {error}"),
+        }
+    }
+
+    /// A session in the making, on an embedded coordinator that several can share.
+    ///
+    /// ```
+    /// use zklock_core::backend::memory::Embedded;
+    /// use zklock_core::session::Session;
+    ///
+    /// # fn main() -> Result<(), zklock_core::error::LockError> {
+    /// let store = Embedded::new();
+    /// let (one, two) =
+    ///     (Session::embedded_builder(&store).open()?, Session::embedded_builder(&store).open()?);
+    /// assert_ne!(one.zookeeper_session(), two.zookeeper_session());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn embedded_builder(store: &Embedded) -> SessionBuilder {
+        SessionBuilder::new(Store::Embedded(store.clone(), EMBEDDED_TIMEOUT))
+    }
+}

@@ -1,0 +1,348 @@
+//! A generation: one ZooKeeper session in the life of a lane, and what is held in it.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
+
+use crate::clock::Instant;
+use crate::coordinator::{Coordinator, Created, NodeKind, Operation, RequestError};
+use crate::error::{ErrorKind, LockError};
+use crate::observer::{Event, Events};
+use crate::session::lease_clock::LeaseClock;
+use crate::session::spawner::Spawner;
+
+/// One ZooKeeper session. Guards belong to one generation and are lost with it.
+#[derive(Debug)]
+pub struct Generation {
+    number: u64,
+    coordinator: Arc<dyn Coordinator>,
+    lease: LeaseClock,
+    spawner: Spawner,
+    events: Events,
+    over: AtomicBool,
+    retired: AtomicBool,
+    /// Counts how often the connection came back.
+    reconnects: AtomicU64,
+    /// Fires on every change above and when a held node is gone.
+    changed: Notify,
+    /// Counts the losses of leases.
+    losses: AtomicU64,
+    held: Mutex<HashMap<Arc<str>, Arc<HeldNode>>>,
+    /// Deletions that are not yet confirmed.
+    cleaning: AtomicUsize,
+    cleaned: Notify,
+}
+
+/// A node that a lease stands on.
+#[derive(Debug)]
+pub struct HeldNode {
+    /// The node's path.
+    pub path: Arc<str>,
+    /// The lock's name.
+    pub lock: Arc<str>,
+    gone: AtomicBool,
+    watched: AtomicBool,
+}
+
+impl HeldNode {
+    /// Whether the node was seen to be gone.
+    pub fn is_gone(&self) -> bool {
+        self.gone.load(Ordering::Acquire)
+    }
+
+    /// Marks the node as watched; answers whether it was before.
+    pub fn mark_watched(&self) -> bool {
+        self.watched.swap(true, Ordering::AcqRel)
+    }
+}
+
+impl Generation {
+    /// Wraps a ZooKeeper session that was just opened; `opened` is when that was asked for.
+    pub fn new(
+        number: u64,
+        coordinator: Arc<dyn Coordinator>,
+        lease: LeaseClock,
+        spawner: Spawner,
+        events: Events,
+    ) -> Arc<Self> {
+        Arc::new(Generation {
+            number,
+            coordinator,
+            lease,
+            spawner,
+            events,
+            over: AtomicBool::new(false),
+            retired: AtomicBool::new(false),
+            reconnects: AtomicU64::new(0),
+            changed: Notify::new(),
+            losses: AtomicU64::new(0),
+            held: Mutex::default(),
+            cleaning: AtomicUsize::new(0),
+            cleaned: Notify::new(),
+        })
+    }
+
+    /// Which generation of its lane this is, from 1.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The ZooKeeper session.
+    pub fn coordinator(&self) -> &Arc<dyn Coordinator> {
+        &self.coordinator
+    }
+
+    /// The lease clock.
+    pub fn lease(&self) -> &LeaseClock {
+        &self.lease
+    }
+
+    /// Where background work goes.
+    pub fn spawner(&self) -> &Spawner {
+        &self.spawner
+    }
+
+    /// Where events go.
+    pub fn events(&self) -> &Events {
+        &self.events
+    }
+
+    /// Whether the coordinator itself knows when it was last in contact: then no heartbeats are
+    /// needed, and expiry is found by asking.
+    pub fn is_self_aware(&self) -> bool {
+        self.coordinator.last_contact().is_some()
+    }
+
+    /// Asks a self-aware coordinator where it stands.
+    fn refresh(&self) {
+        if let Some(at) = self.coordinator.last_contact() {
+            self.lease.observed(at);
+            if !self.over.load(Ordering::Acquire) && self.coordinator.link().is_over() {
+                self.end();
+            }
+        }
+    }
+
+    /// Whether the ZooKeeper session is over.
+    pub fn is_over(&self) -> bool {
+        self.refresh();
+        self.over.load(Ordering::Acquire)
+    }
+
+    /// Whether new acquires should use a fresh generation.
+    pub fn is_retired(&self) -> bool {
+        self.retired.load(Ordering::Acquire) || self.is_over()
+    }
+
+    /// The epoch that a lease granted now belongs to, if a commit was answered lately enough: a
+    /// grant needs so much time left that the keeper is sure to look before it runs out.
+    pub fn grantable_epoch(&self) -> Option<u64> {
+        let epoch = self.lease.epoch();
+        (self.is_valid_at(epoch, self.lease.clock().now()) && !self.lease.is_suspect())
+            .then_some(epoch)
+    }
+
+    /// Whether a lease of an epoch is valid at a moment that was just read.
+    pub fn is_valid_at(&self, epoch: u64, now: Instant) -> bool {
+        !self.is_over() && self.lease.epoch() == epoch && now < self.lease.valid_until()
+    }
+
+    /// Until when leases are valid if nothing more is heard.
+    pub fn valid_until(&self) -> Instant {
+        self.refresh();
+        self.lease.valid_until()
+    }
+
+    /// Waits for the next change of anything in here. Enable it before looking.
+    pub fn changed(&self) -> Notified<'_> {
+        self.changed.notified()
+    }
+
+    /// How often the connection came back.
+    pub fn reconnects(&self) -> u64 {
+        self.reconnects.load(Ordering::Acquire)
+    }
+
+    /// Notes that the connection came back.
+    pub fn reconnected(&self) {
+        self.reconnects.fetch_add(1, Ordering::AcqRel);
+        self.changed.notify_waiters();
+    }
+
+    /// Ends the generation: everything held in it is lost.
+    pub fn end(&self) {
+        if !self.over.swap(true, Ordering::AcqRel) {
+            self.lose_leases();
+        }
+    }
+
+    /// Loses every lease granted so far; the nodes may still be there.
+    pub fn lose_leases(&self) {
+        self.lease.end_epoch();
+        self.losses.fetch_add(1, Ordering::AcqRel);
+        let lost: Vec<_> = self.lock_held().drain().map(|(_, node)| node).collect();
+        for node in lost {
+            self.events.tell(|| Event::Lost { lock: node.lock.clone() });
+        }
+        self.changed.notify_waiters();
+    }
+
+    /// Takes the generation out of use because a node cannot be deleted: new acquires go to a
+    /// fresh one, and this one is closed when nothing is held in it.
+    pub fn retire(&self, path: &str, why: &RequestError) {
+        tracing::error!(path, %why, "the server refuses to delete a lock's node");
+        self.events.tell(|| Event::StuckNode {
+            path: path.to_owned(),
+            error: LockError::new(ErrorKind::Unauthorized, why.to_string()),
+        });
+        self.retired.store(true, Ordering::Release);
+        self.changed.notify_waiters();
+    }
+
+    fn lock_held(&self) -> MutexGuard<'_, HashMap<Arc<str>, Arc<HeldNode>>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts a node under the care of the heartbeat.
+    pub fn hold(&self, path: Arc<str>, lock: Arc<str>) -> Arc<HeldNode> {
+        let (gone, watched) = (AtomicBool::new(false), AtomicBool::new(false));
+        let node = Arc::new(HeldNode { path: path.clone(), lock, gone, watched });
+        self.lock_held().insert(path, node.clone());
+        node
+    }
+
+    /// Ends the care for a node.
+    pub fn unhold(&self, node: &HeldNode) {
+        let left = {
+            let mut held = self.lock_held();
+            held.remove(&node.path);
+            held.len()
+        };
+        if left == 0 && self.retired.load(Ordering::Acquire) {
+            self.changed.notify_waiters();
+        }
+    }
+
+    /// The nodes under care.
+    pub fn held(&self) -> Vec<Arc<HeldNode>> {
+        self.lock_held().values().cloned().collect()
+    }
+
+    /// Whether nothing is held.
+    pub fn holds_nothing(&self) -> bool {
+        self.lock_held().is_empty()
+    }
+
+    /// Notes that a held node is gone, deleted by somebody else.
+    pub fn lost_node(&self, path: &str) {
+        let Some(node) = self.lock_held().remove(path) else { return };
+        node.gone.store(true, Ordering::Release);
+        tracing::warn!(path, "the node of a held lock was deleted by somebody else");
+        self.losses.fetch_add(1, Ordering::AcqRel);
+        self.events.tell(|| Event::Lost { lock: node.lock.clone() });
+        self.changed.notify_waiters();
+    }
+
+    /// How often leases were lost.
+    pub fn losses(&self) -> u64 {
+        self.losses.load(Ordering::Acquire)
+    }
+
+    /// Creates a node; an answer feeds the lease clock. The request is sent by this call.
+    pub fn create(
+        self: &Arc<Self>,
+        path: &str,
+        data: &[u8],
+        kind: NodeKind,
+    ) -> impl Future<Output = Result<Created, RequestError>> + Send + 'static {
+        let sent = self.lease.clock().now();
+        let reply = self.coordinator.create(path, data, kind);
+        let this = self.clone();
+        async move {
+            let created = reply.await?;
+            let owner = created.stat.owner;
+            if owner != 0 && owner != this.coordinator.session_id() {
+                // The server replaced the session silently: what was held before is gone.
+                tracing::warn!("the server replaced the ZooKeeper session");
+                this.end();
+                return Err(RequestError::SessionExpired);
+            }
+            this.committed(sent);
+            Ok(created)
+        }
+    }
+
+    /// Deletes a node; an answer feeds the lease clock. The request is sent by this call.
+    pub fn delete(
+        self: &Arc<Self>,
+        path: &str,
+    ) -> impl Future<Output = Result<(), RequestError>> + Send + 'static {
+        self.feeding(self.lease.clock().now(), self.coordinator.delete(path))
+    }
+
+    /// Commits that nodes exist, or which one does not. The request is sent by this call.
+    pub fn check(
+        self: &Arc<Self>,
+        paths: impl IntoIterator<Item = Arc<str>>,
+    ) -> impl Future<Output = Result<(), RequestError>> + Send + 'static {
+        let check = |path: Arc<str>| Operation::Check { path: path.to_string() };
+        let sent = self.lease.clock().now();
+        self.feeding(sent, self.coordinator.multi(paths.into_iter().map(check).collect()))
+    }
+
+    fn feeding<T, F>(
+        self: &Arc<Self>,
+        sent: Instant,
+        reply: F,
+    ) -> impl Future<Output = Result<T, RequestError>> + Send + 'static
+    where
+        F: Future<Output = Result<T, RequestError>> + Send + 'static,
+    {
+        let this = self.clone();
+        async move {
+            let answer = reply.await?;
+            this.committed(sent);
+            Ok(answer)
+        }
+    }
+
+    fn committed(&self, sent: Instant) {
+        if self.lease.committed(sent) {
+            self.lose_leases();
+        }
+    }
+
+    /// Counts a deletion until the returned value is dropped.
+    pub fn cleaning(self: &Arc<Self>) -> Cleaning {
+        self.cleaning.fetch_add(1, Ordering::AcqRel);
+        Cleaning(self.clone())
+    }
+
+    /// Waits until every deletion is confirmed, or nothing is left to delete.
+    pub async fn clean(&self) {
+        loop {
+            let mut cleaned = std::pin::pin!(self.cleaned.notified());
+            cleaned.as_mut().enable();
+            if self.cleaning.load(Ordering::Acquire) == 0 || self.is_over() {
+                return;
+            }
+            cleaned.await;
+        }
+    }
+}
+
+/// A deletion under way; `close` waits for all of them.
+#[derive(Debug)]
+pub struct Cleaning(Arc<Generation>);
+
+impl Drop for Cleaning {
+    fn drop(&mut self) {
+        if self.0.cleaning.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.0.cleaned.notify_waiters();
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! The session that users hold.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use crate::clock::Clock;
+use crate::coordinator::Connector;
+use crate::deadline::Deadline;
+use crate::error::LockError;
+use crate::observer::{Event, Events};
+use crate::options::LockOptions;
+use crate::path::ZnodePath;
+use crate::session::io_thread::IoThread;
+use crate::session::keeper::Keeping;
+use crate::session::lane::{Lane, Status, closed};
+use crate::session::shelf::{Held, Shelf};
+use crate::session::spawner::Spawner;
+use crate::session_state::SessionState;
+
+/// How long the releaser may take when a session is closed or dropped.
+const FLUSH: Duration = Duration::from_secs(5);
+
+/// A connection to ZooKeeper that outlives ZooKeeper's own sessions: when one expires, the next is
+/// opened, and what was held in the old one is lost and says so.
+///
+/// Cheap to clone; the clones are one session. It lives as long as a clone, a lock or a guard of
+/// it, and closes in the background after the last; [`close`](Session::close) does so now and waits
+/// for it, which a process should do before it exits.
+#[derive(Clone)]
+pub struct Session(Arc<Inner>);
+
+struct Inner {
+    id: u64,
+    lane: Arc<Lane>,
+    spawner: Spawner,
+    io: Option<IoThread>,
+    root: ZnodePath,
+    app: Option<Arc<str>>,
+    defaults: LockOptions,
+    events: Events,
+    state: Arc<watch::Sender<SessionState>>,
+    shelf: Arc<Shelf>,
+}
+
+/// What a session is made of.
+#[derive(Debug)]
+pub struct Parts {
+    /// Opens ZooKeeper sessions.
+    pub connector: Arc<dyn Connector>,
+    /// Whether it needs a thread of its own; the embedded coordinator does not, and lives by the
+    /// time of its callers.
+    pub threaded: bool,
+    /// The server's tick, if it is known.
+    pub tick: Option<Duration>,
+    /// Below which node the locks are.
+    pub root: ZnodePath,
+    /// The application's name.
+    pub app: Option<Arc<str>>,
+    /// The defaults of its locks.
+    pub defaults: LockOptions,
+    /// Where events go.
+    pub events: Events,
+}
+
+impl Session {
+    /// Starts a session; it connects in the background.
+    pub fn start(parts: Parts) -> Result<Self, LockError> {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        parts.defaults.check()?;
+        let io = if parts.threaded { Some(IoThread::start()?) } else { None };
+        let (spawner, clock) = match &io {
+            Some(io) => (Spawner::Thread(io.handle().clone()), Clock::Boot(io.handle().clone())),
+            None => (Spawner::Inline, Clock::Caller),
+        };
+        let state = Arc::new(watch::Sender::new(SessionState::Connecting));
+        let Parts { connector, tick, root, app, defaults, events, .. } = parts;
+        let shelf = Arc::new(Shelf::default());
+        let keeping = Keeping { state: state.clone(), shelf: shelf.clone() };
+        let lane = Lane::start(connector, clock, tick, spawner.clone(), events.clone(), keeping);
+        report_states(&spawner, &state, &events);
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        let inner = Inner { id, lane, spawner, io, root, app, defaults, events, state, shelf };
+        Ok(Session(Arc::new(inner)))
+    }
+
+    /// Waits for the first outcome of connecting.
+    pub(crate) async fn first_contact(&self) -> Result<(), LockError> {
+        let mut status = self.0.lane.status();
+        let first = status.wait_for(|status| !matches!(status, Status::Connecting(None))).await;
+        match first.as_deref() {
+            Ok(Status::Ready(_)) => Ok(()),
+            Ok(Status::Connecting(Some(error)) | Status::Refused(error)) => Err(error.clone()),
+            _ => Err(closed()),
+        }
+    }
+
+    /// A number that no other session of this process has.
+    pub fn id(&self) -> u64 {
+        self.0.id
+    }
+
+    /// The lane that serves a lock.
+    pub(crate) fn lane(&self) -> &Arc<Lane> {
+        &self.0.lane
+    }
+
+    /// What is in use.
+    pub(crate) fn shelf(&self) -> &Arc<Shelf> {
+        &self.0.shelf
+    }
+
+    /// Where background work goes.
+    pub(crate) fn spawner(&self) -> &Spawner {
+        &self.0.spawner
+    }
+
+    /// Where events go.
+    pub(crate) fn events(&self) -> &Events {
+        &self.0.events
+    }
+
+    /// The clock that deadlines and leases are read on.
+    pub(crate) fn clock(&self) -> &Clock {
+        self.0.lane.clock()
+    }
+
+    /// The node below which the locks of this session are.
+    pub fn root(&self) -> &ZnodePath {
+        &self.0.root
+    }
+
+    /// The application's name, as other processes see it.
+    pub fn app(&self) -> Option<&str> {
+        self.0.app.as_deref()
+    }
+
+    /// The defaults of its locks.
+    pub fn defaults(&self) -> LockOptions {
+        self.0.defaults
+    }
+
+    /// What the session can do for a lock right now.
+    pub fn state(&self) -> SessionState {
+        *self.0.state.borrow()
+    }
+
+    /// A stream of the state's changes: the present state first, then each new one. States that
+    /// follow each other faster than they are read are merged.
+    pub fn states(&self) -> States {
+        States { receiver: self.0.state.subscribe(), first: true }
+    }
+
+    /// Whether a lock can be expected to be granted now: for health checks.
+    pub fn is_ready(&self) -> bool {
+        self.state() == SessionState::Connected && self.0.lane.current().is_some()
+    }
+
+    /// The id of the present ZooKeeper session and the number of its generation, from 1.
+    pub fn zookeeper_session(&self) -> Option<(i64, u64)> {
+        let generation = self.0.lane.current()?;
+        Some((generation.coordinator().session_id(), generation.number()))
+    }
+
+    /// What this process holds and waits for through this session, oldest first.
+    pub fn held(&self) -> Vec<Held> {
+        self.0.shelf.held()
+    }
+
+    /// Stops granting, for SIGTERM: who waits fails as [closing](crate::error::ErrorKind::Closing)
+    /// at once, who holds may finish within `limit`. Answers what is still held then.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves the session draining.
+    pub async fn drain(&self, limit: Duration) -> Vec<Held> {
+        self.enter(SessionState::Draining);
+        let empty = self.0.shelf.until_empty();
+        let _ = Deadline::after(self.clock().clone(), limit).bound(empty).await;
+        self.held()
+    }
+
+    /// Closes the session: nothing more is granted, what is held is lost, and every deletion that
+    /// is still on its way is brought to its end, for at most five seconds.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves the session closing in the background.
+    pub async fn close(&self) {
+        self.enter(SessionState::Draining);
+        finish(self.0.lane.clone()).await;
+        self.enter(SessionState::Closed);
+    }
+
+    fn enter(&self, next: SessionState) {
+        self.0.state.send_if_modified(|state| {
+            let moves = *state != SessionState::Closed && *state != next;
+            if moves {
+                *state = next;
+            }
+            moves
+        });
+        self.0.shelf.close();
+    }
+
+    /// Whether nothing is granted any more.
+    pub(crate) fn is_closing(&self) -> bool {
+        matches!(self.state(), SessionState::Draining | SessionState::Closed)
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session")
+            .field("id", &self.0.id)
+            .field("root", &self.0.root)
+            .field("state", &self.state())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let (lane, io) = (self.lane.clone(), self.io.take());
+        // The thread ends with this task, after the last deletion.
+        self.spawner.spawn(async move {
+            finish(lane).await;
+            drop(io);
+        });
+    }
+}
+
+/// Brings the releaser to its end, then closes the ZooKeeper session.
+async fn finish(lane: Arc<Lane>) {
+    let Some(generation) = lane.current() else { return lane.close() };
+    let limit = Deadline::after(lane.clock().clone(), FLUSH);
+    let _ = limit.bound(generation.clean()).await;
+    lane.close();
+    let _ = limit.bound(generation.coordinator().close()).await;
+}
+
+/// Tells the observer of every state.
+fn report_states(spawner: &Spawner, state: &watch::Sender<SessionState>, events: &Events) {
+    let (mut states, events) = (state.subscribe(), events.clone());
+    spawner.spawn(async move {
+        while states.changed().await.is_ok() {
+            let state = *states.borrow_and_update();
+            tracing::debug!(%state, "session");
+            events.tell(|| Event::State { state });
+        }
+    });
+}
+
+/// The changes of a session's state. See [`Session::states`].
+#[derive(Debug)]
+pub struct States {
+    receiver: watch::Receiver<SessionState>,
+    first: bool,
+}
+
+impl States {
+    /// The next state, `None` once the session is gone.
+    ///
+    /// # Cancel safety
+    ///
+    /// No state is lost when the future is dropped.
+    pub async fn next(&mut self) -> Option<SessionState> {
+        if std::mem::take(&mut self.first) || self.receiver.changed().await.is_ok() {
+            return Some(*self.receiver.borrow_and_update());
+        }
+        None
+    }
+}

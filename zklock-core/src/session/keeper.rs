@@ -1,0 +1,189 @@
+//! The keeper of a generation: heartbeats, the end of leases, the state of the session.
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use tokio::sync::watch;
+
+use crate::clock::Instant;
+use crate::coordinator::{Link, RequestError, WatchEvent};
+use crate::session::generation::{Generation, HeldNode};
+use crate::session::shelf::Shelf;
+use crate::session_state::SessionState;
+
+/// How much of paths one heartbeat carries; a request may have 1 MiB.
+const BATCH_BYTES: usize = 256 << 10;
+
+/// How many own nodes are watched at most: with ten thousand watches the client loses its session
+/// at the next reconnect, whose frame of watches is limited to 128 KiB.
+const MOST_WATCHES: usize = 500;
+
+type Beat = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Whom the keeper tells.
+#[derive(Clone, Debug)]
+pub struct Keeping {
+    /// The state of the session.
+    pub state: Arc<watch::Sender<SessionState>>,
+    /// The locks in use, which hear of lost leases.
+    pub shelf: Arc<Shelf>,
+}
+
+/// Keeps a generation until its ZooKeeper session is over, or nothing is held after it was
+/// retired; then closes it.
+pub async fn keep(generation: Arc<Generation>, keeping: Keeping) {
+    let mut losses = 0;
+    let mut beat: Option<Beat> = None;
+    let mut next_beat = Instant::ORIGIN;
+    let mut seen = generation.coordinator().link();
+    loop {
+        let changed = generation.changed();
+        let mut changed = std::pin::pin!(changed);
+        changed.as_mut().enable();
+
+        if std::mem::replace(&mut losses, generation.losses()) != losses {
+            keeping.shelf.leases_lost();
+        }
+        let link = generation.coordinator().link();
+        if link.is_over() || generation.is_over() {
+            generation.end();
+            break;
+        }
+        if link == Link::Up && seen == Link::Down {
+            next_beat = Instant::ORIGIN;
+            generation.reconnected();
+        }
+        seen = link;
+
+        let (now, gap) = (generation.lease().clock().now(), generation.lease().heartbeat());
+        let holds = !generation.holds_nothing();
+        if generation.is_retired() && !holds {
+            break;
+        }
+        if holds && now >= generation.valid_until() {
+            tracing::warn!("no commit was answered in time: what is held is lost");
+            generation.lose_leases();
+            continue;
+        }
+        let self_aware = generation.is_self_aware();
+        let due = next_beat.max(generation.lease().last_commit() + gap);
+        let beats = holds && beat.is_none() && link == Link::Up && !self_aware;
+        if beats && now >= due {
+            next_beat = now + gap;
+            beat = Some(Box::pin(heartbeat(generation.clone())));
+        }
+        publish(&keeping.state, link, holds && !self_aware && generation.lease().is_suspect());
+
+        // Nobody wakes the keeper when something is taken: a grant has more than one gap to live.
+        let wake_at = if self_aware && (!holds || link == Link::Up) {
+            Instant::FAR
+        } else if !holds {
+            now + gap
+        } else if beats && beat.is_none() {
+            generation.valid_until().min(due)
+        } else {
+            generation.valid_until()
+        };
+        let mut timer = generation.lease().clock().sleep_until(wake_at);
+        let mut link_changed = generation.coordinator().link_changed(link);
+        poll_fn(|cx| {
+            if beat.as_mut().is_some_and(|beat| beat.as_mut().poll(cx).is_ready()) {
+                beat = None;
+                return Poll::Ready(());
+            }
+            let woken = changed.as_mut().poll(cx).is_ready()
+                || link_changed.as_mut().poll(cx).is_ready()
+                || Pin::new(&mut timer).poll(cx).is_ready();
+            if woken { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+    generation.end();
+    keeping.shelf.leases_lost();
+    publish(&keeping.state, Link::Down, true);
+    generation.coordinator().close().await;
+}
+
+fn publish(state: &watch::Sender<SessionState>, link: Link, suspect: bool) {
+    let now = match link {
+        Link::Up if !suspect => SessionState::Connected,
+        _ => SessionState::Suspended,
+    };
+    state.send_if_modified(|state| {
+        let may = matches!(
+            state,
+            SessionState::Connecting | SessionState::Connected | SessionState::Suspended
+        );
+        may && std::mem::replace(state, now) != now
+    });
+}
+
+/// Commits that the held nodes exist, and finds those that do not.
+async fn heartbeat(generation: Arc<Generation>) {
+    let nodes = generation.held();
+    let mut rest = nodes.as_slice();
+    while !rest.is_empty() {
+        let mut bytes = 0;
+        let fits = |node: &&Arc<HeldNode>| {
+            bytes += node.path.len() + 32;
+            bytes <= BATCH_BYTES
+        };
+        let size = rest.iter().take_while(fits).count().max(1);
+        let (batch, later) = rest.split_at(size.min(rest.len()));
+        if !check(&generation, batch).await {
+            return;
+        }
+        rest = later;
+    }
+    // What is held for longer than a heartbeat is watched, to learn at once if it is deleted.
+    for node in nodes.iter().take(MOST_WATCHES) {
+        watch_own(&generation, node);
+    }
+}
+
+/// Checks a batch; takes out what is gone and checks the others again. Answers false when the
+/// server did not answer.
+async fn check(generation: &Arc<Generation>, batch: &[Arc<HeldNode>]) -> bool {
+    let mut batch = batch.to_vec();
+    while !batch.is_empty() {
+        match generation.check(batch.iter().map(|node| node.path.clone())).await {
+            Ok(()) => return true,
+            Err(RequestError::Multi { index, error }) if *error == RequestError::NoNode => {
+                if index >= batch.len() {
+                    return false;
+                }
+                generation.lost_node(&batch.swap_remove(index).path);
+            }
+            Err(error) => {
+                tracing::debug!(%error, "a heartbeat was not answered");
+                return false;
+            }
+        }
+    }
+    true
+}
+
+/// Watches a held node, once, to learn of its deletion.
+pub fn watch_own(generation: &Arc<Generation>, node: &Arc<HeldNode>) {
+    if node.mark_watched() {
+        return;
+    }
+    let (generation, node) = (generation.clone(), node.clone());
+    let mut reply = generation.coordinator().get_watched(&node.path);
+    generation.clone().spawner().spawn(async move {
+        loop {
+            match reply.await {
+                Ok((_, _, watch)) => match watch.await {
+                    WatchEvent::Deleted => return generation.lost_node(&node.path),
+                    WatchEvent::Changed => {}
+                    WatchEvent::SessionEnded => return,
+                },
+                Err(RequestError::NoNode) => return generation.lost_node(&node.path),
+                Err(_) => return,
+            }
+            reply = generation.coordinator().get_watched(&node.path);
+        }
+    });
+}

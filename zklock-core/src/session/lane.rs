@@ -1,0 +1,216 @@
+//! A lane: one ZooKeeper session after the other.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use crate::clock::Clock;
+use crate::coordinator::{Connector, RequestError};
+use crate::error::{ErrorKind, LockError};
+use crate::observer::Events;
+use crate::session::generation::Generation;
+use crate::session::keeper::{Keeping, keep};
+use crate::session::lease_clock::LeaseClock;
+use crate::session::spawner::Spawner;
+
+/// Between two tries to connect, at first and at most.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(3));
+
+/// Where a lane stands.
+#[derive(Clone, Debug)]
+pub enum Status {
+    /// No ZooKeeper session yet, or no longer; why the last try failed.
+    Connecting(Option<LockError>),
+    /// A generation to use.
+    Ready(Arc<Generation>),
+    /// Refused for a reason that a person must mend; tried again now and then.
+    Refused(LockError),
+    /// Over.
+    Closed,
+}
+
+/// Opens generations, one after the other.
+#[derive(Debug)]
+pub struct Lane {
+    connector: Arc<dyn Connector>,
+    clock: Clock,
+    tick: Option<Duration>,
+    spawner: Spawner,
+    events: Events,
+    status: watch::Sender<Status>,
+    keeping: Keeping,
+    closed: AtomicBool,
+}
+
+impl Lane {
+    /// Starts a lane.
+    pub fn start(
+        connector: Arc<dyn Connector>,
+        clock: Clock,
+        tick: Option<Duration>,
+        spawner: Spawner,
+        events: Events,
+        keeping: Keeping,
+    ) -> Arc<Self> {
+        let lane = Arc::new(Lane {
+            connector,
+            clock,
+            tick,
+            spawner: spawner.clone(),
+            events,
+            status: watch::Sender::new(Status::Connecting(None)),
+            keeping,
+            closed: AtomicBool::new(false),
+        });
+        spawner.spawn(run(lane.clone()));
+        lane
+    }
+
+    /// The clock that this lane lives by.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// Where the lane stands, as a channel.
+    pub fn status(&self) -> watch::Receiver<Status> {
+        self.status.subscribe()
+    }
+
+    /// The generation in use, if there is one.
+    pub fn current(&self) -> Option<Arc<Generation>> {
+        match &*self.status.borrow() {
+            Status::Ready(generation) => Some(generation.clone()),
+            _ => None,
+        }
+    }
+
+    /// Waits for a generation that can be used for a new node.
+    ///
+    /// # Errors
+    ///
+    /// What a person must mend is an error at once; a server that cannot be reached is waited for.
+    pub async fn ready(&self) -> Result<Arc<Generation>, LockError> {
+        let mut status = self.status.subscribe();
+        loop {
+            let seen = status.borrow_and_update().clone();
+            match seen {
+                // Asking also wakes the lane of an embedded session that has expired.
+                Status::Ready(generation) if !generation.is_retired() => return Ok(generation),
+                Status::Refused(error) => return Err(error),
+                Status::Closed => return Err(closed()),
+                Status::Ready(_) | Status::Connecting(_) => {}
+            }
+            if status.changed().await.is_err() {
+                return Err(closed());
+            }
+        }
+    }
+
+    /// Why there is no generation, for the error of a caller who waited in vain.
+    pub fn trouble(&self) -> Option<LockError> {
+        match &*self.status.borrow() {
+            Status::Connecting(error) => error.clone(),
+            Status::Refused(error) => Some(error.clone()),
+            _ => None,
+        }
+    }
+
+    /// Ends the lane; the generation in use is ended and its ZooKeeper session closed.
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        let last = self.status.send_replace(Status::Closed);
+        if let Status::Ready(generation) = last {
+            generation.end();
+        }
+    }
+
+    fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// Moves on, unless the lane was closed meanwhile.
+    fn set(&self, next: Status) -> bool {
+        self.status.send_if_modified(|status| {
+            let open = !matches!(status, Status::Closed);
+            if open {
+                *status = next;
+            }
+            open
+        })
+    }
+}
+
+/// The error of a session that is over.
+pub fn closed() -> LockError {
+    LockError::new(ErrorKind::Closing, "the session is closed")
+}
+
+async fn run(lane: Arc<Lane>) {
+    let mut pause = PAUSE.0;
+    let mut number = 0;
+    while !lane.is_closed() {
+        let opened = lane.clock.now();
+        match lane.connector.connect().await {
+            Ok(coordinator) => {
+                pause = PAUSE.0;
+                number += 1;
+                let timeout = coordinator.session_timeout();
+                let lease = LeaseClock::new(lane.clock.clone(), timeout, lane.tick, opened);
+                let (spawner, events) = (lane.spawner.clone(), lane.events.clone());
+                let generation = Generation::new(number, coordinator, lease, spawner, events);
+                lane.spawner.spawn(keep(generation.clone(), lane.keeping.clone()));
+                if !lane.set(Status::Ready(generation.clone())) {
+                    generation.end();
+                    break;
+                }
+                until_retired(&generation).await;
+                lane.set(Status::Connecting(None));
+            }
+            Err(error) => {
+                tracing::warn!(%error, "no ZooKeeper session");
+                lane.set(explain(error));
+                let timer = lane.clock.sleep_until(lane.clock.now() + pause);
+                let mut status = lane.status();
+                futures_lite::future::or(timer, async move {
+                    let _ = status.wait_for(|status| matches!(status, Status::Closed)).await;
+                })
+                .await;
+                pause = (pause * 2).min(PAUSE.1);
+            }
+        }
+    }
+}
+
+async fn until_retired(generation: &Arc<Generation>) {
+    loop {
+        let mut changed = std::pin::pin!(generation.changed());
+        changed.as_mut().enable();
+        if generation.is_retired() {
+            return;
+        }
+        changed.await;
+    }
+}
+
+fn explain(error: RequestError) -> Status {
+    let refused =
+        |kind, detail: &str| Status::Refused(LockError::new(kind, detail).because(error.clone()));
+    match &error {
+        RequestError::AuthFailed => {
+            refused(ErrorKind::Unauthorized, "ZooKeeper refused the credentials")
+        }
+        RequestError::NoAuth | RequestError::InvalidAcl => {
+            refused(ErrorKind::Unauthorized, "the ACL of the chroot does not let this session in")
+        }
+        RequestError::NoNode => refused(
+            ErrorKind::NoChroot,
+            "the chroot of the connect string does not exist; create the node first",
+        ),
+        RequestError::BadArguments(why) => refused(ErrorKind::InvalidOption, why),
+        _ => Status::Connecting(Some(
+            LockError::new(ErrorKind::Unavailable, error.to_string()).because(error),
+        )),
+    }
+}

@@ -1,0 +1,16 @@
+//! Sessions: generations, the lease clock, the releaser.
+
+pub mod builder;
+pub mod generation;
+pub mod handle;
+pub mod io_thread;
+pub mod keeper;
+pub mod lane;
+pub mod lease_clock;
+pub mod releaser;
+pub mod shelf;
+pub mod spawner;
+
+pub use builder::SessionBuilder;
+pub use handle::{Session, States};
+pub use shelf::Held;

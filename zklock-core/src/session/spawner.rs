@@ -1,0 +1,129 @@
+//! Where the work of a session goes on that no caller waits for.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+
+type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Runs futures in the background.
+#[derive(Clone, Debug)]
+pub enum Spawner {
+    /// On the session's I/O thread.
+    Thread(tokio::runtime::Handle),
+    /// On whichever thread wakes them: for the embedded coordinator, which has no thread of its
+    /// own and whose replies are ready at once.
+    Inline,
+}
+
+impl Spawner {
+    /// Starts `work`; the inline spawner runs it as far as it comes before this returns.
+    pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        match self {
+            Spawner::Thread(handle) => drop(handle.spawn(work)),
+            Spawner::Inline => {
+                let task = Arc::new(Task {
+                    // A task that polls this one lends it its own budget, and a budget that is
+                    // used up would make it wake itself for ever.
+                    work: Mutex::new(Some(Box::pin(tokio::task::unconstrained(work)))),
+                    state: AtomicU8::new(IDLE),
+                });
+                task.wake();
+            }
+        }
+    }
+}
+
+const IDLE: u8 = 0;
+const RUNNING: u8 = 1;
+const WOKEN: u8 = 2;
+
+/// A future that is polled by whoever wakes it.
+struct Task {
+    work: Mutex<Option<Work>>,
+    state: AtomicU8,
+}
+
+impl Wake for Task {
+    fn wake(self: Arc<Self>) {
+        // Whoever finds it idle polls it; who finds it running leaves a note to poll again.
+        if self.state.swap(WOKEN, Ordering::AcqRel) != IDLE {
+            return;
+        }
+        let waker = Waker::from(self.clone());
+        let mut cx = Context::from_waker(&waker);
+        loop {
+            self.state.store(RUNNING, Ordering::Release);
+            let mut work = self.work.lock().unwrap_or_else(PoisonError::into_inner);
+            let Some(future) = work.as_mut() else { return };
+            if let Poll::Ready(()) = future.as_mut().poll(&mut cx) {
+                // Left running for good: nobody polls a finished task again.
+                *work = None;
+                return;
+            }
+            drop(work);
+            let idle =
+                self.state.compare_exchange(RUNNING, IDLE, Ordering::AcqRel, Ordering::Acquire);
+            if idle.is_ok() {
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicUsize;
+    use tokio::sync::Notify;
+
+    #[test]
+    fn inline_work_that_is_ready_is_done_at_once() {
+        let count = Arc::new(AtomicUsize::new(0));
+        let counted = count.clone();
+        Spawner::Inline.spawn(async move {
+            counted.fetch_add(1, Ordering::Relaxed);
+        });
+        assert_eq!(count.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn inline_work_goes_on_where_it_is_woken() {
+        let (count, notify) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
+        let (counted, notified) = (count.clone(), notify.clone());
+        Spawner::Inline.spawn(async move {
+            for _ in 0..3 {
+                notified.notified().await;
+                counted.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        for done in 1..=3 {
+            notify.notify_one();
+            assert_eq!(count.load(Ordering::Relaxed), done);
+        }
+        notify.notify_one();
+    }
+
+    #[test]
+    fn work_may_wake_itself_and_others() {
+        let count = Arc::new(AtomicUsize::new(0));
+        let counted = count.clone();
+        Spawner::Inline.spawn(async move {
+            for _ in 0..100 {
+                let mut yielded = false;
+                std::future::poll_fn(|cx| {
+                    if std::mem::replace(&mut yielded, true) {
+                        return Poll::Ready(());
+                    }
+                    cx.waker().wake_by_ref();
+                    Poll::Pending
+                })
+                .await;
+                counted.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        assert_eq!(count.load(Ordering::Relaxed), 100);
+    }
+}

@@ -1,0 +1,38 @@
+//! The states of a session.
+
+use std::fmt;
+
+/// What a session can do for a lock right now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum SessionState {
+    /// No connection yet, or a new ZooKeeper session is being made after the last one was lost.
+    Connecting,
+    /// Connected, and a commit was answered lately.
+    Connected,
+    /// The connection is in doubt; what is held stays held until its lease runs out.
+    Suspended,
+    /// No new grants; holders finish.
+    Draining,
+    /// Over.
+    Closed,
+}
+
+impl SessionState {
+    /// The state as one lower-case word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            SessionState::Connecting => "connecting",
+            SessionState::Connected => "connected",
+            SessionState::Suspended => "suspended",
+            SessionState::Draining => "draining",
+            SessionState::Closed => "closed",
+        }
+    }
+}
+
+impl fmt::Display for SessionState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}

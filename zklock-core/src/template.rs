@@ -1,0 +1,197 @@
+//! The template: runs a body with a lock, by hand.
+
+use std::future::Future;
+
+use crate::body::{OnLost, run};
+use crate::error::LockError;
+use crate::guard::MutexGuard;
+use crate::key::LockName;
+use crate::lock::mutex::Mutex;
+use crate::options::LockOptions;
+use crate::registry::SessionRegistry;
+use crate::session::handle::Session;
+use crate::view::GuardView;
+use crate::who::Who;
+
+/// Runs bodies under locks. [`ZkLockTemplate`] is the one on ZooKeeper; code that takes any can be
+/// tested with one of its own.
+pub trait LockTemplate {
+    /// Runs `body` while this process, in the whole fleet, holds the lock `name`.
+    ///
+    /// # Errors
+    ///
+    /// Whatever kept the lock from being acquired or held; then the body did not run, unless the
+    /// error is [lost](crate::error::ErrorKind::Lost) and says otherwise.
+    fn execute<T, F, B>(
+        &self,
+        name: &str,
+        body: F,
+    ) -> impl Future<Output = Result<T, LockError>> + Send
+    where
+        T: Send,
+        F: FnOnce() -> B + Send,
+        B: Future<Output = T> + Send;
+}
+
+/// Runs a body only while its caller holds a lock in the whole fleet, and releases it in every
+/// case: return, `?`, panic, cancellation.
+///
+/// The lock is tried `retries` times, at most `timeout` each, so a call waits at most
+/// `timeout × retries` (2 × 2 s = 4 s by default). Elsewhere "retries" often means extra tries;
+/// here, as in "tried 2 times, at most 2 s each", it is the number of tries.
+///
+/// ```
+/// # async fn example() -> Result<(), zklock_core::error::LockError> {
+/// use zklock_core::{session::Session, template::ZkLockTemplate};
+///
+/// let template = ZkLockTemplate::new(Session::embedded());
+/// let order = template.execute("createOrder", || async { 42 }).await?;
+/// assert_eq!(order, 42);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct ZkLockTemplate {
+    session: Option<Session>,
+    options: Option<LockOptions>,
+    on_lost: OnLost,
+}
+
+impl Default for ZkLockTemplate {
+    /// On the default session of the [registry](SessionRegistry), whichever that is at each call.
+    fn default() -> Self {
+        ZkLockTemplate { session: None, options: None, on_lost: OnLost::Cancel }
+    }
+}
+
+impl ZkLockTemplate {
+    /// A template on a session, with the session's defaults.
+    pub fn new(session: Session) -> Self {
+        ZkLockTemplate { session: Some(session), ..ZkLockTemplate::default() }
+    }
+
+    /// Other options than the session's defaults.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidOption`](crate::error::ErrorKind::InvalidOption) for zero tries or a
+    /// zero timeout.
+    pub fn with_options(mut self, options: LockOptions) -> Result<Self, LockError> {
+        options.check()?;
+        self.options = Some(options);
+        Ok(self)
+    }
+
+    /// What happens to a body when the lock is lost while it runs.
+    pub fn on_lost(mut self, on_lost: OnLost) -> Self {
+        self.on_lost = on_lost;
+        self
+    }
+
+    pub(crate) fn mutex(&self, name: &str) -> Result<Mutex, LockError> {
+        let session = match &self.session {
+            Some(session) => session.clone(),
+            None => SessionRegistry::global().session(None)?,
+        };
+        let mutex = Mutex::new(&session, LockName::new(name)?);
+        match self.options {
+            Some(options) => mutex.with_options(options),
+            None => Ok(mutex),
+        }
+    }
+
+    /// Runs `body` while the caller holds the lock `name`. The body is made only then.
+    ///
+    /// # Errors
+    ///
+    /// Busy (code `1011`) if somebody else held the lock all the time, unavailable if ZooKeeper
+    /// did not answer, and the others of [`Mutex::acquire_timeout`]: then the body did not run.
+    /// [Lost](crate::error::ErrorKind::Lost) if the lease ran out while it ran; the error says what
+    /// became of the body.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the body and releases the lock.
+    pub async fn execute<T, F, B>(&self, name: &str, body: F) -> Result<T, LockError>
+    where
+        F: FnOnce() -> B,
+        B: Future<Output = T>,
+    {
+        self.execute_with(name, |_| body()).await
+    }
+
+    /// As [`execute`](ZkLockTemplate::execute), with a view of the guard for the body.
+    ///
+    /// # Errors
+    ///
+    /// As [`execute`](ZkLockTemplate::execute).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`execute`](ZkLockTemplate::execute).
+    pub async fn execute_with<T, F, B>(&self, name: &str, body: F) -> Result<T, LockError>
+    where
+        F: FnOnce(GuardView) -> B,
+        B: Future<Output = T>,
+    {
+        guarded(&self.mutex(name)?, self.on_lost, body).await
+    }
+}
+
+impl LockTemplate for ZkLockTemplate {
+    async fn execute<T, F, B>(&self, name: &str, body: F) -> Result<T, LockError>
+    where
+        T: Send,
+        F: FnOnce() -> B + Send,
+        B: Future<Output = T> + Send,
+    {
+        ZkLockTemplate::execute(self, name, body).await
+    }
+}
+
+/// Acquires within the tries of the lock's options, runs the body, releases.
+pub(crate) async fn guarded<T, F, B>(
+    mutex: &Mutex,
+    on_lost: OnLost,
+    body: F,
+) -> Result<T, LockError>
+where
+    F: FnOnce(GuardView) -> B,
+    B: Future<Output = T>,
+{
+    let guard = mutex.enter(Who::task(), mutex.tries(), false).await?;
+    let view = GuardView::new(guard.possession().clone());
+    let outcome = run(&guard, on_lost, async move { body(view).await }).await;
+    // The result stands whatever becomes of the release; the observer hears of that.
+    let _ = release(guard).await;
+    outcome
+}
+
+async fn release(guard: MutexGuard) -> Result<(), LockError> {
+    guard.release().await.inspect_err(|error| tracing::warn!(%error, "released"))
+}
+
+/// Runs `body` with a lock of the default session: a [`ZkLockTemplate`] in one call.
+///
+/// # Errors
+///
+/// As [`ZkLockTemplate::execute`].
+///
+/// # Cancel safety
+///
+/// As [`ZkLockTemplate::execute`].
+///
+/// ```
+/// # async fn example() -> Result<(), zklock_core::error::LockError> {
+/// zklock_core::registry::init(zklock_core::session::Session::embedded());
+/// let order = zklock_core::template::execute("createOrder", || async { 42 }).await?;
+/// # Ok(())
+/// # }
+/// ```
+pub async fn execute<T, F, B>(name: &str, body: F) -> Result<T, LockError>
+where
+    F: FnOnce() -> B,
+    B: Future<Output = T>,
+{
+    ZkLockTemplate::default().execute(name, body).await
+}

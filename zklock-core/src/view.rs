@@ -1,0 +1,115 @@
+//! A look at the guard from inside the body.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::context;
+use crate::local::possession::Possession;
+use crate::token::FencingToken;
+
+/// What a body can know of the guard around it. It releases nothing.
+///
+/// ```
+/// # async fn example() -> Result<(), zklock_core::error::LockError> {
+/// use zklock_core::{session::Session, template::ZkLockTemplate};
+///
+/// let template = ZkLockTemplate::new(Session::embedded());
+/// let token = template.execute_with("a", |guard| async move { guard.fencing_token() }).await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct GuardView(Arc<Possession>);
+
+impl GuardView {
+    pub(crate) fn new(possession: Arc<Possession>) -> Self {
+        GuardView(possession)
+    }
+
+    /// The name of the lock.
+    pub fn lock(&self) -> &str {
+        self.0.queue().lock_name()
+    }
+
+    /// The path of the node behind the guard.
+    pub fn path(&self) -> &str {
+        self.0.lease().path()
+    }
+
+    /// The fencing token, for the resource to check.
+    pub fn fencing_token(&self) -> FencingToken {
+        self.0.token()
+    }
+
+    /// Whether the lock is surely held now.
+    pub fn is_valid(&self) -> bool {
+        self.0.is_valid()
+    }
+
+    /// How long the lock is surely held if nothing more is heard.
+    pub fn remaining(&self) -> Duration {
+        self.0.remaining()
+    }
+
+    /// Resolves when the lock is lost.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost by dropping the future.
+    pub async fn lost(&self) {
+        self.0.lease().lost().await;
+    }
+}
+
+/// The innermost guard whose body the caller is in. See [`current`].
+#[derive(Clone, Debug)]
+pub struct Current(Option<GuardView>);
+
+impl Current {
+    /// The view of the guard, `None` outside of any body.
+    pub fn view(&self) -> Option<&GuardView> {
+        self.0.as_ref()
+    }
+
+    /// The name of the lock.
+    pub fn lock(&self) -> Option<&str> {
+        self.0.as_ref().map(GuardView::lock)
+    }
+
+    /// The fencing token, for the resource to check.
+    pub fn fencing_token(&self) -> Option<FencingToken> {
+        self.0.as_ref().map(GuardView::fencing_token)
+    }
+
+    /// Whether a lock is surely held now; false outside of any body.
+    pub fn is_valid(&self) -> bool {
+        self.0.as_ref().is_some_and(GuardView::is_valid)
+    }
+
+    /// How long it is surely held if nothing more is heard; zero outside of any body.
+    pub fn remaining(&self) -> Duration {
+        self.0.as_ref().map(GuardView::remaining).unwrap_or_default()
+    }
+
+    /// Resolves when the lock is lost; at once outside of any body.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost by dropping the future.
+    pub async fn lost(&self) {
+        if let Some(view) = &self.0 {
+            view.lost().await;
+        }
+    }
+}
+
+/// The guard around the caller: that of the innermost body of an attribute, a template or a scope.
+///
+/// A body that owns a transaction asks it directly before it commits.
+///
+/// ```
+/// assert!(!zklock_core::view::current().is_valid());
+/// ```
+pub fn current() -> Current {
+    Current(context::current().map(|frame| GuardView(frame.possession().clone())))
+}

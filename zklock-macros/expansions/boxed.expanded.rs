@@ -1,0 +1,49 @@
+/// What `#[async_trait]` makes of `async fn ship(&self, id: u64) -> Result<(), ApiError>`.
+fn ship<'life0, 'async_trait>(
+    &'life0 self,
+    id: u64,
+) -> ::core::pin::Pin<
+    Box<dyn ::core::future::Future<Output = Result<(), ApiError>> + Send + 'async_trait>,
+>
+where
+    'life0: 'async_trait,
+    Self: 'async_trait,
+{
+    Box::pin(async move {
+        const _: () = ::zklock::__private::check_pattern("{self.tenant}/{id}");
+        let __zklock_name = ::zklock::__private::Name::pattern()
+            .value(&self.tenant)
+            .text("/")
+            .value(&id)
+            .build();
+        let __zklock_call = ::zklock::__private::Call::new("{self.tenant}/{id}");
+        let __zklock_body = ::zklock::__private::std::option::Option::Some(async move {
+            if false {
+                return ::zklock::__private::never::<Result<(), ApiError>>();
+            }
+            let _ = &self;
+            let _ = &id;
+            ({
+                if let Some(__ret) = None::<Result<(), ApiError>> {
+                    return __ret;
+                }
+                let __self = self;
+                let id = id;
+                let __ret: Result<(), ApiError> = { __self.carrier.ship(id).await };
+                __ret
+            })
+        });
+        let __zklock_body = ::zklock::__private::std::pin::pin!(__zklock_body);
+        let __zklock_result = ::zklock::__private::run(
+                __zklock_call,
+                __zklock_name,
+                <Result<
+                    (),
+                    ApiError,
+                > as ::zklock::__private::FromLockError>::from_lock_error,
+                __zklock_body,
+            )
+            .await;
+        __zklock_result
+    })
+}

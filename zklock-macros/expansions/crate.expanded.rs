@@ -1,0 +1,24 @@
+async fn create_order(request: Request) -> Result<Order, ApiError> {
+    const _: () = prelude::zklock::__private::check_pattern("orders/create");
+    let __zklock_name = prelude::zklock::__private::Name::literal("orders/create");
+    let __zklock_call = prelude::zklock::__private::Call::new("orders/create");
+    let __zklock_body = prelude::zklock::__private::std::option::Option::Some(async move {
+        if false {
+            return prelude::zklock::__private::never::<Result<Order, ApiError>>();
+        }
+        let request = request;
+        ({ store(&request).await })
+    });
+    let __zklock_body = prelude::zklock::__private::std::pin::pin!(__zklock_body);
+    let __zklock_result = prelude::zklock::__private::run(
+            __zklock_call,
+            __zklock_name,
+            <Result<
+                Order,
+                ApiError,
+            > as prelude::zklock::__private::FromLockError>::from_lock_error,
+            __zklock_body,
+        )
+        .await;
+    __zklock_result
+}

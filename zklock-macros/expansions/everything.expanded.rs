@@ -1,0 +1,49 @@
+/// Creates an order.
+#[must_use]
+pub(crate) async fn create<T>(
+    mut self,
+    Json(order): Json<Order>,
+    __zklock_arg2: Pair,
+    note: T,
+    __zklock_arg4: Permit,
+    #[cfg(feature = "audit")]
+    _audit: Audit,
+) -> Result<impl Iterator<Item = T>, ApiError>
+where
+    T: Clone,
+{
+    #![allow(unused)]
+    const _: () = ::zklock::__private::check_pattern("{self.tenant}/orders");
+    let __zklock_name = ::zklock::__private::Name::pattern()
+        .value(&self.tenant)
+        .text("/orders")
+        .build();
+    let __zklock_call = ::zklock::__private::Call::new("{self.tenant}/orders");
+    let __zklock_body = ::zklock::__private::std::option::Option::Some(async move {
+        if false {
+            return ::zklock::__private::never::<Result<_, ApiError>>();
+        }
+        let _ = &self;
+        let order = order;
+        let __zklock_arg2 = __zklock_arg2;
+        let Pair { left, .. } = __zklock_arg2;
+        let mut note = note;
+        let __zklock_arg4 = __zklock_arg4;
+        #[cfg(feature = "audit")]
+        #[allow(clippy::used_underscore_binding, clippy::no_effect_underscore_binding)]
+        let _audit = _audit;
+        ({
+            self.orders.push(order);
+            Ok(iter::repeat(note))
+        })
+    });
+    let __zklock_body = ::zklock::__private::std::pin::pin!(__zklock_body);
+    let __zklock_result = ::zklock::__private::run(
+            __zklock_call,
+            __zklock_name,
+            <Result<_, ApiError> as ::zklock::__private::FromLockError>::from_lock_error,
+            __zklock_body,
+        )
+        .await;
+    __zklock_result
+}

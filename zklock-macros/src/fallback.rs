@@ -1,0 +1,14 @@
+//! What is emitted when something is wrong: the mistakes, and the item as it was.
+
+use proc_macro2::TokenStream;
+
+/// Returns the expansion, unless there were mistakes.
+///
+/// The item is kept, so that compiler and editor go on knowing it and no other error follows.
+pub(crate) fn unless(expansion: syn::Result<TokenStream>, item: TokenStream) -> TokenStream {
+    expansion.unwrap_or_else(|mistakes| {
+        let mut tokens = mistakes.to_compile_error();
+        tokens.extend(item);
+        tokens
+    })
+}

@@ -1,0 +1,124 @@
+//! Return types: what can be written in a `let`, and what is visibly a future.
+
+use proc_macro2::Span;
+use syn::{
+    AngleBracketedGenericArguments, GenericArgument, PathArguments, PathSegment, ReturnType, Type,
+    TypeInfer, TypeParamBound, TypePath, TypeTuple, parse_quote_spanned, punctuated::Punctuated,
+    token::Paren,
+};
+
+/// Returns the type that a function's body has, `()` without one.
+pub(crate) fn of(output: &ReturnType, place: Span) -> Type {
+    match output {
+        ReturnType::Type(_, ty) => (**ty).clone(),
+        ReturnType::Default => {
+            Type::Tuple(TypeTuple { paren_token: Paren(place), elems: Punctuated::new() })
+        }
+    }
+}
+
+/// Returns the type with `_` in place of each `impl Trait`, which a `let` does not accept.
+pub(crate) fn without_impl(ty: &Type) -> Type {
+    let mut ty = ty.clone();
+    erase(&mut ty);
+    ty
+}
+
+fn erase(ty: &mut Type) {
+    match ty {
+        Type::ImplTrait(opaque) => {
+            let underscore_token = parse_quote_spanned!(opaque.impl_token.span=> _);
+            *ty = Type::Infer(TypeInfer { underscore_token });
+        }
+        Type::Array(array) => erase(&mut array.elem),
+        Type::Group(group) => erase(&mut group.elem),
+        Type::Paren(paren) => erase(&mut paren.elem),
+        Type::Ptr(pointer) => erase(&mut pointer.elem),
+        Type::Reference(reference) => erase(&mut reference.elem),
+        Type::Slice(slice) => erase(&mut slice.elem),
+        Type::Tuple(tuple) => tuple.elems.iter_mut().for_each(erase),
+        Type::Path(path) => {
+            for segment in &mut path.path.segments {
+                if let PathArguments::AngleBracketed(arguments) = &mut segment.arguments {
+                    for argument in &mut arguments.args {
+                        if let GenericArgument::Type(ty) = argument {
+                            erase(ty);
+                        }
+                    }
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Says whether a value of the type is, or visibly carries, a future: work that is not done yet.
+pub(crate) fn is_future(ty: &Type) -> bool {
+    match ty {
+        Type::Group(group) => is_future(&group.elem),
+        Type::Paren(paren) => is_future(&paren.elem),
+        Type::Tuple(tuple) => tuple.elems.iter().any(is_future),
+        Type::ImplTrait(opaque) => opaque.bounds.iter().any(|bound| future_bound(bound).is_some()),
+        Type::TraitObject(object) => {
+            object.bounds.iter().any(|bound| future_bound(bound).is_some())
+        }
+        Type::Path(path) => path.path.segments.last().is_some_and(|last| {
+            boxed(last).is_some() || arguments(last).is_some_and(|args| types(args).any(is_future))
+        }),
+        _ => false,
+    }
+}
+
+/// Returns what the future resolves to, if the type says so.
+pub(crate) fn future_output(ty: &Type) -> Option<&Type> {
+    match ty {
+        Type::Group(group) => future_output(&group.elem),
+        Type::Paren(paren) => future_output(&paren.elem),
+        Type::ImplTrait(opaque) => opaque.bounds.iter().find_map(future_bound).and_then(output),
+        Type::TraitObject(object) => object.bounds.iter().find_map(future_bound).and_then(output),
+        Type::Path(TypePath { path, .. }) => {
+            let last = path.segments.last()?;
+            let mut types = types(arguments(last)?);
+            match boxed(last) {
+                Some(()) => types.next(),
+                None => types.find_map(future_output),
+            }
+        }
+        _ => None,
+    }
+}
+
+/// Recognises `BoxFuture<'_, T>` and its like by their names.
+fn boxed(segment: &PathSegment) -> Option<()> {
+    (segment.ident == "BoxFuture" || segment.ident == "LocalBoxFuture").then_some(())
+}
+
+fn future_bound(bound: &TypeParamBound) -> Option<&PathSegment> {
+    match bound {
+        TypeParamBound::Trait(bound) => {
+            bound.path.segments.last().filter(|last| last.ident == "Future")
+        }
+        _ => None,
+    }
+}
+
+fn output(future: &PathSegment) -> Option<&Type> {
+    arguments(future)?.args.iter().find_map(|argument| match argument {
+        GenericArgument::AssocType(assoc) if assoc.ident == "Output" => Some(&assoc.ty),
+        _ => None,
+    })
+}
+
+fn arguments(segment: &PathSegment) -> Option<&AngleBracketedGenericArguments> {
+    match &segment.arguments {
+        PathArguments::AngleBracketed(arguments) => Some(arguments),
+        _ => None,
+    }
+}
+
+fn types(arguments: &AngleBracketedGenericArguments) -> impl Iterator<Item = &Type> {
+    arguments.args.iter().filter_map(|argument| match argument {
+        GenericArgument::Type(ty) => Some(ty),
+        _ => None,
+    })
+}
