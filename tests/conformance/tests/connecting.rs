@@ -20,7 +20,7 @@ const AT_ONCE: Duration = Duration::from_secs(3);
 
 fn options(connect: impl Into<String>) -> ZooKeeperOptions {
     let mut options = ZooKeeperOptions::new(connect);
-    options.session_timeout = Duration::from_secs(4);
+    options.session_timeout = Duration::from_secs(10);
     options
 }
 
@@ -178,7 +178,7 @@ fn overflown_server() -> String {
     std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
         frame(&mut stream).unwrap();
-        let mut hello = [0_i32.to_be_bytes(), 4000_i32.to_be_bytes()].concat();
+        let mut hello = [0_i32.to_be_bytes(), 10_000_i32.to_be_bytes()].concat();
         hello.extend(7_i64.to_be_bytes());
         hello.extend(16_i32.to_be_bytes());
         hello.extend([0; 17]);
