@@ -43,6 +43,17 @@ fn requests_that_come_all_at_once_are_answered() {
 }
 
 #[test]
+fn requests_are_granted_in_the_order_of_their_lines() {
+    let mut agent = Agent::embedded();
+    for id in 1..=20 {
+        agent.send(json!({ "id": id, "op": "acquire", "kind": "mutex", "lock": "a" }));
+    }
+    let ids = |line: &Value| (line["ok"] == true).then(|| line["id"].as_u64()).flatten();
+    let granted: Vec<u64> = agent.end().1.iter().filter_map(ids).collect();
+    assert_eq!(granted, (1..=20).collect::<Vec<u64>>());
+}
+
+#[test]
 fn tokens_grow_over_grants_that_come_all_at_once() {
     let mut agent = Agent::embedded();
     for id in 1..=20 {
