@@ -9,6 +9,7 @@ use crate::clock::Instant;
 use crate::error::Holder;
 use crate::error::{ErrorKind, LockError};
 use crate::lease::Lease;
+use crate::local::waiters::Place;
 use crate::session::handle::Session;
 use crate::session::releaser::Deletion;
 use crate::token::FencingToken;
@@ -25,8 +26,9 @@ pub trait Origin: Send + Sync + fmt::Debug {
     /// The path of the lock's directory.
     fn path(&self) -> &str;
 
-    /// Who holds the lock in this process, and how many are ahead of a newcomer.
-    fn holder_here(&self) -> Option<Holder>;
+    /// Who holds the lock in this process, and how many are ahead of the one in a place, or of a
+    /// newcomer.
+    fn holder_here(&self, place: Option<Place>) -> Option<Holder>;
 
     /// The last hold was given back. Answers the deletion of the node if nobody here is next.
     fn release(self: Arc<Self>, possession: &Possession) -> Option<Deletion>;

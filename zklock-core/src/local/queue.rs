@@ -298,12 +298,16 @@ impl Origin for Queue {
         self.target.directory.as_str()
     }
 
-    fn holder_here(&self) -> Option<Holder> {
-        let inner = self.lock();
-        let Phase::Held { lease, .. } = inner.state.phase() else { return None };
+    fn holder_here(&self, place: Option<Place>) -> Option<Holder> {
+        let (inner, now) = (self.lock(), self.now());
+        let Phase::Held { lease, by } = inner.state.phase() else { return None };
+        if !lease.is_valid_at(now) {
+            return None;
+        }
         let node = lease.path().rsplit('/').next().unwrap_or_default().to_owned();
-        let owner = Owner::here(self.session.app());
-        lease.is_valid().then(|| Holder { owner, node, ahead: 1 + inner.state.len() })
+        let held_for = by.upgrade().map(|by| now.since(by.since())).unwrap_or_default();
+        let owner = Owner::here(self.session.app()).since_ago(held_for);
+        Some(Holder { owner, node, ahead: 1 + inner.state.ahead_of(place) })
     }
 
     fn release(self: Arc<Self>, possession: &Possession) -> Option<Deletion> {
@@ -351,6 +355,13 @@ impl Drop for Queue {
 pub struct WaitInQueue {
     queue: Arc<Queue>,
     place: Option<Place>,
+}
+
+impl WaitInQueue {
+    /// The place.
+    pub fn place(&self) -> Option<Place> {
+        self.place
+    }
 }
 
 impl Future for WaitInQueue {

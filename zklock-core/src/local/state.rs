@@ -168,8 +168,13 @@ impl<L: Lent, B, O> State<L, B, O> {
         self.waiters.iter()
     }
 
+    /// How many wait ahead of the one in a place, or of a newcomer.
+    pub fn ahead_of(&self, place: Option<Place>) -> usize {
+        place.map_or(self.waiters.len(), |place| self.waiters.ahead_of(place))
+    }
+
     /// How many wait.
-    pub fn len(&self) -> usize {
+    pub fn waiting_count(&self) -> usize {
         self.waiters.len()
     }
 

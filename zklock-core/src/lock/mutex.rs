@@ -228,7 +228,7 @@ impl Mutex {
             }
         };
         let Some(slot) = slot else {
-            let holder = frame.possession().queue().holder_here();
+            let holder = frame.possession().queue().holder_here(None);
             let busy = self.error(ErrorKind::Busy, "by another call nested in the same scope");
             return Err(busy.held_by(holder));
         };
