@@ -7,8 +7,6 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
-
 use super::builder::Builder;
 use super::four_letter::{self, ServerSession};
 use crate::port::ReservedPort;
@@ -115,18 +113,15 @@ impl ZooKeeper {
         self.process().as_ref().map(Process::id)
     }
 
-    /// Freezes the server (SIGSTOP): connections stay open and nothing is answered.
+    /// Freezes the server (SIGSTOP): connections stay open and nothing is answered. Returns when
+    /// it stands still.
     pub fn pause(&self) {
-        self.signal(Signal::STOP);
+        self.process().as_ref().expect("the server was killed").pause();
     }
 
     /// Thaws the server (SIGCONT).
     pub fn resume(&self) {
-        self.signal(Signal::CONT);
-    }
-
-    fn signal(&self, signal: Signal) {
-        self.process().as_ref().expect("the server was killed").signal(signal);
+        self.process().as_ref().expect("the server was killed").resume();
     }
 
     /// Kills the server (SIGKILL) and returns when the process is gone. Port and data stay.
