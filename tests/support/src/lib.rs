@@ -4,6 +4,7 @@
 //!   service and can be cut from each other. They end with the test process, however that ends.
 //! - [`Proxy`] stands between clients and a server, counts and logs what passes, and breaks it on
 //!   demand: cuts, silence, delays, and rules on single frames.
+//! - [`peers`] runs Apache Curator's and kazoo's locks beside ours.
 //! - [`RawClient`] speaks to a server frame by frame, without the library under test.
 //!
 //! Everything here blocks and uses threads only, so it works with any runtime or none. Whatever
@@ -17,6 +18,7 @@
 
 mod clock;
 mod java;
+pub mod peers;
 mod port;
 mod process;
 mod proxy;

@@ -1,7 +1,7 @@
 //! Child processes that never outlive the test.
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use std::{fs, io, thread};
 
@@ -90,6 +90,17 @@ impl Process {
 
     pub(crate) fn is_running(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Takes the child's ends of the pipes; it was spawned with both.
+    pub(crate) fn pipes(&mut self) -> (ChildStdin, ChildStdout) {
+        let pipes = self.child.stdin.take().zip(self.child.stdout.take());
+        pipes.expect("spawned with pipes, and not asked before")
+    }
+
+    /// Waits for the child's own end.
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        self.child.wait().expect("our own child")
     }
 
     pub(crate) fn id(&self) -> u32 {
