@@ -52,6 +52,7 @@ pub(crate) const WORKLOADS: [Workload; 6] = [
         sides: &[
             "zklock",
             "zklock-drop",
+            "zklock-tries",
             "tokio-mutex",
             "client-lock",
             "curator",

@@ -14,20 +14,34 @@ use crate::workload::Shape;
 /// Longer than any round, so that no side pings.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// How a task uses the mutex.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Use {
+    /// `acquire`, and the release is awaited.
+    Awaited,
+    /// `acquire`, and the guard is dropped.
+    Dropped,
+    /// Two tries of two seconds, as an annotated function has them.
+    Tries,
+}
+
 struct Task {
     mutex: Mutex,
-    awaits: bool,
+    how: Use,
 }
 
 impl Lock for Task {
     type Held = MutexGuard;
 
     async fn acquire(&mut self) -> Result<MutexGuard, Failure> {
-        Ok(self.mutex.acquire().await?)
+        Ok(match self.how {
+            Use::Tries => self.mutex.acquire_tries().await?,
+            _ => self.mutex.acquire().await?,
+        })
     }
 
     async fn release(&mut self, held: MutexGuard) -> Result<(), Failure> {
-        if self.awaits {
+        if self.how != Use::Dropped {
             held.release().await?;
         }
         Ok(())
@@ -57,11 +71,11 @@ async fn mutexes(connect: &str, shape: Shape) -> Result<Vec<Mutex>, Failure> {
     Ok(mutexes)
 }
 
-/// Tasks; `awaits` says whether they wait for the release or drop the guard.
-pub(crate) fn tasks(connect: &str, shape: Shape, awaits: bool) -> Result<Box<dyn Side>, Failure> {
+/// Tasks that use it in one way.
+pub(crate) fn tasks(connect: &str, shape: Shape, how: Use) -> Result<Box<dyn Side>, Failure> {
     let runtime = runtime()?;
     let mutexes = runtime.block_on(mutexes(connect, shape))?;
-    let tasks = mutexes.into_iter().map(|mutex| Task { mutex, awaits }).collect();
+    let tasks = mutexes.into_iter().map(|mutex| Task { mutex, how }).collect();
     Ok(Pool::<Task>::side(runtime, shape, tasks))
 }
 
