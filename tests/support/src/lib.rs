@@ -2,6 +2,8 @@
 //!
 //! - [`ZooKeeper`] starts a server with its own port and folder. It ends with the test process,
 //!   however that ends.
+//! - [`Proxy`] stands between clients and a server, counts and logs what passes, and breaks it on
+//!   demand: cuts, silence, delays, and rules on single frames.
 //! - [`RawClient`] speaks to a server frame by frame, without the library under test.
 //!
 //! Everything here blocks and uses threads only, so it works with any runtime or none. Whatever
@@ -17,12 +19,14 @@ mod clock;
 mod java;
 mod port;
 mod process;
+mod proxy;
 mod raw_client;
 mod scratch;
 mod wire;
 mod zookeeper;
 
 pub use clock::monotonic_ns;
+pub use proxy::{Action, Chaos, Cut, Direction, Frame, Matcher, Proxy, Rule};
 pub use raw_client::{CreateMode, RawClient, RawError, Reply, SessionKey};
 pub use wire::OpCode;
 pub use zookeeper::{Builder, ServerSession, ZooKeeper};
