@@ -6,6 +6,7 @@ mod blocking;
 mod cancel;
 mod deadlines;
 mod faults;
+mod linger;
 mod mutex;
 mod reentrancy;
 mod support;

@@ -16,6 +16,8 @@ pub mod key;
 pub mod policy;
 
 pub mod backend;
+#[cfg(any(test, feature = "testing"))]
+pub mod conformance;
 pub mod observer;
 pub mod options;
 pub mod recipe;

@@ -24,6 +24,9 @@ pub struct Owner {
     /// Since when it has been in the queue, by its own wall clock, in RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
+    /// Whether it may keep the lock for a while without using it, and gives way to the next.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub linger: bool,
 }
 
 /// The longest payload that is read; what is longer was not written by a lock.
@@ -37,7 +40,14 @@ impl Owner {
             pid: Some(std::process::id()),
             app: app.map(str::to_owned).or_else(|| PROGRAM.clone()),
             since: Some(wall_clock()),
+            linger: false,
         }
+    }
+
+    /// Says whether it may keep the lock without using it.
+    pub fn lingering(mut self, linger: bool) -> Self {
+        self.linger = linger;
+        self
     }
 
     /// The payload of a node.

@@ -1,24 +1,45 @@
 //! A possession: one grant of a lock to somebody in this process, shared by all its holds.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::clock::Instant;
+use crate::error::Holder;
 use crate::error::{ErrorKind, LockError};
 use crate::lease::Lease;
-use crate::local::queue::Queue;
+use crate::session::handle::Session;
 use crate::session::releaser::Deletion;
 use crate::token::FencingToken;
 use crate::who::Who;
 
+/// Where a possession comes from and goes back to: the queue of its lock.
+pub trait Origin: Send + Sync + fmt::Debug {
+    /// The session.
+    fn session(&self) -> &Session;
+
+    /// The lock's name.
+    fn lock_name(&self) -> &Arc<str>;
+
+    /// The path of the lock's directory.
+    fn path(&self) -> &str;
+
+    /// Who holds the lock in this process, and how many are ahead of a newcomer.
+    fn holder_here(&self) -> Option<Holder>;
+
+    /// The last hold was given back. Answers the deletion of the node if nobody here is next.
+    fn release(self: Arc<Self>, possession: &Possession) -> Option<Deletion>;
+}
+
 /// One grant. It ends with its last hold; then the lock goes on to the next.
 #[derive(Debug)]
 pub struct Possession {
-    queue: Arc<Queue>,
+    queue: Arc<dyn Origin>,
     lease: Arc<Lease>,
     token: FencingToken,
     who: Who,
+    linger: Duration,
     since: Instant,
     holds: AtomicUsize,
     /// Whether a guard outside any scope holds it.
@@ -27,14 +48,20 @@ pub struct Possession {
 
 impl Possession {
     /// A possession with no hold yet.
-    pub fn new(queue: Arc<Queue>, lease: Arc<Lease>, who: Who, since: Instant) -> Self {
+    pub fn new(
+        queue: Arc<dyn Origin>,
+        lease: Arc<Lease>,
+        who: Who,
+        linger: Duration,
+        since: Instant,
+    ) -> Self {
         let token = lease.next_token();
         let (holds, unscoped) = (AtomicUsize::new(0), AtomicBool::new(false));
-        Possession { queue, lease, token, who, since, holds, unscoped }
+        Possession { queue, lease, token, who, linger, since, holds, unscoped }
     }
 
     /// The lock's queue.
-    pub fn queue(&self) -> &Arc<Queue> {
+    pub fn queue(&self) -> &Arc<dyn Origin> {
         &self.queue
     }
 
@@ -51,6 +78,11 @@ impl Possession {
     /// Who it was granted to.
     pub fn who(&self) -> &Who {
         &self.who
+    }
+
+    /// How long its node is to be kept after the last release.
+    pub fn linger(&self) -> Duration {
+        self.linger
     }
 
     /// When it was granted.
@@ -120,7 +152,7 @@ impl Hold {
         if possession.holds.fetch_sub(1, Ordering::AcqRel) > 1 {
             return None;
         }
-        possession.queue.release(&possession)
+        possession.queue.clone().release(&possession)
     }
 }
 

@@ -8,8 +8,9 @@ use std::time::Duration;
 use crate::coordinator::RequestError;
 use crate::deadline::Deadline;
 use crate::error::{ErrorKind, Holder, LockError};
-use crate::local::possession::Hold;
+use crate::local::possession::{Hold, Origin};
 use crate::local::queue::{Joined, Queue};
+use crate::local::state::Habits;
 use crate::observer::Event;
 use crate::who::Who;
 
@@ -35,8 +36,14 @@ const ASK_AHEAD: Duration = Duration::from_millis(500);
 /// # Cancel safety
 ///
 /// Dropping the future gives up the place in the queue.
-pub async fn wait(queue: &Arc<Queue>, who: Who, wait: Wait) -> Result<Hold, LockError> {
-    let result = match queue.join(who, matches!(wait, Wait::Once(_))) {
+pub async fn wait(
+    queue: &Arc<Queue>,
+    who: Who,
+    wait: Wait,
+    habits: Habits,
+) -> Result<Hold, LockError> {
+    let result = match queue.join(who, matches!(wait, Wait::Once(_)), habits) {
+        Joined::Granted(hold) => return Ok(hold),
         Joined::Refused(error) => Err(error),
         Joined::Busy => Err(busy(ask(queue, LAST_WORD).await.ok().flatten())),
         Joined::Waits(place) => match wait {

@@ -142,12 +142,13 @@ impl Generation {
     /// grant needs so much time left that the keeper is sure to look before it runs out.
     pub fn grantable_epoch(&self) -> Option<u64> {
         let epoch = self.lease.epoch();
-        (self.is_valid(epoch) && !self.lease.is_suspect()).then_some(epoch)
+        (self.is_valid_at(epoch, self.lease.clock().now()) && !self.lease.is_suspect())
+            .then_some(epoch)
     }
 
-    /// Whether a lease of an epoch is valid now.
-    pub fn is_valid(&self, epoch: u64) -> bool {
-        !self.is_over() && self.lease.epoch() == epoch && self.lease.is_valid()
+    /// Whether a lease of an epoch is valid at a moment that was just read.
+    pub fn is_valid_at(&self, epoch: u64, now: Instant) -> bool {
+        !self.is_over() && self.lease.epoch() == epoch && now < self.lease.valid_until()
     }
 
     /// Until when leases are valid if nothing more is heard.

@@ -41,6 +41,5 @@ pub use fault::{Fault, Logged};
 pub use faults::Faults;
 #[cfg(any(test, feature = "testing"))]
 pub use request::Op;
-
 #[cfg(test)]
 mod tests;

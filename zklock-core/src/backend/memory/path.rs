@@ -30,11 +30,14 @@ pub(super) fn check(path: &str, sequential: bool) -> Result<(), RequestError> {
     Ok(())
 }
 
-/// What the server's `PathUtils.validatePath` refuses beyond that, and only when it creates. It
-/// looks at UTF-16 units, so no character outside the basic plane passes: each has a surrogate.
-pub(super) fn check_created(path: &str) -> Result<(), RequestError> {
+/// What the server's `PathUtils.validatePath` refuses beyond that, when it creates, sets or checks.
+/// It looks at UTF-16 units, so no character outside the basic plane passes: each has a surrogate.
+pub(super) fn check_written(path: &str) -> Result<(), RequestError> {
     if path.chars().any(|c| u32::from(c) > 0xffff) {
         return Err(bad("the path has a character outside the basic multilingual plane"));
+    }
+    if path == "/" {
+        return Ok(());
     }
     match path.rsplit('/').next() {
         Some("." | "..") => Err(bad("the path is relative")),
@@ -72,7 +75,7 @@ mod tests {
         }
         assert_eq!(check("/a/", true), Ok(()));
         for wrong in ["/a/.", "/..", "/😀", "/\u{10000}"] {
-            assert!(check(wrong, false).is_ok() && check_created(wrong).is_err(), "{wrong:?}");
+            assert!(check(wrong, false).is_ok() && check_written(wrong).is_err(), "{wrong:?}");
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::path;
 use super::watches::WatchId;
+use crate::backend::limits::{check_multi, check_size};
 use crate::coordinator::{Created, NodeKind, Operation, RequestError, Stat};
 
 /// The kinds of request, for choosing and counting them.
@@ -82,16 +83,20 @@ impl Request {
     /// What the client finds wrong before it sends anything.
     pub(super) fn check(&self) -> Result<(), RequestError> {
         match self {
-            Request::Create { path, kind, .. } => check_create(path, *kind),
+            Request::Create { path, data, kind } => {
+                check_size(path, data)?;
+                check_create(path, *kind)
+            }
             Request::Delete { path } => check_delete(path),
-            Request::Children { path, .. }
-            | Request::Get { path, .. }
-            | Request::Set { path, .. }
-            | Request::Sync { path } => path::check(path, false),
+            Request::Children { path, .. } | Request::Get { path, .. } | Request::Sync { path } => {
+                path::check(path, false)
+            }
+            Request::Set { path, data } => {
+                check_size(path, data)?;
+                path::check(path, false)
+            }
             Request::Multi(operations) => {
-                if operations.is_empty() {
-                    return Err(RequestError::BadArguments("an empty multi".to_owned()));
-                }
+                check_multi(operations)?;
                 for (index, operation) in operations.iter().enumerate() {
                     check_operation(operation)
                         .map_err(|error| RequestError::Multi { index, error: Box::new(error) })?;
@@ -113,7 +118,10 @@ fn target(operation: &Operation) -> &str {
 
 fn check_operation(operation: &Operation) -> Result<(), RequestError> {
     match operation {
-        Operation::Create { path, kind, .. } => check_create(path, *kind),
+        // Only outside a multi does the client look at the root.
+        Operation::Create { path, kind, .. } => {
+            path::check(path, *kind == NodeKind::EphemeralSequential)
+        }
         Operation::Delete { path } => check_delete(path),
         Operation::Check { path } | Operation::Set { path, .. } => path::check(path, false),
     }

@@ -130,9 +130,8 @@ impl Tree {
         let mut saved = Vec::new();
         for (index, operation) in operations.into_iter().enumerate() {
             let applied = match operation {
-                Operation::Check { path } => {
-                    self.nodes.get(&path).map(drop).ok_or(RequestError::NoNode)
-                }
+                Operation::Check { path } => path::check_written(&path)
+                    .and_then(|()| self.nodes.get(&path).map(drop).ok_or(RequestError::NoNode)),
                 Operation::Create { path, data, kind } => {
                     self.save(path::split(&path).0, &mut saved);
                     self.insert(&path, data, kind, caller, zxid)
@@ -233,7 +232,7 @@ impl Tree {
             _ => path.to_owned(),
         };
         // The order of these checks is the server's.
-        path::check_created(&full)?;
+        path::check_written(&full)?;
         if self.nodes.contains_key(&full) {
             return Err(RequestError::NodeExists);
         }
@@ -279,6 +278,7 @@ impl Tree {
     }
 
     fn write(&mut self, path: &str, data: Vec<u8>) -> Result<Stat, RequestError> {
+        path::check_written(path)?;
         let node = self.nodes.get_mut(path).ok_or(RequestError::NoNode)?;
         node.data = data;
         node.version = node.version.wrapping_add(1);

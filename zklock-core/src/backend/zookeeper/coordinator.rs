@@ -16,6 +16,7 @@ use super::acl::Acl;
 use super::error::{is_zombie, multi_error, request_error};
 use super::sent::sent;
 use super::watch::watch as watched;
+use crate::backend::limits::{check_multi, check_size};
 use crate::coordinator::{
     Coordinator, Created, Link, NodeKind, Operation, Reply, RequestError, Stat, Watch,
 };
@@ -156,6 +157,9 @@ impl Coordinator for ZooKeeperCoordinator {
     }
 
     fn create(&self, path: &str, data: &[u8], kind: NodeKind) -> Reply<Created> {
+        if let Err(error) = check_size(path, data) {
+            return Box::pin(ready(Err(error)));
+        }
         let (path, data, acl) = (path.to_owned(), data.to_vec(), self.acl.clone());
         self.send(|client| async move {
             let options = mode(kind).with_acls(zk::Acls::new(&acl));
@@ -203,14 +207,16 @@ impl Coordinator for ZooKeeperCoordinator {
     }
 
     fn set(&self, path: &str, data: &[u8]) -> Reply<Stat> {
+        if let Err(error) = check_size(path, data) {
+            return Box::pin(ready(Err(error)));
+        }
         let (path, data) = (path.to_owned(), data.to_vec());
         self.send(|client| async move { Ok(stat(&client.set_data(&path, &data, None).await?)) })
     }
 
     fn multi(&self, operations: Vec<Operation>) -> Reply<()> {
-        if operations.is_empty() {
-            // The client would answer that without asking anybody.
-            return Box::pin(ready(Err(RequestError::BadArguments("an empty multi".to_owned()))));
+        if let Err(error) = check_multi(&operations) {
+            return Box::pin(ready(Err(error)));
         }
         let Some(client) = self.client() else {
             return Box::pin(ready(Err(RequestError::Closed)));

@@ -1,0 +1,61 @@
+//! What one round of one side measured.
+
+use std::time::Duration;
+
+use crate::histogram::Histogram;
+
+/// What one round of one side measured.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Measured {
+    /// From the first request to the last answer.
+    pub(crate) elapsed: Duration,
+    /// Acquire and release together, per cycle.
+    pub(crate) cycles: Histogram,
+    /// From asking to the grant, per cycle.
+    pub(crate) waits: Histogram,
+    /// From the call that releases to the next grant, where sessions pass one lock around.
+    pub(crate) handoffs: Histogram,
+}
+
+impl Measured {
+    /// Cycles per second.
+    pub(crate) fn rate(&self) -> f64 {
+        self.cycles.total() as f64 / self.elapsed.as_secs_f64().max(1e-9)
+    }
+
+    /// Adds what another task or process measured at the same time.
+    pub(crate) fn merge(&mut self, other: &Measured) {
+        self.elapsed = self.elapsed.max(other.elapsed);
+        self.cycles.merge(&other.cycles);
+        self.waits.merge(&other.waits);
+        self.handoffs.merge(&other.handoffs);
+    }
+
+    /// One line for a pipe: `result ELAPSED_NS cycles N:C … waits N:C … handoffs N:C …`.
+    pub(crate) fn line(&self) -> String {
+        let (cycles, waits, handoffs) =
+            (self.cycles.words(), self.waits.words(), self.handoffs.words());
+        let elapsed = self.elapsed.as_nanos();
+        format!("result {elapsed} cycles{cycles} waits{waits} handoffs{handoffs}")
+    }
+
+    /// Reads what [`line`](Measured::line) wrote; the Java and Python sides write the same.
+    pub(crate) fn parse(line: &str) -> Option<Measured> {
+        let mut words = line.split_ascii_whitespace();
+        if words.next()? != "result" {
+            return None;
+        }
+        let elapsed = Duration::from_nanos(words.next()?.parse().ok()?);
+        let mut measured = Measured { elapsed, ..Measured::default() };
+        let mut into = &mut measured.cycles;
+        for word in words {
+            match word {
+                "cycles" => into = &mut measured.cycles,
+                "waits" => into = &mut measured.waits,
+                "handoffs" => into = &mut measured.handoffs,
+                word => into.read(word)?,
+            }
+        }
+        Some(measured)
+    }
+}

@@ -1,0 +1,89 @@
+//! The command line.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use lexopt::prelude::*;
+
+/// What `--help` prints.
+pub(crate) const HELP: &str = "\
+Measures zklock beside other locks, in one run, on one ZooKeeper that it starts itself.
+
+cargo bench [-- OPTIONS]
+
+  --quick            short rounds: about a minute for everything
+  --workload NAME    only this workload (may be repeated): single, tasks, threads, sessions,
+                     fleet, many
+  --side NAME        only this side (may be repeated): zklock, zklock-drop, zklock-blocking,
+                     zklock-processes, create+delete, create|list+delete, notify, tokio-mutex,
+                     client-lock, curator, kazoo, redis, redis-fsync
+  --seconds S        length of one round (2)
+  --rounds N         rounds of each side (5); the sides take turns, round by round
+  --pairs N          pairs of the direct comparison with the bare requests (15; 0 skips it)
+  --workers N        threads of each runtime of ours (2)
+  --no-fsync         the server does not wait for its disk: shows what the clients cost
+  --json FILE        writes the figures to a file, too
+  --help             this text
+
+Figures of one machine at one time mean little; the ratios are of rounds that ran directly after
+each other, and each is the median over the rounds.
+";
+
+/// What is to be done.
+#[derive(Debug)]
+pub(crate) struct Options {
+    pub(crate) workloads: Vec<String>,
+    pub(crate) sides: Vec<String>,
+    pub(crate) time: Duration,
+    pub(crate) rounds: usize,
+    pub(crate) pairs: usize,
+    pub(crate) workers: usize,
+    pub(crate) fsync: bool,
+    pub(crate) json: Option<PathBuf>,
+}
+
+/// What the command line asks for.
+#[derive(Debug)]
+pub(crate) enum Command {
+    Measure(Options),
+    /// Be one process of a fleet.
+    Serve(String),
+    Help,
+}
+
+/// Reads the command line.
+pub(crate) fn parse() -> Result<Command, lexopt::Error> {
+    let (mut quick, mut seconds, mut rounds, mut pairs) = (false, None, None, None);
+    let (mut workloads, mut sides, mut fsync, mut json) = (Vec::new(), Vec::new(), true, None);
+    let mut workers = 2;
+    let mut parser = lexopt::Parser::from_env();
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Long("quick") => quick = true,
+            Long("workload") => workloads.push(parser.value()?.string()?),
+            Long("side") => sides.push(parser.value()?.string()?),
+            Long("seconds") => seconds = Some(parser.value()?.parse::<f64>()?),
+            Long("rounds") => rounds = Some(parser.value()?.parse()?),
+            Long("pairs") => pairs = Some(parser.value()?.parse()?),
+            Long("workers") => workers = parser.value()?.parse()?,
+            Long("no-fsync") => fsync = false,
+            Long("json") => json = Some(parser.value()?.into()),
+            Long("serve") => return Ok(Command::Serve(parser.value()?.string()?)),
+            Long("help") | Short('h') => return Ok(Command::Help),
+            // Cargo adds it.
+            Long("bench") => {}
+            other => return Err(other.unexpected()),
+        }
+    }
+    let (time, most, count) = if quick { (0.3, 3, 15) } else { (2.0, 5, 15) };
+    Ok(Command::Measure(Options {
+        workloads,
+        sides,
+        time: Duration::try_from_secs_f64(seconds.unwrap_or(time)).map_err(|e| e.to_string())?,
+        rounds: rounds.unwrap_or(most).max(1),
+        pairs: pairs.unwrap_or(count),
+        workers,
+        fsync,
+        json,
+    }))
+}

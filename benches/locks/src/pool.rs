@@ -1,0 +1,50 @@
+//! Sides that are tasks of this process.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Runtime};
+
+use crate::drive::{Baton, Failure, Lock, cycles};
+use crate::measured::Measured;
+use crate::sides::Side;
+use crate::workload::Shape;
+
+static WORKERS: AtomicUsize = AtomicUsize::new(2);
+
+/// Sets how many threads a runtime has.
+pub(crate) fn set_workers(workers: usize) {
+    WORKERS.store(workers.max(1), Ordering::Relaxed);
+}
+
+/// A runtime as a service has it: its clients connect in it and its tasks run in it.
+pub(crate) fn runtime() -> Result<Runtime, Failure> {
+    let workers = WORKERS.load(Ordering::Relaxed);
+    Ok(Builder::new_multi_thread().worker_threads(workers).enable_all().build()?)
+}
+
+/// A lock for each task.
+pub(crate) struct Pool<L> {
+    runtime: Runtime,
+    locks: Vec<L>,
+    baton: Option<Baton>,
+}
+
+impl<L: Lock> Pool<L> {
+    /// The locks of all tasks.
+    pub(crate) fn side(runtime: Runtime, shape: Shape, locks: Vec<L>) -> Box<dyn Side> {
+        // Only where sessions pass one lock around: in memory the clock would be what is measured.
+        let baton = (shape.sessions > 1 && shape.locks == 1).then(Baton::new);
+        Box::new(Pool { runtime, locks, baton })
+    }
+}
+
+impl<L: Lock> Side for Pool<L> {
+    fn round(&mut self, time: Duration) -> Result<Measured, Failure> {
+        let locks = std::mem::take(&mut self.locks);
+        let running = cycles(locks, time, self.baton.clone());
+        let (locks, measured) = self.runtime.block_on(running)?;
+        self.locks = locks;
+        Ok(measured)
+    }
+}

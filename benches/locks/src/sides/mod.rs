@@ -1,0 +1,50 @@
+//! The sides: what is measured beside each other.
+
+mod bare;
+mod bed;
+mod client_lock;
+mod external;
+mod notify;
+mod redis;
+mod tokio_mutex;
+mod zklock;
+
+use std::time::Duration;
+
+pub(crate) use bed::Bed;
+pub(crate) use external::serve;
+
+use crate::drive::Failure;
+use crate::measured::Measured;
+use crate::workload::Workload;
+
+/// A side that is ready to run rounds of one workload; its connections stay open in between.
+pub(crate) trait Side {
+    /// Runs one round.
+    fn round(&mut self, time: Duration) -> Result<Measured, Failure>;
+}
+
+/// Makes a side ready. The error says what to install, or why not.
+pub(crate) fn prepare(
+    bed: &mut Bed,
+    name: &str,
+    workload: &Workload,
+) -> Result<Box<dyn Side>, Failure> {
+    let (shape, connect) = (workload.shape, bed.connect());
+    Ok(match name {
+        "zklock" => zklock::tasks(&connect, shape, true)?,
+        "zklock-drop" => zklock::tasks(&connect, shape, false)?,
+        "zklock-blocking" => zklock::threads(&connect, shape)?,
+        "zklock-processes" => external::processes(&connect, shape)?,
+        "create+delete" => bare::side(&connect, shape, bare::Ask::Nothing)?,
+        "create|list+delete" => bare::side(&connect, shape, bare::Ask::List)?,
+        "notify" => notify::side(&connect)?,
+        "client-lock" => client_lock::side(&connect, shape)?,
+        "tokio-mutex" => tokio_mutex::side(shape)?,
+        "curator" => external::shared(bed.curator()?, shape),
+        "kazoo" => external::shared(bed.kazoo()?, shape),
+        "redis" => redis::side(bed.redis(false)?, shape)?,
+        "redis-fsync" => redis::side(bed.redis(true)?, shape)?,
+        other => return Err(format!("there is no side `{other}`").into()),
+    })
+}

@@ -1,0 +1,87 @@
+//! Our mutex.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use zklock::{Mutex, MutexGuard, Session, blocking};
+
+use super::Side;
+use crate::drive::{Failure, Lock, blocking_cycles};
+use crate::measured::Measured;
+use crate::pool::{Pool, runtime};
+use crate::workload::Shape;
+
+/// Longer than any round, so that no side pings.
+const SESSION_TIMEOUT: Duration = Duration::from_secs(30);
+
+struct Task {
+    mutex: Mutex,
+    awaits: bool,
+}
+
+impl Lock for Task {
+    type Held = MutexGuard;
+
+    async fn acquire(&mut self) -> Result<MutexGuard, Failure> {
+        Ok(self.mutex.acquire().await?)
+    }
+
+    async fn release(&mut self, held: MutexGuard) -> Result<(), Failure> {
+        if self.awaits {
+            held.release().await?;
+        }
+        Ok(())
+    }
+}
+
+/// A root of its own for each set of sessions, unless the environment names one for a fleet.
+fn root() -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let fresh = || format!("/bench-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+    std::env::var(ROOT).unwrap_or_else(|_| fresh())
+}
+
+/// The variable that names the root for all processes of a fleet.
+pub(crate) const ROOT: &str = "ZKLOCK_BENCH_ROOT";
+
+async fn mutexes(connect: &str, shape: Shape) -> Result<Vec<Mutex>, Failure> {
+    let (root, mut mutexes) = (root(), Vec::new());
+    for _ in 0..shape.sessions {
+        let builder = Session::builder(connect).root(root.as_str()).app("bench");
+        let session = builder.session_timeout(SESSION_TIMEOUT).connect().await?;
+        for task in 0..shape.tasks {
+            mutexes.push(session.mutex(&format!("lock-{}", task % shape.locks))?);
+        }
+    }
+    Ok(mutexes)
+}
+
+/// Tasks; `awaits` says whether they wait for the release or drop the guard.
+pub(crate) fn tasks(connect: &str, shape: Shape, awaits: bool) -> Result<Box<dyn Side>, Failure> {
+    let runtime = runtime()?;
+    let mutexes = runtime.block_on(mutexes(connect, shape))?;
+    let tasks = mutexes.into_iter().map(|mutex| Task { mutex, awaits }).collect();
+    Ok(Pool::<Task>::side(runtime, shape, tasks))
+}
+
+struct Threads(Vec<blocking::Mutex>);
+
+impl Side for Threads {
+    fn round(&mut self, time: Duration) -> Result<Measured, Failure> {
+        let thread = |mutex: &blocking::Mutex| {
+            let mutex = mutex.clone();
+            move |granted: &mut dyn FnMut()| -> Result<(), Failure> {
+                let guard = mutex.acquire()?;
+                granted();
+                Ok(guard.release()?)
+            }
+        };
+        blocking_cycles(self.0.iter().map(thread).collect(), time)
+    }
+}
+
+/// Threads without a runtime around them.
+pub(crate) fn threads(connect: &str, shape: Shape) -> Result<Box<dyn Side>, Failure> {
+    let mutexes = blocking::block_on(mutexes(connect, shape))?;
+    Ok(Box::new(Threads(mutexes.into_iter().map(blocking::Mutex::from).collect())))
+}

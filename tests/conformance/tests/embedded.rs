@@ -1,0 +1,3 @@
+//! The conformance suite on the embedded coordinator.
+
+zklock_core::conformance_tests!(zklock_core::conformance::embedded());
