@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use zklock::{MutexGuard, Session, SessionBuilder};
-use zklock_test_support::{CreateMode, Proxy, RawClient, RawError, ZooKeeper};
+use zklock_test_support::{Builder, CreateMode, Ensemble, Proxy, RawClient, RawError, ZooKeeper};
 
 /// Long enough for two busy cores; nothing here waits that long unless it is broken.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -23,6 +23,7 @@ pub(crate) struct Bed {
 enum Server {
     Shared(&'static ZooKeeper),
     Own(Box<ZooKeeper>),
+    Three(Box<Ensemble>),
 }
 
 impl Deref for Server {
@@ -31,6 +32,8 @@ impl Deref for Server {
         match self {
             Server::Shared(server) => server,
             Server::Own(server) => server,
+            // It knows of the sessions of all.
+            Server::Three(ensemble) => ensemble.server(ensemble.leader()),
         }
     }
 }
@@ -46,12 +49,25 @@ impl Bed {
         Self::on(Server::Own(Box::new(ZooKeeper::start())), "own")
     }
 
+    /// On three servers that the test may break. What is looked at from outside is the leader's.
+    pub(crate) fn three(builder: Builder) -> Self {
+        Self::on(Server::Three(Box::new(builder.ensemble(3))), "own")
+    }
+
     fn on(server: Server, root: &str) -> Self {
         Bed { server, root: format!("/{root}"), sessions: Mutex::default(), ended: false }
     }
 
     pub(crate) fn server(&self) -> &ZooKeeper {
         &self.server
+    }
+
+    /// The three servers.
+    pub(crate) fn ensemble(&self) -> &Ensemble {
+        match &self.server {
+            Server::Three(ensemble) => ensemble,
+            _ => panic!("not on three servers"),
+        }
     }
 
     /// A session in the making, at an address that leads to the server.

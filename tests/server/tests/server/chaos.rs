@@ -31,20 +31,23 @@ async fn acquires_cancelled_at_random_on_connections_cut_at_random_leave_nothing
     }
     let mut seed = monotonic_ns();
     println!("seed {seed}");
-    let chaos = proxy.chaos(seed, Duration::from_millis(150));
-    let (inside, at_once) = (Arc::new(Inside::default()), Arc::new(Semaphore::new(8)));
+    let chaos = proxy.chaos(seed, Duration::from_millis(50));
+    let (inside, at_once) = (Arc::new(Inside::default()), Arc::new(Semaphore::new(20)));
     let mut tasks = JoinSet::new();
     for number in 0..acquires() {
         let mutex = sessions[number % sessions.len()].mutex("a").unwrap();
-        let patience = Duration::from_millis(random(&mut seed, 150));
+        // Some at any moment of the first flight, some in the queue, a few hardly ever.
+        let longest = [5_000, 20_000, 50_000, 200_000, 10_000_000][number % 5];
+        let patience = Duration::from_micros(random(&mut seed, longest));
+        let hold = Duration::from_micros(random(&mut seed, 4_000));
         let awaits_release = random(&mut seed, 2) == 0;
         let (inside, at_once) = (inside.clone(), at_once.clone());
         tasks.spawn(async move {
-            let _one_of_eight = at_once.acquire_owned().await.unwrap();
+            let _one_of_twenty = at_once.acquire_owned().await.unwrap();
             let acquired = tokio::time::timeout(patience, mutex.acquire()).await;
             let Ok(guard) = acquired else { return 0 };
             let guard = guard.unwrap();
-            inside.pass(&guard).await;
+            inside.pass(&guard, hold).await;
             if awaits_release {
                 guard.release().await.unwrap();
             }

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use zklock_test_support::{Action, Matcher, OpCode};
+
 use crate::bed::{Bed, acquiring, soon, until};
 use crate::process::{Part, Process};
 
@@ -42,6 +44,24 @@ async fn closing_waits_for_every_deletion_and_ends_the_session() {
     assert_eq!(bed.server().sessions(), []);
     assert_eq!(bed.server().watch_count(), 0);
     assert!(session.mutex("a").unwrap().acquire().await.unwrap_err().is_closing());
+    bed.end().await;
+}
+
+#[tokio::test]
+async fn closing_waits_for_a_deletion_that_is_not_answered_yet() {
+    let bed = Bed::shared("close-delayed");
+    let proxy = bed.proxy();
+    let session = bed.builder_at(&proxy.addr()).session_timeout(LONG).connect().await.unwrap();
+    let guard = session.mutex("a").unwrap().acquire().await.unwrap();
+    let deletion = proxy.on(Matcher::request(OpCode::Delete), Action::Hold);
+    drop(guard);
+    let mut closing = std::pin::pin!(session.close());
+    // Longer than closing waits for a goodbye, and shorter than it waits for deletions.
+    let early = tokio::time::timeout(Duration::from_millis(1_500), &mut closing).await;
+    assert!(early.is_err(), "closed with its node left behind");
+    deletion.release();
+    closing.await;
+    assert_eq!(bed.contenders("a").len(), 0);
     bed.end().await;
 }
 

@@ -18,7 +18,9 @@ async fn a_cut_costs_neither_the_guard_nor_the_place_in_the_queue() {
     for way in [Cut::Fin, Cut::Reset, Cut::Fin] {
         let before = proxy.connections_total();
         proxy.cut(way);
+        let start = Instant::now();
         until("both are back", || (proxy.connections_total() >= before + 2).then_some(())).await;
+        println!("{way:?}: both are back after {:?}", start.elapsed());
         assert!(guard.is_valid() && !waiting.is_finished());
         assert_eq!(bed.contenders("a"), queue);
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use zklock::{FencingToken, MutexGuard};
 
@@ -13,11 +14,14 @@ pub(crate) struct Inside {
 }
 
 impl Inside {
-    /// Goes in with a guard, gives others a chance, goes out.
-    pub(crate) async fn pass(&self, guard: &MutexGuard) {
+    /// Goes in with a guard, gives others a chance for at least so long, goes out.
+    pub(crate) async fn pass(&self, guard: &MutexGuard, hold: Duration) {
         assert_eq!(self.now.fetch_add(1, Ordering::SeqCst), 0, "two inside at once");
         self.tokens.lock().unwrap().push(guard.fencing_token());
         tokio::task::yield_now().await;
+        if !hold.is_zero() {
+            tokio::time::sleep(hold).await;
+        }
         assert!(guard.is_valid());
         assert_eq!(self.now.fetch_sub(1, Ordering::SeqCst), 1, "two inside at once");
     }

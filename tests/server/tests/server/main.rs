@@ -18,5 +18,6 @@ mod names;
 mod outside;
 mod process;
 mod queue;
+mod quorum;
 mod restart;
 mod silence;

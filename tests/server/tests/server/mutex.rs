@@ -1,6 +1,7 @@
 //! The mutex among sessions, each of which stands for a process.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
@@ -20,7 +21,7 @@ async fn sessions_and_their_tasks_never_overlap_and_tokens_grow() {
             tasks.spawn(async move {
                 for _ in 0..10 {
                     let guard = soon("the lock", mutex.acquire()).await.unwrap();
-                    inside.pass(&guard).await;
+                    inside.pass(&guard, Duration::ZERO).await;
                     if task % 2 == 0 { guard.release().await.unwrap() } else { drop(guard) }
                 }
             });
@@ -45,7 +46,7 @@ async fn twenty_sessions_wait_and_all_enter_one_at_a_time() {
         tasks.spawn(async move {
             start.wait().await;
             let guard = soon("the lock", mutex.acquire()).await.unwrap();
-            inside.pass(&guard).await;
+            inside.pass(&guard, Duration::ZERO).await;
             guard.release().await.unwrap();
         });
     }
