@@ -187,7 +187,9 @@ impl Drive<'_> {
                     let generation = &obstacle.generation.clone();
                     self.see(Some(obstacle));
                     if self.wait_for(generation, &waiting_for).await? && deletion_grants {
-                        return self.grant(generation, node).await;
+                        let lease = self.grant(generation, node).await?;
+                        lease.confirm();
+                        return Ok(lease);
                     }
                 }
             }

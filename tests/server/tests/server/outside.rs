@@ -1,0 +1,183 @@
+//! Nodes and directories that others delete: people, scripts, and the server itself.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinHandle;
+use zklock::{ErrorKind, MutexGuard};
+use zklock_test_support::{RawError, monotonic_ns};
+
+use crate::bed::{Bed, acquiring, soon, until};
+
+/// The heartbeat is a sixth of it.
+const SESSION_TIMEOUT: Duration = Duration::from_secs(12);
+const HEARTBEAT: Duration = Duration::from_secs(2);
+
+/// Deletes the node under a guard; answers after how long the guard knew.
+async fn deleted_under(bed: &Bed, guard: &MutexGuard) -> Duration {
+    let mut raw = bed.raw();
+    raw.delete(guard.path()).unwrap();
+    let start = Instant::now();
+    soon("the loss", guard.lost()).await;
+    assert!(!guard.is_valid() && guard.remaining().is_zero());
+    raw.close().unwrap();
+    start.elapsed()
+}
+
+#[tokio::test]
+async fn a_guard_whose_node_is_deleted_is_lost_within_a_heartbeat() {
+    let bed = Bed::shared("deleted-early");
+    let session = bed.builder().session_timeout(SESSION_TIMEOUT).connect().await.unwrap();
+    let session = bed.adopt(session);
+    let guard = session.mutex("a").unwrap().acquire().await.unwrap();
+    let knew = deleted_under(&bed, &guard).await;
+    println!("deleted at once: known after {knew:?}, heartbeat {HEARTBEAT:?}");
+    assert!(knew < HEARTBEAT + Duration::from_secs(1), "{knew:?}");
+    // The others need not wait for it, and it does no harm to them.
+    let next = bed.session().await.mutex("a").unwrap().try_acquire().await.unwrap();
+    assert!(next.fencing_token() > guard.fencing_token());
+    assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Lost);
+    assert!(next.is_valid());
+    assert_eq!(bed.contenders("a").len(), 1);
+    next.release().await.unwrap();
+    bed.end().await;
+}
+
+#[tokio::test]
+async fn a_guard_held_for_longer_learns_at_once_that_its_node_is_deleted() {
+    let bed = Bed::shared("deleted-late");
+    let session = bed.builder().session_timeout(SESSION_TIMEOUT).connect().await.unwrap();
+    let session = bed.adopt(session);
+    let guard = session.mutex("a").unwrap().acquire().await.unwrap();
+    let waiting = acquiring(&bed.session().await, "a");
+    // The own node is watched from the first heartbeat on; the other watch is the waiter's.
+    until("the own node is watched", || {
+        let own = guard.path();
+        let answer = bed.server().four_letter("wchp").unwrap();
+        let mut lines = answer.lines().skip_while(|line| *line != own).skip(1);
+        let watchers = lines.by_ref().take_while(|line| line.starts_with('\t')).count();
+        (watchers == 2).then_some(())
+    })
+    .await;
+    let knew = deleted_under(&bed, &guard).await;
+    println!("deleted while watched: known after {knew:?}");
+    assert!(knew < Duration::from_secs(1), "{knew:?}");
+    soon("the next", waiting).await.unwrap().release().await.unwrap();
+    drop(guard);
+    bed.end().await;
+}
+
+/// Three in the queue, of which one is deleted by somebody else.
+async fn queue_of_three(bed: &Bed, deleted: usize) -> (MutexGuard, [JoinHandle<MutexGuard>; 2]) {
+    // Nobody is saved by a heartbeat here: that comes every ten seconds.
+    let mut sessions = Vec::new();
+    for _ in 0..3 {
+        let patient = bed.builder().session_timeout(Duration::from_secs(60));
+        sessions.push(bed.adopt(patient.connect().await.unwrap()));
+    }
+    let first = sessions[0].mutex("a").unwrap().acquire().await.unwrap();
+    let second = acquiring(&sessions[1], "a");
+    bed.until_contenders("a", 2).await;
+    let third = acquiring(&sessions[2], "a");
+    let queue = bed.until_contenders("a", 3).await;
+    // Both watch by now whom they wait for.
+    until("both wait", || (bed.watched().len() == 2).then_some(())).await;
+    let mut raw = bed.raw();
+    raw.delete(&bed.path(&format!("a/{}", queue[deleted]))).unwrap();
+    raw.close().unwrap();
+    (first, [second, third])
+}
+
+#[tokio::test]
+async fn a_waiter_whose_node_is_deleted_queues_up_again() {
+    let bed = Bed::shared("waiter-deleted");
+    let (first, [second, third]) = queue_of_three(&bed, 2).await;
+    first.release().await.unwrap();
+    let second = soon("the second", second).await.unwrap();
+    assert!(!third.is_finished());
+    let token = second.fencing_token();
+    second.release().await.unwrap();
+    let third = soon("the third", third).await.unwrap();
+    assert!(third.fencing_token() > token);
+    third.release().await.unwrap();
+    bed.end().await;
+}
+
+#[tokio::test]
+async fn a_next_in_line_whose_node_is_deleted_knows_at_once() {
+    let bed = Bed::shared("next-deleted");
+    let (first, [second, third]) = queue_of_three(&bed, 1).await;
+    first.release().await.unwrap();
+    let third = soon("the third", third).await.unwrap();
+    // The deletion ahead is the grant of the second, although it has no node any more; only its
+    // token keeps it from harm until it looks.
+    let second = soon("the second", second).await.unwrap();
+    assert!(third.fencing_token() > second.fencing_token());
+    let start = Instant::now();
+    soon("the loss", second.lost()).await;
+    println!("granted on a deleted node: lost after {:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+    assert!(third.is_valid());
+    third.release().await.unwrap();
+    drop(second);
+    bed.end().await;
+}
+
+#[tokio::test]
+async fn a_directory_that_was_reaped_comes_back_with_greater_tokens() {
+    let bed = Bed::shared("reaped");
+    let session = bed.session().await;
+    let mutex = session.mutex("a/b").unwrap();
+    let mut raw = bed.raw();
+    let mut last = None;
+    for _ in 0..2 {
+        let guard = mutex.acquire().await.unwrap();
+        assert!(guard.path().ends_with("-lock-0000000000"), "{}", guard.path());
+        assert!(last < Some(guard.fencing_token()));
+        last = Some(guard.fencing_token());
+        guard.release().await.unwrap();
+        until("everything is reaped", || (!raw.exists("/reaped", false).unwrap()).then_some(()))
+            .await;
+    }
+    raw.close().unwrap();
+    bed.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn directories_that_vanish_all_the_time_do_not_hurt() {
+    let bed = Bed::shared("vanishing");
+    let done = Arc::new(AtomicBool::new(false));
+    let reaping = std::thread::spawn({
+        let (mut raw, done) = (bed.raw(), done.clone());
+        let directories = [bed.path("a/b"), bed.path("a")];
+        move || {
+            let mut reaped = 0;
+            while !done.load(Ordering::Relaxed) {
+                for directory in &directories {
+                    match raw.delete(directory) {
+                        Ok(()) => reaped += 1,
+                        Err(RawError::Code(-101 | -111)) => {}
+                        Err(error) => panic!("{error}"),
+                    }
+                }
+                // Often enough to hit every gap, and not so often that an acquire gives up.
+                std::thread::sleep(Duration::from_millis(5 + monotonic_ns() % 30));
+            }
+            raw.close().unwrap();
+            reaped
+        }
+    });
+    let mut last = None;
+    for session in bed.sessions(2).await.iter().cycle().take(60) {
+        let guard = soon("the lock", session.mutex("a/b").unwrap().acquire()).await.unwrap();
+        assert!(last < Some(guard.fencing_token()));
+        last = Some(guard.fencing_token());
+        guard.release().await.unwrap();
+    }
+    done.store(true, Ordering::Relaxed);
+    let reaped = reaping.join().unwrap();
+    println!("60 acquires while {reaped} directories were removed under them");
+    assert!(reaped > 0);
+    bed.end().await;
+}
