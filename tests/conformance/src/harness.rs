@@ -1,39 +1,29 @@
 //! The harness.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
 use zklock_core::backend::zookeeper::{ZooKeeperConnector, ZooKeeperOptions};
 use zklock_core::conformance::{Harness, Step};
-use zklock_core::coordinator::{Coordinator, Reply, RequestError};
-use zklock_test_support::ZooKeeper;
-use zookeeper_client::SessionInfo;
+use zklock_core::coordinator::{Connector, Coordinator, Reply};
+use zklock_test_support::{Direction, Proxy, ZooKeeper};
 
-use crate::relay::{Mode, Relay};
+/// The client breaks a connection that is silent for two fifths of it, which a busy machine may be.
+const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Short enough to wait for an expiry, long enough to survive a busy machine.
-pub const SESSION_TIMEOUT: Duration = Duration::from_secs(3);
-
-/// A ZooKeeper to test on.
-#[derive(Clone)]
+/// A ZooKeeper to test on. It must reap containers every second.
+#[derive(Clone, Debug)]
 pub struct Server {
-    address: String,
-    sessions: Arc<Mutex<HashMap<i64, Opened>>>,
+    address: SocketAddr,
+    proxies: Arc<Mutex<HashMap<i64, Arc<Proxy>>>>,
 }
 
-/// What it takes to break a session.
-#[derive(Clone)]
-struct Opened {
-    info: SessionInfo,
-    relay: Arc<Relay>,
-}
-
-impl std::fmt::Debug for Server {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Server").field("address", &self.address).finish_non_exhaustive()
-    }
+/// Returns the harness for the server that all tests of a process share.
+pub fn server() -> Server {
+    Server { address: ZooKeeper::shared().socket_addr(), proxies: Arc::default() }
 }
 
 /// The runtime on which all sessions live.
@@ -43,81 +33,64 @@ fn runtime() -> &'static Runtime {
         .get_or_init(|| Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap())
 }
 
-/// Runs a future on that runtime, and waits for it anywhere.
-fn there<T: Send + 'static>(
-    work: impl Future<Output = T> + Send + 'static,
-) -> impl Future<Output = T> + Send + 'static {
-    let task = runtime().spawn(work);
-    async move { task.await.unwrap() }
-}
-
-/// The server that all tests of a process share.
-pub fn server() -> Server {
-    Server::new(ZooKeeper::shared().addr())
-}
-
 impl Server {
-    /// The harness for the server at `host:port`. It must reap containers every second.
-    pub fn new(address: impl Into<String>) -> Self {
-        Server { address: address.into(), sessions: Arc::default() }
+    /// Where it listens, as `host:port`.
+    pub fn address(&self) -> String {
+        self.address.to_string()
     }
 
-    /// Where it listens.
-    pub fn address(&self) -> &str {
-        &self.address
+    /// Does something with the proxy of a session. It may block, so it has a thread of its own.
+    fn act(&self, session: i64, f: impl FnOnce(&Proxy) + Send + 'static) -> Step<'_> {
+        let proxy = self.proxies.lock().unwrap().get(&session).cloned();
+        let proxy = proxy.expect("a session of this harness");
+        let task = runtime().spawn_blocking(move || f(&proxy));
+        Box::pin(async { task.await.unwrap() })
     }
+}
 
-    fn opened(&self, session: i64) -> Opened {
-        self.sessions.lock().unwrap().get(&session).expect("a session of this harness").clone()
-    }
+fn cut_off(proxy: &Proxy) {
+    proxy.refuse(true);
+    proxy.cut_fin();
+    proxy.black_hole(false);
 }
 
 impl Harness for Server {
     fn open(&self) -> Reply<Arc<dyn Coordinator>> {
         let server = self.clone();
-        Box::pin(there(async move {
-            let relay = Arc::new(Relay::start(server.address.clone()).await);
-            let mut options = ZooKeeperOptions::new(relay.address.to_string());
+        let opened = runtime().spawn(async move {
+            let proxy = Arc::new(Proxy::start(server.address));
+            let mut options = ZooKeeperOptions::new(proxy.addr());
             options.session_timeout = SESSION_TIMEOUT;
-            let session = ZooKeeperConnector::new(options)?.open().await?;
-            let info = session.session_info().ok_or(RequestError::Closed)?;
-            server.sessions.lock().unwrap().insert(session.session_id(), Opened { info, relay });
-            Ok(Arc::new(session) as Arc<dyn Coordinator>)
-        }))
+            let session = ZooKeeperConnector::new(options)?.connect().await?;
+            server.proxies.lock().unwrap().insert(session.session_id(), proxy);
+            Ok(session)
+        });
+        Box::pin(async { opened.await.unwrap() })
     }
 
-    /// Takes the session over with a second connection, and closes it there.
+    /// The session is taken over by a second connection and closed there. Meanwhile the first is
+    /// cut off: each time one of the two connects, the server drops the other.
     fn expire(&self, session: i64) -> Step<'_> {
-        let info = self.opened(session).info;
-        let address = self.address.clone();
-        Box::pin(there(async move {
-            let thief = zookeeper_client::Client::connector()
-                .with_session_timeout(SESSION_TIMEOUT)
-                .with_session(info)
-                .connect(&address)
-                .await
-                .unwrap();
-            let mut state = thief.state_watcher();
-            drop(thief);
-            while !state.state().is_terminated() {
-                state.changed().await;
+        self.act(session, move |proxy| {
+            let connected = proxy.connections() > 0;
+            cut_off(proxy);
+            proxy.expire_session(session);
+            if connected {
+                proxy.refuse(false);
             }
-        }))
+        })
     }
 
     fn stall(&self, session: i64) -> Step<'_> {
-        self.opened(session).relay.set(Mode::Stall);
-        Box::pin(std::future::ready(()))
+        self.act(session, |proxy| proxy.black_hole_one_way(Direction::ToServer, true))
     }
 
     fn disconnect(&self, session: i64) -> Step<'_> {
-        self.opened(session).relay.set(Mode::Cut);
-        Box::pin(std::future::ready(()))
+        self.act(session, cut_off)
     }
 
     fn reconnect(&self, session: i64) -> Step<'_> {
-        self.opened(session).relay.set(Mode::Pass);
-        Box::pin(std::future::ready(()))
+        self.act(session, |proxy| proxy.refuse(false))
     }
 
     fn reaped_within(&self) -> Duration {

@@ -24,7 +24,7 @@ impl Memory {
 
 impl Harness for Memory {
     fn open(&self) -> Reply<Arc<dyn Coordinator>> {
-        self.0.connector(Duration::from_secs(2)).connect()
+        self.0.connector(Duration::from_secs(10)).connect()
     }
 
     fn expire(&self, session: i64) -> Step<'_> {

@@ -12,11 +12,12 @@ pub type Step<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
 /// Opens sessions on one store, and breaks them. All futures must run outside any runtime.
 pub trait Harness: Send + Sync {
-    /// Opens a session on the store that all sessions of the harness share. Its timeout is a few
-    /// seconds: long enough not to expire by itself, short enough to wait for.
+    /// Opens a session on the store that all sessions of the harness share. Its timeout is long
+    /// enough for nothing to happen by lapse of time on a machine that is busy.
     fn open(&self) -> Reply<Arc<dyn Coordinator>>;
 
-    /// Makes the server end a session, as if it had expired, while its client is connected.
+    /// Makes the server end a session, as if it had expired. A client that is connected learns it
+    /// soon, perhaps after a moment without its connection.
     fn expire(&self, session: i64) -> Step<'_>;
 
     /// Keeps everything that a session sends from now on from arriving, without breaking the

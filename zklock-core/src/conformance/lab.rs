@@ -13,7 +13,7 @@ use super::harness::Harness;
 use crate::coordinator::{Coordinator, Created, NodeKind};
 
 /// How long anything may take that is bound to happen.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What a case works with.
 pub struct Lab {

@@ -58,13 +58,6 @@ impl ZooKeeperCoordinator {
         }
     }
 
-    /// Returns what a second connection needs to take over this session, for tests that end it
-    /// from outside; `None` once it is closed.
-    #[cfg(any(test, feature = "testing"))]
-    pub fn session_info(&self) -> Option<zk::SessionInfo> {
-        self.client().map(Client::into_session)
-    }
-
     fn client(&self) -> Option<Client> {
         self.client.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

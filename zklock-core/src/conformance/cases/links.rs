@@ -31,7 +31,7 @@ pub async fn requests_in_flight_are_lost_with_the_connection(lab: &Lab) {
     let multi = session.multi(vec![crate::coordinator::Operation::Check { path: lab.path("a") }]);
     let mut list = session.children(lab.root());
     // The client needs a moment to write.
-    async_io::Timer::after(std::time::Duration::from_millis(100)).await;
+    async_io::Timer::after(std::time::Duration::from_millis(500)).await;
     assert!(!has_come(&mut list));
     assert_eq!(session.link(), Link::Up, "nobody has noticed yet");
     soon(lab.harness().disconnect(session.session_id())).await;
@@ -87,9 +87,9 @@ pub async fn a_session_expired_while_down_is_learnt_on_reconnect(lab: &Lab) {
     soon(lab.harness().disconnect(session.session_id())).await;
     assert_eq!(soon(session.link_changed(Link::Up)).await, Link::Down);
     let waiting = session.create(&lab.path("late"), b"", NodeKind::Ephemeral);
-    // The server counts from the last sign of life, and is the first to know.
+    soon(lab.harness().expire(session.session_id())).await;
     assert_eq!(soon(watch).await, WatchEvent::Deleted);
-    assert_eq!(session.link(), Link::Down);
+    assert_eq!(session.link(), Link::Down, "nobody has told the client");
     soon(lab.harness().reconnect(session.session_id())).await;
     assert_eq!(soon(session.link_changed(Link::Down)).await, Link::Expired);
     assert_eq!(soon(waiting).await, Err(RequestError::SessionExpired));

@@ -22,7 +22,7 @@ pub async fn an_expired_session_ends_for_everybody(lab: &Lab) {
     assert_eq!(lab.names(&other).await, ["stays", "theirs"]);
     assert_eq!(soon(own).await, WatchEvent::SessionEnded);
     eventually(|| async { session.link() == Link::Expired }).await;
-    assert_eq!(soon(session.link_changed(Link::Up)).await, Link::Expired);
+    assert_eq!(soon(session.link_changed(Link::Down)).await, Link::Expired);
     let get = soon(session.get(&theirs)).await;
     assert_eq!(get.map(|_| ()), Err(RequestError::SessionExpired));
     let watched = soon(session.get_watched(&theirs)).await;
