@@ -187,9 +187,7 @@ impl Drive<'_> {
                     let generation = &obstacle.generation.clone();
                     self.see(Some(obstacle));
                     if self.wait_for(generation, &waiting_for).await? && deletion_grants {
-                        let lease = self.grant(generation, node).await?;
-                        lease.confirm();
-                        return Ok(lease);
+                        return self.grant(generation, node).await;
                     }
                 }
             }

@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::clock::Instant;
-use crate::coordinator::RequestError;
 use crate::session::generation::{Generation, HeldNode};
 use crate::session::keeper::watch_own;
 use crate::session::releaser::Deletion;
@@ -116,19 +115,6 @@ impl Lease {
             }
             changed.await;
         }
-    }
-
-    /// Looks in the background whether the node is still there. A grant by the deletion of the node
-    /// ahead has not seen its own since it queued up, and the next heartbeat may be far off.
-    pub fn confirm(&self) {
-        let (generation, path) = (self.generation.clone(), self.node.path.clone());
-        let reply = generation.coordinator().get(&path);
-        self.generation.spawner().spawn(async move {
-            if matches!(reply.await, Err(RequestError::NoNode)) {
-                // Of no effect on a node that was released meanwhile.
-                generation.lost_node(&path);
-            }
-        });
     }
 
     /// Sends the deletion of the node; `None` if that was done before.
