@@ -32,3 +32,7 @@ pub use proxy::{Action, Chaos, Cut, Direction, Frame, Matcher, Proxy, Rule};
 pub use raw_client::{CreateMode, RawClient, RawError, Reply, SessionKey};
 pub use wire::OpCode;
 pub use zookeeper::{Builder, Ensemble, ServerSession, ZooKeeper};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
