@@ -110,7 +110,9 @@ fn check(folder: &str, table: &str) {
             match room(&rooms, &import) {
                 Some((_, there)) if there == here => {}
                 Some((below, _)) if below < floor => {}
-                Some((_, there)) => wrong.push(format!("{file} imports {there}, which is above it")),
+                Some((_, there)) => {
+                    wrong.push(format!("{file} imports {there}, which is above it"))
+                }
                 None => wrong.push(format!("{file} imports {import}, a folder and not a file")),
             }
         }

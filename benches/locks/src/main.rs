@@ -41,9 +41,8 @@ fn main() -> ExitCode {
 }
 
 fn measure(options: &Options) -> Result<(), Failure> {
-    let wanted = |list: &[String], name: &str| {
-        list.is_empty() || list.iter().any(|wanted| wanted == name)
-    };
+    let wanted =
+        |list: &[String], name: &str| list.is_empty() || list.iter().any(|wanted| wanted == name);
     for name in &options.workloads {
         if !WORKLOADS.iter().any(|workload| workload.name == name) {
             return Err(format!("there is no workload `{name}`; see --help").into());

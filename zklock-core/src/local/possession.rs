@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::clock::Instant;
-use crate::error::{ErrorKind, LockError};
 use crate::error::Holder;
+use crate::error::{ErrorKind, LockError};
 use crate::lease::Lease;
 use crate::session::handle::Session;
 use crate::session::releaser::Deletion;

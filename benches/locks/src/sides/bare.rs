@@ -32,8 +32,7 @@ impl Lock for Requests {
         let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
         // The client sends when it is called, not when it is polled.
         let creating = self.client.create(&self.prefix, PAYLOAD, &options);
-        let listing =
-            (self.ask == Ask::List).then(|| self.client.list_children(&self.directory));
+        let listing = (self.ask == Ask::List).then(|| self.client.list_children(&self.directory));
         let (_, sequence) = creating.await?;
         if let Some(listing) = listing {
             listing.await?;

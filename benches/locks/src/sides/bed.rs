@@ -46,8 +46,10 @@ impl Bed {
         if let Some(running) = &self.curator {
             return Ok(running.clone());
         }
-        let install = "install it with: apt-get install libcurator-recipes-java default-jdk-headless";
-        let jars = ["recipes", "framework", "client"].map(|jar| format!("{JARS}/curator-{jar}.jar"));
+        let install =
+            "install it with: apt-get install libcurator-recipes-java default-jdk-headless";
+        let jars =
+            ["recipes", "framework", "client"].map(|jar| format!("{JARS}/curator-{jar}.jar"));
         let others = ["zookeeper", "zookeeper-jute", "guava", "slf4j-api", "slf4j-nop"];
         let others = others.map(|jar| format!("{JARS}/{jar}.jar"));
         let jars: Vec<_> = jars.into_iter().chain(others).collect();
@@ -127,8 +129,9 @@ impl Redis {
     fn start(fsync: bool) -> Result<Redis, Failure> {
         let version = Command::new("redis-server").arg("--version").stdout(Stdio::null()).status();
         if version.is_err() {
-            return Err("redis-server is missing; install it with: apt-get install redis-server"
-                .into());
+            return Err(
+                "redis-server is missing; install it with: apt-get install redis-server".into()
+            );
         }
         let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
         let dir = scratch(&format!("redis-{port}"))?;

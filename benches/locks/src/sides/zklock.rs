@@ -51,7 +51,8 @@ impl Lock for Task {
 /// A root of its own for each set of sessions, unless the environment names one for a fleet.
 fn root() -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
-    let fresh = || format!("/bench-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+    let fresh =
+        || format!("/bench-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
     std::env::var(ROOT).unwrap_or_else(|_| fresh())
 }
 
