@@ -11,7 +11,7 @@ pub use zklock_core::lock::Mutex;
 pub use zklock_core::observer::{Event, Observer};
 pub use zklock_core::options::LockOptions;
 pub use zklock_core::owner::Owner;
-pub use zklock_core::policy::RetryPolicy;
+pub use zklock_core::policy::{Handoffs, RetryPolicy};
 pub use zklock_core::registry::{Installed, SessionRegistry, init};
 pub use zklock_core::session::{Held, Session, SessionBuilder, States};
 pub use zklock_core::session_state::SessionState;
@@ -27,3 +27,9 @@ pub use zklock_macros::zk_locked;
 
 #[doc(hidden)]
 pub use zklock_core::__private;
+
+/// The code in the README, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+#[derive(Debug)]
+pub struct Readme;

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use crate::contender::{Contender, LAST_SAFE_SEQUENCE};
 use crate::coordinator::{Link, NodeKind, RequestError, WatchEvent};
+use crate::deadline::Deadline;
 use crate::error::{ErrorKind, Holder, LockError};
 use crate::lease::{Lease, QueuedNode};
 use crate::owner::Owner;
@@ -70,14 +71,26 @@ impl Obstacle {
 /// The obstacle, shared with those who want to know.
 pub type Seen = Arc<Mutex<Option<Obstacle>>>;
 
-/// Acquires a lock: waits for as long as it takes, or with `once` only for ZooKeeper's answers.
+/// How an acquire behaves.
+#[derive(Clone, Copy, Debug)]
+pub struct How {
+    /// Whether it waits for ZooKeeper's answers only, and for nobody else.
+    pub once: bool,
+    /// Whether its node may be kept for a while after the last release; it says so.
+    pub lingers: bool,
+}
+
+/// How long a holder that only lingers has to give way to somebody who does not wait.
+const GIVE_WAY: Duration = Duration::from_millis(100);
+
+/// Acquires a lock: waits for as long as it takes, or only for ZooKeeper's answers.
 /// Says in `seen` who is in the way.
 ///
 /// # Cancel safety
 ///
 /// Dropping the future gives up the place in the queue; the node is deleted in the background.
-pub async fn acquire(target: &Target, once: bool, seen: &Seen) -> Result<Lease, LockError> {
-    Drive { target, once, seen }.run().await.map_err(|error| error.on(target.lock.clone()))
+pub async fn acquire(target: &Target, how: How, seen: &Seen) -> Result<Lease, LockError> {
+    Drive { target, how, seen }.run().await.map_err(|error| error.on(target.lock.clone()))
 }
 
 /// Why one run through the queue ended without the lock.
@@ -94,7 +107,7 @@ enum Setback {
 
 struct Drive<'a> {
     target: &'a Target,
-    once: bool,
+    how: How,
     seen: &'a Seen,
 }
 
@@ -137,6 +150,7 @@ impl Drive<'_> {
 
     async fn enqueue_and_wait(&self, generation: &Arc<Generation>) -> Result<Lease, Setback> {
         let (node, mut children) = self.enqueue(generation).await?;
+        let mut gave_way = false;
         loop {
             let listed = match children.take() {
                 Some(listed) => listed,
@@ -165,8 +179,9 @@ impl Drive<'_> {
                     let waiting_for = format!("{}/{predecessor}", self.directory());
                     let (generation, head) = (generation.clone(), head.into());
                     let obstacle = Obstacle { generation, head, ahead };
-                    if self.once {
-                        self.refuse(obstacle).await?;
+                    if self.how.once {
+                        let may_wait = ahead == 1 && !std::mem::replace(&mut gave_way, true);
+                        self.refuse(obstacle, may_wait).await?;
                         continue;
                     }
                     let generation = &obstacle.generation.clone();
@@ -188,7 +203,8 @@ impl Drive<'_> {
         &self,
         generation: &Arc<Generation>,
     ) -> Result<(QueuedNode, Option<Vec<String>>), Setback> {
-        let payload = Owner::here(self.target.app.as_deref()).to_payload();
+        let payload =
+            Owner::here(self.target.app.as_deref()).lingering(self.how.lingers).to_payload();
         let birth = Birth::send(generation, self.directory(), &payload);
         let listing = generation.coordinator().children(self.directory());
         let created = match birth.await {
@@ -308,9 +324,15 @@ impl Drive<'_> {
         }
     }
 
-    /// Ends an acquire that does not wait, unless the holder went just now.
-    async fn refuse(&self, obstacle: Obstacle) -> Result<(), Setback> {
+    /// Ends an acquire that does not wait, unless the holder went just now. One that only lingers
+    /// goes as soon as it sees our node behind it.
+    async fn refuse(&self, obstacle: Obstacle, may_wait: bool) -> Result<(), Setback> {
         match obstacle.ask().await {
+            Ok(holder) if holder.owner.linger && may_wait => {
+                let limit = Deadline::after(self.target.lane.clock().clone(), GIVE_WAY);
+                let gone = self.wait_for(&obstacle.generation, &obstacle.head);
+                limit.bound(gone).await.map_or(Ok(()), |looked| looked.map(drop))
+            }
             Ok(holder) => {
                 let busy = LockError::new(ErrorKind::Busy, "").held_by(Some(holder));
                 Err(Setback::Failed(busy))

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::clock::Instant;
 use crate::session::generation::{Generation, HeldNode};
 use crate::session::keeper::watch_own;
 use crate::session::releaser::Deletion;
@@ -80,9 +81,14 @@ impl Lease {
 
     /// Whether the lease is valid now.
     pub fn is_valid(&self) -> bool {
+        self.is_valid_at(self.generation.lease().clock().now())
+    }
+
+    /// Whether the lease is valid at a moment that was just read.
+    pub fn is_valid_at(&self, now: Instant) -> bool {
         !self.released.load(Ordering::Acquire)
             && !self.node.is_gone()
-            && self.generation.is_valid(self.epoch)
+            && self.generation.is_valid_at(self.epoch, now)
     }
 
     /// How long the lease is surely valid if nothing more is heard.

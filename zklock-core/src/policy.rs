@@ -1,4 +1,4 @@
-//! How stubborn an acquire is.
+//! How stubborn an acquire is, and how long a process keeps a lock to itself.
 
 use std::time::Duration;
 
@@ -50,4 +50,34 @@ impl RetryPolicy {
             Some(doublings) => self.first.saturating_mul(1 << doublings.min(20)).min(self.longest),
         }
     }
+}
+
+/// The bound of handoffs: after so many, or so long, other processes are looked for; if one waits,
+/// the lock goes to the back of the fleet's queue.
+///
+/// ```
+/// use zklock_core::policy::Handoffs;
+///
+/// let shared = Handoffs::default();
+/// let never = Handoffs::NONE;
+/// assert!(shared.most > never.most);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Handoffs {
+    /// How many.
+    pub most: u32,
+    /// How long, from the grant by ZooKeeper.
+    pub within: Duration,
+}
+
+impl Default for Handoffs {
+    /// 10,000 handoffs within 10 ms.
+    fn default() -> Self {
+        Handoffs { most: 10_000, within: Duration::from_millis(10) }
+    }
+}
+
+impl Handoffs {
+    /// No handoffs: every grant looks for other processes first.
+    pub const NONE: Handoffs = Handoffs { most: 0, within: Duration::ZERO };
 }

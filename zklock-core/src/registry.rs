@@ -44,9 +44,12 @@ pub struct SessionRegistry {
     default: RwLock<Option<Session>>,
     named: RwLock<HashMap<Arc<str>, Session>>,
     /// Sessions for one runtime or thread only.
-    local: RwLock<HashMap<Place, Vec<(u64, Option<Arc<str>>, Session)>>>,
+    local: RwLock<HashMap<Place, Vec<Local>>>,
     locals: AtomicUsize,
 }
+
+/// A session for one place: which installation, under which name.
+type Local = (u64, Option<Arc<str>>, Session);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Place {

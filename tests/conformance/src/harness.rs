@@ -8,6 +8,7 @@ use tokio::runtime::{Builder, Runtime};
 use zklock_core::backend::zookeeper::{ZooKeeperConnector, ZooKeeperOptions};
 use zklock_core::conformance::{Harness, Step};
 use zklock_core::coordinator::{Coordinator, Reply, RequestError};
+use zklock_test_support::ZooKeeper;
 use zookeeper_client::SessionInfo;
 
 use crate::relay::{Mode, Relay};
@@ -52,7 +53,7 @@ fn there<T: Send + 'static>(
 
 /// The server that all tests of a process share.
 pub fn server() -> Server {
-    Server::new(std::env::var("ZKLOCK_EXP").unwrap())
+    Server::new(ZooKeeper::shared().addr())
 }
 
 impl Server {

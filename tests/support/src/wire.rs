@@ -5,8 +5,10 @@
 #[allow(missing_docs, reason = "ZooKeeper's own names")]
 #[non_exhaustive]
 pub enum OpCode {
-    /// The first request of a connection. It has no header; 0 is "notification" on the wire.
+    /// The first frame of a connection either way. It has no header.
     Connect,
+    /// The server's word that a watch fired.
+    Notification,
     Create,
     Delete,
     Exists,
@@ -44,8 +46,9 @@ pub enum OpCode {
 
 use OpCode as Op;
 
-const NUMBERS: [(i32, OpCode); 30] = [
-    (0, Op::Connect),
+const NUMBERS: [(i32, OpCode); 31] = [
+    (-10, Op::Connect),
+    (0, Op::Notification),
     (1, Op::Create),
     (2, Op::Delete),
     (3, Op::Exists),
@@ -114,6 +117,10 @@ impl<'a> Reader<'a> {
 
     pub(crate) fn long(&mut self) -> Option<i64> {
         Some(i64::from_be_bytes(self.take(8)?.try_into().ok()?))
+    }
+
+    pub(crate) fn bool(&mut self) -> Option<bool> {
+        Some(self.take(1)?[0] != 0)
     }
 
     /// A length of −1 means "no value" and reads as empty.

@@ -55,6 +55,7 @@ impl Mutex {
     ///
     /// As [`Mutex::try_acquire`](mutex::Mutex::try_acquire).
     pub fn try_acquire(&self) -> Result<MutexGuard, LockError> {
+        self.0.check_try()?;
         self.enter(Wait::Once(self.0.options().try_timeout()), true)
     }
 

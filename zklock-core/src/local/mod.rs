@@ -12,8 +12,7 @@
 
 pub mod possession;
 pub mod queue;
+pub mod state;
 pub mod turn;
 pub mod wait;
 pub mod waiters;
-
-pub use turn::Handoffs;

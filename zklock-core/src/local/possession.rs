@@ -9,6 +9,7 @@ use crate::clock::Instant;
 use crate::error::Holder;
 use crate::error::{ErrorKind, LockError};
 use crate::lease::Lease;
+use crate::local::waiters::Place;
 use crate::session::handle::Session;
 use crate::session::releaser::Deletion;
 use crate::token::FencingToken;
@@ -25,8 +26,9 @@ pub trait Origin: Send + Sync + fmt::Debug {
     /// The path of the lock's directory.
     fn path(&self) -> &str;
 
-    /// Who holds the lock in this process, and how many are ahead of a newcomer.
-    fn holder_here(&self) -> Option<Holder>;
+    /// Who holds the lock in this process, and how many are ahead of the one in a place, or of a
+    /// newcomer.
+    fn holder_here(&self, place: Option<Place>) -> Option<Holder>;
 
     /// The last hold was given back. Answers the deletion of the node if nobody here is next.
     fn release(self: Arc<Self>, possession: &Possession) -> Option<Deletion>;
@@ -39,6 +41,7 @@ pub struct Possession {
     lease: Arc<Lease>,
     token: FencingToken,
     who: Who,
+    linger: Duration,
     since: Instant,
     holds: AtomicUsize,
     /// Whether a guard outside any scope holds it.
@@ -47,10 +50,16 @@ pub struct Possession {
 
 impl Possession {
     /// A possession with no hold yet.
-    pub fn new(queue: Arc<dyn Origin>, lease: Arc<Lease>, who: Who, since: Instant) -> Self {
+    pub fn new(
+        queue: Arc<dyn Origin>,
+        lease: Arc<Lease>,
+        who: Who,
+        linger: Duration,
+        since: Instant,
+    ) -> Self {
         let token = lease.next_token();
         let (holds, unscoped) = (AtomicUsize::new(0), AtomicBool::new(false));
-        Possession { queue, lease, token, who, since, holds, unscoped }
+        Possession { queue, lease, token, who, linger, since, holds, unscoped }
     }
 
     /// The lock's queue.
@@ -71,6 +80,11 @@ impl Possession {
     /// Who it was granted to.
     pub fn who(&self) -> &Who {
         &self.who
+    }
+
+    /// How long its node is to be kept after the last release.
+    pub fn linger(&self) -> Duration {
+        self.linger
     }
 
     /// When it was granted.

@@ -1,20 +1,22 @@
-//! The queue of one lock in this process.
+//! The queue of one lock in this process: the state, and what carries out its decisions.
 
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use crate::acquire::{Obstacle, Seen, Target, acquire};
+use crate::acquire::{How, Obstacle, Seen, Target, acquire};
 use crate::clock::Instant;
 use crate::contender::Contender;
+use crate::coordinator::{Link, Watch};
 use crate::error::{ErrorKind, Holder, LockError};
 use crate::lease::Lease;
 use crate::local::possession::{Hold, Origin, Possession};
-use crate::local::turn::{Handoffs, Turn};
-use crate::local::waiters::{Place, Waiters};
+use crate::local::state::{Habits, Joined as Decided, Lent, Outcome, Phase, State, Todo, Waiting};
+use crate::local::waiters::Place;
 use crate::owner::Owner;
 use crate::session::handle::Session;
 use crate::session::lane::closed;
@@ -27,49 +29,32 @@ use crate::who::Who;
 pub struct Queue {
     session: Session,
     target: Target,
-    handoffs: Handoffs,
+    /// Under which key it stands on the session's shelf.
+    key: Arc<str>,
     seen: Seen,
-    /// Whether others find it under its path.
-    shared: bool,
-    state: Mutex<State>,
+    state: Mutex<Inner>,
 }
 
 #[derive(Debug)]
-struct State {
-    waiters: Waiters<Waiting, Outcome>,
-    phase: Phase,
-    turn: Turn,
-    drivers: u64,
-    last_grant: Option<Instant>,
-    closed: bool,
+struct Inner {
+    state: State<Lease, Weak<Possession>, Hold>,
+    /// Stops the present driver.
+    driver: Option<Arc<Notify>>,
+    /// Stops the present companion.
+    companion: Option<Arc<Notify>>,
 }
 
-#[derive(Debug)]
-enum Phase {
-    /// No node.
-    Idle,
-    /// A driver is acquiring a node.
-    Fetching { driver: u64, cancel: Arc<Notify> },
-    /// Somebody here holds the lock.
-    Held { lease: Arc<Lease>, by: Weak<Possession> },
-    /// Nobody here holds the lock; it is being asked whether another process waits.
-    Asking { lease: Arc<Lease> },
+impl Lent for Lease {
+    fn is_valid(&self, now: Instant) -> bool {
+        self.is_valid_at(now)
+    }
 }
-
-/// What is known of a waiter.
-#[derive(Debug)]
-struct Waiting {
-    who: Who,
-    since: Instant,
-    /// It does not wait for anybody, only for ZooKeeper's answer.
-    once: bool,
-}
-
-type Outcome = Result<Hold, LockError>;
 
 /// What became of joining.
 #[derive(Debug)]
 pub enum Joined {
+    /// The lock was there for the taking.
+    Granted(Hold),
     /// In the queue.
     Waits(WaitInQueue),
     /// Somebody is ahead, and the caller does not wait.
@@ -78,33 +63,15 @@ pub enum Joined {
     Refused(LockError),
 }
 
-/// What is to be done once the queue's lock is let go.
-#[derive(Debug)]
-#[must_use]
-enum Next {
-    Nothing,
-    Wake(Option<Waker>),
-    WakeAll(Vec<Waker>),
-    Fetch { driver: u64, cancel: Arc<Notify>, once: bool },
-    Ask(Arc<Lease>),
-}
-
 impl Queue {
-    /// A queue for a lock. A `shared` one is on the session's shelf.
-    pub fn new(session: Session, target: Target, handoffs: Handoffs, shared: bool) -> Arc<Self> {
-        let state = State {
-            waiters: Waiters::default(),
-            phase: Phase::Idle,
-            turn: Turn::begin(&handoffs, Instant::ORIGIN),
-            drivers: 0,
-            last_grant: None,
-            closed: session.is_closing(),
-        };
-        let (seen, state) = (Seen::default(), Mutex::new(state));
-        Arc::new(Queue { session, target, handoffs, seen, shared, state })
+    /// A queue for a lock, which stands under `key` on the session's shelf.
+    pub fn new(session: Session, target: Target, key: Arc<str>) -> Arc<Self> {
+        let state = State::new(session.is_closing());
+        let inner = Inner { state, driver: None, companion: None };
+        Arc::new(Queue { session, target, key, seen: Seen::default(), state: Mutex::new(inner) })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -112,33 +79,35 @@ impl Queue {
         self.session.clock().now()
     }
 
-    /// Takes the last place.
-    pub fn join(self: &Arc<Self>, who: Who, once: bool) -> Joined {
-        let mut state = self.lock();
-        if state.closed {
-            return Joined::Refused(closed());
-        }
-        if let Phase::Held { lease, by } = &state.phase {
-            // A lost lease is nobody's: whoever still works under it is told, and the next waits
-            // in ZooKeeper's queue.
-            if !lease.is_valid() {
-                state.phase = Phase::Idle;
-            } else if let Some(error) = by.upgrade().and_then(|holder| self.deadlock(&who, &holder))
-            {
-                return Joined::Refused(error);
+    /// Takes the last place, or the lock if it is there for the taking.
+    pub fn join(self: &Arc<Self>, who: Who, once: bool, habits: Habits) -> Joined {
+        let waiting = Waiting { who, since: self.now(), once, habits };
+        let since = waiting.since;
+        let mut inner = self.lock();
+        let deadlock = |by: &Weak<Possession>| self.deadlock(&who, &*by.upgrade()?);
+        let grant = |waiting: &Waiting, lease: &Arc<Lease>| self.grant(waiting, lease, since);
+        let (decided, todo) = inner.state.join(waiting, grant, deadlock, closed);
+        self.carry_out(inner, todo);
+        match decided {
+            Decided::Granted(hold) => Joined::Granted(hold),
+            Decided::Waits(place) => {
+                Joined::Waits(WaitInQueue { queue: self.clone(), place: Some(place) })
             }
+            Decided::Busy => Joined::Busy,
+            Decided::Refused(error) => Joined::Refused(error),
         }
-        if once && !matches!(state.phase, Phase::Idle) {
-            return Joined::Busy;
-        }
-        let place = state.waiters.join(Waiting { who, since: self.now(), once });
-        let next = match state.phase {
-            Phase::Idle => state.fetch(once),
-            _ => Next::Nothing,
-        };
-        drop(state);
-        self.carry_out(next);
-        Joined::Waits(WaitInQueue { queue: self.clone(), place: Some(place) })
+    }
+
+    fn grant(
+        self: &Arc<Self>,
+        waiting: &Waiting,
+        lease: &Arc<Lease>,
+        now: Instant,
+    ) -> (Weak<Possession>, Hold) {
+        let (origin, lease) = (self.clone(), lease.clone());
+        let possession = Possession::new(origin, lease, waiting.who, waiting.habits.linger, now);
+        let possession = Arc::new(possession);
+        (Arc::downgrade(&possession), possession.hold())
     }
 
     fn deadlock(&self, who: &Who, holder: &Possession) -> Option<LockError> {
@@ -155,8 +124,8 @@ impl Queue {
     }
 
     /// Whether somebody here was granted the lock within the last so long.
-    pub fn granted_lately(&self, within: std::time::Duration) -> bool {
-        let last = self.lock().last_grant;
+    pub fn granted_lately(&self, within: Duration) -> bool {
+        let last = self.lock().state.last_grant();
         last.is_some_and(|last| self.now().since(last) <= within)
     }
 
@@ -170,149 +139,150 @@ impl Queue {
         self.target.lane.trouble()
     }
 
-    fn carry_out(self: &Arc<Self>, next: Next) {
-        match next {
-            Next::Nothing => {}
-            Next::Wake(waker) => waker.into_iter().for_each(Waker::wake),
-            Next::WakeAll(wakers) => wakers.into_iter().for_each(Waker::wake),
-            Next::Fetch { driver, cancel, once } => {
-                let queue = self.clone();
-                self.session.spawner().spawn(async move {
-                    let cancelled = async {
-                        cancel.notified().await;
-                        None
-                    };
-                    let fetched = async { Some(acquire(&queue.target, once, &queue.seen).await) };
-                    let result = futures_lite::future::or(fetched, cancelled).await;
-                    if let Some(result) = result {
-                        queue.fetched(driver, once, result);
-                    }
-                });
-            }
-            Next::Ask(lease) => {
-                let queue = self.clone();
-                self.session.spawner().spawn(async move {
-                    let behind = queue.is_anybody_behind(&lease).await;
-                    queue.asked(&lease, behind);
-                });
-            }
-        }
-    }
-
-    /// A driver is done.
-    fn fetched(self: &Arc<Self>, driver: u64, once: bool, result: Result<Lease, LockError>) {
-        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        let mut state = self.lock();
-        if !matches!(state.phase, Phase::Fetching { driver: present, .. } if present == driver) {
-            drop(state);
-            // The lease of a driver that nobody waits for any more deletes its node.
-            drop(result);
-            return;
-        }
-        let next = match result {
-            Ok(lease) => {
-                state.turn = Turn::begin(&self.handoffs, self.now());
-                self.grant_first(&mut state, Arc::new(lease))
-            }
-            Err(error) if once => {
-                state.phase = Phase::Idle;
-                let waker = match state.waiters.first() {
-                    Some(first) if first.once => state.waiters.settle_first(|_| Err(error)),
-                    _ => None,
-                };
-                let again =
-                    if state.waiters.is_empty() { Next::Nothing } else { state.fetch(false) };
-                drop(state);
-                self.carry_out(Next::Wake(waker));
-                return self.carry_out(again);
-            }
-            Err(error) => {
-                state.phase = Phase::Idle;
-                Next::WakeAll(state.waiters.settle_all(|_| Err(error.clone())))
-            }
-        };
-        drop(state);
-        self.carry_out(next);
-    }
-
-    /// Gives the lock to the first waiter.
-    fn grant_first(self: &Arc<Self>, state: &mut State, lease: Arc<Lease>) -> Next {
-        let mut by = Weak::new();
-        let now = self.now();
-        let waker = state.waiters.settle_first(|waiting| {
-            let possession = Possession::new(self.clone(), lease.clone(), waiting.who, now);
-            let possession = Arc::new(possession);
-            by = Arc::downgrade(&possession);
-            Ok(possession.hold())
+    /// Does what the state decided, after the lock is let go. Answers the deletion of the node.
+    fn carry_out(
+        self: &Arc<Self>,
+        mut inner: MutexGuard<'_, Inner>,
+        todo: Todo<Lease>,
+    ) -> Option<Deletion> {
+        let ended = todo.release.is_some().then(|| inner.companion.take()).flatten();
+        let cancelled = todo.cancel.then(|| inner.driver.take()).flatten();
+        let fetch = todo.fetch.map(|(driver, once)| {
+            let cancel = Arc::new(Notify::new());
+            inner.driver = Some(cancel.clone());
+            let lingers = inner.state.waiting().any(|waiting| !waiting.habits.linger.is_zero());
+            (driver, How { once, lingers }, cancel)
         });
-        state.last_grant = Some(now);
-        state.phase = Phase::Held { lease, by };
-        Next::Wake(waker)
+        let accompany = todo.accompany.map(|lease| {
+            let stop = Arc::new(Notify::new());
+            inner.companion = Some(stop.clone());
+            (lease, stop)
+        });
+        drop(inner);
+        [ended, cancelled].into_iter().flatten().for_each(|stop| stop.notify_one());
+        // The deletion goes out before the creation of the next node.
+        let quiet = todo.release.is_some() || todo.cancel;
+        let deletion = todo.release.and_then(|lease| lease.release());
+        if let Some((driver, how, cancel)) = fetch {
+            self.session.spawner().spawn(self.clone().fetch(driver, how, cancel));
+        }
+        if let Some(lease) = todo.ask {
+            let queue = self.clone();
+            self.session.spawner().spawn(async move {
+                let behind = queue.is_anybody_behind(&lease).await;
+                let (now, mut inner) = (queue.now(), queue.lock());
+                let grant = |w: &Waiting, lease: &Arc<Lease>| queue.grant(w, lease, now);
+                let todo = inner.state.asked(&lease, behind, now, grant);
+                drop(queue.carry_out(inner, todo));
+            });
+        }
+        if let Some((lease, stop)) = accompany {
+            self.session.spawner().spawn(self.clone().accompany(lease, stop));
+        }
+        todo.wake.into_iter().chain(todo.wake_all).for_each(Waker::wake);
+        if quiet {
+            self.session.shelf().left();
+        }
+        deletion
+    }
+
+    /// Acquires a node.
+    async fn fetch(self: Arc<Self>, driver: u64, how: How, cancel: Arc<Notify>) {
+        let cancelled = async {
+            cancel.notified().await;
+            None
+        };
+        let fetched = async { Some(acquire(&self.target, how, &self.seen).await) };
+        let Some(result) = futures_lite::future::or(fetched, cancelled).await else { return };
+        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        let (now, mut inner) = (self.now(), self.lock());
+        let grant = |w: &Waiting, lease: &Arc<Lease>| self.grant(w, lease, now);
+        let todo = inner.state.fetched(driver, how.once, result.map(Arc::new), now, grant);
+        drop(self.carry_out(inner, todo));
     }
 
     /// Whether another contender stands behind our node. If in doubt, yes.
     async fn is_anybody_behind(&self, lease: &Lease) -> bool {
         let coordinator = lease.generation().coordinator();
-        let Ok(children) = coordinator.children(self.target.directory.as_str()).await else {
-            return true;
-        };
-        let mine = lease.path().rsplit('/').next().unwrap_or_default();
-        let queue = Contender::queue(&children);
-        queue.last().is_none_or(|last| last.name != mine)
+        let listed = coordinator.children(self.target.directory.as_str()).await;
+        listed.map_or(true, |children| anybody_behind(&children, lease))
     }
 
-    fn asked(self: &Arc<Self>, lease: &Arc<Lease>, behind: bool) {
-        let mut state = self.lock();
-        let present =
-            matches!(&state.phase, Phase::Asking { lease: asked } if Arc::ptr_eq(asked, lease));
-        if !present {
-            return;
-        }
-        let next = if state.waiters.is_empty() {
-            state.phase = Phase::Idle;
-            drop(lease.release());
-            Next::Nothing
-        } else if behind || !lease.is_valid() {
-            drop(lease.release());
-            state.fetch(false)
-        } else {
-            state.turn = Turn::begin(&self.handoffs, self.now());
-            self.grant_first(&mut state, lease.clone())
+    /// Watches for others behind a node, and ends its lingering.
+    async fn accompany(self: Arc<Self>, lease: Arc<Lease>, stop: Arc<Notify>) {
+        let stopped = async {
+            stop.notified().await;
         };
-        drop(state);
-        self.carry_out(next);
-        self.session.shelf().left();
+        futures_lite::future::or(stopped, async {
+            let mut watch: Option<Watch> = None;
+            loop {
+                if watch.is_none() {
+                    let coordinator = lease.generation().coordinator();
+                    let listed = coordinator.children_watched(self.target.directory.as_str()).await;
+                    let behind = listed.map_or(true, |(children, watching)| {
+                        watch = Some(watching);
+                        anybody_behind(&children, &lease)
+                    });
+                    self.looked_behind(&lease, behind);
+                }
+                let mut changed = std::pin::pin!(lease.generation().changed());
+                changed.as_mut().enable();
+                let link = lease.generation().coordinator().link();
+                let Some(until) = self.linger_on(&lease, link != Link::Up) else { return };
+                // While somebody holds the lock nothing is to be ended; look again now and then.
+                let until = until.min(self.now() + Duration::from_secs(1));
+                let fired = async {
+                    match watch.as_mut() {
+                        Some(watching) => {
+                            watching.await;
+                        }
+                        None => std::future::pending().await,
+                    }
+                    true
+                };
+                let other = async {
+                    let timer = self.session.clock().sleep_until(until);
+                    let relinked = async {
+                        lease.generation().coordinator().link_changed(link).await;
+                    };
+                    let news = futures_lite::future::or(changed, relinked);
+                    futures_lite::future::or(timer, news).await;
+                    false
+                };
+                if futures_lite::future::or(fired, other).await {
+                    watch = None;
+                }
+            }
+        })
+        .await;
+    }
+
+    fn looked_behind(self: &Arc<Self>, lease: &Arc<Lease>, behind: bool) {
+        let mut inner = self.lock();
+        let todo = inner.state.looked_behind(lease, behind);
+        drop(self.carry_out(inner, todo));
+    }
+
+    fn linger_on(self: &Arc<Self>, lease: &Arc<Lease>, doubt: bool) -> Option<Instant> {
+        let (now, mut inner) = (self.now(), self.lock());
+        let (sleep, todo) = inner.state.linger_on(lease, doubt, now);
+        drop(self.carry_out(inner, todo));
+        sleep
     }
 
     /// Gives up a place.
     fn leave(self: &Arc<Self>, place: Place) {
-        let mut state = self.lock();
-        let untaken = state.waiters.leave(place);
-        let mut idle = false;
-        if state.waiters.is_empty()
-            && let Phase::Fetching { cancel, .. } = &state.phase
-        {
-            // The node goes with the last who wanted it.
-            cancel.notify_one();
-            state.phase = Phase::Idle;
-            idle = true;
-        }
-        drop(state);
+        let mut inner = self.lock();
+        let (untaken, todo) = inner.state.leave(place);
+        drop(self.carry_out(inner, todo));
         // A grant that nobody took goes on to the next.
         drop(untaken);
-        if idle {
-            self.session.shelf().left();
-        }
     }
 }
 
-impl State {
-    fn fetch(&mut self, once: bool) -> Next {
-        self.drivers += 1;
-        let (driver, cancel) = (self.drivers, Arc::new(Notify::new()));
-        self.phase = Phase::Fetching { driver, cancel: cancel.clone() };
-        Next::Fetch { driver, cancel, once }
-    }
+fn anybody_behind(children: &[String], lease: &Lease) -> bool {
+    let mine = lease.path().rsplit('/').next().unwrap_or_default();
+    Contender::queue(children).last().is_none_or(|last| last.name != mine)
 }
 
 impl Origin for Queue {
@@ -328,97 +298,55 @@ impl Origin for Queue {
         self.target.directory.as_str()
     }
 
-    fn holder_here(&self) -> Option<Holder> {
-        let state = self.lock();
-        let Phase::Held { lease, .. } = &state.phase else { return None };
+    fn holder_here(&self, place: Option<Place>) -> Option<Holder> {
+        let (inner, now) = (self.lock(), self.now());
+        let Phase::Held { lease, by } = inner.state.phase() else { return None };
+        if !lease.is_valid_at(now) {
+            return None;
+        }
         let node = lease.path().rsplit('/').next().unwrap_or_default().to_owned();
-        let owner = Owner::here(self.session.app());
-        lease.is_valid().then(|| Holder { owner, node, ahead: 1 + state.waiters.len() })
+        let held_for = by.upgrade().map(|by| now.since(by.since())).unwrap_or_default();
+        let owner = Owner::here(self.session.app()).since_ago(held_for);
+        Some(Holder { owner, node, ahead: 1 + inner.state.ahead_of(place) })
     }
 
     fn release(self: Arc<Self>, possession: &Possession) -> Option<Deletion> {
-        let lease = possession.lease();
-        let mut state = self.lock();
-        let present = match &state.phase {
-            Phase::Held { lease: held, .. } => Arc::ptr_eq(held, lease),
-            _ => false,
-        };
-        if !present {
-            drop(state);
-            return lease.release();
-        }
-        if state.waiters.is_empty() {
-            state.phase = Phase::Idle;
-            drop(state);
-            let deletion = lease.release();
-            self.session.shelf().left();
-            return deletion;
-        }
-        let next = if !lease.is_valid() {
-            // The deletion goes out before the new node's creation.
-            drop(lease.release());
-            state.fetch(false)
-        } else if state.turn.take(self.now()) {
-            self.grant_first(&mut state, lease.clone())
-        } else {
-            state.phase = Phase::Asking { lease: lease.clone() };
-            Next::Ask(lease.clone())
-        };
-        drop(state);
-        self.carry_out(next);
-        None
+        let (now, mut inner) = (self.now(), self.lock());
+        let grant = |w: &Waiting, lease: &Arc<Lease>| self.grant(w, lease, now);
+        let todo = inner.state.release(possession.lease(), possession.linger(), now, grant);
+        self.carry_out(inner, todo)
     }
 }
 
 impl Resident for Queue {
     fn held(&self) -> Vec<Held> {
-        let (state, now) = (self.lock(), self.now());
+        let (inner, now) = (self.lock(), self.now());
         let lock = &self.target.lock;
-        let holder = match &state.phase {
+        let holder = match inner.state.phase() {
             Phase::Held { by, .. } => by.upgrade(),
             _ => None,
         };
         let holder = holder.map(|by| Held::new(lock.clone(), true, now.since(by.since())));
         let waiting = |waiting: &Waiting| Held::new(lock.clone(), false, now.since(waiting.since));
-        holder.into_iter().chain(state.waiters.iter().map(waiting)).collect()
+        holder.into_iter().chain(inner.state.waiting().map(waiting)).collect()
     }
 
-    fn close(&self) {
-        let mut state = self.lock();
-        state.closed = true;
-        if let Phase::Fetching { cancel, .. } = &state.phase {
-            cancel.notify_one();
-            state.phase = Phase::Idle;
-        }
-        let error = closed().on(self.target.lock.clone());
-        let wakers = state.waiters.settle_all(|_| Err(error.clone()));
-        drop(state);
-        wakers.into_iter().for_each(Waker::wake);
-        self.session.shelf().left();
+    fn close(self: Arc<Self>) {
+        let mut inner = self.lock();
+        let todo = inner.state.close(|| closed().on(self.target.lock.clone()));
+        drop(self.carry_out(inner, todo));
     }
 
     fn leases_lost(self: Arc<Self>) {
-        let mut state = self.lock();
-        let lost = matches!(&state.phase, Phase::Held { lease, .. } if !lease.is_valid());
-        if !lost {
-            return;
-        }
-        let next = if state.waiters.is_empty() {
-            state.phase = Phase::Idle;
-            Next::Nothing
-        } else {
-            state.fetch(false)
-        };
-        drop(state);
-        self.carry_out(next);
+        let (now, mut inner) = (self.now(), self.lock());
+        let todo = inner.state.leases_lost(now);
+        drop(self.carry_out(inner, todo));
     }
 }
 
 impl Drop for Queue {
     fn drop(&mut self) {
-        if self.shared {
-            self.session.shelf().forget(self.target.directory.as_str());
-        }
+        self.session.shelf().forget(&self.key);
     }
 }
 
@@ -429,12 +357,19 @@ pub struct WaitInQueue {
     place: Option<Place>,
 }
 
-impl Future for WaitInQueue {
-    type Output = Outcome;
+impl WaitInQueue {
+    /// The place.
+    pub fn place(&self) -> Option<Place> {
+        self.place
+    }
+}
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome> {
+impl Future for WaitInQueue {
+    type Output = Outcome<Hold>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Some(place) = self.place else { return Poll::Pending };
-        let polled = self.queue.lock().waiters.poll(place, cx.waker());
+        let polled = self.queue.lock().state.poll(place, cx.waker());
         let Poll::Ready(outcome) = polled else { return Poll::Pending };
         self.place = None;
         Poll::Ready(outcome.unwrap_or_else(|| Err(closed())))

@@ -1,6 +1,5 @@
 //! Waiting for a lock: the deadline, and the reason when it comes first.
 
-use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +8,9 @@ use crate::coordinator::RequestError;
 use crate::deadline::Deadline;
 use crate::error::{ErrorKind, Holder, LockError};
 use crate::local::possession::{Hold, Origin};
-use crate::local::queue::{Joined, Queue};
+use crate::local::queue::{Joined, Queue, WaitInQueue};
+use crate::local::state::Habits;
+use crate::local::waiters::Place;
 use crate::observer::Event;
 use crate::who::Who;
 
@@ -35,10 +36,16 @@ const ASK_AHEAD: Duration = Duration::from_millis(500);
 /// # Cancel safety
 ///
 /// Dropping the future gives up the place in the queue.
-pub async fn wait(queue: &Arc<Queue>, who: Who, wait: Wait) -> Result<Hold, LockError> {
-    let result = match queue.join(who, matches!(wait, Wait::Once(_))) {
+pub async fn wait(
+    queue: &Arc<Queue>,
+    who: Who,
+    wait: Wait,
+    habits: Habits,
+) -> Result<Hold, LockError> {
+    let result = match queue.join(who, matches!(wait, Wait::Once(_)), habits) {
+        Joined::Granted(hold) => return Ok(hold),
         Joined::Refused(error) => Err(error),
-        Joined::Busy => Err(busy(ask(queue, LAST_WORD).await.ok().flatten())),
+        Joined::Busy => Err(busy(ask(queue, None, LAST_WORD).await.ok().flatten())),
         Joined::Waits(place) => match wait {
             Wait::Forever => place.await,
             Wait::Once(limit) => once(queue, place, limit).await,
@@ -48,11 +55,7 @@ pub async fn wait(queue: &Arc<Queue>, who: Who, wait: Wait) -> Result<Hold, Lock
     result.map_err(|error| error.on(queue.lock_name().clone()))
 }
 
-async fn once(
-    queue: &Arc<Queue>,
-    place: impl Future<Output = Result<Hold, LockError>>,
-    limit: Duration,
-) -> Result<Hold, LockError> {
+async fn once(queue: &Arc<Queue>, place: WaitInQueue, limit: Duration) -> Result<Hold, LockError> {
     match Deadline::after(queue.session().clock().clone(), limit).bound(place).await {
         Ok(result) => result,
         Err(_) => Err(unreachable(queue)),
@@ -63,13 +66,14 @@ async fn once(
 /// the end of each it asks who holds, and at the end tells the observer.
 async fn within(
     queue: &Arc<Queue>,
-    place: impl Future<Output = Result<Hold, LockError>>,
+    place: WaitInQueue,
     timeout: Duration,
     tries: u32,
 ) -> Result<Hold, LockError> {
     let clock = queue.session().clock();
     let start = clock.now();
     let ahead = (timeout / 4).min(ASK_AHEAD);
+    let here = place.place();
     let mut place = pin!(place);
     let mut answer = None;
     for number in 1..=tries {
@@ -79,7 +83,7 @@ async fn within(
         }
         answer = None;
         let last = if number == tries { LAST_WORD } else { Duration::ZERO };
-        let mut asking = pin!(ask(queue, ahead + last));
+        let mut asking = pin!(ask(queue, here, ahead + last));
         let both = async {
             let got = futures_lite::future::or(async { Some((&mut place).await) }, async {
                 answer = Some((&mut asking).await);
@@ -97,7 +101,7 @@ async fn within(
             answer = match answer {
                 None => Some(asking.await),
                 // There was nobody to ask about before; there may be now.
-                Some(Err(Silent)) => Some(ask(queue, LAST_WORD).await),
+                Some(Err(Silent)) => Some(ask(queue, here, LAST_WORD).await),
                 known => known,
             };
         }
@@ -119,8 +123,12 @@ struct Silent;
 
 /// Asks who holds, for at most `limit`: this process knows by itself, of another ZooKeeper tells
 /// by one read.
-async fn ask(queue: &Arc<Queue>, limit: Duration) -> Result<Option<Holder>, Silent> {
-    if let Some(holder) = queue.holder_here() {
+async fn ask(
+    queue: &Arc<Queue>,
+    place: Option<Place>,
+    limit: Duration,
+) -> Result<Option<Holder>, Silent> {
+    if let Some(holder) = queue.holder_here(place) {
         return Ok(Some(holder));
     }
     let Some(obstacle) = queue.obstacle() else {

@@ -1,6 +1,7 @@
 //! The mutex.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::acquire::Target;
@@ -11,11 +12,12 @@ use crate::guard::MutexGuard;
 use crate::key::LockName;
 use crate::local::possession::{Hold, Possession};
 use crate::local::queue::Queue;
-use crate::local::turn::Handoffs;
+use crate::local::state::Habits;
 use crate::local::wait::{Wait, wait};
 use crate::observer::Event;
 use crate::options::LockOptions;
 use crate::path::ZnodePath;
+use crate::policy::Handoffs;
 use crate::recipe::mutex::mutex;
 use crate::session::handle::Session;
 use crate::who::Who;
@@ -111,12 +113,13 @@ impl Mutex {
     ///
     /// [`ErrorKind::Busy`] if somebody holds it or waits for it, naming the holder;
     /// [`ErrorKind::Unavailable`] if ZooKeeper does not answer within the `timeout` of one try;
-    /// and those of [`acquire`](Mutex::acquire).
+    /// [`ErrorKind::InvalidOption`] on a lock that lingers; and those of [`acquire`](Mutex::acquire).
     ///
     /// # Cancel safety
     ///
     /// As [`acquire`](Mutex::acquire).
     pub async fn try_acquire(&self) -> Result<MutexGuard, LockError> {
+        self.check_try()?;
         self.enter(Who::task(), Wait::Once(self.options.try_timeout()), true).await
     }
 
@@ -149,6 +152,16 @@ impl Mutex {
     /// As [`acquire`](Mutex::acquire).
     pub async fn acquire_tries(&self) -> Result<MutexGuard, LockError> {
         self.enter(Who::task(), self.tries(), true).await
+    }
+
+    /// A node that lingers looks held to a try elsewhere, so the two do not go together.
+    pub(crate) fn check_try(&self) -> Result<(), LockError> {
+        if self.options.linger_time().is_zero() {
+            return Ok(());
+        }
+        let why = "a lock that lingers cannot be tried: its idle node looks held to tries in other \
+                   processes; use `acquire_timeout`, or do not linger";
+        Err(self.error(ErrorKind::InvalidOption, why))
     }
 
     pub(crate) fn tries(&self) -> Wait {
@@ -193,7 +206,7 @@ impl Mutex {
     }
 
     async fn queue_up(&self, who: Who, how: Wait, unscoped: bool) -> Result<MutexGuard, LockError> {
-        let hold = wait(&self.queue(), who, how).await?;
+        let hold = wait(&self.queue(), who, how, self.habits()).await?;
         if let Some(possession) = hold.possession() {
             possession.set_unscoped(unscoped);
         }
@@ -215,7 +228,7 @@ impl Mutex {
             }
         };
         let Some(slot) = slot else {
-            let holder = frame.possession().queue().holder_here();
+            let holder = frame.possession().queue().holder_here(None);
             let busy = self.error(ErrorKind::Busy, "by another call nested in the same scope");
             return Err(busy.held_by(holder));
         };
@@ -241,18 +254,35 @@ impl Mutex {
         LockError::new(kind, detail).on(self.name.to_shared())
     }
 
+    fn habits(&self) -> Habits {
+        if self.options.is_fair() {
+            return Habits { handoffs: Handoffs::NONE, linger: Duration::ZERO };
+        }
+        let (handoffs, linger) = (self.options.handoff_bound(), self.options.linger_time());
+        Habits { handoffs, linger }
+    }
+
+    /// The queue of this lock in this process; a fair lock has one for every acquire.
     fn queue(&self) -> Arc<Queue> {
-        self.session.shelf().resident(self.path(), || {
-            let target = Target {
-                lane: self.session.lane().clone(),
-                lock: self.name.to_shared(),
-                directory: self.directory.clone(),
-                app: self.session.app().map(Arc::from),
-                recipe: mutex,
-                vanished: self.options.vanished_policy(),
-            };
-            Queue::new(self.session.clone(), target, Handoffs::default(), true)
-        })
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let make = |key| Queue::new(self.session.clone(), self.target(), key);
+        if self.options.is_fair() {
+            // No path contains a NUL.
+            let key = format!("{}\0{}", self.path(), NEXT.fetch_add(1, Ordering::Relaxed));
+            return self.session.shelf().resident(&key, make);
+        }
+        self.session.shelf().resident(self.path(), make)
+    }
+
+    fn target(&self) -> Target {
+        Target {
+            lane: self.session.lane().clone(),
+            lock: self.name.to_shared(),
+            directory: self.directory.clone(),
+            app: self.session.app().map(Arc::from),
+            recipe: mutex,
+            vanished: self.options.vanished_policy(),
+        }
     }
 }
 

@@ -133,6 +133,11 @@ impl Generation {
         self.over.load(Ordering::Acquire)
     }
 
+    /// Whether it was taken out of use while its ZooKeeper session lives.
+    pub fn was_retired(&self) -> bool {
+        self.retired.load(Ordering::Acquire)
+    }
+
     /// Whether new acquires should use a fresh generation.
     pub fn is_retired(&self) -> bool {
         self.retired.load(Ordering::Acquire) || self.is_over()
@@ -142,12 +147,13 @@ impl Generation {
     /// grant needs so much time left that the keeper is sure to look before it runs out.
     pub fn grantable_epoch(&self) -> Option<u64> {
         let epoch = self.lease.epoch();
-        (self.is_valid(epoch) && !self.lease.is_suspect()).then_some(epoch)
+        (self.is_valid_at(epoch, self.lease.clock().now()) && !self.lease.is_suspect())
+            .then_some(epoch)
     }
 
-    /// Whether a lease of an epoch is valid now.
-    pub fn is_valid(&self, epoch: u64) -> bool {
-        !self.is_over() && self.lease.epoch() == epoch && self.lease.is_valid()
+    /// Whether a lease of an epoch is valid at a moment that was just read.
+    pub fn is_valid_at(&self, epoch: u64, now: Instant) -> bool {
+        !self.is_over() && self.lease.epoch() == epoch && now < self.lease.valid_until()
     }
 
     /// Until when leases are valid if nothing more is heard.

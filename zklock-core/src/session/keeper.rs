@@ -67,23 +67,28 @@ pub async fn keep(generation: Arc<Generation>, keeping: Keeping) {
             generation.lose_leases();
             continue;
         }
-        if holds && beat.is_none() && link == Link::Up && !generation.is_self_aware() {
-            // Half a gap of slack keeps a late timer from skipping a beat.
-            let due = next_beat.max(generation.lease().last_commit() + gap / 2);
-            if now >= due {
-                next_beat = now + gap / 2;
-                beat = Some(Box::pin(heartbeat(generation.clone())));
-            }
-        }
         let self_aware = generation.is_self_aware();
-        publish(&keeping.state, link, holds && !self_aware && generation.lease().is_suspect());
+        let due = next_beat.max(generation.lease().last_commit() + gap);
+        let beats = holds && beat.is_none() && link == Link::Up && !self_aware;
+        if beats && now >= due {
+            next_beat = now + gap;
+            beat = Some(Box::pin(heartbeat(generation.clone())));
+        }
+        // A retired generation is not the one that serves new acquires.
+        if !generation.was_retired() {
+            let suspect = holds && !self_aware && generation.lease().is_suspect();
+            publish(&keeping.state, stand(link, suspect));
+        }
 
         // Nobody wakes the keeper when something is taken: a grant has more than one gap to live.
-        let wake_at = match (self_aware, link) {
-            (true, Link::Down) if holds => generation.valid_until(),
-            (true, _) => Instant::FAR,
-            (false, _) if holds => generation.valid_until().min(now + gap),
-            (false, _) => now + gap,
+        let wake_at = if self_aware && (!holds || link == Link::Up) {
+            Instant::FAR
+        } else if !holds {
+            now + gap
+        } else if beats && beat.is_none() {
+            generation.valid_until().min(due)
+        } else {
+            generation.valid_until()
         };
         let mut timer = generation.lease().clock().sleep_until(wake_at);
         let mut link_changed = generation.coordinator().link_changed(link);
@@ -101,15 +106,18 @@ pub async fn keep(generation: Arc<Generation>, keeping: Keeping) {
     }
     generation.end();
     keeping.shelf.leases_lost();
-    publish(&keeping.state, Link::Down, true);
+    if !generation.was_retired() {
+        publish(&keeping.state, SessionState::Connecting);
+    }
     generation.coordinator().close().await;
 }
 
-fn publish(state: &watch::Sender<SessionState>, link: Link, suspect: bool) {
-    let now = match link {
-        Link::Up if !suspect => SessionState::Connected,
-        _ => SessionState::Suspended,
-    };
+fn stand(link: Link, suspect: bool) -> SessionState {
+    if link == Link::Up && !suspect { SessionState::Connected } else { SessionState::Suspended }
+}
+
+/// Publishes a state, unless the session is ending.
+fn publish(state: &watch::Sender<SessionState>, now: SessionState) {
     state.send_if_modified(|state| {
         let may = matches!(
             state,

@@ -1,6 +1,7 @@
-//! The shelf: what a session has in use, one resident for each lock, found by its path.
+//! The shelf: what a session has in use, one resident for each lock, found by a key.
 
 use std::any::Any;
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -33,7 +34,7 @@ pub trait Resident: Any + Send + Sync + fmt::Debug {
     fn held(&self) -> Vec<Held>;
 
     /// Fails everybody who waits: nothing is granted any more.
-    fn close(&self);
+    fn close(self: Arc<Self>);
 
     /// Leases were lost, perhaps the one of this lock.
     fn leases_lost(self: Arc<Self>);
@@ -51,25 +52,30 @@ impl Shelf {
         self.residents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The resident at a path, made if there is none.
-    pub fn resident<R: Resident>(&self, path: &str, make: impl FnOnce() -> Arc<R>) -> Arc<R> {
+    /// The resident under a key, made if there is none.
+    pub fn resident<R: Resident>(
+        &self,
+        key: &str,
+        make: impl FnOnce(Arc<str>) -> Arc<R>,
+    ) -> Arc<R> {
         let mut residents = self.lock();
-        if let Some(found) = residents.get(path).and_then(Weak::upgrade)
+        if let Some(found) = residents.get(key).and_then(Weak::upgrade)
             && let Ok(found) = (found as Arc<dyn Any + Send + Sync>).downcast::<R>()
         {
             return found;
         }
-        let made = make();
+        let key: Arc<str> = Arc::from(key);
+        let made = make(key.clone());
         let weak: Weak<R> = Arc::downgrade(&made);
-        residents.insert(Arc::from(path), weak);
+        residents.insert(key, weak);
         made
     }
 
-    /// Forgets the resident at a path if it is gone; a resident calls it when it goes.
-    pub fn forget(&self, path: &str) {
+    /// Forgets the resident under a key if it is gone; a resident calls it when it goes.
+    pub fn forget(&self, key: &str) {
         let mut residents = self.lock();
-        if residents.get(path).is_some_and(|resident| resident.strong_count() == 0) {
-            residents.remove(path);
+        if residents.get(key).is_some_and(|resident| resident.strong_count() == 0) {
+            residents.remove(key);
         }
     }
 
@@ -85,7 +91,7 @@ impl Shelf {
     /// Everything that is held or waited for.
     pub fn held(&self) -> Vec<Held> {
         let mut held: Vec<_> = self.all().iter().flat_map(|resident| resident.held()).collect();
-        held.sort_by(|a, b| b.since.cmp(&a.since));
+        held.sort_by_key(|held| Reverse(held.since));
         held
     }
 

@@ -1,0 +1,110 @@
+//! Acquiring, and giving up.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::sync::oneshot::{Receiver, Sender, channel};
+use zklock::{MutexGuard, Session};
+
+use crate::agent::Agent;
+use crate::protocol::{Acquire, Refusal, answer, cancelled, malformed, success, unsupported};
+
+/// Carries the id of the request that cancels.
+type Cancel = Sender<u64>;
+
+/// The acquires that are not answered yet, by the ids of their requests.
+#[derive(Default)]
+pub(crate) struct Pending(Mutex<HashMap<u64, Cancel>>);
+
+impl Pending {
+    fn with<T>(&self, act: impl FnOnce(&mut HashMap<u64, Cancel>) -> T) -> T {
+        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Notes an acquire, unless another one with its id is pending.
+    fn begin(&self, id: u64) -> Option<Receiver<u64>> {
+        self.with(|pending| match pending.entry(id) {
+            Entry::Occupied(_) => None,
+            Entry::Vacant(entry) => {
+                let (cancel, cancelled) = channel();
+                entry.insert(cancel);
+                Some(cancelled)
+            }
+        })
+    }
+
+    /// Notes that an acquire has its outcome. False if it was cancelled before.
+    fn finish(&self, id: u64) -> bool {
+        self.with(|pending| pending.remove(&id).is_some())
+    }
+
+    /// Cancels an acquire; its task answers both requests. False if it is not pending.
+    pub(crate) fn cancel(&self, target: u64, by: u64) -> bool {
+        self.with(|pending| pending.remove(&target)).is_some_and(|cancel| cancel.send(by).is_ok())
+    }
+
+    /// Cancels everything.
+    pub(crate) fn clear(&self) {
+        self.with(HashMap::clear);
+    }
+}
+
+/// Makes the task that serves an acquire. From now on it can be cancelled.
+pub(crate) fn serve(
+    agent: &Arc<Agent>,
+    id: u64,
+    request: Acquire,
+) -> Result<impl Future<Output = ()> + Send + use<>, Refusal> {
+    let taken = || malformed(format_args!("an acquire with the id {id} is pending"));
+    let mut cancel = agent.pending.begin(id).ok_or_else(taken)?;
+    let agent = agent.clone();
+    Ok(async move {
+        let outcome = tokio::select! {
+            biased;
+            by = &mut cancel => Err(by),
+            outcome = acquire(&agent.session, &request) => Ok(outcome),
+        };
+        let by = match outcome {
+            Ok(outcome) if agent.pending.finish(id) => {
+                match outcome {
+                    Ok(guard) => agent.guards.keep(id, guard, agent.output.clone()),
+                    Err(refusal) => agent.output.send(answer(id, Err(refusal))),
+                }
+                return;
+            }
+            // Cancelled in the moment of its outcome.
+            Ok(late) => {
+                drop(late);
+                cancel.await
+            }
+            Err(by) => by,
+        };
+        if let Ok(by) = by {
+            agent.output.send(success(by, json!({})));
+        }
+        agent.output.send(answer(id, Err(cancelled())));
+    })
+}
+
+async fn acquire(session: &Session, request: &Acquire) -> Result<MutexGuard, Refusal> {
+    if request.kind != "mutex" {
+        return Err(unsupported(format_args!("the kind `{}`", request.kind)));
+    }
+    let name = request.lock.as_str().ok_or_else(|| malformed("`lock` is not a string"))?;
+    let mutex = session.mutex(name)?;
+    let guard = match request.timeout_ms {
+        None => mutex.acquire().await?,
+        Some(0) => mutex.try_acquire().await?,
+        Some(ms) => {
+            let timeout = Duration::from_millis(ms);
+            let options = mutex.options().timeout(timeout).retries(request.retries);
+            mutex.with_options(options)?.acquire_tries().await?
+        }
+    };
+    // It belongs to no task: any request may release it.
+    Ok(guard.detach())
+}

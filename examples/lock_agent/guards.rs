@@ -1,0 +1,135 @@
+//! The guards that are held, each in a task of its own.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::{Mutex, PoisonError};
+
+use serde_json::{Value, json};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use zklock::MutexGuard;
+
+use crate::clock::now_ns;
+use crate::output::Output;
+use crate::protocol::{Handle, answer, success};
+
+/// What the task of a guard is asked to do. The number is the id of the request to answer.
+pub(crate) enum Order {
+    Release(u64),
+    Drop(u64),
+    Check(u64),
+    /// Runs an acquire inside the scope of the guard.
+    Nest(Pin<Box<dyn Future<Output = ()> + Send>>),
+}
+
+/// The guards by their handles.
+#[derive(Default)]
+pub(crate) struct Guards(Mutex<Shelf>);
+
+#[derive(Default)]
+struct Shelf {
+    last: Handle,
+    closed: bool,
+    tasks: HashMap<Handle, UnboundedSender<Order>>,
+}
+
+impl Guards {
+    fn with<T>(&self, act: impl FnOnce(&mut Shelf) -> T) -> T {
+        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Gives a guard to a task and answers the request that acquired it.
+    pub(crate) fn keep(&self, id: u64, guard: MutexGuard, output: Output) {
+        let at_ns = now_ns();
+        let (sender, orders) = unbounded_channel();
+        let handle = self.with(|shelf| {
+            shelf.last += 1;
+            // Without its sender, the task of a guard that came too late releases at once.
+            if !shelf.closed {
+                shelf.tasks.insert(shelf.last, sender);
+            }
+            shelf.last
+        });
+        let token = guard.fencing_token().to_string();
+        let grant =
+            json!({ "handle": handle, "token": token, "path": guard.path(), "at_ns": at_ns });
+        output.send(success(id, grant));
+        // What this guard is nested in stays known inside its own scope.
+        tokio::spawn(zklock::carry(hold(handle, guard, orders, output)));
+    }
+
+    /// The way to the task of a guard.
+    pub(crate) fn find(&self, handle: Handle) -> Option<UnboundedSender<Order>> {
+        self.with(|shelf| shelf.tasks.get(&handle).cloned())
+    }
+
+    /// The same, and nobody finds it again.
+    pub(crate) fn take(&self, handle: Handle) -> Option<UnboundedSender<Order>> {
+        self.with(|shelf| shelf.tasks.remove(&handle))
+    }
+
+    /// Releases every guard, also those that are still to come.
+    pub(crate) fn close(&self) {
+        self.with(|shelf| {
+            shelf.closed = true;
+            shelf.tasks.clear();
+        });
+    }
+}
+
+enum End {
+    Release(Option<u64>),
+    Drop(u64),
+}
+
+async fn hold(
+    handle: Handle,
+    guard: MutexGuard,
+    mut orders: UnboundedReceiver<Order>,
+    output: Output,
+) {
+    // One scope for the whole life of the guard: acquires nested in it must take turns.
+    let end = guard
+        .scope(async {
+            let (mut losing, mut lost) = (pin!(guard.lost()), false);
+            loop {
+                tokio::select! {
+                    order = orders.recv() => match order {
+                        None => break End::Release(None),
+                        Some(Order::Release(id)) => break End::Release(Some(id)),
+                        Some(Order::Drop(id)) => break End::Drop(id),
+                        Some(Order::Check(id)) => output.send(success(id, check(&guard))),
+                        Some(Order::Nest(acquire)) => {
+                            tokio::spawn(zklock::carry(acquire));
+                        }
+                    },
+                    () = &mut losing, if !lost => {
+                        lost = true;
+                        output.send(json!({ "event": "lost", "handle": handle, "at_ns": now_ns() }));
+                    }
+                }
+            }
+        })
+        .await;
+    let at = json!({ "at_ns": now_ns() });
+    match end {
+        End::Release(id) => {
+            let outcome = guard.release().await;
+            if let Some(id) = id {
+                output.send(answer(id, outcome.map(|()| at).map_err(Into::into)));
+            }
+        }
+        End::Drop(id) => {
+            drop(guard);
+            output.send(success(id, at));
+        }
+    }
+}
+
+fn check(guard: &MutexGuard) -> Value {
+    // The clock first: what is surely held for so long after it was surely held at that moment.
+    let at_ns = now_ns();
+    let (valid, remaining) = (guard.is_valid(), guard.remaining().as_millis());
+    let remaining_ms = u64::try_from(remaining).unwrap_or(u64::MAX);
+    json!({ "valid": valid, "remaining_ms": remaining_ms, "at_ns": at_ns })
+}

@@ -1,0 +1,98 @@
+//! The command line.
+
+use std::time::Duration;
+
+use lexopt::prelude::{Long, Short, ValueExt};
+use zklock::{Embedded, Handoffs, LockError, LockOptions, Session, SessionBuilder};
+
+pub(crate) const HELP: &str = "\
+Serves locks to any program over stdin and stdout, one JSON object a line.
+
+Usage: lock_agent --connect SERVERS [OPTIONS]
+
+  --connect SERVERS          a ZooKeeper connect string (host:port,host:port/chroot), or `embedded`
+  --session-timeout-ms MS    session timeout to ask for, 10000 without it
+  --root PATH                the node below which the locks are, /zklock without it
+  --layout NAME              `curator`, the only one so far
+  --linger-ms MS             keeps the node for so long after the last release
+  --handoffs N               hands a lock on in this process at most N times in a row, however long
+                             that takes; without it for 10 ms
+  --fair                     a node for each waiting request; nothing is handed on
+  -h, --help                 shows this
+
+Requests:
+  {\"id\":1,\"op\":\"acquire\",\"kind\":\"mutex\",\"lock\":\"a\",\"timeout_ms\":2000,\"retries\":1,\"parent\":7}
+        without timeout_ms it waits for ever, with 0 it tries once; retries is 1 without it;
+        parent acquires inside the scope of that guard
+  {\"id\":2,\"op\":\"release\",\"handle\":7}    waits until the lock is released
+  {\"id\":3,\"op\":\"drop\",\"handle\":7}       releases without waiting
+  {\"id\":4,\"op\":\"cancel\",\"target\":1}     gives up a pending acquire
+  {\"id\":5,\"op\":\"check\",\"handle\":7}      is it surely held, and for how long
+  {\"id\":6,\"op\":\"state\"}                 the state of the session
+
+Beside the library's own errors there are `malformed` (2001), `cancelled` (2002) and `not_found`
+(2003: no such guard, or no such pending acquire). at_ns is CLOCK_MONOTONIC in nanoseconds.
+";
+
+/// What the command line asks for.
+pub(crate) enum Command {
+    Help,
+    Serve(Options),
+}
+
+/// How to serve.
+pub(crate) struct Options {
+    connect: String,
+    session_timeout: Option<Duration>,
+    root: Option<String>,
+    defaults: LockOptions,
+}
+
+impl Options {
+    /// The session, which connects in the background: requests wait for the connection under
+    /// their own timeouts.
+    pub(crate) fn open(&self) -> Result<Session, LockError> {
+        let mut builder: SessionBuilder = match self.connect.as_str() {
+            "embedded" => Session::embedded_builder(&Embedded::new()),
+            servers => Session::builder(servers),
+        };
+        if let Some(timeout) = self.session_timeout {
+            builder = builder.session_timeout(timeout);
+        }
+        if let Some(root) = &self.root {
+            builder = builder.root(root);
+        }
+        builder.defaults(self.defaults).open()
+    }
+}
+
+pub(crate) fn parse() -> Result<Command, lexopt::Error> {
+    let mut parser = lexopt::Parser::from_env();
+    let (mut connect, mut session_timeout, mut root) = (None, None, None);
+    let mut defaults = LockOptions::default();
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Long("connect") => connect = Some(parser.value()?.string()?),
+            Long("session-timeout-ms") => {
+                session_timeout = Some(Duration::from_millis(parser.value()?.parse()?));
+            }
+            Long("root") => root = Some(parser.value()?.string()?),
+            Long("layout") => match parser.value()?.string()?.as_str() {
+                "curator" => {}
+                other => return Err(format!("--layout {other} is unsupported").into()),
+            },
+            Long("linger-ms") => {
+                defaults = defaults.linger(Duration::from_millis(parser.value()?.parse()?));
+            }
+            Long("handoffs") => {
+                let most = parser.value()?.parse()?;
+                defaults = defaults.handoffs(Handoffs { most, within: Duration::MAX });
+            }
+            Long("fair") => defaults = defaults.fair(true),
+            Short('h') | Long("help") => return Ok(Command::Help),
+            other => return Err(other.unexpected()),
+        }
+    }
+    let connect = connect.ok_or("say --connect HOST:PORT, or --connect embedded")?;
+    Ok(Command::Serve(Options { connect, session_timeout, root, defaults }))
+}

@@ -1,0 +1,36 @@
+//! The lines that go out.
+
+use std::io::{self, Write};
+
+use serde_json::Value;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::{JoinHandle, spawn_blocking};
+
+/// Where the answers and the events of all tasks go, a line at a time.
+#[derive(Clone)]
+pub(crate) struct Output(UnboundedSender<Value>);
+
+impl Output {
+    /// Starts writing. The task ends when the last clone is gone, or with the first line that
+    /// cannot be written.
+    pub(crate) fn start() -> (Self, JoinHandle<io::Result<()>>) {
+        let (sender, lines) = unbounded_channel();
+        (Output(sender), spawn_blocking(move || write(lines)))
+    }
+
+    pub(crate) fn send(&self, line: Value) {
+        // Fails once nobody reads any more, which ends the agent elsewhere.
+        let _ = self.0.send(line);
+    }
+}
+
+fn write(mut lines: UnboundedReceiver<Value>) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    while let Some(line) = lines.blocking_recv() {
+        let mut line = line.to_string();
+        line.push('\n');
+        out.write_all(line.as_bytes())?;
+        out.flush()?;
+    }
+    Ok(())
+}

@@ -1,0 +1,114 @@
+//! The lines: what can be asked and what is answered.
+
+use std::fmt::Display;
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use zklock::{ErrorKind, LockError};
+
+/// A guard, as the other side names it.
+pub(crate) type Handle = u64;
+
+/// What is asked for. Fields that an operation does not know are ignored.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "op", rename_all = "snake_case")]
+pub(crate) enum Operation {
+    Acquire(Acquire),
+    Release {
+        handle: Handle,
+    },
+    Drop {
+        handle: Handle,
+    },
+    Cancel {
+        target: u64,
+    },
+    Check {
+        handle: Handle,
+    },
+    State,
+    #[serde(other)]
+    Unsupported,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Acquire {
+    #[serde(default = "mutex")]
+    pub(crate) kind: String,
+    /// A name; a list of names for kinds that take several.
+    pub(crate) lock: Value,
+    pub(crate) timeout_ms: Option<u64>,
+    #[serde(default = "one")]
+    pub(crate) retries: u32,
+    pub(crate) parent: Option<Handle>,
+}
+
+fn mutex() -> String {
+    "mutex".to_owned()
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// Reads a line. The failure is the line to answer, with the request's id if it had one.
+pub(crate) fn parse(line: &[u8]) -> Result<(u64, Operation), Value> {
+    let request: Map<String, Value> = serde_json::from_slice(line)
+        .map_err(|error| failure(None, &malformed(format_args!("not a JSON object: {error}"))))?;
+    let id = request.get("id").and_then(Value::as_u64);
+    let id = id.ok_or_else(|| failure(None, &malformed("no `id`, which is an integer from 0")))?;
+    Operation::deserialize(Value::Object(request))
+        .map(|operation| (id, operation))
+        .map_err(|error| failure(Some(id), &malformed(error)))
+}
+
+/// Why something could not be done.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    error: &'static str,
+    code: &'static str,
+    message: String,
+}
+
+impl From<LockError> for Refusal {
+    fn from(error: LockError) -> Self {
+        let kind = error.kind();
+        Refusal { error: kind.as_str(), code: kind.code(), message: error.to_string() }
+    }
+}
+
+pub(crate) fn unsupported(what: impl Display) -> Refusal {
+    LockError::new(ErrorKind::Unsupported, format!("{what} is unsupported")).into()
+}
+
+pub(crate) fn malformed(why: impl Display) -> Refusal {
+    Refusal { error: "malformed", code: "2001", message: why.to_string() }
+}
+
+pub(crate) fn cancelled() -> Refusal {
+    Refusal { error: "cancelled", code: "2002", message: "the acquire was cancelled".to_owned() }
+}
+
+pub(crate) fn not_found(what: impl Display) -> Refusal {
+    Refusal { error: "not_found", code: "2003", message: format!("there is no {what}") }
+}
+
+/// The answer to a request that succeeded. `fields` is an object.
+pub(crate) fn success(id: u64, fields: Value) -> Value {
+    let mut answer = json!({ "id": id, "ok": true });
+    if let (Some(answer), Value::Object(mut fields)) = (answer.as_object_mut(), fields) {
+        answer.append(&mut fields);
+    }
+    answer
+}
+
+/// The answer to a request that failed.
+pub(crate) fn failure(id: Option<u64>, refusal: &Refusal) -> Value {
+    let Refusal { error, code, message } = refusal;
+    json!({ "id": id, "ok": false, "error": error, "code": code, "message": message })
+}
+
+/// The answer to either.
+pub(crate) fn answer(id: u64, outcome: Result<Value, Refusal>) -> Value {
+    outcome.map(|fields| success(id, fields)).unwrap_or_else(|refusal| failure(Some(id), &refusal))
+}

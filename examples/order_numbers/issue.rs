@@ -1,0 +1,86 @@
+//! Issuing one order number.
+
+use std::io;
+
+use zklock::{LockError, zk_locked};
+
+use crate::counter::Counter;
+
+/// Which half of the demonstration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Half {
+    Unlocked,
+    Locked,
+}
+
+impl Half {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Half::Unlocked => "unlocked",
+            Half::Locked => "locked",
+        }
+    }
+
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Half::Unlocked => "Without the lock",
+            Half::Locked => "With #[zk_locked(\"createOrder\", timeout = \"60s\", retries = 2)]",
+        }
+    }
+
+    /// Issues an order number the way of this half.
+    pub(crate) async fn issue(self, counter: &Counter) -> Result<u64, OrderError> {
+        match self {
+            Half::Unlocked => issue(counter).await,
+            Half::Locked => issue_locked(counter).await,
+        }
+    }
+}
+
+/// Reads the last number, adds one, writes it back.
+async fn issue(counter: &Counter) -> Result<u64, OrderError> {
+    let number = counter.read()? + 1;
+    // Where a service would check the stock or ask a database; others run meanwhile.
+    tokio::task::yield_now().await;
+    counter.write(number)?;
+    Ok(number)
+}
+
+/// The same, in one place at a time in the whole fleet.
+///
+/// A call waits for all who are ahead of it. The time is generous, so that a slow disk makes the
+/// demonstration slow and does not make it fail: at most 2 × 60 s = 2 min.
+#[zk_locked("createOrder", timeout = "60s", retries = 2)]
+async fn issue_locked(counter: &Counter) -> Result<u64, OrderError> {
+    issue(counter).await
+}
+
+/// Why there is no order number.
+#[derive(Debug)]
+pub(crate) enum OrderError {
+    Lock(LockError),
+    Counter(io::Error),
+}
+
+impl From<LockError> for OrderError {
+    fn from(error: LockError) -> Self {
+        OrderError::Lock(error)
+    }
+}
+
+impl From<io::Error> for OrderError {
+    fn from(error: io::Error) -> Self {
+        OrderError::Counter(error)
+    }
+}
+
+impl std::fmt::Display for OrderError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            OrderError::Lock(error) => write!(f, "{error} (code {})", error.code()),
+            OrderError::Counter(error) => write!(f, "the file of the order number: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for OrderError {}

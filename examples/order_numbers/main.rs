@@ -1,0 +1,71 @@
+//! Order numbers, issued by many workers from one plain file: without a lock, then with one.
+//!
+//! ```text
+//! cargo run --release --example order_numbers
+//! cargo run --release --example order_numbers -- --connect 127.0.0.1:2181 --processes 4
+//! ```
+//!
+//! The two halves run the same code; `issue.rs` shows the one line that differs.
+
+mod counter;
+mod issue;
+mod options;
+mod processes;
+mod report;
+mod scratch;
+mod worker;
+
+use std::error::Error;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use counter::Counter;
+use issue::Half;
+use options::{Command, Options};
+use report::Tally;
+use scratch::Scratch;
+
+type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let outcome = match options::parse() {
+        Ok(Command::Help) => options::help(),
+        Ok(Command::Run(options)) => run(&options).await,
+        Ok(Command::Child(child)) => processes::child(child).await.map(|()| true),
+        Err(error) => {
+            eprintln!("order_numbers: {error}");
+            return ExitCode::from(2);
+        }
+    };
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("order_numbers: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs both halves. True if the locked one issued every number exactly once.
+async fn run(options: &Options) -> Outcome<bool> {
+    let scratch = Scratch::new()?;
+    let mut out = io::stdout();
+    options.introduce(&mut out)?;
+
+    let mut right = true;
+    for half in [Half::Unlocked, Half::Locked] {
+        writeln!(out, "\n{}", half.title())?;
+        let counter = Counter::create(scratch.file(half.name()))?;
+        let issued = match options.processes {
+            1 => worker::issue_here(half, &counter, options).await?,
+            _ => processes::issue_in_many(half, &counter, options).await?,
+        };
+        let tally = Tally::of(&issued.numbers(), options.orders_in_all(), counter.read()?);
+        report::show(&mut out, half, &issued, &tally)?;
+        right = tally.is_right();
+    }
+    writeln!(out, "\n{}", report::verdict(right))?;
+    Ok(right)
+}

@@ -1,0 +1,136 @@
+//! The command line.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use lexopt::prelude::{Long, Short, ValueExt};
+use zklock::Session;
+
+use crate::Outcome;
+use crate::issue::Half;
+
+const HELP: &str = "\
+Issues order numbers from a plain file, first without a lock and then with one, and counts what
+was repeated and what was lost.
+
+Usage: order_numbers [OPTIONS]
+
+  --workers N            workers that issue at the same time, 10 without it
+  --orders N             orders that each worker issues, 50 without it
+  --connect HOST:PORT    locks on a real ZooKeeper (a connect string); without it on the embedded
+                         coordinator, in the memory of this process
+  --processes N          runs N processes with so many workers each, on the same file; needs
+                         --connect
+  -h, --help             shows this
+
+An order number is the one in the file plus one, written back. Both halves do that with the same
+function; in the second it has the attribute #[zk_locked(\"createOrder\", …)].
+
+The exit code is 0 if the half with the lock issued every number exactly once, 1 if it repeated or
+left out one, or if something failed, and 2 if the command line makes no sense.
+";
+
+pub(crate) enum Command {
+    Help,
+    Run(Options),
+    Child(Child),
+}
+
+/// How to run.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    pub(crate) workers: usize,
+    pub(crate) orders: usize,
+    pub(crate) processes: usize,
+    pub(crate) connect: Option<String>,
+}
+
+/// One of several processes: a half, on the file of the parent.
+pub(crate) struct Child {
+    pub(crate) half: Half,
+    pub(crate) file: PathBuf,
+    pub(crate) options: Options,
+}
+
+impl Options {
+    /// How many orders all processes issue.
+    pub(crate) fn orders_in_all(&self) -> u64 {
+        (self.processes * self.workers * self.orders) as u64
+    }
+
+    /// Makes the session that the attribute uses.
+    pub(crate) async fn session(&self) -> Outcome<Session> {
+        let session = match &self.connect {
+            None => Session::embedded(),
+            Some(servers) => Session::connect(servers).await?,
+        };
+        zklock::init(session.clone());
+        Ok(session)
+    }
+
+    /// Says what is going to happen.
+    pub(crate) fn introduce(&self, out: &mut impl Write) -> io::Result<()> {
+        let Options { workers, orders, processes, connect } = self;
+        let all = self.orders_in_all();
+        match processes {
+            1 => writeln!(out, "{workers} workers × {orders} orders = {all} order numbers")?,
+            _ => writeln!(
+                out,
+                "{processes} processes × {workers} workers × {orders} orders = {all} order numbers"
+            )?,
+        }
+        match connect {
+            Some(servers) => writeln!(out, "ZooKeeper at {servers}"),
+            None => writeln!(
+                out,
+                "Embedded coordinator, in the memory of this process: it shows the lock but \
+                 excludes\nno other process. With --connect HOST:PORT it is a real ZooKeeper."
+            ),
+        }
+    }
+}
+
+pub(crate) fn help() -> Outcome<bool> {
+    io::stdout().write_all(HELP.as_bytes())?;
+    Ok(true)
+}
+
+pub(crate) fn parse() -> Result<Command, lexopt::Error> {
+    let mut parser = lexopt::Parser::from_env();
+    let mut options = Options { workers: 10, orders: 50, processes: 1, connect: None };
+    let (mut half, mut file) = (None, None);
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Long("workers") => options.workers = count(&mut parser, "--workers")?,
+            Long("orders") => options.orders = count(&mut parser, "--orders")?,
+            Long("processes") => options.processes = count(&mut parser, "--processes")?,
+            Long("connect") => options.connect = Some(parser.value()?.string()?),
+            // How this program starts itself: not for people.
+            Long("child") => {
+                half = match parser.value()?.string()?.as_str() {
+                    "locked" => Some(Half::Locked),
+                    _ => Some(Half::Unlocked),
+                };
+            }
+            Long("file") => file = Some(PathBuf::from(parser.value()?)),
+            Short('h') | Long("help") => return Ok(Command::Help),
+            other => return Err(other.unexpected()),
+        }
+    }
+    if let (Some(half), Some(file)) = (half, file) {
+        return Ok(Command::Child(Child { half, file, options }));
+    }
+    if options.processes > 1 && options.connect.is_none() {
+        return Err("--processes needs --connect: the embedded coordinator excludes nobody \
+                    outside of its process"
+            .into());
+    }
+    Ok(Command::Run(options))
+}
+
+fn count(parser: &mut lexopt::Parser, option: &str) -> Result<usize, lexopt::Error> {
+    match parser.value()?.parse()? {
+        number @ 1..=1_000_000 => Ok(number),
+        _ => Err(format!("{option} is a number from 1 to 1000000").into()),
+    }
+}

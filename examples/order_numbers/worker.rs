@@ -1,0 +1,67 @@
+//! The workers of this process.
+
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinSet;
+
+use crate::Outcome;
+use crate::counter::Counter;
+use crate::issue::Half;
+use crate::options::Options;
+
+/// What all workers issued.
+pub(crate) struct Issued {
+    /// The numbers of each worker, in the order in which it got them.
+    pub(crate) workers: Vec<Vec<u64>>,
+    pub(crate) took: Duration,
+}
+
+impl Issued {
+    pub(crate) fn numbers(&self) -> Vec<u64> {
+        self.workers.concat()
+    }
+}
+
+/// Issues with the workers of this process.
+pub(crate) async fn issue_here(
+    half: Half,
+    counter: &Counter,
+    options: &Options,
+) -> Outcome<Issued> {
+    let session = match half {
+        Half::Unlocked => None,
+        Half::Locked => Some(options.session().await?),
+    };
+    let issued = run_workers(half, counter, options.workers, options.orders).await;
+    if let Some(session) = session {
+        session.close().await;
+    }
+    issued
+}
+
+/// Runs the workers to their end. The first failure ends all of them.
+pub(crate) async fn run_workers(
+    half: Half,
+    counter: &Counter,
+    workers: usize,
+    orders: usize,
+) -> Outcome<Issued> {
+    let start = Instant::now();
+    let mut running = JoinSet::new();
+    for worker in 0..workers {
+        let counter = counter.clone();
+        running.spawn(async move {
+            let mut numbers = Vec::with_capacity(orders);
+            for _ in 0..orders {
+                numbers.push(half.issue(&counter).await?);
+            }
+            Outcome::Ok((worker, numbers))
+        });
+    }
+    let mut by_worker = vec![Vec::new(); workers];
+    while let Some(done) = running.join_next().await {
+        let (worker, numbers) = done??;
+        by_worker[worker] = numbers;
+    }
+    Ok(Issued { workers: by_worker, took: start.elapsed() })
+}

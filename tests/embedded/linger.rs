@@ -1,0 +1,198 @@
+//! Lingering, fairness and the bound of handoffs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use zklock::{ErrorKind, Handoffs, LockOptions, Mutex, Session};
+use zklock_core::backend::memory::Op;
+
+use crate::support::{contenders, on, store};
+
+fn lingering(session: &Session) -> Mutex {
+    let options = LockOptions::default().linger(Duration::from_secs(5));
+    session.mutex("a").unwrap().with_options(options).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_next_acquire_takes_no_request() {
+    let (store, session) = store();
+    let mutex = lingering(&session);
+    let first = mutex.acquire().await.unwrap();
+    let token = first.fencing_token();
+    first.release().await.unwrap();
+    assert_eq!(contenders(&store, "/zklock/a").await.len(), 1);
+    store.record();
+    let mut tokens = vec![token];
+    for _ in 0..100 {
+        let guard = mutex.acquire().await.unwrap();
+        tokens.push(guard.fencing_token());
+        guard.release().await.unwrap();
+    }
+    assert!(store.recorded().is_empty(), "{:?}", store.recorded());
+    assert!(tokens.windows(2).all(|pair| pair[0] < pair[1]));
+    tokio::time::sleep(Duration::from_millis(5_100)).await;
+    assert!(contenders(&store, "/zklock/a").await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn somebody_behind_ends_it_at_once() {
+    let (store, session) = store();
+    drop(lingering(&session).acquire().await.unwrap());
+    let other = on(&store);
+    let start = tokio::time::Instant::now();
+    let guard = other.mutex("a").unwrap().acquire().await.unwrap();
+    assert!(start.elapsed() < Duration::from_millis(10));
+    assert_eq!(contenders(&store, "/zklock/a").await.len(), 1);
+    drop(guard);
+    assert!(contenders(&store, "/zklock/a").await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn somebody_who_came_while_it_was_held_ends_it_too() {
+    let (store, session) = store();
+    let mutex = lingering(&session);
+    drop(mutex.acquire().await.unwrap());
+    let guard = mutex.acquire().await.unwrap();
+    let other = on(&store).mutex("a").unwrap();
+    let waiting = tokio::spawn(async move { other.acquire().await.unwrap() });
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    guard.release().await.unwrap();
+    let waiting = tokio::time::timeout(Duration::from_millis(10), waiting);
+    assert!(waiting.await.unwrap().unwrap().is_valid());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_try_elsewhere_lets_it_give_way_and_one_here_is_refused() {
+    let (store, session) = store();
+    let mutex = lingering(&session);
+    let error = mutex.try_acquire().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidOption);
+    drop(mutex.acquire().await.unwrap());
+    drop(on(&store).mutex("a").unwrap().try_acquire().await.unwrap());
+    // A holder that really holds is busy, after one give-way.
+    let guard = mutex.acquire().await.unwrap();
+    let start = tokio::time::Instant::now();
+    let error = on(&store).mutex("a").unwrap().try_acquire().await.unwrap_err();
+    assert!(error.is_busy() && start.elapsed() <= Duration::from_millis(101), "{error}");
+    drop(guard);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lingering_lease_that_was_lost_is_never_handed_out() {
+    let (store, session) = store();
+    let mutex = lingering(&session);
+    let guard = mutex.acquire().await.unwrap();
+    let token = guard.fencing_token();
+    drop(guard);
+    let (id, generation) = session.zookeeper_session().unwrap();
+    store.faults(id).expire();
+    let guard = mutex.acquire().await.unwrap();
+    assert!(guard.is_valid() && guard.fencing_token() > token);
+    assert_eq!(session.zookeeper_session().unwrap().1, generation + 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_in_doubt_ends_it() {
+    let (store, session) = store();
+    drop(lingering(&session).acquire().await.unwrap());
+    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    faults.disconnect();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    faults.reconnect();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert!(contenders(&store, "/zklock/a").await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn draining_and_closing_end_it() {
+    let (store, session) = store();
+    drop(lingering(&session).acquire().await.unwrap());
+    assert!(session.drain(Duration::from_secs(1)).await.is_empty());
+    assert!(contenders(&store, "/zklock/a").await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn at_the_bound_other_processes_come_first() {
+    let (store, session) = store();
+    let bound = Handoffs { most: 3, within: Duration::from_secs(60) };
+    let options = LockOptions::default().handoffs(bound);
+    let order = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let holder = on(&store).mutex("a").unwrap().acquire().await.unwrap();
+    let mut tasks = Vec::new();
+    let mut queue_up = |session: &Session, name: &'static str| {
+        let mutex = session.mutex("a").unwrap().with_options(options).unwrap();
+        let order = order.clone();
+        tasks.push(tokio::spawn(async move {
+            let _guard = mutex.acquire().await.unwrap();
+            order.lock().unwrap().push(name);
+            tokio::task::yield_now().await;
+        }));
+    };
+    let other = on(&store);
+    queue_up(&session, "here");
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    queue_up(&other, "there");
+    for _ in 0..9 {
+        queue_up(&session, "here");
+    }
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    drop(holder);
+    for task in tasks {
+        task.await.unwrap();
+    }
+    let order = order.lock().unwrap();
+    assert_eq!(order.iter().position(|name| *name == "there"), Some(4), "{order:?}");
+    assert_eq!(order.len(), 11);
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_nobody_behind_the_node_is_kept_over_the_bound() {
+    let (store, session) = store();
+    let bound = Handoffs { most: 3, within: Duration::from_secs(60) };
+    let options = LockOptions::default().handoffs(bound);
+    let mutex = session.mutex("a").unwrap().with_options(options).unwrap();
+    let guard = mutex.acquire().await.unwrap();
+    store.record();
+    let tasks: Vec<_> = (0..12)
+        .map(|_| {
+            let mutex = mutex.clone();
+            tokio::spawn(async move { drop(mutex.acquire().await.unwrap()) })
+        })
+        .collect();
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    drop(guard);
+    for task in tasks {
+        task.await.unwrap();
+    }
+    let ops: Vec<_> = store.recorded().iter().map(|logged| logged.op).collect();
+    assert_eq!(ops, [Op::Children, Op::Children, Op::Children, Op::Delete]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fair_lock_gives_every_waiter_its_own_node() {
+    let (store, session) = store();
+    let fair = LockOptions::default().fair(true);
+    let other = on(&store);
+    let order = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let mut tasks = Vec::new();
+    for n in 0..10 {
+        let session = if n % 3 == 0 { &other } else { &session };
+        let mutex = session.mutex("a").unwrap().with_options(fair).unwrap();
+        let order = order.clone();
+        tasks.push(tokio::spawn(async move {
+            let _guard = mutex.acquire().await.unwrap();
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            order.lock().unwrap().push(n);
+        }));
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(contenders(&store, "/zklock/a").await.len(), 10);
+    assert_eq!(session.held().len() + other.held().len(), 10);
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_eq!(*order.lock().unwrap(), (0..10).collect::<Vec<_>>());
+    assert!(contenders(&store, "/zklock/a").await.is_empty());
+    let both = fair.linger(Duration::from_secs(1));
+    assert!(session.mutex("a").unwrap().with_options(both).is_err());
+}

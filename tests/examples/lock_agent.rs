@@ -1,0 +1,217 @@
+//! The protocol of the lock agent.
+
+use rustix::time::{ClockId, clock_gettime};
+use serde_json::{Value, json};
+
+use crate::agent::Agent;
+
+fn acquire(id: u64, lock: &str, timeout_ms: u64) -> Value {
+    json!({ "id": id, "op": "acquire", "kind": "mutex", "lock": lock, "timeout_ms": timeout_ms })
+}
+
+fn nested(id: u64, lock: &str, parent: u64) -> Value {
+    json!({ "id": id, "op": "acquire", "kind": "mutex", "lock": lock, "parent": parent })
+}
+
+fn release(id: u64, handle: u64) -> Value {
+    json!({ "id": id, "op": "release", "handle": handle })
+}
+
+fn assert_failed(answer: &Value, error: &str, code: &str) {
+    assert_eq!(answer["ok"], false, "{answer}");
+    assert_eq!((&answer["error"], &answer["code"]), (&json!(error), &json!(code)), "{answer}");
+    assert!(answer["message"].is_string(), "{answer}");
+}
+
+fn monotonic_ns() -> i64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec * 1_000_000_000 + now.tv_nsec
+}
+
+#[test]
+fn a_grant_tells_its_handle_token_path_and_moment() {
+    let mut agent = Agent::embedded();
+    let before = monotonic_ns();
+    let grant = agent.ask(acquire(1, "orders/create", 2000));
+    let after = monotonic_ns();
+    assert_eq!((&grant["id"], &grant["ok"]), (&json!(1), &json!(true)));
+    assert!(grant["handle"].is_u64());
+    assert!(grant["path"].as_str().unwrap().starts_with("/zklock/orders/create/_c_"));
+    assert_eq!(grant["token"].as_str().unwrap().len(), 33);
+    assert!((before..=after).contains(&grant["at_ns"].as_i64().unwrap()));
+}
+
+#[test]
+fn a_busy_lock_answers_at_its_timeout() {
+    let mut agent = Agent::embedded();
+    let handle = agent.acquire(1, "a");
+    for (id, timeout_ms) in [(2, 0), (3, 50)] {
+        let busy = agent.ask(acquire(id, "a", timeout_ms));
+        assert_failed(&busy, "busy", "1011");
+        assert!(
+            busy["message"].as_str().unwrap().starts_with("a is being processed by lock_agent")
+        );
+    }
+    assert_eq!(agent.ask(release(4, handle))["ok"], true);
+    assert_eq!(agent.ask(acquire(5, "a", 0))["ok"], true);
+}
+
+#[test]
+fn retries_multiply_the_timeout() {
+    let mut agent = Agent::embedded();
+    agent.acquire(1, "a");
+    let start = monotonic_ns();
+    let mut request = acquire(2, "a", 100);
+    request["retries"] = json!(3);
+    assert_failed(&agent.ask(request), "busy", "1011");
+    assert!(monotonic_ns() - start >= 300_000_000);
+}
+
+#[test]
+fn a_waiter_holds_up_nobody_and_is_granted_after_the_release() {
+    let mut agent = Agent::embedded();
+    let handle = agent.acquire(1, "a");
+    agent.send(json!({ "id": 2, "op": "acquire", "kind": "mutex", "lock": "a" }));
+    agent.acquire(3, "b");
+    assert!(!agent.has(|line| line["id"] == 2));
+    let released = agent.ask(release(4, handle));
+    let granted = agent.answer(&json!(2));
+    assert!(granted["at_ns"].as_i64() >= released["at_ns"].as_i64());
+    assert_ne!(granted["handle"], json!(handle));
+}
+
+#[test]
+fn a_dropped_guard_lets_the_next_one_in() {
+    let mut agent = Agent::embedded();
+    let handle = agent.acquire(1, "a");
+    let dropped = agent.ask(json!({ "id": 2, "op": "drop", "handle": handle }));
+    assert!(dropped["ok"] == true && dropped["at_ns"].is_i64(), "{dropped}");
+    agent.acquire(3, "a");
+}
+
+#[test]
+fn a_cancelled_acquire_answers_and_leaves_the_queue() {
+    let mut agent = Agent::embedded();
+    let handle = agent.acquire(1, "a");
+    agent.send(json!({ "id": 2, "op": "acquire", "kind": "mutex", "lock": "a" }));
+    let cancel = json!({ "id": 3, "op": "cancel", "target": 2 });
+    assert_eq!(agent.ask(cancel.clone()), json!({ "id": 3, "ok": true }));
+    assert_failed(&agent.answer(&json!(2)), "cancelled", "2002");
+    assert_failed(&agent.ask(cancel), "not_found", "2003");
+    agent.ask(release(4, handle));
+    assert_eq!(agent.ask(acquire(5, "a", 0))["ok"], true);
+}
+
+#[test]
+fn an_acquire_with_a_parent_is_nested_and_repeats_the_token() {
+    let mut agent = Agent::embedded();
+    let outer = agent.ask(acquire(1, "a", 2000));
+    let outer_handle = outer["handle"].as_u64().unwrap();
+    let inner = agent.ask(nested(2, "a", outer_handle));
+    assert_eq!(inner["token"], outer["token"]);
+    assert_ne!(inner["handle"], outer["handle"]);
+    agent.ask(release(3, outer_handle));
+    assert_failed(&agent.ask(acquire(4, "a", 0)), "busy", "1011");
+    agent.ask(release(5, inner["handle"].as_u64().unwrap()));
+    assert_eq!(agent.ask(acquire(6, "a", 0))["ok"], true);
+}
+
+#[test]
+fn siblings_of_one_parent_take_turns() {
+    let mut agent = Agent::embedded();
+    let outer = agent.acquire(1, "a");
+    let first = agent.ask(nested(2, "a", outer))["handle"].as_u64().unwrap();
+    agent.send(nested(3, "a", outer));
+    agent.ask(json!({ "id": 4, "op": "state" }));
+    assert!(!agent.has(|line| line["id"] == 3));
+    agent.ask(release(5, first));
+    assert_eq!(agent.answer(&json!(3))["ok"], true);
+}
+
+#[test]
+fn nesting_reaches_through_other_locks() {
+    let mut agent = Agent::embedded();
+    let outer = agent.acquire(1, "a");
+    let between = agent.ask(nested(2, "b", outer))["handle"].as_u64().unwrap();
+    assert_eq!(agent.ask(nested(3, "a", between))["ok"], true);
+}
+
+#[test]
+fn a_guard_that_is_gone_is_not_found() {
+    let mut agent = Agent::embedded();
+    let handle = agent.acquire(1, "a");
+    agent.ask(release(2, handle));
+    assert_failed(&agent.ask(release(3, handle)), "not_found", "2003");
+    assert_failed(&agent.ask(nested(4, "a", handle)), "not_found", "2003");
+    assert_failed(&agent.ask(json!({ "id": 5, "op": "check", "handle": 99 })), "not_found", "2003");
+}
+
+#[test]
+fn a_check_tells_how_long_the_lock_is_surely_held() {
+    let mut agent = Agent::embedded();
+    let handle = agent.acquire(1, "a");
+    let check = agent.ask(json!({ "id": 2, "op": "check", "handle": handle }));
+    assert!(check["ok"] == true && check["valid"] == true, "{check}");
+    assert!(check["remaining_ms"].as_u64().unwrap() > 0 && check["at_ns"].is_i64(), "{check}");
+}
+
+#[test]
+fn the_state_is_told_when_asked_and_unasked() {
+    let mut agent = Agent::embedded();
+    let event = agent.find(|line| line["event"] == "state");
+    assert!(event["state"].is_string() && event["at_ns"].is_i64(), "{event}");
+    let state = agent.ask(json!({ "id": 1, "op": "state" }));
+    assert_eq!((&state["state"], &state["generation"]), (&json!("connected"), &json!(1)));
+    assert!(state["session"].as_str().unwrap().starts_with("0x"), "{state}");
+}
+
+#[test]
+fn malformed_lines_are_answered_and_do_no_harm() {
+    let mut agent = Agent::embedded();
+    for line in ["", "nonsense", "[]", "{}", r#"{"op":"state"}"#, r#"{"id":"x","op":"state"}"#] {
+        agent.write(line);
+        assert_failed(&agent.answer(&Value::Null), "malformed", "2001");
+    }
+    for request in [
+        json!({ "id": 1 }),
+        json!({ "id": 1, "op": "acquire", "kind": "mutex" }),
+        json!({ "id": 1, "op": "acquire", "kind": "mutex", "lock": "a", "timeout_ms": -1 }),
+        json!({ "id": 1, "op": "acquire", "kind": "mutex", "lock": ["a"] }),
+        json!({ "id": 1, "op": "release" }),
+    ] {
+        assert_failed(&agent.ask(request), "malformed", "2001");
+    }
+    agent.acquire(2, "a");
+}
+
+#[test]
+fn an_id_that_is_pending_cannot_be_used_again() {
+    let mut agent = Agent::embedded();
+    agent.acquire(1, "a");
+    agent.send(json!({ "id": 2, "op": "acquire", "kind": "mutex", "lock": "a" }));
+    assert_failed(&agent.ask(acquire(2, "b", 0)), "malformed", "2001");
+}
+
+#[test]
+fn bad_names_and_options_have_the_codes_of_the_library() {
+    let mut agent = Agent::embedded();
+    assert_failed(&agent.ask(acquire(1, "a/../b", 0)), "invalid_name", "1017");
+    let mut request = acquire(2, "a", 100);
+    request["retries"] = json!(0);
+    assert_failed(&agent.ask(request), "invalid_option", "1018");
+}
+
+#[test]
+fn what_is_not_there_yet_is_unsupported() {
+    let mut agent = Agent::embedded();
+    for kind in ["read", "write", "exclusive", "semaphore"] {
+        let request = json!({ "id": 1, "op": "acquire", "kind": kind, "lock": "a" });
+        assert_failed(&agent.ask(request), "unsupported", "1022");
+    }
+    let multi = json!({ "id": 1, "op": "acquire", "kind": "multi", "lock": ["a", "b"] });
+    assert_failed(&agent.ask(multi), "unsupported", "1022");
+    for op in ["downgrade", "revoke", "fenced_set", "contenders"] {
+        let request = json!({ "id": 1, "op": op, "handle": 1, "lock": "a" });
+        assert_failed(&agent.ask(request), "unsupported", "1022");
+    }
+}

@@ -1,0 +1,249 @@
+//! The proxy as tests use it.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Weak};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use super::acceptor;
+use super::chaos::Chaos;
+use super::frame::{Direction, Frame};
+use super::rule::{Action, Cut, Entry, Matcher, Rule};
+use super::state::{Framing, Shared};
+use crate::port::ReservedPort;
+use crate::raw_client::{RawClient, RawError, SessionKey};
+use crate::wire::OpCode;
+
+/// A TCP proxy in front of one server that reads ZooKeeper's frames.
+///
+/// Clients connect to [`addr`](Self::addr). Without rules it forwards everything, in order, with
+/// some tens of microseconds a hop. All controls work at once on live connections; those that
+/// take effect on frames do so at the moment a frame would be forwarded.
+///
+/// Four-letter words and TLS pass as bytes: everything works on them but rules, log and counters.
+#[derive(Debug)]
+pub struct Proxy {
+    shared: Arc<Shared>,
+    addr: SocketAddr,
+    acceptor: Option<JoinHandle<()>>,
+}
+
+impl Proxy {
+    /// Starts a proxy in front of a server.
+    pub fn start(upstream: SocketAddr) -> Self {
+        Self::with(ReservedPort::new(), upstream, Framing::Client)
+    }
+
+    /// Starts a proxy in front of anything else that speaks TCP; it has no frames.
+    pub fn tcp(upstream: SocketAddr) -> Self {
+        Self::with(ReservedPort::new(), upstream, Framing::Raw)
+    }
+
+    pub(crate) fn with(port: ReservedPort, upstream: SocketAddr, framing: Framing) -> Self {
+        let (shared, addr) = (Shared::new(upstream, framing), port.addr());
+        let for_thread = Arc::clone(&shared);
+        let acceptor = thread::spawn(move || acceptor::run(&for_thread, &port));
+        let proxy = Self { shared, addr, acceptor: Some(acceptor) };
+        proxy.refuse(false);
+        proxy
+    }
+
+    /// Returns where clients connect, as `127.0.0.1:PORT`.
+    pub fn addr(&self) -> String {
+        self.addr.to_string()
+    }
+
+    /// Returns where clients connect.
+    pub fn socket_addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// Sends later connections to another server.
+    pub fn set_upstream(&self, upstream: SocketAddr) {
+        self.shared.update(|state| state.upstream = upstream);
+    }
+
+    /// Cuts all connections with FIN, towards the server too.
+    pub fn cut_fin(&self) {
+        self.cut(Cut::Fin);
+    }
+
+    /// Cuts all connections with RST, towards the server too, and returns when it was sent.
+    pub fn cut_reset(&self) {
+        self.cut(Cut::Reset);
+    }
+
+    /// Cuts all connections. What the proxy has not forwarded yet is lost.
+    pub fn cut(&self, way: Cut) {
+        self.cut_if(way, |_| true);
+    }
+
+    /// Cuts the connections of one session.
+    pub fn cut_session(&self, id: i64, way: Cut) {
+        self.cut_if(way, |session| session == id);
+    }
+
+    fn cut_if(&self, way: Cut, wanted: impl Fn(i64) -> bool) {
+        let live = self.shared.lock().live();
+        let mut resets = Vec::new();
+        for connection in live {
+            if wanted(connection.session.load(std::sync::atomic::Ordering::SeqCst)) {
+                resets.extend(connection.cut(&self.shared, way, way));
+            }
+        }
+        let limit = Instant::now() + Duration::from_secs(2);
+        let sent = |socket: &Weak<_>| socket.strong_count() == 0;
+        while !resets.iter().all(sent) && Instant::now() < limit {
+            thread::sleep(Duration::from_micros(200));
+        }
+    }
+
+    /// Makes the network silent in both directions, or heals it.
+    ///
+    /// Nobody gets FIN or RST, nothing is forwarded, also not that somebody closes. New
+    /// connections are accepted and hear nothing, and the server does not see them. As in a real
+    /// network, what was sent meanwhile arrives after healing.
+    pub fn black_hole(&self, on: bool) {
+        self.shared.update(|state| state.black_hole = [on; 2]);
+    }
+
+    /// Makes one direction silent, or heals it.
+    pub fn black_hole_one_way(&self, direction: Direction, on: bool) {
+        self.shared.update(|state| state.black_hole[direction.index()] = on);
+    }
+
+    /// Makes each direction take this much longer; throughput stays.
+    pub fn delay(&self, time: Duration) {
+        self.shared.update(|state| state.delay = [time; 2]);
+    }
+
+    /// Makes one direction take this much longer.
+    pub fn delay_one_way(&self, direction: Direction, time: Duration) {
+        self.shared.update(|state| state.delay[direction.index()] = time);
+    }
+
+    /// Refuses new connections, or takes them again; live ones stay.
+    pub fn refuse(&self, on: bool) {
+        self.shared.update(|state| {
+            state.refuse = on;
+            if on {
+                acceptor::stop_listening(state);
+            }
+        });
+        if !on {
+            let limit = Some(Instant::now() + Duration::from_secs(10));
+            let listening =
+                self.shared.wait_until(limit, |state| state.listener.as_ref().map(drop));
+            assert!(listening.is_some(), "the proxy cannot listen on {}", self.addr);
+        }
+    }
+
+    /// Adds a rule. A frame obeys the first rule that applies to it; others do not see it.
+    pub fn on(&self, matcher: Matcher, action: Action) -> Rule {
+        let id = self.shared.update(|state| state.add_rule(|id| Entry::new(id, matcher, action)));
+        Rule { shared: Arc::clone(&self.shared), id }
+    }
+
+    /// Ends all rules, black holes, delays and refusals, and lets go what was held.
+    pub fn heal(&self) {
+        self.shared.update(|state| {
+            state.remove_all_rules();
+            state.black_hole = [false; 2];
+            state.delay = [Duration::ZERO; 2];
+        });
+        self.refuse(false);
+    }
+
+    /// Cuts all connections at random moments, with FIN or RST, about once per `mean`. One seed
+    /// gives one sequence of intervals and kinds.
+    pub fn chaos(&self, seed: u64, mean: Duration) -> Chaos {
+        Chaos::start(Arc::clone(&self.shared), seed, mean)
+    }
+
+    /// Returns how many requests of this kind were forwarded.
+    pub fn requests(&self, opcode: OpCode) -> u64 {
+        self.shared.lock().requests.get(&opcode).copied().unwrap_or_default()
+    }
+
+    /// Returns how many requests were forwarded, pings and connects apart.
+    pub fn requests_total(&self) -> u64 {
+        let state = self.shared.lock();
+        let counted = |op: &OpCode| !matches!(op, OpCode::Ping | OpCode::Connect);
+        state.requests.iter().filter(|(op, _)| counted(op)).map(|(_, count)| count).sum()
+    }
+
+    /// Returns how many watch notifications were forwarded.
+    pub fn watch_events(&self) -> u64 {
+        self.shared.lock().watch_events
+    }
+
+    /// Returns how many bytes were forwarded in both directions.
+    pub fn bytes(&self) -> u64 {
+        self.shared.lock().bytes.iter().sum()
+    }
+
+    /// Returns how many connections there are.
+    pub fn connections(&self) -> usize {
+        self.shared.lock().live().len()
+    }
+
+    /// Returns how many connections there ever were.
+    pub fn connections_total(&self) -> u64 {
+        self.shared.lock().accepted
+    }
+
+    /// Returns the frames since the start or [`clear_log`](Self::clear_log), the dropped ones
+    /// included, in the order in which they were judged; at most the last 200,000.
+    pub fn log(&self) -> Vec<Frame> {
+        self.shared.lock().log.iter().cloned().collect()
+    }
+
+    /// Empties the log.
+    pub fn clear_log(&self) {
+        self.shared.lock().log.clear();
+    }
+
+    /// Returns the sessions that were opened through the proxy, the latest last.
+    pub fn sessions(&self) -> Vec<SessionKey> {
+        self.shared.lock().sessions.clone()
+    }
+
+    /// Ends a session on the server behind its client's back, as an expiry does: its ephemeral
+    /// nodes go, and the client hears of it when it reconnects.
+    ///
+    /// # Panics
+    ///
+    /// When no such session was opened through this proxy, or the server cannot be reached.
+    pub fn expire_session(&self, id: i64) {
+        let (key, upstream) = {
+            let state = self.shared.lock();
+            (state.sessions.iter().find(|key| key.id == id).cloned(), state.upstream)
+        };
+        let key = key.unwrap_or_else(|| panic!("no session {id:#x} came through this proxy"));
+        match RawClient::resume(&upstream.to_string(), &key).and_then(RawClient::close) {
+            Ok(()) | Err(RawError::Expired) => {}
+            Err(err) => panic!("cannot end session {id:#x}: {err}"),
+        }
+        // A server that expires a session closes its connection too.
+        self.cut_session(id, Cut::Fin);
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.shared.update(|state| {
+            state.closed = true;
+            acceptor::stop_listening(state);
+        });
+        if let Some(acceptor) = self.acceptor.take() {
+            _ = acceptor.join();
+        }
+        let all: Vec<_> = {
+            let state = self.shared.lock();
+            state.connections.iter().filter_map(Weak::upgrade).collect()
+        };
+        for connection in all {
+            connection.cut(&self.shared, Cut::Reset, Cut::Reset);
+        }
+    }
+}
