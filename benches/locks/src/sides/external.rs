@@ -10,8 +10,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::rc::Rc;
 use std::time::Duration;
 
-use super::zklock::{ROOT, Use, tasks};
 use super::Side;
+use super::zklock::{ROOT, Use, tasks};
 use crate::drive::Failure;
 use crate::measured::Measured;
 use crate::workload::Shape;
