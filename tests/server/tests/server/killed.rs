@@ -20,7 +20,7 @@ async fn a_killed_holder_frees_its_lock_within_the_session_timeout_and_a_tick() 
     let took = start.elapsed();
     println!("killed: free after {took:?}, session timeout {timeout:?} and tick {tick:?}");
     // The server keeps to it; what is added is for waking us on a busy machine.
-    assert!(took < timeout + tick + Duration::from_secs(2), "{took:?}");
+    assert!(took < timeout + tick + Duration::from_secs(5), "{took:?}");
     guard.release().await.unwrap();
     bed.end().await;
 }
