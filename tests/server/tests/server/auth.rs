@@ -1,10 +1,11 @@
 //! Credentials and access control lists.
 
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use zklock::{Acl, ErrorKind, SessionBuilder};
+use zklock::{Acl, AclEntry, ErrorKind, Event, Observer, Permissions, SessionBuilder};
 
-use crate::bed::{Bed, soon};
+use crate::bed::{Bed, acquiring, soon, until};
 
 const SECRET: &str = "hunter2";
 
@@ -68,6 +69,55 @@ async fn what_belongs_to_its_creator_shuts_everybody_else_out() {
     assert!(again.mutex("a").unwrap().try_acquire().await.unwrap_err().is_busy());
     guard.release().await.unwrap();
     again.mutex("a").unwrap().try_acquire().await.unwrap().release().await.unwrap();
+    bed.end().await;
+}
+
+#[derive(Debug, Default)]
+struct Stuck(Mutex<Vec<String>>);
+
+impl Observer for Stuck {
+    fn event(&self, event: &Event) {
+        if let Event::StuckNode { path, .. } = event {
+            self.0.lock().unwrap().push(path.clone());
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_node_that_may_not_be_deleted_goes_with_its_session_and_costs_no_other_lock() {
+    let bed = Bed::shared("stuck");
+    // Deleting is a right on the directory, which the first acquire makes.
+    let (scheme, id) = ("world".into(), "anyone".into());
+    let permissions = Permissions::READ | Permissions::CREATE;
+    let acl = Acl::Custom(vec![AclEntry { scheme, id, permissions }]);
+    let creator = bed.adopt(bed.builder().acl(acl).connect().await.unwrap());
+    let stuck = Arc::new(Stuck::default());
+    let session = bed.adopt(bed.builder().observer(stuck.clone()).connect().await.unwrap());
+    let other = session.mutex("b").unwrap().acquire().await.unwrap();
+    let first = creator.mutex("a").unwrap().acquire().await.unwrap();
+    // It cannot delete its node either, but closing does.
+    creator.close().await;
+    bed.until_contenders("a", 0).await;
+    drop(first);
+
+    let guard = session.mutex("a").unwrap().acquire().await.unwrap();
+    let (node, generation) = (guard.path().to_owned(), session.zookeeper_session().unwrap().1);
+    let error = guard.release().await.unwrap_err();
+    assert_eq!((error.kind(), error.lock()), (ErrorKind::Unauthorized, Some("a")), "{error}");
+    until("the observer is told", || {
+        let told = stuck.0.lock().unwrap();
+        (!told.is_empty()).then(|| assert_eq!(*told, std::slice::from_ref(&node)))
+    })
+    .await;
+    // The other lock is held on, and new ones come from a fresh ZooKeeper session.
+    assert!(other.is_valid());
+    let next = soon("the lock", acquiring(&session, "c")).await.unwrap();
+    assert_eq!(session.zookeeper_session().unwrap().1, generation + 1);
+    assert_eq!(bed.contenders("a").len(), 1);
+    other.release().await.unwrap();
+    // With its last guard the old session goes, and the stuck node with it.
+    bed.until_contenders("a", 0).await;
+    next.release().await.unwrap();
     bed.end().await;
 }
 

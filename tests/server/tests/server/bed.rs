@@ -10,7 +10,7 @@ use zklock::{MutexGuard, Session, SessionBuilder};
 use zklock_test_support::{Builder, CreateMode, Ensemble, Proxy, RawClient, RawError, ZooKeeper};
 
 /// Long enough for two busy cores; nothing here waits that long unless it is broken.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A root of its own on a server. [`end`](Bed::end) it: that proves that nothing is left.
 pub(crate) struct Bed {

@@ -10,12 +10,15 @@ use crate::bed::{Bed, soon};
 
 const LIMIT: Duration = Duration::from_secs(1);
 
+/// How much later an error may come on a machine with more work than cores.
+const SLACK: Duration = Duration::from_secs(5);
+
 /// Connects in vain, and not for longer than it may.
 async fn refused(servers: &str) -> LockError {
     let start = Instant::now();
     let error = Session::builder(servers).connect_timeout(LIMIT).connect().await.unwrap_err();
     let took = start.elapsed();
-    assert!(took < LIMIT + Duration::from_secs(2), "{servers}: {took:?}");
+    assert!(took < LIMIT + SLACK, "{servers}: {took:?}");
     error
 }
 

@@ -52,7 +52,7 @@ async fn a_server_that_freezes_under_a_waiter_is_unavailable_and_not_busy() {
     let (holder, waiter) = (bed.session().await, bed.session().await);
     let guard = holder.mutex("a").unwrap().acquire().await.unwrap();
     let waiting = tokio::spawn(async move {
-        let error = in_vain("frozen in the queue", &waiter, Duration::from_secs(2)).await;
+        let error = in_vain("frozen in the queue", &waiter, Duration::from_secs(4)).await;
         (waiter, error)
     });
     bed.until_contenders("a", 2).await;

@@ -1,12 +1,12 @@
 //! Nodes and directories that others delete: people, scripts, and the server itself.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinHandle;
 use zklock::{ErrorKind, MutexGuard};
-use zklock_test_support::{RawError, monotonic_ns};
+use zklock_test_support::{Action, Matcher, OpCode, RawError, monotonic_ns};
 
 use crate::bed::{Bed, acquiring, soon, until};
 
@@ -33,7 +33,7 @@ async fn a_guard_whose_node_is_deleted_is_lost_within_a_heartbeat() {
     let guard = session.mutex("a").unwrap().acquire().await.unwrap();
     let knew = deleted_under(&bed, &guard).await;
     println!("deleted at once: known after {knew:?}, heartbeat {HEARTBEAT:?}");
-    assert!(knew < HEARTBEAT + Duration::from_secs(1), "{knew:?}");
+    assert!(knew < HEARTBEAT + Duration::from_secs(3), "{knew:?}");
     // The others need not wait for it, and it does no harm to them.
     let next = bed.session().await.mutex("a").unwrap().try_acquire().await.unwrap();
     assert!(next.fencing_token() > guard.fencing_token());
@@ -62,7 +62,7 @@ async fn a_guard_held_for_longer_learns_at_once_that_its_node_is_deleted() {
     .await;
     let knew = deleted_under(&bed, &guard).await;
     println!("deleted while watched: known after {knew:?}");
-    assert!(knew < Duration::from_secs(1), "{knew:?}");
+    assert!(knew < HEARTBEAT, "{knew:?}");
     soon("the next", waiting).await.unwrap().release().await.unwrap();
     drop(guard);
     bed.end().await;
@@ -117,7 +117,7 @@ async fn a_next_in_line_whose_node_is_deleted_knows_at_once() {
     let start = Instant::now();
     soon("the loss", second.lost()).await;
     println!("granted on a deleted node: lost after {:?}", start.elapsed());
-    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
     assert!(third.is_valid());
     third.release().await.unwrap();
     drop(second);
@@ -144,19 +144,42 @@ async fn a_directory_that_was_reaped_comes_back_with_greater_tokens() {
     bed.end().await;
 }
 
+#[tokio::test]
+async fn a_directory_reaped_between_its_making_and_the_node_is_made_again() {
+    let bed = Bed::shared("reaped-between");
+    let proxy = bed.proxy();
+    let session = bed.session_through(&proxy).await;
+    let mut raw = bed.raw();
+    let creation = || Matcher::request(OpCode::Create2).path("/a/_c_").first(1);
+    // The first is refused because nobody has used this lock yet.
+    let mut held = proxy.on(creation(), Action::Hold);
+    let acquiring = acquiring(&session, "a");
+    for made_before in [false, true, true, true] {
+        until("the creation is sent", || (held.hits() == 1).then_some(())).await;
+        assert_eq!(raw.delete(&bed.path("a")).is_ok(), made_before);
+        let next = proxy.on(creation(), Action::Hold);
+        held.release();
+        held = next;
+    }
+    held.release();
+    soon("the lock", acquiring).await.unwrap().release().await.unwrap();
+    raw.close().unwrap();
+    bed.end().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn directories_that_vanish_all_the_time_do_not_hurt() {
+    const ENOUGH: usize = 10;
     let bed = Bed::shared("vanishing");
-    let done = Arc::new(AtomicBool::new(false));
+    let reaped = Arc::new(AtomicUsize::new(0));
     let reaping = std::thread::spawn({
-        let (mut raw, done) = (bed.raw(), done.clone());
+        let (mut raw, reaped) = (bed.raw(), reaped.clone());
         let directories = [bed.path("a/b"), bed.path("a")];
         move || {
-            let mut reaped = 0;
-            while !done.load(Ordering::Relaxed) {
+            while reaped.load(Ordering::Relaxed) < ENOUGH {
                 for directory in &directories {
                     match raw.delete(directory) {
-                        Ok(()) => reaped += 1,
+                        Ok(()) => drop(reaped.fetch_add(1, Ordering::Relaxed)),
                         Err(RawError::Code(-101 | -111)) => {}
                         Err(error) => panic!("{error}"),
                     }
@@ -165,19 +188,20 @@ async fn directories_that_vanish_all_the_time_do_not_hurt() {
                 std::thread::sleep(Duration::from_millis(5 + monotonic_ns() % 30));
             }
             raw.close().unwrap();
-            reaped
         }
     });
-    let mut last = None;
-    for session in bed.sessions(2).await.iter().cycle().take(60) {
+    let (mut last, mut acquired) = (None, 0);
+    for session in bed.sessions(2).await.iter().cycle() {
         let guard = soon("the lock", session.mutex("a/b").unwrap().acquire()).await.unwrap();
         assert!(last < Some(guard.fencing_token()));
         last = Some(guard.fencing_token());
         guard.release().await.unwrap();
+        acquired += 1;
+        if reaped.load(Ordering::Relaxed) >= ENOUGH {
+            break;
+        }
     }
-    done.store(true, Ordering::Relaxed);
-    let reaped = reaping.join().unwrap();
-    println!("60 acquires while {reaped} directories were removed under them");
-    assert!(reaped > 0);
+    reaping.join().unwrap();
+    println!("{acquired} acquires while {ENOUGH} directories were removed under them");
     bed.end().await;
 }

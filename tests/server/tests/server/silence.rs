@@ -1,6 +1,6 @@
 //! Networks that go silent: no end, no reset, no answer.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use zklock::{ErrorKind, MutexGuard, Session};
 use zklock_test_support::{Action, Cut, Direction, Matcher, Proxy, monotonic_ns};
@@ -74,6 +74,27 @@ async fn a_link_that_dies_right_after_the_connect_response_deceives_nobody() {
         proxy.refuse(false);
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_link_that_dies_right_after_the_first_connect_response_is_no_connection() {
+    let bed = Bed::shared("dead-at-first");
+    let proxy = bed.proxy();
+    let limit = Duration::from_secs(1);
+    proxy.on(Matcher::any(Direction::ToClient).after(1), Action::Drop);
+    let builder = bed.builder_at(&proxy.addr()).connect_timeout(limit);
+    let start = Instant::now();
+    let error = builder.clone().connect().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(error.to_string().contains(&proxy.addr()), "{error}");
+    assert!(start.elapsed() < limit + Duration::from_secs(5), "{:?}", start.elapsed());
+    let session = bed.adopt(builder.open().unwrap());
+    let error = session.mutex("a").unwrap().acquire_timeout(limit).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(!session.is_ready());
+    proxy.heal();
+    soon("the lock", acquiring(&session, "a")).await.unwrap().release().await.unwrap();
+    bed.end().await;
 }
 
 #[tokio::test]
