@@ -112,6 +112,8 @@ async fn a_holder_of_this_process_is_told_truly() {
     let (_store, session) = store();
     let mutex = session.mutex("a").unwrap();
     let _guard = mutex.acquire().await.unwrap();
+    // The wall clock is what people read in the error.
+    #[allow(clippy::disallowed_methods)]
     let held_since = std::time::SystemTime::now();
     tokio::time::sleep(Duration::from_secs(60)).await;
     let wait = |timeout| {

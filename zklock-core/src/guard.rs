@@ -124,9 +124,10 @@ impl MutexGuard {
     ///
     /// The release goes on in the background.
     pub async fn release(mut self) -> Result<(), LockError> {
-        let lost = (self.possession.holds() == 1 && !self.is_valid())
-            .then(|| self.possession.lost_error());
-        let outcome = match self.hold.give_back() {
+        let now = self.possession.now();
+        let lost = self.possession.holds() == 1 && !self.possession.lease().is_valid_at(now);
+        let lost = lost.then(|| self.possession.lost_error());
+        let outcome = match self.hold.give_back(now) {
             Some(deletion) => deletion.await.map_err(|error| {
                 LockError::new(ErrorKind::Unauthorized, "its node could not be deleted")
                     .because(error)

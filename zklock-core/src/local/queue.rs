@@ -80,9 +80,8 @@ impl Queue {
     }
 
     /// Takes the last place, or the lock if it is there for the taking.
-    pub fn join(self: &Arc<Self>, who: Who, once: bool, habits: Habits) -> Joined {
-        let waiting = Waiting { who, since: self.now(), once, habits };
-        let since = waiting.since;
+    pub fn join(self: &Arc<Self>, who: Who, once: bool, habits: Habits, since: Instant) -> Joined {
+        let waiting = Waiting { who, since, once, habits };
         let mut inner = self.lock();
         let deadlock = |by: &Weak<Possession>| self.deadlock(&who, &*by.upgrade()?);
         let grant = |waiting: &Waiting, lease: &Arc<Lease>| self.grant(waiting, lease, since);
@@ -123,10 +122,9 @@ impl Queue {
         Some(LockError::new(ErrorKind::Deadlock, why))
     }
 
-    /// Whether somebody here was granted the lock within the last so long.
-    pub fn granted_lately(&self, within: Duration) -> bool {
-        let last = self.lock().state.last_grant();
-        last.is_some_and(|last| self.now().since(last) <= within)
+    /// Whether the lock is passing from one holder of this process to the next, or is kept.
+    pub fn is_between_holders(&self) -> bool {
+        matches!(self.lock().state.phase(), Phase::Asking { .. } | Phase::Lingering { .. })
     }
 
     /// Who is in the way in ZooKeeper's queue.
@@ -310,8 +308,8 @@ impl Origin for Queue {
         Some(Holder { owner, node, ahead: 1 + inner.state.ahead_of(place) })
     }
 
-    fn release(self: Arc<Self>, possession: &Possession) -> Option<Deletion> {
-        let (now, mut inner) = (self.now(), self.lock());
+    fn release(self: Arc<Self>, possession: &Possession, now: Instant) -> Option<Deletion> {
+        let mut inner = self.lock();
         let grant = |w: &Waiting, lease: &Arc<Lease>| self.grant(w, lease, now);
         let todo = inner.state.release(possession.lease(), possession.linger(), now, grant);
         self.carry_out(inner, todo)

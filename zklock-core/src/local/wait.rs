@@ -4,6 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::clock::Instant;
 use crate::coordinator::RequestError;
 use crate::deadline::Deadline;
 use crate::error::{ErrorKind, Holder, LockError};
@@ -28,6 +29,9 @@ pub enum Wait {
 /// How much longer than its deadline an acquire waits for ZooKeeper's word on who holds.
 const LAST_WORD: Duration = Duration::from_millis(60);
 
+/// How often it is looked for somebody to ask about.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
 /// How long before the end of a try that is asked, at most.
 const ASK_AHEAD: Duration = Duration::from_millis(500);
 
@@ -41,8 +45,9 @@ pub async fn wait(
     who: Who,
     wait: Wait,
     habits: Habits,
+    now: Instant,
 ) -> Result<Hold, LockError> {
-    let result = match queue.join(who, matches!(wait, Wait::Once(_)), habits) {
+    let result = match queue.join(who, matches!(wait, Wait::Once(_)), habits, now) {
         Joined::Granted(hold) => return Ok(hold),
         Joined::Refused(error) => Err(error),
         Joined::Busy => Err(busy(ask(queue, None, LAST_WORD).await.ok().flatten())),
@@ -97,13 +102,8 @@ async fn within(
         if let Ok(result) = Deadline::at(clock.clone(), end).bound(both).await {
             return result;
         }
-        if number == tries {
-            answer = match answer {
-                None => Some(asking.await),
-                // There was nobody to ask about before; there may be now.
-                Some(Err(Silent)) => Some(ask(queue, here, LAST_WORD).await),
-                known => known,
-            };
+        if number == tries && answer.is_none() {
+            answer = Some(asking.await);
         }
         queue.session().events().tell(|| Event::TryEnded {
             lock: queue.lock_name().clone(),
@@ -128,14 +128,24 @@ async fn ask(
     place: Option<Place>,
     limit: Duration,
 ) -> Result<Option<Holder>, Silent> {
-    if let Some(holder) = queue.holder_here(place) {
-        return Ok(Some(holder));
-    }
-    let Some(obstacle) = queue.obstacle() else {
-        // Between two holders of this process nobody is to be named.
-        return if queue.granted_lately(ASK_AHEAD) { Ok(None) } else { Err(Silent) };
+    let clock = queue.session().clock();
+    let deadline = Deadline::after(clock.clone(), limit);
+    let obstacle = loop {
+        if let Some(holder) = queue.holder_here(place) {
+            return Ok(Some(holder));
+        }
+        if queue.is_between_holders() {
+            return Ok(None);
+        }
+        if let Some(obstacle) = queue.obstacle() {
+            break obstacle;
+        }
+        // Nobody to ask about yet: ZooKeeper has not answered, and until it does nobody is busy.
+        if deadline.has_passed() {
+            return Err(Silent);
+        }
+        clock.sleep_until((clock.now() + LOOK_AGAIN).min(deadline.instant())).await;
     };
-    let deadline = Deadline::after(queue.session().clock().clone(), limit);
     match deadline.bound(obstacle.ask()).await {
         Ok(Ok(holder)) => Ok(Some(holder)),
         // It went just now, which is an answer.
