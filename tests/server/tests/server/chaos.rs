@@ -10,8 +10,8 @@ use zklock_test_support::monotonic_ns;
 use crate::bed::{Bed, soon};
 use crate::inside::Inside;
 
-/// Longer with `ZKLOCK_LONG=1`.
-fn acquires() -> usize {
+/// How many acquires; more with `ZKLOCK_LONG=1`.
+fn round() -> usize {
     if std::env::var("ZKLOCK_LONG").is_ok_and(|long| long == "1") { 1_000 } else { 100 }
 }
 
@@ -33,35 +33,39 @@ async fn acquires_cancelled_at_random_on_connections_cut_at_random_leave_nothing
     println!("seed {seed}");
     let chaos = proxy.chaos(seed, Duration::from_millis(50));
     let (inside, at_once) = (Arc::new(Inside::default()), Arc::new(Semaphore::new(20)));
-    let mut tasks = JoinSet::new();
-    for number in 0..acquires() {
-        let mutex = sessions[number % sessions.len()].mutex("a").unwrap();
-        // Some at any moment of the first flight, some in the queue, a few hardly ever.
-        let longest = [5_000, 20_000, 50_000, 200_000, 10_000_000][number % 5];
-        let patience = Duration::from_micros(random(&mut seed, longest));
-        let hold = Duration::from_micros(random(&mut seed, 4_000));
-        let awaits_release = random(&mut seed, 2) == 0;
-        let (inside, at_once) = (inside.clone(), at_once.clone());
-        tasks.spawn(async move {
-            let _one_of_twenty = at_once.acquire_owned().await.unwrap();
-            let acquired = tokio::time::timeout(patience, mutex.acquire()).await;
-            let Ok(guard) = acquired else { return 0 };
-            let guard = guard.unwrap();
-            inside.pass(&guard, hold).await;
-            if awaits_release {
-                guard.release().await.unwrap();
-            }
-            1
-        });
-    }
-    let mut granted = 0;
-    while let Some(task) = tasks.join_next().await {
-        granted += task.unwrap();
+    let (mut acquires, mut granted) = (0, 0);
+    // A round may be over before anything was cut; then another.
+    while acquires == 0 || proxy.connections_total() < 3 * sessions.len() as u64 {
+        let mut tasks = JoinSet::new();
+        for number in 0..round() {
+            let mutex = sessions[number % sessions.len()].mutex("a").unwrap();
+            // Some at any moment of the first flight, some in the queue, a few hardly ever.
+            let longest = [5_000, 20_000, 50_000, 200_000, 10_000_000][number % 5];
+            let patience = Duration::from_micros(random(&mut seed, longest));
+            let hold = Duration::from_micros(random(&mut seed, 4_000));
+            let awaits_release = random(&mut seed, 2) == 0;
+            let (inside, at_once) = (inside.clone(), at_once.clone());
+            tasks.spawn(async move {
+                let _one_of_twenty = at_once.acquire_owned().await.unwrap();
+                let acquired = tokio::time::timeout(patience, mutex.acquire()).await;
+                let Ok(guard) = acquired else { return 0 };
+                let guard = guard.unwrap();
+                inside.pass(&guard, hold).await;
+                if awaits_release {
+                    guard.release().await.unwrap();
+                }
+                1
+            });
+        }
+        acquires += tasks.len();
+        while let Some(task) = tasks.join_next().await {
+            granted += task.unwrap();
+        }
     }
     let cuts = chaos.stop();
-    println!("{} acquires, {granted} granted, {cuts} connections cut", acquires());
+    println!("{acquires} acquires, {granted} granted, {cuts} connections cut");
     inside.assert_in_order(granted);
-    assert!(granted > 0 && granted < acquires() && cuts > 0);
+    assert!(granted > 0 && granted < acquires && cuts > 0);
     bed.until_contenders("a", 0).await;
     for session in &sessions {
         assert!(session.held().is_empty());
