@@ -161,6 +161,11 @@ impl Bed {
         answer.lines().filter(|line| line.starts_with(&below)).map(str::to_owned).collect()
     }
 
+    /// Whether the server knows a ZooKeeper session.
+    pub(crate) fn has_session(&self, id: i64) -> bool {
+        self.server.sessions().iter().any(|session| session.id == id)
+    }
+
     /// The ephemeral nodes below this root.
     fn ephemerals(&self) -> Vec<String> {
         let below = format!("{}/", self.root);

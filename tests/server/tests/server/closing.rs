@@ -33,16 +33,21 @@ async fn a_process_that_drops_its_guard_closes_and_exits_at_once_leaves_no_node(
 
 #[tokio::test]
 async fn closing_waits_for_every_deletion_and_ends_the_session() {
-    let bed = Bed::own();
+    let bed = Bed::shared("close-many");
     let session = bed.builder().session_timeout(LONG).connect().await.unwrap();
+    let (id, _) = session.zookeeper_session().unwrap();
+    let mut guards = Vec::new();
     for lock in 0..50 {
-        drop(session.mutex(&format!("l{lock}")).unwrap().acquire().await.unwrap());
+        guards.push(session.mutex(&format!("l{lock}")).unwrap().acquire().await.unwrap());
     }
+    drop(guards);
     let start = Instant::now();
     session.close().await;
     println!("closed with deletions under way in {:?}", start.elapsed());
-    assert_eq!(bed.server().sessions(), []);
-    assert_eq!(bed.server().watch_count(), 0);
+    assert!(!bed.has_session(id));
+    for lock in 0..50 {
+        assert_eq!(bed.contenders(&format!("l{lock}")).len(), 0);
+    }
     assert!(session.mutex("a").unwrap().acquire().await.unwrap_err().is_closing());
     bed.end().await;
 }
@@ -105,13 +110,14 @@ async fn draining_fails_waiters_lets_holders_finish_and_leaves_the_queue() {
 
 #[tokio::test]
 async fn a_session_that_is_dropped_closes_in_the_background() {
-    let bed = Bed::own();
+    let bed = Bed::shared("dropped");
     let session = bed.builder().session_timeout(LONG).connect().await.unwrap();
+    let (id, _) = session.zookeeper_session().unwrap();
     let guard = session.mutex("a").unwrap().acquire().await.unwrap();
     drop(session);
     assert!(guard.is_valid());
     drop(guard);
-    until("the session is gone", || bed.server().sessions().is_empty().then_some(())).await;
+    until("the session is gone", || (!bed.has_session(id)).then_some(())).await;
     bed.end().await;
 }
 

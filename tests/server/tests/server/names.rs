@@ -6,16 +6,17 @@ use crate::bed::Bed;
 
 #[tokio::test]
 async fn bad_names_never_reach_the_server() {
-    let bed = Bed::own();
-    let session = bed.session().await;
-    let nodes = bed.server().node_count();
+    let bed = Bed::shared("bad-names");
+    let proxy = bed.proxy();
+    let session = bed.session_through(&proxy).await;
+    let before = proxy.requests_total();
     let long = "x".repeat(10 << 10);
     for name in ["", "/", "a//b", "a/", "/a", ".", "..", "a/../b", "a/./b", "a\0b", &long] {
         let error = session.mutex(name).unwrap_err();
         assert_eq!((error.kind(), error.code()), (ErrorKind::InvalidName, "1017"), "{error}");
         assert!(!error.to_string().is_empty() && error.to_string().len() < 500, "{error}");
     }
-    assert_eq!(bed.server().node_count(), nodes);
+    assert_eq!(proxy.requests_total(), before);
     drop(session.mutex("a").unwrap().acquire().await.unwrap());
     bed.end().await;
 }
