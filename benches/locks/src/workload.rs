@@ -36,6 +36,7 @@ pub(crate) const WORKLOADS: [Workload; 6] = [
         sides: &[
             "zklock",
             "zklock-drop",
+            "zklock-linger",
             "create+delete",
             "create|list+delete",
             "client-lock",

@@ -58,6 +58,10 @@ time.sleep(warm_up)
 start = time.monotonic_ns()
 measuring = True
 time.sleep(seconds)
+# A short run on a loaded machine: go on to the first cycle, and count that time too.
+limit = time.monotonic() + 60
+while not any(times) and time.monotonic() < limit:
+    time.sleep(0.01)
 measuring = False
 took = (time.monotonic_ns() - start) / 1e9
 running = False

@@ -35,6 +35,7 @@ pub(crate) fn prepare(
     Ok(match name {
         "zklock" => zklock::tasks(&connect, shape, Use::Awaited)?,
         "zklock-drop" => zklock::tasks(&connect, shape, Use::Dropped)?,
+        "zklock-linger" => zklock::tasks(&connect, shape, Use::Lingering)?,
         "zklock-tries" => zklock::tasks(&connect, shape, Use::Tries)?,
         "zklock-blocking" => zklock::threads(&connect, shape)?,
         "zklock-processes" => external::processes(&connect, shape)?,

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use zklock::{Mutex, MutexGuard, Session, blocking};
+use zklock::{Handoffs, LockOptions, Mutex, MutexGuard, Session, blocking};
 
 use super::Side;
 use crate::drive::{Failure, Lock, blocking_cycles};
@@ -21,6 +21,8 @@ pub(crate) enum Use {
     Awaited,
     /// `acquire`, and the guard is dropped.
     Dropped,
+    /// `acquire`, and the node is kept when nobody wants it.
+    Lingering,
     /// Two tries of two seconds, as an annotated function has them.
     Tries,
 }
@@ -59,13 +61,29 @@ fn root() -> String {
 /// The variable that names the root for all processes of a fleet.
 pub(crate) const ROOT: &str = "ZKLOCK_BENCH_ROOT";
 
-async fn mutexes(connect: &str, shape: Shape) -> Result<Vec<Mutex>, Failure> {
+/// The variable that names another bound of handoffs, in milliseconds.
+pub(crate) const HANDOFF_MS: &str = "ZKLOCK_BENCH_HANDOFF_MS";
+
+fn options(how: Use) -> Result<LockOptions, Failure> {
+    let mut options = LockOptions::default();
+    if let Ok(millis) = std::env::var(HANDOFF_MS) {
+        let within = Duration::from_millis(millis.parse()?);
+        options = options.handoffs(Handoffs { most: u32::MAX, within });
+    }
+    Ok(match how {
+        Use::Lingering => options.linger(Duration::from_secs(5)),
+        _ => options,
+    })
+}
+
+async fn mutexes(connect: &str, shape: Shape, how: Use) -> Result<Vec<Mutex>, Failure> {
     let (root, mut mutexes) = (root(), Vec::new());
     for _ in 0..shape.sessions {
         let builder = Session::builder(connect).root(root.as_str()).app("bench");
         let session = builder.session_timeout(SESSION_TIMEOUT).connect().await?;
         for task in 0..shape.tasks {
-            mutexes.push(session.mutex(&format!("lock-{}", task % shape.locks))?);
+            let mutex = session.mutex(&format!("lock-{}", task % shape.locks))?;
+            mutexes.push(mutex.with_options(options(how)?)?);
         }
     }
     Ok(mutexes)
@@ -74,7 +92,7 @@ async fn mutexes(connect: &str, shape: Shape) -> Result<Vec<Mutex>, Failure> {
 /// Tasks that use it in one way.
 pub(crate) fn tasks(connect: &str, shape: Shape, how: Use) -> Result<Box<dyn Side>, Failure> {
     let runtime = runtime()?;
-    let mutexes = runtime.block_on(mutexes(connect, shape))?;
+    let mutexes = runtime.block_on(mutexes(connect, shape, how))?;
     let tasks = mutexes.into_iter().map(|mutex| Task { mutex, how }).collect();
     Ok(Pool::<Task>::side(runtime, shape, tasks))
 }
@@ -97,6 +115,6 @@ impl Side for Threads {
 
 /// Threads without a runtime around them.
 pub(crate) fn threads(connect: &str, shape: Shape) -> Result<Box<dyn Side>, Failure> {
-    let mutexes = blocking::block_on(mutexes(connect, shape))?;
+    let mutexes = blocking::block_on(mutexes(connect, shape, Use::Awaited))?;
     Ok(Box::new(Threads(mutexes.into_iter().map(blocking::Mutex::from).collect())))
 }
