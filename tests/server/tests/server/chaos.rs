@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
+use zklock::{LockOptions, Session};
 use zklock_test_support::monotonic_ns;
 
-use crate::bed::{Bed, soon};
+use crate::bed::{Bed, PATIENCE, soon, until};
 use crate::inside::Inside;
 
 /// How many acquires; more with `ZKLOCK_LONG=1`.
@@ -31,7 +32,7 @@ async fn acquires_cancelled_at_random_on_connections_cut_at_random_leave_nothing
     }
     let mut seed = monotonic_ns();
     println!("seed {seed}");
-    let chaos = proxy.chaos(seed, Duration::from_millis(50));
+    let chaos = proxy.chaos(seed, Duration::from_millis(100));
     let (inside, at_once) = (Arc::new(Inside::default()), Arc::new(Semaphore::new(20)));
     let (mut acquires, mut granted) = (0, 0);
     // A round may be over before anything was cut; then another.
@@ -39,9 +40,11 @@ async fn acquires_cancelled_at_random_on_connections_cut_at_random_leave_nothing
         let mut tasks = JoinSet::new();
         for number in 0..round() {
             let mutex = sessions[number % sessions.len()].mutex("a").unwrap();
-            // Some at any moment of the first flight, some in the queue, a few hardly ever.
-            let longest = [5_000, 20_000, 50_000, 200_000, 10_000_000][number % 5];
-            let patience = Duration::from_micros(random(&mut seed, longest));
+            // Some at any moment of the first flight, some in the queue, and some never.
+            let patience = match [5_000, 20_000, 50_000, 200_000, 0][number % 5] {
+                0 => PATIENCE,
+                longest => Duration::from_micros(random(&mut seed, longest)),
+            };
             let hold = Duration::from_micros(random(&mut seed, 4_000));
             let awaits_release = random(&mut seed, 2) == 0;
             let (inside, at_once) = (inside.clone(), at_once.clone());
@@ -66,11 +69,22 @@ async fn acquires_cancelled_at_random_on_connections_cut_at_random_leave_nothing
     println!("{acquires} acquires, {granted} granted, {cuts} connections cut");
     inside.assert_in_order(granted);
     assert!(granted > 0 && granted < acquires && cuts > 0);
+    // Quiet is when all are connected again: the client waits longer after each failure.
+    let start = Instant::now();
+    until("all are back", || {
+        let connected = proxy.connections() == sessions.len();
+        (connected && sessions.iter().all(Session::is_ready)).then_some(())
+    })
+    .await;
+    println!("all are back after {:?}", start.elapsed());
     bed.until_contenders("a", 0).await;
     for session in &sessions {
         assert!(session.held().is_empty());
+        // It does not wait for anybody; the time is for the machine.
+        let patient = LockOptions::default().timeout(PATIENCE);
+        let mutex = session.mutex("a").unwrap().with_options(patient).unwrap();
         let start = Instant::now();
-        let guard = soon("the lock", session.mutex("a").unwrap().try_acquire()).await.unwrap();
+        let guard = mutex.try_acquire().await.unwrap();
         println!("the next in {:?}", start.elapsed());
         guard.release().await.unwrap();
     }
