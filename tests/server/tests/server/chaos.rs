@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 use zklock::{LockOptions, Session};
 use zklock_test_support::monotonic_ns;
 
-use crate::bed::{Bed, PATIENCE, soon, until};
+use crate::bed::{Bed, PATIENCE, until};
 use crate::inside::Inside;
 
 /// How many acquires; more with `ZKLOCK_LONG=1`.
