@@ -27,3 +27,9 @@ pub use zklock_macros::zk_locked;
 
 #[doc(hidden)]
 pub use zklock_core::__private;
+
+/// The code in the README, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+#[derive(Debug)]
+pub struct Readme;

@@ -8,8 +8,8 @@
 //! {"id":2,"ok":true,"at_ns":…}
 //! ```
 //!
-//! Requests are served side by side and answered as they are ready. The end of input releases
-//! everything. `--help` lists the operations.
+//! Requests begin in the order of their lines, are served side by side, and are answered as they are
+//! ready. The end of input releases everything. `--help` lists the operations.
 
 mod acquire;
 mod agent;
@@ -24,7 +24,9 @@ use std::process::ExitCode;
 
 use options::Command;
 
-#[tokio::main]
+// On one thread, tasks begin in the order in which they were spawned: requests join the queue of a
+// lock in the order of their lines.
+#[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     match options::parse() {
         Ok(Command::Help) => {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lexopt::prelude::{Long, Short, ValueExt};
-use zklock::{Embedded, LockError, Session, SessionBuilder};
+use zklock::{Embedded, Handoffs, LockError, LockOptions, Session, SessionBuilder};
 
 pub(crate) const HELP: &str = "\
 Serves locks to any program over stdin and stdout, one JSON object a line.
@@ -14,9 +14,10 @@ Usage: lock_agent --connect SERVERS [OPTIONS]
   --session-timeout-ms MS    session timeout to ask for, 10000 without it
   --root PATH                the node below which the locks are, /zklock without it
   --layout NAME              `curator`, the only one so far
-  --linger-ms MS             not supported yet
-  --handoffs N               not supported yet
-  --fair                     not supported yet
+  --linger-ms MS             keeps the node for so long after the last release
+  --handoffs N               hands a lock on in this process at most N times in a row, however long
+                             that takes; without it for 10 ms
+  --fair                     a node for each waiting request; nothing is handed on
   -h, --help                 shows this
 
 Requests:
@@ -44,6 +45,7 @@ pub(crate) struct Options {
     connect: String,
     session_timeout: Option<Duration>,
     root: Option<String>,
+    defaults: LockOptions,
 }
 
 impl Options {
@@ -60,13 +62,14 @@ impl Options {
         if let Some(root) = &self.root {
             builder = builder.root(root);
         }
-        builder.open()
+        builder.defaults(self.defaults).open()
     }
 }
 
 pub(crate) fn parse() -> Result<Command, lexopt::Error> {
     let mut parser = lexopt::Parser::from_env();
     let (mut connect, mut session_timeout, mut root) = (None, None, None);
+    let mut defaults = LockOptions::default();
     while let Some(argument) = parser.next()? {
         match argument {
             Long("connect") => connect = Some(parser.value()?.string()?),
@@ -76,19 +79,20 @@ pub(crate) fn parse() -> Result<Command, lexopt::Error> {
             Long("root") => root = Some(parser.value()?.string()?),
             Long("layout") => match parser.value()?.string()?.as_str() {
                 "curator" => {}
-                other => return Err(unsupported(&format!("--layout {other}"))),
+                other => return Err(format!("--layout {other} is unsupported").into()),
             },
-            Long(name @ ("linger-ms" | "handoffs" | "fair")) => {
-                return Err(unsupported(&format!("--{name}")));
+            Long("linger-ms") => {
+                defaults = defaults.linger(Duration::from_millis(parser.value()?.parse()?));
             }
+            Long("handoffs") => {
+                let most = parser.value()?.parse()?;
+                defaults = defaults.handoffs(Handoffs { most, within: Duration::MAX });
+            }
+            Long("fair") => defaults = defaults.fair(true),
             Short('h') | Long("help") => return Ok(Command::Help),
             other => return Err(other.unexpected()),
         }
     }
     let connect = connect.ok_or("say --connect HOST:PORT, or --connect embedded")?;
-    Ok(Command::Serve(Options { connect, session_timeout, root }))
-}
-
-fn unsupported(option: &str) -> lexopt::Error {
-    format!("{option} is unsupported").into()
+    Ok(Command::Serve(Options { connect, session_timeout, root, defaults }))
 }

@@ -108,6 +108,31 @@ async fn local_waiters_time_out_without_taking_the_node_along() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_holder_of_this_process_is_told_truly() {
+    let (_store, session) = store();
+    let mutex = session.mutex("a").unwrap();
+    let _guard = mutex.acquire().await.unwrap();
+    // The wall clock is what people read in the error.
+    #[allow(clippy::disallowed_methods)]
+    let held_since = std::time::SystemTime::now();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let wait = |timeout| {
+        let mutex = mutex.clone();
+        tokio::spawn(async move { mutex.acquire_timeout(Duration::from_secs(timeout)).await })
+    };
+    let (first, second) = (wait(5), wait(6));
+    let first = first.await.unwrap().unwrap_err();
+    let holder = first.holder().unwrap();
+    assert_eq!(holder.ahead, 1);
+    let since = holder.owner.since.as_deref().unwrap();
+    let since = humantime::parse_rfc3339(since).unwrap();
+    // On the wall clock of the machine, which the paused minute is not on.
+    let ago = held_since.duration_since(since).unwrap().as_secs();
+    assert!((64..=66).contains(&ago), "{ago} s");
+    assert_eq!(second.await.unwrap().unwrap_err().holder().unwrap().ahead, 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_observer_hears_at_the_end_of_each_try_who_holds() {
     use std::sync::{Arc, Mutex};
     use zklock::{Event, Observer, Session};

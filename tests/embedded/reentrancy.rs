@@ -146,14 +146,30 @@ async fn a_carried_task_that_outlives_its_scope_queues_up() {
     let mutex = session.mutex("a").unwrap();
     let guard = mutex.acquire().await.unwrap();
     let token = guard.fencing_token();
-    let late = guard
+    let mut late = None;
+    guard
         .scope(async {
             let mutex = mutex.clone();
-            carry(async move { mutex.acquire().await.unwrap().fencing_token() })
+            late = Some(carry(async move { mutex.acquire().await.unwrap().fencing_token() }));
         })
         .await;
     drop(guard);
-    assert!(late.await > token);
+    assert!(late.unwrap().await > token);
+}
+
+#[tokio::test]
+async fn two_scopes_of_one_guard_take_turns_too() {
+    let (_store, session) = store();
+    let mutex = session.mutex("a").unwrap();
+    let (guard, inside) = (mutex.acquire().await.unwrap(), Inside::default());
+    let calls = (0..4).map(|_| {
+        guard.scope(async {
+            let _nested = mutex.acquire().await.unwrap();
+            inside.pass().await;
+        })
+    });
+    join_all(calls).await;
+    assert_eq!((inside.most(), inside.total()), (1, 4));
 }
 
 #[tokio::test]

@@ -64,7 +64,7 @@ async fn return_question_mark_panic_and_cancellation_release() {
     assert!(joined.await.unwrap_err().is_panic());
     assert!(contenders(&store, "/zklock/a").await.is_empty());
 
-    let cancelled = template.execute("a", || std::future::pending::<()>());
+    let cancelled = template.execute("a", std::future::pending::<()>);
     assert!(tokio::time::timeout(Duration::from_millis(5), cancelled).await.is_err());
     assert!(contenders(&store, "/zklock/a").await.is_empty());
     template.execute("a", || async {}).await.unwrap();

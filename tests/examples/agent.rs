@@ -25,8 +25,14 @@ pub(crate) struct Agent {
 impl Agent {
     /// Starts an agent on an embedded coordinator.
     pub(crate) fn embedded() -> Self {
+        Agent::embedded_with(&[])
+    }
+
+    /// The same, with more options.
+    pub(crate) fn embedded_with(options: &[&str]) -> Self {
         let mut command = example("lock_agent");
-        command.args(["--connect", "embedded"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.args(["--connect", "embedded"]).args(options);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let output = BufReader::new(child.stdout.take().unwrap());
         let (sender, lines) = channel();
@@ -59,12 +65,17 @@ impl Agent {
         self.answer(&id)
     }
 
-    /// Acquires a mutex for as long as it takes. Answers its handle.
-    pub(crate) fn acquire(&mut self, id: u64, lock: &str) -> u64 {
+    /// Acquires a mutex for as long as it takes.
+    pub(crate) fn grant(&mut self, id: u64, lock: &str) -> Value {
         let request = json!({ "id": id, "op": "acquire", "kind": "mutex", "lock": lock });
         let grant = self.ask(request);
         assert_eq!(grant["ok"], true, "{grant}");
-        grant["handle"].as_u64().unwrap()
+        grant
+    }
+
+    /// The same. Answers the handle only.
+    pub(crate) fn acquire(&mut self, id: u64, lock: &str) -> u64 {
+        self.grant(id, lock)["handle"].as_u64().unwrap()
     }
 
     /// Waits for the answer to a request.

@@ -43,6 +43,17 @@ fn requests_that_come_all_at_once_are_answered() {
 }
 
 #[test]
+fn requests_are_granted_in_the_order_of_their_lines() {
+    let mut agent = Agent::embedded();
+    for id in 1..=20 {
+        agent.send(json!({ "id": id, "op": "acquire", "kind": "mutex", "lock": "a" }));
+    }
+    let ids = |line: &Value| (line["ok"] == true).then(|| line["id"].as_u64()).flatten();
+    let granted: Vec<u64> = agent.end().1.iter().filter_map(ids).collect();
+    assert_eq!(granted, (1..=20).collect::<Vec<u64>>());
+}
+
+#[test]
 fn tokens_grow_over_grants_that_come_all_at_once() {
     let mut agent = Agent::embedded();
     for id in 1..=20 {
@@ -72,13 +83,10 @@ fn an_agent_whose_answers_nobody_reads_ends_with_an_error() {
 }
 
 #[test]
-fn options_that_are_not_there_yet_are_refused() {
-    for option in [&["--fair"][..], &["--linger-ms", "5"], &["--handoffs", "5"], &["--layout", "x"]]
-    {
-        let output = run("lock_agent", &[&["--connect", "embedded"], option].concat());
-        assert_eq!(output.status.code(), Some(2), "{option:?}");
-        assert!(String::from_utf8_lossy(&output.stderr).contains("unsupported"), "{option:?}");
-    }
+fn a_layout_that_is_not_there_yet_is_refused() {
+    let output = run("lock_agent", &["--connect", "embedded", "--layout", "kazoo"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("unsupported"));
 }
 
 #[test]
@@ -90,15 +98,39 @@ fn an_agent_is_not_embedded_unless_told_so() {
 
 #[test]
 fn the_root_can_be_chosen() {
-    let mut command = example("lock_agent");
-    command.args(["--connect", "embedded", "--root", "/x/y", "--layout", "curator"]);
-    command.args(["--session-timeout-ms", "3000"]);
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let mut input = child.stdin.take().unwrap();
-    writeln!(input, "{}", json!({ "id": 1, "op": "acquire", "kind": "mutex", "lock": "a" }))
-        .unwrap();
-    drop(input);
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(0));
-    assert!(String::from_utf8_lossy(&output.stdout).contains("\"/x/y/a/_c_"), "{output:?}");
+    let mut agent = Agent::embedded_with(&["--root", "/x/y", "--session-timeout-ms", "3000"]);
+    let grant = agent.grant(1, "a");
+    assert!(grant["path"].as_str().unwrap().starts_with("/x/y/a/_c_"), "{grant}");
+}
+
+/// The nodes of two grants, one after the other, of which the second waited for the first.
+fn two_nodes(options: &[&str]) -> [Value; 2] {
+    let mut agent = Agent::embedded_with(options);
+    let mut first = agent.grant(1, "a");
+    agent.send(json!({ "id": 2, "op": "acquire", "kind": "mutex", "lock": "a" }));
+    agent.ask(json!({ "id": 3, "op": "release", "handle": first["handle"] }));
+    let mut second = agent.answer(&json!(2));
+    [first["path"].take(), second["path"].take()]
+}
+
+#[test]
+fn waiting_requests_share_a_node_unless_they_are_to_be_fair() {
+    for options in [&["--layout", "curator"][..], &["--handoffs", "5"]] {
+        let [first, second] = two_nodes(options);
+        assert_eq!(first, second, "{options:?}");
+    }
+    let [first, second] = two_nodes(&["--fair"]);
+    assert_ne!(first, second);
+}
+
+#[test]
+fn a_lingering_node_is_used_again() {
+    for (options, same) in [(&[][..], false), (&["--linger-ms", "60000"], true)] {
+        let mut agent = Agent::embedded_with(options);
+        let first = agent.grant(1, "a");
+        agent.ask(json!({ "id": 2, "op": "release", "handle": first["handle"] }));
+        let second = agent.grant(3, "a");
+        assert_eq!(first["path"] == second["path"], same, "{options:?}");
+        assert!(first["token"].as_str() < second["token"].as_str());
+    }
 }

@@ -4,7 +4,7 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
 
-use crate::context::{Frame, inside, inside_sync};
+use crate::context::{inside, inside_sync};
 use crate::error::{Body, LockError};
 use crate::guard::MutexGuard;
 
@@ -38,7 +38,7 @@ pub async fn run<F: Future>(
     if !guard.is_valid() {
         return lost(Body::NotStarted);
     }
-    let mut body = pin!(inside(Some(Frame::new(guard.possession().clone())), body));
+    let mut body = pin!(inside(Some(guard.frame()), body));
     let mut losing = pin!(guard.lost());
     poll_fn(|cx| {
         // Read before the body goes on: it may have been asleep for longer than the lease.
@@ -65,6 +65,6 @@ pub fn run_sync<T>(guard: &MutexGuard, body: impl FnOnce() -> T) -> Result<T, Lo
     if !guard.is_valid() {
         return Err(lost(Body::NotStarted));
     }
-    let output = inside_sync(Some(Frame::new(guard.possession().clone())), body);
+    let output = inside_sync(Some(guard.frame()), body);
     if guard.is_valid() { Ok(output) } else { Err(lost(Body::Finished)) }
 }

@@ -16,12 +16,20 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::local::possession::{Hold, Possession};
 
+/// The child slot of a hold.
+pub type Slot = Arc<Semaphore>;
+
+/// A slot that nobody has taken.
+pub fn free_slot() -> Slot {
+    Arc::new(Semaphore::new(1))
+}
+
 /// One call that holds a lock, in the chain of calls around the present one.
 #[derive(Debug)]
 pub struct Frame {
     outer: Option<Arc<Frame>>,
     possession: Arc<Possession>,
-    slot: Arc<Semaphore>,
+    slot: Slot,
 }
 
 tokio::task_local! {
@@ -29,9 +37,10 @@ tokio::task_local! {
 }
 
 impl Frame {
-    /// A frame around what `possession` guards, inside the present one.
-    pub fn new(possession: Arc<Possession>) -> Arc<Self> {
-        Arc::new(Frame { outer: current(), possession, slot: Arc::new(Semaphore::new(1)) })
+    /// A frame around what `possession` guards, inside the present one. `slot` is that of the
+    /// guard: all scopes of one guard share it.
+    pub fn new(possession: Arc<Possession>, slot: Slot) -> Arc<Self> {
+        Arc::new(Frame { outer: current(), possession, slot })
     }
 
     /// The possession of this call.

@@ -2,16 +2,17 @@
 
 use std::fmt;
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::context::{Frame, inside, inside_sync};
+use crate::context::{Frame, Slot, free_slot, inside, inside_sync};
 use crate::error::{ErrorKind, LockError};
 use crate::local::possession::{Hold, Possession};
 use crate::observer::Event;
 use crate::token::FencingToken;
+use crate::view::GuardView;
 
 /// Holds a [`Mutex`](crate::lock::Mutex). Dropped, it releases without waiting, in any place:
 /// outside a runtime, while unwinding, on another thread.
@@ -25,6 +26,8 @@ use crate::token::FencingToken;
 pub struct MutexGuard {
     hold: Hold,
     possession: Arc<Possession>,
+    /// What the nested calls in its scopes take in turn.
+    children: OnceLock<Slot>,
     /// Of a nested guard: the slot among its siblings. Given back after the hold.
     _slot: Option<OwnedSemaphorePermit>,
 }
@@ -32,7 +35,17 @@ pub struct MutexGuard {
 impl MutexGuard {
     pub(crate) fn new(hold: Hold, slot: Option<OwnedSemaphorePermit>) -> Option<Self> {
         let possession = hold.possession()?.clone();
-        Some(MutexGuard { hold, possession, _slot: slot })
+        Some(MutexGuard { hold, possession, children: OnceLock::new(), _slot: slot })
+    }
+
+    pub(crate) fn frame(&self) -> Arc<Frame> {
+        let slot = self.children.get_or_init(free_slot).clone();
+        Frame::new(self.possession.clone(), slot)
+    }
+
+    /// A look at this guard that can be cloned, sent and kept; it releases nothing.
+    pub fn view(&self) -> GuardView {
+        GuardView::new(self.possession.clone())
     }
 
     pub(crate) fn possession(&self) -> &Arc<Possession> {
@@ -84,12 +97,12 @@ impl MutexGuard {
     ///
     /// As `body`.
     pub async fn scope<F: Future>(&self, body: F) -> F::Output {
-        inside(Some(Frame::new(self.possession.clone())), body).await
+        inside(Some(self.frame()), body).await
     }
 
     /// Runs `body` in the scope of this guard; the twin of [`scope`](MutexGuard::scope).
     pub fn scope_sync<T>(&self, body: impl FnOnce() -> T) -> T {
-        inside_sync(Some(Frame::new(self.possession.clone())), body)
+        inside_sync(Some(self.frame()), body)
     }
 
     /// Says that another task, thread or branch may release this guard. Acquiring the same lock
@@ -111,9 +124,10 @@ impl MutexGuard {
     ///
     /// The release goes on in the background.
     pub async fn release(mut self) -> Result<(), LockError> {
-        let lost = (self.possession.holds() == 1 && !self.is_valid())
-            .then(|| self.possession.lost_error());
-        let outcome = match self.hold.give_back() {
+        let now = self.possession.now();
+        let lost = self.possession.holds() == 1 && !self.possession.lease().is_valid_at(now);
+        let lost = lost.then(|| self.possession.lost_error());
+        let outcome = match self.hold.give_back(now) {
             Some(deletion) => deletion.await.map_err(|error| {
                 LockError::new(ErrorKind::Unauthorized, "its node could not be deleted")
                     .because(error)

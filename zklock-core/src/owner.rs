@@ -1,6 +1,7 @@
 //! Who holds a lock: what a contender's node says about its process.
 
 use std::fmt;
+use std::time::{Duration, SystemTime};
 
 use once_cell::sync::Lazy;
 use serde::{Deserialize, Serialize};
@@ -39,9 +40,15 @@ impl Owner {
             host: HOST.clone(),
             pid: Some(std::process::id()),
             app: app.map(str::to_owned).or_else(|| PROGRAM.clone()),
-            since: Some(wall_clock()),
+            since: Some(wall_clock(Duration::ZERO)),
             linger: false,
         }
+    }
+
+    /// Says since how long it has been in the queue.
+    pub fn since_ago(mut self, ago: Duration) -> Self {
+        self.since = Some(wall_clock(ago));
+        self
     }
 
     /// Says whether it may keep the lock without using it.
@@ -94,8 +101,9 @@ static PROGRAM: Lazy<Option<String>> = Lazy::new(|| {
 
 /// People read this, nothing is decided by it: the wall clock is the right one.
 #[allow(clippy::disallowed_methods)]
-fn wall_clock() -> String {
-    humantime::format_rfc3339_millis(std::time::SystemTime::now()).to_string()
+fn wall_clock(ago: Duration) -> String {
+    let now = SystemTime::now();
+    humantime::format_rfc3339_millis(now.checked_sub(ago).unwrap_or(now)).to_string()
 }
 
 #[cfg(test)]

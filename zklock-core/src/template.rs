@@ -160,7 +160,7 @@ where
     B: Future<Output = T>,
 {
     let guard = mutex.enter(Who::task(), mutex.tries(), false).await?;
-    let view = GuardView::new(guard.possession().clone());
+    let view = guard.view();
     let outcome = run(&guard, on_lost, async move { body(view).await }).await;
     // The result stands whatever becomes of the release; the observer hears of that.
     let _ = release(guard).await;

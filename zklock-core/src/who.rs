@@ -5,32 +5,29 @@ use std::thread::{self, ThreadId};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task;
 
+thread_local! {
+    /// `thread::current()` counts references; this is asked for at every acquire.
+    static THREAD: ThreadId = thread::current().id();
+}
+
 /// The task or thread that asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Who {
     task: Option<task::Id>,
     thread: ThreadId,
-    /// Whether it never leaves its thread.
-    pinned: bool,
     blocking: bool,
 }
 
 impl Who {
     /// The caller, which waits as a future.
     pub fn task() -> Self {
-        let flavor = Handle::try_current().map(|handle| handle.runtime_flavor());
-        let pinned = !matches!(flavor, Ok(RuntimeFlavor::MultiThread));
-        Who { task: task::try_id(), thread: thread::current().id(), pinned, blocking: false }
+        let thread = THREAD.try_with(|id| *id).unwrap_or_else(|_| thread::current().id());
+        Who { task: task::try_id(), thread, blocking: false }
     }
 
     /// The caller, which blocks its thread.
     pub fn thread() -> Self {
         Who { blocking: true, ..Who::task() }
-    }
-
-    /// Whether it blocks its thread.
-    pub fn is_blocking(&self) -> bool {
-        self.blocking
     }
 
     /// Whether both are the same task, or the same thread outside of tasks.
@@ -42,8 +39,13 @@ impl Who {
         }
     }
 
-    /// Whether blocking this thread keeps the other from ever going on.
+    /// Whether blocking the present thread keeps the other from ever going on: it lives on this
+    /// thread, and no other thread takes over the tasks of this one.
     pub fn would_block(&self, other: &Who) -> bool {
-        self.blocking && other.pinned && self.thread == other.thread
+        let taken_over = || {
+            let flavor = Handle::try_current().map(|handle| handle.runtime_flavor());
+            matches!(flavor, Ok(RuntimeFlavor::MultiThread))
+        };
+        self.blocking && self.thread == other.thread && (other.blocking || !taken_over())
     }
 }

@@ -67,13 +67,14 @@ pub(crate) async fn cycles<L: Lock>(
             tokio::spawn(async move {
                 barrier.wait().await;
                 let measured = cycle(&mut lock, time, baton.as_ref()).await?;
-                Ok::<_, Failure>((lock, measured))
+                // Boxed: a runtime moves the output's place about on every poll.
+                Ok::<_, Failure>(Box::new((lock, measured)))
             })
         })
         .collect();
     let (mut locks, mut all) = (Vec::new(), Measured::default());
     for task in tasks {
-        let (lock, measured) = task.await??;
+        let (lock, measured) = *task.await??;
         locks.push(lock);
         all.merge(&measured);
     }

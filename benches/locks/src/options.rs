@@ -14,7 +14,7 @@ cargo bench [-- OPTIONS]
   --quick            short rounds: about a minute for everything
   --workload NAME    only this workload (may be repeated): single, tasks, threads, sessions,
                      fleet, many
-  --side NAME        only this side (may be repeated): zklock, zklock-drop, zklock-blocking,
+  --side NAME        only this side (may be repeated): zklock, zklock-drop, zklock-linger, zklock-tries, zklock-blocking,
                      zklock-processes, create+delete, create|list+delete, notify, tokio-mutex,
                      client-lock, curator, kazoo, redis, redis-fsync
   --seconds S        length of one round (2)

@@ -36,6 +36,7 @@ pub(crate) const WORKLOADS: [Workload; 6] = [
         sides: &[
             "zklock",
             "zklock-drop",
+            "zklock-linger",
             "create+delete",
             "create|list+delete",
             "client-lock",
@@ -52,6 +53,7 @@ pub(crate) const WORKLOADS: [Workload; 6] = [
         sides: &[
             "zklock",
             "zklock-drop",
+            "zklock-tries",
             "tokio-mutex",
             "client-lock",
             "curator",

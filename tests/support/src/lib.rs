@@ -1,9 +1,10 @@
 //! Real ZooKeeper servers and a frame proxy for tests.
 //!
-//! - [`ZooKeeper`] starts a server with its own port and folder. It ends with the test process,
-//!   however that ends.
+//! - [`ZooKeeper`] starts a server with its own port and folder, [`Ensemble`] several that make one
+//!   service and can be cut from each other. They end with the test process, however that ends.
 //! - [`Proxy`] stands between clients and a server, counts and logs what passes, and breaks it on
 //!   demand: cuts, silence, delays, and rules on single frames.
+//! - [`peers`] runs Apache Curator's and kazoo's locks beside ours.
 //! - [`RawClient`] speaks to a server frame by frame, without the library under test.
 //!
 //! Everything here blocks and uses threads only, so it works with any runtime or none. Whatever
@@ -17,6 +18,7 @@
 
 mod clock;
 mod java;
+pub mod peers;
 mod port;
 mod process;
 mod proxy;
@@ -29,4 +31,8 @@ pub use clock::monotonic_ns;
 pub use proxy::{Action, Chaos, Cut, Direction, Frame, Matcher, Proxy, Rule};
 pub use raw_client::{CreateMode, RawClient, RawError, Reply, SessionKey};
 pub use wire::OpCode;
-pub use zookeeper::{Builder, ServerSession, ZooKeeper};
+pub use zookeeper::{Builder, Ensemble, ServerSession, ZooKeeper};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

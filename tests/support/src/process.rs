@@ -1,8 +1,9 @@
 //! Child processes that never outlive the test.
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::{fs, io};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+use std::{fs, io, thread};
 
 use std::os::unix::process::CommandExt;
 
@@ -54,15 +55,52 @@ impl Process {
         }
     }
 
-    /// Sends a signal to the child.
-    pub(crate) fn signal(&self, signal: Signal) {
+    /// Stops the child, and returns when all its threads stand still.
+    pub(crate) fn pause(&self) {
+        self.signal(Signal::STOP);
+        // The signal is taken by each thread when it is next scheduled: on a busy machine some
+        // still answer a request meanwhile.
+        let limit = Instant::now() + Duration::from_secs(10);
+        while !self.stands_still() {
+            assert!(Instant::now() < limit, "process {} does not stop", self.child.id());
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Lets a stopped child go on.
+    pub(crate) fn resume(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    fn signal(&self, signal: Signal) {
         let pid = Pid::from_child(&self.child);
         kill_process(pid, signal)
             .unwrap_or_else(|err| panic!("cannot signal process {}: {err}", self.child.id()));
     }
 
+    fn stands_still(&self) -> bool {
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.child.id()));
+        let states = tasks.into_iter().flatten().flatten().map(|task| {
+            // "pid (name) state …", and the name may contain anything.
+            let stat = fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+            stat.rsplit(") ").next().and_then(|rest| rest.chars().next())
+        });
+        states.flatten().all(|state| state == 'T')
+    }
+
     pub(crate) fn is_running(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Takes the child's ends of the pipes; it was spawned with both.
+    pub(crate) fn pipes(&mut self) -> (ChildStdin, ChildStdout) {
+        let pipes = self.child.stdin.take().zip(self.child.stdout.take());
+        pipes.expect("spawned with pipes, and not asked before")
+    }
+
+    /// Waits for the child's own end.
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        self.child.wait().expect("our own child")
     }
 
     pub(crate) fn id(&self) -> u32 {

@@ -55,7 +55,7 @@ impl ZkLockTemplate {
 /// Acquires within the tries of the lock's options, runs the body, releases.
 pub(crate) fn guarded<T>(mutex: &Mutex, body: impl FnOnce(GuardView) -> T) -> Result<T, LockError> {
     let guard: MutexGuard = mutex.enter(mutex.as_async().tries(), false)?;
-    let view = GuardView::new(guard.inner().possession().clone());
+    let view = guard.inner().view();
     let outcome = run_sync(guard.inner(), move || body(view));
     // The result stands whatever becomes of the release; the observer hears of that.
     let _ = guard.release().inspect_err(|error| tracing::warn!(%error, "released"));

@@ -9,6 +9,7 @@ use crate::clock::Instant;
 use crate::error::Holder;
 use crate::error::{ErrorKind, LockError};
 use crate::lease::Lease;
+use crate::local::waiters::Place;
 use crate::session::handle::Session;
 use crate::session::releaser::Deletion;
 use crate::token::FencingToken;
@@ -25,11 +26,12 @@ pub trait Origin: Send + Sync + fmt::Debug {
     /// The path of the lock's directory.
     fn path(&self) -> &str;
 
-    /// Who holds the lock in this process, and how many are ahead of a newcomer.
-    fn holder_here(&self) -> Option<Holder>;
+    /// Who holds the lock in this process, and how many are ahead of the one in a place, or of a
+    /// newcomer.
+    fn holder_here(&self, place: Option<Place>) -> Option<Holder>;
 
-    /// The last hold was given back. Answers the deletion of the node if nobody here is next.
-    fn release(self: Arc<Self>, possession: &Possession) -> Option<Deletion>;
+    /// The last hold was given back, now. Answers the deletion of the node if nobody here is next.
+    fn release(self: Arc<Self>, possession: &Possession, now: Instant) -> Option<Deletion>;
 }
 
 /// One grant. It ends with its last hold; then the lock goes on to the next.
@@ -128,6 +130,11 @@ impl Possession {
         if self.holds() == 0 { Duration::ZERO } else { self.lease.remaining() }
     }
 
+    /// The moment, on the clock of the lease.
+    pub fn now(&self) -> Instant {
+        self.queue.session().clock().now()
+    }
+
     /// The error of a lock that was lost.
     pub fn lost_error(&self) -> LockError {
         LockError::new(ErrorKind::Lost, "its lease ran out or its node was deleted")
@@ -147,17 +154,20 @@ impl Hold {
 
     /// Gives the hold back. Answers the deletion of the node, if this was the last hold and nobody
     /// here is next.
-    pub fn give_back(&mut self) -> Option<Deletion> {
+    pub fn give_back(&mut self, now: Instant) -> Option<Deletion> {
         let possession = self.0.take()?;
         if possession.holds.fetch_sub(1, Ordering::AcqRel) > 1 {
             return None;
         }
-        possession.queue.clone().release(&possession)
+        possession.queue.clone().release(&possession, now)
     }
 }
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        drop(self.give_back());
+        if let Some(possession) = &self.0 {
+            let now = possession.now();
+            drop(self.give_back(now));
+        }
     }
 }

@@ -80,9 +80,8 @@ impl Queue {
     }
 
     /// Takes the last place, or the lock if it is there for the taking.
-    pub fn join(self: &Arc<Self>, who: Who, once: bool, habits: Habits) -> Joined {
-        let waiting = Waiting { who, since: self.now(), once, habits };
-        let since = waiting.since;
+    pub fn join(self: &Arc<Self>, who: Who, once: bool, habits: Habits, since: Instant) -> Joined {
+        let waiting = Waiting { who, since, once, habits };
         let mut inner = self.lock();
         let deadlock = |by: &Weak<Possession>| self.deadlock(&who, &*by.upgrade()?);
         let grant = |waiting: &Waiting, lease: &Arc<Lease>| self.grant(waiting, lease, since);
@@ -123,10 +122,9 @@ impl Queue {
         Some(LockError::new(ErrorKind::Deadlock, why))
     }
 
-    /// Whether somebody here was granted the lock within the last so long.
-    pub fn granted_lately(&self, within: Duration) -> bool {
-        let last = self.lock().state.last_grant();
-        last.is_some_and(|last| self.now().since(last) <= within)
+    /// Whether the lock is passing from one holder of this process to the next, or is kept.
+    pub fn is_between_holders(&self) -> bool {
+        matches!(self.lock().state.phase(), Phase::Asking { .. } | Phase::Lingering { .. })
     }
 
     /// Who is in the way in ZooKeeper's queue.
@@ -298,16 +296,20 @@ impl Origin for Queue {
         self.target.directory.as_str()
     }
 
-    fn holder_here(&self) -> Option<Holder> {
-        let inner = self.lock();
-        let Phase::Held { lease, .. } = inner.state.phase() else { return None };
+    fn holder_here(&self, place: Option<Place>) -> Option<Holder> {
+        let (inner, now) = (self.lock(), self.now());
+        let Phase::Held { lease, by } = inner.state.phase() else { return None };
+        if !lease.is_valid_at(now) {
+            return None;
+        }
         let node = lease.path().rsplit('/').next().unwrap_or_default().to_owned();
-        let owner = Owner::here(self.session.app());
-        lease.is_valid().then(|| Holder { owner, node, ahead: 1 + inner.state.len() })
+        let held_for = by.upgrade().map(|by| now.since(by.since())).unwrap_or_default();
+        let owner = Owner::here(self.session.app()).since_ago(held_for);
+        Some(Holder { owner, node, ahead: 1 + inner.state.ahead_of(place) })
     }
 
-    fn release(self: Arc<Self>, possession: &Possession) -> Option<Deletion> {
-        let (now, mut inner) = (self.now(), self.lock());
+    fn release(self: Arc<Self>, possession: &Possession, now: Instant) -> Option<Deletion> {
+        let mut inner = self.lock();
         let grant = |w: &Waiting, lease: &Arc<Lease>| self.grant(w, lease, now);
         let todo = inner.state.release(possession.lease(), possession.linger(), now, grant);
         self.carry_out(inner, todo)
@@ -351,6 +353,13 @@ impl Drop for Queue {
 pub struct WaitInQueue {
     queue: Arc<Queue>,
     place: Option<Place>,
+}
+
+impl WaitInQueue {
+    /// The place.
+    pub fn place(&self) -> Option<Place> {
+        self.place
+    }
 }
 
 impl Future for WaitInQueue {

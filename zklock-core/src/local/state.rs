@@ -138,7 +138,6 @@ pub struct State<L, B, O> {
     phase: Phase<L, B>,
     turn: Turn,
     drivers: u64,
-    last_grant: Option<Instant>,
     /// Whether somebody stands behind the node; known only while a companion watches.
     behind: Option<bool>,
     closed: bool,
@@ -152,7 +151,6 @@ impl<L: Lent, B, O> State<L, B, O> {
             phase: Phase::Idle,
             turn: Turn::begin(&Handoffs::NONE, Instant::ORIGIN),
             drivers: 0,
-            last_grant: None,
             behind: None,
             closed,
         }
@@ -168,14 +166,14 @@ impl<L: Lent, B, O> State<L, B, O> {
         self.waiters.iter()
     }
 
-    /// How many wait.
-    pub fn len(&self) -> usize {
-        self.waiters.len()
+    /// How many wait ahead of the one in a place, or of a newcomer.
+    pub fn ahead_of(&self, place: Option<Place>) -> usize {
+        place.map_or(self.waiters.len(), |place| self.waiters.ahead_of(place))
     }
 
-    /// When somebody here was last granted the lock.
-    pub fn last_grant(&self) -> Option<Instant> {
-        self.last_grant
+    /// How many wait.
+    pub fn waiting_count(&self) -> usize {
+        self.waiters.len()
     }
 
     /// Whether nothing is granted any more.
@@ -216,7 +214,6 @@ impl<L: Lent, B, O> State<L, B, O> {
             Phase::Lingering { lease, .. } if lease.is_valid(waiting.since) => {
                 let lease = lease.clone();
                 self.turn = Turn::begin(&waiting.habits.handoffs, waiting.since);
-                self.last_grant = Some(waiting.since);
                 let (by, granted) = grant(&waiting, &lease);
                 self.phase = Phase::Held { lease, by };
                 return (Joined::Granted(granted), todo);
@@ -267,7 +264,6 @@ impl<L: Lent, B, O> State<L, B, O> {
             self.turn = turn;
         }
         if let Some(by) = holder {
-            self.last_grant = Some(now);
             self.phase = Phase::Held { lease, by };
         }
         waker

@@ -1,16 +1,17 @@
 //! Waiting for a lock: the deadline, and the reason when it comes first.
 
-use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::clock::Instant;
 use crate::coordinator::RequestError;
 use crate::deadline::Deadline;
 use crate::error::{ErrorKind, Holder, LockError};
 use crate::local::possession::{Hold, Origin};
-use crate::local::queue::{Joined, Queue};
+use crate::local::queue::{Joined, Queue, WaitInQueue};
 use crate::local::state::Habits;
+use crate::local::waiters::Place;
 use crate::observer::Event;
 use crate::who::Who;
 
@@ -28,6 +29,9 @@ pub enum Wait {
 /// How much longer than its deadline an acquire waits for ZooKeeper's word on who holds.
 const LAST_WORD: Duration = Duration::from_millis(60);
 
+/// How often it is looked for somebody to ask about.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
 /// How long before the end of a try that is asked, at most.
 const ASK_AHEAD: Duration = Duration::from_millis(500);
 
@@ -41,11 +45,12 @@ pub async fn wait(
     who: Who,
     wait: Wait,
     habits: Habits,
+    now: Instant,
 ) -> Result<Hold, LockError> {
-    let result = match queue.join(who, matches!(wait, Wait::Once(_)), habits) {
+    let result = match queue.join(who, matches!(wait, Wait::Once(_)), habits, now) {
         Joined::Granted(hold) => return Ok(hold),
         Joined::Refused(error) => Err(error),
-        Joined::Busy => Err(busy(ask(queue, LAST_WORD).await.ok().flatten())),
+        Joined::Busy => Err(busy(ask(queue, None, LAST_WORD).await.ok().flatten())),
         Joined::Waits(place) => match wait {
             Wait::Forever => place.await,
             Wait::Once(limit) => once(queue, place, limit).await,
@@ -55,11 +60,7 @@ pub async fn wait(
     result.map_err(|error| error.on(queue.lock_name().clone()))
 }
 
-async fn once(
-    queue: &Arc<Queue>,
-    place: impl Future<Output = Result<Hold, LockError>>,
-    limit: Duration,
-) -> Result<Hold, LockError> {
+async fn once(queue: &Arc<Queue>, place: WaitInQueue, limit: Duration) -> Result<Hold, LockError> {
     match Deadline::after(queue.session().clock().clone(), limit).bound(place).await {
         Ok(result) => result,
         Err(_) => Err(unreachable(queue)),
@@ -70,13 +71,14 @@ async fn once(
 /// the end of each it asks who holds, and at the end tells the observer.
 async fn within(
     queue: &Arc<Queue>,
-    place: impl Future<Output = Result<Hold, LockError>>,
+    place: WaitInQueue,
     timeout: Duration,
     tries: u32,
 ) -> Result<Hold, LockError> {
     let clock = queue.session().clock();
     let start = clock.now();
     let ahead = (timeout / 4).min(ASK_AHEAD);
+    let here = place.place();
     let mut place = pin!(place);
     let mut answer = None;
     for number in 1..=tries {
@@ -86,7 +88,7 @@ async fn within(
         }
         answer = None;
         let last = if number == tries { LAST_WORD } else { Duration::ZERO };
-        let mut asking = pin!(ask(queue, ahead + last));
+        let mut asking = pin!(ask(queue, here, ahead + last));
         let both = async {
             let got = futures_lite::future::or(async { Some((&mut place).await) }, async {
                 answer = Some((&mut asking).await);
@@ -100,13 +102,8 @@ async fn within(
         if let Ok(result) = Deadline::at(clock.clone(), end).bound(both).await {
             return result;
         }
-        if number == tries {
-            answer = match answer {
-                None => Some(asking.await),
-                // There was nobody to ask about before; there may be now.
-                Some(Err(Silent)) => Some(ask(queue, LAST_WORD).await),
-                known => known,
-            };
+        if number == tries && answer.is_none() {
+            answer = Some(asking.await);
         }
         queue.session().events().tell(|| Event::TryEnded {
             lock: queue.lock_name().clone(),
@@ -126,15 +123,29 @@ struct Silent;
 
 /// Asks who holds, for at most `limit`: this process knows by itself, of another ZooKeeper tells
 /// by one read.
-async fn ask(queue: &Arc<Queue>, limit: Duration) -> Result<Option<Holder>, Silent> {
-    if let Some(holder) = queue.holder_here() {
-        return Ok(Some(holder));
-    }
-    let Some(obstacle) = queue.obstacle() else {
-        // Between two holders of this process nobody is to be named.
-        return if queue.granted_lately(ASK_AHEAD) { Ok(None) } else { Err(Silent) };
+async fn ask(
+    queue: &Arc<Queue>,
+    place: Option<Place>,
+    limit: Duration,
+) -> Result<Option<Holder>, Silent> {
+    let clock = queue.session().clock();
+    let deadline = Deadline::after(clock.clone(), limit);
+    let obstacle = loop {
+        if let Some(holder) = queue.holder_here(place) {
+            return Ok(Some(holder));
+        }
+        if queue.is_between_holders() {
+            return Ok(None);
+        }
+        if let Some(obstacle) = queue.obstacle() {
+            break obstacle;
+        }
+        // Nobody to ask about yet: ZooKeeper has not answered, and until it does nobody is busy.
+        if deadline.has_passed() {
+            return Err(Silent);
+        }
+        clock.sleep_until((clock.now() + LOOK_AGAIN).min(deadline.instant())).await;
     };
-    let deadline = Deadline::after(queue.session().clock().clone(), limit);
     match deadline.bound(obstacle.ask()).await {
         Ok(Ok(holder)) => Ok(Some(holder)),
         // It went just now, which is an answer.

@@ -70,6 +70,15 @@ impl<I, T> Waiters<I, T> {
         })
     }
 
+    /// How many without an outcome are ahead of a place.
+    pub fn ahead_of(&self, place: Place) -> usize {
+        let ahead = self.order.iter().take_while(|other| **other != place);
+        let waits = |other: &&Place| {
+            self.slots.get(other.key).is_some_and(|slot| slot.ticket == other.ticket)
+        };
+        ahead.filter(waits).count()
+    }
+
     /// What is known of the first.
     pub fn first(&mut self) -> Option<&I> {
         loop {

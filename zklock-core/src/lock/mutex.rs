@@ -1,10 +1,11 @@
 //! The mutex.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::acquire::Target;
+use crate::clock::Instant;
 use crate::context;
 use crate::deadline::Deadline;
 use crate::error::{ErrorKind, LockError};
@@ -49,13 +50,15 @@ pub struct Mutex {
     name: LockName,
     directory: ZnodePath,
     options: LockOptions,
+    queue: OnceLock<Arc<Queue>>,
 }
 
 impl Mutex {
     /// A mutex of a session, with the session's defaults.
     pub fn new(session: &Session, name: LockName) -> Self {
         let directory = name.under(session.root());
-        Mutex { session: session.clone(), name, directory, options: session.defaults() }
+        let (session, options) = (session.clone(), session.defaults());
+        Mutex { session, name, directory, options, queue: OnceLock::new() }
     }
 
     /// Sets all options at once.
@@ -190,7 +193,7 @@ impl Mutex {
         let started = self.session.clock().now();
         let result = match context::find(|possession| self.is_of(possession)) {
             Some(frame) => self.nest(&frame, how).await,
-            None => self.queue_up(who, how, unscoped).await,
+            None => self.queue_up(who, how, unscoped, started).await,
         };
         let events = self.session.events();
         match &result {
@@ -205,8 +208,18 @@ impl Mutex {
         result
     }
 
-    async fn queue_up(&self, who: Who, how: Wait, unscoped: bool) -> Result<MutexGuard, LockError> {
-        let hold = wait(&self.queue(), who, how, self.habits()).await?;
+    async fn queue_up(
+        &self,
+        who: Who,
+        how: Wait,
+        unscoped: bool,
+        now: Instant,
+    ) -> Result<MutexGuard, LockError> {
+        let hold = if self.options.is_fair() {
+            wait(&self.own_queue(), who, how, self.habits(), now).await?
+        } else {
+            wait(self.queue(), who, how, self.habits(), now).await?
+        };
         if let Some(possession) = hold.possession() {
             possession.set_unscoped(unscoped);
         }
@@ -228,7 +241,7 @@ impl Mutex {
             }
         };
         let Some(slot) = slot else {
-            let holder = frame.possession().queue().holder_here();
+            let holder = frame.possession().queue().holder_here(None);
             let busy = self.error(ErrorKind::Busy, "by another call nested in the same scope");
             return Err(busy.held_by(holder));
         };
@@ -262,16 +275,19 @@ impl Mutex {
         Habits { handoffs, linger }
     }
 
-    /// The queue of this lock in this process; a fair lock has one for every acquire.
-    fn queue(&self) -> Arc<Queue> {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
+    /// The queue of this lock in this process, looked up once for this handle.
+    fn queue(&self) -> &Arc<Queue> {
         let make = |key| Queue::new(self.session.clone(), self.target(), key);
-        if self.options.is_fair() {
-            // No path contains a NUL.
-            let key = format!("{}\0{}", self.path(), NEXT.fetch_add(1, Ordering::Relaxed));
-            return self.session.shelf().resident(&key, make);
-        }
-        self.session.shelf().resident(self.path(), make)
+        self.queue.get_or_init(|| self.session.shelf().resident(self.path(), make))
+    }
+
+    /// A queue for one acquire of a fair lock.
+    fn own_queue(&self) -> Arc<Queue> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        // No path contains a NUL.
+        let key = format!("{}\0{}", self.path(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let make = |key| Queue::new(self.session.clone(), self.target(), key);
+        self.session.shelf().resident(&key, make)
     }
 
     fn target(&self) -> Target {

@@ -133,6 +133,11 @@ impl Generation {
         self.over.load(Ordering::Acquire)
     }
 
+    /// Whether it was taken out of use while its ZooKeeper session lives.
+    pub fn was_retired(&self) -> bool {
+        self.retired.load(Ordering::Acquire)
+    }
+
     /// Whether new acquires should use a fresh generation.
     pub fn is_retired(&self) -> bool {
         self.retired.load(Ordering::Acquire) || self.is_over()

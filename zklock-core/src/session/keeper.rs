@@ -74,7 +74,11 @@ pub async fn keep(generation: Arc<Generation>, keeping: Keeping) {
             next_beat = now + gap;
             beat = Some(Box::pin(heartbeat(generation.clone())));
         }
-        publish(&keeping.state, link, holds && !self_aware && generation.lease().is_suspect());
+        // A retired generation is not the one that serves new acquires.
+        if !generation.was_retired() {
+            let suspect = holds && !self_aware && generation.lease().is_suspect();
+            publish(&keeping.state, stand(link, suspect));
+        }
 
         // Nobody wakes the keeper when something is taken: a grant has more than one gap to live.
         let wake_at = if self_aware && (!holds || link == Link::Up) {
@@ -102,15 +106,18 @@ pub async fn keep(generation: Arc<Generation>, keeping: Keeping) {
     }
     generation.end();
     keeping.shelf.leases_lost();
-    publish(&keeping.state, Link::Down, true);
+    if !generation.was_retired() {
+        publish(&keeping.state, SessionState::Connecting);
+    }
     generation.coordinator().close().await;
 }
 
-fn publish(state: &watch::Sender<SessionState>, link: Link, suspect: bool) {
-    let now = match link {
-        Link::Up if !suspect => SessionState::Connected,
-        _ => SessionState::Suspended,
-    };
+fn stand(link: Link, suspect: bool) -> SessionState {
+    if link == Link::Up && !suspect { SessionState::Connected } else { SessionState::Suspended }
+}
+
+/// Publishes a state, unless the session is ending.
+fn publish(state: &watch::Sender<SessionState>, now: SessionState) {
     state.send_if_modified(|state| {
         let may = matches!(
             state,

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use crate::contender::Attempt;
 use crate::coordinator::{Created, NodeKind, RequestError};
-use crate::session::generation::Generation;
+use crate::session::generation::{Cleaning, Generation};
 
 type Background<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
@@ -29,8 +29,10 @@ pub struct Deletion {
 impl Deletion {
     /// Sends the deletion.
     pub fn send(generation: &Arc<Generation>, path: Arc<str>) -> Self {
+        // Counted from here on: a session that is closed at once must not miss it.
+        let cleaning = generation.cleaning();
         let first = generation.delete(&path);
-        let work = delete_until_gone(generation.clone(), path, first);
+        let work = delete_until_gone(cleaning, generation.clone(), path, first);
         Deletion { generation: generation.clone(), work: Unfinished(Some(Box::pin(work))) }
     }
 }
@@ -53,11 +55,11 @@ impl Drop for Deletion {
 }
 
 async fn delete_until_gone(
+    _cleaning: Cleaning,
     generation: Arc<Generation>,
     path: Arc<str>,
     first: impl Future<Output = Result<(), RequestError>> + Send + 'static,
 ) -> Result<(), RequestError> {
-    let _cleaning = generation.cleaning();
     let mut pause = PAUSE.0;
     let mut outcome = first.await;
     loop {
@@ -109,9 +111,9 @@ impl Future for Birth {
 impl Drop for Birth {
     fn drop(&mut self) {
         let Some(work) = self.work.take() else { return };
-        let generation = self.generation.clone();
+        let (generation, cleaning) = (self.generation.clone(), self.generation.cleaning());
         self.generation.spawner().spawn(async move {
-            let _cleaning = generation.cleaning();
+            let _cleaning = cleaning;
             if let Ok(created) = work.await {
                 drop(Deletion::send(&generation, created.path.into()).await);
             }

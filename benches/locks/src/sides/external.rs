@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use super::Side;
-use super::zklock::{ROOT, tasks};
+use super::zklock::{ROOT, Use, tasks};
 use crate::drive::Failure;
 use crate::measured::Measured;
 use crate::workload::Shape;
@@ -132,7 +132,7 @@ pub(crate) fn serve(connect: &str) -> Result<(), Failure> {
             ["open", sessions, number, locks] => {
                 let (sessions, number) = (sessions.parse()?, number.parse()?);
                 let shape = Shape { sessions, tasks: number, locks: locks.parse()? };
-                side = Some(tasks(connect, shape, true)?);
+                side = Some(tasks(connect, shape, Use::Awaited)?);
                 println!("ready");
             }
             ["run", millis] => {

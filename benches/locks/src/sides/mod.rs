@@ -14,6 +14,7 @@ use std::time::Duration;
 pub(crate) use bed::Bed;
 pub(crate) use external::serve;
 
+use self::zklock::Use;
 use crate::drive::Failure;
 use crate::measured::Measured;
 use crate::workload::Workload;
@@ -32,8 +33,10 @@ pub(crate) fn prepare(
 ) -> Result<Box<dyn Side>, Failure> {
     let (shape, connect) = (workload.shape, bed.connect());
     Ok(match name {
-        "zklock" => zklock::tasks(&connect, shape, true)?,
-        "zklock-drop" => zklock::tasks(&connect, shape, false)?,
+        "zklock" => zklock::tasks(&connect, shape, Use::Awaited)?,
+        "zklock-drop" => zklock::tasks(&connect, shape, Use::Dropped)?,
+        "zklock-linger" => zklock::tasks(&connect, shape, Use::Lingering)?,
+        "zklock-tries" => zklock::tasks(&connect, shape, Use::Tries)?,
         "zklock-blocking" => zklock::threads(&connect, shape)?,
         "zklock-processes" => external::processes(&connect, shape)?,
         "create+delete" => bare::side(&connect, shape, bare::Ask::Nothing)?,

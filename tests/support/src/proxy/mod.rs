@@ -15,3 +15,5 @@ pub use chaos::Chaos;
 pub use frame::{Direction, Frame};
 pub use handle::Proxy;
 pub use rule::{Action, Cut, Matcher, Rule};
+
+pub(crate) use state::Framing;

@@ -23,7 +23,6 @@ pub(crate) enum Framing {
     Raw,
     /// As bytes behind the first message of ZooKeeper's election protocol, in which the sender
     /// says where it can be reached: this address is put there instead.
-    #[expect(dead_code, reason = "for ensembles, which come next")]
     Election(SocketAddr),
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use super::ZooKeeper;
+use super::{Ensemble, ZooKeeper};
 use crate::java;
 
 /// Settings of a server; made by [`ZooKeeper::builder`].
@@ -124,6 +124,15 @@ impl Builder {
     /// When Java or ZooKeeper is not installed, or the server does not come up.
     pub fn start(self) -> ZooKeeper {
         ZooKeeper::launch(self)
+    }
+
+    /// Starts several servers that make one service, and waits until all serve.
+    ///
+    /// # Panics
+    ///
+    /// As [`start`](Self::start).
+    pub fn ensemble(self, size: usize) -> Ensemble {
+        Ensemble::launch(&self, size)
     }
 
     /// Returns the configuration file of a server.

@@ -7,8 +7,6 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
-
 use super::builder::Builder;
 use super::four_letter::{self, ServerSession};
 use crate::port::ReservedPort;
@@ -69,7 +67,7 @@ impl ZooKeeper {
     }
 
     /// Lays out the folder; `members` are the lines that name an ensemble's servers.
-    pub(crate) fn prepare(builder: Builder, port: ReservedPort, members: &[String]) -> Self {
+    pub(super) fn prepare(builder: Builder, port: ReservedPort, members: &[String]) -> Self {
         let folder = Folder(scratch::create("zookeeper"));
         let mut cfg = builder.cfg(&folder.0, port.number());
         cfg.extend(members.iter().map(|line| format!("{line}\n")));
@@ -79,8 +77,13 @@ impl ZooKeeper {
         Self { builder, port, process: Mutex::new(None), folder }
     }
 
+    /// Makes this the member with this id of an ensemble.
+    pub(super) fn set_id(&self, id: usize) {
+        fs::write(self.folder.0.join("data/myid"), id.to_string()).expect("the folder is ours");
+    }
+
     /// Starts the process and does not wait for it.
-    pub(crate) fn spawn(&self) {
+    pub(super) fn spawn(&self) {
         let log = File::create(self.log_path()).expect("the folder is ours");
         let mut command = self.builder.command();
         command.current_dir(&self.folder.0).stdin(Stdio::null());
@@ -110,18 +113,15 @@ impl ZooKeeper {
         self.process().as_ref().map(Process::id)
     }
 
-    /// Freezes the server (SIGSTOP): connections stay open and nothing is answered.
+    /// Freezes the server (SIGSTOP): connections stay open and nothing is answered. Returns when
+    /// it stands still.
     pub fn pause(&self) {
-        self.signal(Signal::STOP);
+        self.process().as_ref().expect("the server was killed").pause();
     }
 
     /// Thaws the server (SIGCONT).
     pub fn resume(&self) {
-        self.signal(Signal::CONT);
-    }
-
-    fn signal(&self, signal: Signal) {
-        self.process().as_ref().expect("the server was killed").signal(signal);
+        self.process().as_ref().expect("the server was killed").resume();
     }
 
     /// Kills the server (SIGKILL) and returns when the process is gone. Port and data stay.
@@ -231,7 +231,7 @@ impl ZooKeeper {
         self.log().contains("BindException")
     }
 
-    fn failure(&self) -> String {
+    pub(super) fn failure(&self) -> String {
         format!("ZooKeeper on {} does not serve; its log:\n{}", self.addr(), self.log())
     }
 

@@ -1,0 +1,360 @@
+//! The state of the local queue (joining, handoff, bound, linger, loss, giving up) under a
+//! scheduler that tries the orders in which threads can run: every one of them for small casts,
+//! random ones for large casts.
+//!
+//! ZooKeeper is played by a [`Fleet`] that has at most one node at the head. What is checked:
+//! never two holders of valid leases, no grant on a lease that was lost, every node released
+//! exactly once, every waiter gets an outcome, nothing left at the end.
+
+// What goes wrong in here fails the test.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::sync::Arc;
+use std::task::{Poll, Wake, Waker};
+use std::time::Duration;
+
+use shuttle::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use shuttle::sync::{Condvar, Mutex};
+use shuttle::thread;
+use zklock_core::clock::Instant;
+use zklock_core::error::{ErrorKind, LockError};
+use zklock_core::local::state::{Habits, Joined, Lent, Phase, State, Todo, Waiting};
+use zklock_core::policy::Handoffs;
+use zklock_core::who::Who;
+
+/// A node that holds the lock.
+#[derive(Debug)]
+struct Node {
+    lost: AtomicBool,
+    released: AtomicBool,
+}
+
+impl Lent for Node {
+    fn is_valid(&self, _now: Instant) -> bool {
+        !self.lost.load(Ordering::SeqCst) && !self.released.load(Ordering::SeqCst)
+    }
+}
+
+/// ZooKeeper: one node is at the head, the next comes when that one is released or lost.
+#[derive(Default)]
+struct Fleet {
+    head: Mutex<Option<Arc<Node>>>,
+    made: AtomicUsize,
+    released: AtomicUsize,
+}
+
+type Grant = Arc<Node>;
+
+struct World {
+    state: Mutex<State<Node, (), Grant>>,
+    fleet: Fleet,
+    inside: AtomicUsize,
+    granted: AtomicUsize,
+    /// How many threads of the queue itself are under way.
+    background: AtomicUsize,
+    /// Counts changes: who waits for one sleeps, because a loop that spins has no last schedule.
+    changes: Mutex<u64>,
+    changed: Condvar,
+    /// Whether another process seems to wait, and whether nodes get lost.
+    rivals: bool,
+    losses: bool,
+}
+
+/// Wakes a thread that waits for an outcome.
+#[derive(Default)]
+struct Bell {
+    rung: Mutex<bool>,
+    ring: Condvar,
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        *self.rung.lock().unwrap() = true;
+        self.ring.notify_all();
+    }
+}
+
+impl Bell {
+    fn wait(&self) {
+        let mut rung = self.rung.lock().unwrap();
+        while !*rung {
+            rung = self.ring.wait(rung).unwrap();
+        }
+        *rung = false;
+    }
+}
+
+const NOW: Instant = Instant::ORIGIN;
+
+fn grant(_: &Waiting, node: &Arc<Node>) -> ((), Grant) {
+    assert!(node.is_valid(NOW), "granted on a node that is lost");
+    ((), node.clone())
+}
+
+fn closed() -> LockError {
+    LockError::new(ErrorKind::Closing, "")
+}
+
+impl World {
+    fn new(rivals: bool, losses: bool) -> Arc<Self> {
+        Arc::new(World {
+            state: Mutex::new(State::new(false)),
+            fleet: Fleet::default(),
+            inside: AtomicUsize::new(0),
+            granted: AtomicUsize::new(0),
+            background: AtomicUsize::new(0),
+            changes: Mutex::new(0),
+            changed: Condvar::new(),
+            rivals,
+            losses,
+        })
+    }
+
+    fn seen(&self) -> u64 {
+        *self.changes.lock().unwrap()
+    }
+
+    fn change(&self) {
+        *self.changes.lock().unwrap() += 1;
+        self.changed.notify_all();
+    }
+
+    fn wait_for_change(&self, seen: u64) {
+        let mut changes = self.changes.lock().unwrap();
+        while *changes == seen {
+            changes = self.changed.wait(changes).unwrap();
+        }
+    }
+
+    /// What the queue does with a decision, on threads of their own.
+    fn carry_out(self: &Arc<Self>, todo: Todo<Node>) {
+        if let Some(node) = todo.release {
+            assert!(!node.released.swap(true, Ordering::SeqCst), "released twice");
+            self.fleet.released.fetch_add(1, Ordering::SeqCst);
+        }
+        if let Some((driver, once)) = todo.fetch {
+            self.spawn(move |world| world.fetch(driver, once));
+        }
+        if let Some(node) = todo.ask {
+            self.spawn(move |world| {
+                let todo = world.state.lock().unwrap().asked(&node, world.rivals, NOW, grant);
+                world.carry_out(todo);
+            });
+        }
+        if let Some(node) = todo.accompany {
+            self.spawn(move |world| {
+                let todo = world.state.lock().unwrap().looked_behind(&node, world.rivals);
+                world.carry_out(todo);
+                loop {
+                    let seen = world.seen();
+                    // Whenever it looks, the time is over.
+                    let (sleep, todo) = world.state.lock().unwrap().linger_on(&node, true, NOW);
+                    world.carry_out(todo);
+                    if sleep.is_none() {
+                        return;
+                    }
+                    world.wait_for_change(seen);
+                }
+            });
+        }
+        todo.wake.into_iter().chain(todo.wake_all).for_each(Waker::wake);
+        self.change();
+    }
+
+    fn spawn(self: &Arc<Self>, work: impl FnOnce(&Arc<World>) + Send + 'static) {
+        self.background.fetch_add(1, Ordering::SeqCst);
+        let world = self.clone();
+        thread::spawn(move || {
+            work(&world);
+            world.background.fetch_sub(1, Ordering::SeqCst);
+            world.change();
+        });
+    }
+
+    fn fetch(self: &Arc<Self>, driver: u64, once: bool) {
+        let busy = LockError::new(ErrorKind::Busy, "");
+        let result = loop {
+            let seen = self.seen();
+            let mut head = self.fleet.head.lock().unwrap();
+            if head.as_ref().is_none_or(|node| !node.is_valid(NOW)) {
+                let (lost, released) = (AtomicBool::new(false), AtomicBool::new(false));
+                let node = Arc::new(Node { lost, released });
+                self.fleet.made.fetch_add(1, Ordering::SeqCst);
+                *head = Some(node.clone());
+                break Ok(node);
+            }
+            drop(head);
+            if once {
+                break Err(busy);
+            }
+            let wanted = matches!(
+                self.state.lock().unwrap().phase(),
+                Phase::Fetching { driver: present } if *present == driver
+            );
+            if !wanted {
+                break Err(busy);
+            }
+            self.wait_for_change(seen);
+        };
+        let todo = self.state.lock().unwrap().fetched(driver, once, result, NOW, grant);
+        self.carry_out(todo);
+    }
+
+    /// One caller: joins, waits, works, gives back. Gives up after `patience` looks.
+    fn call(self: &Arc<Self>, once: bool, patience: Option<usize>, habits: Habits) {
+        let waiting = Waiting { who: Who::thread(), since: NOW, once, habits };
+        let joined = self.state.lock().unwrap().join(waiting, grant, |()| None, closed);
+        let (joined, todo) = joined;
+        self.carry_out(todo);
+        let place = match joined {
+            Joined::Granted(node) => return self.work(&node, habits.linger),
+            Joined::Busy => return,
+            Joined::Refused(error) => panic!("refused: {error}"),
+            Joined::Waits(place) => place,
+        };
+        let bell = Arc::new(Bell::default());
+        let waker = Waker::from(bell.clone());
+        let mut looks = 0;
+        loop {
+            let polled = self.state.lock().unwrap().poll(place, &waker);
+            match polled {
+                Poll::Ready(Some(Ok(node))) => return self.work(&node, habits.linger),
+                Poll::Ready(Some(Err(error))) => {
+                    assert!(error.is_busy() && once, "{error}");
+                    return;
+                }
+                Poll::Ready(None) => panic!("the outcome was taken twice"),
+                Poll::Pending if patience.is_some_and(|patience| looks >= patience) => {
+                    let (untaken, todo) = self.state.lock().unwrap().leave(place);
+                    self.carry_out(todo);
+                    if let Some(Ok(node)) = untaken {
+                        self.give_back(&node, habits.linger);
+                    }
+                    return;
+                }
+                Poll::Pending => {
+                    looks += 1;
+                    if patience.is_some() { thread::yield_now() } else { bell.wait() }
+                }
+            }
+        }
+    }
+
+    fn work(self: &Arc<Self>, node: &Arc<Node>, linger: Duration) {
+        let others = self.inside.fetch_add(1, Ordering::SeqCst);
+        let valid = node.is_valid(NOW);
+        assert!(others == 0 || self.losses, "two holders");
+        self.granted.fetch_add(1, Ordering::SeqCst);
+        thread::yield_now();
+        if self.losses && valid {
+            // The lease runs out under the holder: others may come in, this one is told.
+            node.lost.store(true, Ordering::SeqCst);
+            let todo = self.state.lock().unwrap().leases_lost(NOW);
+            self.carry_out(todo);
+        }
+        self.inside.fetch_sub(1, Ordering::SeqCst);
+        self.give_back(node, linger);
+    }
+
+    fn give_back(self: &Arc<Self>, node: &Arc<Node>, linger: Duration) {
+        let todo = self.state.lock().unwrap().release(node, linger, NOW, grant);
+        self.carry_out(todo);
+    }
+
+    /// At the end: everything made was released, nobody waits.
+    fn check(&self) {
+        loop {
+            let seen = self.seen();
+            if self.background.load(Ordering::SeqCst) == 0 {
+                break;
+            }
+            self.wait_for_change(seen);
+        }
+        let state = self.state.lock().unwrap();
+        assert_eq!(state.waiting_count(), 0);
+        let made = self.fleet.made.load(Ordering::SeqCst);
+        let released = self.fleet.released.load(Ordering::SeqCst);
+        assert!(matches!(state.phase(), Phase::Idle), "{:?}", state.phase());
+        assert_eq!(made, released, "a node was left behind");
+    }
+}
+
+fn bound(most: u32) -> Habits {
+    Habits { handoffs: Handoffs { most, within: Duration::from_secs(1) }, linger: Duration::ZERO }
+}
+
+fn lingering() -> Habits {
+    Habits { linger: Duration::from_secs(1), ..bound(1) }
+}
+
+/// One run: each caller is (tries only, patience, habits).
+fn run(rivals: bool, losses: bool, callers: &[(bool, Option<usize>, Habits)]) {
+    let world = World::new(rivals, losses);
+    let threads: Vec<_> = callers
+        .iter()
+        .map(|&(once, patience, habits)| {
+            let world = world.clone();
+            thread::spawn(move || world.call(once, patience, habits))
+        })
+        .collect();
+    for thread in threads {
+        thread.join().unwrap();
+    }
+    let waits = callers.iter().filter(|(once, patience, _)| !once && patience.is_none()).count();
+    assert!(world.granted.load(Ordering::SeqCst) >= waits, "somebody was forgotten");
+    world.check();
+}
+
+/// How many schedules: fifty times as many in the long form.
+fn times(short: usize) -> usize {
+    if std::env::var_os("ZKLOCK_LONG").is_some() { short * 50 } else { short }
+}
+
+#[test]
+fn two_waiters_in_every_order() {
+    shuttle::check_dfs(|| run(false, false, &[(false, None, bound(1)); 2]), Some(times(4_000)));
+}
+
+#[test]
+fn a_waiter_and_one_who_gives_up_in_every_order() {
+    let callers = [(false, None, bound(1)), (false, Some(0), bound(1))];
+    shuttle::check_dfs(move || run(false, false, &callers), Some(times(4_000)));
+}
+
+#[test]
+fn a_waiter_and_a_try_in_every_order() {
+    let callers = [(false, None, bound(0)), (true, None, bound(0))];
+    shuttle::check_dfs(move || run(true, false, &callers), Some(times(4_000)));
+}
+
+#[test]
+fn two_who_linger_in_every_order() {
+    shuttle::check_dfs(|| run(true, false, &[(false, None, lingering()); 2]), Some(times(4_000)));
+}
+
+#[test]
+fn many_with_rivals() {
+    let callers = [
+        (false, None, bound(2)),
+        (false, None, bound(0)),
+        (false, Some(1), bound(2)),
+        (true, None, bound(1)),
+        (false, None, lingering()),
+        (false, Some(3), lingering()),
+    ];
+    shuttle::check_random(move || run(true, false, &callers), times(1_000));
+}
+
+#[test]
+fn many_without_rivals() {
+    let callers = [(false, None, bound(1)), (false, None, lingering()), (false, Some(2), bound(0))];
+    let callers: Vec<_> = callers.iter().cycle().take(9).copied().collect();
+    shuttle::check_random(move || run(false, false, &callers), times(1_000));
+}
+
+#[test]
+fn many_whose_leases_are_lost() {
+    let callers = [(false, None, bound(3)), (false, None, lingering()), (false, Some(2), bound(1))];
+    let callers: Vec<_> = callers.iter().cycle().take(6).copied().collect();
+    shuttle::check_random(move || run(true, true, &callers), times(1_000));
+}

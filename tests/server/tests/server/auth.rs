@@ -1,0 +1,131 @@
+//! Credentials and access control lists.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use zklock::{Acl, AclEntry, ErrorKind, Event, Observer, Permissions, SessionBuilder};
+
+use crate::bed::{Bed, acquiring, soon, until};
+
+const SECRET: &str = "hunter2";
+
+fn as_user(builder: SessionBuilder, user: &str) -> SessionBuilder {
+    builder.auth("digest", format!("{user}:{SECRET}"))
+}
+
+fn assert_silent(text: &str) {
+    assert!(!text.contains(SECRET), "{text}");
+    assert!(!text.contains(&format!("{:?}", SECRET.as_bytes())[1..10]), "{text}");
+}
+
+#[tokio::test]
+async fn credentials_that_the_server_refuses_are_an_error_of_their_own() {
+    let bed = Bed::shared("wrong-auth");
+    let limit = Duration::from_secs(5);
+    let builder = bed.builder().connect_timeout(limit).auth("no-such-scheme", SECRET);
+    assert_silent(&format!("{builder:?}"));
+    let start = Instant::now();
+    let error = builder.clone().connect().await.unwrap_err();
+    assert!(start.elapsed() < limit, "{:?}", start.elapsed());
+    assert_eq!((error.kind(), error.code()), (ErrorKind::Unauthorized, "1015"), "{error}");
+    assert!(error.to_string().contains("refused the credentials"), "{error}");
+    assert!(error.is_permanent());
+    assert_silent(&format!("{error} {error:?}"));
+    // And to who acquires without having waited for the connection.
+    let session = builder.open().unwrap();
+    let error = soon("an error", session.mutex("a").unwrap().acquire()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unauthorized, "{error}");
+    assert_silent(&format!("{error} {error:?} {session:?}"));
+    session.close().await;
+    bed.end().await;
+}
+
+#[tokio::test]
+async fn what_belongs_to_its_creator_shuts_everybody_else_out() {
+    let bed = Bed::shared("creator-all");
+    let private = bed.builder().acl(Acl::CreatorAll);
+    let mine = bed.adopt(as_user(private.clone(), "me").connect().await.unwrap());
+    let guard = mine.mutex("a").unwrap().acquire().await.unwrap();
+
+    let strangers = [bed.builder(), as_user(private, "you")];
+    for stranger in strangers {
+        let stranger = bed.adopt(stranger.connect().await.unwrap());
+        let mutex = stranger.mutex("a").unwrap();
+        for error in [mutex.try_acquire().await, soon("an error", mutex.acquire()).await] {
+            let error = error.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Unauthorized, "{error}");
+            assert_eq!(error.lock(), Some("a"));
+            assert_silent(&format!("{error} {error:?}"));
+        }
+        // Another lock below the same private root is none of theirs either.
+        let other = stranger.mutex("b").unwrap();
+        let error = soon("an error", other.acquire()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unauthorized, "{error}");
+    }
+    assert!(guard.is_valid());
+    // A second session of the same user is let in.
+    let again = as_user(bed.builder().acl(Acl::CreatorAll), "me");
+    let again = bed.adopt(again.connect().await.unwrap());
+    assert!(again.mutex("a").unwrap().try_acquire().await.unwrap_err().is_busy());
+    guard.release().await.unwrap();
+    again.mutex("a").unwrap().try_acquire().await.unwrap().release().await.unwrap();
+    bed.end().await;
+}
+
+#[derive(Debug, Default)]
+struct Stuck(Mutex<Vec<String>>);
+
+impl Observer for Stuck {
+    fn event(&self, event: &Event) {
+        if let Event::StuckNode { path, .. } = event {
+            self.0.lock().unwrap().push(path.clone());
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_node_that_may_not_be_deleted_goes_with_its_session_and_costs_no_other_lock() {
+    let bed = Bed::shared("stuck");
+    // Deleting is a right on the directory, which the first acquire makes.
+    let (scheme, id) = ("world".into(), "anyone".into());
+    let permissions = Permissions::READ | Permissions::CREATE;
+    let acl = Acl::Custom(vec![AclEntry { scheme, id, permissions }]);
+    let creator = bed.adopt(bed.builder().acl(acl).connect().await.unwrap());
+    let stuck = Arc::new(Stuck::default());
+    let session = bed.adopt(bed.builder().observer(stuck.clone()).connect().await.unwrap());
+    let other = session.mutex("b").unwrap().acquire().await.unwrap();
+    let first = creator.mutex("a").unwrap().acquire().await.unwrap();
+    // It cannot delete its node either, but closing does.
+    creator.close().await;
+    bed.until_contenders("a", 0).await;
+    drop(first);
+
+    let guard = session.mutex("a").unwrap().acquire().await.unwrap();
+    let (node, generation) = (guard.path().to_owned(), session.zookeeper_session().unwrap().1);
+    let error = guard.release().await.unwrap_err();
+    assert_eq!((error.kind(), error.lock()), (ErrorKind::Unauthorized, Some("a")), "{error}");
+    until("the observer is told", || {
+        let told = stuck.0.lock().unwrap();
+        (!told.is_empty()).then(|| assert_eq!(*told, std::slice::from_ref(&node)))
+    })
+    .await;
+    // The other lock is held on, and new ones come from a fresh ZooKeeper session.
+    assert!(other.is_valid());
+    let next = soon("the lock", acquiring(&session, "c")).await.unwrap();
+    assert_eq!(session.zookeeper_session().unwrap().1, generation + 1);
+    assert_eq!(bed.contenders("a").len(), 1);
+    other.release().await.unwrap();
+    // With its last guard the old session goes, and the stuck node with it.
+    bed.until_contenders("a", 0).await;
+    next.release().await.unwrap();
+    bed.end().await;
+}
+
+#[tokio::test]
+async fn an_acl_that_needs_credentials_says_so_where_there_are_none() {
+    let bed = Bed::shared("invalid-acl");
+    let session = bed.adopt(bed.builder().acl(Acl::CreatorAll).connect().await.unwrap());
+    let error = soon("an error", session.mutex("a").unwrap().acquire()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unauthorized, "{error}");
+    bed.end().await;
+}

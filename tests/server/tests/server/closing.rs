@@ -1,0 +1,144 @@
+//! What a session leaves behind when it is closed or dropped: nothing.
+
+use std::time::{Duration, Instant};
+
+use zklock_test_support::{Action, Matcher, OpCode};
+
+use crate::bed::{Bed, acquiring, soon, until};
+use crate::process::{Part, Process};
+
+/// Too long for any test to wait for an expiry.
+const LONG: Duration = Duration::from_secs(60);
+
+#[tokio::test]
+async fn a_process_that_drops_its_guard_closes_and_exits_at_once_leaves_no_node() {
+    let bed = Bed::shared("exits");
+    for _ in 0..3 {
+        let mut process = Process::start(&bed, Part::Leave, LONG);
+        assert!(process.wait().success());
+        assert_eq!(bed.contenders("a").len(), 0);
+        bed.session()
+            .await
+            .mutex("a")
+            .unwrap()
+            .try_acquire()
+            .await
+            .unwrap()
+            .release()
+            .await
+            .unwrap();
+    }
+    bed.end().await;
+}
+
+#[tokio::test]
+async fn closing_waits_for_every_deletion_and_ends_the_session() {
+    let bed = Bed::shared("close-many");
+    let session = bed.builder().session_timeout(LONG).connect().await.unwrap();
+    let (id, _) = session.zookeeper_session().unwrap();
+    let mut guards = Vec::new();
+    for lock in 0..50 {
+        guards.push(session.mutex(&format!("l{lock}")).unwrap().acquire().await.unwrap());
+    }
+    drop(guards);
+    let start = Instant::now();
+    session.close().await;
+    println!("closed with deletions under way in {:?}", start.elapsed());
+    assert!(!bed.has_session(id));
+    for lock in 0..50 {
+        assert_eq!(bed.contenders(&format!("l{lock}")).len(), 0);
+    }
+    assert!(session.mutex("a").unwrap().acquire().await.unwrap_err().is_closing());
+    bed.end().await;
+}
+
+#[tokio::test]
+async fn closing_waits_for_a_deletion_that_is_not_answered_yet() {
+    let bed = Bed::shared("close-delayed");
+    let proxy = bed.proxy();
+    let session = bed.builder_at(&proxy.addr()).session_timeout(LONG).connect().await.unwrap();
+    let guard = session.mutex("a").unwrap().acquire().await.unwrap();
+    let deletion = proxy.on(Matcher::request(OpCode::Delete), Action::Hold);
+    drop(guard);
+    let mut closing = std::pin::pin!(session.close());
+    // Longer than closing waits for a goodbye, and shorter than it waits for deletions.
+    let early = tokio::time::timeout(Duration::from_millis(1_500), &mut closing).await;
+    assert!(early.is_err(), "closed with its node left behind");
+    deletion.release();
+    closing.await;
+    assert_eq!(bed.contenders("a").len(), 0);
+    bed.end().await;
+}
+
+#[tokio::test]
+async fn closing_frees_what_is_held_and_who_waits_elsewhere_gets_it_at_once() {
+    let bed = Bed::shared("close-held");
+    let holder = bed.builder().session_timeout(LONG).connect().await.unwrap();
+    let guard = holder.mutex("a").unwrap().acquire().await.unwrap();
+    let waiting = acquiring(&bed.session().await, "a");
+    bed.until_contenders("a", 2).await;
+    holder.close().await;
+    assert!(!guard.is_valid());
+    let next = soon("the lock", waiting).await.unwrap();
+    assert!(next.fencing_token() > guard.fencing_token());
+    next.release().await.unwrap();
+    drop(guard);
+    bed.end().await;
+}
+
+#[tokio::test]
+async fn draining_fails_waiters_lets_holders_finish_and_leaves_the_queue() {
+    let bed = Bed::shared("drain");
+    let (draining, other) = (bed.session().await, bed.session().await);
+    let mine = draining.mutex("mine").unwrap().acquire().await.unwrap();
+    let theirs = other.mutex("theirs").unwrap().acquire().await.unwrap();
+    let waiting = tokio::spawn({
+        let mutex = draining.mutex("theirs").unwrap();
+        async move { mutex.acquire().await.map(drop) }
+    });
+    bed.until_contenders("theirs", 2).await;
+    let left = draining.drain(Duration::from_millis(50)).await;
+    assert_eq!(left.iter().map(|held| &*held.lock).collect::<Vec<_>>(), ["mine"]);
+    assert!(soon("an error", waiting).await.unwrap().unwrap_err().is_closing());
+    bed.until_contenders("theirs", 1).await;
+    assert!(mine.is_valid());
+    mine.release().await.unwrap();
+    assert!(draining.drain(LONG).await.is_empty());
+    theirs.release().await.unwrap();
+    bed.end().await;
+}
+
+#[tokio::test]
+async fn a_session_that_is_dropped_closes_in_the_background() {
+    let bed = Bed::shared("dropped");
+    let session = bed.builder().session_timeout(LONG).connect().await.unwrap();
+    let (id, _) = session.zookeeper_session().unwrap();
+    let guard = session.mutex("a").unwrap().acquire().await.unwrap();
+    drop(session);
+    assert!(guard.is_valid());
+    drop(guard);
+    until("the session is gone", || (!bed.has_session(id)).then_some(())).await;
+    bed.end().await;
+}
+
+#[tokio::test]
+async fn a_session_whose_server_is_gone_closes_in_time() {
+    let bed = Bed::own();
+    let session = bed.builder().session_timeout(LONG).connect().await.unwrap();
+    let guard = session.mutex("a").unwrap().acquire().await.unwrap();
+    bed.server().kill();
+    drop(guard);
+    let start = Instant::now();
+    session.close().await;
+    let took = start.elapsed();
+    println!("closed without a server in {took:?}");
+    assert!(took < Duration::from_secs(10), "{took:?}");
+    bed.server().restart();
+    // The session could not say goodbye: it ends when the server's patience does.
+    let mut raw = bed.raw();
+    for node in bed.contenders("a") {
+        raw.delete(&bed.path(&format!("a/{node}"))).unwrap();
+    }
+    raw.close().unwrap();
+    bed.end().await;
+}

@@ -1,0 +1,118 @@
+//! Connecting: what is wrong is said, each in its own words, within the connect timeout.
+
+use std::net::TcpListener;
+use std::time::{Duration, Instant};
+
+use zklock::{ErrorKind, LockError, Session};
+use zklock_test_support::{CreateMode, ZooKeeper};
+
+use crate::bed::{Bed, soon};
+
+const LIMIT: Duration = Duration::from_secs(1);
+
+/// How much later an error may come on a machine with more work than cores.
+const SLACK: Duration = Duration::from_secs(5);
+
+/// Connects in vain, and not for longer than it may.
+async fn refused(servers: &str) -> LockError {
+    let start = Instant::now();
+    let error = Session::builder(servers).connect_timeout(LIMIT).connect().await.unwrap_err();
+    let took = start.elapsed();
+    assert!(took < LIMIT + SLACK, "{servers}: {took:?}");
+    error
+}
+
+#[tokio::test]
+async fn a_server_that_cannot_be_reached_is_named() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent = silent.local_addr().unwrap().to_string();
+    for server in ["127.0.0.1:1", "no-such-host.invalid:2181", &silent] {
+        let error = refused(server).await;
+        assert_eq!((error.kind(), error.code()), (ErrorKind::Unavailable, "1013"), "{error}");
+        assert!(error.to_string().contains(server), "{error}");
+        assert!(error.to_string().contains("did not answer within 1s"), "{error}");
+        assert!(!error.is_permanent());
+    }
+}
+
+#[tokio::test]
+async fn a_missing_chroot_says_what_to_do() {
+    let error = refused(&format!("{}/no/such/node", ZooKeeper::shared().addr())).await;
+    assert_eq!((error.kind(), error.code()), (ErrorKind::NoChroot, "1016"), "{error}");
+    assert!(error.to_string().contains("create the node first"), "{error}");
+    assert!(error.is_permanent());
+}
+
+#[tokio::test]
+async fn a_lock_waits_for_no_chroot() {
+    // What a person must mend is told to who acquires, too, and at once.
+    let servers = format!("{}/no/such/node", ZooKeeper::shared().addr());
+    let session = Session::builder(servers).open().unwrap();
+    let error = soon("an error", session.mutex("a").unwrap().acquire()).await.unwrap_err();
+    assert_eq!((error.kind(), error.lock()), (ErrorKind::NoChroot, Some("a")), "{error}");
+    session.close().await;
+}
+
+#[tokio::test]
+async fn a_connect_string_without_sense_never_leaves_the_process() {
+    for nonsense in ["", "host:port", "zk1:2181,,zk2:2181", "zk1/a//b", "http://zk1:2181"] {
+        let error = Session::builder(nonsense).open().unwrap_err();
+        assert_eq!((error.kind(), error.code()), (ErrorKind::InvalidOption, "1018"), "{error}");
+        assert!(error.to_string().contains("expected is host:port"), "{error}");
+        assert_eq!(refused(nonsense).await.kind(), ErrorKind::InvalidOption);
+    }
+}
+
+#[tokio::test]
+async fn dead_servers_among_live_ones_are_passed_over() {
+    let bed = Bed::shared("dead-servers");
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent = silent.local_addr().unwrap();
+    let live = bed.server().addr();
+    for servers in [
+        format!("127.0.0.1:1,{live}"),
+        format!("{live},127.0.0.1:1"),
+        format!("{silent},127.0.0.1:1,{live},127.0.0.1:2"),
+    ] {
+        let session = bed.adopt(bed.builder_at(&servers).connect().await.unwrap());
+        drop(session.mutex("a").unwrap().acquire().await.unwrap());
+    }
+    bed.end().await;
+}
+
+#[tokio::test]
+async fn a_chroot_is_where_everything_is() {
+    let bed = Bed::shared("chroot");
+    let mut raw = bed.raw();
+    raw.create("/chroot", b"", CreateMode::Persistent).unwrap();
+    let servers = format!("{}/chroot", bed.server().addr());
+    let inside = bed.adopt(Session::builder(&servers).root("/root").connect().await.unwrap());
+    let guard = inside.mutex("a/b").unwrap().acquire().await.unwrap();
+    assert!(guard.path().starts_with("/root/a/b/_c_"), "{}", guard.path());
+    assert_eq!(raw.children("/chroot/root/a/b").unwrap().len(), 1);
+    // The same lock, seen from above.
+    let above = bed
+        .adopt(Session::builder(bed.server().addr()).root("/chroot/root").connect().await.unwrap());
+    let mutex = above.mutex("a/b").unwrap();
+    assert!(mutex.try_acquire().await.unwrap_err().is_busy());
+    let waiting = tokio::spawn(async move { mutex.acquire().await.unwrap() });
+    bed.until_contenders("root/a/b", 2).await;
+    guard.release().await.unwrap();
+    soon("the lock", waiting).await.unwrap().release().await.unwrap();
+    raw.close().unwrap();
+    bed.end().await;
+}
+
+#[tokio::test]
+async fn what_is_asked_for_before_the_server_is_there_comes_when_it_is() {
+    let bed = Bed::own();
+    bed.server().kill();
+    let session = bed.adopt(bed.builder().connect_timeout(LIMIT).open().unwrap());
+    let mutex = session.mutex("a").unwrap();
+    let error = mutex.acquire_timeout(Duration::from_millis(300)).await.unwrap_err();
+    assert!(error.is_unavailable(), "{error}");
+    let waiting = tokio::spawn(async move { mutex.acquire().await.unwrap() });
+    bed.server().restart();
+    soon("the lock", waiting).await.unwrap().release().await.unwrap();
+    bed.end().await;
+}

@@ -1,0 +1,102 @@
+//! What a lock costs the server, counted at a proxy.
+
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use zklock::Session;
+use zklock_test_support::{Action, Direction, Matcher, OpCode, Proxy};
+
+use crate::bed::{Bed, acquiring, soon, until};
+
+/// Far longer than a test, so that no heartbeat is counted.
+const LONG: Duration = Duration::from_secs(60);
+
+async fn patient(bed: &Bed, proxy: &Proxy) -> Session {
+    let session = bed.builder_at(&proxy.addr()).session_timeout(LONG).connect().await.unwrap();
+    bed.adopt(session)
+}
+
+/// The requests so far, pings apart.
+fn requests(proxy: &Proxy) -> Vec<OpCode> {
+    let requests = proxy.log().into_iter().filter(|frame| frame.direction == Direction::ToServer);
+    requests.map(|frame| frame.opcode).filter(|opcode| *opcode != OpCode::Ping).collect()
+}
+
+#[tokio::test]
+async fn an_uncontended_lock_is_create_list_delete_and_nothing_else() {
+    let bed = Bed::shared("uncontended");
+    let proxy = bed.proxy();
+    let session = patient(&bed, &proxy).await;
+    let mutex = session.mutex("a").unwrap();
+    mutex.acquire().await.unwrap().release().await.unwrap();
+    bed.keep_directory("a");
+    proxy.clear_log();
+    const TIMES: usize = 20;
+    for _ in 0..TIMES {
+        mutex.acquire().await.unwrap().release().await.unwrap();
+    }
+    let one = [OpCode::Create2, OpCode::GetChildren, OpCode::Delete];
+    assert_eq!(requests(&proxy), one.repeat(TIMES));
+    assert_eq!(proxy.watch_events(), 0);
+    bed.end().await;
+}
+
+#[tokio::test]
+async fn the_list_does_not_wait_for_the_creation() {
+    let bed = Bed::shared("one-flight");
+    let proxy = bed.proxy();
+    let session = patient(&bed, &proxy).await;
+    let mutex = session.mutex("a").unwrap();
+    mutex.acquire().await.unwrap().release().await.unwrap();
+    bed.keep_directory("a");
+    let created = proxy.on(Matcher::reply(OpCode::Create2), Action::Hold);
+    let listed = proxy.on(Matcher::request(OpCode::GetChildren), Action::Pass);
+    let acquired = acquiring(&session, "a");
+    until("the creation is answered", || (created.hits() == 1).then_some(())).await;
+    until("nothing came through, but the list is asked for", || (listed.hits() == 1).then_some(()))
+        .await;
+    assert!(!acquired.is_finished());
+    created.release();
+    soon("the lock", acquired).await.unwrap().release().await.unwrap();
+    bed.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_wakes_at_most_one_of_a_hundred_waiting_sessions() {
+    const WAITING: usize = 100;
+    let bed = Bed::shared("wakeups");
+    let proxy = bed.proxy();
+    // Not through the proxy: held for longer than a heartbeat it would watch its own node.
+    let holder = bed.session().await;
+    let mut held = holder.mutex("a").unwrap().acquire().await.unwrap();
+    let mut sessions = JoinSet::new();
+    for _ in 0..WAITING {
+        let builder = bed.builder_at(&proxy.addr()).session_timeout(LONG);
+        sessions.spawn(async move { builder.connect().await.unwrap() });
+    }
+    let mut waiting = JoinSet::new();
+    while let Some(session) = sessions.join_next().await {
+        let mutex = bed.adopt(session.unwrap()).mutex("a").unwrap();
+        waiting.spawn(async move { soon("the lock", mutex.acquire()).await.unwrap() });
+    }
+    bed.until_contenders("a", WAITING + 1).await;
+    until("all watch", || (bed.watched().len() == WAITING).then_some(())).await;
+    let (mut most, before) = (0, proxy.watch_events());
+    let requests_before = proxy.requests_total();
+    while !waiting.is_empty() {
+        let events = proxy.watch_events();
+        held.release().await.unwrap();
+        held = soon("the next", waiting.join_next()).await.unwrap().unwrap();
+        most = most.max(proxy.watch_events() - events);
+    }
+    held.release().await.unwrap();
+    let events = proxy.watch_events() - before;
+    println!(
+        "{WAITING} waiting sessions: {events} watch events for {} releases, at most {most} for \
+         one, {} requests",
+        WAITING + 1,
+        proxy.requests_total() - requests_before,
+    );
+    assert_eq!((most, events), (1, WAITING as u64));
+    bed.end().await;
+}

@@ -1,0 +1,98 @@
+//! Connections that are cut while something is under way, and come back.
+
+use std::time::{Duration, Instant};
+
+use zklock_test_support::{Action, Cut, Matcher, OpCode};
+
+use crate::bed::{Bed, acquiring, soon, until};
+
+#[tokio::test]
+async fn a_cut_costs_neither_the_guard_nor_the_place_in_the_queue() {
+    let bed = Bed::shared("cut");
+    let proxy = bed.proxy();
+    let (holder, waiter) = (bed.session_through(&proxy).await, bed.session_through(&proxy).await);
+    let guard = holder.mutex("a").unwrap().acquire().await.unwrap();
+    let waiting = acquiring(&waiter, "a");
+    let queue = bed.until_contenders("a", 2).await;
+    let generation = holder.zookeeper_session();
+    for way in [Cut::Fin, Cut::Reset, Cut::Fin] {
+        let before = proxy.connections_total();
+        proxy.cut(way);
+        let start = Instant::now();
+        until("both are back", || (proxy.connections_total() >= before + 2).then_some(())).await;
+        println!("{way:?}: both are back after {:?}", start.elapsed());
+        assert!(guard.is_valid() && !waiting.is_finished());
+        assert_eq!(bed.contenders("a"), queue);
+    }
+    guard.release().await.unwrap();
+    let guard = soon("the lock", waiting).await.unwrap();
+    assert!(guard.path().ends_with(&queue[1]));
+    assert_eq!(holder.zookeeper_session(), generation);
+    guard.release().await.unwrap();
+    bed.end().await;
+}
+
+#[tokio::test]
+async fn a_release_elsewhere_during_an_outage_is_seen_after_it() {
+    let bed = Bed::shared("outage");
+    let proxy = bed.proxy();
+    let (holder, waiter) = (bed.session().await, bed.session_through(&proxy).await);
+    for way in [Cut::Fin, Cut::Reset] {
+        let guard = holder.mutex("a").unwrap().acquire().await.unwrap();
+        let waiting = acquiring(&waiter, "a");
+        bed.until_contenders("a", 2).await;
+        proxy.refuse(true);
+        proxy.cut(way);
+        guard.release().await.unwrap();
+        until("the outage is noticed", || (!waiter.is_ready()).then_some(())).await;
+        assert!(!waiting.is_finished());
+        proxy.refuse(false);
+        soon("the lock", waiting).await.unwrap().release().await.unwrap();
+    }
+    bed.end().await;
+}
+
+#[tokio::test]
+async fn a_notification_that_never_comes_only_delays() {
+    let bed = Bed::shared("lost-event");
+    let proxy = bed.proxy();
+    // The slow look at the queue comes once per session timeout.
+    let timeout = Duration::from_secs(5);
+    let waiter = bed.builder_at(&proxy.addr()).session_timeout(timeout).connect().await.unwrap();
+    let (holder, waiter) = (bed.session().await, bed.adopt(waiter));
+    let guard = holder.mutex("a").unwrap().acquire().await.unwrap();
+    let waiting = acquiring(&waiter, "a");
+    until("the waiter watches", || (bed.watched().len() == 1).then_some(())).await;
+    let lost = proxy.on(Matcher::notification(), Action::Drop);
+    guard.release().await.unwrap();
+    let start = Instant::now();
+    let guard = soon("the lock", waiting).await.unwrap();
+    println!("without its notification a waiter came in after {:?}", start.elapsed());
+    assert_eq!(lost.hits(), 1);
+    lost.release();
+    guard.release().await.unwrap();
+    bed.end().await;
+}
+
+#[tokio::test]
+async fn no_node_is_made_while_the_connection_is_down() {
+    let bed = Bed::shared("down");
+    let proxy = bed.proxy();
+    let session = bed.session_through(&proxy).await;
+    let mutex = session.mutex("a").unwrap();
+    mutex.acquire().await.unwrap().release().await.unwrap();
+    bed.keep_directory("a");
+    proxy.refuse(true);
+    proxy.cut(Cut::Reset);
+    until("the outage is noticed", || (!session.is_ready()).then_some(())).await;
+    for _ in 0..5 {
+        let error = mutex.acquire_timeout(Duration::from_millis(100)).await.unwrap_err();
+        assert!(error.is_unavailable(), "{error}");
+    }
+    let created = proxy.on(Matcher::request(OpCode::Create2), Action::Pass);
+    proxy.refuse(false);
+    until("it is back", || session.is_ready().then_some(())).await;
+    mutex.acquire().await.unwrap().release().await.unwrap();
+    assert_eq!(created.hits(), 1, "only the last");
+    bed.end().await;
+}

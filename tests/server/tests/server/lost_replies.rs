@@ -1,0 +1,136 @@
+//! Requests and replies that are lost with their connection: applied or not, nobody knows.
+
+use zklock::Session;
+use zklock_test_support::{Action, Cut, Matcher, OpCode, Proxy};
+
+use crate::bed::{Bed, acquiring, soon, until};
+
+const WAYS: [Cut; 2] = [Cut::Fin, Cut::Reset];
+
+/// A session through a proxy, with the directory of the lock `a` made.
+async fn proxied(bed: &Bed) -> (Proxy, Session) {
+    let proxy = bed.proxy();
+    let session = bed.session_through(&proxy).await;
+    session.mutex("a").unwrap().acquire().await.unwrap().release().await.unwrap();
+    (proxy, session)
+}
+
+/// What can become of a request and its reply when the connection breaks.
+fn losses(opcode: OpCode) -> Vec<(Matcher, Action)> {
+    let (request, reply) = (Matcher::request(opcode).first(1), Matcher::reply(opcode).first(1));
+    WAYS.into_iter()
+        .flat_map(|way| {
+            [
+                // Never applied.
+                (request.clone(), Action::DropAndCut(way)),
+                // Applied, perhaps only after the client has come back.
+                (request.clone(), Action::ForwardAndCut(way)),
+                // Applied, and the client does not know.
+                (reply.clone(), Action::DropAndCut(way)),
+                // Answered, and disconnected.
+                (reply.clone(), Action::ForwardAndCut(way)),
+            ]
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn a_creation_in_doubt_leaves_exactly_the_reported_node() {
+    let bed = Bed::shared("create-in-doubt");
+    let (proxy, session) = proxied(&bed).await;
+    for (matcher, action) in losses(OpCode::Create2) {
+        let rule = proxy.on(matcher, action);
+        let guard = soon("the lock", session.mutex("a").unwrap().acquire()).await.unwrap();
+        assert_eq!(rule.hits(), 1, "{action:?}");
+        let nodes = bed.contenders("a");
+        assert_eq!(nodes.len(), 1, "{action:?}: {nodes:?}");
+        assert!(guard.path().ends_with(&nodes[0]) && guard.is_valid());
+        guard.release().await.unwrap();
+        assert_eq!(bed.contenders("a").len(), 0);
+        rule.release();
+    }
+    bed.end().await;
+}
+
+#[tokio::test]
+async fn a_deletion_in_doubt_is_brought_to_its_end() {
+    let bed = Bed::shared("delete-in-doubt");
+    let (proxy, session) = proxied(&bed).await;
+    for (matcher, action) in losses(OpCode::Delete) {
+        let rule = proxy.on(matcher, action);
+        let guard = soon("the lock", session.mutex("a").unwrap().acquire()).await.unwrap();
+        soon("the release", guard.release()).await.unwrap();
+        assert_eq!(rule.hits(), 1, "{action:?}");
+        assert_eq!(bed.contenders("a").len(), 0, "{action:?}");
+        rule.release();
+    }
+    bed.end().await;
+}
+
+#[tokio::test]
+async fn a_deletion_that_nobody_waits_for_is_brought_to_its_end_too() {
+    let bed = Bed::shared("drop-in-doubt");
+    let (proxy, session) = proxied(&bed).await;
+    let other = bed.session().await;
+    for (matcher, action) in losses(OpCode::Delete) {
+        let rule = proxy.on(matcher, action);
+        drop(soon("the lock", session.mutex("a").unwrap().acquire()).await.unwrap());
+        soon("the next", acquiring(&other, "a")).await.unwrap().release().await.unwrap();
+        bed.until_contenders("a", 0).await;
+        assert_eq!(rule.hits(), 1, "{action:?}");
+        rule.release();
+    }
+    bed.end().await;
+}
+
+#[tokio::test]
+async fn a_list_in_doubt_is_asked_for_again() {
+    let bed = Bed::shared("list-in-doubt");
+    let (proxy, session) = proxied(&bed).await;
+    for (matcher, action) in losses(OpCode::GetChildren) {
+        let rule = proxy.on(matcher, action);
+        let guard = soon("the lock", session.mutex("a").unwrap().acquire()).await.unwrap();
+        assert_eq!(rule.hits(), 1, "{action:?}");
+        assert_eq!(bed.contenders("a").len(), 1, "{action:?}");
+        guard.release().await.unwrap();
+        rule.release();
+    }
+    bed.end().await;
+}
+
+#[tokio::test]
+async fn a_watch_in_doubt_is_set_again() {
+    let bed = Bed::shared("watch-in-doubt");
+    let (proxy, session) = proxied(&bed).await;
+    let holder = bed.session().await;
+    for (matcher, action) in losses(OpCode::GetData) {
+        let guard = holder.mutex("a").unwrap().acquire().await.unwrap();
+        let rule = proxy.on(matcher, action);
+        let waiting = acquiring(&session, "a");
+        until("the watch is lost", || (rule.hits() == 1).then_some(())).await;
+        assert_eq!(bed.contenders("a").len(), 2, "{action:?}");
+        guard.release().await.unwrap();
+        soon("the lock", waiting).await.unwrap().release().await.unwrap();
+        rule.release();
+    }
+    bed.end().await;
+}
+
+#[tokio::test]
+async fn a_cancelled_creation_in_doubt_leaves_nothing() {
+    let bed = Bed::shared("cancelled-in-doubt");
+    let (proxy, session) = proxied(&bed).await;
+    for (matcher, action) in losses(OpCode::Create2) {
+        let rule = proxy.on(matcher, action);
+        proxy.refuse(true);
+        let cancelled = acquiring(&session, "a");
+        until("the creation is lost", || (rule.hits() == 1).then_some(())).await;
+        cancelled.abort();
+        drop(cancelled.await);
+        proxy.refuse(false);
+        drop(soon("the lock", session.mutex("a").unwrap().acquire()).await.unwrap());
+        bed.until_contenders("a", 0).await;
+        rule.release();
+    }
+    bed.end().await;
+}

@@ -1,0 +1,23 @@
+//! The locks on real ZooKeeper servers: what only a server, a process or a network can break.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+
+mod auth;
+mod bed;
+mod chaos;
+mod closing;
+mod connecting;
+mod cost;
+mod cuts;
+mod expiry;
+mod frozen;
+mod inside;
+mod killed;
+mod lost_replies;
+mod mutex;
+mod names;
+mod outside;
+mod process;
+mod queue;
+mod quorum;
+mod restart;
+mod silence;

@@ -1,0 +1,57 @@
+//! Names that must never reach a server, and names that must.
+
+use zklock::{ErrorKind, LockName};
+
+use crate::bed::Bed;
+
+#[tokio::test]
+async fn bad_names_never_reach_the_server() {
+    let bed = Bed::shared("bad-names");
+    let proxy = bed.proxy();
+    let session = bed.session_through(&proxy).await;
+    let before = proxy.requests_total();
+    let long = "x".repeat(10 << 10);
+    for name in ["", "/", "a//b", "a/", "/a", ".", "..", "a/../b", "a/./b", "a\0b", &long] {
+        let error = session.mutex(name).unwrap_err();
+        assert_eq!((error.kind(), error.code()), (ErrorKind::InvalidName, "1017"), "{error}");
+        assert!(!error.to_string().is_empty() && error.to_string().len() < 500, "{error}");
+    }
+    assert_eq!(proxy.requests_total(), before);
+    drop(session.mutex("a").unwrap().acquire().await.unwrap());
+    bed.end().await;
+}
+
+#[tokio::test]
+async fn any_value_is_one_segment_that_the_server_takes() {
+    let bed = Bed::shared("values");
+    let session = bed.session().await;
+    let odd = ["..", ".", "a/b", "a\0b", "zookeeper", "größe", "命", "😀", "\u{fffe}", "~", " "];
+    let mut held = Vec::new();
+    for value in odd {
+        let name = LockName::build().text("orders/").value(&value).finish().unwrap();
+        let guard = session.mutex(name.as_str()).unwrap().acquire().await.unwrap();
+        assert_eq!(guard.path().matches('/').count(), 4, "{}", guard.path());
+        held.push(guard);
+    }
+    let mut raw = bed.raw();
+    assert_eq!(raw.children(&bed.path("orders")).unwrap().len(), odd.len());
+    raw.close().unwrap();
+    for guard in held {
+        guard.release().await.unwrap();
+    }
+    bed.end().await;
+}
+
+#[tokio::test]
+async fn a_root_that_is_an_ephemeral_node_is_said_to_be_one() {
+    let bed = Bed::shared("ephemeral-root");
+    let mut raw = bed.raw();
+    let kind = zklock_test_support::CreateMode::Ephemeral;
+    raw.create("/ephemeral-root", b"", kind).unwrap();
+    let session = bed.session().await;
+    let error = session.mutex("a").unwrap().acquire().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidName, "{error}");
+    assert!(error.to_string().contains("ephemeral"), "{error}");
+    raw.close().unwrap();
+    bed.end().await;
+}

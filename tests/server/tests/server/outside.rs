@@ -1,0 +1,207 @@
+//! Nodes and directories that others delete: people, scripts, and the server itself.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinHandle;
+use zklock::{ErrorKind, MutexGuard};
+use zklock_test_support::{Action, Matcher, OpCode, RawError, monotonic_ns};
+
+use crate::bed::{Bed, acquiring, soon, until};
+
+/// The heartbeat is a sixth of it.
+const SESSION_TIMEOUT: Duration = Duration::from_secs(12);
+const HEARTBEAT: Duration = Duration::from_secs(2);
+
+/// Deletes the node under a guard; answers after how long the guard knew.
+async fn deleted_under(bed: &Bed, guard: &MutexGuard) -> Duration {
+    let mut raw = bed.raw();
+    raw.delete(guard.path()).unwrap();
+    let start = Instant::now();
+    soon("the loss", guard.lost()).await;
+    assert!(!guard.is_valid() && guard.remaining().is_zero());
+    raw.close().unwrap();
+    start.elapsed()
+}
+
+#[tokio::test]
+async fn a_guard_whose_node_is_deleted_is_lost_within_a_heartbeat() {
+    let bed = Bed::shared("deleted-early");
+    let session = bed.builder().session_timeout(SESSION_TIMEOUT).connect().await.unwrap();
+    let session = bed.adopt(session);
+    let guard = session.mutex("a").unwrap().acquire().await.unwrap();
+    let knew = deleted_under(&bed, &guard).await;
+    println!("deleted at once: known after {knew:?}, heartbeat {HEARTBEAT:?}");
+    assert!(knew < HEARTBEAT + Duration::from_secs(3), "{knew:?}");
+    // The others need not wait for it, and it does no harm to them.
+    let next = bed.session().await.mutex("a").unwrap().try_acquire().await.unwrap();
+    assert!(next.fencing_token() > guard.fencing_token());
+    assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Lost);
+    assert!(next.is_valid());
+    assert_eq!(bed.contenders("a").len(), 1);
+    next.release().await.unwrap();
+    bed.end().await;
+}
+
+#[tokio::test]
+async fn a_guard_held_for_longer_learns_at_once_that_its_node_is_deleted() {
+    let bed = Bed::shared("deleted-late");
+    let session = bed.builder().session_timeout(SESSION_TIMEOUT).connect().await.unwrap();
+    let session = bed.adopt(session);
+    let guard = session.mutex("a").unwrap().acquire().await.unwrap();
+    let waiting = acquiring(&bed.session().await, "a");
+    // The own node is watched from the first heartbeat on; the other watch is the waiter's.
+    until("the own node is watched", || {
+        let own = guard.path();
+        let answer = bed.server().four_letter("wchp").unwrap();
+        let mut lines = answer.lines().skip_while(|line| *line != own).skip(1);
+        let watchers = lines.by_ref().take_while(|line| line.starts_with('\t')).count();
+        (watchers == 2).then_some(())
+    })
+    .await;
+    let knew = deleted_under(&bed, &guard).await;
+    println!("deleted while watched: known after {knew:?}");
+    assert!(knew < HEARTBEAT, "{knew:?}");
+    soon("the next", waiting).await.unwrap().release().await.unwrap();
+    drop(guard);
+    bed.end().await;
+}
+
+/// Three in the queue, of which one is deleted by somebody else.
+async fn queue_of_three(bed: &Bed, deleted: usize) -> (MutexGuard, [JoinHandle<MutexGuard>; 2]) {
+    let mut sessions = Vec::new();
+    for _ in 0..3 {
+        let builder = bed.builder().session_timeout(SESSION_TIMEOUT);
+        sessions.push(bed.adopt(builder.connect().await.unwrap()));
+    }
+    let first = sessions[0].mutex("a").unwrap().acquire().await.unwrap();
+    let second = acquiring(&sessions[1], "a");
+    bed.until_contenders("a", 2).await;
+    let third = acquiring(&sessions[2], "a");
+    let queue = bed.until_contenders("a", 3).await;
+    // Both watch by now whom they wait for.
+    until("both wait", || (bed.watched().len() == 2).then_some(())).await;
+    let mut raw = bed.raw();
+    raw.delete(&bed.path(&format!("a/{}", queue[deleted]))).unwrap();
+    raw.close().unwrap();
+    (first, [second, third])
+}
+
+#[tokio::test]
+async fn a_waiter_whose_node_is_deleted_queues_up_again() {
+    let bed = Bed::shared("waiter-deleted");
+    let (first, [second, third]) = queue_of_three(&bed, 2).await;
+    first.release().await.unwrap();
+    let second = soon("the second", second).await.unwrap();
+    assert!(!third.is_finished());
+    let token = second.fencing_token();
+    second.release().await.unwrap();
+    let third = soon("the third", third).await.unwrap();
+    assert!(third.fencing_token() > token);
+    third.release().await.unwrap();
+    bed.end().await;
+}
+
+#[tokio::test]
+async fn a_next_in_line_whose_node_is_deleted_is_lost_within_a_heartbeat() {
+    let bed = Bed::shared("next-deleted");
+    let (first, [second, third]) = queue_of_three(&bed, 1).await;
+    first.release().await.unwrap();
+    let third = soon("the third", third).await.unwrap();
+    // The deletion ahead is the grant of the second, although it has no node any more: one read
+    // for each grant would be dear. Until the heartbeat its token keeps it from harm.
+    let second = soon("the second", second).await.unwrap();
+    assert!(third.fencing_token() > second.fencing_token());
+    let start = Instant::now();
+    soon("the loss", second.lost()).await;
+    let knew = start.elapsed();
+    println!("granted on a deleted node: known after {knew:?}, heartbeat {HEARTBEAT:?}");
+    assert!(knew < HEARTBEAT + Duration::from_secs(3), "{knew:?}");
+    assert!(third.is_valid());
+    third.release().await.unwrap();
+    drop(second);
+    bed.end().await;
+}
+
+#[tokio::test]
+async fn a_directory_that_was_reaped_comes_back_with_greater_tokens() {
+    let bed = Bed::shared("reaped");
+    let session = bed.session().await;
+    let mutex = session.mutex("a/b").unwrap();
+    let mut raw = bed.raw();
+    let mut last = None;
+    for _ in 0..2 {
+        let guard = mutex.acquire().await.unwrap();
+        assert!(guard.path().ends_with("-lock-0000000000"), "{}", guard.path());
+        assert!(last < Some(guard.fencing_token()));
+        last = Some(guard.fencing_token());
+        guard.release().await.unwrap();
+        until("everything is reaped", || (!raw.exists("/reaped", false).unwrap()).then_some(()))
+            .await;
+    }
+    raw.close().unwrap();
+    bed.end().await;
+}
+
+#[tokio::test]
+async fn a_directory_reaped_between_its_making_and_the_node_is_made_again() {
+    let bed = Bed::shared("reaped-between");
+    let proxy = bed.proxy();
+    let session = bed.session_through(&proxy).await;
+    let mut raw = bed.raw();
+    let creation = || Matcher::request(OpCode::Create2).path("/a/_c_").first(1);
+    // The first is refused because nobody has used this lock yet.
+    let mut held = proxy.on(creation(), Action::Hold);
+    let acquiring = acquiring(&session, "a");
+    for made_before in [false, true, true, true] {
+        until("the creation is sent", || (held.hits() == 1).then_some(())).await;
+        assert_eq!(raw.delete(&bed.path("a")).is_ok(), made_before);
+        let next = proxy.on(creation(), Action::Hold);
+        held.release();
+        held = next;
+    }
+    held.release();
+    soon("the lock", acquiring).await.unwrap().release().await.unwrap();
+    raw.close().unwrap();
+    bed.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn directories_that_vanish_all_the_time_do_not_hurt() {
+    const ENOUGH: usize = 10;
+    let bed = Bed::shared("vanishing");
+    let reaped = Arc::new(AtomicUsize::new(0));
+    let reaping = std::thread::spawn({
+        let (mut raw, reaped) = (bed.raw(), reaped.clone());
+        let directories = [bed.path("a/b"), bed.path("a")];
+        move || {
+            while reaped.load(Ordering::Relaxed) < ENOUGH {
+                for directory in &directories {
+                    match raw.delete(directory) {
+                        Ok(()) => drop(reaped.fetch_add(1, Ordering::Relaxed)),
+                        Err(RawError::Code(-101 | -111)) => {}
+                        Err(error) => panic!("{error}"),
+                    }
+                }
+                // Often enough to hit every gap, and not so often that an acquire gives up.
+                std::thread::sleep(Duration::from_millis(5 + monotonic_ns() % 30));
+            }
+            raw.close().unwrap();
+        }
+    });
+    let (mut last, mut acquired) = (None, 0);
+    for session in bed.sessions(2).await.iter().cycle() {
+        let guard = soon("the lock", session.mutex("a/b").unwrap().acquire()).await.unwrap();
+        assert!(last < Some(guard.fencing_token()));
+        last = Some(guard.fencing_token());
+        guard.release().await.unwrap();
+        acquired += 1;
+        if reaped.load(Ordering::Relaxed) >= ENOUGH {
+            break;
+        }
+    }
+    reaping.join().unwrap();
+    println!("{acquired} acquires while {ENOUGH} directories were removed under them");
+    bed.end().await;
+}

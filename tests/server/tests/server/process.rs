@@ -1,0 +1,118 @@
+//! A process of its own: this test binary again, with its part in the environment.
+
+use std::io::{BufRead, BufReader, Lines};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::time::Duration;
+use std::{env, thread};
+
+use zklock::Session;
+use zklock::blocking::{Mutex, block_on};
+use zklock_test_support::monotonic_ns;
+
+use crate::bed::Bed;
+
+/// What the process does once it holds the lock `a`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// Nothing more.
+    Hold,
+    /// Reads its guard all the time, and says until when it was valid.
+    Watch,
+    /// Drops its guard, closes its session and exits at once.
+    Leave,
+}
+
+/// A process that holds the lock `a`; killed when this is dropped.
+pub(crate) struct Process {
+    child: Child,
+    said: Lines<BufReader<ChildStdout>>,
+}
+
+impl Process {
+    /// Starts it and waits until it holds the lock.
+    pub(crate) fn start(bed: &Bed, part: Part, session_timeout: Duration) -> Self {
+        let mut child = Command::new(env::current_exe().unwrap())
+            .args(["process::child", "--exact", "--ignored", "--nocapture"])
+            .env("ZKLOCK_PART", format!("{part:?}"))
+            .env("ZKLOCK_SERVERS", bed.server().addr())
+            .env("ZKLOCK_ROOT", bed.path(""))
+            .env("ZKLOCK_SESSION_TIMEOUT", session_timeout.as_millis().to_string())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let said = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut process = Process { child, said };
+        process.hears("held");
+        process
+    }
+
+    /// Waits for a line that begins so; answers the rest of it.
+    pub(crate) fn hears(&mut self, word: &str) -> String {
+        let mut lines = self.said.by_ref().map_while(Result::ok);
+        let rest = lines.find_map(|line| line.strip_prefix(word).map(str::to_owned));
+        rest.unwrap_or_else(|| panic!("the process ended before it said {word:?}"))
+    }
+
+    /// Stops it (SIGSTOP).
+    pub(crate) fn stop(&self) {
+        self.signal("STOP");
+    }
+
+    /// Lets it go on (SIGCONT).
+    pub(crate) fn go_on(&self) {
+        self.signal("CONT");
+    }
+
+    fn signal(&self, name: &str) {
+        let kill = Command::new("kill").args(["-s", name, &self.child.id().to_string()]).status();
+        assert!(kill.unwrap().success());
+    }
+
+    /// Kills it with SIGKILL.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Waits for its end.
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        self.child.wait().unwrap()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+#[ignore = "what other tests run as a process of its own"]
+fn child() {
+    let said = |name| env::var(name).unwrap();
+    let timeout = Duration::from_millis(said("ZKLOCK_SESSION_TIMEOUT").parse().unwrap());
+    let builder = Session::builder(said("ZKLOCK_SERVERS"))
+        .root(said("ZKLOCK_ROOT").trim_end_matches('/'))
+        .session_timeout(timeout);
+    let session = block_on(builder.connect()).unwrap();
+    let guard = Mutex::from(session.mutex("a").unwrap()).acquire().unwrap();
+    println!("\nheld");
+    let part = said("ZKLOCK_PART");
+    if part == format!("{:?}", Part::Hold) {
+        thread::sleep(Duration::from_secs(600));
+    }
+    if part == format!("{:?}", Part::Watch) {
+        let mut last = 0;
+        loop {
+            let now = monotonic_ns();
+            if !guard.is_valid() {
+                break println!("lost {last}");
+            }
+            last = now;
+        }
+    }
+    drop(guard);
+    block_on(session.close());
+    std::process::exit(0);
+}

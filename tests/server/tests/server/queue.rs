@@ -1,0 +1,100 @@
+//! The queue in ZooKeeper: its order, those who leave it, and what else lies around in it.
+
+use zklock_test_support::CreateMode;
+
+use crate::bed::{Bed, acquiring, soon};
+
+#[tokio::test]
+async fn waiters_are_granted_in_the_order_of_the_queue() {
+    let bed = Bed::shared("order");
+    let sessions = bed.sessions(6).await;
+    let mut held = sessions[0].mutex("a").unwrap().acquire().await.unwrap();
+    let mut waiting = Vec::new();
+    for (ahead, session) in sessions.iter().enumerate().skip(1) {
+        waiting.push(acquiring(session, "a"));
+        bed.until_contenders("a", ahead + 1).await;
+    }
+    let mut queue = bed.contenders("a");
+    for next in waiting {
+        assert!(held.path().ends_with(&queue[0]));
+        held.release().await.unwrap();
+        queue.remove(0);
+        held = soon("the next", next).await.unwrap();
+        assert_eq!(bed.contenders("a"), queue);
+    }
+    held.release().await.unwrap();
+    bed.end().await;
+}
+
+#[tokio::test]
+async fn a_cancelled_waiter_leaves_without_a_trace() {
+    let bed = Bed::shared("cancelled");
+    let sessions = bed.sessions(4).await;
+    let guard = sessions[0].mutex("a").unwrap().acquire().await.unwrap();
+    let mut waiting = Vec::new();
+    for (ahead, session) in sessions.iter().enumerate().skip(1) {
+        waiting.push(acquiring(session, "a"));
+        bed.until_contenders("a", ahead + 1).await;
+    }
+    let queue = bed.contenders("a");
+    // From the middle, and then the one just behind the holder.
+    for (cancelled, left) in [(1, vec![0, 1, 3]), (0, vec![0, 3])] {
+        waiting[cancelled].abort();
+        let names = bed.until_contenders("a", left.len()).await;
+        assert_eq!(names, left.iter().map(|at| queue[*at].clone()).collect::<Vec<_>>());
+        assert!(guard.is_valid());
+    }
+    assert!(!waiting[2].is_finished());
+    guard.release().await.unwrap();
+    soon("the last", waiting.remove(2)).await.unwrap().release().await.unwrap();
+    bed.end().await;
+}
+
+#[tokio::test]
+async fn foreign_and_malformed_children_are_in_nobodys_way() {
+    let bed = Bed::shared("foreign");
+    let (one, two) = (bed.session().await, bed.session().await);
+    drop(one.mutex("a").unwrap().acquire().await.unwrap());
+    let mut raw = bed.raw();
+    let foreign =
+        ["!", "0", "zzz", "lock-", "lock-1", "_c_x-lock-y", "größe", "lock-00000000001", "-lock-"];
+    for name in foreign {
+        raw.create(&bed.path(&format!("a/{name}")), b"\xff\0", CreateMode::Persistent).unwrap();
+    }
+    raw.create(&bed.path("a/zzz/lock-0000000000"), b"", CreateMode::Persistent).unwrap();
+    let guard = one.mutex("a").unwrap().try_acquire().await.unwrap();
+    let error = two.mutex("a").unwrap().try_acquire().await.unwrap_err();
+    assert_eq!(error.holder().unwrap().ahead, 1);
+    let waiting = acquiring(&two, "a");
+    guard.release().await.unwrap();
+    soon("the lock", waiting).await.unwrap().release().await.unwrap();
+    assert_eq!(raw.children(&bed.path("a")).unwrap().len(), foreign.len());
+    raw.close().unwrap();
+    bed.end().await;
+}
+
+#[tokio::test]
+async fn a_contender_of_another_client_is_waited_for_whatever_it_says_of_itself() {
+    let bed = Bed::shared("peer");
+    let session = bed.session().await;
+    let mutex = session.mutex("a").unwrap();
+    drop(mutex.acquire().await.unwrap());
+    let mut raw = bed.raw();
+    for (payload, shown) in [
+        (&b"10.0.0.7"[..], "a is being processed by 10.0.0.7"),
+        (b"", "a is being processed by an unknown process"),
+        (&[0xff; 100_000], "a is being processed by an unknown process"),
+    ] {
+        let prefix = bed.path("a/_c_0123456789abcdef0123456789abcdef-lock-");
+        let node = raw.create(&prefix, payload, CreateMode::EphemeralSequential).unwrap();
+        let error = mutex.try_acquire().await.unwrap_err();
+        assert_eq!(error.to_string(), shown);
+        let waiting = acquiring(&session, "a");
+        bed.until_contenders("a", 2).await;
+        assert!(!waiting.is_finished());
+        raw.delete(&node).unwrap();
+        soon("the lock", waiting).await.unwrap().release().await.unwrap();
+    }
+    raw.close().unwrap();
+    bed.end().await;
+}

@@ -1,0 +1,97 @@
+//! Three servers, some of which are cut off or gone.
+
+use std::time::Duration;
+
+use zklock_test_support::{RawClient, ZooKeeper, monotonic_ns};
+
+use crate::bed::{Bed, acquiring, soon, until};
+
+const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
+
+fn after(start: u64, at: u64) -> Duration {
+    Duration::from_nanos(at - start)
+}
+
+/// The case that a lease clock fed by reads gets wrong: the follower goes on answering them, and
+/// shows the holder's node, when the others have long given the lock to somebody else.
+#[tokio::test]
+async fn a_guard_on_a_follower_that_is_cut_off_is_lost_before_the_others_grant() {
+    // For twenty seconds of silence a follower does not notice that its leader is gone.
+    let bed = Bed::three(ZooKeeper::builder().sync_limit(100));
+    let ensemble = bed.ensemble();
+    let follower = ensemble.followers()[0];
+    let near = ensemble.server(follower).addr();
+    let holder = bed.builder_at(&near).session_timeout(SESSION_TIMEOUT).connect().await.unwrap();
+    let holder = bed.adopt(holder);
+    let guard = holder.mutex("a").unwrap().acquire().await.unwrap();
+    let waiting = acquiring(&bed.session().await, "a");
+    bed.until_contenders("a", 2).await;
+    let granted = tokio::spawn(async move { (waiting.await.unwrap(), monotonic_ns()) });
+    let mut near = RawClient::connect(&near, Duration::from_secs(60)).unwrap();
+
+    let cut = monotonic_ns();
+    ensemble.isolate(follower);
+    let watching = async {
+        guard.lost().await;
+        monotonic_ns()
+    };
+    let lost = soon("the loss", watching).await;
+    assert!(!guard.is_valid());
+    let (next, granted) = soon("the next", granted).await.unwrap();
+    println!(
+        "cut off: lost after {:?}, granted after {:?}, session timeout {SESSION_TIMEOUT:?}",
+        after(cut, lost),
+        after(cut, granted)
+    );
+    assert!(lost < granted);
+    assert!(next.is_valid() && next.fencing_token() > guard.fencing_token());
+    assert!(near.exists(guard.path(), false).unwrap(), "the follower still shows the old node");
+
+    ensemble.heal(follower);
+    next.release().await.unwrap();
+    drop(guard);
+    let again = soon("the lock", acquiring(&holder, "a")).await.unwrap();
+    assert!(again.is_valid());
+    again.release().await.unwrap();
+    bed.end().await;
+}
+
+#[tokio::test]
+async fn without_a_quorum_nothing_is_granted_and_with_it_work_goes_on() {
+    let bed = Bed::three(ZooKeeper::builder());
+    let ensemble = bed.ensemble();
+    let everywhere = ensemble.connect_string();
+    let mut sessions = Vec::new();
+    for _ in 0..3 {
+        let builder = bed.builder_at(&everywhere).session_timeout(SESSION_TIMEOUT);
+        sessions.push(bed.adopt(builder.connect().await.unwrap()));
+    }
+    let guard = sessions[0].mutex("a").unwrap().acquire().await.unwrap();
+    let waiting = acquiring(&sessions[1], "a");
+    bed.until_contenders("a", 2).await;
+
+    let (leader, follower) = (ensemble.leader(), ensemble.followers()[0]);
+    ensemble.server(leader).kill();
+    ensemble.server(follower).kill();
+    soon("the loss", guard.lost()).await;
+    for session in &sessions {
+        let timeout = Duration::from_millis(300);
+        let error = session.mutex("b").unwrap().acquire_timeout(timeout).await.unwrap_err();
+        assert!(error.is_unavailable(), "{error}");
+    }
+    // The guard is lost and its node is still there: nobody can have come in.
+    assert!(!waiting.is_finished() && !guard.is_valid());
+
+    ensemble.server(leader).relaunch();
+    ensemble.server(follower).relaunch();
+    let token = guard.fencing_token();
+    drop(guard);
+    let next = soon("the next", waiting).await.unwrap();
+    assert!(next.is_valid() && next.fencing_token() > token);
+    next.release().await.unwrap();
+    for session in &sessions {
+        soon("the lock", acquiring(session, "b")).await.unwrap().release().await.unwrap();
+    }
+    until("all serve", || (ensemble.followers().len() == 2).then_some(())).await;
+    bed.end().await;
+}

@@ -1,0 +1,114 @@
+//! Networks that go silent: no end, no reset, no answer.
+
+use std::time::{Duration, Instant};
+
+use zklock::{ErrorKind, MutexGuard, Session};
+use zklock_test_support::{Action, Cut, Direction, Matcher, Proxy, monotonic_ns};
+
+use crate::bed::{Bed, acquiring, soon, until};
+
+const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
+
+struct Cast {
+    bed: Bed,
+    proxy: Proxy,
+    holder: Session,
+    guard: MutexGuard,
+}
+
+/// A holder behind a proxy.
+async fn cast(root: &str) -> Cast {
+    let bed = Bed::shared(root);
+    let proxy = bed.proxy();
+    let holder = bed.builder_at(&proxy.addr()).session_timeout(SESSION_TIMEOUT);
+    let holder = bed.adopt(holder.connect().await.unwrap());
+    let guard = holder.mutex("a").unwrap().acquire().await.unwrap();
+    Cast { bed, proxy, holder, guard }
+}
+
+/// The guard is lost, and then somebody else is granted.
+async fn lost_before_granted(cast: Cast, silence: impl FnOnce(&Proxy)) {
+    let Cast { bed, proxy, holder, guard } = cast;
+    let waiting = acquiring(&bed.session().await, "a");
+    bed.until_contenders("a", 2).await;
+    let granted = tokio::spawn(async move {
+        let guard = waiting.await.unwrap();
+        (guard, monotonic_ns())
+    });
+    silence(&proxy);
+    let start = monotonic_ns();
+    soon("the loss", guard.lost()).await;
+    let lost = monotonic_ns();
+    assert!(!guard.is_valid());
+    let (next, granted) = soon("the next", granted).await.unwrap();
+    let after = |at: u64| Duration::from_nanos(at - start);
+    println!("silent: lost after {:?}, granted after {:?}", after(lost), after(granted));
+    assert!(lost < granted);
+    assert!(next.fencing_token() > guard.fencing_token());
+    // Nobody who asks now is told anything but the truth.
+    let error = holder.mutex("b").unwrap().acquire_timeout(Duration::from_millis(200)).await;
+    assert_eq!(error.unwrap_err().kind(), ErrorKind::Unavailable);
+    proxy.heal();
+    assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Lost);
+    next.release().await.unwrap();
+    let again = soon("the lock", acquiring(&holder, "a")).await.unwrap();
+    assert!(again.is_valid());
+    again.release().await.unwrap();
+    bed.end().await;
+}
+
+#[tokio::test]
+async fn behind_a_black_hole_a_guard_is_lost_before_another_is_granted() {
+    lost_before_granted(cast("black-hole").await, |proxy| proxy.black_hole(true)).await;
+}
+
+#[tokio::test]
+async fn a_link_that_dies_right_after_the_connect_response_deceives_nobody() {
+    let cast = cast("dead-link").await;
+    lost_before_granted(cast, |proxy| {
+        proxy.refuse(true);
+        proxy.cut(Cut::Fin);
+        // The answer to the connect passes; nothing after it does, either way.
+        proxy.on(Matcher::any(Direction::ToServer).after(1), Action::Drop);
+        proxy.on(Matcher::any(Direction::ToClient).after(1), Action::Drop);
+        proxy.refuse(false);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_link_that_dies_right_after_the_first_connect_response_is_no_connection() {
+    let bed = Bed::shared("dead-at-first");
+    let proxy = bed.proxy();
+    let limit = Duration::from_secs(1);
+    proxy.on(Matcher::any(Direction::ToClient).after(1), Action::Drop);
+    let builder = bed.builder_at(&proxy.addr()).connect_timeout(limit);
+    let start = Instant::now();
+    let error = builder.clone().connect().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(error.to_string().contains(&proxy.addr()), "{error}");
+    assert!(start.elapsed() < limit + Duration::from_secs(5), "{:?}", start.elapsed());
+    let session = bed.adopt(builder.open().unwrap());
+    let error = session.mutex("a").unwrap().acquire_timeout(limit).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(!session.is_ready());
+    proxy.heal();
+    soon("the lock", acquiring(&session, "a")).await.unwrap().release().await.unwrap();
+    bed.end().await;
+}
+
+#[tokio::test]
+async fn a_short_silence_costs_nothing() {
+    let bed = Bed::shared("short-silence");
+    let proxy = bed.proxy();
+    let session = bed.session_through(&proxy).await;
+    let guard = session.mutex("a").unwrap().acquire().await.unwrap();
+    proxy.black_hole(true);
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert!(guard.is_valid());
+    proxy.black_hole(false);
+    until("it is ready", || session.is_ready().then_some(())).await;
+    assert!(guard.is_valid());
+    guard.release().await.unwrap();
+    bed.end().await;
+}

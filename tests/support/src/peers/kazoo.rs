@@ -1,0 +1,75 @@
+//! kazoo.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use super::{Agent, Figures, Load, Run, install};
+
+/// Debian's 2.8 loses a wake-up in its read/write lock (kazoo #649).
+const VERSION: &str = "kazoo==2.11.*";
+
+/// kazoo in a Python environment of its own.
+#[derive(Clone, Debug)]
+pub struct Kazoo {
+    python: PathBuf,
+}
+
+impl Kazoo {
+    /// Installs kazoo from PyPI where no test process has done so yet.
+    ///
+    /// # Panics
+    ///
+    /// When Python or its `venv` is not installed, or PyPI cannot be reached the first time.
+    pub fn install() -> Self {
+        let folder = install::once("kazoo", VERSION.as_bytes(), |folder| {
+            let python = folder.join("bin/python");
+            run(Command::new("python3").args(["-m", "venv"]).arg(folder));
+            let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", VERSION];
+            run(Command::new(python).args(pip));
+        });
+        Self { python: folder.join("bin/python") }
+    }
+
+    /// Starts an agent and waits until it is connected.
+    pub fn agent(&self, connect: &str, session_timeout: Duration) -> Agent {
+        let mut command = self.script("kazoo_agent.py");
+        Agent::start(command.arg(connect).arg(session_timeout.as_millis().to_string()))
+    }
+
+    /// Starts adding 1 to the number in a file, `n` times, each under a lock.
+    pub fn counter(&self, connect: &str, lock: &str, file: &Path, n: usize) -> Run {
+        let mut command = self.script("kazoo_counter.py");
+        Run::start(command.args([connect, lock]).arg(file).arg(n.to_string()))
+    }
+
+    /// Measures the lock at `path`, after a warm-up (2 s do).
+    pub fn bench(
+        &self,
+        connect: &str,
+        path: &str,
+        load: Load,
+        time: Duration,
+        warm_up: Duration,
+    ) -> Figures {
+        let mut command = self.script("kazoo_bench.py");
+        command.args([connect, path]).args(load.args());
+        command.args([time, warm_up].map(|time| time.as_secs_f64().to_string()));
+        Figures::parse(&Run::start(&mut command).finish())
+    }
+
+    fn script(&self, name: &str) -> Command {
+        let mut python = Command::new(&self.python);
+        python.arg(install::sources("python").join(name));
+        python
+    }
+}
+
+fn run(command: &mut Command) {
+    let output = command.output().unwrap_or_else(|err| {
+        panic!("{command:?}: {err}; install it with: apt-get install python3-venv")
+    });
+    let said = String::from_utf8_lossy(&output.stderr);
+    let hint = "needs python3-venv, and PyPI once";
+    assert!(output.status.success(), "{command:?} failed ({hint}): {said}");
+}
