@@ -13,8 +13,10 @@ use crate::session::generation::{Generation, HeldNode};
 use crate::session::shelf::Shelf;
 use crate::session_state::SessionState;
 
-/// How much of paths one heartbeat carries; a request may have 1 MiB.
-const BATCH_BYTES: usize = 256 << 10;
+/// How many nodes one heartbeat checks at most: a server takes tens of milliseconds for a thousand
+/// checks in one request, and everybody waits for it. It is also far below the 1 MiB that a
+/// request may have.
+const BATCH: usize = 200;
 
 /// How many own nodes are watched at most: with ten thousand watches the client loses its session
 /// at the next reconnect, whose frame of watches is limited to 128 KiB.
@@ -130,19 +132,10 @@ fn publish(state: &watch::Sender<SessionState>, now: SessionState) {
 /// Commits that the held nodes exist, and finds those that do not.
 async fn heartbeat(generation: Arc<Generation>) {
     let nodes = generation.held();
-    let mut rest = nodes.as_slice();
-    while !rest.is_empty() {
-        let mut bytes = 0;
-        let fits = |node: &&Arc<HeldNode>| {
-            bytes += node.path.len() + 32;
-            bytes <= BATCH_BYTES
-        };
-        let size = rest.iter().take_while(fits).count().max(1);
-        let (batch, later) = rest.split_at(size.min(rest.len()));
+    for batch in nodes.chunks(BATCH) {
         if !check(&generation, batch).await {
             return;
         }
-        rest = later;
     }
     // What is held for longer than a heartbeat is watched, to learn at once if it is deleted.
     for node in nodes.iter().take(MOST_WATCHES) {
