@@ -14,9 +14,10 @@ cargo bench [-- OPTIONS]
   --quick            short rounds: about a minute for everything
   --workload NAME    only this workload (may be repeated): single, tasks, threads, sessions,
                      fleet, many
-  --side NAME        only this side (may be repeated): zklock, zklock-drop, zklock-linger, zklock-tries, zklock-blocking,
-                     zklock-processes, create+delete, create|list+delete, notify, tokio-mutex,
-                     client-lock, curator, kazoo, redis, redis-fsync
+  --side NAME        only this side (may be repeated): zklock, zklock-drop, zklock-linger,
+                     zklock-tries, zklock-blocking, zklock-processes, create+delete,
+                     create|list+delete, notify, tokio-mutex, client-lock, curator, kazoo,
+                     redis, redis-fsync
   --seconds S        length of one round (2)
   --rounds N         rounds of each side (5); the sides take turns, round by round
   --pairs N          pairs of the direct comparison with the bare requests (15; 0 skips it)
@@ -24,6 +25,10 @@ cargo bench [-- OPTIONS]
   --no-fsync         the server does not wait for its disk: shows what the clients cost
   --json FILE        writes the figures to a file, too
   --help             this text
+
+ZKLOCK_BENCH_HANDOFF_MS sets another bound of handoffs for zklock; ZKLOCK_PYTHON names a Python
+that has kazoo. What zklock-processes does in ten processes, the other sides do with ten sessions
+in one: ten JVMs would measure the machine.
 
 Figures of one machine at one time mean little; the ratios are of rounds that ran directly after
 each other, and each is the median over the rounds.

@@ -22,10 +22,11 @@ const JARS: &str = "/usr/share/java";
 
 /// The server and the peers of one run.
 pub(crate) struct Bed {
-    server: ZooKeeper,
     curator: Option<Rc<RefCell<External>>>,
     kazoo: Option<Rc<RefCell<External>>>,
     redis: [Option<Redis>; 2],
+    // Last, so that nobody is left who complains of its end.
+    server: ZooKeeper,
 }
 
 impl Bed {
@@ -33,7 +34,7 @@ impl Bed {
     pub(crate) fn start(fsync: bool) -> Bed {
         let builder = ZooKeeper::builder().for_measuring().fsync(fsync);
         let server = builder.container_check(Duration::from_secs(60)).start();
-        Bed { server, curator: None, kazoo: None, redis: [None, None] }
+        Bed { curator: None, kazoo: None, redis: [None, None], server }
     }
 
     /// Where clients connect.
@@ -59,17 +60,19 @@ impl Bed {
         let (classes, class_path) = (scratch("classes")?, jars.join(":"));
         let mut javac = Command::new("javac");
         javac.args(["-nowarn", "-cp", &class_path, "-d"]).arg(&classes);
-        let compiled = javac.arg(peers().join("MutexBench.java")).status();
+        let compiled = javac.arg(peers().join("CuratorRounds.java")).status();
         if !compiled.map_err(|error| format!("javac: {error}; {install}"))?.success() {
-            return Err("MutexBench.java does not compile".into());
+            return Err("CuratorRounds.java does not compile".into());
         }
         let mut java = Command::new("java");
         java.args(["-Xmx128m", "-XX:+UseSerialGC", "-cp"]);
         java.arg(format!("{}:{class_path}", classes.display()));
-        let mut process = External::start(java.args(["MutexBench", &self.connect()]))?;
+        let mut process = External::start(java.args(["CuratorRounds", &self.connect()]))?;
+        // It has loaded its own class by the end of the first round.
         for tasks in [10, 1] {
             process.run(Shape { sessions: 1, tasks, locks: 1 }, WARM_UP / 2)?;
         }
+        std::fs::remove_dir_all(&classes)?;
         Ok(self.curator.insert(Rc::new(RefCell::new(process))).clone())
     }
 
@@ -87,7 +90,7 @@ impl Bed {
                 .into());
         }
         let mut command = Command::new(python);
-        command.arg(peers().join("mutex_bench.py")).arg(self.connect());
+        command.arg(peers().join("kazoo_rounds.py")).arg(self.connect()).stderr(Stdio::null());
         let process = External::start(&mut command)?;
         Ok(self.kazoo.insert(Rc::new(RefCell::new(process))).clone())
     }

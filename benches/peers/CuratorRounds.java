@@ -20,7 +20,7 @@ import org.apache.curator.retry.ExponentialBackoffRetry;
  * {@code ready} and {@code result ELAPSED_NS cycles NS:1 … waits NS:1 … handoffs NS:1 …}. It ends
  * with its input.
  */
-public final class MutexBench {
+public final class CuratorRounds {
   private static final List<CuratorFramework> SESSIONS = new ArrayList<>();
   private static final ExecutorService THREADS =
       Executors.newCachedThreadPool(
