@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+use crate::backend::io_thread::{IoThread, timers};
 use crate::clock::Clock;
 use crate::coordinator::Connector;
 use crate::deadline::Deadline;
@@ -14,7 +15,6 @@ use crate::error::LockError;
 use crate::observer::{Event, Events};
 use crate::options::LockOptions;
 use crate::path::ZnodePath;
-use crate::session::io_thread::IoThread;
 use crate::session::keeper::Keeping;
 use crate::session::lane::{Lane, Status, closed};
 use crate::session::shelf::{Held, Shelf};
@@ -73,7 +73,7 @@ impl Session {
         parts.defaults.check()?;
         let io = if parts.threaded { Some(IoThread::start()?) } else { None };
         let (spawner, clock) = match &io {
-            Some(io) => (Spawner::Thread(io.handle().clone()), Clock::Boot(io.handle().clone())),
+            Some(io) => (Spawner::Thread(io.handle().clone()), Clock::Boot(timers()?)),
             None => (Spawner::Inline, Clock::Caller),
         };
         let state = Arc::new(watch::Sender::new(SessionState::Connecting));

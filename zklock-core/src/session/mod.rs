@@ -3,7 +3,6 @@
 pub mod builder;
 pub mod generation;
 pub mod handle;
-pub mod io_thread;
 pub mod keeper;
 pub mod lane;
 pub mod lease_clock;

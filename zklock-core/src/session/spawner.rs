@@ -6,13 +6,15 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
+use crate::backend::io_thread::IoHandle;
+
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Runs futures in the background.
 #[derive(Clone, Debug)]
 pub enum Spawner {
     /// On the session's I/O thread.
-    Thread(tokio::runtime::Handle),
+    Thread(IoHandle),
     /// On whichever thread wakes them: for the embedded coordinator, which has no thread of its
     /// own and whose replies are ready at once.
     Inline,
@@ -22,7 +24,7 @@ impl Spawner {
     /// Starts `work`; the inline spawner runs it as far as it comes before this returns.
     pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         match self {
-            Spawner::Thread(handle) => drop(handle.spawn(work)),
+            Spawner::Thread(handle) => handle.spawn(work),
             Spawner::Inline => {
                 let task = Arc::new(Task {
                     // A task that polls this one lends it its own budget, and a budget that is

@@ -12,6 +12,7 @@ use super::connect_string::{ConnectString, parse};
 use super::coordinator::ZooKeeperCoordinator;
 use super::error::request_error;
 use super::options::ZooKeeperOptions;
+use crate::backend::io_thread::is_io_thread;
 use crate::coordinator::{Connector, Coordinator, Reply, RequestError};
 
 /// How long to rest after the client gave up on all servers.
@@ -19,8 +20,9 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 /// Opens sessions on a ZooKeeper.
 ///
-/// The future of [`connect`](Connector::connect) must be polled inside a tokio runtime, and the
-/// session lives on that runtime: it dies with it.
+/// The future of [`connect`](Connector::connect) must be polled on an
+/// [I/O thread](crate::backend::io_thread) or inside a tokio runtime, and the session lives there:
+/// it dies with it.
 #[derive(Clone, Debug)]
 pub struct ZooKeeperConnector {
     options: Arc<ZooKeeperOptions>,
@@ -53,7 +55,7 @@ impl ZooKeeperConnector {
     ) -> impl Future<Output = Result<ZooKeeperCoordinator, RequestError>> + Send + 'static {
         let (options, servers) = (self.options.clone(), self.servers.clone());
         async move {
-            if tokio::runtime::Handle::try_current().is_err() {
+            if !is_io_thread() && tokio::runtime::Handle::try_current().is_err() {
                 let why = "a ZooKeeper session must be opened inside a tokio runtime";
                 return Err(RequestError::Other(why.to_owned()));
             }
