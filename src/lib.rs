@@ -5,6 +5,7 @@ pub use zklock_core::backend::zookeeper::{Acl, AclEntry, Permissions};
 pub use zklock_core::body::OnLost;
 pub use zklock_core::context::{carry, carry_sync};
 pub use zklock_core::error::{Body, ErrorKind, Holder, LockError};
+pub use zklock_core::fenced::Fenced;
 pub use zklock_core::guard::{
     Guard, MutexGuard, RwLockReadGuard, RwLockWriteGuard, SemaphorePermit, kind,
 };

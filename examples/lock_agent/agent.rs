@@ -136,6 +136,9 @@ fn begin(agent: &Arc<Agent>, id: u64, operation: Operation) -> Result<Option<Val
         Operation::Downgrade { handle } => {
             tell(&known(handle, guards.find(handle))?, Order::Downgrade(id))?;
         }
+        Operation::FencedSet { handle, path, data } => {
+            tell(&known(handle, guards.find(handle))?, Order::FencedSet(id, path, data))?;
+        }
         Operation::State => return Ok(Some(state(&agent.session))),
         Operation::Unsupported => return Err(unsupported("the operation")),
     }

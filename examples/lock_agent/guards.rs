@@ -19,6 +19,7 @@ pub(crate) enum Order {
     Drop(u64),
     Check(u64),
     Downgrade(u64),
+    FencedSet(u64, String, String),
     /// Runs an acquire inside the scope of the guard.
     Nest(Pin<Box<dyn Future<Output = ()> + Send>>),
 }
@@ -105,6 +106,10 @@ async fn hold(
                         Some(Order::Downgrade(id)) => {
                             let why = malformed("only the guard of a writer is downgraded");
                             output.send(answer(id, Err(why)));
+                        }
+                        Some(Order::FencedSet(id, path, data)) => {
+                            let written = guard.fenced_set(&path, &data).await;
+                            output.send(answer(id, written.map(|()| json!({}))));
                         }
                         Some(Order::Nest(acquire)) => {
                             tokio::spawn(zklock::carry(acquire));

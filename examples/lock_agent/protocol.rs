@@ -29,6 +29,11 @@ pub(crate) enum Operation {
     Downgrade {
         handle: Handle,
     },
+    FencedSet {
+        handle: Handle,
+        path: String,
+        data: String,
+    },
     State,
     #[serde(other)]
     Unsupported,

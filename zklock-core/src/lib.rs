@@ -38,6 +38,7 @@ pub mod context;
 pub mod guard;
 pub mod view;
 
+pub mod fenced;
 pub mod lock;
 
 #[cfg(feature = "blocking")]

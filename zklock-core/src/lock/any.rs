@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::context::{Frame, inside};
 use crate::error::LockError;
+use crate::fenced::Fenced;
 use crate::guard::kind::Kind;
 use crate::guard::{Guard, MutexGuard, RwLockReadGuard, RwLockWriteGuard, SemaphorePermit};
 use crate::local::wait::Wait;
@@ -208,6 +209,11 @@ impl AnyGuard {
     /// Nothing is lost by dropping the future.
     pub async fn lost(&self) {
         each!(self, guard => guard.lost().await)
+    }
+
+    /// Writes to ZooKeeper that succeed only while this lock is held.
+    pub fn fenced(&self) -> Fenced<'_> {
+        each!(self, guard => guard.fenced())
     }
 
     /// Runs `body` in the scope of this guard.
