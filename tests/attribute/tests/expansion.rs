@@ -14,6 +14,10 @@ use syn::{Attribute, Item, ItemFn, Meta};
 // A macro crate cannot be called; its modules can be compiled into the test.
 #[path = "../../../zklock-macros/src/args.rs"]
 mod args;
+#[path = "../../../zklock-macros/src/call.rs"]
+mod call;
+#[path = "../../../zklock-macros/src/choice.rs"]
+mod choice;
 #[path = "../../../zklock-macros/src/errors.rs"]
 mod errors;
 #[path = "../../../zklock-macros/src/expand.rs"]
@@ -22,8 +26,14 @@ mod expand;
 mod fallback;
 #[path = "../../../zklock-macros/src/item.rs"]
 mod item;
+#[path = "../../../zklock-macros/src/mentions.rs"]
+mod mentions;
 #[path = "../../../zklock-macros/src/model.rs"]
 mod model;
+#[path = "../../../zklock-macros/src/name.rs"]
+mod name;
+#[path = "../../../zklock-macros/src/options.rs"]
+mod options;
 #[path = "../../../zklock-macros/src/params.rs"]
 mod params;
 #[path = "../../../zklock-macros/src/pattern.rs"]
