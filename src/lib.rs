@@ -19,6 +19,9 @@ pub use zklock_core::template::{LockTemplate, ZkLockTemplate, execute};
 pub use zklock_core::token::FencingToken;
 pub use zklock_core::view::{Current, GuardView, current, is_held};
 
+#[cfg(feature = "testing")]
+pub use zklock_core::testing;
+
 #[cfg(feature = "blocking")]
 pub use zklock_core::blocking;
 

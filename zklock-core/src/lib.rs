@@ -42,6 +42,8 @@ pub mod lock;
 pub mod blocking;
 pub mod body;
 pub mod template;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 
 #[doc(hidden)]
 #[path = "private.rs"]
