@@ -46,5 +46,5 @@ pub mod template;
 pub mod testing;
 
 #[doc(hidden)]
-#[path = "private.rs"]
+#[path = "private/mod.rs"]
 pub mod __private;

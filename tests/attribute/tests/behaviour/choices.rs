@@ -160,6 +160,31 @@ impl Cache {
     }
 }
 
+#[async_trait::async_trait]
+trait Source {
+    async fn fetch(&self, fresh: String) -> usize;
+}
+
+#[async_trait::async_trait]
+impl Source for Cache {
+    #[zk_locked("fetched", key = fresh, on_busy = |_| self.0, on_error = |error| error.to_string().len())]
+    async fn fetch(&self, fresh: String) -> usize {
+        pause().await;
+        fresh.len()
+    }
+}
+
+#[test]
+fn handlers_of_async_trait_methods_see_self() {
+    let fetch = |outcome| {
+        events::next(outcome);
+        wait(Cache(1).fetch("fresh".to_owned()))
+    };
+    assert_eq!([fetch(Outcome::Granted), fetch(Outcome::Busy)], [5, 1]);
+    assert!(fetch(Outcome::Unavailable) > 5);
+    assert_eq!(acquired(), ["fetched/fresh"]);
+}
+
 #[test]
 fn failures_become_what_the_handlers_make_of_them() {
     for (outcome, expected) in [
