@@ -12,5 +12,7 @@ mod faults;
 mod linger;
 mod mutex;
 mod reentrancy;
+mod rwlock;
+mod semaphore;
 mod support;
 mod template;

@@ -14,21 +14,22 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
-use crate::contender::{Contender, LAST_SAFE_SEQUENCE};
-use crate::coordinator::{Link, NodeKind, RequestError, WatchEvent};
+use tokio::sync::watch;
+
+use crate::contender::{Attempt, Contender, LAST_SAFE_SEQUENCE};
+use crate::coordinator::{Link, NodeKind, RequestError, Watch, WatchEvent};
 use crate::deadline::Deadline;
 use crate::error::{ErrorKind, Holder, LockError};
 use crate::lease::{Lease, QueuedNode};
+use crate::mode::Mode;
 use crate::owner::Owner;
 use crate::path::ZnodePath;
 use crate::policy::RetryPolicy;
+use crate::recipe::driver::LockDriver;
 use crate::recipe::verdict::Verdict;
 use crate::session::generation::Generation;
 use crate::session::lane::Lane;
-use crate::session::releaser::Birth;
-
-/// The rule that decides who holds.
-pub type Recipe = fn(&[Contender], &str) -> Verdict;
+use crate::session::releaser::{Birth, Deletion};
 
 /// What is to be acquired.
 #[derive(Clone, Debug)]
@@ -41,10 +42,12 @@ pub struct Target {
     pub directory: ZnodePath,
     /// Who asks, as other processes see it.
     pub app: Option<Arc<str>>,
-    /// The rule.
-    pub recipe: Recipe,
+    /// How it is laid out, and the rule.
+    pub driver: Arc<dyn LockDriver>,
     /// What to do when nodes vanish.
     pub vanished: RetryPolicy,
+    /// Of a semaphore: its limit, as it changes.
+    pub limit: Option<watch::Receiver<u32>>,
 }
 
 /// Who is in the way in ZooKeeper's queue, as the acquire loop last saw it.
@@ -74,6 +77,8 @@ pub type Seen = Arc<Mutex<Option<Obstacle>>>;
 /// How an acquire behaves.
 #[derive(Clone, Copy, Debug)]
 pub struct How {
+    /// In which way the lock is wanted.
+    pub mode: Mode,
     /// Whether it waits for ZooKeeper's answers only, and for nobody else.
     pub once: bool,
     /// Whether its node may be kept for a while after the last release; it says so.
@@ -149,8 +154,9 @@ impl Drive<'_> {
     }
 
     async fn enqueue_and_wait(&self, generation: &Arc<Generation>) -> Result<Lease, Setback> {
-        let (node, mut children) = self.enqueue(generation).await?;
+        let (node, mine, mut children) = self.enqueue(generation).await?;
         let mut gave_way = false;
+        let mut limit = self.target.limit.clone();
         loop {
             let listed = match children.take() {
                 Some(listed) => listed,
@@ -166,8 +172,8 @@ impl Drive<'_> {
                     }
                 },
             };
-            let queue = Contender::queue(&listed);
-            match (self.target.recipe)(&queue, node.name()) {
+            let queue = self.target.driver.queue(&listed);
+            match self.target.driver.verdict(&queue, &mine) {
                 Verdict::Missing => {
                     node.forget();
                     return Err(Setback::Vanished);
@@ -190,6 +196,18 @@ impl Drive<'_> {
                         return self.grant(generation, node).await;
                     }
                 }
+                Verdict::Crowded { excess } => {
+                    let others = queue.iter().find(|other| other.name != mine.name);
+                    let head = others.map(|other| format!("{}/{}", self.directory(), other.name));
+                    let head = head.unwrap_or_default().into();
+                    let obstacle = Obstacle { generation: generation.clone(), head, ahead: excess };
+                    if self.how.once {
+                        self.refuse(obstacle, false).await?;
+                        continue;
+                    }
+                    self.see(Some(obstacle));
+                    children = self.wait_for_room(generation, listed.len(), &mut limit).await?;
+                }
             }
         }
     }
@@ -202,10 +220,10 @@ impl Drive<'_> {
     async fn enqueue(
         &self,
         generation: &Arc<Generation>,
-    ) -> Result<(QueuedNode, Option<Vec<String>>), Setback> {
-        let payload =
-            Owner::here(self.target.app.as_deref()).lingering(self.how.lingers).to_payload();
-        let birth = Birth::send(generation, self.directory(), &payload);
+    ) -> Result<(QueuedNode, Contender, Option<Vec<String>>), Setback> {
+        let owner = Owner::here(self.target.app.as_deref()).lingering(self.how.lingers);
+        let new = self.target.driver.node(&Attempt::new(), self.how.mode, &owner);
+        let birth = Birth::send(generation, self.directory(), new);
         let listing = generation.coordinator().children(self.directory());
         let created = match birth.await {
             Ok(created) => created,
@@ -217,7 +235,18 @@ impl Drive<'_> {
         };
         let czxid = created.stat.czxid;
         let node = QueuedNode::new(generation.clone(), created.path.into(), czxid);
-        let sequence = Contender::parse(node.name()).map_or(-1, |contender| contender.sequence);
+        let Some(mine) = self.target.driver.parse(node.name()) else {
+            return Err(Setback::Failed(LockError::new(
+                ErrorKind::InvalidOption,
+                format!(
+                    "the driver {:?} does not read the name {:?} that it gave; `parse` must read \
+                     every name that begins with `prefix`",
+                    self.target.driver,
+                    node.name()
+                ),
+            )));
+        };
+        let sequence = mine.sequence;
         if !(0..LAST_SAFE_SEQUENCE).contains(&sequence) {
             return Err(Setback::Failed(LockError::new(
                 ErrorKind::Exhausted,
@@ -229,14 +258,14 @@ impl Drive<'_> {
                 ),
             )));
         }
-        Ok((node, listing.await.ok()))
+        Ok((node, mine, listing.await.ok()))
     }
 
     async fn make_directory(&self, generation: &Arc<Generation>) -> Result<(), Setback> {
         let mut missing = Vec::new();
         for path in self.target.directory.ancestors_and_self().collect::<Vec<_>>().into_iter().rev()
         {
-            match generation.create(path, &[], NodeKind::Container).await {
+            match generation.create(path, &[], self.target.driver.directory()).await {
                 Ok(_) | Err(RequestError::NodeExists) => break,
                 Err(RequestError::NoNode) => missing.push(path),
                 Err(error) => return Err(setback(error)),
@@ -249,7 +278,7 @@ impl Drive<'_> {
             )));
         }
         for path in missing.into_iter().rev() {
-            match generation.create(path, &[], NodeKind::Container).await {
+            match generation.create(path, &[], self.target.driver.directory()).await {
                 Ok(_) | Err(RequestError::NodeExists) => {}
                 // Removed again in between: begin anew.
                 Err(RequestError::NoNode) => return Ok(()),
@@ -281,11 +310,31 @@ impl Drive<'_> {
         }
     }
 
+    /// Waits until there are other children than so many, or something else happened that makes
+    /// another look worth while.
+    async fn wait_for_room(
+        &self,
+        generation: &Arc<Generation>,
+        seen: usize,
+        limit: &mut Option<watch::Receiver<u32>>,
+    ) -> Result<Option<Vec<String>>, Setback> {
+        let watched = generation.coordinator().children_watched(self.directory()).await;
+        let watch = match watched {
+            Ok((children, watch)) if children.len() == seen => watch,
+            Ok((children, _)) => return Ok(Some(children)),
+            Err(RequestError::NoNode) => return Ok(None),
+            Err(error) => {
+                self.after(generation, error).await?;
+                return Ok(None);
+            }
+        };
+        self.watch(generation, watch, limit).await.map(|_| None)
+    }
+
     /// Waits until a node is gone (answers true) or something happened that makes another look at
     /// the queue worth while (false).
     async fn wait_for(&self, generation: &Arc<Generation>, path: &str) -> Result<bool, Setback> {
-        let reconnects = generation.reconnects();
-        let mut watch = match generation.coordinator().get_watched(path).await {
+        let watch = match generation.coordinator().get_watched(path).await {
             Ok((_, _, watch)) => watch,
             Err(RequestError::NoNode) => return Ok(false),
             Err(error) => {
@@ -293,6 +342,18 @@ impl Drive<'_> {
                 return Ok(false);
             }
         };
+        self.watch(generation, watch, &mut None).await
+    }
+
+    /// Waits until a watch tells of a deletion (answers true), of something else, or another look
+    /// is worth while for other reasons (false).
+    async fn watch(
+        &self,
+        generation: &Arc<Generation>,
+        mut watch: Watch,
+        limit: &mut Option<watch::Receiver<u32>>,
+    ) -> Result<bool, Setback> {
+        let reconnects = generation.reconnects();
         // Watches were seen to be lost; a slow look now and then costs little.
         let (clock, poll_every) = (self.target.lane.clock(), generation.lease().timeout());
         let mut poll = clock.sleep_until(clock.now() + poll_every.max(Duration::from_secs(5)));
@@ -310,6 +371,11 @@ impl Drive<'_> {
                     return Poll::Ready(Some(Ok(event)));
                 }
                 if Pin::new(&mut poll).poll(cx).is_ready() {
+                    return Poll::Ready(Some(Err(())));
+                }
+                if let Some(limit) = limit.as_mut()
+                    && pin!(limit.changed()).poll(cx).is_ready()
+                {
                     return Poll::Ready(Some(Err(())));
                 }
                 changed.as_mut().poll(cx).map(|()| None)
@@ -359,6 +425,53 @@ impl Drive<'_> {
         let timer = clock.sleep_until(clock.now() + RetryPolicy::default().pause(3));
         futures_lite::future::or(timer, generation.changed()).await;
         Ok(())
+    }
+}
+
+/// Makes a reader's node beside that of a writer who holds the lock, with the same number, and
+/// grants it. `None` if the lease of the writer is lost before.
+///
+/// # Errors
+///
+/// [`ErrorKind::Unauthorized`] if the server refuses the node.
+pub async fn stand_in(target: &Target, writer: &Lease) -> Result<Option<Lease>, LockError> {
+    let (generation, driver) = (writer.generation(), &target.driver);
+    let Some(number) = driver.parse(writer.node_name()) else { return Ok(None) };
+    let owner = Owner::here(target.app.as_deref());
+    let new = driver.node(&Attempt::new(), Mode::Read, &owner);
+    let path = format!("{}/{}{:010}", target.directory.as_str(), new.prefix, number.sequence);
+    let mut in_doubt = false;
+    loop {
+        if !writer.is_valid() {
+            if in_doubt {
+                drop(Deletion::send(generation, path.into()));
+            }
+            return Ok(None);
+        }
+        let made = match generation.create(&path, &new.payload, NodeKind::Ephemeral).await {
+            Ok(created) => created.stat.czxid,
+            // Ours, from a try that was not answered.
+            Err(RequestError::NodeExists) => match generation.coordinator().get(&path).await {
+                Ok((_, stat)) => stat.czxid,
+                Err(_) => continue,
+            },
+            Err(error) if error.is_definite() => {
+                let why = "the server refuses the reader's node";
+                return Err(LockError::new(ErrorKind::Unauthorized, why)
+                    .because(error)
+                    .on(target.lock.clone()));
+            }
+            Err(_) => {
+                in_doubt = true;
+                let clock = target.lane.clock();
+                let timer = clock.sleep_until(clock.now() + RetryPolicy::default().pause(3));
+                futures_lite::future::or(timer, generation.changed()).await;
+                continue;
+            }
+        };
+        let node = QueuedNode::new(generation.clone(), path.as_str().into(), made);
+        // Without a lease the node deletes itself.
+        return Ok(node.succeed(&target.lock, writer).ok());
     }
 }
 

@@ -136,7 +136,7 @@ impl ZkLockTemplate {
         B: Future<Output = T>,
     {
         let mutex = self.mutex(name)?;
-        guarded(&mutex, mutex.tries(), self.on_lost, body).await
+        guarded(&mutex, mutex.named().tries(), self.on_lost, body).await
     }
 }
 
@@ -162,7 +162,7 @@ where
     F: FnOnce(GuardView) -> B,
     B: Future<Output = T>,
 {
-    let guard = mutex.enter(Who::task(), how, false).await?;
+    let guard: MutexGuard = mutex.named().enter(Who::task(), how, false).await?;
     let view = guard.view();
     let outcome = run(&guard, on_lost, async move { body(view).await }).await;
     // The result stands whatever becomes of the release; the observer hears of that.

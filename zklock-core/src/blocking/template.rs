@@ -1,6 +1,7 @@
 //! The blocking twin of the template.
 
-use crate::blocking::mutex::{Mutex, MutexGuard};
+use crate::blocking::guard::{MutexGuard, enter};
+use crate::blocking::mutex::Mutex;
 use crate::body::run_sync;
 use crate::error::LockError;
 use crate::local::wait::Wait;
@@ -50,7 +51,7 @@ impl ZkLockTemplate {
         body: impl FnOnce(GuardView) -> T,
     ) -> Result<T, LockError> {
         let mutex = Mutex::from(self.0.mutex(name)?);
-        guarded(&mutex, mutex.as_async().tries(), body)
+        guarded(&mutex, mutex.as_async().named().tries(), body)
     }
 }
 
@@ -60,7 +61,7 @@ pub(crate) fn guarded<T>(
     how: Wait,
     body: impl FnOnce(GuardView) -> T,
 ) -> Result<T, LockError> {
-    let guard: MutexGuard = mutex.enter(how, false)?;
+    let guard: MutexGuard = enter(mutex.as_async().named(), how, false)?;
     let view = guard.inner().view();
     let outcome = run_sync(guard.inner(), move || body(view));
     // The result stands whatever becomes of the release; the observer hears of that.

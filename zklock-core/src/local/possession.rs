@@ -1,8 +1,11 @@
 //! A possession: one grant of a lock to somebody in this process, shared by all its holds.
 
 use std::fmt;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use crate::clock::Instant;
@@ -10,10 +13,14 @@ use crate::error::Holder;
 use crate::error::{ErrorKind, LockError};
 use crate::lease::Lease;
 use crate::local::waiters::Place;
+use crate::mode::Mode;
 use crate::session::handle::Session;
 use crate::session::releaser::Deletion;
 use crate::token::FencingToken;
 use crate::who::Who;
+
+/// The future of [`Origin::step_down`].
+pub type SteppingDown = Pin<Box<dyn Future<Output = Result<Hold, LockError>> + Send>>;
 
 /// Where a possession comes from and goes back to: the queue of its lock.
 pub trait Origin: Send + Sync + fmt::Debug {
@@ -30,6 +37,9 @@ pub trait Origin: Send + Sync + fmt::Debug {
     /// newcomer.
     fn holder_here(&self, place: Option<Place>) -> Option<Holder>;
 
+    /// A writer becomes a reader. Takes the only hold of `possession`, and gives that of another.
+    fn step_down(self: Arc<Self>, possession: Arc<Possession>, hold: Hold) -> SteppingDown;
+
     /// The last hold was given back, now. Answers the deletion of the node if nobody here is next.
     fn release(self: Arc<Self>, possession: &Possession, now: Instant) -> Option<Deletion>;
 }
@@ -39,7 +49,10 @@ pub trait Origin: Send + Sync + fmt::Debug {
 pub struct Possession {
     queue: Arc<dyn Origin>,
     lease: Arc<Lease>,
+    /// Of several permits: the others.
+    more: Box<[Arc<Lease>]>,
     token: FencingToken,
+    mode: Mode,
     who: Who,
     linger: Duration,
     since: Instant,
@@ -53,13 +66,20 @@ impl Possession {
     pub fn new(
         queue: Arc<dyn Origin>,
         lease: Arc<Lease>,
-        who: Who,
+        token: FencingToken,
+        (who, mode): (Who, Mode),
         linger: Duration,
         since: Instant,
     ) -> Self {
-        let token = lease.next_token();
         let (holds, unscoped) = (AtomicUsize::new(0), AtomicBool::new(false));
-        Possession { queue, lease, token, who, linger, since, holds, unscoped }
+        let more = Box::default();
+        Possession { queue, lease, more, token, mode, who, linger, since, holds, unscoped }
+    }
+
+    /// Stands on more leases than one.
+    pub fn with_more(mut self, more: impl Iterator<Item = Arc<Lease>>) -> Self {
+        self.more = more.collect();
+        self
     }
 
     /// The lock's queue.
@@ -67,14 +87,24 @@ impl Possession {
         &self.queue
     }
 
-    /// The lease it stands on.
+    /// The lease it stands on, or the first of them.
     pub fn lease(&self) -> &Arc<Lease> {
         &self.lease
+    }
+
+    /// All leases that it stands on.
+    pub fn leases(&self) -> impl Iterator<Item = &Arc<Lease>> {
+        std::iter::once(&self.lease).chain(&self.more)
     }
 
     /// The fencing token.
     pub fn token(&self) -> FencingToken {
         self.token
+    }
+
+    /// In which way the lock is held.
+    pub fn mode(&self) -> Mode {
+        self.mode
     }
 
     /// Who it was granted to.
@@ -122,12 +152,33 @@ impl Possession {
 
     /// Whether the lock is surely held now.
     pub fn is_valid(&self) -> bool {
-        self.holds() > 0 && self.lease.is_valid()
+        self.holds() > 0 && self.leases().all(|lease| lease.is_valid())
+    }
+
+    /// Whether all its leases are valid at a moment that was just read.
+    pub fn is_leased_at(&self, now: Instant) -> bool {
+        self.leases().all(|lease| lease.is_valid_at(now))
+    }
+
+    /// Resolves when one of its leases is lost.
+    pub async fn lost(&self) {
+        if self.more.is_empty() {
+            return self.lease.lost().await;
+        }
+        let mut losses: Vec<_> = self.leases().map(|lease| Box::pin(lease.lost())).collect();
+        poll_fn(|cx| {
+            let lost = losses.iter_mut().any(|loss| loss.as_mut().poll(cx).is_ready());
+            if lost { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
     }
 
     /// How long the lock is surely held if nothing more is heard.
     pub fn remaining(&self) -> Duration {
-        if self.holds() == 0 { Duration::ZERO } else { self.lease.remaining() }
+        if self.holds() == 0 {
+            return Duration::ZERO;
+        }
+        self.leases().map(|lease| lease.remaining()).min().unwrap_or_default()
     }
 
     /// The moment, on the clock of the lease.
@@ -160,6 +211,13 @@ impl Hold {
             return None;
         }
         possession.queue.clone().release(&possession, now)
+    }
+
+    /// Ends the possession whose only hold this is, without telling the queue.
+    pub fn forget(mut self) {
+        if let Some(possession) = self.0.take() {
+            possession.holds.store(0, Ordering::Release);
+        }
     }
 }
 

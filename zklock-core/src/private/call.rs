@@ -141,12 +141,8 @@ impl Wanted {
             options = options.linger(linger);
         }
         let mutex = Mutex::new(&session, name).with_options(options)?;
-        let how = if self.once {
-            mutex.check_try()?;
-            Wait::Once(options.try_timeout())
-        } else {
-            mutex.tries()
-        };
+        let named = mutex.named();
+        let how = if self.once { named.once()? } else { named.tries() };
         Ok(Entry { mutex, how, on_lost: self.on_lost })
     }
 }
