@@ -20,7 +20,10 @@ pub use zklock_core::session::{Held, Session, SessionBuilder, States};
 pub use zklock_core::session_state::SessionState;
 pub use zklock_core::template::{LockTemplate, ZkLockTemplate, execute};
 pub use zklock_core::token::FencingToken;
-pub use zklock_core::view::{Current, GuardView, current};
+pub use zklock_core::view::{Current, GuardView, current, is_held};
+
+#[cfg(feature = "testing")]
+pub use zklock_core::testing;
 
 #[cfg(feature = "blocking")]
 pub use zklock_core::blocking;

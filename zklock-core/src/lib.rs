@@ -45,7 +45,9 @@ pub mod lock;
 pub mod blocking;
 pub mod body;
 pub mod template;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 
 #[doc(hidden)]
-#[path = "private.rs"]
+#[path = "private/mod.rs"]
 pub mod __private;
