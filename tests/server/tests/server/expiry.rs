@@ -9,10 +9,7 @@ use crate::bed::{Bed, acquiring, soon};
 /// generation.
 fn kill(session: &Session, proxy: &Proxy) -> u64 {
     let (id, generation) = session.zookeeper_session().unwrap();
-    // The server gives a session to whoever comes last: the victim must not come back in between.
-    proxy.refuse(true);
     proxy.expire_session(id);
-    proxy.refuse(false);
     generation
 }
 

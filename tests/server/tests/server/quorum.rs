@@ -1,8 +1,8 @@
 //! Three servers, some of which are cut off or gone.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use zklock_test_support::{RawClient, ZooKeeper, monotonic_ns};
+use zklock_test_support::{Ensemble, RawClient, ZooKeeper, monotonic_ns};
 
 use crate::bed::{Bed, acquiring, soon, until};
 
@@ -92,6 +92,39 @@ async fn without_a_quorum_nothing_is_granted_and_with_it_work_goes_on() {
     for session in &sessions {
         soon("the lock", acquiring(session, "b")).await.unwrap().release().await.unwrap();
     }
+    until("all serve", || (ensemble.followers().len() == 2).then_some(())).await;
+    bed.end().await;
+}
+
+/// Which of these servers a session is connected to.
+fn whose(ensemble: &Ensemble, mut servers: impl Iterator<Item = usize>, id: i64) -> Option<usize> {
+    let id = format!("sid=0x{id:x},");
+    let connections = |server: usize| ensemble.server(server).four_letter("cons");
+    servers.find(|&server| connections(server).is_ok_and(|answer| answer.contains(&id)))
+}
+
+#[tokio::test]
+async fn a_guard_outlives_the_freezing_of_its_server() {
+    let bed = Bed::three(ZooKeeper::builder());
+    let ensemble = bed.ensemble();
+    let timeout = Duration::from_secs(20);
+    let builder = bed.builder_at(&ensemble.connect_string()).session_timeout(timeout);
+    let session = bed.adopt(builder.connect().await.unwrap());
+    let guard = session.mutex("a").unwrap().acquire().await.unwrap();
+    let (id, generation) = session.zookeeper_session().unwrap();
+    let first = whose(ensemble, 0..3, id).unwrap();
+    // With a leader, an election as well.
+    ensemble.server(first).pause();
+    let start = Instant::now();
+    let others = (0..3).filter(|&server| server != first);
+    let second =
+        until("it is connected to another", || whose(ensemble, others.clone(), id)).await;
+    println!("frozen: from {first} to {second} after {:?}", start.elapsed());
+    until("it goes on", || session.is_ready().then_some(())).await;
+    assert!(guard.is_valid());
+    soon("the release", guard.release()).await.unwrap();
+    assert_eq!(session.zookeeper_session(), Some((id, generation)));
+    ensemble.server(first).resume();
     until("all serve", || (ensemble.followers().len() == 2).then_some(())).await;
     bed.end().await;
 }

@@ -16,6 +16,7 @@ mod coordinator;
 mod error;
 mod options;
 mod sent;
+mod survey;
 mod watch;
 
 pub use acl::{Acl, AclEntry, Permissions};

@@ -56,6 +56,14 @@ impl ZooKeeperOptions {
         }
     }
 
+    /// Whether the servers are spoken to in plain text.
+    pub(super) fn is_plain(&self) -> bool {
+        #[cfg(feature = "tls")]
+        return self.tls.is_none();
+        #[cfg(not(feature = "tls"))]
+        return true;
+    }
+
     /// Checks the options without any I/O.
     ///
     /// # Errors
