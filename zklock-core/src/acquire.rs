@@ -14,21 +14,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
-use crate::contender::{Contender, LAST_SAFE_SEQUENCE};
-use crate::coordinator::{Link, NodeKind, RequestError, WatchEvent};
+use crate::contender::{Attempt, Contender, LAST_SAFE_SEQUENCE};
+use crate::coordinator::{Link, RequestError, WatchEvent};
 use crate::deadline::Deadline;
 use crate::error::{ErrorKind, Holder, LockError};
 use crate::lease::{Lease, QueuedNode};
+use crate::mode::Mode;
 use crate::owner::Owner;
 use crate::path::ZnodePath;
 use crate::policy::RetryPolicy;
+use crate::recipe::driver::LockDriver;
 use crate::recipe::verdict::Verdict;
 use crate::session::generation::Generation;
 use crate::session::lane::Lane;
 use crate::session::releaser::Birth;
-
-/// The rule that decides who holds.
-pub type Recipe = fn(&[Contender], &str) -> Verdict;
 
 /// What is to be acquired.
 #[derive(Clone, Debug)]
@@ -41,8 +40,8 @@ pub struct Target {
     pub directory: ZnodePath,
     /// Who asks, as other processes see it.
     pub app: Option<Arc<str>>,
-    /// The rule.
-    pub recipe: Recipe,
+    /// How it is laid out, and the rule.
+    pub driver: Arc<dyn LockDriver>,
     /// What to do when nodes vanish.
     pub vanished: RetryPolicy,
 }
@@ -74,6 +73,8 @@ pub type Seen = Arc<Mutex<Option<Obstacle>>>;
 /// How an acquire behaves.
 #[derive(Clone, Copy, Debug)]
 pub struct How {
+    /// In which way the lock is wanted.
+    pub mode: Mode,
     /// Whether it waits for ZooKeeper's answers only, and for nobody else.
     pub once: bool,
     /// Whether its node may be kept for a while after the last release; it says so.
@@ -149,7 +150,7 @@ impl Drive<'_> {
     }
 
     async fn enqueue_and_wait(&self, generation: &Arc<Generation>) -> Result<Lease, Setback> {
-        let (node, mut children) = self.enqueue(generation).await?;
+        let (node, mine, mut children) = self.enqueue(generation).await?;
         let mut gave_way = false;
         loop {
             let listed = match children.take() {
@@ -166,8 +167,8 @@ impl Drive<'_> {
                     }
                 },
             };
-            let queue = Contender::queue(&listed);
-            match (self.target.recipe)(&queue, node.name()) {
+            let queue = self.target.driver.queue(&listed);
+            match self.target.driver.verdict(&queue, &mine) {
                 Verdict::Missing => {
                     node.forget();
                     return Err(Setback::Vanished);
@@ -202,10 +203,10 @@ impl Drive<'_> {
     async fn enqueue(
         &self,
         generation: &Arc<Generation>,
-    ) -> Result<(QueuedNode, Option<Vec<String>>), Setback> {
-        let payload =
-            Owner::here(self.target.app.as_deref()).lingering(self.how.lingers).to_payload();
-        let birth = Birth::send(generation, self.directory(), &payload);
+    ) -> Result<(QueuedNode, Contender, Option<Vec<String>>), Setback> {
+        let owner = Owner::here(self.target.app.as_deref()).lingering(self.how.lingers);
+        let new = self.target.driver.node(&Attempt::new(), self.how.mode, &owner);
+        let birth = Birth::send(generation, self.directory(), new);
         let listing = generation.coordinator().children(self.directory());
         let created = match birth.await {
             Ok(created) => created,
@@ -217,7 +218,18 @@ impl Drive<'_> {
         };
         let czxid = created.stat.czxid;
         let node = QueuedNode::new(generation.clone(), created.path.into(), czxid);
-        let sequence = Contender::parse(node.name()).map_or(-1, |contender| contender.sequence);
+        let Some(mine) = self.target.driver.parse(node.name()) else {
+            return Err(Setback::Failed(LockError::new(
+                ErrorKind::InvalidOption,
+                format!(
+                    "the driver {:?} does not read the name {:?} that it gave; `parse` must read \
+                     every name that begins with `prefix`",
+                    self.target.driver,
+                    node.name()
+                ),
+            )));
+        };
+        let sequence = mine.sequence;
         if !(0..LAST_SAFE_SEQUENCE).contains(&sequence) {
             return Err(Setback::Failed(LockError::new(
                 ErrorKind::Exhausted,
@@ -229,14 +241,14 @@ impl Drive<'_> {
                 ),
             )));
         }
-        Ok((node, listing.await.ok()))
+        Ok((node, mine, listing.await.ok()))
     }
 
     async fn make_directory(&self, generation: &Arc<Generation>) -> Result<(), Setback> {
         let mut missing = Vec::new();
         for path in self.target.directory.ancestors_and_self().collect::<Vec<_>>().into_iter().rev()
         {
-            match generation.create(path, &[], NodeKind::Container).await {
+            match generation.create(path, &[], self.target.driver.directory()).await {
                 Ok(_) | Err(RequestError::NodeExists) => break,
                 Err(RequestError::NoNode) => missing.push(path),
                 Err(error) => return Err(setback(error)),
@@ -249,7 +261,7 @@ impl Drive<'_> {
             )));
         }
         for path in missing.into_iter().rev() {
-            match generation.create(path, &[], NodeKind::Container).await {
+            match generation.create(path, &[], self.target.driver.directory()).await {
                 Ok(_) | Err(RequestError::NodeExists) => {}
                 // Removed again in between: begin anew.
                 Err(RequestError::NoNode) => return Ok(()),

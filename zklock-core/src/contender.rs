@@ -1,4 +1,4 @@
-//! Contenders: the names of the nodes in a lock's queue, and their order.
+//! Contenders: the nodes in a lock's queue, and their order.
 
 use std::fmt;
 
@@ -11,6 +11,18 @@ use crate::mode::Mode;
 pub const LAST_SAFE_SEQUENCE: i64 = (1 << 31) - (1 << 20);
 
 /// A node in the queue of a lock.
+///
+/// ```
+/// use zklock_core::contender::Contender;
+/// use zklock_core::mode::Mode;
+///
+/// let mut queue = vec![
+///     Contender::new("read-0000000009", 9, Mode::Read),
+///     Contender::new("write-0000000002", 2, Mode::Write),
+/// ];
+/// Contender::sort(&mut queue);
+/// assert_eq!(queue[0].sequence, 2);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contender {
     /// The node's name.
@@ -21,7 +33,34 @@ pub struct Contender {
     pub mode: Mode,
 }
 
-/// The unique part of a node's name, by which a creation with an unknown outcome is found again.
+impl Contender {
+    /// A contender of this name, number and mode.
+    pub fn new(name: impl Into<String>, sequence: i64, mode: Mode) -> Self {
+        Contender { name: name.into(), sequence, mode }
+    }
+
+    /// Puts contenders in the order of their queue: by number, and of equal numbers the reader
+    /// last, which is a writer's own that it keeps when it steps down.
+    pub fn sort(queue: &mut [Contender]) {
+        let key = |c: &Contender| (c.sequence, c.mode == Mode::Read);
+        queue.sort_unstable_by(|a, b| key(a).cmp(&key(b)).then_with(|| a.name.cmp(&b.name)));
+    }
+
+    /// The number at the end of a name that begins there with `marker`, as ZooKeeper writes it: ten
+    /// digits, and past the end of the numbers a sign and nine or ten.
+    pub fn sequence_after(name: &str, marker: &str) -> Option<i64> {
+        let (_, number) = name.rsplit_once(marker)?;
+        let digits = number.strip_prefix('-').unwrap_or(number);
+        let plain = (9..=10).contains(&digits.len()) && digits.bytes().all(|b| b.is_ascii_digit());
+        if !plain || number.len() < 10 {
+            return None;
+        }
+        number.parse().ok()
+    }
+}
+
+/// The unique part of a node's name or payload, by which a creation with an unknown outcome is
+/// found again.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Attempt(Uuid);
 
@@ -31,14 +70,14 @@ impl Attempt {
         Attempt(Uuid::new_v4())
     }
 
-    /// The prefix of the node's name, as Curator writes it.
-    pub fn prefix(&self) -> String {
-        format!("_c_{}-lock-", self.0.hyphenated())
+    /// With hyphens, 36 characters.
+    pub fn hyphenated(&self) -> impl fmt::Display {
+        self.0.hyphenated()
     }
 
-    /// Whether a node was made by this attempt.
-    pub fn made(&self, name: &str) -> bool {
-        name.starts_with(&self.prefix())
+    /// Without hyphens, 32 characters.
+    pub fn simple(&self) -> impl fmt::Display {
+        self.0.simple()
     }
 }
 
@@ -54,66 +93,37 @@ impl fmt::Debug for Attempt {
     }
 }
 
-impl Contender {
-    /// Reads a node's name. `None` for a node that is no contender of a mutex: it is in nobody's
-    /// way here.
-    ///
-    /// As in Curator the number is what follows the last `lock-`, so the nodes of go-zookeeper and
-    /// the plain `lock-0000000001` count too. Past the end of the numbers they are negative, with
-    /// ten or eleven characters.
-    pub fn parse(name: &str) -> Option<Contender> {
-        let (_, number) = name.rsplit_once("lock-")?;
-        let digits = number.strip_prefix('-').unwrap_or(number);
-        let plain = (9..=10).contains(&digits.len()) && digits.bytes().all(|b| b.is_ascii_digit());
-        if !plain || number.len() < 10 {
-            return None;
-        }
-        Some(Contender { name: name.to_owned(), sequence: number.parse().ok()?, mode: Mode::Mutex })
-    }
-
-    /// Reads the children of a lock's directory, in the order of the queue.
-    pub fn queue(children: &[String]) -> Vec<Contender> {
-        let mut queue: Vec<_> = children.iter().filter_map(|name| Contender::parse(name)).collect();
-        queue.sort_unstable_by(|a, b| (a.sequence, &a.name).cmp(&(b.sequence, &b.name)));
-        queue
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn names_of_all_peers_are_read() {
+    fn numbers_are_read_as_zookeeper_writes_them() {
         for (name, sequence) in [
-            ("_c_be2ee212-c507-4b18-a733-81c86278175c-lock-0000000000", 0),
-            ("_c_0123456789abcdef0123456789abcdef-lock-0000000012", 12),
-            ("lock-0000000003", 3),
-            ("x-lock--2147483648", -2_147_483_648),
-            ("x-lock--000000005", -5),
+            ("lock-0000000003", Some(3)),
+            ("x-lock-lock-0000000012", Some(12)),
+            ("x-lock--2147483648", Some(-2_147_483_648)),
+            ("x-lock--000000005", Some(-5)),
+            ("lock-", None),
+            ("lock-1", None),
+            ("lock-000000000x", None),
+            ("lock-+000000001", None),
+            ("locks", None),
         ] {
-            assert_eq!(Contender::parse(name).map(|c| c.sequence), Some(sequence), "{name}");
-        }
-        for foreign in
-            ["0", "zzz", "lock-", "lock-1", "lock-000000000x", "locks", "lock-+000000001"]
-        {
-            assert_eq!(Contender::parse(foreign), None, "{foreign}");
+            assert_eq!(Contender::sequence_after(name, "lock-"), sequence, "{name}");
         }
     }
 
     #[test]
-    fn an_attempt_knows_its_node() {
-        let attempt = Attempt::new();
-        let name = format!("{}0000000007", attempt.prefix());
-        assert!(attempt.made(&name) && !Attempt::new().made(&name));
-        assert_eq!(name.len(), "_c_be2ee212-c507-4b18-a733-81c86278175c-lock-0000000000".len());
-    }
-
-    #[test]
-    fn the_queue_is_ordered_by_number_not_by_text() {
-        let names = ["b-lock-0000000002", "a-lock-0000000010", "foreign", "c-lock-0000000001"];
-        let queue = Contender::queue(&names.map(str::to_owned));
-        let order: Vec<_> = queue.iter().map(|c| c.sequence).collect();
-        assert_eq!(order, [1, 2, 10]);
+    fn the_queue_is_ordered_by_number_not_by_text_and_a_writers_own_reader_comes_after_it() {
+        let mut queue = vec![
+            Contender::new("b", 10, Mode::Mutex),
+            Contender::new("a", 2, Mode::Read),
+            Contender::new("z", 2, Mode::Write),
+            Contender::new("c", -2_147_483_648, Mode::Mutex),
+        ];
+        Contender::sort(&mut queue);
+        let names: Vec<_> = queue.iter().map(|c| c.name.as_str()).collect();
+        assert_eq!(names, ["c", "z", "a", "b"]);
     }
 }

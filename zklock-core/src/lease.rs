@@ -79,6 +79,11 @@ impl Lease {
         &self.node.path
     }
 
+    /// The name of the node in its directory.
+    pub fn node_name(&self) -> &str {
+        self.node.path.rsplit('/').next().unwrap_or_default()
+    }
+
     /// Whether the lease is valid now.
     pub fn is_valid(&self) -> bool {
         self.is_valid_at(self.generation.lease().clock().now())

@@ -18,6 +18,7 @@ pub mod policy;
 pub mod backend;
 #[cfg(any(test, feature = "testing"))]
 pub mod conformance;
+pub mod layout;
 pub mod observer;
 pub mod options;
 pub mod recipe;

@@ -10,14 +10,15 @@ use tokio::sync::Notify;
 
 use crate::acquire::{How, Obstacle, Seen, Target, acquire};
 use crate::clock::Instant;
-use crate::contender::Contender;
 use crate::coordinator::{Link, Watch};
 use crate::error::{ErrorKind, Holder, LockError};
 use crate::lease::Lease;
 use crate::local::possession::{Hold, Origin, Possession};
 use crate::local::state::{Habits, Joined as Decided, Lent, Outcome, Phase, State, Todo, Waiting};
 use crate::local::waiters::Place;
+use crate::mode::Mode;
 use crate::owner::Owner;
+use crate::recipe::driver::anybody_behind;
 use crate::session::handle::Session;
 use crate::session::lane::closed;
 use crate::session::releaser::Deletion;
@@ -149,7 +150,7 @@ impl Queue {
             let cancel = Arc::new(Notify::new());
             inner.driver = Some(cancel.clone());
             let lingers = inner.state.waiting().any(|waiting| !waiting.habits.linger.is_zero());
-            (driver, How { once, lingers }, cancel)
+            (driver, How { mode: Mode::Mutex, once, lingers }, cancel)
         });
         let accompany = todo.accompany.map(|lease| {
             let stop = Arc::new(Notify::new());
@@ -199,11 +200,15 @@ impl Queue {
         drop(self.carry_out(inner, todo));
     }
 
-    /// Whether another contender stands behind our node. If in doubt, yes.
+    fn stands_behind(&self, children: &[String], lease: &Lease) -> bool {
+        anybody_behind(&self.target.driver.queue(children), lease.node_name())
+    }
+
+    /// Whether another contender waits behind our node. If in doubt, yes.
     async fn is_anybody_behind(&self, lease: &Lease) -> bool {
         let coordinator = lease.generation().coordinator();
         let listed = coordinator.children(self.target.directory.as_str()).await;
-        listed.map_or(true, |children| anybody_behind(&children, lease))
+        listed.map_or(true, |children| self.stands_behind(&children, lease))
     }
 
     /// Watches for others behind a node, and ends its lingering.
@@ -219,7 +224,7 @@ impl Queue {
                     let listed = coordinator.children_watched(self.target.directory.as_str()).await;
                     let behind = listed.map_or(true, |(children, watching)| {
                         watch = Some(watching);
-                        anybody_behind(&children, &lease)
+                        self.stands_behind(&children, &lease)
                     });
                     self.looked_behind(&lease, behind);
                 }
@@ -278,11 +283,6 @@ impl Queue {
     }
 }
 
-fn anybody_behind(children: &[String], lease: &Lease) -> bool {
-    let mine = lease.path().rsplit('/').next().unwrap_or_default();
-    Contender::queue(children).last().is_none_or(|last| last.name != mine)
-}
-
 impl Origin for Queue {
     fn session(&self) -> &Session {
         &self.session
@@ -302,7 +302,7 @@ impl Origin for Queue {
         if !lease.is_valid_at(now) {
             return None;
         }
-        let node = lease.path().rsplit('/').next().unwrap_or_default().to_owned();
+        let node = lease.node_name().to_owned();
         let held_for = by.upgrade().map(|by| now.since(by.since())).unwrap_or_default();
         let owner = Owner::here(self.session.app()).since_ago(held_for);
         Some(Holder { owner, node, ahead: 1 + inner.state.ahead_of(place) })

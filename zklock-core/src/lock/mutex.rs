@@ -11,6 +11,7 @@ use crate::deadline::Deadline;
 use crate::error::{ErrorKind, LockError};
 use crate::guard::MutexGuard;
 use crate::key::LockName;
+use crate::layout::curator::Curator;
 use crate::local::possession::{Hold, Possession};
 use crate::local::queue::Queue;
 use crate::local::state::Habits;
@@ -19,7 +20,7 @@ use crate::observer::Event;
 use crate::options::LockOptions;
 use crate::path::ZnodePath;
 use crate::policy::Handoffs;
-use crate::recipe::mutex::mutex;
+use crate::recipe::driver::LockDriver;
 use crate::session::handle::Session;
 use crate::who::Who;
 
@@ -50,6 +51,7 @@ pub struct Mutex {
     name: LockName,
     directory: ZnodePath,
     options: LockOptions,
+    driver: Arc<dyn LockDriver>,
     queue: OnceLock<Arc<Queue>>,
 }
 
@@ -58,7 +60,8 @@ impl Mutex {
     pub fn new(session: &Session, name: LockName) -> Self {
         let directory = name.under(session.root());
         let (session, options) = (session.clone(), session.defaults());
-        Mutex { session, name, directory, options, queue: OnceLock::new() }
+        let driver = Arc::new(Curator);
+        Mutex { session, name, directory, options, driver, queue: OnceLock::new() }
     }
 
     /// Sets all options at once.
@@ -296,7 +299,7 @@ impl Mutex {
             lock: self.name.to_shared(),
             directory: self.directory.clone(),
             app: self.session.app().map(Arc::from),
-            recipe: mutex,
+            driver: self.driver.clone(),
             vanished: self.options.vanished_policy(),
         }
     }

@@ -1,7 +1,10 @@
 //! The pure rules of the queue: given the contenders and mine, is the lock held, or whom to watch.
 
+pub mod driver;
 pub mod mutex;
+pub mod read_write;
 pub mod verdict;
 
+pub use driver::LockDriver;
 pub use mutex::mutex;
 pub use verdict::Verdict;

@@ -7,19 +7,21 @@
 
 use super::verdict::Verdict;
 use crate::contender::Contender;
+use crate::mode::Mode;
 
 /// Held by the first of the queue; everybody else watches the node just ahead.
 ///
 /// If that one is the first, its deletion is the grant: whoever comes later gets a greater number,
 /// so nobody can appear in between. If it is not, it may have gone because its owner gave up, and
-/// the queue must be read again.
+/// the queue must be read again. Nor is it a grant behind a writer, who may step down to a reader
+/// in its own place.
 pub fn mutex(queue: &[Contender], mine: &str) -> Verdict {
     match queue.iter().position(|contender| contender.name == mine) {
         None => Verdict::Missing,
         Some(0) => Verdict::Held,
         Some(place) => Verdict::Wait {
             predecessor: queue[place - 1].name.clone(),
-            deletion_grants: place == 1,
+            deletion_grants: place == 1 && queue[0].mode == Mode::Mutex,
             ahead: place,
         },
     }
@@ -29,31 +31,27 @@ pub fn mutex(queue: &[Contender], mine: &str) -> Verdict {
 mod tests {
     use super::*;
 
-    fn decide(names: &[&str], mine: &str) -> Verdict {
-        let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
-        mutex(&Contender::queue(&names), mine)
+    fn queue() -> Vec<Contender> {
+        let contender = |name: &str, sequence| Contender::new(name, sequence, Mode::Mutex);
+        vec![contender("c", 1), contender("b", 2), contender("a", 10)]
+    }
+
+    fn waits(predecessor: &str, deletion_grants: bool, ahead: usize) -> Verdict {
+        Verdict::Wait { predecessor: predecessor.into(), deletion_grants, ahead }
     }
 
     #[test]
     fn the_first_holds_and_the_others_watch_the_one_ahead() {
-        let queue = ["b-lock-0000000002", "a-lock-0000000010", "c-lock-0000000001", "0"];
-        assert_eq!(decide(&queue, "c-lock-0000000001"), Verdict::Held);
-        assert_eq!(
-            decide(&queue, "b-lock-0000000002"),
-            Verdict::Wait {
-                predecessor: "c-lock-0000000001".into(),
-                deletion_grants: true,
-                ahead: 1
-            }
-        );
-        assert_eq!(
-            decide(&queue, "a-lock-0000000010"),
-            Verdict::Wait {
-                predecessor: "b-lock-0000000002".into(),
-                deletion_grants: false,
-                ahead: 2
-            }
-        );
-        assert_eq!(decide(&queue, "d-lock-0000000003"), Verdict::Missing);
+        assert_eq!(mutex(&queue(), "c"), Verdict::Held);
+        assert_eq!(mutex(&queue(), "b"), waits("c", true, 1));
+        assert_eq!(mutex(&queue(), "a"), waits("b", false, 2));
+        assert_eq!(mutex(&queue(), "d"), Verdict::Missing);
+    }
+
+    #[test]
+    fn the_deletion_of_a_writer_is_no_grant() {
+        let mut queue = queue();
+        queue[0].mode = Mode::Write;
+        assert_eq!(mutex(&queue, "b"), waits("c", false, 1));
     }
 }

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use crate::contender::Attempt;
 use crate::coordinator::{Created, NodeKind, RequestError};
+use crate::recipe::driver::NewNode;
 use crate::session::generation::{Cleaning, Generation};
 
 type Background<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -90,11 +90,10 @@ pub struct Birth {
 
 impl Birth {
     /// Sends the creation of a node under `directory`.
-    pub fn send(generation: &Arc<Generation>, directory: &str, payload: &[u8]) -> Self {
-        let attempt = Attempt::new();
-        let path = format!("{directory}/{}", attempt.prefix());
-        let first = generation.create(&path, payload, NodeKind::EphemeralSequential);
-        let work = create_or_find(generation.clone(), directory.to_owned(), attempt, first);
+    pub fn send(generation: &Arc<Generation>, directory: &str, node: NewNode) -> Self {
+        let path = format!("{directory}/{}", node.prefix);
+        let first = generation.create(&path, &node.payload, NodeKind::EphemeralSequential);
+        let work = create_or_find(generation.clone(), directory.to_owned(), node, first);
         Birth { generation: generation.clone(), work: Unfinished(Some(Box::pin(work))) }
     }
 }
@@ -124,7 +123,7 @@ impl Drop for Birth {
 async fn create_or_find(
     generation: Arc<Generation>,
     directory: String,
-    attempt: Attempt,
+    node: NewNode,
     first: impl Future<Output = Result<Created, RequestError>> + Send + 'static,
 ) -> Result<Created, RequestError> {
     let error = match first.await {
@@ -136,7 +135,7 @@ async fn create_or_find(
     let mut pause = PAUSE.0;
     loop {
         back_off(&generation, &mut pause).await;
-        match find(&generation, &directory, attempt).await {
+        match find(&generation, &directory, &node).await {
             Ok(Some(created)) => return Ok(created),
             Ok(None) | Err(RequestError::NoNode) => return Err(RequestError::ConnectionLoss),
             Err(error) if error.ends_session() || generation.is_over() => return Err(error),
@@ -150,13 +149,13 @@ async fn create_or_find(
 async fn find(
     generation: &Arc<Generation>,
     directory: &str,
-    attempt: Attempt,
+    node: &NewNode,
 ) -> Result<Option<Created>, RequestError> {
     let coordinator = generation.coordinator();
     let synced = coordinator.sync(directory);
     let listed = coordinator.children(directory);
     synced.await?;
-    let Some(name) = listed.await?.into_iter().find(|name| attempt.made(name)) else {
+    let Some(name) = listed.await?.into_iter().find(|name| name.starts_with(&node.prefix)) else {
         return Ok(None);
     };
     let path = format!("{directory}/{name}");

@@ -1,0 +1,77 @@
+//! Curator's layout.
+//!
+//! ```text
+//! <lock>/_c_be2ee212-c507-4b18-a733-81c86278175c-lock-0000000004      InterProcessMutex
+//! <lock>/_c_be2ee212-c507-4b18-a733-81c86278175c-__READ__0000000005   InterProcessReadWriteLock
+//! <lock>/_c_be2ee212-c507-4b18-a733-81c86278175c-__WRIT__0000000006
+//! ```
+
+use crate::contender::{Attempt, Contender};
+use crate::mode::Mode;
+use crate::recipe::driver::LockDriver;
+
+/// The layout of Curator's locks, so that a Java service that locks the same path excludes and is
+/// excluded. It is the default. The nodes of go-zookeeper and plain `lock-0000000001` are mutexes
+/// in it too.
+///
+/// ```
+/// use zklock_core::layout::Curator;
+/// use zklock_core::recipe::LockDriver;
+///
+/// let contender = Curator.parse("_c_be2ee212-c507-4b18-a733-81c86278175c-lock-0000000004");
+/// assert_eq!(contender.map(|contender| contender.sequence), Some(4));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Curator;
+
+fn marker(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Mutex => "lock-",
+        Mode::Read => "__READ__",
+        Mode::Write => "__WRIT__",
+    }
+}
+
+impl LockDriver for Curator {
+    fn prefix(&self, attempt: &Attempt, mode: Mode) -> String {
+        format!("_c_{}-{}", attempt.hyphenated(), marker(mode))
+    }
+
+    /// As in Curator the number is what follows the last marker.
+    fn parse(&self, name: &str) -> Option<Contender> {
+        let read = |mode| Some((Contender::sequence_after(name, marker(mode))?, mode));
+        let (sequence, mode) = [Mode::Mutex, Mode::Write, Mode::Read].into_iter().find_map(read)?;
+        Some(Contender::new(name, sequence, mode))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_all_peers_are_read() {
+        for (name, sequence, mode) in [
+            ("_c_be2ee212-c507-4b18-a733-81c86278175c-lock-0000000000", 0, Mode::Mutex),
+            ("_c_0123456789abcdef0123456789abcdef-lock-0000000012", 12, Mode::Mutex),
+            ("lock-0000000003", 3, Mode::Mutex),
+            ("x-lock--2147483648", -2_147_483_648, Mode::Mutex),
+            ("_c_be2ee212-c507-4b18-a733-81c86278175c-__READ__0000000007", 7, Mode::Read),
+            ("_c_be2ee212-c507-4b18-a733-81c86278175c-__WRIT__0000000008", 8, Mode::Write),
+        ] {
+            assert_eq!(Curator.parse(name), Some(Contender::new(name, sequence, mode)), "{name}");
+        }
+        for foreign in ["0", "zzz", "lock-", "lock-1", "locks", "__READ__", "_c_x-__WRIT__1"] {
+            assert_eq!(Curator.parse(foreign), None, "{foreign}");
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        for mode in [Mode::Mutex, Mode::Read, Mode::Write] {
+            assert!(Curator.supports(mode), "{mode}");
+        }
+        let name = Curator.prefix(&Attempt::new(), Mode::Mutex) + "0000000000";
+        assert_eq!(name.len(), "_c_be2ee212-c507-4b18-a733-81c86278175c-lock-0000000000".len());
+    }
+}

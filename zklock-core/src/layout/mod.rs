@@ -1,0 +1,5 @@
+//! The layouts of locks in ZooKeeper that are shipped.
+
+pub mod curator;
+
+pub use curator::Curator;
