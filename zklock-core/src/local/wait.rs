@@ -26,8 +26,12 @@ pub enum Wait {
     Tries(Duration, u32),
 }
 
-/// How much longer than its deadline an acquire waits for ZooKeeper's word on who holds.
-const LAST_WORD: Duration = Duration::from_millis(60);
+/// How long ZooKeeper has at least to say who holds.
+const WORD: Duration = Duration::from_millis(60);
+
+/// How much longer than its deadline an acquire waits for that, if it could ask long enough
+/// before.
+const LAST_WORD: Duration = Duration::from_millis(30);
 
 /// How often it is looked for somebody to ask about.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
@@ -50,7 +54,7 @@ pub async fn wait(
     let result = match queue.join(who, matches!(wait, Wait::Once(_)), habits, now) {
         Joined::Granted(hold) => return Ok(hold),
         Joined::Refused(error) => Err(error),
-        Joined::Busy => Err(busy(ask(queue, None, LAST_WORD).await.ok().flatten())),
+        Joined::Busy => Err(busy(ask(queue, None, WORD).await.ok().flatten())),
         Joined::Waits(place) => match wait {
             Wait::Forever => place.await,
             Wait::Once(limit) => once(queue, place, limit).await,
@@ -87,7 +91,7 @@ async fn within(
             return result;
         }
         answer = None;
-        let last = if number == tries { LAST_WORD } else { Duration::ZERO };
+        let last = if number == tries { last_word(ahead) } else { Duration::ZERO };
         let mut asking = pin!(ask(queue, here, ahead + last));
         let both = async {
             let got = futures_lite::future::or(async { Some((&mut place).await) }, async {
@@ -115,6 +119,11 @@ async fn within(
         Some(Ok(holder)) => busy(holder),
         _ => unreachable(queue),
     })
+}
+
+/// How much longer than the deadline to wait when it was asked so long before it.
+fn last_word(ahead: Duration) -> Duration {
+    WORD.saturating_sub(ahead).max(LAST_WORD)
 }
 
 /// No answer about the holder: ZooKeeper is silent.

@@ -205,6 +205,27 @@ impl Session {
         SessionBuilder::new(Store::ZooKeeper(Box::new(ZooKeeperOptions::new(servers))))
     }
 
+    /// A session in the making, on what a configuration names: a connect string as of
+    /// [`builder`](Session::builder), or the word `embedded` for an
+    /// [embedded coordinator](Session::embedded) of its own. A server of that name is written
+    /// `embedded:2181`.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), zklock_core::error::LockError> {
+    /// use zklock_core::session::Session;
+    ///
+    /// let connect = std::env::args().nth(1).unwrap_or_else(|| "embedded".to_owned());
+    /// let session = Session::builder_for(&connect).app("orders").open()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn builder_for(connect: &str) -> SessionBuilder {
+        match connect {
+            "embedded" => Session::embedded_builder(&Embedded::new()),
+            servers => Session::builder(servers),
+        }
+    }
+
     /// A session on an embedded coordinator of its own, in the memory of this process: for tests
     /// and demos. It excludes nobody outside of this process.
     ///
@@ -213,7 +234,7 @@ impl Session {
     /// assert!(session.is_ready());
     /// ```
     pub fn embedded() -> Session {
-        match Session::embedded_builder(&Embedded::new()).open() {
+        match Session::builder_for("embedded").open() {
             Ok(session) => session,
             Err(error) => unreachable!("the default options are valid: {error}"),
         }

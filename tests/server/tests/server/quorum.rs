@@ -117,8 +117,7 @@ async fn a_guard_outlives_the_freezing_of_its_server() {
     ensemble.server(first).pause();
     let start = Instant::now();
     let others = (0..3).filter(|&server| server != first);
-    let second =
-        until("it is connected to another", || whose(ensemble, others.clone(), id)).await;
+    let second = until("it is connected to another", || whose(ensemble, others.clone(), id)).await;
     println!("frozen: from {first} to {second} after {:?}", start.elapsed());
     until("it goes on", || session.is_ready().then_some(())).await;
     assert!(guard.is_valid());

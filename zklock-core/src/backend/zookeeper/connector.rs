@@ -119,14 +119,15 @@ impl Search<'_> {
 
     fn in_vain(self) -> RequestError {
         let within = humantime::format_duration(self.options.connect_timeout);
-        let told = self.servers.servers.iter().zip(self.sights).map(|(server, sight)| match sight {
-            Sight::Fails(why) => format!("{server}: {why}"),
-            Sight::Silent => format!("{server} did not answer"),
-            Sight::Answers => match &self.last {
-                Some(last) => format!("{server}: {last}"),
-                None => format!("{server} opened no session"),
-            },
-        });
+        let told =
+            self.servers.servers.iter().zip(self.sights).map(|(server, sight)| match sight {
+                Sight::Fails(why) => format!("{server}: {why}"),
+                Sight::Silent => format!("{server} did not answer"),
+                Sight::Answers => match &self.last {
+                    Some(last) => format!("{server}: {last}"),
+                    None => format!("{server} opened no session"),
+                },
+            });
         let told = told.collect::<Vec<_>>().join(", ");
         RequestError::Unreachable(format!("no session within {within} ({told})"))
     }
