@@ -74,6 +74,9 @@ impl ZooKeeper {
         let data = folder.0.join("data");
         fs::create_dir(&data).expect("the folder is new");
         fs::write(folder.0.join("zoo.cfg"), cfg).expect("the folder is ours");
+        for (name, text) in builder.files() {
+            fs::write(folder.0.join(name), text).expect("the folder is ours");
+        }
         Self { builder, port, process: Mutex::new(None), folder }
     }
 

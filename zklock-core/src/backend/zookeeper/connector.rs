@@ -108,6 +108,9 @@ impl Search<'_> {
                 match within(share, attempt(self.options, self.servers, &candidates)).await {
                     Some(Ok(client)) => return Ok(client),
                     Some(Err(error)) if error.is_definite() => return Err(error),
+                    // Of a connection that the server ended, or of TLS that came to nothing, the
+                    // client does not say more than this.
+                    Some(Err(error)) if error == no_hosts() => self.last = None,
                     Some(Err(error)) => self.last = Some(error),
                     None => {}
                 }
@@ -125,12 +128,17 @@ impl Search<'_> {
                 Sight::Silent => format!("{server} did not answer"),
                 Sight::Answers => match &self.last {
                     Some(last) => format!("{server}: {last}"),
-                    None => format!("{server} opened no session"),
+                    None => format!("{server} is there, but opens no session"),
                 },
             });
         let told = told.collect::<Vec<_>>().join(", ");
         RequestError::Unreachable(format!("no session within {within} ({told})"))
     }
+}
+
+/// What the client says when none of its servers let it in.
+fn no_hosts() -> RequestError {
+    request_error(zookeeper_client::Error::NoHosts)
 }
 
 /// Whom to send the client to: those who answered, and those who are known to be away, which costs
@@ -198,24 +206,24 @@ async fn within<T>(limit: Duration, work: impl Future<Output = T>) -> Option<T> 
     .await
 }
 
-#[cfg(feature = "tls")]
+/// Opens a session with whatever is set up to keep it secret.
 async fn dial(
     connector: zookeeper_client::Connector,
     options: &ZooKeeperOptions,
     cluster: &str,
 ) -> Result<Client, zookeeper_client::Error> {
-    match &options.tls {
-        Some(tls) => connector.with_tls(tls.clone()).secure_connect(cluster).await,
-        None => connector.connect(cluster).await,
+    #[cfg(feature = "sasl")]
+    let connector = match options.sasl.clone() {
+        Some(sasl) => {
+            connector.with_sasl(zookeeper_client::SaslOptions::digest_md5(sasl.user, sasl.password))
+        }
+        None => connector,
+    };
+    #[cfg(feature = "tls")]
+    if let Some(tls) = &options.tls {
+        return connector.with_tls(tls.0.clone()).secure_connect(cluster).await;
     }
-}
-
-#[cfg(not(feature = "tls"))]
-async fn dial(
-    connector: zookeeper_client::Connector,
-    _options: &ZooKeeperOptions,
-    cluster: &str,
-) -> Result<Client, zookeeper_client::Error> {
+    let _ = options;
     connector.connect(cluster).await
 }
 
