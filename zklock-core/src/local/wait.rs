@@ -176,3 +176,18 @@ fn unreachable(queue: &Queue) -> LockError {
     let error = LockError::new(ErrorKind::Unavailable, detail);
     trouble.into_iter().fold(error, LockError::because)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_holds_can_be_asked_for_long_enough_however_short_the_timeout() {
+        for timeout in [1, 10, 100, 500, 10_000].map(Duration::from_millis) {
+            let ahead = (timeout / 4).min(ASK_AHEAD);
+            assert!(ahead + last_word(ahead) >= WORD, "{timeout:?}");
+            assert!(last_word(ahead) <= WORD, "{timeout:?}");
+        }
+        assert_eq!(last_word(Duration::from_millis(125)), LAST_WORD);
+    }
+}

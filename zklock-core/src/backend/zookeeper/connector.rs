@@ -179,8 +179,9 @@ async fn attempt(
 
 /// A client that has another server to go to does so after a sixth of the session timeout without
 /// a word, and not after its own two fifths: it can then find one frozen server, come upon it once
-/// more, and be connected to the next before a lease runs out. But not sooner than this.
-const SHORTEST_SILENCE: Duration = Duration::from_millis(250);
+/// more, and be connected to the next before a lease runs out. But not sooner than this, lest a
+/// busy server loses its clients.
+const SHORTEST_SILENCE: Duration = Duration::from_secs(1);
 
 /// How often a single server is named to the client.
 ///
