@@ -12,5 +12,6 @@ mod faults;
 mod linger;
 mod mutex;
 mod reentrancy;
+mod rwlock;
 mod support;
 mod template;
