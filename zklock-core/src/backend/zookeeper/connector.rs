@@ -159,14 +159,20 @@ async fn attempt(
     candidates: &[&str],
 ) -> Result<Client, RequestError> {
     let timeout = options.session_timeout;
-    let mut connector = Client::connector().with_session_timeout(timeout).with_fail_eagerly();
+    let mut connector = Client::connector().with_session_timeout(timeout);
     for auth in &options.auth {
         connector = connector.with_auth(&auth.scheme, &auth.credentials);
     }
-    let times = if candidates.len() == 1 { repetitions(timeout) } else { 1 };
-    if candidates.len() > 1 && timeout / 6 >= SHORTEST_SILENCE {
-        connector = connector.with_connection_timeout(timeout / 6);
-    }
+    let times = if candidates.len() == 1 {
+        repetitions(timeout)
+    } else {
+        // When all have failed we look again.
+        connector = connector.with_fail_eagerly();
+        if timeout / 6 >= SHORTEST_SILENCE {
+            connector = connector.with_connection_timeout(timeout / 6);
+        }
+        1
+    };
     let cluster = servers.to_client(candidates, times);
     let client = dial(connector, options, &cluster).await.map_err(request_error)?;
     // The client takes any chroot; one that does not exist would show as a parent that cannot be
