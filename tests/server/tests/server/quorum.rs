@@ -2,11 +2,15 @@
 
 use std::time::{Duration, Instant};
 
+use zklock::Session;
 use zklock_test_support::{Ensemble, RawClient, ZooKeeper, monotonic_ns};
 
 use crate::bed::{Bed, acquiring, soon, until};
 
 const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
+
+/// That of the servers.
+const TICK: Duration = Duration::from_millis(200);
 
 fn after(start: u64, at: u64) -> Duration {
     Duration::from_nanos(at - start)
@@ -104,26 +108,37 @@ fn whose(ensemble: &Ensemble, mut servers: impl Iterator<Item = usize>, id: i64)
 }
 
 #[tokio::test]
-async fn a_guard_outlives_the_freezing_of_its_server() {
+async fn guards_outlive_the_freezing_of_their_follower() {
     let bed = Bed::three(ZooKeeper::builder());
     let ensemble = bed.ensemble();
-    let timeout = Duration::from_secs(20);
-    let builder = bed.builder_at(&ensemble.connect_string()).session_timeout(timeout);
-    let session = bed.adopt(builder.connect().await.unwrap());
-    let guard = session.mutex("a").unwrap().acquire().await.unwrap();
-    let (id, generation) = session.zookeeper_session().unwrap();
-    let first = whose(ensemble, 0..3, id).unwrap();
-    // With a leader, an election as well.
-    ensemble.server(first).pause();
+    let (mut sessions, mut guards) = (Vec::new(), Vec::new());
+    // Several: each goes to the other servers in an order of its own, and may come upon the frozen
+    // one again.
+    for number in 0..9 {
+        let builder = bed.builder_at(&ensemble.connect_string()).tick_time(TICK);
+        let session = bed.adopt(builder.connect().await.unwrap());
+        guards.push(session.mutex(&format!("a{number}")).unwrap().acquire().await.unwrap());
+        sessions.push(session);
+    }
+    let before: Vec<_> = sessions.iter().map(Session::zookeeper_session).collect();
+    let ids = || before.iter().map(|session| session.unwrap().0);
+    let servers: Vec<_> = ids().map(|id| whose(ensemble, 0..3, id).unwrap()).collect();
+    let on = |server: usize| servers.iter().filter(|on| **on == server).count();
+    // Not the leader: an election takes the servers many seconds while a frozen one is among them.
+    let frozen = ensemble.followers().into_iter().max_by_key(|server| on(*server)).unwrap();
+    ensemble.server(frozen).pause();
     let start = Instant::now();
-    let others = (0..3).filter(|&server| server != first);
-    let second = until("it is connected to another", || whose(ensemble, others.clone(), id)).await;
-    println!("frozen: from {first} to {second} after {:?}", start.elapsed());
-    until("it goes on", || session.is_ready().then_some(())).await;
-    assert!(guard.is_valid());
-    soon("the release", guard.release()).await.unwrap();
-    assert_eq!(session.zookeeper_session(), Some((id, generation)));
-    ensemble.server(first).resume();
+    let others = || (0..3).filter(|&server| server != frozen);
+    for id in ids() {
+        until("it is connected to another", || whose(ensemble, others(), id)).await;
+    }
+    println!("{} on a frozen server: all on others after {:?}", on(frozen), start.elapsed());
+    for guard in guards {
+        assert!(guard.is_valid());
+        soon("the release", guard.release()).await.unwrap();
+    }
+    assert!(before.iter().copied().eq(sessions.iter().map(Session::zookeeper_session)));
+    ensemble.server(frozen).resume();
     until("all serve", || (ensemble.followers().len() == 2).then_some(())).await;
     bed.end().await;
 }
