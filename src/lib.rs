@@ -9,9 +9,11 @@ pub use zklock_core::backend::zookeeper::{Acl, AclEntry, Permissions};
 pub use zklock_core::body::OnLost;
 pub use zklock_core::context::{carry, carry_sync};
 pub use zklock_core::error::{Body, ErrorKind, Holder, LockError};
-pub use zklock_core::guard::{Guard, MutexGuard, RwLockReadGuard, RwLockWriteGuard, kind};
+pub use zklock_core::guard::{
+    Guard, MutexGuard, RwLockReadGuard, RwLockWriteGuard, SemaphorePermit, kind,
+};
 pub use zklock_core::key::LockName;
-pub use zklock_core::lock::{Mutex, RwLock};
+pub use zklock_core::lock::{Mutex, RwLock, Semaphore};
 pub use zklock_core::observer::{Event, Observer};
 pub use zklock_core::options::LockOptions;
 pub use zklock_core::owner::Owner;

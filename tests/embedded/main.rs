@@ -13,5 +13,6 @@ mod linger;
 mod mutex;
 mod reentrancy;
 mod rwlock;
+mod semaphore;
 mod support;
 mod template;

@@ -14,8 +14,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
+use tokio::sync::watch;
+
 use crate::contender::{Attempt, Contender, LAST_SAFE_SEQUENCE};
-use crate::coordinator::{Link, NodeKind, RequestError, WatchEvent};
+use crate::coordinator::{Link, NodeKind, RequestError, Watch, WatchEvent};
 use crate::deadline::Deadline;
 use crate::error::{ErrorKind, Holder, LockError};
 use crate::lease::{Lease, QueuedNode};
@@ -44,6 +46,8 @@ pub struct Target {
     pub driver: Arc<dyn LockDriver>,
     /// What to do when nodes vanish.
     pub vanished: RetryPolicy,
+    /// Of a semaphore: its limit, as it changes.
+    pub limit: Option<watch::Receiver<u32>>,
 }
 
 /// Who is in the way in ZooKeeper's queue, as the acquire loop last saw it.
@@ -152,6 +156,7 @@ impl Drive<'_> {
     async fn enqueue_and_wait(&self, generation: &Arc<Generation>) -> Result<Lease, Setback> {
         let (node, mine, mut children) = self.enqueue(generation).await?;
         let mut gave_way = false;
+        let mut limit = self.target.limit.clone();
         loop {
             let listed = match children.take() {
                 Some(listed) => listed,
@@ -190,6 +195,18 @@ impl Drive<'_> {
                     if self.wait_for(generation, &waiting_for).await? && deletion_grants {
                         return self.grant(generation, node).await;
                     }
+                }
+                Verdict::Crowded { excess } => {
+                    let others = queue.iter().find(|other| other.name != mine.name);
+                    let head = others.map(|other| format!("{}/{}", self.directory(), other.name));
+                    let head = head.unwrap_or_default().into();
+                    let obstacle = Obstacle { generation: generation.clone(), head, ahead: excess };
+                    if self.how.once {
+                        self.refuse(obstacle, false).await?;
+                        continue;
+                    }
+                    self.see(Some(obstacle));
+                    children = self.wait_for_room(generation, listed.len(), &mut limit).await?;
                 }
             }
         }
@@ -293,11 +310,31 @@ impl Drive<'_> {
         }
     }
 
+    /// Waits until there are other children than so many, or something else happened that makes
+    /// another look worth while.
+    async fn wait_for_room(
+        &self,
+        generation: &Arc<Generation>,
+        seen: usize,
+        limit: &mut Option<watch::Receiver<u32>>,
+    ) -> Result<Option<Vec<String>>, Setback> {
+        let watched = generation.coordinator().children_watched(self.directory()).await;
+        let watch = match watched {
+            Ok((children, watch)) if children.len() == seen => watch,
+            Ok((children, _)) => return Ok(Some(children)),
+            Err(RequestError::NoNode) => return Ok(None),
+            Err(error) => {
+                self.after(generation, error).await?;
+                return Ok(None);
+            }
+        };
+        self.watch(generation, watch, limit).await.map(|_| None)
+    }
+
     /// Waits until a node is gone (answers true) or something happened that makes another look at
     /// the queue worth while (false).
     async fn wait_for(&self, generation: &Arc<Generation>, path: &str) -> Result<bool, Setback> {
-        let reconnects = generation.reconnects();
-        let mut watch = match generation.coordinator().get_watched(path).await {
+        let watch = match generation.coordinator().get_watched(path).await {
             Ok((_, _, watch)) => watch,
             Err(RequestError::NoNode) => return Ok(false),
             Err(error) => {
@@ -305,6 +342,18 @@ impl Drive<'_> {
                 return Ok(false);
             }
         };
+        self.watch(generation, watch, &mut None).await
+    }
+
+    /// Waits until a watch tells of a deletion (answers true), of something else, or another look
+    /// is worth while for other reasons (false).
+    async fn watch(
+        &self,
+        generation: &Arc<Generation>,
+        mut watch: Watch,
+        limit: &mut Option<watch::Receiver<u32>>,
+    ) -> Result<bool, Setback> {
+        let reconnects = generation.reconnects();
         // Watches were seen to be lost; a slow look now and then costs little.
         let (clock, poll_every) = (self.target.lane.clock(), generation.lease().timeout());
         let mut poll = clock.sleep_until(clock.now() + poll_every.max(Duration::from_secs(5)));
@@ -322,6 +371,11 @@ impl Drive<'_> {
                     return Poll::Ready(Some(Ok(event)));
                 }
                 if Pin::new(&mut poll).poll(cx).is_ready() {
+                    return Poll::Ready(Some(Err(())));
+                }
+                if let Some(limit) = limit.as_mut()
+                    && pin!(limit.changed()).poll(cx).is_ready()
+                {
                     return Poll::Ready(Some(Err(())));
                 }
                 changed.as_mut().poll(cx).map(|()| None)

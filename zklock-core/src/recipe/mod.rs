@@ -2,6 +2,7 @@
 
 pub mod driver;
 pub mod mutex;
+pub mod permits;
 pub mod read_write;
 pub mod verdict;
 
