@@ -104,7 +104,7 @@ impl Search<'_> {
             if !candidates.is_empty() {
                 let rest = end.saturating_duration_since(Instant::now());
                 // One that answers and then opens no session must not cost all the time.
-                let share = if candidates.len() == 1 { rest } else { rest / 2 };
+                let share = if self.servers.servers.len() == 1 { rest } else { rest / 2 };
                 match within(share, attempt(self.options, self.servers, &candidates)).await {
                     Some(Ok(client)) => return Ok(client),
                     Some(Err(error)) if error.is_definite() => return Err(error),
@@ -142,8 +142,9 @@ fn no_hosts() -> RequestError {
 }
 
 /// Whom to send the client to: those who answered, and those who are known to be away, which costs
-/// nothing and they may come back. Who is silent is left out if anybody is not: the client would
-/// wait for it. Where all are silent the client may know better.
+/// nothing and they may come back. Who is silent is left out if anybody is not, for as long as this
+/// ZooKeeper session lives: the client would wait for it. Where all are silent the client may know
+/// better.
 fn candidates<'a>(servers: &'a [String], sights: &[Sight]) -> Vec<&'a str> {
     let all = || servers.iter().map(String::as_str).zip(sights);
     if sights.contains(&Sight::Answers) {
