@@ -13,7 +13,7 @@ pub use zklock_core::guard::{
     Guard, MutexGuard, RwLockReadGuard, RwLockWriteGuard, SemaphorePermit, kind,
 };
 pub use zklock_core::key::LockName;
-pub use zklock_core::lock::{Mutex, RwLock, Semaphore};
+pub use zklock_core::lock::{AnyGuard, AnyLock, MultiGuard, MultiLock, Mutex, RwLock, Semaphore};
 pub use zklock_core::observer::{Event, Observer};
 pub use zklock_core::options::LockOptions;
 pub use zklock_core::owner::Owner;

@@ -10,6 +10,7 @@ mod cancel;
 mod deadlines;
 mod faults;
 mod linger;
+mod multi;
 mod mutex;
 mod reentrancy;
 mod rwlock;

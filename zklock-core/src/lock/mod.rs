@@ -1,10 +1,14 @@
 //! The locks.
 
+pub mod any;
+pub mod multi;
 pub mod mutex;
 pub mod named;
 pub mod rwlock;
 pub mod semaphore;
 
+pub use any::{AnyGuard, AnyLock};
+pub use multi::{MultiGuard, MultiLock};
 pub use mutex::Mutex;
 pub use rwlock::RwLock;
 pub use semaphore::Semaphore;
