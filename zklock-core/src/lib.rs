@@ -37,6 +37,8 @@ pub mod context;
 pub mod guard;
 pub mod view;
 
+pub mod inspect;
+
 pub mod lock;
 
 #[cfg(feature = "blocking")]

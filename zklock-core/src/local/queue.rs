@@ -18,7 +18,7 @@ use crate::local::state::{Habits, Joined as Decided, Lent, Outcome, Phase, State
 use crate::local::waiters::Place;
 use crate::mode::Mode;
 use crate::owner::Owner;
-use crate::recipe::driver::anybody_behind;
+use crate::recipe::driver::{is_same_layout, mixed};
 use crate::session::handle::Session;
 use crate::session::lane::closed;
 use crate::session::releaser::Deletion;
@@ -65,6 +65,21 @@ pub enum Joined {
 }
 
 impl Queue {
+    /// The queue of a lock in this process: the one in use, or a new one.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidOption`] if the one in use has another layout.
+    pub fn of(session: &Session, target: Target) -> Result<Arc<Self>, LockError> {
+        let (directory, driver) = (target.directory.clone(), target.driver.clone());
+        let make = |key| Queue::new(session.clone(), target, key);
+        let queue: Arc<Self> = session.shelf().resident(directory.as_str(), make);
+        if is_same_layout(&*queue.target.driver, &*driver) {
+            return Ok(queue);
+        }
+        Err(mixed(&*queue.target.driver, &*driver).on(queue.target.lock.clone()))
+    }
+
     /// A queue for a lock, which stands under `key` on the session's shelf.
     pub fn new(session: Session, target: Target, key: Arc<str>) -> Arc<Self> {
         let state = State::new(session.is_closing());
@@ -201,7 +216,8 @@ impl Queue {
     }
 
     fn stands_behind(&self, children: &[String], lease: &Lease) -> bool {
-        anybody_behind(&self.target.driver.queue(children), lease.node_name())
+        let driver = &self.target.driver;
+        driver.anybody_behind(&driver.queue(children), lease.node_name())
     }
 
     /// Whether another contender waits behind our node. If in doubt, yes.

@@ -10,17 +10,18 @@ use crate::context;
 use crate::deadline::Deadline;
 use crate::error::{ErrorKind, LockError};
 use crate::guard::MutexGuard;
+use crate::inspect::site::Site;
 use crate::key::LockName;
-use crate::layout::curator::Curator;
 use crate::local::possession::{Hold, Possession};
 use crate::local::queue::Queue;
 use crate::local::state::Habits;
 use crate::local::wait::{Wait, wait};
+use crate::mode::Mode;
 use crate::observer::Event;
 use crate::options::LockOptions;
 use crate::path::ZnodePath;
 use crate::policy::Handoffs;
-use crate::recipe::driver::LockDriver;
+use crate::recipe::driver::{LockDriver, check};
 use crate::session::handle::Session;
 use crate::who::Who;
 
@@ -60,7 +61,7 @@ impl Mutex {
     pub fn new(session: &Session, name: LockName) -> Self {
         let directory = name.under(session.root());
         let (session, options) = (session.clone(), session.defaults());
-        let driver = Arc::new(Curator);
+        let driver = session.driver().clone();
         Mutex { session, name, directory, options, driver, queue: OnceLock::new() }
     }
 
@@ -80,6 +81,34 @@ impl Mutex {
     pub fn reentrant(mut self, reentrant: bool) -> Self {
         self.options = self.options.reentrant(reentrant);
         self
+    }
+
+    /// How this lock is laid out in ZooKeeper, where that is not as its session says.
+    ///
+    /// ```
+    /// # fn example() -> Result<(), zklock_core::error::LockError> {
+    /// # let session = zklock_core::session::Session::embedded();
+    /// use zklock_core::layout::Kazoo;
+    ///
+    /// let beside_python = session.mutex("imports")?.driver(Kazoo::default())?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidOption`] for a driver that does not read its own names, or names nodes in
+    /// a way that ZooKeeper refuses; [`ErrorKind::Unsupported`] for one without mutexes.
+    pub fn driver(mut self, driver: impl LockDriver) -> Result<Self, LockError> {
+        check(&driver, Mode::Mutex).map_err(|error| error.on(self.name.to_shared()))?;
+        self.driver = Arc::new(driver);
+        self.queue = OnceLock::new();
+        Ok(self)
+    }
+
+    /// Its queue, to look at.
+    pub fn site(&self) -> Site {
+        Site::new(&self.session, self.name.clone(), self.driver.clone())
     }
 
     /// The name of the lock.
@@ -219,9 +248,9 @@ impl Mutex {
         now: Instant,
     ) -> Result<MutexGuard, LockError> {
         let hold = if self.options.is_fair() {
-            wait(&self.own_queue(), who, how, self.habits(), now).await?
+            wait(&self.own_queue()?, who, how, self.habits(), now).await?
         } else {
-            wait(self.queue(), who, how, self.habits(), now).await?
+            wait(self.queue()?, who, how, self.habits(), now).await?
         };
         if let Some(possession) = hold.possession() {
             possession.set_unscoped(unscoped);
@@ -279,18 +308,25 @@ impl Mutex {
     }
 
     /// The queue of this lock in this process, looked up once for this handle.
-    fn queue(&self) -> &Arc<Queue> {
-        let make = |key| Queue::new(self.session.clone(), self.target(), key);
-        self.queue.get_or_init(|| self.session.shelf().resident(self.path(), make))
+    fn queue(&self) -> Result<&Arc<Queue>, LockError> {
+        match self.queue.get() {
+            Some(queue) => Ok(queue),
+            None => {
+                let queue = Queue::of(&self.session, self.target())?;
+                Ok(self.queue.get_or_init(|| queue))
+            }
+        }
     }
 
     /// A queue for one acquire of a fair lock.
-    fn own_queue(&self) -> Arc<Queue> {
+    fn own_queue(&self) -> Result<Arc<Queue>, LockError> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
+        // It stays empty, and finds whoever uses this lock in another layout.
+        self.queue()?;
         // No path contains a NUL.
         let key = format!("{}\0{}", self.path(), NEXT.fetch_add(1, Ordering::Relaxed));
         let make = |key| Queue::new(self.session.clone(), self.target(), key);
-        self.session.shelf().resident(&key, make)
+        Ok(self.session.shelf().resident(&key, make))
     }
 
     fn target(&self) -> Target {
