@@ -315,3 +315,28 @@ fn a_guard_dropped_while_unwinding_or_outside_a_runtime_releases() {
     let shared = Arc::new(mutex);
     drop(shared.try_acquire().unwrap());
 }
+
+/// The lease clock runs out, but the ZooKeeper session lives on, and so does the node.
+#[tokio::test(start_paused = true)]
+async fn a_task_that_lost_its_guard_starts_anew_and_does_not_wait_for_itself() {
+    let (store, session) = store();
+    let mutex = session.mutex("a").unwrap();
+    let lost = mutex.acquire().await.unwrap();
+    let id = session.zookeeper_session().unwrap().0;
+    store.faults(id).silence();
+    tokio::time::sleep(lost.remaining() + Duration::from_millis(1)).await;
+    assert!(!lost.is_valid());
+    store.faults(id).reconnect();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(
+        contenders(&store, "/zklock/a").await.len(),
+        1,
+        "the lost holder still keeps others out"
+    );
+    assert_eq!(session.zookeeper_session().unwrap().0, id);
+    let anew = mutex.acquire_timeout(Duration::from_secs(1)).await.unwrap();
+    assert!(anew.fencing_token() > lost.fencing_token());
+    assert_eq!(contenders(&store, "/zklock/a").await.len(), 1);
+    drop(lost);
+    assert!(anew.is_valid());
+}

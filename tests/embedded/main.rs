@@ -15,5 +15,6 @@ mod layouts;
 mod linger;
 mod mutex;
 mod reentrancy;
+mod rwlock;
 mod support;
 mod template;

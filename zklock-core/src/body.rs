@@ -6,7 +6,8 @@ use std::task::Poll;
 
 use crate::context::{inside, inside_sync};
 use crate::error::{Body, LockError};
-use crate::guard::MutexGuard;
+use crate::guard::Guard;
+use crate::guard::kind::Kind;
 
 /// What happens to an async body when the lock is lost while it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -29,8 +30,8 @@ pub enum OnLost {
 /// # Cancel safety
 ///
 /// The body is dropped.
-pub async fn run<F: Future>(
-    guard: &MutexGuard,
+pub async fn run<K: Kind, F: Future>(
+    guard: &Guard<K>,
     on_lost: OnLost,
     body: F,
 ) -> Result<F::Output, LockError> {
@@ -60,7 +61,7 @@ pub async fn run<F: Future>(
 /// # Errors
 ///
 /// As [`run`].
-pub fn run_sync<T>(guard: &MutexGuard, body: impl FnOnce() -> T) -> Result<T, LockError> {
+pub fn run_sync<K: Kind, T>(guard: &Guard<K>, body: impl FnOnce() -> T) -> Result<T, LockError> {
     let lost = |body| guard.possession().lost_error().with_body(body);
     if !guard.is_valid() {
         return Err(lost(Body::NotStarted));

@@ -15,13 +15,21 @@ use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::local::possession::{Hold, Possession};
+use crate::mode::Mode;
 
-/// The child slot of a hold.
+/// The child slot of a hold: taken whole by one nested call, or shared by nested readers.
 pub type Slot = Arc<Semaphore>;
+
+/// How many readers share a slot.
+const WHOLE: u32 = 1 << 20;
 
 /// A slot that nobody has taken.
 pub fn free_slot() -> Slot {
-    Arc::new(Semaphore::new(1))
+    Arc::new(Semaphore::new(WHOLE as usize))
+}
+
+fn share(mode: Mode) -> u32 {
+    if mode == Mode::Read { 1 } else { WHOLE }
 }
 
 /// One call that holds a lock, in the chain of calls around the present one.
@@ -49,14 +57,14 @@ impl Frame {
     }
 
     /// Takes the child slot, waiting for a sibling to give it back.
-    pub async fn take_slot(&self) -> Option<OwnedSemaphorePermit> {
+    pub async fn take_slot(&self, mode: Mode) -> Option<OwnedSemaphorePermit> {
         // The semaphore is never closed.
-        self.slot.clone().acquire_owned().await.ok()
+        self.slot.clone().acquire_many_owned(share(mode)).await.ok()
     }
 
     /// Takes the child slot if no sibling has it.
-    pub fn try_take_slot(&self) -> Option<OwnedSemaphorePermit> {
-        self.slot.clone().try_acquire_owned().ok()
+    pub fn try_take_slot(&self, mode: Mode) -> Option<OwnedSemaphorePermit> {
+        self.slot.clone().try_acquire_many_owned(share(mode)).ok()
     }
 
     /// One more hold of the lock, unless the outermost call gave it back already.

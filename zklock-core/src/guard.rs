@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::marker::PhantomData;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -14,28 +15,76 @@ use crate::observer::Event;
 use crate::token::FencingToken;
 use crate::view::GuardView;
 
-/// Holds a [`Mutex`](crate::lock::Mutex). Dropped, it releases without waiting, in any place:
+/// What a guard is the guard of.
+pub mod kind {
+    use crate::mode::Mode;
+
+    /// A way of holding a lock. There are no others than those of this module.
+    pub trait Kind: sealed::Sealed + Send + Sync + 'static {
+        /// The mode of the nodes.
+        const MODE: Mode;
+    }
+
+    /// A [`Mutex`](crate::lock::Mutex).
+    #[derive(Debug)]
+    pub enum Alone {}
+
+    /// A [`RwLock`](crate::lock::RwLock), with other readers.
+    #[derive(Debug)]
+    pub enum Reading {}
+
+    /// A [`RwLock`](crate::lock::RwLock), alone.
+    #[derive(Debug)]
+    pub enum Writing {}
+
+    mod sealed {
+        pub trait Sealed {}
+    }
+
+    macro_rules! kinds {
+        ($($kind:ident: $mode:ident),*) => {$(
+            impl sealed::Sealed for $kind {}
+            impl Kind for $kind {
+                const MODE: Mode = Mode::$mode;
+            }
+        )*};
+    }
+
+    kinds!(Alone: Mutex, Reading: Read, Writing: Write);
+}
+
+use kind::{Alone, Kind, Reading, Writing};
+
+/// The guard of a [`Mutex`](crate::lock::Mutex).
+pub type MutexGuard = Guard<Alone>;
+/// The guard of a reader of a [`RwLock`](crate::lock::RwLock).
+pub type RwLockReadGuard = Guard<Reading>;
+/// The guard of a writer of a [`RwLock`](crate::lock::RwLock).
+pub type RwLockWriteGuard = Guard<Writing>;
+
+/// Holds a lock. Dropped, it releases without waiting, in any place:
 /// outside a runtime, while unwinding, on another thread.
 ///
-/// The guard knows by itself when it is no longer safe: [`is_valid`](MutexGuard::is_valid) and
-/// [`remaining`](MutexGuard::remaining) read a clock that runs out before silence (a partition, a
+/// The guard knows by itself when it is no longer safe: [`is_valid`](Guard::is_valid) and
+/// [`remaining`](Guard::remaining) read a clock that runs out before silence (a partition, a
 /// pause, a crash of the server) can give the lock to somebody else. If somebody deletes the lock's
 /// node or closes the ZooKeeper session from outside, it learns so within one heartbeat, a sixth of
-/// the session timeout; until then only the [fencing token](MutexGuard::fencing_token) protects.
+/// the session timeout; until then only the [fencing token](Guard::fencing_token) protects.
 #[must_use = "a guard that is dropped at once releases the lock at once"]
-pub struct MutexGuard {
+pub struct Guard<K: Kind = Alone> {
     hold: Hold,
     possession: Arc<Possession>,
     /// What the nested calls in its scopes take in turn.
     children: OnceLock<Slot>,
     /// Of a nested guard: the slot among its siblings. Given back after the hold.
-    _slot: Option<OwnedSemaphorePermit>,
+    slot: Option<OwnedSemaphorePermit>,
+    kind: PhantomData<fn() -> K>,
 }
 
-impl MutexGuard {
+impl<K: Kind> Guard<K> {
     pub(crate) fn new(hold: Hold, slot: Option<OwnedSemaphorePermit>) -> Option<Self> {
         let possession = hold.possession()?.clone();
-        Some(MutexGuard { hold, possession, children: OnceLock::new(), _slot: slot })
+        Some(Guard { hold, possession, children: OnceLock::new(), slot, kind: PhantomData })
     }
 
     pub(crate) fn frame(&self) -> Arc<Frame> {
@@ -100,7 +149,7 @@ impl MutexGuard {
         inside(Some(self.frame()), body).await
     }
 
-    /// Runs `body` in the scope of this guard; the twin of [`scope`](MutexGuard::scope).
+    /// Runs `body` in the scope of this guard; the twin of [`scope`](Guard::scope).
     pub fn scope_sync<T>(&self, body: impl FnOnce() -> T) -> T {
         inside_sync(Some(self.frame()), body)
     }
@@ -146,9 +195,51 @@ impl MutexGuard {
     }
 }
 
-impl fmt::Debug for MutexGuard {
+impl RwLockWriteGuard {
+    /// Becomes a reader without letting a writer in between, not even one that waits already;
+    /// readers that wait for this writer enter. The guard keeps the writer's place in the order of
+    /// tokens. Waits until the writer's node is gone.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Lost`] if the lock is lost before; [`ErrorKind::Deadlock`] if it is held again
+    /// by a call nested in this one; [`ErrorKind::Unauthorized`] if the server refuses the new
+    /// node. The lock is released then.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future releases the lock.
+    ///
+    /// ```
+    /// # async fn example() -> Result<(), zklock_core::error::LockError> {
+    /// let lock = zklock_core::session::Session::embedded().rw_lock("prices")?;
+    /// let writing = lock.write().await?;
+    /// let reading = writing.downgrade().await?;
+    /// assert!(lock.try_read().await.is_ok());
+    /// # drop(reading);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn downgrade(self) -> Result<RwLockReadGuard, LockError> {
+        if self.slot.is_some() || self.possession.holds() > 1 {
+            let why = "a write lock that is held more than once is not downgraded";
+            let lock = self.possession.queue().lock_name().clone();
+            return Err(LockError::new(ErrorKind::Deadlock, why).on(lock));
+        }
+        let (possession, hold) = (self.possession.clone(), self.hold);
+        let unscoped = possession.is_unscoped();
+        let hold = possession.queue().clone().step_down(possession.clone(), hold).await?;
+        if let Some(possession) = hold.possession() {
+            possession.set_unscoped(unscoped);
+        }
+        Guard::new(hold, None).ok_or_else(|| possession.lost_error())
+    }
+}
+
+impl<K: Kind> fmt::Debug for Guard<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MutexGuard")
+        f.debug_struct("Guard")
+            .field("mode", &K::MODE)
             .field("lock", &self.lock())
             .field("token", &self.fencing_token())
             .field("valid", &self.is_valid())

@@ -75,6 +75,15 @@ impl QueuedNode {
         Ok(Lease { generation, node, heed, czxid, epoch, grants, released })
     }
 
+    /// As [`grant`](QueuedNode::grant), where the node takes the place of another that we hold: it
+    /// goes on with that one's tokens. Its own is greater than that of a writer that waits.
+    pub fn succeed(self, lock: &Arc<str>, other: &Lease) -> Result<Lease, QueuedNode> {
+        let mut lease = self.grant(lock)?;
+        lease.czxid = other.czxid;
+        lease.grants = AtomicU64::new(other.grants.load(Ordering::Relaxed));
+        Ok(lease)
+    }
+
     /// Forgets a node that is known to be gone.
     pub fn forget(mut self) {
         self.kept = false;

@@ -159,7 +159,8 @@ where
     F: FnOnce(GuardView) -> B,
     B: Future<Output = T>,
 {
-    let guard = mutex.enter(Who::task(), mutex.tries(), false).await?;
+    let named = mutex.named();
+    let guard: MutexGuard = named.enter(Who::task(), named.tries(), false).await?;
     let view = guard.view();
     let outcome = run(&guard, on_lost, async move { body(view).await }).await;
     // The result stands whatever becomes of the release; the observer hears of that.

@@ -18,7 +18,10 @@ use shuttle::sync::{Condvar, Mutex};
 use shuttle::thread;
 use zklock_core::clock::Instant;
 use zklock_core::error::{ErrorKind, LockError};
-use zklock_core::local::state::{Habits, Joined, Lent, Phase, State, Todo, Waiting};
+use zklock_core::local::state::{
+    Conflict, Fetch, Habits, Joined, Lent, Phase, State, Todo, Waiting,
+};
+use zklock_core::mode::Mode;
 use zklock_core::policy::Handoffs;
 use zklock_core::who::Who;
 
@@ -27,6 +30,8 @@ use zklock_core::who::Who;
 struct Node {
     lost: AtomicBool,
     released: AtomicBool,
+    /// How many were let in on it.
+    holders: AtomicUsize,
 }
 
 impl Lent for Node {
@@ -43,12 +48,16 @@ struct Fleet {
     released: AtomicUsize,
 }
 
-type Grant = Arc<Node>;
+/// A holder, and its node.
+type Grant = (usize, Arc<Node>);
 
 struct World {
-    state: Mutex<State<Node, (), Grant>>,
+    state: Mutex<State<Node, usize, Grant>>,
     fleet: Fleet,
+    /// Who is inside: writers count a thousand each.
     inside: AtomicUsize,
+    /// The most readers that were inside together.
+    together: AtomicUsize,
     granted: AtomicUsize,
     /// How many threads of the queue itself are under way.
     background: AtomicUsize,
@@ -86,9 +95,14 @@ impl Bell {
 
 const NOW: Instant = Instant::ORIGIN;
 
-fn grant(_: &Waiting, node: &Arc<Node>) -> ((), Grant) {
+fn grant(_: &Waiting, node: &Arc<Node>) -> (usize, Grant) {
     assert!(node.is_valid(NOW), "granted on a node that is lost");
-    ((), node.clone())
+    let holder = node.holders.fetch_add(1, Ordering::SeqCst);
+    (holder, (holder, node.clone()))
+}
+
+fn busy() -> LockError {
+    LockError::new(ErrorKind::Busy, "")
 }
 
 fn closed() -> LockError {
@@ -101,6 +115,7 @@ impl World {
             state: Mutex::new(State::new(false)),
             fleet: Fleet::default(),
             inside: AtomicUsize::new(0),
+            together: AtomicUsize::new(0),
             granted: AtomicUsize::new(0),
             background: AtomicUsize::new(0),
             changes: Mutex::new(0),
@@ -132,12 +147,13 @@ impl World {
             assert!(!node.released.swap(true, Ordering::SeqCst), "released twice");
             self.fleet.released.fetch_add(1, Ordering::SeqCst);
         }
-        if let Some((driver, once)) = todo.fetch {
-            self.spawn(move |world| world.fetch(driver, once));
+        assert!(todo.let_go.is_empty());
+        if let Some(fetch) = todo.fetch {
+            self.spawn(move |world| world.fetch(fetch));
         }
         if let Some(node) = todo.ask {
             self.spawn(move |world| {
-                let todo = world.state.lock().unwrap().asked(&node, world.rivals, NOW, grant);
+                let todo = world.state.lock().unwrap().asked(&node, world.rivals, NOW, grant, busy);
                 world.carry_out(todo);
             });
         }
@@ -171,28 +187,27 @@ impl World {
         });
     }
 
-    fn fetch(self: &Arc<Self>, driver: u64, once: bool) {
-        let busy = LockError::new(ErrorKind::Busy, "");
+    fn fetch(self: &Arc<Self>, Fetch { driver, once, mode }: Fetch) {
         let result = loop {
             let seen = self.seen();
             let mut head = self.fleet.head.lock().unwrap();
             if head.as_ref().is_none_or(|node| !node.is_valid(NOW)) {
                 let (lost, released) = (AtomicBool::new(false), AtomicBool::new(false));
-                let node = Arc::new(Node { lost, released });
+                let node = Arc::new(Node { lost, released, holders: AtomicUsize::new(0) });
                 self.fleet.made.fetch_add(1, Ordering::SeqCst);
                 *head = Some(node.clone());
                 break Ok(node);
             }
             drop(head);
             if once {
-                break Err(busy);
+                break Err(busy());
             }
             let wanted = matches!(
                 self.state.lock().unwrap().phase(),
-                Phase::Fetching { driver: present } if *present == driver
+                Phase::Fetching { driver: present, mode: wants } if *present == driver && *wants == mode
             );
             if !wanted {
-                break Err(busy);
+                break Err(busy());
             }
             self.wait_for_change(seen);
         };
@@ -201,13 +216,14 @@ impl World {
     }
 
     /// One caller: joins, waits, works, gives back. Gives up after `patience` looks.
-    fn call(self: &Arc<Self>, once: bool, patience: Option<usize>, habits: Habits) {
-        let waiting = Waiting { who: Who::thread(), since: NOW, once, habits };
-        let joined = self.state.lock().unwrap().join(waiting, grant, |()| None, closed);
+    fn call(self: &Arc<Self>, mode: Mode, once: bool, patience: Option<usize>, habits: Habits) {
+        let waiting = Waiting { who: Who::thread(), mode, since: NOW, once, habits };
+        let none = |_: &usize| Conflict::None;
+        let joined = self.state.lock().unwrap().join(waiting, grant, none, closed);
         let (joined, todo) = joined;
         self.carry_out(todo);
         let place = match joined {
-            Joined::Granted(node) => return self.work(&node, habits.linger),
+            Joined::Granted(held) => return self.work(mode, &held, habits.linger),
             Joined::Busy => return,
             Joined::Refused(error) => panic!("refused: {error}"),
             Joined::Waits(place) => place,
@@ -218,7 +234,7 @@ impl World {
         loop {
             let polled = self.state.lock().unwrap().poll(place, &waker);
             match polled {
-                Poll::Ready(Some(Ok(node))) => return self.work(&node, habits.linger),
+                Poll::Ready(Some(Ok(held))) => return self.work(mode, &held, habits.linger),
                 Poll::Ready(Some(Err(error))) => {
                     assert!(error.is_busy() && once, "{error}");
                     return;
@@ -227,8 +243,8 @@ impl World {
                 Poll::Pending if patience.is_some_and(|patience| looks >= patience) => {
                     let (untaken, todo) = self.state.lock().unwrap().leave(place);
                     self.carry_out(todo);
-                    if let Some(Ok(node)) = untaken {
-                        self.give_back(&node, habits.linger);
+                    if let Some(Ok(held)) = untaken {
+                        self.give_back(&held, habits.linger);
                     }
                     return;
                 }
@@ -240,10 +256,12 @@ impl World {
         }
     }
 
-    fn work(self: &Arc<Self>, node: &Arc<Node>, linger: Duration) {
-        let others = self.inside.fetch_add(1, Ordering::SeqCst);
+    fn work(self: &Arc<Self>, mode: Mode, held: &Grant, linger: Duration) {
+        let (weight, room) = if mode == Mode::Read { (1, 1_000) } else { (1_000, 1) };
+        let (node, others) = (&held.1, self.inside.fetch_add(weight, Ordering::SeqCst));
         let valid = node.is_valid(NOW);
-        assert!(others == 0 || self.losses, "two holders");
+        assert!(others < room || self.losses, "two holders");
+        self.together.fetch_max((others + weight) % 1_000, Ordering::SeqCst);
         self.granted.fetch_add(1, Ordering::SeqCst);
         thread::yield_now();
         if self.losses && valid {
@@ -252,12 +270,13 @@ impl World {
             let todo = self.state.lock().unwrap().leases_lost(NOW);
             self.carry_out(todo);
         }
-        self.inside.fetch_sub(1, Ordering::SeqCst);
-        self.give_back(node, linger);
+        self.inside.fetch_sub(weight, Ordering::SeqCst);
+        self.give_back(held, linger);
     }
 
-    fn give_back(self: &Arc<Self>, node: &Arc<Node>, linger: Duration) {
-        let todo = self.state.lock().unwrap().release(node, linger, NOW, grant);
+    fn give_back(self: &Arc<Self>, (holder, node): &Grant, linger: Duration) {
+        let is_holder = |other: &usize| other == holder;
+        let todo = self.state.lock().unwrap().release(node, is_holder, linger, NOW, grant);
         self.carry_out(todo);
     }
 
@@ -287,22 +306,35 @@ fn lingering() -> Habits {
     Habits { linger: Duration::from_secs(1), ..bound(1) }
 }
 
-/// One run: each caller is (tries only, patience, habits).
-fn run(rivals: bool, losses: bool, callers: &[(bool, Option<usize>, Habits)]) {
+/// Tries only, patience, habits.
+type Caller = (bool, Option<usize>, Habits);
+
+/// One run of mutexes.
+fn run(rivals: bool, losses: bool, callers: &[Caller]) {
+    run_all(rivals, losses, callers.iter().map(|caller| (Mode::Mutex, *caller)));
+}
+
+/// One run. Answers how many readers were inside together.
+fn run_all(
+    rivals: bool,
+    losses: bool,
+    callers: impl Iterator<Item = (Mode, Caller)> + Clone,
+) -> usize {
     let world = World::new(rivals, losses);
     let threads: Vec<_> = callers
-        .iter()
-        .map(|&(once, patience, habits)| {
+        .clone()
+        .map(|(mode, (once, patience, habits))| {
             let world = world.clone();
-            thread::spawn(move || world.call(once, patience, habits))
+            thread::spawn(move || world.call(mode, once, patience, habits))
         })
         .collect();
     for thread in threads {
         thread.join().unwrap();
     }
-    let waits = callers.iter().filter(|(once, patience, _)| !once && patience.is_none()).count();
+    let waits = callers.filter(|(_, (once, patience, _))| !once && patience.is_none()).count();
     assert!(world.granted.load(Ordering::SeqCst) >= waits, "somebody was forgotten");
     world.check();
+    world.together.load(Ordering::SeqCst)
 }
 
 /// How many schedules: fifty times as many in the long form.
@@ -357,4 +389,48 @@ fn many_whose_leases_are_lost() {
     let callers = [(false, None, bound(3)), (false, None, lingering()), (false, Some(2), bound(1))];
     let callers: Vec<_> = callers.iter().cycle().take(6).copied().collect();
     shuttle::check_random(move || run(true, true, &callers), times(1_000));
+}
+
+/// Readers and writers, a letter each.
+fn cast(modes: &str, callers: &[Caller]) -> Vec<(Mode, Caller)> {
+    let mode = |letter| if letter == 'R' { Mode::Read } else { Mode::Write };
+    modes.chars().map(mode).zip(callers.iter().cycle().copied()).collect()
+}
+
+#[test]
+fn a_reader_and_a_writer_in_every_order() {
+    let callers = cast("RW", &[(false, None, bound(1))]);
+    let run = move || {
+        run_all(false, false, callers.iter().copied());
+    };
+    shuttle::check_dfs(run, Some(times(4_000)));
+}
+
+#[test]
+fn two_readers_enter_together_in_some_orders() {
+    let most = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let (callers, seen) = (cast("RR", &[(false, None, bound(1))]), most.clone());
+    let run = move || {
+        let together = run_all(false, false, callers.iter().copied());
+        seen.fetch_max(together, std::sync::atomic::Ordering::SeqCst);
+    };
+    shuttle::check_random(run, times(1_000));
+    assert_eq!(most.load(std::sync::atomic::Ordering::SeqCst), 2);
+}
+
+#[test]
+fn many_readers_and_writers() {
+    let habits = [
+        (false, None, bound(2)),
+        (false, Some(1), bound(0)),
+        (true, None, bound(1)),
+        (false, None, lingering()),
+    ];
+    for (rivals, losses) in [(true, false), (false, false), (true, true)] {
+        let callers = cast("RWRRWRRW", &habits);
+        let run = move || {
+            run_all(rivals, losses, callers.iter().copied());
+        };
+        shuttle::check_random(run, times(500));
+    }
 }

@@ -4,10 +4,14 @@
 //! the caller's thread sleeps. On a thread of a multi-threaded runtime they hold up the other
 //! tasks of that thread, which is warned about after a second; use `spawn_blocking` there.
 
+pub mod guard;
 pub mod mutex;
 pub mod park;
+pub mod rwlock;
 pub mod template;
 
-pub use mutex::{Mutex, MutexGuard};
+pub use guard::{Guard, MutexGuard, RwLockReadGuard, RwLockWriteGuard};
+pub use mutex::Mutex;
 pub use park::block_on;
+pub use rwlock::RwLock;
 pub use template::ZkLockTemplate;

@@ -1,6 +1,7 @@
 //! The blocking twin of the template.
 
-use crate::blocking::mutex::{Mutex, MutexGuard};
+use crate::blocking::guard::{MutexGuard, enter};
+use crate::blocking::mutex::Mutex;
 use crate::body::run_sync;
 use crate::error::LockError;
 use crate::template;
@@ -54,7 +55,8 @@ impl ZkLockTemplate {
 
 /// Acquires within the tries of the lock's options, runs the body, releases.
 pub(crate) fn guarded<T>(mutex: &Mutex, body: impl FnOnce(GuardView) -> T) -> Result<T, LockError> {
-    let guard: MutexGuard = mutex.enter(mutex.as_async().tries(), false)?;
+    let named = mutex.as_async().named();
+    let guard: MutexGuard = enter(named, named.tries(), false)?;
     let view = guard.inner().view();
     let outcome = run_sync(guard.inner(), move || body(view));
     // The result stands whatever becomes of the release; the observer hears of that.

@@ -1,6 +1,8 @@
 //! A possession: one grant of a lock to somebody in this process, shared by all its holds.
 
 use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -10,10 +12,14 @@ use crate::error::Holder;
 use crate::error::{ErrorKind, LockError};
 use crate::lease::Lease;
 use crate::local::waiters::Place;
+use crate::mode::Mode;
 use crate::session::handle::Session;
 use crate::session::releaser::Deletion;
 use crate::token::FencingToken;
 use crate::who::Who;
+
+/// The future of [`Origin::step_down`].
+pub type SteppingDown = Pin<Box<dyn Future<Output = Result<Hold, LockError>> + Send>>;
 
 /// Where a possession comes from and goes back to: the queue of its lock.
 pub trait Origin: Send + Sync + fmt::Debug {
@@ -30,6 +36,9 @@ pub trait Origin: Send + Sync + fmt::Debug {
     /// newcomer.
     fn holder_here(&self, place: Option<Place>) -> Option<Holder>;
 
+    /// A writer becomes a reader. Takes the only hold of `possession`, and gives that of another.
+    fn step_down(self: Arc<Self>, possession: Arc<Possession>, hold: Hold) -> SteppingDown;
+
     /// The last hold was given back, now. Answers the deletion of the node if nobody here is next.
     fn release(self: Arc<Self>, possession: &Possession, now: Instant) -> Option<Deletion>;
 }
@@ -40,6 +49,7 @@ pub struct Possession {
     queue: Arc<dyn Origin>,
     lease: Arc<Lease>,
     token: FencingToken,
+    mode: Mode,
     who: Who,
     linger: Duration,
     since: Instant,
@@ -53,13 +63,13 @@ impl Possession {
     pub fn new(
         queue: Arc<dyn Origin>,
         lease: Arc<Lease>,
-        who: Who,
+        token: FencingToken,
+        (who, mode): (Who, Mode),
         linger: Duration,
         since: Instant,
     ) -> Self {
-        let token = lease.next_token();
         let (holds, unscoped) = (AtomicUsize::new(0), AtomicBool::new(false));
-        Possession { queue, lease, token, who, linger, since, holds, unscoped }
+        Possession { queue, lease, token, mode, who, linger, since, holds, unscoped }
     }
 
     /// The lock's queue.
@@ -75,6 +85,11 @@ impl Possession {
     /// The fencing token.
     pub fn token(&self) -> FencingToken {
         self.token
+    }
+
+    /// In which way the lock is held.
+    pub fn mode(&self) -> Mode {
+        self.mode
     }
 
     /// Who it was granted to.
@@ -160,6 +175,13 @@ impl Hold {
             return None;
         }
         possession.queue.clone().release(&possession, now)
+    }
+
+    /// Ends the possession whose only hold this is, without telling the queue.
+    pub fn forget(mut self) {
+        if let Some(possession) = self.0.take() {
+            possession.holds.store(0, Ordering::Release);
+        }
     }
 }
 

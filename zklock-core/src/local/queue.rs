@@ -6,15 +6,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
 
-use crate::acquire::{How, Obstacle, Seen, Target, acquire};
+use crate::acquire::{How, Obstacle, Seen, Target, acquire, stand_in};
 use crate::clock::Instant;
 use crate::coordinator::{Link, Watch};
 use crate::error::{ErrorKind, Holder, LockError};
 use crate::lease::Lease;
-use crate::local::possession::{Hold, Origin, Possession};
-use crate::local::state::{Habits, Joined as Decided, Lent, Outcome, Phase, State, Todo, Waiting};
+use crate::local::possession::{Hold, Origin, Possession, SteppingDown};
+use crate::local::state::{
+    Conflict, Fetch, Joined as Decided, Lent, Outcome, Phase, State, Todo, Waiting,
+};
 use crate::local::waiters::Place;
 use crate::mode::Mode;
 use crate::owner::Owner;
@@ -96,12 +98,14 @@ impl Queue {
     }
 
     /// Takes the last place, or the lock if it is there for the taking.
-    pub fn join(self: &Arc<Self>, who: Who, once: bool, habits: Habits, since: Instant) -> Joined {
-        let waiting = Waiting { who, since, once, habits };
+    pub fn join(self: &Arc<Self>, waiting: Waiting) -> Joined {
+        let (who, since) = (waiting.who, waiting.since);
         let mut inner = self.lock();
-        let deadlock = |by: &Weak<Possession>| self.deadlock(&who, &*by.upgrade()?);
+        let conflict = |by: &Weak<Possession>| {
+            by.upgrade().map_or(Conflict::None, |holder| self.conflict(&who, &holder))
+        };
         let grant = |waiting: &Waiting, lease: &Arc<Lease>| self.grant(waiting, lease, since);
-        let (decided, todo) = inner.state.join(waiting, grant, deadlock, closed);
+        let (decided, todo) = inner.state.join(waiting, grant, conflict, closed);
         self.carry_out(inner, todo);
         match decided {
             Decided::Granted(hold) => Joined::Granted(hold),
@@ -119,23 +123,29 @@ impl Queue {
         lease: &Arc<Lease>,
         now: Instant,
     ) -> (Weak<Possession>, Hold) {
-        let (origin, lease) = (self.clone(), lease.clone());
-        let possession = Possession::new(origin, lease, waiting.who, waiting.habits.linger, now);
+        let (origin, lease, linger) = (self.clone(), lease.clone(), waiting.habits.linger);
+        let token = lease.next_token();
+        let possession =
+            Possession::new(origin, lease, token, (waiting.who, waiting.mode), linger, now);
         let possession = Arc::new(possession);
         (Arc::downgrade(&possession), possession.hold())
     }
 
-    fn deadlock(&self, who: &Who, holder: &Possession) -> Option<LockError> {
+    fn conflict(&self, who: &Who, holder: &Possession) -> Conflict<Lease> {
+        let itself = holder.is_unscoped() && who.is_same(holder.who());
+        if itself && !holder.lease().is_valid() {
+            return Conflict::LetGo(holder.lease().clone());
+        }
         let why = if who.would_block(holder.who()) {
             "it is held on this very thread, which a blocking acquire would stop for ever; use \
              `spawn_blocking`, or the async form"
-        } else if holder.is_unscoped() && who.is_same(holder.who()) {
+        } else if itself {
             "this task holds it itself, through a guard outside any scope; nest by \
              `guard.scope(…)`, or call `guard.detach()` if another task or branch will release it"
         } else {
-            return None;
+            return Conflict::None;
         };
-        Some(LockError::new(ErrorKind::Deadlock, why))
+        Conflict::Deadlock(LockError::new(ErrorKind::Deadlock, why))
     }
 
     /// Whether the lock is passing from one holder of this process to the next, or is kept.
@@ -161,11 +171,11 @@ impl Queue {
     ) -> Option<Deletion> {
         let ended = todo.release.is_some().then(|| inner.companion.take()).flatten();
         let cancelled = todo.cancel.then(|| inner.driver.take()).flatten();
-        let fetch = todo.fetch.map(|(driver, once)| {
+        let fetch = todo.fetch.map(|Fetch { driver, once, mode }| {
             let cancel = Arc::new(Notify::new());
             inner.driver = Some(cancel.clone());
             let lingers = inner.state.waiting().any(|waiting| !waiting.habits.linger.is_zero());
-            (driver, How { mode: Mode::Mutex, once, lingers }, cancel)
+            (driver, How { mode, once, lingers }, cancel)
         });
         let accompany = todo.accompany.map(|lease| {
             let stop = Arc::new(Notify::new());
@@ -177,6 +187,7 @@ impl Queue {
         // The deletion goes out before the creation of the next node.
         let quiet = todo.release.is_some() || todo.cancel;
         let deletion = todo.release.and_then(|lease| lease.release());
+        todo.let_go.into_iter().for_each(|lease| drop(lease.release()));
         if let Some((driver, how, cancel)) = fetch {
             self.session.spawner().spawn(self.clone().fetch(driver, how, cancel));
         }
@@ -186,7 +197,8 @@ impl Queue {
                 let behind = queue.is_anybody_behind(&lease).await;
                 let (now, mut inner) = (queue.now(), queue.lock());
                 let grant = |w: &Waiting, lease: &Arc<Lease>| queue.grant(w, lease, now);
-                let todo = inner.state.asked(&lease, behind, now, grant);
+                let busy = || LockError::new(ErrorKind::Busy, "");
+                let todo = inner.state.asked(&lease, behind, now, grant, busy);
                 drop(queue.carry_out(inner, todo));
             });
         }
@@ -289,6 +301,42 @@ impl Queue {
         sleep
     }
 
+    /// Makes a reader's node in the place of a writer's, which is then deleted.
+    async fn step_down_to_reader(
+        self: Arc<Self>,
+        writer: Arc<Possession>,
+        hold: Hold,
+    ) -> Result<Hold, LockError> {
+        let from = writer.lease().clone();
+        let lost = || writer.lost_error();
+        let to = Arc::new(stand_in(&self.target, &from).await?.ok_or_else(lost)?);
+        let now = self.now();
+        let origin: Arc<dyn Origin> = self.clone();
+        let (who, token) = ((*writer.who(), Mode::Read), to.next_token());
+        let reader = Possession::new(origin, to.clone(), token, who, writer.linger(), now);
+        let reader = Arc::new(reader);
+        let granted = reader.clone().hold();
+        self.stepped_down((&from, to), Arc::downgrade(&reader), now);
+        hold.forget();
+        if let Some(deletion) = from.release() {
+            // What is refused retires the session, and the observer is told.
+            drop(deletion.await);
+        }
+        Ok(granted)
+    }
+
+    fn stepped_down(
+        self: &Arc<Self>,
+        nodes: (&Arc<Lease>, Arc<Lease>),
+        by: Weak<Possession>,
+        now: Instant,
+    ) {
+        let mut inner = self.lock();
+        let grant = |w: &Waiting, lease: &Arc<Lease>| self.grant(w, lease, now);
+        let todo = inner.state.stepped_down(nodes, by, now, grant);
+        drop(self.carry_out(inner, todo));
+    }
+
     /// Gives up a place.
     fn leave(self: &Arc<Self>, place: Place) {
         let mut inner = self.lock();
@@ -314,20 +362,32 @@ impl Origin for Queue {
 
     fn holder_here(&self, place: Option<Place>) -> Option<Holder> {
         let (inner, now) = (self.lock(), self.now());
-        let Phase::Held { lease, by } = inner.state.phase() else { return None };
+        let Phase::Held { lease, .. } = inner.state.phase() else { return None };
         if !lease.is_valid_at(now) {
             return None;
         }
         let node = lease.node_name().to_owned();
-        let held_for = by.upgrade().map(|by| now.since(by.since())).unwrap_or_default();
+        let by = inner.state.holders().find_map(Weak::upgrade);
+        let held_for = by.map(|by| now.since(by.since())).unwrap_or_default();
         let owner = Owner::here(self.session.app()).since_ago(held_for);
         Some(Holder { owner, node, ahead: 1 + inner.state.ahead_of(place) })
+    }
+
+    /// Goes on in the background when it is dropped; what it gives is then released.
+    fn step_down(self: Arc<Self>, possession: Arc<Possession>, hold: Hold) -> SteppingDown {
+        let (tell, told) = oneshot::channel();
+        let spawner = self.session.spawner().clone();
+        let work = self.step_down_to_reader(possession, hold);
+        spawner.spawn(async move { drop(tell.send(work.await)) });
+        Box::pin(async move { told.await.unwrap_or_else(|_| Err(closed())) })
     }
 
     fn release(self: Arc<Self>, possession: &Possession, now: Instant) -> Option<Deletion> {
         let mut inner = self.lock();
         let grant = |w: &Waiting, lease: &Arc<Lease>| self.grant(w, lease, now);
-        let todo = inner.state.release(possession.lease(), possession.linger(), now, grant);
+        let is_holder = |by: &Weak<Possession>| std::ptr::eq(by.as_ptr(), possession);
+        let (lease, linger) = (possession.lease(), possession.linger());
+        let todo = inner.state.release(lease, is_holder, linger, now, grant);
         self.carry_out(inner, todo)
     }
 }
@@ -336,13 +396,10 @@ impl Resident for Queue {
     fn held(&self) -> Vec<Held> {
         let (inner, now) = (self.lock(), self.now());
         let lock = &self.target.lock;
-        let holder = match inner.state.phase() {
-            Phase::Held { by, .. } => by.upgrade(),
-            _ => None,
-        };
-        let holder = holder.map(|by| Held::new(lock.clone(), true, now.since(by.since())));
+        let holders = inner.state.holders().filter_map(Weak::upgrade);
+        let holders = holders.map(|by| Held::new(lock.clone(), true, now.since(by.since())));
         let waiting = |waiting: &Waiting| Held::new(lock.clone(), false, now.since(waiting.since));
-        holder.into_iter().chain(inner.state.waiting().map(waiting)).collect()
+        holders.chain(inner.state.waiting().map(waiting)).collect()
     }
 
     fn close(self: Arc<Self>) {

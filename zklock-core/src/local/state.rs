@@ -11,6 +11,7 @@ use crate::clock::Instant;
 use crate::error::LockError;
 use crate::local::turn::Turn;
 use crate::local::waiters::{Place, Waiters};
+use crate::mode::Mode;
 use crate::policy::Handoffs;
 use crate::who::Who;
 
@@ -34,6 +35,8 @@ pub struct Habits {
 pub struct Waiting {
     /// The task or thread.
     pub who: Who,
+    /// In which way it wants the lock.
+    pub mode: Mode,
     /// Since when.
     pub since: Instant,
     /// Whether it waits for ZooKeeper's answer only, and for nobody else.
@@ -47,41 +50,47 @@ pub type Outcome<O> = Result<O, LockError>;
 
 /// Who has the lock, in the eyes of this process.
 #[derive(Debug)]
-pub enum Phase<L, B> {
+pub enum Phase<L> {
     /// No node.
     Idle,
     /// A driver is acquiring a node.
     Fetching {
         /// Which one.
         driver: u64,
+        /// For whom.
+        mode: Mode,
     },
-    /// Somebody here holds the lock.
+    /// Somebody here holds the lock, or several readers do.
     Held {
         /// The node.
         lease: Arc<L>,
-        /// The holder.
-        by: B,
+        /// In which way.
+        mode: Mode,
     },
     /// Nobody here holds the lock; it is being asked whether another process waits.
     Asking {
         /// The node.
         lease: Arc<L>,
+        /// In which way it is held.
+        mode: Mode,
     },
     /// Nobody here wants the lock; the node is kept for a while.
     Lingering {
         /// The node.
         lease: Arc<L>,
+        /// In which way it is held.
+        mode: Mode,
         /// Until when.
         until: Instant,
     },
 }
 
-impl<L, B> Phase<L, B> {
+impl<L> Phase<L> {
     fn lease(&self) -> Option<&Arc<L>> {
         match self {
             Phase::Idle | Phase::Fetching { .. } => None,
             Phase::Held { lease, .. }
-            | Phase::Asking { lease }
+            | Phase::Asking { lease, .. }
             | Phase::Lingering { lease, .. } => Some(lease),
         }
     }
@@ -91,16 +100,29 @@ impl<L, B> Phase<L, B> {
     }
 }
 
+/// A driver to be started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fetch {
+    /// Its number.
+    pub driver: u64,
+    /// Whether it waits for ZooKeeper's answer only, and for nobody else.
+    pub once: bool,
+    /// In which way it acquires.
+    pub mode: Mode,
+}
+
 /// What is to be done, in this order.
 #[derive(Debug)]
 #[must_use]
 pub struct Todo<L> {
     /// Delete the node.
     pub release: Option<Arc<L>>,
+    /// And the nodes of these, which were lost and are only in the way.
+    pub let_go: Vec<Arc<L>>,
     /// Stop the driver that is on its way.
     pub cancel: bool,
-    /// Start a driver, which waits for nobody if the flag says so.
-    pub fetch: Option<(u64, bool)>,
+    /// Start a driver.
+    pub fetch: Option<Fetch>,
     /// Ask whether anybody stands behind the node.
     pub ask: Option<Arc<L>>,
     /// Watch for others behind the node from now on.
@@ -113,9 +135,28 @@ pub struct Todo<L> {
 
 impl<L> Default for Todo<L> {
     fn default() -> Self {
-        let (release, cancel, fetch, ask) = (None, false, None, None);
-        Todo { release, cancel, fetch, ask, accompany: None, wake: None, wake_all: Vec::new() }
+        Todo {
+            release: None,
+            let_go: Vec::new(),
+            cancel: false,
+            fetch: None,
+            ask: None,
+            accompany: None,
+            wake: None,
+            wake_all: Vec::new(),
+        }
     }
+}
+
+/// What a holder means to a newcomer.
+#[derive(Debug)]
+pub enum Conflict<L> {
+    /// It has to be waited for.
+    None,
+    /// Waiting for it would never end.
+    Deadlock(LockError),
+    /// It is the newcomer itself, which lost this lease and starts anew.
+    LetGo(Arc<L>),
 }
 
 /// What became of joining.
@@ -132,14 +173,24 @@ pub enum Joined<O> {
 }
 
 /// The state of a local queue. `L` is a lease, `B` a holder, `O` a grant.
+///
+/// A node is held in one mode. Whoever wants the lock in the same mode can be handed it: the next
+/// mutex or writer alone, readers together. For another mode the node goes and another is fetched.
 #[derive(Debug)]
 pub struct State<L, B, O> {
     waiters: Waiters<Waiting, Outcome<O>>,
-    phase: Phase<L, B>,
+    phase: Phase<L>,
+    /// Who holds the lock now: one, or several readers.
+    holders: Vec<B>,
+    /// Who held it when the lease was lost, and has not given it back.
+    lost: Vec<(Arc<L>, B)>,
     turn: Turn,
     drivers: u64,
-    /// Whether somebody stands behind the node; known only while a companion watches.
+    /// Whether somebody stands behind the node; known only while a companion watches, or after it
+    /// was asked for newcomers among readers.
     behind: Option<bool>,
+    /// Whether it is being asked while readers hold the lock.
+    asking: bool,
     closed: bool,
 }
 
@@ -149,16 +200,24 @@ impl<L: Lent, B, O> State<L, B, O> {
         State {
             waiters: Waiters::default(),
             phase: Phase::Idle,
+            holders: Vec::new(),
+            lost: Vec::new(),
             turn: Turn::begin(&Handoffs::NONE, Instant::ORIGIN),
             drivers: 0,
             behind: None,
+            asking: false,
             closed,
         }
     }
 
     /// Who has the lock.
-    pub fn phase(&self) -> &Phase<L, B> {
+    pub fn phase(&self) -> &Phase<L> {
         &self.phase
+    }
+
+    /// Who holds the lock.
+    pub fn holders(&self) -> impl Iterator<Item = &B> {
+        self.holders.iter()
     }
 
     /// Who waits, in order.
@@ -181,21 +240,31 @@ impl<L: Lent, B, O> State<L, B, O> {
         self.closed
     }
 
-    fn fetch(&mut self, once: bool) -> Option<(u64, bool)> {
+    fn fetch(&mut self, once: bool) -> Option<Fetch> {
+        let mode = self.waiters.first()?.mode;
         self.drivers += 1;
-        self.phase = Phase::Fetching { driver: self.drivers };
-        Some((self.drivers, once))
+        self.phase = Phase::Fetching { driver: self.drivers, mode };
+        Some(Fetch { driver: self.drivers, once, mode })
     }
 
     /// No node any more: nobody is behind it.
     fn idle(&mut self) -> Option<Arc<L>> {
         self.behind = None;
+        self.asking = false;
         match std::mem::replace(&mut self.phase, Phase::Idle) {
             Phase::Idle | Phase::Fetching { .. } => None,
-            Phase::Held { lease, .. }
-            | Phase::Asking { lease }
-            | Phase::Lingering { lease, .. } => Some(lease),
+            Phase::Held { lease, .. } => {
+                self.lost.extend(self.holders.drain(..).map(|by| (lease.clone(), by)));
+                Some(lease)
+            }
+            Phase::Asking { lease, .. } | Phase::Lingering { lease, .. } => Some(lease),
         }
+    }
+
+    /// The node goes, and another is fetched if somebody wants the lock.
+    fn renew(&mut self, todo: &mut Todo<L>) {
+        todo.release = self.idle();
+        todo.fetch = self.fetch(false);
     }
 
     /// Somebody wants the lock.
@@ -203,42 +272,87 @@ impl<L: Lent, B, O> State<L, B, O> {
         &mut self,
         waiting: Waiting,
         grant: impl FnOnce(&Waiting, &Arc<L>) -> (B, O),
-        deadlock: impl FnOnce(&B) -> Option<LockError>,
+        conflict: impl Fn(&B) -> Conflict<L>,
         closed: impl FnOnce() -> LockError,
     ) -> (Joined<O>, Todo<L>) {
         let mut todo = Todo::default();
         if self.closed {
             return (Joined::Refused(closed()), todo);
         }
+        let now = waiting.since;
         match &self.phase {
-            Phase::Lingering { lease, .. } if lease.is_valid(waiting.since) => {
+            Phase::Lingering { lease, mode, .. }
+                if *mode == waiting.mode && lease.is_valid(now) =>
+            {
                 let lease = lease.clone();
-                self.turn = Turn::begin(&waiting.habits.handoffs, waiting.since);
-                let (by, granted) = grant(&waiting, &lease);
-                self.phase = Phase::Held { lease, by };
-                return (Joined::Granted(granted), todo);
+                self.turn = Turn::begin(&waiting.habits.handoffs, now);
+                return (Joined::Granted(self.enter(&waiting, lease, grant)), todo);
             }
-            // A lost lease is nobody's: whoever still works under it is told, and the next waits
-            // in ZooKeeper's queue. A lost holder deletes its node itself.
+            // Of another mode, or lost and so nobody's.
             Phase::Lingering { .. } => todo.release = self.idle(),
-            Phase::Held { lease, .. } if !lease.is_valid(waiting.since) => drop(self.idle()),
-            Phase::Held { by, .. } => {
-                if let Some(error) = deadlock(by) {
-                    return (Joined::Refused(error), todo);
-                }
+            // Whoever still works under a lost lease is told, and deletes the node in the end; the
+            // next waits in ZooKeeper's queue.
+            Phase::Held { lease, .. } if !lease.is_valid(now) => drop(self.idle()),
+            Phase::Held { lease, mode: Mode::Read }
+                if waiting.mode == Mode::Read
+                    && self.waiters.is_empty()
+                    && self.behind != Some(true)
+                    && self.turn.take(now) =>
+            {
+                let lease = lease.clone();
+                return (Joined::Granted(self.enter(&waiting, lease, grant)), todo);
             }
             _ => {}
         }
         let idle = matches!(self.phase, Phase::Idle);
-        if waiting.once && !idle {
+        let open = match &self.phase {
+            Phase::Held { lease, mode: Mode::Read } if waiting.mode == Mode::Read => {
+                (self.waiters.is_empty() && self.behind != Some(true)).then(|| lease.clone())
+            }
+            _ => None,
+        };
+        let mut refused = None;
+        for holder in self.holders.iter().chain(self.lost.iter().map(|(_, by)| by)) {
+            match conflict(holder) {
+                Conflict::None => {}
+                Conflict::Deadlock(error) => refused = Some(error),
+                Conflict::LetGo(lease) => todo.let_go.push(lease),
+            }
+        }
+        match (refused, &open) {
+            (None, _) => {}
+            // Who reads already is not made to wait for itself by the bound.
+            (Some(_), Some(lease)) => {
+                let lease = lease.clone();
+                return (Joined::Granted(self.enter(&waiting, lease, grant)), todo);
+            }
+            (Some(error), None) => return (Joined::Refused(error), todo),
+        }
+        if waiting.once && !idle && open.is_none() {
             return (Joined::Busy, todo);
         }
         let once = waiting.once;
         let place = self.waiters.join(waiting);
         if idle {
             todo.fetch = self.fetch(once);
+        } else if open.is_some() && !std::mem::replace(&mut self.asking, true) {
+            // The bound is reached: it stays open to newcomers only if nobody stands behind.
+            todo.ask = open;
         }
         (Joined::Waits(place), todo)
+    }
+
+    /// Lets one in beside those who hold the lock already, if any.
+    fn enter(
+        &mut self,
+        waiting: &Waiting,
+        lease: Arc<L>,
+        grant: impl FnOnce(&Waiting, &Arc<L>) -> (B, O),
+    ) -> O {
+        let (by, granted) = grant(waiting, &lease);
+        self.holders.push(by);
+        self.phase = Phase::Held { lease, mode: waiting.mode };
+        granted
     }
 
     /// A waiter asks for its outcome.
@@ -246,27 +360,32 @@ impl<L: Lent, B, O> State<L, B, O> {
         self.waiters.poll(place, waker)
     }
 
+    /// Grants the lock to the first, who wants it in this mode, and of readers to all that follow.
     fn grant_first(
         &mut self,
-        lease: Arc<L>,
+        todo: &mut Todo<L>,
+        (lease, mode): (Arc<L>, Mode),
         now: Instant,
         fresh: bool,
-        grant: impl FnOnce(&Waiting, &Arc<L>) -> (B, O),
-    ) -> Option<Waker> {
-        let (mut holder, mut begun) = (None, None);
-        let waker = self.waiters.settle_first(|waiting| {
-            begun = fresh.then(|| Turn::begin(&waiting.habits.handoffs, now));
+        grant: impl Fn(&Waiting, &Arc<L>) -> (B, O),
+    ) {
+        let (holders, mut begun) = (&mut self.holders, None);
+        let mut settle = |waiting: &Waiting| {
+            begun.get_or_insert(waiting.habits.handoffs);
             let (by, granted) = grant(waiting, &lease);
-            holder = Some(by);
+            holders.push(by);
             Ok(granted)
-        });
-        if let Some(turn) = begun {
-            self.turn = turn;
+        };
+        todo.wake = self.waiters.settle_first(&mut settle);
+        if mode == Mode::Read {
+            while self.waiters.first().is_some_and(|next| next.mode == Mode::Read) {
+                todo.wake_all.extend(self.waiters.settle_first(&mut settle));
+            }
         }
-        if let Some(by) = holder {
-            self.phase = Phase::Held { lease, by };
+        if let Some(handoffs) = begun.filter(|_| fresh) {
+            self.turn = Turn::begin(&handoffs, now);
         }
-        waker
+        self.phase = Phase::Held { lease, mode };
     }
 
     /// A driver is done. Its lease comes back to be released if nobody wants it any more.
@@ -276,27 +395,28 @@ impl<L: Lent, B, O> State<L, B, O> {
         once: bool,
         result: Result<Arc<L>, LockError>,
         now: Instant,
-        grant: impl FnOnce(&Waiting, &Arc<L>) -> (B, O),
+        grant: impl Fn(&Waiting, &Arc<L>) -> (B, O),
     ) -> Todo<L> {
         let mut todo = Todo::default();
-        if !matches!(self.phase, Phase::Fetching { driver: present } if present == driver) {
-            todo.release = result.ok();
-            return todo;
-        }
+        let mode = match self.phase {
+            Phase::Fetching { driver: present, mode } if present == driver => mode,
+            _ => {
+                todo.release = result.ok();
+                return todo;
+            }
+        };
         match result {
             Ok(lease) if self.waiters.is_empty() => {
                 self.phase = Phase::Idle;
                 todo.release = Some(lease);
             }
-            Ok(lease) => todo.wake = self.grant_first(lease, now, true, grant),
+            Ok(lease) => self.grant_first(&mut todo, (lease, mode), now, true, grant),
             Err(error) if once => {
                 self.phase = Phase::Idle;
                 if self.waiters.first().is_some_and(|first| first.once) {
                     todo.wake = self.waiters.settle_first(|_| Err(error));
                 }
-                if !self.waiters.is_empty() {
-                    todo.fetch = self.fetch(false);
-                }
+                todo.fetch = self.fetch(false);
             }
             Err(error) => {
                 self.phase = Phase::Idle;
@@ -310,39 +430,50 @@ impl<L: Lent, B, O> State<L, B, O> {
     pub fn release(
         &mut self,
         lease: &Arc<L>,
+        is_holder: impl Fn(&B) -> bool,
         linger: Duration,
         now: Instant,
-        grant: impl FnOnce(&Waiting, &Arc<L>) -> (B, O),
+        grant: impl Fn(&Waiting, &Arc<L>) -> (B, O),
     ) -> Todo<L> {
         let mut todo = Todo::default();
-        let present = matches!(self.phase, Phase::Held { .. }) && self.phase.stands_on(lease);
-        if !present {
-            todo.release = Some(lease.clone());
-        } else if !lease.is_valid(now) {
-            todo.release = self.idle();
-            if !self.waiters.is_empty() {
-                todo.fetch = self.fetch(false);
+        let mode = match &self.phase {
+            Phase::Held { lease: present, mode } if Arc::ptr_eq(present, lease) => *mode,
+            _ => {
+                // The node keeps others out until the last who worked under it is done.
+                self.lost.retain(|(_, holder)| !is_holder(holder));
+                let last = !self.lost.iter().any(|(other, _)| Arc::ptr_eq(other, lease));
+                todo.release = last.then(|| lease.clone());
+                return todo;
             }
-        } else if self.waiters.is_empty() {
-            if linger.is_zero() || self.behind == Some(true) || self.closed {
-                todo.release = self.idle();
+        };
+        self.holders.retain(|holder| !is_holder(holder));
+        if !self.holders.is_empty() {
+            return todo;
+        }
+        if !lease.is_valid(now) {
+            self.renew(&mut todo);
+        } else if let Some(next) = self.waiters.first().map(|next| next.mode) {
+            let held = (lease.clone(), mode);
+            if next != mode || self.behind == Some(true) && !self.turn.is_on(now) {
+                self.renew(&mut todo);
+            } else if self.turn.take(now) {
+                self.grant_first(&mut todo, held, now, false, grant);
+            } else if self.behind == Some(false) {
+                self.grant_first(&mut todo, held, now, true, grant);
             } else {
-                if self.behind.is_none() {
-                    self.behind = Some(false);
-                    todo.accompany = Some(lease.clone());
+                if !std::mem::replace(&mut self.asking, true) {
+                    todo.ask = Some(lease.clone());
                 }
-                self.phase = Phase::Lingering { lease: lease.clone(), until: now + linger };
+                self.phase = Phase::Asking { lease: lease.clone(), mode };
             }
-        } else if self.turn.take(now) {
-            todo.wake = self.grant_first(lease.clone(), now, false, grant);
-        } else if self.behind == Some(false) {
-            todo.wake = self.grant_first(lease.clone(), now, true, grant);
-        } else if self.behind == Some(true) {
+        } else if linger.is_zero() || self.behind == Some(true) || self.closed {
             todo.release = self.idle();
-            todo.fetch = self.fetch(false);
         } else {
-            self.phase = Phase::Asking { lease: lease.clone() };
-            todo.ask = Some(lease.clone());
+            if self.behind.is_none() {
+                self.behind = Some(false);
+                todo.accompany = Some(lease.clone());
+            }
+            self.phase = Phase::Lingering { lease: lease.clone(), mode, until: now + linger };
         }
         todo
     }
@@ -353,19 +484,59 @@ impl<L: Lent, B, O> State<L, B, O> {
         lease: &Arc<L>,
         behind: bool,
         now: Instant,
-        grant: impl FnOnce(&Waiting, &Arc<L>) -> (B, O),
+        grant: impl Fn(&Waiting, &Arc<L>) -> (B, O),
+        busy: impl Fn() -> LockError,
     ) -> Todo<L> {
         let mut todo = Todo::default();
-        if !matches!(self.phase, Phase::Asking { .. }) || !self.phase.stands_on(lease) {
+        if !self.phase.stands_on(lease) {
             return todo;
         }
-        if self.waiters.is_empty() {
-            todo.release = self.idle();
-        } else if behind || !lease.is_valid(now) {
-            todo.release = self.idle();
-            todo.fetch = self.fetch(false);
+        self.asking = false;
+        let (mode, held) = match self.phase {
+            Phase::Asking { mode, .. } => (mode, false),
+            Phase::Held { mode, .. } => (mode, true),
+            _ => return todo,
+        };
+        let stays = !behind && lease.is_valid(now);
+        let next = self.waiters.first().map(|next| next.mode);
+        if held {
+            // Readers hold it. Either those who came meanwhile enter, or it is closed to newcomers.
+            if stays && next == Some(Mode::Read) && mode == Mode::Read {
+                self.grant_first(&mut todo, (lease.clone(), mode), now, true, grant);
+            } else if behind {
+                self.behind = Some(true);
+                while self.waiters.first().is_some_and(|first| first.once) {
+                    todo.wake_all.extend(self.waiters.settle_first(|_| Err(busy())));
+                }
+            }
+        } else if stays && next == Some(mode) {
+            self.grant_first(&mut todo, (lease.clone(), mode), now, true, grant);
         } else {
-            todo.wake = self.grant_first(lease.clone(), now, true, grant);
+            self.renew(&mut todo);
+        }
+        todo
+    }
+
+    /// A writer steps down: the node of the lock is another from now on, held for reading by the
+    /// same caller. The readers that wait next enter beside it.
+    pub fn stepped_down(
+        &mut self,
+        (from, to): (&Arc<L>, Arc<L>),
+        by: B,
+        now: Instant,
+        grant: impl Fn(&Waiting, &Arc<L>) -> (B, O),
+    ) -> Todo<L> {
+        let mut todo = Todo::default();
+        if !matches!(self.phase, Phase::Held { .. }) || !self.phase.stands_on(from) {
+            self.lost.push((to, by));
+            return todo;
+        }
+        (self.behind, self.asking) = (None, false);
+        self.holders.clear();
+        self.holders.push(by);
+        self.phase = Phase::Held { lease: to.clone(), mode: Mode::Read };
+        if self.waiters.first().is_some_and(|next| next.mode == Mode::Read) {
+            self.grant_first(&mut todo, (to, Mode::Read), now, true, grant);
         }
         todo
     }
@@ -374,10 +545,14 @@ impl<L: Lent, B, O> State<L, B, O> {
     pub fn leave(&mut self, place: Place) -> (Option<Outcome<O>>, Todo<L>) {
         let mut todo = Todo::default();
         let untaken = self.waiters.leave(place);
-        if self.waiters.is_empty() && matches!(self.phase, Phase::Fetching { .. }) {
-            // The node goes with the last who wanted it.
-            self.phase = Phase::Idle;
-            todo.cancel = true;
+        if let Phase::Fetching { mode, .. } = self.phase {
+            let next = self.waiters.first().map(|next| next.mode);
+            if next != Some(mode) {
+                // The node goes with the last who wanted it.
+                self.phase = Phase::Idle;
+                todo.cancel = true;
+                todo.fetch = self.fetch(false);
+            }
         }
         (untaken, todo)
     }
@@ -407,7 +582,9 @@ impl<L: Lent, B, O> State<L, B, O> {
             return (None, todo);
         }
         match &self.phase {
-            Phase::Lingering { lease, until } if doubt || now >= *until || !lease.is_valid(now) => {
+            Phase::Lingering { lease, until, .. }
+                if doubt || now >= *until || !lease.is_valid(now) =>
+            {
                 todo.release = self.idle();
                 (None, todo)
             }
@@ -420,12 +597,12 @@ impl<L: Lent, B, O> State<L, B, O> {
     pub fn leases_lost(&mut self, now: Instant) -> Todo<L> {
         let mut todo = Todo::default();
         match &self.phase {
-            Phase::Held { lease, .. } if !lease.is_valid(now) => drop(self.idle()),
-            Phase::Lingering { lease, .. } if !lease.is_valid(now) => todo.release = self.idle(),
-            _ => return todo,
-        }
-        if !self.waiters.is_empty() {
-            todo.fetch = self.fetch(false);
+            Phase::Held { lease, .. } if !lease.is_valid(now) => {
+                drop(self.idle());
+                todo.fetch = self.fetch(false);
+            }
+            Phase::Lingering { lease, .. } if !lease.is_valid(now) => self.renew(&mut todo),
+            _ => {}
         }
         todo
     }

@@ -16,9 +16,14 @@ impl Turn {
         Turn { left: bound.most, until: now + bound.within }
     }
 
+    /// Whether the bound allows another handoff.
+    pub fn is_on(&self, now: Instant) -> bool {
+        self.left > 0 && now < self.until
+    }
+
     /// Takes one handoff if the bound allows it.
     pub fn take(&mut self, now: Instant) -> bool {
-        let may = self.left > 0 && now < self.until;
+        let may = self.is_on(now);
         if may {
             self.left -= 1;
         }

@@ -10,8 +10,9 @@ use crate::deadline::Deadline;
 use crate::error::{ErrorKind, Holder, LockError};
 use crate::local::possession::{Hold, Origin};
 use crate::local::queue::{Joined, Queue, WaitInQueue};
-use crate::local::state::Habits;
+use crate::local::state::{Habits, Waiting};
 use crate::local::waiters::Place;
+use crate::mode::Mode;
 use crate::observer::Event;
 use crate::who::Who;
 
@@ -42,12 +43,13 @@ const ASK_AHEAD: Duration = Duration::from_millis(500);
 /// Dropping the future gives up the place in the queue.
 pub async fn wait(
     queue: &Arc<Queue>,
-    who: Who,
+    (who, mode): (Who, Mode),
     wait: Wait,
     habits: Habits,
     now: Instant,
 ) -> Result<Hold, LockError> {
-    let result = match queue.join(who, matches!(wait, Wait::Once(_)), habits, now) {
+    let tries = matches!(wait, Wait::Once(_));
+    let result = match queue.join(Waiting { who, mode, since: now, once: tries, habits }) {
         Joined::Granted(hold) => return Ok(hold),
         Joined::Refused(error) => Err(error),
         Joined::Busy => Err(busy(ask(queue, None, LAST_WORD).await.ok().flatten())),

@@ -1,0 +1,386 @@
+//! The read/write lock among tasks and sessions.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use zklock::{Embedded, ErrorKind, Handoffs, LockOptions, RwLock, Session};
+use zklock_core::backend::memory::Op;
+
+use crate::support::{contenders, on, store};
+
+fn lock(session: &Session) -> RwLock {
+    session.rw_lock("a").unwrap()
+}
+
+/// The modes of the nodes in the queue, in order: `RRW`.
+async fn queue(store: &Embedded) -> String {
+    let mut nodes: Vec<_> = contenders(store, "/zklock/a")
+        .await
+        .into_iter()
+        .map(|name| (name[name.len() - 10..].to_owned(), name.contains("__WRIT__")))
+        .collect();
+    nodes.sort();
+    nodes.iter().map(|(_, writes)| if *writes { 'W' } else { 'R' }).collect()
+}
+
+/// Lets everything that can happen without time happen.
+async fn settle() {
+    tokio::time::sleep(Duration::from_millis(5)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn reader_second_reader_writer_yes_yes_no() {
+    let (store, session) = store();
+    let first = lock(&session).try_read().await.unwrap();
+    let second = lock(&on(&store)).try_read().await.unwrap();
+    let refused = lock(&on(&store)).try_write().await.unwrap_err();
+    assert!(refused.is_busy(), "{refused}");
+    assert!(lock(&session).try_write().await.unwrap_err().kind() == ErrorKind::Deadlock);
+    drop((first, second));
+    drop(lock(&session).try_write().await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn local_readers_share_a_node() {
+    let (store, session) = store();
+    let mut readers = Vec::new();
+    for _ in 0..50 {
+        readers.push(lock(&session).read().await.unwrap());
+    }
+    assert_eq!(queue(&store).await, "R");
+    let tokens: std::collections::HashSet<_> =
+        readers.iter().map(|guard| guard.fencing_token()).collect();
+    assert_eq!(tokens.len(), 50);
+    readers.truncate(1);
+    assert_eq!(queue(&store).await, "R");
+    readers.clear();
+    assert_eq!(queue(&store).await, "");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_lock_alone_is_one_flight_and_a_deletion() {
+    let (store, session) = store();
+    let lock = lock(&session);
+    lock.read().await.unwrap().release().await.unwrap();
+    store.record();
+    lock.read().await.unwrap().release().await.unwrap();
+    let ops: Vec<_> = store.recorded().iter().map(|logged| logged.op).collect();
+    assert_eq!(ops, [Op::Create, Op::Children, Op::Get, Op::Delete]);
+}
+
+/// The walk-through of the documents: seven clients, R R R W W R W.
+#[tokio::test(start_paused = true)]
+async fn seven_clients_as_the_documents_walk_through() {
+    let store = Embedded::new();
+    let mut waiting = Vec::new();
+    let entered = Arc::new(std::sync::Mutex::new(Vec::new()));
+    for (number, mode) in (1..=7).zip("RRRWWRW".chars()) {
+        let (session, entered) = (on(&store), entered.clone());
+        let (let_go, go) = tokio::sync::oneshot::channel::<()>();
+        let task = tokio::spawn(async move {
+            let lock = lock(&session);
+            let guard = if mode == 'R' {
+                lock.read().await.map(Box::new).map(|g| g as Box<dyn Send>)
+            } else {
+                lock.write().await.map(Box::new).map(|g| g as Box<dyn Send>)
+            };
+            entered.lock().unwrap().push(number);
+            go.await.unwrap();
+            drop(guard.unwrap());
+        });
+        waiting.push((let_go, task));
+        settle().await;
+    }
+    let inside = || entered.lock().unwrap().clone();
+    assert_eq!(queue(&store).await, "RRRWWRW");
+    assert_eq!(inside(), [1, 2, 3]);
+    let mut leaving = waiting.into_iter();
+    for (tree, now_inside) in [
+        ("RRWWRW", vec![1, 2, 3]),
+        ("RWWRW", vec![1, 2, 3]),
+        ("WWRW", vec![1, 2, 3, 4]),
+        ("WRW", vec![1, 2, 3, 4, 5]),
+        ("RW", vec![1, 2, 3, 4, 5, 6]),
+        ("W", vec![1, 2, 3, 4, 5, 6, 7]),
+        ("", vec![1, 2, 3, 4, 5, 6, 7]),
+    ] {
+        let (let_go, task) = leaving.next().unwrap();
+        let_go.send(()).unwrap();
+        task.await.unwrap();
+        settle().await;
+        assert_eq!((queue(&store).await.as_str(), inside()), (tree, now_inside));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_local_writer_that_waits_keeps_newcomers_out() {
+    let (_store, session) = store();
+    let reader = lock(&session).read().await.unwrap().detach();
+    let (order, writer_lock) = (Arc::new(std::sync::Mutex::new(Vec::new())), lock(&session));
+    let writer = tokio::spawn({
+        let order = order.clone();
+        async move {
+            let guard = writer_lock.write().await.unwrap();
+            order.lock().unwrap().push("writer");
+            guard.release().await.unwrap();
+        }
+    });
+    settle().await;
+    let late_lock = lock(&session);
+    let late = tokio::spawn({
+        let order = order.clone();
+        async move {
+            let _guard = late_lock.read().await.unwrap();
+            order.lock().unwrap().push("reader");
+        }
+    });
+    settle().await;
+    assert!(order.lock().unwrap().is_empty());
+    assert!(lock(&session).try_read().await.unwrap_err().is_busy());
+    drop(reader);
+    writer.await.unwrap();
+    late.await.unwrap();
+    assert_eq!(*order.lock().unwrap(), ["writer", "reader"]);
+}
+
+/// Readers come without end; a writer of another process gets in at the bound.
+#[tokio::test(start_paused = true)]
+async fn endless_local_readers_do_not_starve_a_writer_elsewhere() {
+    let (store, session) = store();
+    let bound = Handoffs { most: 1_000_000, within: Duration::from_millis(50) };
+    let options = LockOptions::default().handoffs(bound);
+    let readers: Vec<_> = (0..4)
+        .map(|_| {
+            let lock = lock(&session).with_options(options).unwrap();
+            tokio::spawn(async move {
+                loop {
+                    let guard = lock.read().await.unwrap();
+                    tokio::time::sleep(Duration::from_millis(3)).await;
+                    drop(guard);
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+            })
+        })
+        .collect();
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    let writer = lock(&on(&store));
+    let guard = writer.write_timeout(Duration::from_secs(1)).await.unwrap();
+    drop(guard);
+    readers.iter().for_each(tokio::task::JoinHandle::abort);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_writer_elsewhere_readers_keep_their_node_past_the_bound() {
+    let (store, session) = store();
+    let bound = Handoffs { most: 3, within: Duration::from_secs(1) };
+    let lock = lock(&session).with_options(LockOptions::default().handoffs(bound)).unwrap();
+    let first = lock.read().await.unwrap();
+    let node = first.path().to_owned();
+    let mut guards = vec![first];
+    for _ in 0..20 {
+        let lock = lock.clone();
+        let reader = async move { lock.read_timeout(Duration::from_secs(1)).await.unwrap() };
+        guards.push(tokio::spawn(reader).await.unwrap());
+    }
+    assert!(guards.iter().all(|guard| guard.path() == node));
+    assert_eq!(queue(&store).await, "R");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_writer_steps_down_and_a_queued_writer_stays_out() {
+    let (store, session) = store();
+    let writing = lock(&session).write().await.unwrap();
+    let token = writing.fencing_token();
+    let other = lock(&on(&store));
+    let queued = tokio::spawn(async move { other.write().await.unwrap().fencing_token() });
+    settle().await;
+    assert_eq!(queue(&store).await, "WW");
+    let reading = writing.downgrade().await.unwrap();
+    assert_eq!(queue(&store).await, "RW");
+    assert!(reading.is_valid() && reading.fencing_token() > token);
+    let mut names = contenders(&store, "/zklock/a").await;
+    names.sort_by_key(|name| name[name.len() - 10..].to_owned());
+    assert!(names[0].contains("__READ__0000000000"), "{names:?}");
+    settle().await;
+    assert!(!queued.is_finished(), "the queued writer came in beside a reader");
+    // A local reader comes in beside it only while nobody waits.
+    let reads = reading.fencing_token();
+    reading.release().await.unwrap();
+    assert!(queued.await.unwrap() > reads, "the writer's token must exceed the reader's");
+    assert_eq!(queue(&store).await, "");
+}
+
+#[tokio::test(start_paused = true)]
+async fn readers_that_wait_for_a_writer_enter_when_it_steps_down() {
+    let (store, session) = store();
+    let writing = lock(&session).write().await.unwrap();
+    let readers: Vec<_> = [session.clone(), session.clone(), on(&store)]
+        .into_iter()
+        .map(|session| tokio::spawn(async move { lock(&session).read().await.unwrap().detach() }))
+        .collect();
+    settle().await;
+    assert!(readers.iter().all(|reader| !reader.is_finished()));
+    let reading = writing.downgrade().await.unwrap();
+    for reader in readers {
+        assert!(reader.await.unwrap().is_valid());
+    }
+    assert!(reading.is_valid());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_step_down_that_is_dropped_releases() {
+    let (store, session) = store();
+    let writing = lock(&session).write().await.unwrap();
+    let stepping = tokio::spawn(writing.downgrade());
+    stepping.abort();
+    drop(stepping.await);
+    settle().await;
+    assert_eq!(queue(&store).await, "");
+    drop(lock(&session).try_write().await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_writer_that_is_held_twice_does_not_step_down() {
+    let (store, session) = store();
+    let writing = lock(&session).write().await.unwrap();
+    let nested = writing.scope(async { lock(&session).write().await.unwrap() }).await;
+    let error = writing.downgrade().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Deadlock);
+    drop(nested);
+    assert_eq!(queue(&store).await, "");
+}
+
+#[tokio::test(start_paused = true)]
+async fn write_includes_read_and_read_never_becomes_write() {
+    let (store, session) = store();
+    let writing = lock(&session).write().await.unwrap();
+    let inner = lock(&session);
+    let token = writing.fencing_token();
+    writing
+        .scope(async {
+            assert!(inner.is_written_here() && inner.is_read_here());
+            let reading = inner.read().await.unwrap();
+            assert_eq!(reading.fencing_token(), token);
+            drop(reading);
+            assert!(inner.write().await.is_ok());
+        })
+        .await;
+    drop(writing);
+    let reading = lock(&session).read().await.unwrap();
+    let refused = reading
+        .scope(async {
+            assert!(inner.is_read_here() && !inner.is_written_here());
+            assert!(inner.read().await.is_ok());
+            inner.write().await.unwrap_err()
+        })
+        .await;
+    assert_eq!(refused.kind(), ErrorKind::Deadlock);
+    assert!(refused.to_string().contains("never becomes a writer"), "{refused}");
+    drop(reading);
+    assert_eq!(queue(&store).await, "");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nested_readers_of_one_scope_run_together_and_nested_writers_in_turn() {
+    let (_store, session) = store();
+    let lock = lock(&session);
+    let writing = lock.write().await.unwrap();
+    let (readers, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let nested = |reads: bool| {
+        let (lock, readers, most) = (&lock, &readers, &most);
+        async move {
+            let _read = if reads { Some(lock.read().await.unwrap()) } else { None };
+            let _write = if reads { None } else { Some(lock.write().await.unwrap()) };
+            let weight = if reads { 1 } else { 100 };
+            most.fetch_max(readers.fetch_add(weight, Ordering::SeqCst) + weight, Ordering::SeqCst);
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            readers.fetch_sub(weight, Ordering::SeqCst);
+        }
+    };
+    writing.scope(async { tokio::join!(nested(true), nested(true), nested(true)) }).await;
+    assert_eq!(most.load(Ordering::SeqCst), 3);
+    writing.scope(async { tokio::join!(nested(false), nested(true), nested(false)) }).await;
+    assert_eq!(most.load(Ordering::SeqCst), 100);
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_behind_ones_own_reader_is_an_error() {
+    let (_store, session) = store();
+    let reading = lock(&session).read().await.unwrap();
+    let error = lock(&session).write_timeout(Duration::from_secs(1)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Deadlock);
+    // A second reader does not wait, so it may.
+    drop(lock(&session).read().await.unwrap());
+    drop(reading);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_lost_in_its_session_says_so_and_the_next_enters() {
+    let (store, session) = store();
+    let readers = [lock(&session).read().await.unwrap(), lock(&session).read().await.unwrap()];
+    store.faults(session.zookeeper_session().unwrap().0).expire();
+    settle().await;
+    assert!(readers.iter().all(|guard| !guard.is_valid()));
+    for guard in readers {
+        assert!(guard.release().await.unwrap_err().is_lost());
+    }
+    drop(lock(&session).write_timeout(Duration::from_secs(5)).await.unwrap());
+}
+
+/// Eight sessions, a random mix: writers alone, readers beside each other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn eight_clients_random_mix_a_hundred_rounds() {
+    let store = Embedded::new();
+    let (inside, together) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let clients: Vec<_> = (0..8u64)
+        .map(|client| {
+            let (session, inside, together) = (on(&store), inside.clone(), together.clone());
+            tokio::spawn(async move {
+                let lock = lock(&session);
+                let mut random = client.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+                for _ in 0..100 {
+                    random ^= random << 13;
+                    random ^= random >> 7;
+                    random ^= random << 17;
+                    if random % 3 == 0 {
+                        let guard = lock.write().await.unwrap();
+                        assert_eq!(inside.fetch_add(1_000, Ordering::SeqCst), 0);
+                        tokio::task::yield_now().await;
+                        inside.fetch_sub(1_000, Ordering::SeqCst);
+                        drop(guard);
+                    } else {
+                        let guard = lock.read().await.unwrap();
+                        let others = inside.fetch_add(1, Ordering::SeqCst);
+                        assert!(others < 1_000);
+                        together.fetch_max(others + 1, Ordering::SeqCst);
+                        tokio::task::yield_now().await;
+                        inside.fetch_sub(1, Ordering::SeqCst);
+                        drop(guard);
+                    }
+                }
+            })
+        })
+        .collect();
+    for client in clients {
+        client.await.unwrap();
+    }
+    assert!(together.load(Ordering::SeqCst) > 1, "readers never overlapped");
+}
+
+#[test]
+fn the_blocking_twin_reads_together_and_steps_down() {
+    let store = Embedded::new();
+    let session = on(&store);
+    let lock = zklock::blocking::RwLock::from(lock(&session));
+    let writing = lock.write().unwrap();
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| lock.read().unwrap().release().unwrap());
+        let reading = writing.downgrade().unwrap();
+        reader.join().unwrap();
+        reading.release().unwrap();
+    });
+    lock.try_write().unwrap().release().unwrap();
+    lock.read_timeout(Duration::from_secs(1)).unwrap().release().unwrap();
+    lock.write_tries().unwrap().release().unwrap();
+}

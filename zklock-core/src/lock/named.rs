@@ -1,0 +1,269 @@
+//! What all locks of a name have in common: options, the way in, reentrancy.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use crate::acquire::Target;
+use crate::clock::Instant;
+use crate::context;
+use crate::deadline::Deadline;
+use crate::error::{ErrorKind, LockError};
+use crate::guard::Guard;
+use crate::guard::kind::Kind;
+use crate::inspect::site::Site;
+use crate::key::LockName;
+use crate::local::possession::Possession;
+use crate::local::queue::Queue;
+use crate::local::state::Habits;
+use crate::local::wait::{Wait, wait};
+use crate::mode::Mode;
+use crate::observer::Event;
+use crate::options::LockOptions;
+use crate::path::ZnodePath;
+use crate::policy::Handoffs;
+use crate::recipe::driver::{LockDriver, check};
+use crate::session::handle::Session;
+use crate::who::Who;
+
+/// A lock of a name, taken in one mode or another.
+#[derive(Clone, Debug)]
+pub struct NamedLock {
+    session: Session,
+    name: LockName,
+    directory: ZnodePath,
+    options: LockOptions,
+    driver: Arc<dyn LockDriver>,
+    queue: OnceLock<Arc<Queue>>,
+}
+
+impl NamedLock {
+    /// A lock of a session, with the session's defaults.
+    pub fn new(session: &Session, name: LockName) -> Self {
+        let directory = name.under(session.root());
+        let (session, options) = (session.clone(), session.defaults());
+        let driver = session.driver().clone();
+        NamedLock { session, name, directory, options, driver, queue: OnceLock::new() }
+    }
+
+    /// Sets all options at once.
+    pub fn with_options(mut self, options: LockOptions) -> Result<Self, LockError> {
+        options.check().map_err(|error| error.on(self.name.to_shared()))?;
+        self.options = options;
+        Ok(self)
+    }
+
+    /// Whether it may be acquired again inside its own scope.
+    pub fn reentrant(mut self, reentrant: bool) -> Self {
+        self.options = self.options.reentrant(reentrant);
+        self
+    }
+
+    /// Sets the layout, which must have these modes.
+    pub fn with_driver(
+        mut self,
+        driver: impl LockDriver,
+        modes: &[Mode],
+    ) -> Result<Self, LockError> {
+        for mode in modes {
+            check(&driver, *mode).map_err(|error| error.on(self.name.to_shared()))?;
+        }
+        self.driver = Arc::new(driver);
+        self.queue = OnceLock::new();
+        Ok(self)
+    }
+
+    /// Its queue, to look at.
+    pub fn site(&self) -> Site {
+        Site::new(&self.session, self.name.clone(), self.driver.clone())
+    }
+
+    /// The session.
+    pub fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// The name of the lock.
+    pub fn name(&self) -> &LockName {
+        &self.name
+    }
+
+    /// The path of its directory.
+    pub fn path(&self) -> &str {
+        self.directory.as_str()
+    }
+
+    /// The options.
+    pub fn options(&self) -> LockOptions {
+        self.options
+    }
+
+    /// A wait for answers only. A node that lingers looks held to a try elsewhere, so the two do
+    /// not go together.
+    pub fn once(&self) -> Result<Wait, LockError> {
+        if self.options.linger_time().is_zero() {
+            return Ok(Wait::Once(self.options.try_timeout()));
+        }
+        let why = "a lock that lingers cannot be tried: its idle node looks held to tries in other \
+                   processes; use `acquire_timeout`, or do not linger";
+        Err(self.error(ErrorKind::InvalidOption, why))
+    }
+
+    /// A wait of at most this long.
+    pub fn within(&self, timeout: std::time::Duration) -> Result<Wait, LockError> {
+        let checked = self.options.timeout(timeout).check();
+        checked.map_err(|error| error.on(self.name.to_shared()))?;
+        Ok(Wait::Tries(timeout, 1))
+    }
+
+    /// A wait as the options say.
+    pub fn tries(&self) -> Wait {
+        Wait::Tries(self.options.try_timeout(), self.options.tries())
+    }
+
+    /// Whether the calls around the caller hold this lock, in this mode or one that includes it.
+    pub fn is_held_here(&self, mode: Mode) -> bool {
+        context::find(|possession| self.is_of(possession)).is_some_and(|frame| {
+            includes(frame.possession().mode(), mode) && frame.possession().is_valid()
+        })
+    }
+
+    fn is_of(&self, possession: &Possession) -> bool {
+        let queue = possession.queue();
+        queue.session().id() == self.session.id() && queue.path() == self.path()
+    }
+
+    /// Acquires, nested or in the queue.
+    pub async fn enter<K: Kind>(
+        &self,
+        who: Who,
+        how: Wait,
+        unscoped: bool,
+    ) -> Result<Guard<K>, LockError> {
+        let started = self.session.clock().now();
+        let result = match context::find(|possession| self.is_of(possession)) {
+            Some(frame) => self.nest(&frame, how).await,
+            None => self.queue_up(who, how, unscoped, started).await,
+        };
+        let events = self.session.events();
+        match &result {
+            Ok(guard) => events.tell(|| Event::Acquired {
+                lock: self.name.to_shared(),
+                token: guard.fencing_token(),
+                waited: self.session.clock().now().since(started),
+            }),
+            Err(error) => events
+                .tell(|| Event::NotAcquired { lock: self.name.to_shared(), error: error.clone() }),
+        }
+        result
+    }
+
+    async fn queue_up<K: Kind>(
+        &self,
+        who: Who,
+        how: Wait,
+        unscoped: bool,
+        now: Instant,
+    ) -> Result<Guard<K>, LockError> {
+        let who = (who, K::MODE);
+        let hold = if self.options.is_fair() {
+            wait(&self.own_queue()?, who, how, self.habits(), now).await?
+        } else {
+            wait(self.queue()?, who, how, self.habits(), now).await?
+        };
+        if let Some(possession) = hold.possession() {
+            possession.set_unscoped(unscoped);
+        }
+        Guard::new(hold, None).ok_or_else(|| self.lost_at_grant())
+    }
+
+    /// A nested acquire: takes its turn among its siblings, not in the queue.
+    async fn nest<K: Kind>(
+        &self,
+        frame: &context::Frame,
+        how: Wait,
+    ) -> Result<Guard<K>, LockError> {
+        if !includes(frame.possession().mode(), K::MODE) {
+            let why = "a call around this one holds it for reading, and a reader never becomes a \
+                       writer: two that tried would wait for each other";
+            return Err(self.error(ErrorKind::Deadlock, why));
+        }
+        if !self.options.is_reentrant() {
+            return Err(self.error(ErrorKind::Deadlock, "it is held by a call around this one"));
+        }
+        let slot = match how {
+            Wait::Forever => frame.take_slot(K::MODE).await,
+            Wait::Once(_) => frame.try_take_slot(K::MODE),
+            Wait::Tries(timeout, tries) => {
+                let all = timeout.saturating_mul(tries);
+                let deadline = Deadline::after(self.session.clock().clone(), all);
+                deadline.bound(frame.take_slot(K::MODE)).await.ok().flatten()
+            }
+        };
+        let Some(slot) = slot else {
+            let holder = frame.possession().queue().holder_here(None);
+            let busy = self.error(ErrorKind::Busy, "by another call nested in the same scope");
+            return Err(busy.held_by(holder));
+        };
+        if !frame.possession().lease().is_valid() {
+            return Err(frame.possession().lost_error());
+        }
+        match frame.hold_again() {
+            Some(hold) => Guard::new(hold, Some(slot)).ok_or_else(|| self.lost_at_grant()),
+            None => Err(frame.possession().lost_error()),
+        }
+    }
+
+    fn lost_at_grant(&self) -> LockError {
+        self.error(ErrorKind::Lost, "it was lost while it was granted")
+    }
+
+    fn error(&self, kind: ErrorKind, detail: &str) -> LockError {
+        LockError::new(kind, detail).on(self.name.to_shared())
+    }
+
+    fn habits(&self) -> Habits {
+        if self.options.is_fair() {
+            return Habits { handoffs: Handoffs::NONE, linger: std::time::Duration::ZERO };
+        }
+        let (handoffs, linger) = (self.options.handoff_bound(), self.options.linger_time());
+        Habits { handoffs, linger }
+    }
+
+    /// The queue of this lock in this process, looked up once for this handle.
+    fn queue(&self) -> Result<&Arc<Queue>, LockError> {
+        match self.queue.get() {
+            Some(queue) => Ok(queue),
+            None => {
+                let queue = Queue::of(&self.session, self.target())?;
+                Ok(self.queue.get_or_init(|| queue))
+            }
+        }
+    }
+
+    /// A queue for one acquire of a fair lock.
+    fn own_queue(&self) -> Result<Arc<Queue>, LockError> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        // It stays empty, and finds whoever uses this lock in another layout.
+        self.queue()?;
+        // No path contains a NUL.
+        let key = format!("{}\0{}", self.path(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let make = |key| Queue::new(self.session.clone(), self.target(), key);
+        Ok(self.session.shelf().resident(&key, make))
+    }
+
+    fn target(&self) -> Target {
+        Target {
+            lane: self.session.lane().clone(),
+            lock: self.name.to_shared(),
+            directory: self.directory.clone(),
+            app: self.session.app().map(Arc::from),
+            driver: self.driver.clone(),
+            vanished: self.options.vanished_policy(),
+        }
+    }
+}
+
+/// Whether who holds a lock in one mode may act in another.
+fn includes(held: Mode, wanted: Mode) -> bool {
+    held != Mode::Read || wanted == Mode::Read
+}
