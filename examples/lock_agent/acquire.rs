@@ -91,11 +91,12 @@ pub(crate) fn serve(
 }
 
 async fn acquire(session: &Session, request: &Acquire) -> Result<MutexGuard, Refusal> {
-    if request.kind != "mutex" {
-        return Err(unsupported(format_args!("the kind `{}`", request.kind)));
-    }
-    let name = request.lock.as_str().ok_or_else(|| malformed("`lock` is not a string"))?;
-    let mutex = session.mutex(name)?;
+    let name = || request.lock.as_str().ok_or_else(|| malformed("`lock` is not a string"));
+    let mutex = match request.kind.as_str() {
+        "mutex" => session.mutex(name()?)?,
+        "exclusive" => session.exclusive(name()?)?.as_mutex().clone(),
+        kind => return Err(unsupported(format_args!("the kind `{kind}`"))),
+    };
     let guard = match request.timeout_ms {
         None => mutex.acquire().await?,
         Some(0) => mutex.try_acquire().await?,

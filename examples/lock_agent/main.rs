@@ -15,6 +15,7 @@ mod acquire;
 mod agent;
 mod clock;
 mod guards;
+mod inspect;
 mod options;
 mod output;
 mod protocol;

@@ -27,6 +27,12 @@ pub(crate) enum Operation {
         handle: Handle,
     },
     State,
+    Contenders {
+        lock: String,
+    },
+    Revoke {
+        lock: String,
+    },
     #[serde(other)]
     Unsupported,
 }

@@ -106,6 +106,7 @@ async fn a_revocation_marks_the_holders_node_and_reaches_the_observer() {
     assert_eq!(other.site("a").unwrap().revoke().await.unwrap(), 1);
     let (data, _) = client(&store).await.get(guard.path()).await.unwrap();
     assert_eq!(data, b"__REVOKE__");
+    guard.revoked().await;
     // A wish is no loss.
     assert!(guard.is_valid());
     while revocations.0.load(Ordering::SeqCst) == 0 {

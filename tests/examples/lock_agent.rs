@@ -204,13 +204,13 @@ fn bad_names_and_options_have_the_codes_of_the_library() {
 #[test]
 fn what_is_not_there_yet_is_unsupported() {
     let mut agent = Agent::embedded();
-    for kind in ["read", "write", "exclusive", "semaphore"] {
+    for kind in ["read", "write", "semaphore"] {
         let request = json!({ "id": 1, "op": "acquire", "kind": kind, "lock": "a" });
         assert_failed(&agent.ask(request), "unsupported", "1022");
     }
     let multi = json!({ "id": 1, "op": "acquire", "kind": "multi", "lock": ["a", "b"] });
     assert_failed(&agent.ask(multi), "unsupported", "1022");
-    for op in ["downgrade", "revoke", "fenced_set", "contenders"] {
+    for op in ["downgrade", "fenced_set"] {
         let request = json!({ "id": 1, "op": op, "handle": 1, "lock": "a" });
         assert_failed(&agent.ask(request), "unsupported", "1022");
     }

@@ -195,6 +195,36 @@ impl<K: Kind> Guard<K> {
     }
 }
 
+impl<K: Kind> Guard<K> {
+    /// Whether somebody asked that the lock be let go, with
+    /// [`Site::revoke`](crate::inspect::Site::revoke) or Curator's `Revoker`. It stays held until
+    /// it is released.
+    pub fn is_revoked(&self) -> bool {
+        self.possession.lease().is_revoked()
+    }
+
+    /// Resolves when somebody asks that the lock be let go: at once if it is
+    /// [revocable](crate::options::LockOptions::revocable), else within a heartbeat, a sixth of the
+    /// session timeout.
+    ///
+    /// ```
+    /// # async fn example(guard: zklock_core::guard::MutexGuard) {
+    /// # async fn work() {}
+    /// tokio::select! {
+    ///     () = work() => {}
+    ///     () = guard.revoked() => {} // others are in a hurry
+    /// }
+    /// # }
+    /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost by dropping the future.
+    pub async fn revoked(&self) {
+        self.possession.lease().revoked().await;
+    }
+}
+
 impl RwLockWriteGuard {
     /// Becomes a reader without letting a writer in between, not even one that waits already;
     /// readers that wait for this writer enter. The guard keeps the writer's place in the order of

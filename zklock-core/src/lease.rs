@@ -148,17 +148,19 @@ impl Lease {
         }
     }
 
-    /// Whether somebody asked that the lock be let go, as far as that is known: at once after
-    /// [`revoked`](Lease::revoked) was asked for, otherwise within a heartbeat.
+    /// Watches the node from now on, and not only from the next heartbeat on.
+    pub fn watch(&self) {
+        watch_own(&self.generation, &self.node);
+    }
+
+    /// Whether somebody asked that the lock be let go.
     pub fn is_revoked(&self) -> bool {
         self.node.is_revoked()
     }
 
-    /// Resolves when somebody asks that the lock be let go. From now on the node is watched.
+    /// Resolves when somebody asks that the lock be let go: at once if the node is
+    /// [watched](Lease::watch), else within a heartbeat.
     pub async fn revoked(&self) {
-        if !self.is_revoked() {
-            watch_own(&self.generation, &self.node);
-        }
         loop {
             let mut changed = std::pin::pin!(self.generation.changed());
             changed.as_mut().enable();

@@ -14,8 +14,9 @@ impl Site {
     /// nobody held it.
     ///
     /// It is a wish: the lock stays held until its holder lets go. A holder of zklock's learns of
-    /// it at once if it waits for it, and within a heartbeat otherwise; one of Curator's if its lock
-    /// was made revocable; kazoo's never.
+    /// it within a heartbeat, or at once if its lock is
+    /// [revocable](crate::options::LockOptions::revocable); one of Curator's if its lock was made
+    /// revocable; one of kazoo's never.
     ///
     /// # Errors
     ///

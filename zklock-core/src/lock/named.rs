@@ -172,6 +172,9 @@ impl NamedLock {
         };
         if let Some(possession) = hold.possession() {
             possession.set_unscoped(unscoped);
+            if self.options.is_revocable() {
+                possession.lease().watch();
+            }
         }
         Guard::new(hold, None).ok_or_else(|| self.lost_at_grant())
     }
