@@ -6,11 +6,13 @@ pub use zklock_core::body::OnLost;
 pub use zklock_core::contender::{Attempt, Contender};
 pub use zklock_core::context::{carry, carry_sync};
 pub use zklock_core::error::{Body, ErrorKind, Holder, LockError};
-pub use zklock_core::guard::{Guard, MutexGuard, RwLockReadGuard, RwLockWriteGuard, kind};
+pub use zklock_core::guard::{
+    Guard, MutexGuard, RwLockReadGuard, RwLockWriteGuard, SemaphorePermit, kind,
+};
 pub use zklock_core::inspect::{LockEvent, LockEvents, Participant, Site};
 pub use zklock_core::key::LockName;
 pub use zklock_core::layout;
-pub use zklock_core::lock::{Exclusive, Mutex, RwLock};
+pub use zklock_core::lock::{Exclusive, Mutex, RwLock, Semaphore};
 pub use zklock_core::mode::Mode;
 pub use zklock_core::observer::{Event, Observer};
 pub use zklock_core::options::LockOptions;

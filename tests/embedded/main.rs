@@ -16,5 +16,6 @@ mod linger;
 mod mutex;
 mod reentrancy;
 mod rwlock;
+mod semaphore;
 mod support;
 mod template;

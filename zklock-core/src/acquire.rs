@@ -14,8 +14,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
+use tokio::sync::watch;
+
 use crate::contender::{Attempt, Contender, LAST_SAFE_SEQUENCE};
-use crate::coordinator::{Link, NodeKind, RequestError, WatchEvent};
+use crate::coordinator::{Link, NodeKind, RequestError, Watch, WatchEvent};
 use crate::deadline::Deadline;
 use crate::error::{ErrorKind, Holder, LockError};
 use crate::lease::{Lease, QueuedNode};
@@ -44,6 +46,8 @@ pub struct Target {
     pub driver: Arc<dyn LockDriver>,
     /// What to do when nodes vanish.
     pub vanished: RetryPolicy,
+    /// Of a semaphore: its limit, as it changes.
+    pub limit: Option<watch::Receiver<u32>>,
 }
 
 /// Who is in the way in ZooKeeper's queue, as the acquire loop last saw it.
@@ -170,6 +174,7 @@ impl Drive<'_> {
                 }
             }
         };
+        let mut limit = self.target.limit.clone();
         loop {
             let listed = match children.take() {
                 Some(listed) => listed,
@@ -207,6 +212,17 @@ impl Drive<'_> {
                     let Some(head) = queue.first() else { continue };
                     let obstacle = self.obstacle(generation, self.path_of(&head.name), ahead);
                     self.stand_behind(obstacle, &paths, &mut gave_way).await?;
+                }
+                Verdict::Crowded { excess } => {
+                    let others = queue.iter().find(|other| other.name != mine.name);
+                    let head = others.map(|other| self.path_of(&other.name)).unwrap_or_default();
+                    let obstacle = self.obstacle(generation, head, excess);
+                    if self.how.once {
+                        self.refuse(obstacle, false).await?;
+                        continue;
+                    }
+                    self.see(Some(obstacle));
+                    children = self.wait_for_room(generation, listed.len(), &mut limit).await?;
                 }
             }
         }
@@ -353,6 +369,27 @@ impl Drive<'_> {
         }
     }
 
+    /// Waits until there are other children than so many, or something else happened that makes
+    /// another look worth while.
+    async fn wait_for_room(
+        &self,
+        generation: &Arc<Generation>,
+        seen: usize,
+        limit: &mut Option<watch::Receiver<u32>>,
+    ) -> Result<Option<Vec<String>>, Setback> {
+        let watched = generation.coordinator().children_watched(self.directory()).await;
+        let watch = match watched {
+            Ok((children, watch)) if children.len() == seen => watch,
+            Ok((children, _)) => return Ok(Some(children)),
+            Err(RequestError::NoNode) => return Ok(None),
+            Err(error) => {
+                self.after(generation, error).await?;
+                return Ok(None);
+            }
+        };
+        self.watch(generation, vec![watch], limit).await.map(|_| None)
+    }
+
     /// Waits until one of the nodes is gone (answers true) or something happened that makes another
     /// look at the queue worth while (false).
     async fn wait_for(
@@ -360,7 +397,6 @@ impl Drive<'_> {
         generation: &Arc<Generation>,
         paths: &[String],
     ) -> Result<bool, Setback> {
-        let reconnects = generation.reconnects();
         let asked: Vec<_> =
             paths.iter().map(|path| generation.coordinator().get_watched(path)).collect();
         let mut watches = Vec::with_capacity(asked.len());
@@ -374,6 +410,18 @@ impl Drive<'_> {
                 }
             }
         }
+        self.watch(generation, watches, &mut None).await
+    }
+
+    /// Waits until one of the watches tells of a deletion (answers true), of something else, or another look
+    /// is worth while for other reasons (false).
+    async fn watch(
+        &self,
+        generation: &Arc<Generation>,
+        mut watches: Vec<Watch>,
+        limit: &mut Option<watch::Receiver<u32>>,
+    ) -> Result<bool, Setback> {
+        let reconnects = generation.reconnects();
         // Watches were seen to be lost; a slow look now and then costs little.
         let (clock, poll_every) = (self.target.lane.clock(), generation.lease().timeout());
         let mut poll = clock.sleep_until(clock.now() + poll_every.max(Duration::from_secs(5)));
@@ -393,6 +441,11 @@ impl Drive<'_> {
                     }
                 }
                 if Pin::new(&mut poll).poll(cx).is_ready() {
+                    return Poll::Ready(Some(Err(())));
+                }
+                if let Some(limit) = limit.as_mut()
+                    && pin!(limit.changed()).poll(cx).is_ready()
+                {
                     return Poll::Ready(Some(Err(())));
                 }
                 changed.as_mut().poll(cx).map(|()| None)

@@ -50,10 +50,14 @@ pub mod kind {
         )*};
     }
 
-    kinds!(Alone: Mutex, Reading: Read, Writing: Write);
+    /// A [`Semaphore`](crate::lock::Semaphore), with others.
+    #[derive(Debug)]
+    pub enum Sharing {}
+
+    kinds!(Alone: Mutex, Reading: Read, Writing: Write, Sharing: Permit);
 }
 
-use kind::{Alone, Kind, Reading, Writing};
+use kind::{Alone, Kind, Reading, Sharing, Writing};
 
 /// The guard of a [`Mutex`](crate::lock::Mutex).
 pub type MutexGuard = Guard<Alone>;
@@ -61,6 +65,9 @@ pub type MutexGuard = Guard<Alone>;
 pub type RwLockReadGuard = Guard<Reading>;
 /// The guard of a writer of a [`RwLock`](crate::lock::RwLock).
 pub type RwLockWriteGuard = Guard<Writing>;
+
+/// One or several permits of a [`Semaphore`](crate::lock::Semaphore).
+pub type SemaphorePermit = Guard<Sharing>;
 
 /// Holds a lock. Dropped, it releases without waiting, in any place:
 /// outside a runtime, while unwinding, on another thread.
@@ -136,7 +143,7 @@ impl<K: Kind> Guard<K> {
     ///
     /// Nothing is lost by dropping the future.
     pub async fn lost(&self) {
-        self.possession.lease().lost().await;
+        self.possession.lost().await;
     }
 
     /// Runs `body` in the scope of this guard: the same lock acquired inside is nested and does
@@ -174,7 +181,7 @@ impl<K: Kind> Guard<K> {
     /// The release goes on in the background.
     pub async fn release(mut self) -> Result<(), LockError> {
         let now = self.possession.now();
-        let lost = self.possession.holds() == 1 && !self.possession.lease().is_valid_at(now);
+        let lost = self.possession.holds() == 1 && !self.possession.is_leased_at(now);
         let lost = lost.then(|| self.possession.lost_error());
         let outcome = match self.hold.give_back(now) {
             Some(deletion) => deletion.await.map_err(|error| {
@@ -263,6 +270,13 @@ impl RwLockWriteGuard {
             possession.set_unscoped(unscoped);
         }
         Guard::new(hold, None).ok_or_else(|| possession.lost_error())
+    }
+}
+
+impl SemaphorePermit {
+    /// How many permits these are.
+    pub fn permits(&self) -> u32 {
+        u32::try_from(self.possession.leases().count()).unwrap_or(u32::MAX)
     }
 }
 

@@ -57,7 +57,7 @@ impl GuardView {
     ///
     /// Nothing is lost by dropping the future.
     pub async fn lost(&self) {
-        self.0.lease().lost().await;
+        self.0.lost().await;
     }
 }
 

@@ -1,9 +1,7 @@
 //! The queue of one lock in this process: the state, and what carries out its decisions.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::task::{Context, Poll, Waker};
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use tokio::sync::{Notify, oneshot};
@@ -13,11 +11,10 @@ use crate::clock::Instant;
 use crate::coordinator::{Link, Watch};
 use crate::error::{ErrorKind, Holder, LockError};
 use crate::lease::Lease;
+use crate::local::line::{Joined, Line, WaitInLine};
 use crate::local::possession::{Hold, Origin, Possession, SteppingDown};
-use crate::local::state::{
-    Conflict, Fetch, Joined as Decided, Lent, Outcome, Phase, State, Todo, Waiting,
-};
-use crate::local::waiters::Place;
+use crate::local::state::{Conflict, Fetch, Joined as Decided, Lent, Phase, State, Todo, Waiting};
+use crate::local::waiters::{Outcome, Place};
 use crate::mode::Mode;
 use crate::owner::Owner;
 use crate::recipe::driver::{is_same_layout, mixed};
@@ -53,19 +50,6 @@ impl Lent for Lease {
     }
 }
 
-/// What became of joining.
-#[derive(Debug)]
-pub enum Joined {
-    /// The lock was there for the taking.
-    Granted(Hold),
-    /// In the queue.
-    Waits(WaitInQueue),
-    /// Somebody is ahead, and the caller does not wait.
-    Busy,
-    /// It cannot be.
-    Refused(LockError),
-}
-
 impl Queue {
     /// The queue of a lock in this process: the one in use, or a new one.
     ///
@@ -98,7 +82,7 @@ impl Queue {
     }
 
     /// Takes the last place, or the lock if it is there for the taking.
-    pub fn join(self: &Arc<Self>, waiting: Waiting) -> Joined {
+    pub fn join(self: &Arc<Self>, waiting: Waiting) -> Joined<Self> {
         let (who, since) = (waiting.who, waiting.since);
         let mut inner = self.lock();
         let conflict = |by: &Weak<Possession>| {
@@ -109,9 +93,7 @@ impl Queue {
         self.carry_out(inner, todo);
         match decided {
             Decided::Granted(hold) => Joined::Granted(hold),
-            Decided::Waits(place) => {
-                Joined::Waits(WaitInQueue { queue: self.clone(), place: Some(place) })
-            }
+            Decided::Waits(place) => Joined::Waits(WaitInLine::new(self.clone(), place)),
             Decided::Busy => Joined::Busy,
             Decided::Refused(error) => Joined::Refused(error),
         }
@@ -146,21 +128,6 @@ impl Queue {
             return Conflict::None;
         };
         Conflict::Deadlock(LockError::new(ErrorKind::Deadlock, why))
-    }
-
-    /// Whether the lock is passing from one holder of this process to the next, or is kept.
-    pub fn is_between_holders(&self) -> bool {
-        matches!(self.lock().state.phase(), Phase::Asking { .. } | Phase::Lingering { .. })
-    }
-
-    /// Who is in the way in ZooKeeper's queue.
-    pub fn obstacle(&self) -> Option<Obstacle> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Why there is no connection, as far as that is known.
-    pub fn trouble(&self) -> Option<LockError> {
-        self.target.lane.trouble()
     }
 
     /// Does what the state decided, after the lock is let go. Answers the deletion of the node.
@@ -336,15 +303,6 @@ impl Queue {
         let todo = inner.state.stepped_down(nodes, by, now, grant);
         drop(self.carry_out(inner, todo));
     }
-
-    /// Gives up a place.
-    fn leave(self: &Arc<Self>, place: Place) {
-        let mut inner = self.lock();
-        let (untaken, todo) = inner.state.leave(place);
-        drop(self.carry_out(inner, todo));
-        // A grant that nobody took goes on to the next.
-        drop(untaken);
-    }
 }
 
 impl Origin for Queue {
@@ -392,6 +350,32 @@ impl Origin for Queue {
     }
 }
 
+impl Line for Queue {
+    fn poll(&self, place: Place, waker: &Waker) -> Poll<Option<Outcome<Hold>>> {
+        self.lock().state.poll(place, waker)
+    }
+
+    fn leave(self: &Arc<Self>, place: Place) {
+        let mut inner = self.lock();
+        let (untaken, todo) = inner.state.leave(place);
+        drop(self.carry_out(inner, todo));
+        // A grant that nobody took goes on to the next.
+        drop(untaken);
+    }
+
+    fn is_between_holders(&self) -> bool {
+        matches!(self.lock().state.phase(), Phase::Asking { .. } | Phase::Lingering { .. })
+    }
+
+    fn obstacle(&self) -> Option<Obstacle> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn trouble(&self) -> Option<LockError> {
+        self.target.lane.trouble()
+    }
+}
+
 impl Resident for Queue {
     fn held(&self) -> Vec<Held> {
         let (inner, now) = (self.lock(), self.now());
@@ -418,39 +402,5 @@ impl Resident for Queue {
 impl Drop for Queue {
     fn drop(&mut self) {
         self.session.shelf().forget(&self.key);
-    }
-}
-
-/// A place in the queue, as a future of its outcome. Dropped, it gives the place up.
-#[derive(Debug)]
-pub struct WaitInQueue {
-    queue: Arc<Queue>,
-    place: Option<Place>,
-}
-
-impl WaitInQueue {
-    /// The place.
-    pub fn place(&self) -> Option<Place> {
-        self.place
-    }
-}
-
-impl Future for WaitInQueue {
-    type Output = Outcome<Hold>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Some(place) = self.place else { return Poll::Pending };
-        let polled = self.queue.lock().state.poll(place, cx.waker());
-        let Poll::Ready(outcome) = polled else { return Poll::Pending };
-        self.place = None;
-        Poll::Ready(outcome.unwrap_or_else(|| Err(closed())))
-    }
-}
-
-impl Drop for WaitInQueue {
-    fn drop(&mut self) {
-        if let Some(place) = self.place.take() {
-            self.queue.leave(place);
-        }
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::clock::Instant;
 use crate::error::LockError;
 use crate::local::turn::Turn;
-use crate::local::waiters::{Place, Waiters};
+use crate::local::waiters::{Outcome, Place, Waiters};
 use crate::mode::Mode;
 use crate::policy::Handoffs;
 use crate::who::Who;
@@ -44,9 +44,6 @@ pub struct Waiting {
     /// Its habits.
     pub habits: Habits,
 }
-
-/// What a waiter is given in the end.
-pub type Outcome<O> = Result<O, LockError>;
 
 /// Who has the lock, in the eyes of this process.
 #[derive(Debug)]

@@ -4,17 +4,13 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::clock::Instant;
 use crate::coordinator::RequestError;
 use crate::deadline::Deadline;
 use crate::error::{ErrorKind, Holder, LockError};
-use crate::local::possession::{Hold, Origin};
-use crate::local::queue::{Joined, Queue, WaitInQueue};
-use crate::local::state::{Habits, Waiting};
+use crate::local::line::{Joined, Line, WaitInLine};
+use crate::local::possession::Hold;
 use crate::local::waiters::Place;
-use crate::mode::Mode;
 use crate::observer::Event;
-use crate::who::Who;
 
 /// How an acquire waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +21,13 @@ pub enum Wait {
     Once(Duration),
     /// At most this long, so many times over.
     Tries(Duration, u32),
+}
+
+impl Wait {
+    /// Whether it waits for answers only.
+    pub fn is_once(&self) -> bool {
+        matches!(self, Wait::Once(_))
+    }
 }
 
 /// How much longer than its deadline an acquire waits for ZooKeeper's word on who holds.
@@ -41,15 +44,12 @@ const ASK_AHEAD: Duration = Duration::from_millis(500);
 /// # Cancel safety
 ///
 /// Dropping the future gives up the place in the queue.
-pub async fn wait(
-    queue: &Arc<Queue>,
-    (who, mode): (Who, Mode),
+pub async fn wait<Q: Line>(
+    queue: &Arc<Q>,
+    joined: Joined<Q>,
     wait: Wait,
-    habits: Habits,
-    now: Instant,
 ) -> Result<Hold, LockError> {
-    let tries = matches!(wait, Wait::Once(_));
-    let result = match queue.join(Waiting { who, mode, since: now, once: tries, habits }) {
+    let result = match joined {
         Joined::Granted(hold) => return Ok(hold),
         Joined::Refused(error) => Err(error),
         Joined::Busy => Err(busy(ask(queue, None, LAST_WORD).await.ok().flatten())),
@@ -62,18 +62,22 @@ pub async fn wait(
     result.map_err(|error| error.on(queue.lock_name().clone()))
 }
 
-async fn once(queue: &Arc<Queue>, place: WaitInQueue, limit: Duration) -> Result<Hold, LockError> {
+async fn once<Q: Line>(
+    queue: &Arc<Q>,
+    place: WaitInLine<Q>,
+    limit: Duration,
+) -> Result<Hold, LockError> {
     match Deadline::after(queue.session().clock().clone(), limit).bound(place).await {
         Ok(result) => result,
-        Err(_) => Err(unreachable(queue)),
+        Err(_) => Err(unreachable(&**queue)),
     }
 }
 
 /// Tries so many times; the place in the queue is kept from one try to the next. Shortly before
 /// the end of each it asks who holds, and at the end tells the observer.
-async fn within(
-    queue: &Arc<Queue>,
-    place: WaitInQueue,
+async fn within<Q: Line>(
+    queue: &Arc<Q>,
+    place: WaitInLine<Q>,
     timeout: Duration,
     tries: u32,
 ) -> Result<Hold, LockError> {
@@ -115,7 +119,7 @@ async fn within(
     }
     Err(match answer {
         Some(Ok(holder)) => busy(holder),
-        _ => unreachable(queue),
+        _ => unreachable(&**queue),
     })
 }
 
@@ -125,8 +129,8 @@ struct Silent;
 
 /// Asks who holds, for at most `limit`: this process knows by itself, of another ZooKeeper tells
 /// by one read.
-async fn ask(
-    queue: &Arc<Queue>,
+async fn ask<Q: Line>(
+    queue: &Arc<Q>,
     place: Option<Place>,
     limit: Duration,
 ) -> Result<Option<Holder>, Silent> {
@@ -160,7 +164,7 @@ fn busy(holder: Option<Holder>) -> LockError {
     LockError::new(ErrorKind::Busy, "").held_by(holder)
 }
 
-fn unreachable(queue: &Queue) -> LockError {
+fn unreachable(queue: &impl Line) -> LockError {
     let trouble = queue.trouble();
     let detail = match &trouble {
         Some(error) => format!("ZooKeeper could not be reached in time: {error}"),

@@ -14,7 +14,7 @@ use crate::inspect::site::Site;
 use crate::key::LockName;
 use crate::local::possession::Possession;
 use crate::local::queue::Queue;
-use crate::local::state::Habits;
+use crate::local::state::{Habits, Waiting};
 use crate::local::wait::{Wait, wait};
 use crate::mode::Mode;
 use crate::observer::Event;
@@ -129,7 +129,9 @@ impl NamedLock {
 
     fn is_of(&self, possession: &Possession) -> bool {
         let queue = possession.queue();
-        queue.session().id() == self.session.id() && queue.path() == self.path()
+        queue.session().id() == self.session.id()
+            && queue.path() == self.path()
+            && possession.mode() != Mode::Permit
     }
 
     /// Acquires, nested or in the queue.
@@ -164,11 +166,14 @@ impl NamedLock {
         unscoped: bool,
         now: Instant,
     ) -> Result<Guard<K>, LockError> {
-        let who = (who, K::MODE);
+        let (mode, once, habits) = (K::MODE, how.is_once(), self.habits());
+        let waiting = Waiting { who, mode, since: now, once, habits };
         let hold = if self.options.is_fair() {
-            wait(&self.own_queue()?, who, how, self.habits(), now).await?
+            let queue = self.own_queue()?;
+            wait(&queue, queue.join(waiting), how).await?
         } else {
-            wait(self.queue()?, who, how, self.habits(), now).await?
+            let queue = self.queue()?;
+            wait(queue, queue.join(waiting), how).await?
         };
         if let Some(possession) = hold.possession() {
             possession.set_unscoped(unscoped);
@@ -262,6 +267,7 @@ impl NamedLock {
             app: self.session.app().map(Arc::from),
             driver: self.driver.clone(),
             vanished: self.options.vanished_policy(),
+            limit: None,
         }
     }
 }

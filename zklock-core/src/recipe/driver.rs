@@ -118,7 +118,8 @@ pub trait LockDriver: Any + fmt::Debug + Send + Sync {
     /// Whether mine is held in a queue that is in order, or which node it watches.
     fn verdict(&self, queue: &[Contender], mine: &Contender) -> Verdict {
         match mine.mode {
-            Mode::Mutex => mutex(queue, &mine.name),
+            // Permits have a driver of their own.
+            Mode::Mutex | Mode::Permit => mutex(queue, &mine.name),
             Mode::Read => read(queue, &mine.name),
             Mode::Write => write(queue, &mine.name),
         }

@@ -3,6 +3,7 @@
 pub mod driver;
 pub mod leases;
 pub mod mutex;
+pub mod permits;
 pub mod read_write;
 pub mod verdict;
 

@@ -21,6 +21,11 @@ pub enum Verdict {
         /// How many contenders are ahead.
         ahead: usize,
     },
+    /// There are too many; any of them may go.
+    Crowded {
+        /// How many too many.
+        excess: usize,
+    },
     /// My node is not in the queue.
     Missing,
 }
