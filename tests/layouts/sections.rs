@@ -1,8 +1,8 @@
 //! zklock's side of the tests beside Curator and kazoo: a process that takes a lock again and again.
 //!
-//! `sections SERVERS LAYOUT KIND PATH N [FILE]`. The kind `counter` adds 1 to the number in a file
+//! `sections SERVERS LAYOUT KIND PATH N [FILE | LIMIT]`. The kind `counter` adds 1 to the number in a file
 //! under a mutex; a section that is entered twice at once is an error. The kind `rw` takes a
-//! read/write lock at random and prints `MODE ENTERED LEFT` for each time.
+//! read/write lock at random, `semaphore` a permit; both print `MODE ENTERED LEFT` for each time.
 
 use std::error::Error;
 use std::fs::{self, OpenOptions};
@@ -15,7 +15,7 @@ use zklock_test_support::monotonic_ns;
 async fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let [servers, layout, kind, path, n, rest @ ..] = args.as_slice() else {
-        return Err("SERVERS LAYOUT KIND PATH N [FILE]".into());
+        return Err("SERVERS LAYOUT KIND PATH N [FILE | LIMIT]".into());
     };
     let (root, name) = path.rsplit_once('/').ok_or("the path is absolute")?;
     let root = if root.is_empty() { "/" } else { root };
@@ -40,6 +40,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
             ("rw", _) => {
                 let guard = session.rw_lock(name)?.write().await?;
                 pass("write").await;
+                guard.release().await?;
+            }
+            ("semaphore", [limit]) => {
+                let guard = session.semaphore(name, limit.parse()?)?.acquire().await?;
+                pass("permit").await;
                 guard.release().await?;
             }
             _ => return Err("no such kind".into()),

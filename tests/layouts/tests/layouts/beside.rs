@@ -115,27 +115,69 @@ fn assert_readers_and_writers(mut all: Vec<Stay>, count: usize) {
     assert!(mixed, "no readers of both languages at once");
 }
 
-fn mix(theirs: impl Fn(usize) -> Run, layout: &str, path: &str) {
-    let each = sections() / 8;
+/// Four processes of each side take a read/write lock at random; they begin together.
+async fn mix(driver: impl LockDriver, theirs: impl Fn(usize) -> Run, layout: &str, name: &str) {
+    let (each, session, path) = (sections() / 8, session(driver).await, format!("/beside/{name}"));
+    let gate = session.rw_lock(name).unwrap().write().await.unwrap();
     let theirs: Vec<_> = (0..4).map(|_| theirs(each)).collect();
-    let ours: Vec<_> = (0..4).map(|_| ours(layout, "rw", path, each, None)).collect();
+    let ours: Vec<_> = (0..4).map(|_| ours(layout, "rw", &path, each, None)).collect();
+    while session.site(name).unwrap().contenders().await.unwrap().len() < 9 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    gate.release().await.unwrap();
     let mut all: Vec<_> = theirs.into_iter().flat_map(|run| stays(&run.finish(), false)).collect();
     all.extend(ours.into_iter().flat_map(|run| stays(&run.finish(), true)));
     assert_readers_and_writers(all, each * 8);
+    session.close().await;
 }
 
-#[test]
-fn readers_and_writers_of_curator_and_ours_keep_the_rules() {
+#[tokio::test]
+async fn readers_and_writers_of_curator_and_ours_keep_the_rules() {
     let (addr, curator) = (ZooKeeper::shared().addr(), Curator::compile());
-    let path = "/beside/curator-rw/a";
-    mix(|n| curator.mix(&addr, "rw", path, n), "curator", path);
+    let theirs = |n| curator.mix(&addr, "rw", "/beside/curator-rw", n);
+    mix(layout::Curator, theirs, "curator", "curator-rw").await;
+}
+
+#[tokio::test]
+async fn readers_and_writers_of_kazoo_and_ours_keep_the_rules() {
+    let (addr, kazoo) = (ZooKeeper::shared().addr(), Kazoo::install());
+    let theirs = |n| kazoo.mix(&addr, "rw", "/beside/kazoo-rw", n);
+    mix(layout::Kazoo::default(), theirs, "kazoo", "kazoo-rw").await;
+}
+
+/// kazoo's readers and writers with the names of Curator's nodes.
+#[tokio::test]
+async fn readers_and_writers_of_kazoo_as_curator_and_ours_keep_the_rules() {
+    let (addr, kazoo) = (ZooKeeper::shared().addr(), Kazoo::install());
+    let mut raw = RawClient::connect(&addr, SESSION).unwrap();
+    // kazoo fails for good if the directory is reaped.
+    for path in ["/beside", "/beside/as-curator-rw"] {
+        drop(raw.create(path, b"", CreateMode::Persistent));
+    }
+    raw.close().unwrap();
+    let theirs = |n| kazoo.mix(&addr, "rw-as-curator", "/beside/as-curator-rw", n);
+    mix(layout::Curator, theirs, "curator", "as-curator-rw").await;
 }
 
 #[test]
-fn readers_and_writers_of_kazoo_and_ours_keep_the_rules() {
-    let (addr, kazoo) = (ZooKeeper::shared().addr(), Kazoo::install());
-    let path = "/beside/kazoo-rw/a";
-    mix(|n| kazoo.mix(&addr, "rw", path, n), "kazoo", path);
+fn permits_of_curator_and_ours_never_exceed_the_limit() {
+    let (addr, curator) = (ZooKeeper::shared().addr(), Curator::compile());
+    let (each, path) = (sections() / 8, "/beside/curator-permits");
+    let theirs = [(); 4].map(|()| curator.mix(&addr, "semaphore:3", path, each));
+    let ours =
+        [(); 4].map(|()| ours("curator", "semaphore", path, each, Some(&PathBuf::from("3"))));
+    let mut all: Vec<_> = theirs.into_iter().flat_map(|run| stays(&run.finish(), false)).collect();
+    all.extend(ours.into_iter().flat_map(|run| stays(&run.finish(), true)));
+    assert_eq!(all.len(), each * 8);
+    let mut steps: Vec<_> =
+        all.iter().flat_map(|stay| [(stay.entered, 1), (stay.left, -1)]).collect();
+    // Who leaves in the moment that another enters was inside with it only on the clock.
+    steps.sort_by_key(|&(at, step)| (at, step));
+    let inside = steps.iter().scan(0, |inside, (_, step)| {
+        *inside += step;
+        Some(*inside)
+    });
+    assert_eq!(inside.max(), Some(3));
 }
 
 async fn session(driver: impl LockDriver) -> Session {
@@ -163,6 +205,7 @@ async fn take_turns(driver: impl LockDriver, agent: &Agent, kind: LockKind, name
     let grant = pending.wait(SOON).unwrap().held();
     let busy = mutex.try_acquire().await.unwrap_err();
     assert!(grant.node.ends_with(&busy.holder().unwrap().node), "{busy:?}");
+    until("the try is over", || (agent.participants(&path).len() == 1).then_some(())).await;
     let waiting = tokio::spawn(async move { mutex.acquire().await.unwrap() });
     until("we wait", || (agent.participants(&path).len() == 2).then_some(())).await;
     let queue = site.contenders().await.unwrap();
