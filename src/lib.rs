@@ -12,7 +12,9 @@ pub use zklock_core::guard::{
 pub use zklock_core::inspect::{LockEvent, LockEvents, Participant, Site};
 pub use zklock_core::key::LockName;
 pub use zklock_core::layout;
-pub use zklock_core::lock::{Exclusive, Mutex, RwLock, Semaphore};
+pub use zklock_core::lock::{
+    AnyGuard, AnyLock, Exclusive, MultiGuard, MultiLock, Mutex, RwLock, Semaphore,
+};
 pub use zklock_core::mode::Mode;
 pub use zklock_core::observer::{Event, Observer};
 pub use zklock_core::options::LockOptions;

@@ -13,6 +13,7 @@ mod faults;
 mod inspect;
 mod layouts;
 mod linger;
+mod multi;
 mod mutex;
 mod reentrancy;
 mod rwlock;

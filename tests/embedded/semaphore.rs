@@ -207,12 +207,16 @@ async fn a_limit_in_a_node_is_made_read_and_obeyed_while_people_wait() {
     settle().await;
     drop(first);
     assert!(apart(async move { other.try_acquire().await }).await.unwrap_err().is_busy());
-    // What is no number changes nothing.
+    // What is no number changes nothing for those who know one, and is an error for the others.
+    let knows = semaphore(&session);
+    settle().await;
     client.set(node, b"plenty").await.unwrap();
     settle().await;
-    assert_eq!(semaphore(&session).limit(), 1);
+    assert_eq!(knows.limit(), 1);
     drop(second);
-    drop(semaphore(&session).acquire().await.unwrap());
+    drop(knows.acquire().await.unwrap());
+    let error = semaphore(&on(&store)).acquire().await.unwrap_err();
+    assert!(error.kind() == ErrorKind::InvalidOption && error.to_string().contains("four bytes"));
 }
 
 #[tokio::test(start_paused = true)]

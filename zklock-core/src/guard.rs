@@ -84,24 +84,32 @@ pub struct Guard<K: Kind = Alone> {
     /// What the nested calls in its scopes take in turn.
     children: OnceLock<Slot>,
     /// Of a nested guard: the slot among its siblings. Given back after the hold.
-    slot: Option<OwnedSemaphorePermit>,
+    turn: Option<OwnedSemaphorePermit>,
     kind: PhantomData<fn() -> K>,
 }
 
 impl<K: Kind> Guard<K> {
-    pub(crate) fn new(hold: Hold, slot: Option<OwnedSemaphorePermit>) -> Option<Self> {
+    pub(crate) fn new(hold: Hold, turn: Option<OwnedSemaphorePermit>) -> Option<Self> {
         let possession = hold.possession()?.clone();
-        Some(Guard { hold, possession, children: OnceLock::new(), slot, kind: PhantomData })
+        Some(Guard { hold, possession, children: OnceLock::new(), turn, kind: PhantomData })
     }
 
     pub(crate) fn frame(&self) -> Arc<Frame> {
-        let slot = self.children.get_or_init(free_slot).clone();
-        Frame::new(self.possession.clone(), slot)
+        Frame::new(self.possession.clone(), self.slot())
+    }
+
+    /// A frame inside that of another member of the same multi-lock.
+    pub(crate) fn frame_beside(&self, outer: Arc<Frame>) -> Arc<Frame> {
+        Frame::join(outer, self.possession.clone(), self.slot())
+    }
+
+    fn slot(&self) -> Slot {
+        self.children.get_or_init(free_slot).clone()
     }
 
     /// A look at this guard that can be cloned, sent and kept; it releases nothing.
     pub fn view(&self) -> GuardView {
-        GuardView::new(self.possession.clone())
+        GuardView::new(&self.frame())
     }
 
     pub(crate) fn possession(&self) -> &Arc<Possession> {
@@ -258,7 +266,7 @@ impl RwLockWriteGuard {
     /// # }
     /// ```
     pub async fn downgrade(self) -> Result<RwLockReadGuard, LockError> {
-        if self.slot.is_some() || self.possession.holds() > 1 {
+        if self.turn.is_some() || self.possession.holds() > 1 {
             let why = "a write lock that is held more than once is not downgraded";
             let lock = self.possession.queue().lock_name().clone();
             return Err(LockError::new(ErrorKind::Deadlock, why).on(lock));

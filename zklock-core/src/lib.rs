@@ -3,6 +3,7 @@
 pub mod clock;
 pub mod deadline;
 pub mod error;
+pub mod first;
 pub mod mode;
 pub mod owner;
 pub mod session_state;

@@ -1,15 +1,17 @@
 //! The limit of a semaphore: a number, or a node that may change.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use tokio::sync::watch;
 
 use crate::coordinator::{NodeKind, RequestError};
+use crate::error::{ErrorKind, LockError};
 use crate::path::ZnodePath;
 use crate::policy::RetryPolicy;
 use crate::session::generation::Generation;
 use crate::session::handle::Session;
+use crate::session::lane::closed;
 
 /// Where a limit comes from. Two of one semaphore in one process must be equal.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,14 +28,17 @@ pub struct Limit {
     source: LimitSource,
     now: Arc<AtomicU32>,
     changes: Option<watch::Receiver<u32>>,
+    /// Whether the node holds no number.
+    malformed: Arc<AtomicBool>,
 }
 
 impl Limit {
     /// Starts to follow a source.
     pub fn follow(session: &Session, source: LimitSource) -> Self {
+        let malformed = Arc::new(AtomicBool::new(false));
         match &source {
             LimitSource::Fixed(limit) => {
-                Limit { now: Arc::new(AtomicU32::new(*limit)), changes: None, source }
+                Limit { now: Arc::new(AtomicU32::new(*limit)), changes: None, malformed, source }
             }
             LimitSource::Node(path, initial) => {
                 // Nobody enters before it is known.
@@ -44,10 +49,11 @@ impl Limit {
                     path: path.clone(),
                     initial: *initial,
                     now: now.clone(),
+                    malformed: malformed.clone(),
                     tell,
                 };
                 session.spawner().spawn(follower.run());
-                Limit { now, changes: Some(changes), source }
+                Limit { now, changes: Some(changes), malformed, source }
             }
         }
     }
@@ -60,6 +66,28 @@ impl Limit {
     /// The limit now, 0 as long as it is not known.
     pub fn now(&self) -> u32 {
         self.now.load(Ordering::Acquire)
+    }
+
+    /// Waits until there is a limit.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidOption`] if the node holds no number and never did.
+    pub async fn known(&self) -> Result<(), LockError> {
+        let Some(mut changes) = self.changes.clone() else { return Ok(()) };
+        while self.now() == 0 {
+            if self.malformed.load(Ordering::Acquire) {
+                return Err(LockError::new(
+                    ErrorKind::InvalidOption,
+                    "the node of the limit holds no number; expected are four bytes, the highest \
+                     first, as Curator's SharedCount writes them",
+                ));
+            }
+            if changes.changed().await.is_err() {
+                return Err(closed());
+            }
+        }
+        Ok(())
     }
 
     /// The same number, shared.
@@ -89,6 +117,7 @@ struct Follower {
     path: ZnodePath,
     initial: u32,
     now: Arc<AtomicU32>,
+    malformed: Arc<AtomicBool>,
     tell: watch::Sender<u32>,
 }
 
@@ -114,16 +143,13 @@ impl Follower {
         let path = self.path.as_str();
         match generation.coordinator().get_watched(path).await {
             Ok((data, _, watch)) => {
-                match read(&data) {
-                    Some(limit) => {
-                        self.now.store(limit, Ordering::Release);
-                        self.tell.send_replace(limit);
-                    }
-                    None => tracing::warn!(
-                        path,
-                        "no limit: expected are four bytes, as Curator's SharedCount writes"
-                    ),
+                let limit = read(&data);
+                self.malformed.store(limit.is_none(), Ordering::Release);
+                match limit {
+                    Some(limit) => self.now.store(limit, Ordering::Release),
+                    None => tracing::warn!(path, "no limit: expected are four bytes"),
                 }
+                self.tell.send_replace(self.now.load(Ordering::Acquire));
                 let mut changed = std::pin::pin!(generation.changed());
                 changed.as_mut().enable();
                 let fired = async {

@@ -1,6 +1,5 @@
 //! The queue of one semaphore in this process: the state, and what carries out its decisions.
 
-use std::future::{Future, poll_fn};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Poll, Waker};
 use std::time::Duration;
@@ -10,6 +9,7 @@ use tokio::sync::Notify;
 use crate::acquire::{How, Obstacle, Seen, Target, acquire};
 use crate::clock::Instant;
 use crate::error::{ErrorKind, Holder, LockError};
+use crate::first::all;
 use crate::lease::Lease;
 use crate::local::limit::Limit;
 use crate::local::line::{Joined, Line, WaitInLine};
@@ -163,6 +163,7 @@ impl PermitQueue {
     /// Takes permits under one hold of the inner lock, all or none.
     async fn acquire(&self, fetch: Fetch) -> Result<Vec<Arc<Lease>>, LockError> {
         let how = How { mode: Mode::Permit, once: fetch.once, lingers: false };
+        self.limit.known().await?;
         loop {
             let inner = self.enter(fetch.once).await?;
             let taking = (0..fetch.permits).map(|_| acquire(&self.targets.leases, how, &self.seen));
@@ -202,26 +203,6 @@ fn no_lease() -> LockError {
 
 /// Deletions on their way; dropped, they go on in the background.
 struct Deletions(Vec<Deletion>);
-
-/// Runs all to the end, or to the first error.
-async fn all<T>(
-    work: impl Iterator<Item = impl Future<Output = Result<T, LockError>>>,
-) -> Result<Vec<T>, LockError> {
-    let mut running: Vec<_> = work.map(|work| (Box::pin(work), None)).collect();
-    poll_fn(|cx| {
-        let mut pending = false;
-        for (work, done) in running.iter_mut().filter(|(_, done)| done.is_none()) {
-            match work.as_mut().poll(cx) {
-                Poll::Ready(Ok(output)) => *done = Some(output),
-                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
-                Poll::Pending => pending = true,
-            }
-        }
-        if pending { Poll::Pending } else { Poll::Ready(Ok(())) }
-    })
-    .await?;
-    Ok(running.into_iter().filter_map(|(_, done)| done).collect())
-}
 
 impl Origin for PermitQueue {
     fn session(&self) -> &Session {

@@ -1,16 +1,15 @@
 //! A possession: one grant of a lock to somebody in this process, shared by all its holds.
 
 use std::fmt;
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::task::Poll;
 use std::time::Duration;
 
 use crate::clock::Instant;
-use crate::error::Holder;
-use crate::error::{ErrorKind, LockError};
+use crate::error::{ErrorKind, Holder, LockError};
+use crate::first::first;
 use crate::lease::Lease;
 use crate::local::waiters::Place;
 use crate::mode::Mode;
@@ -165,12 +164,7 @@ impl Possession {
         if self.more.is_empty() {
             return self.lease.lost().await;
         }
-        let mut losses: Vec<_> = self.leases().map(|lease| Box::pin(lease.lost())).collect();
-        poll_fn(|cx| {
-            let lost = losses.iter_mut().any(|loss| loss.as_mut().poll(cx).is_ready());
-            if lost { Poll::Ready(()) } else { Poll::Pending }
-        })
-        .await;
+        first(self.leases().map(|lease| lease.lost())).await;
     }
 
     /// How long the lock is surely held if nothing more is heard.

@@ -11,6 +11,7 @@ use crate::layout::curator::Curator;
 use crate::local::limit::{Limit, LimitSource};
 use crate::local::permit_queue::{PermitQueue, Targets};
 use crate::local::permits::Wanting;
+use crate::local::possession::Origin;
 use crate::local::state::Habits;
 use crate::local::wait::{Wait, wait};
 use crate::observer::Event;
@@ -147,6 +148,15 @@ impl Semaphore {
         }
         self.options = options;
         Ok(self)
+    }
+
+    pub(crate) fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// The path of the directory of its permits.
+    pub fn path(&self) -> &str {
+        self.queue.path()
     }
 
     /// The name of the semaphore.

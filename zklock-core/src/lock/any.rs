@@ -1,0 +1,260 @@
+//! A lock of any kind, for what works with all of them.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::context::Frame;
+use crate::error::LockError;
+use crate::guard::kind::Kind;
+use crate::guard::{Guard, MutexGuard, RwLockReadGuard, RwLockWriteGuard, SemaphorePermit};
+use crate::local::wait::Wait;
+use crate::lock::mutex::Mutex;
+use crate::lock::rwlock::RwLock;
+use crate::lock::semaphore::Semaphore;
+use crate::token::FencingToken;
+use crate::who::Who;
+
+/// A lock, and in which way it is to be taken.
+///
+/// ```
+/// # fn main() -> Result<(), zklock_core::error::LockError> {
+/// use zklock_core::{lock::AnyLock, session::Session};
+///
+/// let session = Session::embedded();
+/// let reading = AnyLock::Read(session.rw_lock("prices")?);
+/// let alone: AnyLock = session.mutex("orders")?.into();
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum AnyLock {
+    /// A mutex.
+    Mutex(Mutex),
+    /// A read/write lock, for reading.
+    Read(RwLock),
+    /// A read/write lock, for writing.
+    Write(RwLock),
+    /// A semaphore, and how many permits of it.
+    Permits(Semaphore, u32),
+}
+
+impl From<Mutex> for AnyLock {
+    fn from(mutex: Mutex) -> Self {
+        AnyLock::Mutex(mutex)
+    }
+}
+
+impl AnyLock {
+    /// The name of the lock.
+    pub fn name(&self) -> &str {
+        match self {
+            AnyLock::Mutex(lock) => lock.name().as_str(),
+            AnyLock::Read(lock) | AnyLock::Write(lock) => lock.name().as_str(),
+            AnyLock::Permits(lock, _) => lock.name().as_str(),
+        }
+    }
+
+    /// The path of its directory, and the number of its session: the same for the same lock.
+    pub(crate) fn identity(&self) -> (&str, u64) {
+        match self {
+            AnyLock::Mutex(lock) => (lock.path(), lock.named().session().id()),
+            AnyLock::Read(lock) | AnyLock::Write(lock) => {
+                (lock.path(), lock.named().session().id())
+            }
+            AnyLock::Permits(lock, _) => (lock.path(), lock.session().id()),
+        }
+    }
+
+    pub(crate) fn session(&self) -> &crate::session::handle::Session {
+        match self {
+            AnyLock::Mutex(lock) => lock.named().session(),
+            AnyLock::Read(lock) | AnyLock::Write(lock) => lock.named().session(),
+            AnyLock::Permits(lock, _) => lock.session(),
+        }
+    }
+
+    /// A wait for answers only.
+    pub(crate) fn once(&self) -> Result<Wait, LockError> {
+        match self {
+            AnyLock::Mutex(lock) => lock.named().once(),
+            AnyLock::Read(lock) | AnyLock::Write(lock) => lock.named().once(),
+            AnyLock::Permits(lock, _) => Ok(lock.once()),
+        }
+    }
+
+    /// A wait as the options say.
+    pub(crate) fn tries(&self) -> Wait {
+        match self {
+            AnyLock::Mutex(lock) => lock.named().tries(),
+            AnyLock::Read(lock) | AnyLock::Write(lock) => lock.named().tries(),
+            AnyLock::Permits(lock, _) => lock.tries(),
+        }
+    }
+
+    pub(crate) async fn enter(
+        &self,
+        who: Who,
+        how: Wait,
+        unscoped: bool,
+    ) -> Result<AnyGuard, LockError> {
+        Ok(match self {
+            AnyLock::Mutex(lock) => AnyGuard::Mutex(lock.named().enter(who, how, unscoped).await?),
+            AnyLock::Read(lock) => AnyGuard::Read(lock.named().enter(who, how, unscoped).await?),
+            AnyLock::Write(lock) => AnyGuard::Write(lock.named().enter(who, how, unscoped).await?),
+            AnyLock::Permits(lock, permits) => {
+                AnyGuard::Permits(lock.enter(who, *permits, how, unscoped).await?)
+            }
+        })
+    }
+}
+
+/// The guard of a lock of any kind.
+#[derive(Debug)]
+#[non_exhaustive]
+#[must_use = "a guard that is dropped at once releases the lock at once"]
+pub enum AnyGuard {
+    /// Of a mutex.
+    Mutex(MutexGuard),
+    /// Of a reader.
+    Read(RwLockReadGuard),
+    /// Of a writer.
+    Write(RwLockWriteGuard),
+    /// Permits.
+    Permits(SemaphorePermit),
+}
+
+macro_rules! each {
+    ($any:expr, $guard:ident => $what:expr) => {
+        match $any {
+            AnyGuard::Mutex($guard) => $what,
+            AnyGuard::Read($guard) => $what,
+            AnyGuard::Write($guard) => $what,
+            AnyGuard::Permits($guard) => $what,
+        }
+    };
+}
+
+impl AnyGuard {
+    /// The name of the lock.
+    pub fn lock(&self) -> &str {
+        each!(self, guard => guard.lock())
+    }
+
+    /// The path of the node behind the guard.
+    pub fn path(&self) -> &str {
+        each!(self, guard => guard.path())
+    }
+
+    /// The fencing token, for the resource to check.
+    pub fn fencing_token(&self) -> FencingToken {
+        each!(self, guard => guard.fencing_token())
+    }
+
+    /// Whether the lock is surely held now.
+    pub fn is_valid(&self) -> bool {
+        each!(self, guard => guard.is_valid())
+    }
+
+    /// How long the lock is surely held if nothing more is heard.
+    pub fn remaining(&self) -> Duration {
+        each!(self, guard => guard.remaining())
+    }
+
+    /// Resolves when the lock is lost.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost by dropping the future.
+    pub async fn lost(&self) {
+        each!(self, guard => guard.lost().await)
+    }
+
+    /// Says that another task may release this guard. See
+    /// [`Guard::detach`](crate::guard::Guard::detach).
+    pub fn detach(self) -> Self {
+        match self {
+            AnyGuard::Mutex(guard) => AnyGuard::Mutex(guard.detach()),
+            AnyGuard::Read(guard) => AnyGuard::Read(guard.detach()),
+            AnyGuard::Write(guard) => AnyGuard::Write(guard.detach()),
+            AnyGuard::Permits(guard) => AnyGuard::Permits(guard.detach()),
+        }
+    }
+
+    /// Releases the lock and waits until that is done.
+    ///
+    /// # Errors
+    ///
+    /// As [`Guard::release`](crate::guard::Guard::release).
+    ///
+    /// # Cancel safety
+    ///
+    /// The release goes on in the background.
+    pub async fn release(self) -> Result<(), LockError> {
+        each!(self, guard => guard.release().await)
+    }
+
+    pub(crate) fn frame(&self) -> Arc<Frame> {
+        each!(self, guard => guard.frame())
+    }
+
+    pub(crate) fn frame_beside(&self, outer: Arc<Frame>) -> Arc<Frame> {
+        each!(self, guard => guard.frame_beside(outer))
+    }
+
+    pub(crate) fn lost_error(&self) -> LockError {
+        each!(self, guard => guard.possession().lost_error())
+    }
+}
+
+/// What a body runs under: one guard, or those of a multi-lock.
+pub trait Guarding: Send + Sync {
+    /// Whether everything is surely held now.
+    fn is_valid(&self) -> bool;
+
+    /// Resolves when something is lost.
+    fn lost(&self) -> impl Future<Output = ()> + Send;
+
+    /// The scope of the body.
+    fn frame(&self) -> Option<Arc<Frame>>;
+
+    /// The error of what is lost.
+    fn lost_error(&self) -> LockError;
+}
+
+impl<K: Kind> Guarding for Guard<K> {
+    fn is_valid(&self) -> bool {
+        Guard::is_valid(self)
+    }
+
+    fn lost(&self) -> impl Future<Output = ()> + Send {
+        Guard::lost(self)
+    }
+
+    fn frame(&self) -> Option<Arc<Frame>> {
+        Some(Guard::frame(self))
+    }
+
+    fn lost_error(&self) -> LockError {
+        self.possession().lost_error()
+    }
+}
+
+impl Guarding for AnyGuard {
+    fn is_valid(&self) -> bool {
+        AnyGuard::is_valid(self)
+    }
+
+    fn lost(&self) -> impl Future<Output = ()> + Send {
+        AnyGuard::lost(self)
+    }
+
+    fn frame(&self) -> Option<Arc<Frame>> {
+        Some(AnyGuard::frame(self))
+    }
+
+    fn lost_error(&self) -> LockError {
+        AnyGuard::lost_error(self)
+    }
+}
