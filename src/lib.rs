@@ -37,6 +37,12 @@ pub use zklock_macros::zk_locked;
 #[doc(hidden)]
 pub use zklock_core::__private;
 
+/// The code in the guide to sharing locks, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/sharing.md")]
+#[derive(Debug)]
+pub struct Sharing;
+
 /// The code in the README, compiled.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

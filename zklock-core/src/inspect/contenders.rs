@@ -1,5 +1,6 @@
 //! Who is in a lock's queue.
 
+use crate::contender::Contender;
 use crate::coordinator::{Coordinator, RequestError};
 #[cfg(doc)]
 use crate::error::ErrorKind;
@@ -65,6 +66,16 @@ impl Site {
         Ok(participants)
     }
 
+    /// Whether the one in a place of the queue holds the lock.
+    pub(crate) fn holds(&self, queue: &[Contender], place: usize) -> bool {
+        match self.driver.verdict(queue, &queue[place]) {
+            Verdict::Held => true,
+            // Of permits who came last waits.
+            Verdict::Crowded { excess } => place + excess < queue.len(),
+            _ => false,
+        }
+    }
+
     /// Describes the contenders among the children of the directory; those that are known already
     /// are not read again.
     pub(crate) async fn describe(
@@ -75,14 +86,14 @@ impl Site {
     ) -> Result<Vec<Participant>, RequestError> {
         let queue = self.driver.queue(children);
         let mut participants = Vec::with_capacity(queue.len());
-        for batch in queue.chunks(BATCH) {
+        for (number, batch) in queue.chunks(BATCH).enumerate() {
             let read = |name: &str| {
                 let known = known.iter().find(|known| known.node == name);
                 known.cloned().ok_or_else(|| coordinator.get(&self.path_of(name)))
             };
             let asked: Vec<_> = batch.iter().map(|one| (one, read(&one.name))).collect();
-            for (one, asked) in asked {
-                let holder = self.driver.verdict(&queue, one) == Verdict::Held;
+            for (at, (one, asked)) in asked.into_iter().enumerate() {
+                let holder = self.holds(&queue, number * BATCH + at);
                 let participant = match asked {
                     Ok(known) => Participant { holder, ..known },
                     Err(reply) => match reply.await {

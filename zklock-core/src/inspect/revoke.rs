@@ -6,7 +6,6 @@ use crate::error::ErrorKind;
 use crate::error::LockError;
 use crate::inspect::site::Site;
 use crate::owner::REVOKE;
-use crate::recipe::verdict::Verdict;
 
 impl Site {
     /// Asks whoever holds this lock to let go, as Curator's `Revoker` does: the data of the node
@@ -34,10 +33,9 @@ impl Site {
                 Err(error) => return Err(error),
             };
             let queue = self.driver.queue(&listed);
-            let holders =
-                queue.iter().filter(|one| self.driver.verdict(&queue, one) == Verdict::Held);
-            let asked: Vec<_> =
-                holders.map(|one| coordinator.set(&self.path_of(&one.name), REVOKE)).collect();
+            let holders = (0..queue.len()).filter(|place| self.holds(&queue, *place));
+            let paths = holders.map(|place| self.path_of(&queue[place].name));
+            let asked: Vec<_> = paths.map(|path| coordinator.set(&path, REVOKE)).collect();
             let mut count = 0;
             for reply in asked {
                 match reply.await {

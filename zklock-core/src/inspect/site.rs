@@ -39,6 +39,11 @@ impl Site {
         Site { session: session.clone(), name, directory, driver }
     }
 
+    /// The same in a directory below, in the layout of what is there.
+    pub(crate) fn below(self, directory: &str, driver: Arc<dyn LockDriver>) -> Self {
+        Site { directory: self.directory.join(directory), driver, ..self }
+    }
+
     /// The path of the lock's directory.
     pub fn path(&self) -> &str {
         self.directory.as_str()

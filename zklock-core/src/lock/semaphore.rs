@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::acquire::Target;
 use crate::error::{ErrorKind, LockError};
 use crate::guard::SemaphorePermit;
+use crate::inspect::site::Site;
 use crate::key::LockName;
 use crate::layout::curator::Curator;
 use crate::local::limit::{Limit, LimitSource};
@@ -162,6 +163,13 @@ impl Semaphore {
     /// The name of the semaphore.
     pub fn name(&self) -> &LockName {
         &self.name
+    }
+
+    /// Who holds its permits, to look at, and whoever is next.
+    pub fn site(&self) -> Site {
+        let rule = Arc::new(Permits::new(self.queue.limit().shared()));
+        let driver = self.session.driver().clone();
+        Site::new(&self.session, self.name.clone(), driver).below("leases", rule)
     }
 
     /// How many permits there are, as far as is known; 0 while the node of the limit is being read.

@@ -5,6 +5,7 @@
 #[path = "../../../server/tests/server/bed.rs"]
 mod bed;
 
+mod behaviours;
 mod beside;
 mod exclusive;
 mod look;
