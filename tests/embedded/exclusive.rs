@@ -70,6 +70,14 @@ async fn a_node_of_the_next_holder_is_not_deleted_by_the_last() {
     next.release().await.unwrap();
 }
 
+/// ZooKeeper can check that there is a node of this name, and not whose it is.
+#[tokio::test]
+async fn a_fenced_write_is_refused() {
+    let guard = Session::embedded().exclusive("a").unwrap().acquire().await.unwrap();
+    let error = guard.fenced().create("/x", b"1").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+}
+
 #[tokio::test]
 async fn a_mutex_of_the_same_name_is_another_layout() {
     let session = Session::embedded();

@@ -10,6 +10,7 @@ mod cancel;
 mod deadlines;
 mod exclusive;
 mod faults;
+mod fenced;
 mod inspect;
 mod layouts;
 mod linger;

@@ -8,4 +8,5 @@ mod inspect;
 mod lock_agent;
 mod lock_agent_ends;
 mod order_numbers;
+mod read_write;
 mod template;

@@ -148,6 +148,11 @@ impl Lease {
         }
     }
 
+    /// Whether another's node may have its path later.
+    pub fn is_recurring(&self) -> bool {
+        self.heed.only.is_some()
+    }
+
     /// Watches the node from now on, and not only from the next heartbeat on.
     pub fn watch(&self) {
         watch_own(&self.generation, &self.node);

@@ -309,6 +309,9 @@ impl Semaphore {
         let result = wait(&self.queue, self.queue.join(wanting), how).await.and_then(|hold| {
             if let Some(possession) = hold.possession() {
                 possession.set_unscoped(unscoped);
+                if self.options.is_revocable() {
+                    possession.leases().for_each(|lease| lease.watch());
+                }
             }
             let lost = || self.error(ErrorKind::Lost, "it was lost while it was granted");
             SemaphorePermit::new(hold, None).ok_or_else(lost)
