@@ -177,7 +177,34 @@ fn permits_of_curator_and_ours_never_exceed_the_limit() {
         *inside += step;
         Some(*inside)
     });
-    assert_eq!(inside.max(), Some(3));
+    // How often the limit is reached depends on the machine; that it can be is the next test.
+    assert!(inside.max() <= Some(3));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn curator_and_we_share_the_permits_of_one_semaphore() {
+    let agent = Curator::compile().agent(&ZooKeeper::shared().addr(), SESSION);
+    let (kind, path) = (LockKind::Semaphore(3), "/beside/shared-permits");
+    let (one, two) = (session(layout::Curator).await, session(layout::Curator).await);
+    let semaphore = |session: &Session| session.semaphore("shared-permits", 3).unwrap();
+    let theirs = [(); 2].map(|()| agent.acquire(kind, path, None).held());
+    let ours = semaphore(&one).acquire().await.unwrap();
+    assert!(semaphore(&two).try_acquire().await.unwrap_err().is_busy());
+    assert!(agent.acquire(kind, path, Some(Duration::from_millis(300))).is_busy());
+    let holders = semaphore(&two).site().contenders().await.unwrap();
+    assert!(theirs.iter().all(|grant| holders.iter().any(|one| grant.node.ends_with(&one.node))));
+    agent.release(&theirs[0]).unwrap();
+    let next = soon("a permit", semaphore(&two).acquire()).await.unwrap();
+    let pending = agent.start_acquire(kind, path, None);
+    assert!(pending.wait(Duration::from_millis(200)).is_none());
+    ours.release().await.unwrap();
+    let last = pending.wait(SOON).unwrap().held();
+    next.release().await.unwrap();
+    agent.release(&theirs[1]).unwrap();
+    agent.release(&last).unwrap();
+    one.close().await;
+    two.close().await;
+    agent.quit();
 }
 
 async fn session(driver: impl LockDriver) -> Session {
