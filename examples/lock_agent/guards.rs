@@ -95,6 +95,7 @@ async fn hold(
     let end = guard
         .scope(async {
             let (mut losing, mut lost) = (pin!(guard.lost()), false);
+            let (mut revoking, mut revoked) = (pin!(guard.revoked()), false);
             loop {
                 tokio::select! {
                     order = orders.recv() => match order {
@@ -118,6 +119,11 @@ async fn hold(
                     () = &mut losing, if !lost => {
                         lost = true;
                         output.send(json!({ "event": "lost", "handle": handle, "at_ns": now_ns() }));
+                    }
+                    () = &mut revoking, if !revoked => {
+                        revoked = true;
+                        let at_ns = now_ns();
+                        output.send(json!({ "event": "revoked", "handle": handle, "at_ns": at_ns }));
                     }
                 }
             }

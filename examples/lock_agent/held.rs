@@ -50,6 +50,13 @@ impl Held {
         }
     }
 
+    pub(crate) async fn revoked(&self) {
+        match self {
+            Held::One(guard) => guard.revoked().await,
+            Held::Several(guard) => guard.revoked().await,
+        }
+    }
+
     pub(crate) async fn scope<F: Future>(&self, body: F) -> F::Output {
         match self {
             Held::One(guard) => guard.scope(body).await,

@@ -35,6 +35,12 @@ pub(crate) enum Operation {
         data: String,
     },
     State,
+    Contenders {
+        lock: String,
+    },
+    Revoke {
+        lock: String,
+    },
     #[serde(other)]
     Unsupported,
 }

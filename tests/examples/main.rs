@@ -3,6 +3,8 @@
 
 mod agent;
 mod built;
+mod driver;
+mod inspect;
 mod lock_agent;
 mod lock_agent_ends;
 mod order_numbers;

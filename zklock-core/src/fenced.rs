@@ -42,7 +42,8 @@ impl Fenced<'_> {
     /// [`ErrorKind::Lost`] if the lock is not held any more; then nothing was written.
     /// [`ErrorKind::Unavailable`] if the server did not answer: it may have been written.
     /// [`ErrorKind::Refused`] if the server refuses the write, because there is no such node, say.
-    /// [`ErrorKind::InvalidName`] for a bad path.
+    /// [`ErrorKind::InvalidName`] for a bad path; [`ErrorKind::Unsupported`] in a layout whose nodes
+    /// have no name of their own.
     ///
     /// # Cancel safety
     ///
@@ -85,6 +86,15 @@ impl Fenced<'_> {
     async fn write(&self, operation: Operation) -> Result<(), LockError> {
         if !self.0.is_valid() {
             return Err(self.0.lost_error());
+        }
+        if self.0.leases().any(|lease| lease.is_recurring()) {
+            let why = "in this layout the node of the lock may be another holder's, which ZooKeeper \
+                       cannot check; give the fencing token to the resource";
+            return Err(LockError::new(ErrorKind::Unsupported, why).on(self
+                .0
+                .queue()
+                .lock_name()
+                .clone()));
         }
         let check = |path: &Arc<str>| Operation::Check { path: path.to_string() };
         let mut operations: Vec<_> = self.0.leases().map(|lease| check(lease.path())).collect();

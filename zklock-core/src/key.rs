@@ -376,6 +376,11 @@ mod tests {
         }
     }
 
+    fn filled(before: &str, value: &str, after: &str) -> Result<String, ErrorKind> {
+        let name = LockName::build().text(before).value(&value).text(after).finish();
+        name.map(|name| name.as_str().to_owned()).map_err(|error| error.kind())
+    }
+
     #[test]
     fn a_value_does_not_hide_what_the_text_before_it_does_wrong() {
         assert_eq!(filled("a/.", ".", ""), Err(ErrorKind::InvalidName));

@@ -38,6 +38,8 @@ pub mod context;
 pub mod guard;
 pub mod view;
 
+pub mod inspect;
+
 pub mod fenced;
 pub mod lock;
 

@@ -255,6 +255,21 @@ impl AnyGuard {
         each!(self, guard => guard.lost().await)
     }
 
+    /// Whether somebody asked that the lock be let go.
+    pub fn is_revoked(&self) -> bool {
+        each!(self, guard => guard.is_revoked())
+    }
+
+    /// Resolves when somebody asks that the lock be let go. See
+    /// [`Guard::revoked`](crate::guard::Guard::revoked).
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost by dropping the future.
+    pub async fn revoked(&self) {
+        each!(self, guard => guard.revoked().await)
+    }
+
     /// Writes to ZooKeeper that succeed only while this lock is held.
     pub fn fenced(&self) -> Fenced<'_> {
         each!(self, guard => guard.fenced())

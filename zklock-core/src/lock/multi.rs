@@ -216,6 +216,21 @@ impl MultiGuard {
         first(self.members.iter().map(AnyGuard::lost)).await;
     }
 
+    /// Whether somebody asked that one of them be let go.
+    pub fn is_revoked(&self) -> bool {
+        self.members.iter().any(AnyGuard::is_revoked)
+    }
+
+    /// Resolves when somebody asks that one of them be let go. See
+    /// [`Guard::revoked`](crate::guard::Guard::revoked).
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost by dropping the future.
+    pub async fn revoked(&self) {
+        first(self.members.iter().map(AnyGuard::revoked)).await;
+    }
+
     /// Runs `body` in the scope of all members.
     ///
     /// # Cancel safety

@@ -11,9 +11,12 @@ use crate::backend::zookeeper::Tls;
 use crate::backend::zookeeper::{Acl, Auth, ZooKeeperConnector, ZooKeeperOptions};
 use crate::coordinator::RequestError;
 use crate::error::{ErrorKind, LockError};
+use crate::layout::curator::Curator;
+use crate::mode::Mode;
 use crate::observer::{Events, Observer};
 use crate::options::LockOptions;
 use crate::path::ZnodePath;
+use crate::recipe::driver::{LockDriver, check};
 use crate::session::handle::{Parts, Session};
 
 /// How long an embedded session without a connection lives.
@@ -28,6 +31,7 @@ pub struct SessionBuilder {
     app: Option<Arc<str>>,
     tick: Option<Duration>,
     defaults: LockOptions,
+    driver: Arc<dyn LockDriver>,
     observer: Option<Arc<dyn Observer>>,
 }
 
@@ -45,6 +49,7 @@ impl SessionBuilder {
             app: None,
             tick: None,
             defaults: LockOptions::default(),
+            driver: Arc::new(Curator),
             observer: None,
         }
     }
@@ -126,6 +131,20 @@ impl SessionBuilder {
         self
     }
 
+    /// How the locks of the session are laid out in ZooKeeper: as Curator's by default. The shipped
+    /// layouts are in [`layout`](crate::layout).
+    ///
+    /// ```
+    /// use zklock_core::layout::Kazoo;
+    /// use zklock_core::session::Session;
+    ///
+    /// let beside_python = Session::builder("zk1:2181").driver(Kazoo::default());
+    /// ```
+    pub fn driver(mut self, driver: impl LockDriver) -> Self {
+        self.driver = Arc::new(driver);
+        self
+    }
+
     /// Who is told what happens.
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
         self.observer = Some(observer);
@@ -141,6 +160,10 @@ impl SessionBuilder {
     /// no sense, found without any I/O.
     pub fn open(self) -> Result<Session, LockError> {
         let root = ZnodePath::new(&self.root)?;
+        let checked = [Mode::Mutex, Mode::Read, Mode::Write].map(|mode| check(&*self.driver, mode));
+        if !checked.iter().any(Result::is_ok) {
+            checked.into_iter().collect::<Result<Vec<()>, _>>()?;
+        }
         let threaded = matches!(self.store, Store::ZooKeeper(_));
         let connector: Arc<dyn crate::coordinator::Connector> = match self.store {
             Store::ZooKeeper(options) => {
@@ -161,6 +184,7 @@ impl SessionBuilder {
             root,
             app: self.app,
             defaults: self.defaults,
+            driver: self.driver,
             events: Events::to(self.observer),
         })
     }
