@@ -9,6 +9,7 @@ pub use zklock_core::backend::zookeeper::{Acl, AclEntry, Permissions};
 pub use zklock_core::body::OnLost;
 pub use zklock_core::context::{carry, carry_sync};
 pub use zklock_core::error::{Body, ErrorKind, Holder, LockError};
+pub use zklock_core::fenced::Fenced;
 pub use zklock_core::guard::{
     Guard, MutexGuard, RwLockReadGuard, RwLockWriteGuard, SemaphorePermit, kind,
 };
@@ -23,7 +24,10 @@ pub use zklock_core::session::{Held, Session, SessionBuilder, States};
 pub use zklock_core::session_state::SessionState;
 pub use zklock_core::template::{LockTemplate, ZkLockTemplate, execute};
 pub use zklock_core::token::FencingToken;
-pub use zklock_core::view::{Current, GuardView, current};
+pub use zklock_core::view::{Current, GuardView, current, is_held};
+
+#[cfg(feature = "testing")]
+pub use zklock_core::testing;
 
 #[cfg(feature = "blocking")]
 pub use zklock_core::blocking;

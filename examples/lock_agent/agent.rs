@@ -31,7 +31,7 @@ const LAST_RELEASES: Duration = Duration::from_secs(5);
 pub(crate) struct Agent {
     pub(crate) session: Session,
     pub(crate) output: Output,
-    pub(crate) guards: Guards,
+    pub(crate) guards: Arc<Guards>,
     pub(crate) pending: Pending,
 }
 
@@ -40,7 +40,7 @@ pub(crate) async fn serve(options: &Options) -> Result<(), Box<dyn Error>> {
     let session = options.open()?;
     let (output, mut writing) = Output::start();
     let telling = tokio::spawn(states::tell(session.states(), output.clone()));
-    let (guards, pending) = (Guards::default(), Pending::default());
+    let (guards, pending) = (Arc::<Guards>::default(), Pending::default());
     let agent = Arc::new(Agent { session: session.clone(), output, guards, pending });
     let mut lines = read_lines()?;
 
@@ -132,6 +132,12 @@ fn begin(agent: &Arc<Agent>, id: u64, operation: Operation) -> Result<Option<Val
             if !agent.pending.cancel(target, id) {
                 return Err(not_found(format_args!("pending acquire with the id {target}")));
             }
+        }
+        Operation::Downgrade { handle } => {
+            tell(&known(handle, guards.find(handle))?, Order::Downgrade(id))?;
+        }
+        Operation::FencedSet { handle, path, data } => {
+            tell(&known(handle, guards.find(handle))?, Order::FencedSet(id, path, data))?;
         }
         Operation::State => return Ok(Some(state(&agent.session))),
         Operation::Unsupported => return Err(unsupported("the operation")),

@@ -15,6 +15,7 @@ mod acquire;
 mod agent;
 mod clock;
 mod guards;
+mod held;
 mod options;
 mod output;
 mod protocol;

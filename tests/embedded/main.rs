@@ -9,6 +9,7 @@ mod blocking;
 mod cancel;
 mod deadlines;
 mod faults;
+mod fenced;
 mod linger;
 mod multi;
 mod mutex;

@@ -6,4 +6,5 @@ mod built;
 mod lock_agent;
 mod lock_agent_ends;
 mod order_numbers;
+mod read_write;
 mod template;

@@ -6,6 +6,7 @@ use crate::body::{OnLost, run};
 use crate::error::LockError;
 use crate::guard::MutexGuard;
 use crate::key::LockName;
+use crate::local::wait::Wait;
 use crate::lock::mutex::Mutex;
 use crate::options::LockOptions;
 use crate::registry::SessionRegistry;
@@ -134,7 +135,8 @@ impl ZkLockTemplate {
         F: FnOnce(GuardView) -> B,
         B: Future<Output = T>,
     {
-        guarded(&self.mutex(name)?, self.on_lost, body).await
+        let mutex = self.mutex(name)?;
+        guarded(&mutex, mutex.named().tries(), self.on_lost, body).await
     }
 }
 
@@ -149,9 +151,10 @@ impl LockTemplate for ZkLockTemplate {
     }
 }
 
-/// Acquires within the tries of the lock's options, runs the body, releases.
+/// Acquires, runs the body, releases.
 pub(crate) async fn guarded<T, F, B>(
     mutex: &Mutex,
+    how: Wait,
     on_lost: OnLost,
     body: F,
 ) -> Result<T, LockError>
@@ -159,8 +162,7 @@ where
     F: FnOnce(GuardView) -> B,
     B: Future<Output = T>,
 {
-    let named = mutex.named();
-    let guard: MutexGuard = named.enter(Who::task(), named.tries(), false).await?;
+    let guard: MutexGuard = mutex.named().enter(Who::task(), how, false).await?;
     let view = guard.view();
     let outcome = run(&guard, on_lost, async move { body(view).await }).await;
     // The result stands whatever becomes of the release; the observer hears of that.

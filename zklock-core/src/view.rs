@@ -124,3 +124,19 @@ impl Current {
 pub fn current() -> Current {
     Current(context::current().map(|frame| GuardView::new(&frame)))
 }
+
+/// Whether the calls around the caller hold the lock `name`, surely and now; for assertions.
+///
+/// It is the name as it is in ZooKeeper: with its values filled in, escaped, and with the namespace
+/// if there is one. That some other task holds the lock does not count.
+///
+/// ```
+/// fn write_order() {
+///     debug_assert!(zklock_core::view::is_held("createOrder"));
+/// }
+/// assert!(!zklock_core::view::is_held("createOrder"));
+/// ```
+pub fn is_held(name: &str) -> bool {
+    context::find(|possession| &**possession.queue().lock_name() == name)
+        .is_some_and(|frame| frame.possession().is_valid())
+}

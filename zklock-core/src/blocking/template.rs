@@ -4,6 +4,7 @@ use crate::blocking::guard::{MutexGuard, enter};
 use crate::blocking::mutex::Mutex;
 use crate::body::run_sync;
 use crate::error::LockError;
+use crate::local::wait::Wait;
 use crate::template;
 use crate::view::GuardView;
 
@@ -49,14 +50,18 @@ impl ZkLockTemplate {
         name: &str,
         body: impl FnOnce(GuardView) -> T,
     ) -> Result<T, LockError> {
-        guarded(&Mutex::from(self.0.mutex(name)?), body)
+        let mutex = Mutex::from(self.0.mutex(name)?);
+        guarded(&mutex, mutex.as_async().named().tries(), body)
     }
 }
 
-/// Acquires within the tries of the lock's options, runs the body, releases.
-pub(crate) fn guarded<T>(mutex: &Mutex, body: impl FnOnce(GuardView) -> T) -> Result<T, LockError> {
-    let named = mutex.as_async().named();
-    let guard: MutexGuard = enter(named, named.tries(), false)?;
+/// Acquires, runs the body, releases.
+pub(crate) fn guarded<T>(
+    mutex: &Mutex,
+    how: Wait,
+    body: impl FnOnce(GuardView) -> T,
+) -> Result<T, LockError> {
+    let guard: MutexGuard = enter(mutex.as_async().named(), how, false)?;
     let view = guard.inner().view();
     let outcome = run_sync(guard.inner(), move || body(view));
     // The result stands whatever becomes of the release; the observer hears of that.

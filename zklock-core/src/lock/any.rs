@@ -4,8 +4,9 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::context::Frame;
+use crate::context::{Frame, inside};
 use crate::error::LockError;
+use crate::fenced::Fenced;
 use crate::guard::kind::Kind;
 use crate::guard::{Guard, MutexGuard, RwLockReadGuard, RwLockWriteGuard, SemaphorePermit};
 use crate::local::wait::Wait;
@@ -54,6 +55,45 @@ impl AnyLock {
             AnyLock::Read(lock) | AnyLock::Write(lock) => lock.name().as_str(),
             AnyLock::Permits(lock, _) => lock.name().as_str(),
         }
+    }
+
+    /// Acquires the lock and waits as long as it takes.
+    ///
+    /// # Errors
+    ///
+    /// As [`Mutex::acquire`], [`RwLock::write`] and [`Semaphore::acquire_many`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future gives up the place in the queue and leaves no node behind.
+    pub async fn acquire(&self) -> Result<AnyGuard, LockError> {
+        self.enter(Who::task(), Wait::Forever, true).await
+    }
+
+    /// Acquires the lock if that needs no waiting for others.
+    ///
+    /// # Errors
+    ///
+    /// As [`Mutex::try_acquire`].
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`acquire`](AnyLock::acquire).
+    pub async fn try_acquire(&self) -> Result<AnyGuard, LockError> {
+        self.enter(Who::task(), self.once()?, true).await
+    }
+
+    /// Acquires the lock within the tries of its options.
+    ///
+    /// # Errors
+    ///
+    /// As [`Mutex::acquire_tries`].
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`acquire`](AnyLock::acquire).
+    pub async fn acquire_tries(&self) -> Result<AnyGuard, LockError> {
+        self.enter(Who::task(), self.tries(), true).await
     }
 
     /// The path of its directory, and the number of its session: the same for the same lock.
@@ -169,6 +209,20 @@ impl AnyGuard {
     /// Nothing is lost by dropping the future.
     pub async fn lost(&self) {
         each!(self, guard => guard.lost().await)
+    }
+
+    /// Writes to ZooKeeper that succeed only while this lock is held.
+    pub fn fenced(&self) -> Fenced<'_> {
+        each!(self, guard => guard.fenced())
+    }
+
+    /// Runs `body` in the scope of this guard.
+    ///
+    /// # Cancel safety
+    ///
+    /// As `body`.
+    pub async fn scope<F: Future>(&self, body: F) -> F::Output {
+        inside(Some(self.frame()), body).await
     }
 
     /// Says that another task may release this guard. See

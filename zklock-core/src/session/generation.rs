@@ -299,6 +299,15 @@ impl Generation {
         self.feeding(sent, self.coordinator.multi(paths.into_iter().map(check).collect()))
     }
 
+    /// Commits several operations, all or none. The request is sent by this call.
+    pub fn write(
+        self: &Arc<Self>,
+        operations: Vec<Operation>,
+    ) -> impl Future<Output = Result<(), RequestError>> + Send + 'static {
+        let sent = self.lease.clock().now();
+        self.feeding(sent, self.coordinator.multi(operations))
+    }
+
     fn feeding<T, F>(
         self: &Arc<Self>,
         sent: Instant,
