@@ -14,10 +14,11 @@ use zklock::Session;
 
 use crate::acquire::{self, Pending};
 use crate::guards::{Guards, Order};
+use crate::inspect;
 use crate::options::Options;
 use crate::output::Output;
 use crate::protocol::{Handle, Operation, Refusal};
-use crate::protocol::{failure, not_found, parse, success, unsupported};
+use crate::protocol::{answer, failure, not_found, parse, success, unsupported};
 use crate::states;
 
 /// How long an acquire that is pending at the end of input may still go on, so that requests piped
@@ -133,8 +134,19 @@ fn begin(agent: &Arc<Agent>, id: u64, operation: Operation) -> Result<Option<Val
                 return Err(not_found(format_args!("pending acquire with the id {target}")));
             }
         }
+        Operation::Contenders { lock } => {
+            let (site, output) = (agent.session.site(&lock)?, agent.output.clone());
+            tokio::spawn(async move { output.send(answer(id, inspect::contenders(&site).await)) });
+        }
+        Operation::Revoke { lock } => {
+            let (site, output) = (agent.session.site(&lock)?, agent.output.clone());
+            tokio::spawn(async move { output.send(answer(id, inspect::revoke(&site).await)) });
+        }
         Operation::Downgrade { handle } => {
             tell(&known(handle, guards.find(handle))?, Order::Downgrade(id))?;
+        }
+        Operation::FencedSet { handle, path, data } => {
+            tell(&known(handle, guards.find(handle))?, Order::FencedSet(id, path, data))?;
         }
         Operation::State => return Ok(Some(state(&agent.session))),
         Operation::Unsupported => return Err(unsupported("the operation")),

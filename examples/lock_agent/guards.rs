@@ -19,6 +19,7 @@ pub(crate) enum Order {
     Drop(u64),
     Check(u64),
     Downgrade(u64),
+    FencedSet(u64, String, String),
     /// Runs an acquire inside the scope of the guard.
     Nest(Pin<Box<dyn Future<Output = ()> + Send>>),
 }
@@ -94,6 +95,7 @@ async fn hold(
     let end = guard
         .scope(async {
             let (mut losing, mut lost) = (pin!(guard.lost()), false);
+            let (mut revoking, mut revoked) = (pin!(guard.revoked()), false);
             loop {
                 tokio::select! {
                     order = orders.recv() => match order {
@@ -106,6 +108,10 @@ async fn hold(
                             let why = malformed("only the guard of a writer is downgraded");
                             output.send(answer(id, Err(why)));
                         }
+                        Some(Order::FencedSet(id, path, data)) => {
+                            let written = guard.fenced_set(&path, &data).await;
+                            output.send(answer(id, written.map(|()| json!({}))));
+                        }
                         Some(Order::Nest(acquire)) => {
                             tokio::spawn(zklock::carry(acquire));
                         }
@@ -113,6 +119,11 @@ async fn hold(
                     () = &mut losing, if !lost => {
                         lost = true;
                         output.send(json!({ "event": "lost", "handle": handle, "at_ns": now_ns() }));
+                    }
+                    () = &mut revoking, if !revoked => {
+                        revoked = true;
+                        let at_ns = now_ns();
+                        output.send(json!({ "event": "revoked", "handle": handle, "at_ns": at_ns }));
                     }
                 }
             }

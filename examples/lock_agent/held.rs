@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use zklock::{AnyGuard, MultiGuard};
 
-use crate::protocol::{Refusal, malformed};
+use crate::protocol::{Refusal, malformed, unsupported};
 
 pub(crate) enum Held {
     One(AnyGuard),
@@ -50,6 +50,13 @@ impl Held {
         }
     }
 
+    pub(crate) async fn revoked(&self) {
+        match self {
+            Held::One(guard) => guard.revoked().await,
+            Held::Several(guard) => guard.revoked().await,
+        }
+    }
+
     pub(crate) async fn scope<F: Future>(&self, body: F) -> F::Output {
         match self {
             Held::One(guard) => guard.scope(body).await,
@@ -63,6 +70,14 @@ impl Held {
             Held::Several(guard) => guard.release().await?,
         }
         Ok(())
+    }
+
+    /// A write that succeeds only while the lock is held.
+    pub(crate) async fn fenced_set(&self, path: &str, data: &str) -> Result<(), Refusal> {
+        match self {
+            Held::One(guard) => Ok(guard.fenced().set(path, data.as_bytes()).await?),
+            Held::Several(_) => Err(unsupported("a fenced write under several locks")),
+        }
     }
 
     pub(crate) async fn downgrade(self) -> Result<Held, Refusal> {

@@ -16,6 +16,7 @@ mod agent;
 mod clock;
 mod guards;
 mod held;
+mod inspect;
 mod options;
 mod output;
 mod protocol;

@@ -29,7 +29,18 @@ pub(crate) enum Operation {
     Downgrade {
         handle: Handle,
     },
+    FencedSet {
+        handle: Handle,
+        path: String,
+        data: String,
+    },
     State,
+    Contenders {
+        lock: String,
+    },
+    Revoke {
+        lock: String,
+    },
     #[serde(other)]
     Unsupported,
 }

@@ -237,6 +237,16 @@ fn permits_run_out_and_a_limit_is_needed() {
 }
 
 #[test]
+fn a_fenced_write_is_refused_where_it_cannot_be() {
+    let mut agent = Agent::embedded();
+    let handle = agent.acquire(1, "a");
+    let set = |id, path: &str| json!({ "id": id, "op": "fenced_set", "handle": handle, "path": path, "data": "1" });
+    assert_eq!(agent.ask(set(2, "/zklock/a"))["ok"], true);
+    assert_failed(&agent.ask(set(3, "/none")), "refused", "1023");
+    assert_failed(&agent.ask(set(4, "none")), "invalid_name", "1017");
+}
+
+#[test]
 fn several_locks_are_taken_as_one_with_joined_tokens() {
     let mut agent = Agent::embedded();
     let ask = |agent: &mut Agent, id, locks: Value| {
@@ -256,10 +266,21 @@ fn several_locks_are_taken_as_one_with_joined_tokens() {
 #[test]
 fn what_is_not_there_yet_is_unsupported() {
     let mut agent = Agent::embedded();
-    let exclusive = json!({ "id": 1, "op": "acquire", "kind": "exclusive", "lock": "a" });
-    assert_failed(&agent.ask(exclusive), "unsupported", "1022");
-    for op in ["revoke", "fenced_set", "contenders"] {
-        let request = json!({ "id": 1, "op": op, "handle": 1, "lock": "a" });
+    for (kind, op) in [("gate", "acquire"), ("mutex", "borrow")] {
+        let request = json!({ "id": 1, "op": op, "kind": kind, "handle": 1, "lock": "a" });
         assert_failed(&agent.ask(request), "unsupported", "1022");
     }
+}
+
+#[test]
+fn an_exclusive_lock_is_one_node() {
+    let mut agent = Agent::embedded();
+    let request = json!({ "id": 1, "op": "acquire", "kind": "exclusive", "lock": "a" });
+    let grant = agent.ask(request);
+    assert_eq!(grant["path"], "/zklock/a/lock", "{grant}");
+    let busy =
+        json!({ "id": 2, "op": "acquire", "kind": "exclusive", "lock": "a", "timeout_ms": 0 });
+    assert_failed(&agent.ask(busy), "busy", "1011");
+    let other = agent.ask(acquire(3, "a", 0));
+    assert_failed(&other, "invalid_option", "1018");
 }

@@ -10,6 +10,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use crate::context::{Frame, Slot, free_slot, inside, inside_sync};
 use crate::error::{ErrorKind, LockError};
+use crate::first::first;
 use crate::local::possession::{Hold, Possession};
 use crate::observer::Event;
 use crate::token::FencingToken;
@@ -109,7 +110,7 @@ impl<K: Kind> Guard<K> {
 
     /// A look at this guard that can be cloned, sent and kept; it releases nothing.
     pub fn view(&self) -> GuardView {
-        GuardView::new(&self.frame())
+        GuardView::new(self.possession.clone(), Vec::new())
     }
 
     pub(crate) fn possession(&self) -> &Arc<Possession> {
@@ -207,6 +208,36 @@ impl<K: Kind> Guard<K> {
             Some(error) => Err(error),
             None => outcome,
         }
+    }
+}
+
+impl<K: Kind> Guard<K> {
+    /// Whether somebody asked that the lock be let go, with
+    /// [`Site::revoke`](crate::inspect::Site::revoke) or Curator's `Revoker`. It stays held until
+    /// it is released.
+    pub fn is_revoked(&self) -> bool {
+        self.possession.leases().any(|lease| lease.is_revoked())
+    }
+
+    /// Resolves when somebody asks that the lock be let go: at once if it is
+    /// [revocable](crate::options::LockOptions::revocable), else within a heartbeat, a sixth of the
+    /// session timeout.
+    ///
+    /// ```
+    /// # async fn example(guard: zklock_core::guard::MutexGuard) {
+    /// # async fn work() {}
+    /// tokio::select! {
+    ///     () = work() => {}
+    ///     () = guard.revoked() => {} // others are in a hurry
+    /// }
+    /// # }
+    /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost by dropping the future.
+    pub async fn revoked(&self) {
+        first(self.possession.leases().map(|lease| lease.revoked())).await;
     }
 }
 

@@ -38,13 +38,18 @@ pub mod context;
 pub mod guard;
 pub mod view;
 
+pub mod inspect;
+
+pub mod fenced;
 pub mod lock;
 
 #[cfg(feature = "blocking")]
 pub mod blocking;
 pub mod body;
 pub mod template;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 
 #[doc(hidden)]
-#[path = "private.rs"]
+#[path = "private/mod.rs"]
 pub mod __private;

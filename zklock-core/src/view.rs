@@ -28,9 +28,12 @@ pub struct GuardView {
 }
 
 impl GuardView {
-    pub(crate) fn new(frame: &Frame) -> Self {
-        let others = frame.joined().cloned().collect();
-        GuardView { last: frame.possession().clone(), others }
+    pub(crate) fn new(last: Arc<Possession>, others: Vec<Arc<Possession>>) -> Self {
+        GuardView { last, others }
+    }
+
+    fn of(frame: &Frame) -> Self {
+        GuardView::new(frame.possession().clone(), frame.joined().cloned().collect())
     }
 
     fn all(&self) -> impl Iterator<Item = &Arc<Possession>> {
@@ -122,5 +125,21 @@ impl Current {
 /// assert!(!zklock_core::view::current().is_valid());
 /// ```
 pub fn current() -> Current {
-    Current(context::current().map(|frame| GuardView::new(&frame)))
+    Current(context::current().map(|frame| GuardView::of(&frame)))
+}
+
+/// Whether the calls around the caller hold the lock `name`, surely and now; for assertions.
+///
+/// It is the name as it is in ZooKeeper: with its values filled in, escaped, and with the namespace
+/// if there is one. That some other task holds the lock does not count.
+///
+/// ```
+/// fn write_order() {
+///     debug_assert!(zklock_core::view::is_held("createOrder"));
+/// }
+/// assert!(!zklock_core::view::is_held("createOrder"));
+/// ```
+pub fn is_held(name: &str) -> bool {
+    context::find(|possession| &**possession.queue().lock_name() == name)
+        .is_some_and(|frame| frame.possession().is_valid())
 }

@@ -17,7 +17,7 @@ use crate::local::state::{Conflict, Fetch, Joined as Decided, Lent, Phase, State
 use crate::local::waiters::{Outcome, Place};
 use crate::mode::Mode;
 use crate::owner::Owner;
-use crate::recipe::driver::anybody_behind;
+use crate::recipe::driver::{is_same_layout, mixed};
 use crate::session::handle::Session;
 use crate::session::lane::closed;
 use crate::session::releaser::Deletion;
@@ -51,6 +51,21 @@ impl Lent for Lease {
 }
 
 impl Queue {
+    /// The queue of a lock in this process: the one in use, or a new one.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidOption`] if the one in use has another layout.
+    pub fn of(session: &Session, target: Target) -> Result<Arc<Self>, LockError> {
+        let (directory, driver) = (target.directory.clone(), target.driver.clone());
+        let make = |key| Queue::new(session.clone(), target, key);
+        let queue: Arc<Self> = session.shelf().resident(directory.as_str(), make);
+        if is_same_layout(&*queue.target.driver, &*driver) {
+            return Ok(queue);
+        }
+        Err(mixed(&*queue.target.driver, &*driver).on(queue.target.lock.clone()))
+    }
+
     /// A queue for a lock, which stands under `key` on the session's shelf.
     pub fn new(session: Session, target: Target, key: Arc<str>) -> Arc<Self> {
         let state = State::new(session.is_closing());
@@ -180,7 +195,8 @@ impl Queue {
     }
 
     fn stands_behind(&self, children: &[String], lease: &Lease) -> bool {
-        anybody_behind(&self.target.driver.queue(children), lease.node_name())
+        let driver = &self.target.driver;
+        driver.anybody_behind(&driver.queue(children), lease.node_name())
     }
 
     /// Whether another contender waits behind our node. If in doubt, yes.

@@ -1,6 +1,7 @@
 //! The locks.
 
 pub mod any;
+pub mod exclusive;
 pub mod multi;
 pub mod mutex;
 pub mod named;
@@ -8,6 +9,7 @@ pub mod rwlock;
 pub mod semaphore;
 
 pub use any::{AnyGuard, AnyLock};
+pub use exclusive::Exclusive;
 pub use multi::{MultiGuard, MultiLock};
 pub use mutex::Mutex;
 pub use rwlock::RwLock;

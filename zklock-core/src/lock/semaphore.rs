@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::acquire::Target;
 use crate::error::{ErrorKind, LockError};
 use crate::guard::SemaphorePermit;
+use crate::inspect::site::Site;
 use crate::key::LockName;
 use crate::layout::curator::Curator;
 use crate::local::limit::{Limit, LimitSource};
@@ -164,6 +165,13 @@ impl Semaphore {
         &self.name
     }
 
+    /// Who holds its permits, to look at, and whoever is next.
+    pub fn site(&self) -> Site {
+        let rule = Arc::new(Permits::new(self.queue.limit().shared()));
+        let driver = self.session.driver().clone();
+        Site::new(&self.session, self.name.clone(), driver).below("leases", rule)
+    }
+
     /// How many permits there are, as far as is known; 0 while the node of the limit is being read.
     pub fn limit(&self) -> u32 {
         self.queue.limit().now()
@@ -301,6 +309,9 @@ impl Semaphore {
         let result = wait(&self.queue, self.queue.join(wanting), how).await.and_then(|hold| {
             if let Some(possession) = hold.possession() {
                 possession.set_unscoped(unscoped);
+                if self.options.is_revocable() {
+                    possession.leases().for_each(|lease| lease.watch());
+                }
             }
             let lost = || self.error(ErrorKind::Lost, "it was lost while it was granted");
             SemaphorePermit::new(hold, None).ok_or_else(lost)

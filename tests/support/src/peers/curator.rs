@@ -44,8 +44,10 @@ impl Curator {
             let mut javac = java::command("javac");
             javac.arg("-d").arg(classes).args(["-cp", &jars]).args(&files);
             let output = javac.output().expect("javac runs");
-            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            let said = || String::from_utf8_lossy(&output.stderr).into_owned();
+            if output.status.success() { Ok(()) } else { Err(said()) }
         });
+        let classes = classes.unwrap_or_else(|why| panic!("{why}"));
         Self { class_path: format!("{}:{jars}", classes.display()) }
     }
 
@@ -59,6 +61,12 @@ impl Curator {
     pub fn counter(&self, connect: &str, lock: &str, file: &Path, n: usize) -> Run {
         let mut command = self.java(&["-XX:TieredStopAtLevel=1"], "CounterRun");
         Run::start(command.args([connect, lock]).arg(file).arg(n.to_string()))
+    }
+
+    /// Starts taking a lock `n` times, `rw` or `semaphore:LIMIT`; prints when it was inside.
+    pub fn mix(&self, connect: &str, kind: &str, lock: &str, n: usize) -> Run {
+        let mut command = self.java(&["-XX:TieredStopAtLevel=1"], "MixRun");
+        Run::start(command.args([connect, kind, lock]).arg(n.to_string()))
     }
 
     /// Measures the mutex at `path`, after a warm-up (5 s are needed for the JIT).

@@ -16,19 +16,33 @@ pub struct Kazoo {
 }
 
 impl Kazoo {
-    /// Installs kazoo from PyPI where no test process has done so yet.
+    /// Installs kazoo from PyPI where no process has done so yet.
     ///
     /// # Panics
     ///
-    /// When Python or its `venv` is not installed, or PyPI cannot be reached the first time.
+    /// As [`try_install`](Self::try_install) fails.
     pub fn install() -> Self {
+        Self::try_install().unwrap_or_else(|why| panic!("{why}"))
+    }
+
+    /// Like [`install`](Self::install), for programs that can do without.
+    ///
+    /// # Errors
+    ///
+    /// When Python or its `venv` is not installed, or PyPI cannot be reached the first time.
+    pub fn try_install() -> Result<Self, String> {
         let folder = install::once("kazoo", VERSION.as_bytes(), |folder| {
             let python = folder.join("bin/python");
-            run(Command::new("python3").args(["-m", "venv"]).arg(folder));
+            run(Command::new("python3").args(["-m", "venv"]).arg(folder))?;
             let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", VERSION];
-            run(Command::new(python).args(pip));
-        });
-        Self { python: folder.join("bin/python") }
+            run(Command::new(python).args(pip))
+        })?;
+        Ok(Self { python: folder.join("bin/python") })
+    }
+
+    /// Returns the Python that has it.
+    pub fn python(&self) -> &Path {
+        &self.python
     }
 
     /// Starts an agent and waits until it is connected.
@@ -41,6 +55,20 @@ impl Kazoo {
     pub fn counter(&self, connect: &str, lock: &str, file: &Path, n: usize) -> Run {
         let mut command = self.script("kazoo_counter.py");
         Run::start(command.args([connect, lock]).arg(file).arg(n.to_string()))
+    }
+
+    /// The same, with the names of Curator's nodes.
+    pub fn counter_as_curator(&self, connect: &str, lock: &str, file: &Path, n: usize) -> Run {
+        let mut command = self.script("kazoo_counter.py");
+        command.args([connect, lock]).arg(file).arg(n.to_string());
+        Run::start(command.arg("as-curator"))
+    }
+
+    /// Starts taking a lock `n` times, `rw`, `rw-as-curator` or `semaphore:LIMIT`; prints when it
+    /// was inside.
+    pub fn mix(&self, connect: &str, kind: &str, lock: &str, n: usize) -> Run {
+        let mut command = self.script("kazoo_mix.py");
+        Run::start(command.args([connect, kind, lock]).arg(n.to_string()))
     }
 
     /// Measures the lock at `path`, after a warm-up (2 s do).
@@ -65,11 +93,15 @@ impl Kazoo {
     }
 }
 
-fn run(command: &mut Command) {
-    let output = command.output().unwrap_or_else(|err| {
-        panic!("{command:?}: {err}; install it with: apt-get install python3-venv")
-    });
+fn run(command: &mut Command) -> Result<(), String> {
+    let output = command.output().map_err(|err| {
+        format!("{command:?}: {err}; install it with: apt-get install python3-venv")
+    })?;
     let said = String::from_utf8_lossy(&output.stderr);
     let hint = "needs python3-venv, and PyPI once";
-    assert!(output.status.success(), "{command:?} failed ({hint}): {said}");
+    if output.status.success() {
+        Ok(())
+    } else {
+        Err(format!("{command:?} failed ({hint}): {said}"))
+    }
 }
