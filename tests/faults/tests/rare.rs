@@ -1,6 +1,10 @@
 //! What happens so rarely that no random fault finds it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
+use std::io::{Read, Write, copy};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use tokio::time::{sleep, timeout};
@@ -96,5 +100,65 @@ async fn a_node_of_another_session_is_not_adopted_whatever_its_name() {
     guard.release().await.unwrap();
     raw.delete("/adopt/a/keep").unwrap();
     raw.close().unwrap();
+    victim.close().await;
+}
+
+/// Listens before a server that gives a new session to everybody who comes back with an old one,
+/// and does not say so, as some servers that speak ZooKeeper's protocol were seen to do. Returns
+/// where, and all connections.
+fn forgetful(server: SocketAddr) -> (SocketAddr, Arc<Mutex<Vec<TcpStream>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (addr, all) = (listener.local_addr().unwrap(), Arc::<Mutex<Vec<TcpStream>>>::default());
+    let known = all.clone();
+    thread::spawn(move || {
+        for client in listener.incoming() {
+            let (client, known) = (client.unwrap(), known.clone());
+            // A client that only knocks, or leaves, is none to speak with.
+            thread::spawn(move || drop(forget(client, server, &known)));
+        }
+    });
+    (addr, all)
+}
+
+fn forget(
+    mut client: TcpStream,
+    server: SocketAddr,
+    known: &Mutex<Vec<TcpStream>>,
+) -> std::io::Result<()> {
+    let mut hello = [0; 49];
+    client.read_exact(&mut hello)?;
+    let mut upstream = TcpStream::connect(server)?;
+    known.lock().unwrap().extend([client.try_clone()?, upstream.try_clone()?]);
+    // Length, version, last zxid and timeout; then the session, and the length of its password.
+    hello[20..28].fill(0);
+    hello[32..48].fill(0);
+    upstream.write_all(&hello)?;
+    let (mut from, mut to) = (upstream.try_clone()?, client.try_clone()?);
+    thread::spawn(move || copy(&mut from, &mut to));
+    copy(&mut client, &mut upstream)?;
+    upstream.shutdown(Shutdown::Both)
+}
+
+#[tokio::test]
+async fn a_session_that_the_server_replaced_without_a_word_is_noticed() {
+    let server = ZooKeeper::shared();
+    let (addr, connections) = forgetful(server.socket_addr());
+    let builder = session(&addr.to_string(), "replaced", Duration::from_secs(4));
+    let victim = builder.connect().await.unwrap();
+    let guard = victim.mutex("a").unwrap().acquire().await.unwrap();
+    for side in connections.lock().unwrap().drain(..) {
+        drop(side.shutdown(Shutdown::Both));
+    }
+    until("it is back", || !connections.lock().unwrap().is_empty() && victim.is_ready()).await;
+    // Its creation is the first to be answered with another owner than the session.
+    let next = timeout(PATIENCE, victim.mutex("b").unwrap().acquire()).await.unwrap().unwrap();
+    let owner = server
+        .sessions()
+        .into_iter()
+        .find(|session| session.ephemerals.iter().any(|path| path == next.path()));
+    assert_eq!(owner.map(|owner| owner.id), victim.zookeeper_session().map(|(id, _)| id));
+    assert!(!guard.is_valid(), "it was lost with its session");
+    drop(guard);
+    next.release().await.unwrap();
     victim.close().await;
 }

@@ -14,7 +14,7 @@ fn main() -> ExitCode {
         time: Duration::from_secs(60),
         seed: monotonic_ns(),
         history: PathBuf::from("history.jsonl"),
-        mean: Duration::from_millis(100),
+        mean: Duration::from_millis(700),
     };
     let mut arguments = std::env::args().skip(1);
     while let Some(name) = arguments.next() {

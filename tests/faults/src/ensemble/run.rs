@@ -90,7 +90,8 @@ impl fmt::Display for Report {
 /// When the bed breaks: servers that do not find together, an agent that does not build.
 pub fn run(plan: &Plan) -> Report {
     let program = build();
-    let ensemble = ZooKeeper::builder().ensemble(3);
+    // With the default, elections behind proxies take seconds.
+    let ensemble = ZooKeeper::builder().init_limit(10).ensemble(3);
     let history = Arc::new(Writer::new(plan.history.clone()));
     let work = Arc::new(Work::new(plan.seed));
     let timeout = SESSION_TIMEOUT.as_millis().to_string();

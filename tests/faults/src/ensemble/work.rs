@@ -11,7 +11,7 @@ use zklock_test_support::monotonic_ns;
 use super::random::Random;
 
 /// How many acquires of a client are under way at once.
-const HANDS: usize = 4;
+const HANDS: usize = 8;
 
 /// What all clients share.
 #[derive(Debug)]
@@ -106,9 +106,9 @@ impl Work {
         }
         let (random, id) = (&mut hands.random, hands.next);
         let mut request = match random.below(20) {
-            0..10 => json!({ "kind": "mutex", "lock": format!("mutex-{}", random.below(8)) }),
-            10..13 => json!({ "kind": "read", "lock": format!("rw-{}", random.below(3)) }),
-            13..15 => json!({ "kind": "write", "lock": format!("rw-{}", random.below(3)) }),
+            0..10 => json!({ "kind": "mutex", "lock": format!("mutex-{}", random.below(24)) }),
+            10..13 => json!({ "kind": "read", "lock": format!("rw-{}", random.below(6)) }),
+            13..15 => json!({ "kind": "write", "lock": format!("rw-{}", random.below(6)) }),
             15..18 => json!({ "kind": "semaphore", "lock": "semaphore", "limit": 3,
                 "permits": random.below(2) + 1 }),
             // Each of these is a member of the others, too.
