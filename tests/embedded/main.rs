@@ -17,6 +17,7 @@ mod linger;
 mod multi;
 mod mutex;
 mod reentrancy;
+mod revoked;
 mod rwlock;
 mod semaphore;
 mod support;

@@ -48,6 +48,10 @@ impl Lent for Lease {
     fn is_valid(&self, now: Instant) -> bool {
         self.is_valid_at(now)
     }
+
+    fn is_revoked(&self) -> bool {
+        Lease::is_revoked(self)
+    }
 }
 
 impl Queue {
