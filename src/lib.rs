@@ -1,6 +1,10 @@
 //! Distributed locks on Apache ZooKeeper.
 
 pub use zklock_core::backend::memory::Embedded;
+#[cfg(feature = "sasl")]
+pub use zklock_core::backend::zookeeper::Sasl;
+#[cfg(feature = "tls")]
+pub use zklock_core::backend::zookeeper::Tls;
 pub use zklock_core::backend::zookeeper::{Acl, AclEntry, Permissions};
 pub use zklock_core::body::OnLost;
 pub use zklock_core::contender::{Attempt, Contender};

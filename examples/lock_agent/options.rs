@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lexopt::prelude::{Long, Short, ValueExt};
-use zklock::{Embedded, Handoffs, LockError, LockOptions, Session, SessionBuilder, layout};
+use zklock::{Handoffs, LockError, LockOptions, Session, SessionBuilder, layout};
 
 pub(crate) const HELP: &str = "\
 Serves locks to any program over stdin and stdout, one JSON object a line.
@@ -97,10 +97,7 @@ impl Options {
     /// The session, which connects in the background: requests wait for the connection under
     /// their own timeouts.
     pub(crate) fn open(&self) -> Result<Session, LockError> {
-        let mut builder: SessionBuilder = match self.connect.as_str() {
-            "embedded" => Session::embedded_builder(&Embedded::new()),
-            servers => Session::builder(servers),
-        };
+        let mut builder = Session::builder_for(&self.connect);
         if let Some(timeout) = self.session_timeout {
             builder = builder.session_timeout(timeout);
         }

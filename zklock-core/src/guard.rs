@@ -110,7 +110,7 @@ impl<K: Kind> Guard<K> {
 
     /// A look at this guard that can be cloned, sent and kept; it releases nothing.
     pub fn view(&self) -> GuardView {
-        GuardView::new(&self.frame())
+        GuardView::new(self.possession.clone(), Vec::new())
     }
 
     pub(crate) fn possession(&self) -> &Arc<Possession> {

@@ -28,9 +28,12 @@ pub struct GuardView {
 }
 
 impl GuardView {
-    pub(crate) fn new(frame: &Frame) -> Self {
-        let others = frame.joined().cloned().collect();
-        GuardView { last: frame.possession().clone(), others }
+    pub(crate) fn new(last: Arc<Possession>, others: Vec<Arc<Possession>>) -> Self {
+        GuardView { last, others }
+    }
+
+    fn of(frame: &Frame) -> Self {
+        GuardView::new(frame.possession().clone(), frame.joined().cloned().collect())
     }
 
     fn all(&self) -> impl Iterator<Item = &Arc<Possession>> {
@@ -122,7 +125,7 @@ impl Current {
 /// assert!(!zklock_core::view::current().is_valid());
 /// ```
 pub fn current() -> Current {
-    Current(context::current().map(|frame| GuardView::new(&frame)))
+    Current(context::current().map(|frame| GuardView::of(&frame)))
 }
 
 /// Whether the calls around the caller hold the lock `name`, surely and now; for assertions.

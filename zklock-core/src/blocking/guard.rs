@@ -46,10 +46,6 @@ impl<K: Kind> Guard<K> {
         self.0
     }
 
-    pub(crate) fn inner(&self) -> &guard::Guard<K> {
-        &self.0
-    }
-
     /// The name of the lock.
     pub fn lock(&self) -> &str {
         self.0.lock()

@@ -30,8 +30,12 @@ impl Wait {
     }
 }
 
-/// How much longer than its deadline an acquire waits for ZooKeeper's word on who holds.
-const LAST_WORD: Duration = Duration::from_millis(60);
+/// How long ZooKeeper has at least to say who holds.
+const WORD: Duration = Duration::from_millis(60);
+
+/// How much longer than its deadline an acquire waits for that, if it could ask long enough
+/// before.
+const LAST_WORD: Duration = Duration::from_millis(30);
 
 /// How often it is looked for somebody to ask about.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
@@ -52,7 +56,7 @@ pub async fn wait<Q: Line>(
     let result = match joined {
         Joined::Granted(hold) => return Ok(hold),
         Joined::Refused(error) => Err(error),
-        Joined::Busy => Err(busy(ask(queue, None, LAST_WORD).await.ok().flatten())),
+        Joined::Busy => Err(busy(ask(queue, None, WORD).await.ok().flatten())),
         Joined::Waits(place) => match wait {
             Wait::Forever => place.await,
             Wait::Once(limit) => once(queue, place, limit).await,
@@ -93,7 +97,7 @@ async fn within<Q: Line>(
             return result;
         }
         answer = None;
-        let last = if number == tries { LAST_WORD } else { Duration::ZERO };
+        let last = if number == tries { last_word(ahead) } else { Duration::ZERO };
         let mut asking = pin!(ask(queue, here, ahead + last));
         let both = async {
             let got = futures_lite::future::or(async { Some((&mut place).await) }, async {
@@ -121,6 +125,11 @@ async fn within<Q: Line>(
         Some(Ok(holder)) => busy(holder),
         _ => unreachable(&**queue),
     })
+}
+
+/// How much longer than the deadline to wait when it was asked so long before it.
+fn last_word(ahead: Duration) -> Duration {
+    WORD.saturating_sub(ahead).max(LAST_WORD)
 }
 
 /// No answer about the holder: ZooKeeper is silent.
@@ -172,4 +181,19 @@ fn unreachable(queue: &impl Line) -> LockError {
     };
     let error = LockError::new(ErrorKind::Unavailable, detail);
     trouble.into_iter().fold(error, LockError::because)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_holds_can_be_asked_for_long_enough_however_short_the_timeout() {
+        for timeout in [1, 10, 100, 500, 10_000].map(Duration::from_millis) {
+            let ahead = (timeout / 4).min(ASK_AHEAD);
+            assert!(ahead + last_word(ahead) >= WORD, "{timeout:?}");
+            assert!(last_word(ahead) <= WORD, "{timeout:?}");
+        }
+        assert_eq!(last_word(Duration::from_millis(125)), LAST_WORD);
+    }
 }

@@ -7,13 +7,18 @@ use std::time::Duration;
 use crate::context::{Frame, inside};
 use crate::error::LockError;
 use crate::fenced::Fenced;
-use crate::guard::kind::Kind;
+use crate::guard::kind;
 use crate::guard::{Guard, MutexGuard, RwLockReadGuard, RwLockWriteGuard, SemaphorePermit};
+use crate::key::LockName;
+use crate::local::possession::Possession;
 use crate::local::wait::Wait;
 use crate::lock::mutex::Mutex;
 use crate::lock::rwlock::RwLock;
 use crate::lock::semaphore::Semaphore;
+use crate::options::LockOptions;
+use crate::session::handle::Session;
 use crate::token::FencingToken;
+use crate::view::GuardView;
 use crate::who::Who;
 
 /// A lock, and in which way it is to be taken.
@@ -39,6 +44,45 @@ pub enum AnyLock {
     Write(RwLock),
     /// A semaphore, and how many permits of it.
     Permits(Semaphore, u32),
+}
+
+/// Which kind of lock, before there is a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A mutex.
+    Mutex,
+    /// A read/write lock, for reading.
+    Read,
+    /// A read/write lock, for writing.
+    Write,
+    /// A semaphore.
+    Permits {
+        /// With so many permits.
+        limit: u32,
+        /// Of which so many are taken.
+        permits: u32,
+    },
+}
+
+impl Kind {
+    /// The lock of a name.
+    pub fn lock(
+        self,
+        session: &Session,
+        name: LockName,
+        options: LockOptions,
+    ) -> Result<AnyLock, LockError> {
+        let rw_lock = |name| RwLock::new(session, name).with_options(options);
+        Ok(match self {
+            Kind::Mutex => AnyLock::Mutex(Mutex::new(session, name).with_options(options)?),
+            Kind::Read => AnyLock::Read(rw_lock(name)?),
+            Kind::Write => AnyLock::Write(rw_lock(name)?),
+            Kind::Permits { limit, permits } => {
+                let semaphore = Semaphore::new(session, name, limit)?.with_options(options)?;
+                AnyLock::Permits(semaphore, permits)
+            }
+        })
+    }
 }
 
 impl From<Mutex> for AnyLock {
@@ -107,7 +151,7 @@ impl AnyLock {
         }
     }
 
-    pub(crate) fn session(&self) -> &crate::session::handle::Session {
+    pub(crate) fn session(&self) -> &Session {
         match self {
             AnyLock::Mutex(lock) => lock.named().session(),
             AnyLock::Read(lock) | AnyLock::Write(lock) => lock.named().session(),
@@ -272,13 +316,69 @@ impl AnyGuard {
         each!(self, guard => guard.frame_beside(outer))
     }
 
+    pub(crate) fn possession(&self) -> &Arc<Possession> {
+        each!(self, guard => guard.possession())
+    }
+
     pub(crate) fn lost_error(&self) -> LockError {
-        each!(self, guard => guard.possession().lost_error())
+        self.possession().lost_error()
+    }
+}
+
+/// What a body can be put under.
+pub trait Enter: Sync {
+    /// The guard.
+    type Guard: Guarding;
+
+    /// A wait for answers only.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidOption`](crate::error::ErrorKind::InvalidOption) for a lock that lingers.
+    fn once(&self) -> Result<Wait, LockError>;
+
+    /// A wait as the options say.
+    fn tries(&self) -> Wait;
+
+    /// Acquires.
+    fn enter(
+        &self,
+        who: Who,
+        how: Wait,
+        unscoped: bool,
+    ) -> impl Future<Output = Result<Self::Guard, LockError>> + Send;
+
+    /// Who the thread waits for, where it is blocked.
+    fn name(&self) -> &str;
+}
+
+impl Enter for AnyLock {
+    type Guard = AnyGuard;
+
+    fn once(&self) -> Result<Wait, LockError> {
+        AnyLock::once(self)
+    }
+
+    fn tries(&self) -> Wait {
+        AnyLock::tries(self)
+    }
+
+    fn enter(
+        &self,
+        who: Who,
+        how: Wait,
+        unscoped: bool,
+    ) -> impl Future<Output = Result<AnyGuard, LockError>> + Send {
+        AnyLock::enter(self, who, how, unscoped)
+    }
+
+    fn name(&self) -> &str {
+        AnyLock::name(self)
     }
 }
 
 /// What a body runs under: one guard, or those of a multi-lock.
-pub trait Guarding: Send + Sync {
+pub trait Guarding: Send + Sync + Sized {
     /// Whether everything is surely held now.
     fn is_valid(&self) -> bool;
 
@@ -288,11 +388,21 @@ pub trait Guarding: Send + Sync {
     /// The scope of the body.
     fn frame(&self) -> Option<Arc<Frame>>;
 
+    /// A look at it for the body.
+    fn view(&self) -> GuardView;
+
     /// The error of what is lost.
     fn lost_error(&self) -> LockError;
+
+    /// Releases everything and waits until that is done.
+    ///
+    /// # Errors
+    ///
+    /// As [`Guard::release`].
+    fn release(self) -> impl Future<Output = Result<(), LockError>> + Send;
 }
 
-impl<K: Kind> Guarding for Guard<K> {
+impl<K: kind::Kind> Guarding for Guard<K> {
     fn is_valid(&self) -> bool {
         Guard::is_valid(self)
     }
@@ -305,8 +415,16 @@ impl<K: Kind> Guarding for Guard<K> {
         Some(Guard::frame(self))
     }
 
+    fn view(&self) -> GuardView {
+        Guard::view(self)
+    }
+
     fn lost_error(&self) -> LockError {
         self.possession().lost_error()
+    }
+
+    fn release(self) -> impl Future<Output = Result<(), LockError>> + Send {
+        Guard::release(self)
     }
 }
 
@@ -323,7 +441,15 @@ impl Guarding for AnyGuard {
         Some(AnyGuard::frame(self))
     }
 
+    fn view(&self) -> GuardView {
+        GuardView::new(self.possession().clone(), Vec::new())
+    }
+
     fn lost_error(&self) -> LockError {
         AnyGuard::lost_error(self)
+    }
+
+    fn release(self) -> impl Future<Output = Result<(), LockError>> + Send {
+        AnyGuard::release(self)
     }
 }

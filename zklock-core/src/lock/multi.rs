@@ -10,8 +10,9 @@ use crate::context::{Frame, inside};
 use crate::error::{ErrorKind, LockError};
 use crate::first::first;
 use crate::local::wait::Wait;
-use crate::lock::any::{AnyGuard, AnyLock, Guarding};
+use crate::lock::any::{AnyGuard, AnyLock, Enter, Guarding};
 use crate::token::FencingToken;
+use crate::view::GuardView;
 use crate::who::Who;
 
 /// Several locks as one, of any kinds: taken in one order, under one deadline, all or none.
@@ -264,6 +265,31 @@ impl MultiGuard {
     }
 }
 
+impl Enter for MultiLock {
+    type Guard = MultiGuard;
+
+    fn once(&self) -> Result<Wait, LockError> {
+        MultiLock::once(self)
+    }
+
+    fn tries(&self) -> Wait {
+        MultiLock::tries(self)
+    }
+
+    fn enter(
+        &self,
+        who: Who,
+        how: Wait,
+        unscoped: bool,
+    ) -> impl Future<Output = Result<MultiGuard, LockError>> + Send {
+        MultiLock::enter(self, who, how, unscoped)
+    }
+
+    fn name(&self) -> &str {
+        self.members.first().map_or("", AnyLock::name)
+    }
+}
+
 impl Guarding for MultiGuard {
     fn is_valid(&self) -> bool {
         MultiGuard::is_valid(self)
@@ -279,12 +305,24 @@ impl Guarding for MultiGuard {
         })
     }
 
+    fn view(&self) -> GuardView {
+        let mut all: Vec<_> =
+            self.members.iter().rev().map(|member| member.possession().clone()).collect();
+        let others = all.split_off(1);
+        // A multi-lock has at least one member.
+        GuardView::new(all.swap_remove(0), others)
+    }
+
     fn lost_error(&self) -> LockError {
         let lost = self.members.iter().find(|member| !member.is_valid());
         lost.or(self.members.last()).map_or_else(
             || LockError::new(ErrorKind::Lost, "nothing is held any more"),
             AnyGuard::lost_error,
         )
+    }
+
+    fn release(self) -> impl Future<Output = Result<(), LockError>> + Send {
+        MultiGuard::release(self)
     }
 }
 

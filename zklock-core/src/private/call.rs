@@ -7,7 +7,8 @@ use super::session::ToSession;
 use crate::body::OnLost;
 use crate::error::LockError;
 use crate::local::wait::Wait;
-use crate::lock::mutex::Mutex;
+use crate::lock::any::{AnyLock, Kind};
+use crate::lock::multi::MultiLock;
 use crate::registry::SessionRegistry;
 use crate::session::handle::Session;
 
@@ -18,6 +19,9 @@ pub struct Call(Option<Wanted>);
 #[derive(Debug)]
 struct Wanted {
     name: Name,
+    /// The names of further locks, taken as one with the first.
+    also: Vec<Name>,
+    kind: Kind,
     session: Option<Result<Session, LockError>>,
     timeout: Option<Duration>,
     retries: Option<u32>,
@@ -40,6 +44,8 @@ impl Call {
     pub const fn new(name: Name) -> Self {
         Call(Some(Wanted {
             name,
+            also: Vec::new(),
+            kind: Kind::Mutex,
             session: None,
             timeout: None,
             retries: None,
@@ -67,6 +73,30 @@ impl Call {
             change(wanted);
         }
         self
+    }
+
+    /// One more lock, taken as one with the others.
+    #[must_use]
+    pub fn also(self, name: Name) -> Self {
+        self.with(|wanted| wanted.also.push(name))
+    }
+
+    /// Takes it for reading.
+    #[must_use]
+    pub fn read(self) -> Self {
+        self.with(|wanted| wanted.kind = Kind::Read)
+    }
+
+    /// Takes it for writing.
+    #[must_use]
+    pub fn write(self) -> Self {
+        self.with(|wanted| wanted.kind = Kind::Write)
+    }
+
+    /// Takes one permit of a semaphore with so many.
+    #[must_use]
+    pub fn semaphore(self, limit: u32) -> Self {
+        self.with(|wanted| wanted.kind = Kind::Permits { limit, permits: 1 })
     }
 
     /// Which session.
@@ -140,16 +170,35 @@ impl Wanted {
         if let Some(linger) = self.linger {
             options = options.linger(linger);
         }
-        let mutex = Mutex::new(&session, name).with_options(options)?;
-        let named = mutex.named();
-        let how = if self.once { named.once()? } else { named.tries() };
-        Ok(Entry { mutex, how, on_lost: self.on_lost })
+        let lock = self.kind.lock(&session, name.clone(), options)?;
+        let (once, on_lost) = (self.once, self.on_lost);
+        if self.also.is_empty() {
+            let how = if once { lock.once()? } else { lock.tries() };
+            return Ok(Entry { lock: Locks::One(lock), how, on_lost });
+        }
+        let mut names = vec![name];
+        for also in self.also {
+            names.push(also.finish()?);
+        }
+        // A transfer from an account to itself takes one lock.
+        names.sort();
+        names.dedup();
+        let lock = |name| self.kind.lock(&session, name, options);
+        let locks = MultiLock::new(names.into_iter().map(lock).collect::<Result<Vec<_>, _>>()?)?;
+        let how = if once { locks.once()? } else { locks.tries() };
+        Ok(Entry { lock: Locks::Several(locks), how, on_lost })
     }
 }
 
 /// A lock, and how it is entered.
 pub(super) struct Entry {
-    pub(super) mutex: Mutex,
+    pub(super) lock: Locks,
     pub(super) how: Wait,
     pub(super) on_lost: OnLost,
+}
+
+/// One lock or several.
+pub(super) enum Locks {
+    One(AnyLock),
+    Several(MultiLock),
 }

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use super::call::{Call, Entry};
+use super::call::{Call, Entry, Locks};
 use crate::error::LockError;
 use crate::template;
 
@@ -33,8 +33,13 @@ where
         let guarded = match entry {
             None => return body.await,
             Some(Err(error)) => Err(error),
-            Some(Ok(Entry { mutex, how, on_lost })) => {
-                template::guarded(&mutex, how, on_lost, |_| body).await
+            Some(Ok(Entry { lock: Locks::One(lock), how, on_lost })) => {
+                template::guarded(&lock, how, on_lost, |_| body).await
+            }
+            // In a place of its own, so that the future of one lock stays small.
+            Some(Ok(Entry { lock: Locks::Several(locks), how, on_lost })) => {
+                Box::pin(async move { template::guarded(&locks, how, on_lost, |_| body).await })
+                    .await
             }
         };
         guarded.unwrap_or_else(failed)
@@ -71,9 +76,11 @@ where
 {
     let Some(entry) = call.entry() else { return body() };
     let guarded = || {
-        let Entry { mutex, how, .. } = entry?;
-        let mutex = crate::blocking::mutex::Mutex::from(mutex);
-        crate::blocking::template::guarded(&mutex, how, |_| body())
+        let Entry { lock, how, .. } = entry?;
+        match lock {
+            Locks::One(lock) => crate::blocking::template::guarded(&lock, how, |_| body()),
+            Locks::Several(locks) => crate::blocking::template::guarded(&locks, how, |_| body()),
+        }
     };
     guarded().unwrap_or_else(failed)
 }
