@@ -1,5 +1,7 @@
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
+import java.nio.file.Files;
+import java.nio.file.Paths;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.Callable;
@@ -17,8 +19,8 @@ import org.apache.curator.retry.ExponentialBackoffRetry;
  * Curator's InterProcessMutex, measured.
  *
  * <p>Reads {@code open SESSIONS THREADS LOCKS} and {@code run MILLISECONDS} from its input, answers
- * {@code ready} and {@code result ELAPSED_NS cycles NS:1 … waits NS:1 … handoffs NS:1 …}. It ends
- * with its input.
+ * {@code ready} and {@code result ELAPSED_NS cycles NS:1 … waits NS:1 … handoffs NS:1 …}; for
+ * {@code hold} and {@code wait} see {@link #grow}. It ends with its input.
  */
 public final class CuratorRounds {
   private static final List<CuratorFramework> SESSIONS = new ArrayList<>();
@@ -30,6 +32,7 @@ public final class CuratorRounds {
             return thread;
           });
   private static final AtomicLong RELEASED = new AtomicLong();
+  private static final String WAITED = "/curator/waited-for";
 
   private static final class Measured {
     final List<Long> cycles = new ArrayList<>();
@@ -71,6 +74,88 @@ public final class CuratorRounds {
     }
   }
 
+  /** Memory that is in use: of the heap, which is as large as ever, and of the rest. */
+  private static long footprint() throws Exception {
+    Runtime runtime = Runtime.getRuntime();
+    for (int time = 0; time < 3; time++) {
+      System.gc();
+      Thread.sleep(50);
+    }
+    long anonymous = 0;
+    for (String line : Files.readAllLines(Paths.get("/proc/self/smaps_rollup"))) {
+      if (line.startsWith("Anonymous:")) {
+        anonymous = Long.parseLong(line.replaceAll("[^0-9]", "")) * 1024;
+      }
+    }
+    return anonymous + runtime.totalMemory() - runtime.freeMemory();
+  }
+
+  /** Takes locks that nobody wants, with so many threads, and keeps them. */
+  private static void hold(String label, int count, int threads, List<Object> held)
+      throws Exception {
+    List<Callable<Void>> work = new ArrayList<>();
+    for (int thread = 0; thread < threads; thread++) {
+      int first = thread;
+      work.add(
+          () -> {
+            for (int number = first; number < count; number += threads) {
+              String path = String.format("/curator/%s/%06dx", label, number);
+              InterProcessMutex mutex = new InterProcessMutex(SESSIONS.get(0), path);
+              mutex.acquire();
+              synchronized (held) {
+                held.add(mutex);
+              }
+            }
+            return null;
+          });
+    }
+    for (Future<Void> future : THREADS.invokeAll(work)) {
+      future.get();
+    }
+  }
+
+  /** Lets so many more threads wait for a lock that is held. */
+  private static void queue(int count, int all) throws Exception {
+    InterProcessMutex mutex = new InterProcessMutex(SESSIONS.get(0), WAITED);
+    for (int thread = 0; thread < count; thread++) {
+      THREADS.submit(
+          () -> {
+            mutex.acquire();
+            return null;
+          });
+    }
+    while (SESSIONS.get(0).getChildren().forPath(WAITED).size() < all) {
+      Thread.sleep(20);
+    }
+    // Each has its node; it watches a moment later.
+    Thread.sleep(500);
+  }
+
+  /**
+   * {@code hold COUNT THREADS} or {@code wait COUNT THREADS}, each twice: the second time nothing is
+   * new but what is kept. Answers {@code footprint BYTES_EACH NANOSECONDS}.
+   */
+  private static String grow(String what, int count, int threads) throws Exception {
+    List<Object> held = new ArrayList<>(2 * count);
+    if (what.equals("wait")) {
+      new InterProcessMutex(SESSIONS.get(0), WAITED).acquire();
+    }
+    long before = 0;
+    long start = 0;
+    long taken = 0;
+    for (int time = 1; time <= 2; time++) {
+      before = footprint();
+      start = System.nanoTime();
+      if (what.equals("wait")) {
+        queue(count, 1 + time * count);
+      } else {
+        hold("time" + time, count, threads, held);
+      }
+      taken = System.nanoTime() - start;
+    }
+    return "footprint " + (footprint() - before) / count + " " + taken;
+  }
+
   public static void main(String[] arguments) throws Exception {
     BufferedReader input = new BufferedReader(new InputStreamReader(System.in));
     List<InterProcessMutex> mutexes = new ArrayList<>();
@@ -102,6 +187,9 @@ public final class CuratorRounds {
           }
         }
         System.out.println("ready");
+      } else if (words[0].equals("hold") || words[0].equals("wait")) {
+        int count = Integer.parseInt(words[1]);
+        System.out.println(grow(words[0], count, Integer.parseInt(words[2])));
       } else {
         long nanos = Long.parseLong(words[1]) * 1_000_000;
         CyclicBarrier barrier = new CyclicBarrier(mutexes.size());

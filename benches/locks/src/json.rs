@@ -6,7 +6,7 @@ use crate::rounds::Series;
 use crate::workload::Workload;
 
 /// One workload's figures: of each side, the rounds one by one.
-pub(crate) fn workload(workload: &Workload, all: &[Series]) -> Value {
+pub(crate) fn workload(workload: &Workload<'_>, all: &[Series]) -> Value {
     let sides = all.iter().map(|series| {
         let rounds: Vec<_> = series
             .rounds

@@ -2,14 +2,18 @@
 #![allow(clippy::print_stdout, reason = "it is what the program is for")]
 
 mod drive;
+mod floor;
+mod goals;
 mod histogram;
 mod json;
 mod measured;
 mod options;
 mod paired;
 mod pool;
+mod probes;
 mod rounds;
 mod sides;
+mod sweep;
 mod table;
 mod workload;
 
@@ -17,14 +21,19 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use crate::drive::Failure;
+use crate::goals::Goal;
 use crate::options::{Command, HELP, Options};
+use crate::probes::{PROBES, Plan};
 use crate::sides::Bed;
-use crate::workload::WORKLOADS;
+use crate::workload::{WORKLOADS, Workload};
 
 fn main() -> ExitCode {
     let outcome = match options::parse() {
         Ok(Command::Measure(options)) => measure(&options),
+        Ok(Command::Sweep(options)) => sweep::run(&options),
+        Ok(Command::Draw(options)) => sweep::draw(&options.pictures),
         Ok(Command::Serve(connect)) => sides::serve(&connect),
+        Ok(Command::Footprint(what, connect, count)) => probes::serve(&what, &connect, count),
         Ok(Command::Help) => {
             print!("{HELP}");
             Ok(())
@@ -41,34 +50,67 @@ fn main() -> ExitCode {
 }
 
 fn measure(options: &Options) -> Result<(), Failure> {
-    let wanted =
-        |list: &[String], name: &str| list.is_empty() || list.iter().any(|wanted| wanted == name);
-    for name in &options.workloads {
-        if !WORKLOADS.iter().any(|workload| workload.name == name) {
-            return Err(format!("there is no workload `{name}`; see --help").into());
-        }
+    let known = |name: &str| {
+        WORKLOADS.iter().any(|workload| workload.name == name)
+            || PROBES.iter().any(|probe| probe.name == name)
+    };
+    if let Some(name) = options.workloads.iter().find(|name| !known(name)) {
+        return Err(format!("there is no workload `{name}`; see --help").into());
     }
     pool::set_workers(options.workers);
-    let mut bed = Bed::start(options.fsync);
+    let mut goals = measure_workloads(options)?;
+    let plan = Plan { quick: options.quick, fsync: options.fsync };
+    // With --side, somebody looks at a part of the tables.
+    let all = options.workloads.is_empty() && options.sides.is_empty() && !options.ensemble;
+    for probe in &PROBES {
+        if options.workloads.iter().any(|name| name == probe.name) || (all && probe.usual) {
+            let found = (probe.run)(plan)?;
+            found.iter().for_each(|goal| println!("{}", goal.line()));
+            goals.extend(found);
+        }
+    }
+    if goals.len() > 1 {
+        println!("\nall goals that were measured");
+        goals.iter().for_each(|goal| println!("{}", goal.line()));
+    }
+    Ok(())
+}
+
+fn measure_workloads(options: &Options) -> Result<Vec<Goal>, Failure> {
+    let wanted =
+        |list: &[String], name: &str| list.is_empty() || list.iter().any(|wanted| wanted == name);
+    let workloads: Vec<&Workload<'_>> =
+        WORKLOADS.iter().filter(|workload| wanted(&options.workloads, workload.name)).collect();
+    if workloads.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut bed = Bed::start(options.fsync, options.ensemble);
     println!(
-        "ZooKeeper standalone, fsync {}; {} rounds of {:?} for each side, in turn",
+        "ZooKeeper {}, fsync {}; {} rounds of {:?} for each side, in turn",
+        if options.ensemble { "ensemble of three" } else { "standalone" },
         if options.fsync { "on" } else { "off" },
         options.rounds,
         options.time,
     );
-    let mut figures = Vec::new();
-    for workload in WORKLOADS.iter().filter(|w| wanted(&options.workloads, w.name)) {
+    let (mut figures, mut goals) = (Vec::new(), Vec::new());
+    for workload in workloads {
         let side = |side: &str| wanted(&options.sides, side);
         let (all, missing) = rounds::run(&mut bed, workload, side, options.time, options.rounds);
         table::print(workload, &all, &missing);
         figures.push(json::workload(workload, &all));
+        floor::print(workload.name, &all);
+        let mut found = goals::of_workload(workload.name, &all);
         if workload.name == "single" && options.pairs > 0 && side("zklock") {
             let each = (options.time / 4).max(Duration::from_millis(200));
-            paired::run(&mut bed, "zklock", "create|list+delete", options.pairs, each)?;
+            let pairs = paired::run(&mut bed, "zklock", "create|list+delete", options.pairs, each)?;
+            let what = "zklock's time in that of create|list+delete, in pairs,";
+            found.push(Goal::at_most(what, 1.05, pairs));
         }
+        found.iter().for_each(|goal| println!("{}", goal.line()));
+        goals.extend(found);
     }
     if let Some(file) = &options.json {
         std::fs::write(file, format!("{:#}\n", serde_json::Value::from(figures)))?;
     }
-    Ok(())
+    Ok(goals)
 }

@@ -13,7 +13,8 @@ cargo bench [-- OPTIONS]
 
   --quick            short rounds: about a minute for everything
   --workload NAME    only this workload (may be repeated): single, tasks, threads, sessions,
-                     fleet, many
+                     fleet, many; constancy (requests, watches and bytes per grant), memory;
+                     trace (one cycle, frame by frame; not without being named)
   --side NAME        only this side (may be repeated): zklock, zklock-drop, zklock-linger,
                      zklock-tries, zklock-blocking, zklock-processes, create+delete,
                      create|list+delete, notify, tokio-mutex, client-lock, curator, kazoo,
@@ -23,11 +24,15 @@ cargo bench [-- OPTIONS]
   --pairs N          pairs of the direct comparison with the bare requests (15; 0 skips it)
   --workers N        threads of each runtime of ours (2)
   --no-fsync         the server does not wait for its disk: shows what the clients cost
+  --ensemble         three servers instead of one; clients are at the same follower
+  --sweep            instead of workloads: throughput and longest wait against the number of
+                     tasks, processes and locks, as pictures and as sweep.json
+  --draw             draws the pictures again from sweep.json
+  --pictures DIR     where those are (docs/pictures)
   --json FILE        writes the figures to a file, too
   --help             this text
 
-ZKLOCK_BENCH_HANDOFF_MS sets another bound of handoffs for zklock; ZKLOCK_PYTHON names a Python
-that has kazoo. What zklock-processes does in ten processes, the other sides do with ten sessions
+ZKLOCK_BENCH_HANDOFF_MS sets another bound of handoffs for zklock. What zklock-processes does in ten processes, the other sides do with ten sessions
 in one: ten JVMs would measure the machine.
 
 Figures of one machine at one time mean little; the ratios are of rounds that ran directly after
@@ -45,14 +50,21 @@ pub(crate) struct Options {
     pub(crate) workers: usize,
     pub(crate) fsync: bool,
     pub(crate) json: Option<PathBuf>,
+    pub(crate) quick: bool,
+    pub(crate) ensemble: bool,
+    pub(crate) pictures: PathBuf,
 }
 
 /// What the command line asks for.
 #[derive(Debug)]
 pub(crate) enum Command {
     Measure(Options),
+    Sweep(Options),
+    Draw(Options),
     /// Be one process of a fleet.
     Serve(String),
+    /// Be the process whose memory is measured: with what, where, and how many.
+    Footprint(String, String, usize),
     Help,
 }
 
@@ -60,7 +72,9 @@ pub(crate) enum Command {
 pub(crate) fn parse() -> Result<Command, lexopt::Error> {
     let (mut quick, mut seconds, mut rounds, mut pairs) = (false, None, None, None);
     let (mut workloads, mut sides, mut fsync, mut json) = (Vec::new(), Vec::new(), true, None);
-    let mut workers = 2;
+    let (mut workers, mut ensemble) = (2, false);
+    let mut pictures = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/pictures");
+    let mut command: fn(Options) -> Command = Command::Measure;
     let mut parser = lexopt::Parser::from_env();
     while let Some(argument) = parser.next()? {
         match argument {
@@ -73,6 +87,14 @@ pub(crate) fn parse() -> Result<Command, lexopt::Error> {
             Long("workers") => workers = parser.value()?.parse()?,
             Long("no-fsync") => fsync = false,
             Long("json") => json = Some(parser.value()?.into()),
+            Long("ensemble") => ensemble = true,
+            Long("sweep") => command = Command::Sweep,
+            Long("draw") => command = Command::Draw,
+            Long("pictures") => pictures = parser.value()?.into(),
+            Long("footprint") => {
+                let (what, connect) = (parser.value()?.string()?, parser.value()?.string()?);
+                return Ok(Command::Footprint(what, connect, parser.value()?.parse()?));
+            }
             Long("serve") => return Ok(Command::Serve(parser.value()?.string()?)),
             Long("help") | Short('h') => return Ok(Command::Help),
             // Cargo adds it.
@@ -81,7 +103,7 @@ pub(crate) fn parse() -> Result<Command, lexopt::Error> {
         }
     }
     let (time, most, count) = if quick { (0.3, 3, 15) } else { (2.0, 5, 15) };
-    Ok(Command::Measure(Options {
+    Ok(command(Options {
         workloads,
         sides,
         time: Duration::try_from_secs_f64(seconds.unwrap_or(time)).map_err(|e| e.to_string())?,
@@ -90,5 +112,8 @@ pub(crate) fn parse() -> Result<Command, lexopt::Error> {
         workers,
         fsync,
         json,
+        quick,
+        ensemble,
+        pictures,
     }))
 }

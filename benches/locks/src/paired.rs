@@ -9,13 +9,14 @@ use crate::table::time;
 use crate::workload::WORKLOADS;
 
 /// Compares the medians of the cycles, pair by pair; every other pair runs in reverse order.
+/// Returns the median of the ratios.
 pub(crate) fn run(
     bed: &mut Bed,
     one: &str,
     other: &str,
     pairs: usize,
     each: Duration,
-) -> Result<(), Failure> {
+) -> Result<f64, Failure> {
     let (mut first, mut second) =
         (prepare(bed, one, &WORKLOADS[0])?, prepare(bed, other, &WORKLOADS[0])?);
     first.round(each)?;
@@ -44,5 +45,5 @@ pub(crate) fn run(
         time(mine),
         time(theirs),
     );
-    Ok(())
+    Ok(median(ratios))
 }

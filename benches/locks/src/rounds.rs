@@ -15,7 +15,7 @@ pub(crate) struct Series {
 /// Runs a workload. Sides that cannot run are named with the reason.
 pub(crate) fn run(
     bed: &mut Bed,
-    workload: &Workload,
+    workload: &Workload<'_>,
     wanted: impl Fn(&str) -> bool,
     time: Duration,
     rounds: usize,

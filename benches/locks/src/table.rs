@@ -8,7 +8,7 @@ pub(crate) const BASES: [&str; 5] =
     ["create|list+delete", "tokio-mutex", "client-lock", "curator", "redis"];
 
 /// Prints the table of one workload.
-pub(crate) fn print(workload: &Workload, all: &[Series], missing: &[String]) {
+pub(crate) fn print(workload: &Workload<'_>, all: &[Series], missing: &[String]) {
     println!("\n{} (--workload {})", workload.title, workload.name);
     let bases: Vec<_> =
         BASES.iter().filter_map(|base| all.iter().find(|series| series.side == *base)).collect();

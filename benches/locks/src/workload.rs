@@ -13,22 +13,22 @@ pub(crate) struct Shape {
 
 /// One line of the table's headings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Workload {
+pub(crate) struct Workload<'a> {
     /// For `--workload`.
     pub(crate) name: &'static str,
     /// What it is.
     pub(crate) title: &'static str,
     pub(crate) shape: Shape,
     /// The sides that run it, in the order of the table.
-    pub(crate) sides: &'static [&'static str],
+    pub(crate) sides: &'a [&'static str],
 }
 
-const fn shape(sessions: usize, tasks: usize, locks: usize) -> Shape {
+pub(crate) const fn shape(sessions: usize, tasks: usize, locks: usize) -> Shape {
     Shape { sessions, tasks, locks }
 }
 
 /// All workloads.
-pub(crate) const WORKLOADS: [Workload; 6] = [
+pub(crate) const WORKLOADS: [Workload<'static>; 6] = [
     Workload {
         name: "single",
         title: "1 session × 1 task",

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use std::os::unix::process::CommandExt;
 
-use zklock_test_support::ZooKeeper;
+use zklock_test_support::peers::Kazoo;
+use zklock_test_support::{Ensemble, ZooKeeper};
 
 use super::external::External;
 use crate::drive::Failure;
@@ -26,20 +27,39 @@ pub(crate) struct Bed {
     kazoo: Option<Rc<RefCell<External>>>,
     redis: [Option<Redis>; 2],
     // Last, so that nobody is left who complains of its end.
-    server: ZooKeeper,
+    servers: Servers,
+}
+
+enum Servers {
+    One(ZooKeeper),
+    Three(Ensemble),
 }
 
 impl Bed {
-    /// Starts the server. It writes to the disk under cargo's target folder.
-    pub(crate) fn start(fsync: bool) -> Bed {
+    /// Starts the server, or three. They write to the disk under cargo's target folder.
+    pub(crate) fn start(fsync: bool, ensemble: bool) -> Bed {
         let builder = ZooKeeper::builder().for_measuring().fsync(fsync);
-        let server = builder.container_check(Duration::from_secs(60)).start();
-        Bed { curator: None, kazoo: None, redis: [None, None], server }
+        let builder = builder.container_check(Duration::from_secs(60));
+        let servers = match ensemble {
+            false => Servers::One(builder.start()),
+            true => Servers::Three(builder.ensemble(3)),
+        };
+        Bed { curator: None, kazoo: None, redis: [None, None], servers }
+    }
+
+    /// The server where clients connect. Of three it is a follower, and the same for all sides: on
+    /// the leader, requests take a hop less, and clients that choose by chance could not be
+    /// compared.
+    pub(crate) fn server(&self) -> &ZooKeeper {
+        match &self.servers {
+            Servers::One(server) => server,
+            Servers::Three(ensemble) => ensemble.server(usize::from(ensemble.leader() == 0)),
+        }
     }
 
     /// Where clients connect.
     pub(crate) fn connect(&self) -> String {
-        self.server.addr()
+        self.server().addr()
     }
 
     /// The Java side, warm.
@@ -47,32 +67,11 @@ impl Bed {
         if let Some(running) = &self.curator {
             return Ok(running.clone());
         }
-        let install =
-            "install it with: apt-get install libcurator-recipes-java default-jdk-headless";
-        let jars =
-            ["recipes", "framework", "client"].map(|jar| format!("{JARS}/curator-{jar}.jar"));
-        let others = ["zookeeper", "zookeeper-jute", "guava", "slf4j-api", "slf4j-nop"];
-        let others = others.map(|jar| format!("{JARS}/{jar}.jar"));
-        let jars: Vec<_> = jars.into_iter().chain(others).collect();
-        if let Some(missing) = jars.iter().find(|jar| !Path::new(jar).exists()) {
-            return Err(format!("{missing} is missing; {install}").into());
-        }
-        let (classes, class_path) = (scratch("classes")?, jars.join(":"));
-        let mut javac = Command::new("javac");
-        javac.args(["-nowarn", "-cp", &class_path, "-d"]).arg(&classes);
-        let compiled = javac.arg(peers().join("CuratorRounds.java")).status();
-        if !compiled.map_err(|error| format!("javac: {error}; {install}"))?.success() {
-            return Err("CuratorRounds.java does not compile".into());
-        }
-        let mut java = Command::new("java");
-        java.args(["-Xmx128m", "-XX:+UseSerialGC", "-cp"]);
-        java.arg(format!("{}:{class_path}", classes.display()));
-        let mut process = External::start(java.args(["CuratorRounds", &self.connect()]))?;
+        let mut process = start_curator(&self.connect(), &["-Xmx256m"])?;
         // It has loaded its own class by the end of the first round.
         for tasks in [10, 1] {
             process.run(Shape { sessions: 1, tasks, locks: 1 }, WARM_UP / 2)?;
         }
-        std::fs::remove_dir_all(&classes)?;
         Ok(self.curator.insert(Rc::new(RefCell::new(process))).clone())
     }
 
@@ -81,15 +80,7 @@ impl Bed {
         if let Some(running) = &self.kazoo {
             return Ok(running.clone());
         }
-        let python = std::env::var("ZKLOCK_PYTHON").unwrap_or_else(|_| "python3".to_owned());
-        let mut check = Command::new(&python);
-        let there = check.args(["-c", "import kazoo"]).stderr(Stdio::null()).status();
-        if !there.is_ok_and(|status| status.success()) {
-            return Err("kazoo is missing; install it with: pip install kazoo, or name a Python \
-                        that has it in ZKLOCK_PYTHON"
-                .into());
-        }
-        let mut command = Command::new(python);
+        let mut command = Command::new(Kazoo::try_install()?.python());
         command.arg(peers().join("kazoo_rounds.py")).arg(self.connect()).stderr(Stdio::null());
         let process = External::start(&mut command)?;
         Ok(self.kazoo.insert(Rc::new(RefCell::new(process))).clone())
@@ -103,6 +94,33 @@ impl Bed {
         }
         Ok(place.insert(Redis::start(fsync)?).port)
     }
+}
+
+/// Compiles and starts the Java side.
+pub(crate) fn start_curator(connect: &str, options: &[&str]) -> Result<External, Failure> {
+    let install = "install it with: apt-get install libcurator-recipes-java default-jdk-headless";
+    let jars = ["recipes", "framework", "client"].map(|jar| format!("{JARS}/curator-{jar}.jar"));
+    let others = ["zookeeper", "zookeeper-jute", "guava", "slf4j-api", "slf4j-nop"];
+    let others = others.map(|jar| format!("{JARS}/{jar}.jar"));
+    let jars: Vec<_> = jars.into_iter().chain(others).collect();
+    if let Some(missing) = jars.iter().find(|jar| !Path::new(jar).exists()) {
+        return Err(format!("{missing} is missing; {install}").into());
+    }
+    let (classes, class_path) = (scratch("classes")?, jars.join(":"));
+    let mut javac = Command::new("javac");
+    javac.args(["-nowarn", "-encoding", "UTF-8", "-cp", &class_path, "-d"]).arg(&classes);
+    let compiled = javac.arg(peers().join("CuratorRounds.java")).status();
+    if !compiled.map_err(|error| format!("javac: {error}; {install}"))?.success() {
+        return Err("CuratorRounds.java does not compile".into());
+    }
+    let mut java = Command::new("java");
+    java.arg("-XX:+UseSerialGC").args(options).arg("-cp");
+    java.arg(format!("{}:{class_path}", classes.display()));
+    let mut process = External::start(java.args(["CuratorRounds", connect]))?;
+    // It has loaded its classes when it has run a round.
+    process.run(Shape { sessions: 1, tasks: 1, locks: 1 }, Duration::from_millis(50))?;
+    std::fs::remove_dir_all(&classes)?;
+    Ok(process)
 }
 
 fn peers() -> PathBuf {

@@ -31,6 +31,12 @@ impl External {
         Ok(External { child, input, output: BufReader::new(output) })
     }
 
+    /// Sends a line and returns the answer.
+    pub(crate) fn ask(&mut self, line: &str) -> Result<String, Failure> {
+        self.send(line)?;
+        self.receive()
+    }
+
     fn send(&mut self, line: &str) -> Result<(), Failure> {
         let input = self.input.as_mut().ok_or("no pipe")?;
         writeln!(input, "{line}")?;
@@ -50,8 +56,7 @@ impl External {
 
     fn open(&mut self, shape: Shape) -> Result<(), Failure> {
         let Shape { sessions, tasks, locks } = shape;
-        self.send(&format!("open {sessions} {tasks} {locks}"))?;
-        self.receive().map(drop)
+        self.ask(&format!("open {sessions} {tasks} {locks}")).map(drop)
     }
 
     fn result(&mut self) -> Result<Measured, Failure> {

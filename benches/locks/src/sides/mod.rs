@@ -11,13 +11,13 @@ mod zklock;
 
 use std::time::Duration;
 
-pub(crate) use bed::Bed;
-pub(crate) use external::serve;
+pub(crate) use bed::{Bed, start_curator};
+pub(crate) use external::{serve, shared};
 
 use self::zklock::Use;
 use crate::drive::Failure;
 use crate::measured::Measured;
-use crate::workload::Workload;
+use crate::workload::{Shape, Workload};
 
 /// A side that is ready to run rounds of one workload; its connections stay open in between.
 pub(crate) trait Side {
@@ -29,25 +29,32 @@ pub(crate) trait Side {
 pub(crate) fn prepare(
     bed: &mut Bed,
     name: &str,
-    workload: &Workload,
+    workload: &Workload<'_>,
 ) -> Result<Box<dyn Side>, Failure> {
-    let (shape, connect) = (workload.shape, bed.connect());
+    let shape = workload.shape;
     Ok(match name {
-        "zklock" => zklock::tasks(&connect, shape, Use::Awaited)?,
-        "zklock-drop" => zklock::tasks(&connect, shape, Use::Dropped)?,
-        "zklock-linger" => zklock::tasks(&connect, shape, Use::Lingering)?,
-        "zklock-tries" => zklock::tasks(&connect, shape, Use::Tries)?,
-        "zklock-blocking" => zklock::threads(&connect, shape)?,
-        "zklock-processes" => external::processes(&connect, shape)?,
-        "create+delete" => bare::side(&connect, shape, bare::Ask::Nothing)?,
-        "create|list+delete" => bare::side(&connect, shape, bare::Ask::List)?,
-        "notify" => notify::side(&connect)?,
-        "client-lock" => client_lock::side(&connect, shape)?,
-        "tokio-mutex" => tokio_mutex::side(shape)?,
-        "curator" => external::shared(bed.curator()?, shape),
-        "kazoo" => external::shared(bed.kazoo()?, shape),
+        "curator" => shared(bed.curator()?, shape),
+        "kazoo" => shared(bed.kazoo()?, shape),
         "redis" => redis::side(bed.redis(false)?, shape)?,
         "redis-fsync" => redis::side(bed.redis(true)?, shape)?,
-        other => return Err(format!("there is no side `{other}`").into()),
+        other => connect(&bed.connect(), other, shape)?,
     })
+}
+
+/// Makes a side ready that needs a ZooKeeper only.
+pub(crate) fn connect(connect: &str, name: &str, shape: Shape) -> Result<Box<dyn Side>, Failure> {
+    match name {
+        "zklock" => zklock::tasks(connect, shape, Use::Awaited),
+        "zklock-drop" => zklock::tasks(connect, shape, Use::Dropped),
+        "zklock-linger" => zklock::tasks(connect, shape, Use::Lingering),
+        "zklock-tries" => zklock::tasks(connect, shape, Use::Tries),
+        "zklock-blocking" => zklock::threads(connect, shape),
+        "zklock-processes" => external::processes(connect, shape),
+        "create+delete" => bare::side(connect, shape, bare::Ask::Nothing),
+        "create|list+delete" => bare::side(connect, shape, bare::Ask::List),
+        "notify" => notify::side(connect),
+        "client-lock" => client_lock::side(connect, shape),
+        "tokio-mutex" => tokio_mutex::side(shape),
+        other => Err(format!("there is no side `{other}`").into()),
+    }
 }

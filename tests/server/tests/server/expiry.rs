@@ -62,6 +62,8 @@ async fn guards_are_lost_with_their_session_and_the_next_comes_from_a_new_one() 
     bed.end().await;
 }
 
+const SESSION_TIMEOUT: Duration = Duration::from_secs(20);
+
 /// Id and password of a session that goes through a proxy.
 fn key(session: &Session, proxy: &Proxy) -> SessionKey {
     let (id, _) = session.zookeeper_session().unwrap();
@@ -69,10 +71,11 @@ fn key(session: &Session, proxy: &Proxy) -> SessionKey {
 }
 
 #[tokio::test]
-async fn a_session_closed_by_somebody_who_knows_its_password_is_lost_at_once() {
+async fn a_session_closed_by_somebody_who_knows_its_password_is_lost() {
     let bed = Bed::shared("closed-outside");
     let proxy = bed.proxy();
-    let (holder, other) = (bed.session_through(&proxy).await, bed.session().await);
+    let holder = bed.builder_at(&proxy.addr()).session_timeout(SESSION_TIMEOUT);
+    let (holder, other) = (bed.adopt(holder.connect().await.unwrap()), bed.session().await);
     let guard = holder.mutex("a").unwrap().acquire().await.unwrap();
     let waiting = acquiring(&other, "a");
     bed.until_contenders("a", 2).await;
@@ -87,8 +90,11 @@ async fn a_session_closed_by_somebody_who_knows_its_password_is_lost_at_once() {
     soon("the loss", guard.lost()).await;
     let knew = start.elapsed();
     println!("closed from outside: known after {knew:?}");
-    // Long before the lease would run out, which is after seven twelfths of twenty seconds.
-    assert!(knew < Duration::from_secs(7), "{knew:?}");
+    // As a rule at once. But the client may have been let in once more while the session was being
+    // closed; the server then neither answers nor closes that connection (seen with 3.8.0, a ping
+    // was the last that it took). Silence is what the lease clock is for: it ends after seven
+    // twelfths of the session timeout.
+    assert!(knew < SESSION_TIMEOUT, "{knew:?}");
     let next = soon("the next", waiting).await.unwrap();
     assert!(next.fencing_token() > guard.fencing_token());
     assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Lost);

@@ -44,8 +44,10 @@ impl Curator {
             let mut javac = java::command("javac");
             javac.arg("-d").arg(classes).args(["-cp", &jars]).args(&files);
             let output = javac.output().expect("javac runs");
-            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            let said = || String::from_utf8_lossy(&output.stderr).into_owned();
+            if output.status.success() { Ok(()) } else { Err(said()) }
         });
+        let classes = classes.unwrap_or_else(|why| panic!("{why}"));
         Self { class_path: format!("{}:{jars}", classes.display()) }
     }
 

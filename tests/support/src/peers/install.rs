@@ -14,7 +14,15 @@ pub(super) fn sources(language: &str) -> PathBuf {
 }
 
 /// Returns a folder that `make` has filled for this `key`, in this process or an earlier one.
-pub(super) fn once(name: &str, key: &[u8], make: impl FnOnce(&Path)) -> PathBuf {
+///
+/// # Errors
+///
+/// Whatever `make` says; the next process tries again.
+pub(super) fn once(
+    name: &str,
+    key: &[u8],
+    make: impl FnOnce(&Path) -> Result<(), String>,
+) -> Result<PathBuf, String> {
     let mut hasher = DefaultHasher::new();
     hasher.write(key);
     let base = scratch::base();
@@ -27,8 +35,8 @@ pub(super) fn once(name: &str, key: &[u8], make: impl FnOnce(&Path)) -> PathBuf 
         // What an interrupted process left.
         _ = fs::remove_dir_all(&folder);
         fs::create_dir(&folder).expect("the folder is ours");
-        make(&folder);
+        make(&folder)?;
         fs::write(&done, "").expect("the folder is ours");
     }
-    folder
+    Ok(folder)
 }

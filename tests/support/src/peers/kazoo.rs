@@ -16,19 +16,33 @@ pub struct Kazoo {
 }
 
 impl Kazoo {
-    /// Installs kazoo from PyPI where no test process has done so yet.
+    /// Installs kazoo from PyPI where no process has done so yet.
     ///
     /// # Panics
     ///
-    /// When Python or its `venv` is not installed, or PyPI cannot be reached the first time.
+    /// As [`try_install`](Self::try_install) fails.
     pub fn install() -> Self {
+        Self::try_install().unwrap_or_else(|why| panic!("{why}"))
+    }
+
+    /// Like [`install`](Self::install), for programs that can do without.
+    ///
+    /// # Errors
+    ///
+    /// When Python or its `venv` is not installed, or PyPI cannot be reached the first time.
+    pub fn try_install() -> Result<Self, String> {
         let folder = install::once("kazoo", VERSION.as_bytes(), |folder| {
             let python = folder.join("bin/python");
-            run(Command::new("python3").args(["-m", "venv"]).arg(folder));
+            run(Command::new("python3").args(["-m", "venv"]).arg(folder))?;
             let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", VERSION];
-            run(Command::new(python).args(pip));
-        });
-        Self { python: folder.join("bin/python") }
+            run(Command::new(python).args(pip))
+        })?;
+        Ok(Self { python: folder.join("bin/python") })
+    }
+
+    /// Returns the Python that has it.
+    pub fn python(&self) -> &Path {
+        &self.python
     }
 
     /// Starts an agent and waits until it is connected.
@@ -79,11 +93,15 @@ impl Kazoo {
     }
 }
 
-fn run(command: &mut Command) {
-    let output = command.output().unwrap_or_else(|err| {
-        panic!("{command:?}: {err}; install it with: apt-get install python3-venv")
-    });
+fn run(command: &mut Command) -> Result<(), String> {
+    let output = command.output().map_err(|err| {
+        format!("{command:?}: {err}; install it with: apt-get install python3-venv")
+    })?;
     let said = String::from_utf8_lossy(&output.stderr);
     let hint = "needs python3-venv, and PyPI once";
-    assert!(output.status.success(), "{command:?} failed ({hint}): {said}");
+    if output.status.success() {
+        Ok(())
+    } else {
+        Err(format!("{command:?} failed ({hint}): {said}"))
+    }
 }

@@ -1,0 +1,41 @@
+//! What is not a rate: requests, wake-ups, memory, and one cycle frame by frame.
+
+mod constancy;
+mod memory;
+mod trace;
+mod wakeups;
+
+pub(crate) use memory::serve;
+
+use crate::drive::Failure;
+use crate::goals::Goal;
+
+/// What a probe is told.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    /// Tenths of everything, and no waiting for the disk.
+    pub(crate) quick: bool,
+    pub(crate) fsync: bool,
+}
+
+/// One probe.
+pub(crate) struct Probe {
+    /// For `--workload`.
+    pub(crate) name: &'static str,
+    /// Whether it runs when no workload is named.
+    pub(crate) usual: bool,
+    pub(crate) run: fn(Plan) -> Result<Vec<Goal>, Failure>,
+}
+
+/// All probes.
+pub(crate) const PROBES: [Probe; 3] = [
+    Probe { name: "constancy", usual: true, run: constancy },
+    Probe { name: "memory", usual: true, run: memory::run },
+    Probe { name: "trace", usual: false, run: trace::run },
+];
+
+fn constancy(plan: Plan) -> Result<Vec<Goal>, Failure> {
+    let mut goals = constancy::run(plan)?;
+    goals.extend(wakeups::run(plan)?);
+    Ok(goals)
+}

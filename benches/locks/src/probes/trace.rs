@@ -1,0 +1,117 @@
+//! One cycle, frame by frame: where an uncontended lock spends its time.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use zklock_test_support::{Direction, Frame, OpCode, Proxy, ZooKeeper};
+
+use super::Plan;
+use crate::drive::Failure;
+use crate::goals::Goal;
+use crate::sides::{Side, connect, shared, start_curator};
+use crate::table::time;
+use crate::workload::Shape;
+
+const ONE: Shape = Shape { sessions: 1, tasks: 1, locks: 1 };
+
+/// How long a side runs before it is traced; Java compiles meanwhile.
+const WARM_UP: Duration = Duration::from_secs(5);
+
+/// Measures and prints.
+pub(super) fn run(plan: Plan) -> Result<Vec<Goal>, Failure> {
+    let server = ZooKeeper::builder().for_measuring().fsync(plan.fsync).start();
+    println!("\none cycle of a lock, seen by a proxy before the server (--workload trace)");
+    for name in ["create+delete", "zklock", "curator"] {
+        let proxy = Proxy::start(server.socket_addr());
+        let side = match name {
+            "curator" => {
+                let process = start_curator(&proxy.addr(), &["-Xmx128m"]);
+                process.map(|process| shared(Rc::new(RefCell::new(process)), ONE))
+            }
+            name => connect(&proxy.addr(), name, ONE),
+        };
+        match side {
+            Ok(side) => trace(name, side, &proxy, plan)?,
+            Err(why) => println!("{name} is left out: {why}"),
+        }
+    }
+    Ok(Vec::new())
+}
+
+fn trace(name: &str, mut side: Box<dyn Side>, proxy: &Proxy, plan: Plan) -> Result<(), Failure> {
+    let part = if plan.quick { 10 } else { 1 };
+    side.round(WARM_UP / part)?;
+    proxy.clear_log();
+    side.round(Duration::from_secs(2) / part)?;
+    let mut cycles = cycles(proxy.log());
+    cycles.sort_by_key(|cycle| length(cycle));
+    let Some(middle) = cycles.get(cycles.len() / 2) else {
+        return Err(format!("{name} made no whole cycle").into());
+    };
+    println!("\n{name}, the middle one of {} cycles:", cycles.len());
+    for frame in middle {
+        let arrow = if frame.direction == Direction::ToServer { "→" } else { "←" };
+        let at = time((frame.at_ns - middle[0].at_ns) as f64);
+        println!("{at:>12}  {arrow} {}", word(frame.opcode));
+    }
+    let (all, commits) = (length(middle) as f64, commits(middle) as f64);
+    println!(
+        "the server commits for {} of {}: {:.0} %",
+        time(commits),
+        time(all),
+        100.0 * commits / all
+    );
+    Ok(())
+}
+
+fn word(opcode: OpCode) -> String {
+    format!("{opcode:?}").to_lowercase()
+}
+
+fn is_create(opcode: OpCode) -> bool {
+    matches!(opcode, OpCode::Create | OpCode::Create2)
+}
+
+/// From the request that creates to the answer to that which deletes.
+fn cycles(log: Vec<Frame>) -> Vec<Vec<Frame>> {
+    let (mut cycles, mut cycle) = (Vec::new(), Vec::new());
+    for frame in log.into_iter().filter(|frame| frame.opcode != OpCode::Ping) {
+        if cycle.is_empty() && !(is_create(frame.opcode) && frame.direction == Direction::ToServer)
+        {
+            continue;
+        }
+        let ends = frame.opcode == OpCode::Delete && frame.direction == Direction::ToClient;
+        cycle.push(frame);
+        if ends {
+            cycles.push(std::mem::take(&mut cycle));
+        }
+    }
+    cycles
+}
+
+fn length(cycle: &[Frame]) -> u64 {
+    match cycle {
+        [first, .., last] => last.at_ns - first.at_ns,
+        _ => 0,
+    }
+}
+
+/// The time in which the server had something to commit.
+fn commits(cycle: &[Frame]) -> u64 {
+    let (mut open, mut since, mut sum) = (0_u32, 0, 0);
+    for frame in cycle.iter().filter(|f| is_create(f.opcode) || f.opcode == OpCode::Delete) {
+        if frame.direction == Direction::ToServer {
+            if open == 0 {
+                since = frame.at_ns;
+            }
+            open += 1;
+        } else if open > 0 {
+            open -= 1;
+            if open == 0 {
+                sum += frame.at_ns - since;
+            }
+        }
+    }
+    sum
+}
