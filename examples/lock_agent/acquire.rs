@@ -6,11 +6,12 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::oneshot::{Receiver, Sender, channel};
-use zklock::{MutexGuard, Session};
+use zklock::{AnyLock, MultiLock, Session};
 
 use crate::agent::Agent;
+use crate::held::Held;
 use crate::protocol::{Acquire, Refusal, answer, cancelled, malformed, success, unsupported};
 
 /// Carries the id of the request that cancels.
@@ -90,21 +91,50 @@ pub(crate) fn serve(
     })
 }
 
-async fn acquire(session: &Session, request: &Acquire) -> Result<MutexGuard, Refusal> {
-    if request.kind != "mutex" {
-        return Err(unsupported(format_args!("the kind `{}`", request.kind)));
+async fn acquire(session: &Session, request: &Acquire) -> Result<Held, Refusal> {
+    if request.kind == "multi" {
+        let members = names(request)?.into_iter().map(|name| one(session, "mutex", name, request));
+        let multi = MultiLock::new(members.collect::<Result<Vec<_>, _>>()?)?;
+        let guard = match request.timeout_ms {
+            None => multi.acquire().await?,
+            Some(0) => multi.try_acquire().await?,
+            Some(_) => multi.acquire_tries().await?,
+        };
+        return Ok(Held::Several(guard.detach()));
     }
     let name = request.lock.as_str().ok_or_else(|| malformed("`lock` is not a string"))?;
-    let mutex = session.mutex(name)?;
+    let lock = one(session, &request.kind, name, request)?;
     let guard = match request.timeout_ms {
-        None => mutex.acquire().await?,
-        Some(0) => mutex.try_acquire().await?,
-        Some(ms) => {
-            let timeout = Duration::from_millis(ms);
-            let options = mutex.options().timeout(timeout).retries(request.retries);
-            mutex.with_options(options)?.acquire_tries().await?
-        }
+        None => lock.acquire().await?,
+        Some(0) => lock.try_acquire().await?,
+        Some(_) => lock.acquire_tries().await?,
     };
     // It belongs to no task: any request may release it.
-    Ok(guard.detach())
+    Ok(Held::One(guard.detach()))
+}
+
+fn names(request: &Acquire) -> Result<Vec<&str>, Refusal> {
+    let names = request.lock.as_array().map(|names| names.iter().map(Value::as_str).collect());
+    names.flatten().ok_or_else(|| malformed("`lock` is not a list of strings"))
+}
+
+/// One lock of a kind.
+fn one(session: &Session, kind: &str, name: &str, request: &Acquire) -> Result<AnyLock, Refusal> {
+    let options = session.defaults();
+    let options = match request.timeout_ms {
+        None | Some(0) => options,
+        Some(ms) => options.timeout(Duration::from_millis(ms)).retries(request.retries),
+    };
+    Ok(match kind {
+        "mutex" => AnyLock::Mutex(session.mutex(name)?.with_options(options)?),
+        "exclusive" => session.exclusive(name)?.with_options(options)?.as_mutex().clone().into(),
+        "read" => AnyLock::Read(session.rw_lock(name)?.with_options(options)?),
+        "write" => AnyLock::Write(session.rw_lock(name)?.with_options(options)?),
+        "semaphore" => {
+            let limit = request.limit.ok_or_else(|| malformed("a semaphore needs a `limit`"))?;
+            let semaphore = session.semaphore(name, limit)?.with_options(options)?;
+            AnyLock::Permits(semaphore, request.permits)
+        }
+        _ => return Err(unsupported(format_args!("the kind `{kind}`"))),
+    })
 }

@@ -14,10 +14,11 @@ use zklock::Session;
 
 use crate::acquire::{self, Pending};
 use crate::guards::{Guards, Order};
+use crate::inspect;
 use crate::options::Options;
 use crate::output::Output;
 use crate::protocol::{Handle, Operation, Refusal};
-use crate::protocol::{failure, not_found, parse, success, unsupported};
+use crate::protocol::{answer, failure, not_found, parse, success, unsupported};
 use crate::states;
 
 /// How long an acquire that is pending at the end of input may still go on, so that requests piped
@@ -31,7 +32,7 @@ const LAST_RELEASES: Duration = Duration::from_secs(5);
 pub(crate) struct Agent {
     pub(crate) session: Session,
     pub(crate) output: Output,
-    pub(crate) guards: Guards,
+    pub(crate) guards: Arc<Guards>,
     pub(crate) pending: Pending,
 }
 
@@ -40,7 +41,7 @@ pub(crate) async fn serve(options: &Options) -> Result<(), Box<dyn Error>> {
     let session = options.open()?;
     let (output, mut writing) = Output::start();
     let telling = tokio::spawn(states::tell(session.states(), output.clone()));
-    let (guards, pending) = (Guards::default(), Pending::default());
+    let (guards, pending) = (Arc::<Guards>::default(), Pending::default());
     let agent = Arc::new(Agent { session: session.clone(), output, guards, pending });
     let mut lines = read_lines()?;
 
@@ -132,6 +133,20 @@ fn begin(agent: &Arc<Agent>, id: u64, operation: Operation) -> Result<Option<Val
             if !agent.pending.cancel(target, id) {
                 return Err(not_found(format_args!("pending acquire with the id {target}")));
             }
+        }
+        Operation::Contenders { lock } => {
+            let (site, output) = (agent.session.site(&lock)?, agent.output.clone());
+            tokio::spawn(async move { output.send(answer(id, inspect::contenders(&site).await)) });
+        }
+        Operation::Revoke { lock } => {
+            let (site, output) = (agent.session.site(&lock)?, agent.output.clone());
+            tokio::spawn(async move { output.send(answer(id, inspect::revoke(&site).await)) });
+        }
+        Operation::Downgrade { handle } => {
+            tell(&known(handle, guards.find(handle))?, Order::Downgrade(id))?;
+        }
+        Operation::FencedSet { handle, path, data } => {
+            tell(&known(handle, guards.find(handle))?, Order::FencedSet(id, path, data))?;
         }
         Operation::State => return Ok(Some(state(&agent.session))),
         Operation::Unsupported => return Err(unsupported("the operation")),

@@ -3,21 +3,23 @@
 use std::collections::HashMap;
 use std::future::Future;
 use std::pin::{Pin, pin};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use zklock::MutexGuard;
 
 use crate::clock::now_ns;
+use crate::held::Held;
 use crate::output::Output;
-use crate::protocol::{Handle, answer, success};
+use crate::protocol::{Handle, answer, malformed, success};
 
 /// What the task of a guard is asked to do. The number is the id of the request to answer.
 pub(crate) enum Order {
     Release(u64),
     Drop(u64),
     Check(u64),
+    Downgrade(u64),
+    FencedSet(u64, String, String),
     /// Runs an acquire inside the scope of the guard.
     Nest(Pin<Box<dyn Future<Output = ()> + Send>>),
 }
@@ -39,7 +41,7 @@ impl Guards {
     }
 
     /// Gives a guard to a task and answers the request that acquired it.
-    pub(crate) fn keep(&self, id: u64, guard: MutexGuard, output: Output) {
+    pub(crate) fn keep(self: &Arc<Self>, id: u64, guard: Held, output: Output) {
         let at_ns = now_ns();
         let (sender, orders) = unbounded_channel();
         let handle = self.with(|shelf| {
@@ -50,12 +52,11 @@ impl Guards {
             }
             shelf.last
         });
-        let token = guard.fencing_token().to_string();
-        let grant =
-            json!({ "handle": handle, "token": token, "path": guard.path(), "at_ns": at_ns });
+        let (token, path) = (guard.token(), guard.path());
+        let grant = json!({ "handle": handle, "token": token, "path": path, "at_ns": at_ns });
         output.send(success(id, grant));
         // What this guard is nested in stays known inside its own scope.
-        tokio::spawn(zklock::carry(hold(handle, guard, orders, output)));
+        tokio::spawn(zklock::carry(hold(self.clone(), handle, guard, orders, output)));
     }
 
     /// The way to the task of a guard.
@@ -78,13 +79,15 @@ impl Guards {
 }
 
 enum End {
+    Downgrade(u64),
     Release(Option<u64>),
     Drop(u64),
 }
 
 async fn hold(
+    guards: Arc<Guards>,
     handle: Handle,
-    guard: MutexGuard,
+    guard: Held,
     mut orders: UnboundedReceiver<Order>,
     output: Output,
 ) {
@@ -92,6 +95,7 @@ async fn hold(
     let end = guard
         .scope(async {
             let (mut losing, mut lost) = (pin!(guard.lost()), false);
+            let (mut revoking, mut revoked) = (pin!(guard.revoked()), false);
             loop {
                 tokio::select! {
                     order = orders.recv() => match order {
@@ -99,6 +103,15 @@ async fn hold(
                         Some(Order::Release(id)) => break End::Release(Some(id)),
                         Some(Order::Drop(id)) => break End::Drop(id),
                         Some(Order::Check(id)) => output.send(success(id, check(&guard))),
+                        Some(Order::Downgrade(id)) if guard.writes() => break End::Downgrade(id),
+                        Some(Order::Downgrade(id)) => {
+                            let why = malformed("only the guard of a writer is downgraded");
+                            output.send(answer(id, Err(why)));
+                        }
+                        Some(Order::FencedSet(id, path, data)) => {
+                            let written = guard.fenced_set(&path, &data).await;
+                            output.send(answer(id, written.map(|()| json!({}))));
+                        }
                         Some(Order::Nest(acquire)) => {
                             tokio::spawn(zklock::carry(acquire));
                         }
@@ -106,6 +119,11 @@ async fn hold(
                     () = &mut losing, if !lost => {
                         lost = true;
                         output.send(json!({ "event": "lost", "handle": handle, "at_ns": now_ns() }));
+                    }
+                    () = &mut revoking, if !revoked => {
+                        revoked = true;
+                        let at_ns = now_ns();
+                        output.send(json!({ "event": "revoked", "handle": handle, "at_ns": at_ns }));
                     }
                 }
             }
@@ -116,7 +134,14 @@ async fn hold(
         End::Release(id) => {
             let outcome = guard.release().await;
             if let Some(id) = id {
-                output.send(answer(id, outcome.map(|()| at).map_err(Into::into)));
+                output.send(answer(id, outcome.map(|()| at)));
+            }
+        }
+        End::Downgrade(id) => {
+            drop(guards.take(handle));
+            match guard.downgrade().await {
+                Ok(reader) => guards.keep(id, reader, output),
+                Err(refusal) => output.send(answer(id, Err(refusal))),
             }
         }
         End::Drop(id) => {
@@ -126,7 +151,7 @@ async fn hold(
     }
 }
 
-fn check(guard: &MutexGuard) -> Value {
+fn check(guard: &Held) -> Value {
     // The clock first: what is surely held for so long after it was surely held at that moment.
     let at_ns = now_ns();
     let (valid, remaining) = (guard.is_valid(), guard.remaining().as_millis());

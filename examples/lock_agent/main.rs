@@ -15,6 +15,8 @@ mod acquire;
 mod agent;
 mod clock;
 mod guards;
+mod held;
+mod inspect;
 mod options;
 mod output;
 mod protocol;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lexopt::prelude::{Long, Short, ValueExt};
-use zklock::{Embedded, Handoffs, LockError, LockOptions, Session, SessionBuilder};
+use zklock::{Handoffs, LockError, LockOptions, Session, SessionBuilder, layout};
 
 pub(crate) const HELP: &str = "\
 Serves locks to any program over stdin and stdout, one JSON object a line.
@@ -13,11 +13,14 @@ Usage: lock_agent --connect SERVERS [OPTIONS]
   --connect SERVERS          a ZooKeeper connect string (host:port,host:port/chroot), or `embedded`
   --session-timeout-ms MS    session timeout to ask for, 10000 without it
   --root PATH                the node below which the locks are, /zklock without it
-  --layout NAME              `curator`, the only one so far
+  --layout NAME              how locks are laid out: `curator` (without it), `kazoo`, `dlock` (sub_…),
+                             `lock` (lock-…), `read-write-node`, `host`, `removed` (curator's, and
+                             directories are removed after the release)
   --linger-ms MS             keeps the node for so long after the last release
   --handoffs N               hands a lock on in this process at most N times in a row, however long
                              that takes; without it for 10 ms
   --fair                     a node for each waiting request; nothing is handed on
+  --revocable                hears of revocations at once, and not only within a heartbeat
   -h, --help                 shows this
 
 Requests:
@@ -29,6 +32,8 @@ Requests:
   {\"id\":4,\"op\":\"cancel\",\"target\":1}     gives up a pending acquire
   {\"id\":5,\"op\":\"check\",\"handle\":7}      is it surely held, and for how long
   {\"id\":6,\"op\":\"state\"}                 the state of the session
+  {\"id\":7,\"op\":\"contenders\",\"lock\":\"a\"}  who is in the queue, in its order
+  {\"id\":8,\"op\":\"revoke\",\"lock\":\"a\"}   asks the holder to let go
 
 Beside the library's own errors there are `malformed` (2001), `cancelled` (2002) and `not_found`
 (2003: no such guard, or no such pending acquire). at_ns is CLOCK_MONOTONIC in nanoseconds.
@@ -45,31 +50,68 @@ pub(crate) struct Options {
     connect: String,
     session_timeout: Option<Duration>,
     root: Option<String>,
+    layout: Layout,
     defaults: LockOptions,
+}
+
+/// How the locks are laid out.
+#[derive(Clone, Copy)]
+enum Layout {
+    Curator,
+    Kazoo,
+    DLock,
+    Lock,
+    ReadWriteNode,
+    Host,
+    Removed,
+}
+
+impl Layout {
+    fn parse(name: &str) -> Option<Self> {
+        Some(match name {
+            "curator" => Layout::Curator,
+            "kazoo" => Layout::Kazoo,
+            "dlock" => Layout::DLock,
+            "lock" => Layout::Lock,
+            "read-write-node" => Layout::ReadWriteNode,
+            "host" => Layout::Host,
+            "removed" => Layout::Removed,
+            _ => return None,
+        })
+    }
+
+    fn choose(self, builder: SessionBuilder) -> SessionBuilder {
+        match self {
+            Layout::Curator => builder,
+            Layout::Kazoo => builder.driver(layout::Kazoo::default()),
+            Layout::DLock => builder.driver(layout::Numbered::dlock()),
+            Layout::Lock => builder.driver(layout::Numbered::lock()),
+            Layout::ReadWriteNode => builder.driver(layout::ReadWriteNodes),
+            Layout::Host => builder.driver(layout::HostNodes::here()),
+            Layout::Removed => builder.driver(layout::Removed::after(layout::Curator)),
+        }
+    }
 }
 
 impl Options {
     /// The session, which connects in the background: requests wait for the connection under
     /// their own timeouts.
     pub(crate) fn open(&self) -> Result<Session, LockError> {
-        let mut builder: SessionBuilder = match self.connect.as_str() {
-            "embedded" => Session::embedded_builder(&Embedded::new()),
-            servers => Session::builder(servers),
-        };
+        let mut builder = Session::builder_for(&self.connect);
         if let Some(timeout) = self.session_timeout {
             builder = builder.session_timeout(timeout);
         }
         if let Some(root) = &self.root {
             builder = builder.root(root);
         }
-        builder.defaults(self.defaults).open()
+        self.layout.choose(builder).defaults(self.defaults).open()
     }
 }
 
 pub(crate) fn parse() -> Result<Command, lexopt::Error> {
     let mut parser = lexopt::Parser::from_env();
     let (mut connect, mut session_timeout, mut root) = (None, None, None);
-    let mut defaults = LockOptions::default();
+    let (mut layout, mut defaults) = (Layout::Curator, LockOptions::default());
     while let Some(argument) = parser.next()? {
         match argument {
             Long("connect") => connect = Some(parser.value()?.string()?),
@@ -77,10 +119,11 @@ pub(crate) fn parse() -> Result<Command, lexopt::Error> {
                 session_timeout = Some(Duration::from_millis(parser.value()?.parse()?));
             }
             Long("root") => root = Some(parser.value()?.string()?),
-            Long("layout") => match parser.value()?.string()?.as_str() {
-                "curator" => {}
-                other => return Err(format!("--layout {other} is unsupported").into()),
-            },
+            Long("layout") => {
+                let name = parser.value()?.string()?;
+                let unsupported = || format!("--layout {name} is unsupported");
+                layout = Layout::parse(&name).ok_or_else(unsupported)?;
+            }
             Long("linger-ms") => {
                 defaults = defaults.linger(Duration::from_millis(parser.value()?.parse()?));
             }
@@ -88,11 +131,12 @@ pub(crate) fn parse() -> Result<Command, lexopt::Error> {
                 let most = parser.value()?.parse()?;
                 defaults = defaults.handoffs(Handoffs { most, within: Duration::MAX });
             }
+            Long("revocable") => defaults = defaults.revocable(true),
             Long("fair") => defaults = defaults.fair(true),
             Short('h') | Long("help") => return Ok(Command::Help),
             other => return Err(other.unexpected()),
         }
     }
     let connect = connect.ok_or("say --connect HOST:PORT, or --connect embedded")?;
-    Ok(Command::Serve(Options { connect, session_timeout, root, defaults }))
+    Ok(Command::Serve(Options { connect, session_timeout, root, layout, defaults }))
 }

@@ -26,7 +26,21 @@ pub(crate) enum Operation {
     Check {
         handle: Handle,
     },
+    Downgrade {
+        handle: Handle,
+    },
+    FencedSet {
+        handle: Handle,
+        path: String,
+        data: String,
+    },
     State,
+    Contenders {
+        lock: String,
+    },
+    Revoke {
+        lock: String,
+    },
     #[serde(other)]
     Unsupported,
 }
@@ -41,6 +55,10 @@ pub(crate) struct Acquire {
     #[serde(default = "one")]
     pub(crate) retries: u32,
     pub(crate) parent: Option<Handle>,
+    /// Of a semaphore.
+    pub(crate) limit: Option<u32>,
+    #[serde(default = "one")]
+    pub(crate) permits: u32,
 }
 
 fn mutex() -> String {

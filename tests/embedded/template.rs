@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use zklock::{
-    Body, ErrorKind, LockTemplate, OnLost, Session, SessionRegistry, ZkLockTemplate, current,
+    Body, ErrorKind, LockOptions, LockTemplate, OnLost, Session, SessionRegistry, ZkLockTemplate,
+    current,
 };
 
 use crate::support::{contenders, on, store};
@@ -163,4 +164,48 @@ async fn bad_names_are_errors_and_the_body_does_not_run() {
         let error = template.execute(name, || async { unreachable!() }).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidName, "{name:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_kind_of_lock_can_be_asked_for() {
+    let (store, session) = store();
+    let template = |session: &Session| {
+        let options = LockOptions::default().timeout(Duration::from_millis(10)).retries(1);
+        ZkLockTemplate::new(session.clone()).with_options(options).unwrap()
+    };
+    let (here, there) = (template(&session), template(&on(&store)));
+    let (reading, also) = (here.clone().read(), there.clone().read());
+    let nested = reading.execute("a", || also.execute("a", || async { 1 })).await;
+    assert_eq!(nested.unwrap().unwrap(), 1);
+    let writing = there.clone().write();
+    let refused = reading.execute("a", || writing.execute("a", || async { 1 })).await.unwrap();
+    assert!(refused.unwrap_err().is_busy());
+    let one = here.clone().permits(2, 1);
+    let two = there.clone().permits(2, 2);
+    let refused = one.execute("p", || two.execute("p", || async { 1 })).await.unwrap();
+    assert!(refused.unwrap_err().is_busy());
+    assert_eq!(two.execute("p", || async { 2 }).await.unwrap(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn several_locks_are_held_around_one_body() {
+    let (store, session) = store();
+    let (here, there) = (ZkLockTemplate::new(session), on(&store));
+    let held = here.execute_all(&["b", "a"], || async {
+        assert!(zklock::current().is_valid() && zklock::is_held("a") && zklock::is_held("b"));
+        let busy = |name| there.mutex(name).unwrap();
+        (busy("a").try_acquire().await.is_err(), busy("b").try_acquire().await.is_err())
+    });
+    assert_eq!(held.await.unwrap(), (true, true));
+    drop((there.mutex("a").unwrap().try_acquire().await, there.mutex("b").unwrap()));
+    let twice = here.execute_all(&["a", "a"], || async {}).await.unwrap_err();
+    assert_eq!(twice.kind(), ErrorKind::InvalidOption);
+}
+
+#[test]
+fn the_blocking_twin_holds_several_too() {
+    let (_store, session) = store();
+    let template = zklock::blocking::ZkLockTemplate::from(ZkLockTemplate::new(session));
+    let held = template.execute_all(&["b", "a"], || zklock::is_held("a") && zklock::is_held("b"));
+    assert!(held.unwrap());
 }

@@ -202,16 +202,85 @@ fn bad_names_and_options_have_the_codes_of_the_library() {
 }
 
 #[test]
+fn readers_share_writers_do_not_and_a_writer_steps_down() {
+    let mut agent = Agent::embedded();
+    let ask = |agent: &mut Agent, id, kind: &str| {
+        agent.ask(json!({ "id": id, "op": "acquire", "kind": kind, "lock": "a", "timeout_ms": 0 }))
+    };
+    let writer = ask(&mut agent, 1, "write");
+    assert_failed(&ask(&mut agent, 2, "read"), "busy", "1011");
+    let stepped = agent.ask(json!({ "id": 3, "op": "downgrade", "handle": writer["handle"] }));
+    assert_eq!(stepped["ok"], true, "{stepped}");
+    assert!(stepped["token"].as_str() > writer["token"].as_str());
+    assert_eq!(ask(&mut agent, 4, "read")["ok"], true);
+    assert_failed(&ask(&mut agent, 5, "write"), "busy", "1011");
+    let again = agent.ask(json!({ "id": 6, "op": "downgrade", "handle": stepped["handle"] }));
+    assert_failed(&again, "malformed", "2001");
+    let gone = agent.ask(json!({ "id": 7, "op": "downgrade", "handle": writer["handle"] }));
+    assert_failed(&gone, "not_found", "2003");
+}
+
+#[test]
+fn permits_run_out_and_a_limit_is_needed() {
+    let mut agent = Agent::embedded();
+    let ask = |agent: &mut Agent, id, permits| {
+        agent.ask(json!({ "id": id, "op": "acquire", "kind": "semaphore", "lock": "a",
+            "limit": 3, "permits": permits, "timeout_ms": 0 }))
+    };
+    let two = ask(&mut agent, 1, 2);
+    assert_eq!(two["ok"], true, "{two}");
+    assert_failed(&ask(&mut agent, 2, 2), "busy", "1011");
+    assert_eq!(ask(&mut agent, 3, 1)["ok"], true);
+    assert_failed(&ask(&mut agent, 4, 4), "invalid_option", "1018");
+    let none = json!({ "id": 5, "op": "acquire", "kind": "semaphore", "lock": "a" });
+    assert_failed(&agent.ask(none), "malformed", "2001");
+}
+
+#[test]
+fn a_fenced_write_is_refused_where_it_cannot_be() {
+    let mut agent = Agent::embedded();
+    let handle = agent.acquire(1, "a");
+    let set = |id, path: &str| json!({ "id": id, "op": "fenced_set", "handle": handle, "path": path, "data": "1" });
+    assert_eq!(agent.ask(set(2, "/zklock/a"))["ok"], true);
+    assert_failed(&agent.ask(set(3, "/none")), "refused", "1023");
+    assert_failed(&agent.ask(set(4, "none")), "invalid_name", "1017");
+}
+
+#[test]
+fn several_locks_are_taken_as_one_with_joined_tokens() {
+    let mut agent = Agent::embedded();
+    let ask = |agent: &mut Agent, id, locks: Value| {
+        let multi = json!({ "id": id, "op": "acquire", "kind": "multi", "lock": locks,
+            "timeout_ms": 0 });
+        agent.ask(multi)
+    };
+    let both = ask(&mut agent, 1, json!(["b", "a"]));
+    assert_eq!(both["token"].as_str().map(str::len), Some(67), "{both}");
+    assert_failed(&ask(&mut agent, 2, json!(["b", "c"])), "busy", "1011");
+    assert_failed(&ask(&mut agent, 3, json!(["d", "d"])), "invalid_option", "1018");
+    assert_failed(&ask(&mut agent, 4, json!("d")), "malformed", "2001");
+    assert_eq!(agent.ask(release(5, both["handle"].as_u64().unwrap()))["ok"], true);
+    assert_eq!(ask(&mut agent, 6, json!(["b", "c"]))["ok"], true);
+}
+
+#[test]
 fn what_is_not_there_yet_is_unsupported() {
     let mut agent = Agent::embedded();
-    for kind in ["read", "write", "exclusive", "semaphore"] {
-        let request = json!({ "id": 1, "op": "acquire", "kind": kind, "lock": "a" });
+    for (kind, op) in [("gate", "acquire"), ("mutex", "borrow")] {
+        let request = json!({ "id": 1, "op": op, "kind": kind, "handle": 1, "lock": "a" });
         assert_failed(&agent.ask(request), "unsupported", "1022");
     }
-    let multi = json!({ "id": 1, "op": "acquire", "kind": "multi", "lock": ["a", "b"] });
-    assert_failed(&agent.ask(multi), "unsupported", "1022");
-    for op in ["downgrade", "revoke", "fenced_set", "contenders"] {
-        let request = json!({ "id": 1, "op": op, "handle": 1, "lock": "a" });
-        assert_failed(&agent.ask(request), "unsupported", "1022");
-    }
+}
+
+#[test]
+fn an_exclusive_lock_is_one_node() {
+    let mut agent = Agent::embedded();
+    let request = json!({ "id": 1, "op": "acquire", "kind": "exclusive", "lock": "a" });
+    let grant = agent.ask(request);
+    assert_eq!(grant["path"], "/zklock/a/lock", "{grant}");
+    let busy =
+        json!({ "id": 2, "op": "acquire", "kind": "exclusive", "lock": "a", "timeout_ms": 0 });
+    assert_failed(&agent.ask(busy), "busy", "1011");
+    let other = agent.ask(acquire(3, "a", 0));
+    assert_failed(&other, "invalid_option", "1018");
 }

@@ -83,8 +83,8 @@ fn an_agent_whose_answers_nobody_reads_ends_with_an_error() {
 }
 
 #[test]
-fn a_layout_that_is_not_there_yet_is_refused() {
-    let output = run("lock_agent", &["--connect", "embedded", "--layout", "kazoo"]);
+fn a_layout_that_is_not_there_is_refused() {
+    let output = run("lock_agent", &["--connect", "embedded", "--layout", "chubby"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("unsupported"));
 }

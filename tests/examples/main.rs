@@ -3,7 +3,10 @@
 
 mod agent;
 mod built;
+mod driver;
+mod inspect;
 mod lock_agent;
 mod lock_agent_ends;
 mod order_numbers;
+mod read_write;
 mod template;

@@ -14,8 +14,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
+use tokio::sync::watch;
+
 use crate::contender::{Attempt, Contender, LAST_SAFE_SEQUENCE};
-use crate::coordinator::{Link, NodeKind, RequestError, WatchEvent};
+use crate::coordinator::{Link, NodeKind, RequestError, Watch, WatchEvent};
 use crate::deadline::Deadline;
 use crate::error::{ErrorKind, Holder, LockError};
 use crate::lease::{Lease, QueuedNode};
@@ -23,7 +25,7 @@ use crate::mode::Mode;
 use crate::owner::Owner;
 use crate::path::ZnodePath;
 use crate::policy::RetryPolicy;
-use crate::recipe::driver::LockDriver;
+use crate::recipe::driver::{LockDriver, Proof, unread, unsupported};
 use crate::recipe::verdict::Verdict;
 use crate::session::generation::Generation;
 use crate::session::lane::Lane;
@@ -44,12 +46,15 @@ pub struct Target {
     pub driver: Arc<dyn LockDriver>,
     /// What to do when nodes vanish.
     pub vanished: RetryPolicy,
+    /// Of a semaphore: its limit, as it changes.
+    pub limit: Option<watch::Receiver<u32>>,
 }
 
 /// Who is in the way in ZooKeeper's queue, as the acquire loop last saw it.
 #[derive(Clone, Debug)]
 pub struct Obstacle {
     generation: Arc<Generation>,
+    driver: Arc<dyn LockDriver>,
     head: Arc<str>,
     ahead: usize,
 }
@@ -63,7 +68,7 @@ impl Obstacle {
     pub async fn ask(&self) -> Result<Holder, RequestError> {
         let (data, _) = self.generation.coordinator().get(&self.head).await?;
         let node = self.head.rsplit('/').next().unwrap_or_default().to_owned();
-        Ok(Holder { owner: Owner::from_payload(&data), node, ahead: self.ahead })
+        Ok(Holder { owner: self.driver.owner(&node, &data), node, ahead: self.ahead })
     }
 }
 
@@ -83,6 +88,13 @@ pub struct How {
 
 /// How long a holder that only lingers has to give way to somebody who does not wait.
 const GIVE_WAY: Duration = Duration::from_millis(100);
+
+/// The most watches of a ZooKeeper session.
+const MOST_WATCHES: usize = 1_000;
+
+/// How long a waiter without a watch rests between two looks, at least and at most: a quarter of
+/// the session timeout.
+const SLOW_LOOK: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));
 
 /// Acquires a lock: waits for as long as it takes, or only for ZooKeeper's answers.
 /// Says in `seen` who is in the way.
@@ -104,6 +116,14 @@ enum Setback {
     Interrupted,
     /// For good.
     Failed(LockError),
+}
+
+/// What became of making a node.
+enum Enqueued {
+    /// It is in the queue; the list, if it is known to be newer.
+    Mine(QueuedNode, Contender, Option<Vec<String>>),
+    /// There is only one, at this path, and it is another's.
+    Taken(String),
 }
 
 struct Drive<'a> {
@@ -150,8 +170,18 @@ impl Drive<'_> {
     }
 
     async fn enqueue_and_wait(&self, generation: &Arc<Generation>) -> Result<Lease, Setback> {
-        let (node, mine, mut children) = self.enqueue(generation).await?;
         let mut gave_way = false;
+        let (node, mine, mut children) = loop {
+            match self.enqueue(generation).await? {
+                Enqueued::Mine(node, mine, children) => break (node, mine, children),
+                Enqueued::Taken(path) => {
+                    let waiting_for = [path.clone()];
+                    let obstacle = self.obstacle(generation, path, 1);
+                    self.stand_behind(obstacle, &waiting_for, &mut gave_way).await?;
+                }
+            }
+        };
+        let mut limit = self.target.limit.clone();
         loop {
             let listed = match children.take() {
                 Some(listed) => listed,
@@ -176,20 +206,30 @@ impl Drive<'_> {
                 Verdict::Held => return self.grant(generation, node).await,
                 Verdict::Wait { predecessor, deletion_grants, ahead } => {
                     let head = queue.first().map_or(&predecessor, |head| &head.name);
-                    let head = format!("{}/{head}", self.directory());
-                    let waiting_for = format!("{}/{predecessor}", self.directory());
-                    let (generation, head) = (generation.clone(), head.into());
-                    let obstacle = Obstacle { generation, head, ahead };
-                    if self.how.once {
-                        let may_wait = ahead == 1 && !std::mem::replace(&mut gave_way, true);
-                        self.refuse(obstacle, may_wait).await?;
-                        continue;
-                    }
-                    let generation = &obstacle.generation.clone();
-                    self.see(Some(obstacle));
-                    if self.wait_for(generation, &waiting_for).await? && deletion_grants {
+                    let obstacle = self.obstacle(generation, self.path_of(head), ahead);
+                    let waiting_for = [self.path_of(&predecessor)];
+                    let gone = self.stand_behind(obstacle, &waiting_for, &mut gave_way).await?;
+                    if gone && deletion_grants {
                         return self.grant(generation, node).await;
                     }
+                }
+                Verdict::WaitForAny { predecessors, ahead } => {
+                    let paths: Vec<_> =
+                        predecessors.iter().map(|name| self.path_of(name)).collect();
+                    let Some(head) = queue.first() else { continue };
+                    let obstacle = self.obstacle(generation, self.path_of(&head.name), ahead);
+                    self.stand_behind(obstacle, &paths, &mut gave_way).await?;
+                }
+                Verdict::Crowded { excess } => {
+                    let others = queue.iter().find(|other| other.name != mine.name);
+                    let head = others.map(|other| self.path_of(&other.name)).unwrap_or_default();
+                    let obstacle = self.obstacle(generation, head, excess);
+                    if self.how.once {
+                        self.refuse(obstacle, false).await?;
+                        continue;
+                    }
+                    self.see(Some(obstacle));
+                    children = self.wait_for_room(generation, listed.len(), &mut limit).await?;
                 }
             }
         }
@@ -199,49 +239,92 @@ impl Drive<'_> {
         self.target.directory.as_str()
     }
 
-    /// Makes a node in the queue, and the directory if need be. One flight when all is well.
-    async fn enqueue(
+    fn path_of(&self, name: &str) -> String {
+        format!("{}/{name}", self.directory())
+    }
+
+    fn obstacle(&self, generation: &Arc<Generation>, head: String, ahead: usize) -> Obstacle {
+        let (generation, driver) = (generation.clone(), self.target.driver.clone());
+        Obstacle { generation, driver, head: head.into(), ahead }
+    }
+
+    /// Waits until one of the nodes is gone (answers true) or another look is worth while (false).
+    /// Ends an acquire that does not wait.
+    async fn stand_behind(
         &self,
-        generation: &Arc<Generation>,
-    ) -> Result<(QueuedNode, Contender, Option<Vec<String>>), Setback> {
+        obstacle: Obstacle,
+        paths: &[String],
+        gave_way: &mut bool,
+    ) -> Result<bool, Setback> {
+        if self.how.once {
+            let may_wait = obstacle.ahead == 1 && !std::mem::replace(gave_way, true);
+            return self.refuse(obstacle, may_wait).await.map(|()| false);
+        }
+        let generation = obstacle.generation.clone();
+        self.see(Some(obstacle));
+        self.wait_for(&generation, paths).await
+    }
+
+    /// Makes a node in the queue, and the directory if need be. One flight when all is well.
+    async fn enqueue(&self, generation: &Arc<Generation>) -> Result<Enqueued, Setback> {
+        let (driver, mode) = (&self.target.driver, self.how.mode);
+        if !driver.supports(mode) {
+            return Err(Setback::Failed(unsupported(&**driver, mode)));
+        }
         let owner = Owner::here(self.target.app.as_deref()).lingering(self.how.lingers);
-        let new = self.target.driver.node(&Attempt::new(), self.how.mode, &owner);
+        let new = driver.node(&Attempt::new(), mode, &owner);
+        new.check(&**driver).map_err(Setback::Failed)?;
+        let (recurring, kind) = (new.proof != Proof::Name, new.kind);
+        let only = (kind == NodeKind::Ephemeral).then(|| new.prefix.clone());
         let birth = Birth::send(generation, self.directory(), new);
-        let listing = generation.coordinator().children(self.directory());
+        // Where there is one node only, there is nothing to list.
+        let listing = (only.is_none() && birth.is_sent())
+            .then(|| generation.coordinator().children(self.directory()));
         let created = match birth.await {
             Ok(created) => created,
             Err(RequestError::NoNode) => {
                 self.make_directory(generation).await?;
                 return Err(Setback::NoDirectory);
             }
+            Err(RequestError::NodeExists) => match only {
+                Some(name) => return Ok(Enqueued::Taken(self.path_of(&name))),
+                // Past the end ZooKeeper gives the last number again and again.
+                None => return Err(self.exhausted(i64::from(i32::MAX))),
+            },
             Err(error) => return Err(setback(error)),
         };
         let czxid = created.stat.czxid;
-        let node = QueuedNode::new(generation.clone(), created.path.into(), czxid);
-        let Some(mine) = self.target.driver.parse(node.name()) else {
-            return Err(Setback::Failed(LockError::new(
-                ErrorKind::InvalidOption,
-                format!(
-                    "the driver {:?} does not read the name {:?} that it gave; `parse` must read \
-                     every name that begins with `prefix`",
-                    self.target.driver,
-                    node.name()
-                ),
-            )));
+        let node = QueuedNode::new(generation.clone(), created.path.into(), czxid)
+            .recurring(recurring)
+            .with_directory(driver.removes_directory());
+        let mine = driver.parse(node.name()).filter(|mine| mine.name == node.name());
+        let Some(mine) = mine else {
+            return Err(Setback::Failed(unread(&**driver, node.name())));
         };
-        let sequence = mine.sequence;
-        if !(0..LAST_SAFE_SEQUENCE).contains(&sequence) {
-            return Err(Setback::Failed(LockError::new(
-                ErrorKind::Exhausted,
-                format!(
-                    "the sequence numbers of {} are nearly used up (at {sequence} of 2147483647); \
-                     let the directory run empty so that it is removed and begins again at 0: stop \
-                     its users for a minute, or delete the empty node",
-                    self.directory()
-                ),
-            )));
+        // A name may not tell a writer from a mutex.
+        let mine = Contender { mode, ..mine };
+        if !(0..LAST_SAFE_SEQUENCE).contains(&mine.sequence) {
+            return Err(self.exhausted(mine.sequence));
         }
-        Ok((node, mine, listing.await.ok()))
+        let children = match (listing, only) {
+            (_, Some(name)) => Some(vec![name]),
+            // A list from before the node was found again says nothing.
+            (Some(listing), None) => listing.await.ok().filter(|names| names.contains(&mine.name)),
+            (None, None) => None,
+        };
+        Ok(Enqueued::Mine(node, mine, children))
+    }
+
+    fn exhausted(&self, sequence: i64) -> Setback {
+        Setback::Failed(LockError::new(
+            ErrorKind::Exhausted,
+            format!(
+                "the sequence numbers of {} are nearly used up (at {sequence} of 2147483647); let \
+                 the directory run empty so that it is removed and begins again at 0: stop its \
+                 users for a minute, or delete the empty node",
+                self.directory()
+            ),
+        ))
     }
 
     async fn make_directory(&self, generation: &Arc<Generation>) -> Result<(), Setback> {
@@ -293,18 +376,75 @@ impl Drive<'_> {
         }
     }
 
-    /// Waits until a node is gone (answers true) or something happened that makes another look at
-    /// the queue worth while (false).
-    async fn wait_for(&self, generation: &Arc<Generation>, path: &str) -> Result<bool, Setback> {
-        let reconnects = generation.reconnects();
-        let mut watch = match generation.coordinator().get_watched(path).await {
-            Ok((_, _, watch)) => watch,
-            Err(RequestError::NoNode) => return Ok(false),
+    /// Waits until there are other children than so many, or something else happened that makes
+    /// another look worth while.
+    async fn wait_for_room(
+        &self,
+        generation: &Arc<Generation>,
+        seen: usize,
+        limit: &mut Option<watch::Receiver<u32>>,
+    ) -> Result<Option<Vec<String>>, Setback> {
+        let Some(_watching) = generation.room_for_watches(1, MOST_WATCHES) else {
+            self.pass_time(generation).await;
+            return Ok(None);
+        };
+        let watched = generation.coordinator().children_watched(self.directory()).await;
+        let watch = match watched {
+            Ok((children, watch)) if children.len() == seen => watch,
+            Ok((children, _)) => return Ok(Some(children)),
+            Err(RequestError::NoNode) => return Ok(None),
             Err(error) => {
                 self.after(generation, error).await?;
-                return Ok(false);
+                return Ok(None);
             }
         };
+        self.watch(generation, vec![watch], limit).await.map(|_| None)
+    }
+
+    /// Waits until one of the nodes is gone (answers true) or something happened that makes another
+    /// look at the queue worth while (false).
+    async fn wait_for(
+        &self,
+        generation: &Arc<Generation>,
+        paths: &[String],
+    ) -> Result<bool, Setback> {
+        let Some(_watching) = generation.room_for_watches(paths.len(), MOST_WATCHES) else {
+            self.pass_time(generation).await;
+            return Ok(false);
+        };
+        let asked: Vec<_> =
+            paths.iter().map(|path| generation.coordinator().get_watched(path)).collect();
+        let mut watches = Vec::with_capacity(asked.len());
+        for reply in asked {
+            match reply.await {
+                Ok((_, _, watch)) => watches.push(watch),
+                Err(RequestError::NoNode) => return Ok(false),
+                Err(error) => {
+                    self.after(generation, error).await?;
+                    return Ok(false);
+                }
+            }
+        }
+        self.watch(generation, watches, &mut None).await
+    }
+
+    /// Waits without a watch, because there are too many: another look after a while will do.
+    async fn pass_time(&self, generation: &Arc<Generation>) {
+        let pause = generation.lease().timeout() / 4;
+        let clock = self.target.lane.clock();
+        let timer = clock.sleep_until(clock.now() + pause.clamp(SLOW_LOOK.0, SLOW_LOOK.1));
+        futures_lite::future::or(timer, generation.changed()).await;
+    }
+
+    /// Waits until one of the watches tells of a deletion (answers true), of something else, or another look
+    /// is worth while for other reasons (false).
+    async fn watch(
+        &self,
+        generation: &Arc<Generation>,
+        mut watches: Vec<Watch>,
+        limit: &mut Option<watch::Receiver<u32>>,
+    ) -> Result<bool, Setback> {
+        let reconnects = generation.reconnects();
         // Watches were seen to be lost; a slow look now and then costs little.
         let (clock, poll_every) = (self.target.lane.clock(), generation.lease().timeout());
         let mut poll = clock.sleep_until(clock.now() + poll_every.max(Duration::from_secs(5)));
@@ -318,10 +458,17 @@ impl Drive<'_> {
                 return Ok(false);
             }
             let event = poll_fn(|cx| {
-                if let Poll::Ready(event) = watch.as_mut().poll(cx) {
-                    return Poll::Ready(Some(Ok(event)));
+                for watch in &mut watches {
+                    if let Poll::Ready(event) = watch.as_mut().poll(cx) {
+                        return Poll::Ready(Some(Ok(event)));
+                    }
                 }
                 if Pin::new(&mut poll).poll(cx).is_ready() {
+                    return Poll::Ready(Some(Err(())));
+                }
+                if let Some(limit) = limit.as_mut()
+                    && pin!(limit.changed()).poll(cx).is_ready()
+                {
                     return Poll::Ready(Some(Err(())));
                 }
                 changed.as_mut().poll(cx).map(|()| None)
@@ -342,7 +489,8 @@ impl Drive<'_> {
         match obstacle.ask().await {
             Ok(holder) if holder.owner.linger && may_wait => {
                 let limit = Deadline::after(self.target.lane.clock().clone(), GIVE_WAY);
-                let gone = self.wait_for(&obstacle.generation, &obstacle.head);
+                let head = [obstacle.head.to_string()];
+                let gone = self.wait_for(&obstacle.generation, &head);
                 limit.bound(gone).await.map_or(Ok(()), |looked| looked.map(drop))
             }
             Ok(holder) => {

@@ -6,8 +6,7 @@ use std::task::Poll;
 
 use crate::context::{inside, inside_sync};
 use crate::error::{Body, LockError};
-use crate::guard::Guard;
-use crate::guard::kind::Kind;
+use crate::lock::any::Guarding;
 
 /// What happens to an async body when the lock is lost while it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -30,16 +29,16 @@ pub enum OnLost {
 /// # Cancel safety
 ///
 /// The body is dropped.
-pub async fn run<K: Kind, F: Future>(
-    guard: &Guard<K>,
+pub async fn run<G: Guarding, F: Future>(
+    guard: &G,
     on_lost: OnLost,
     body: F,
 ) -> Result<F::Output, LockError> {
-    let lost = |body| Err(guard.possession().lost_error().with_body(body));
+    let lost = |body| Err(guard.lost_error().with_body(body));
     if !guard.is_valid() {
         return lost(Body::NotStarted);
     }
-    let mut body = pin!(inside(Some(guard.frame()), body));
+    let mut body = pin!(inside(guard.frame(), body));
     let mut losing = pin!(guard.lost());
     poll_fn(|cx| {
         // Read before the body goes on: it may have been asleep for longer than the lease.
@@ -61,11 +60,11 @@ pub async fn run<K: Kind, F: Future>(
 /// # Errors
 ///
 /// As [`run`].
-pub fn run_sync<K: Kind, T>(guard: &Guard<K>, body: impl FnOnce() -> T) -> Result<T, LockError> {
-    let lost = |body| guard.possession().lost_error().with_body(body);
+pub fn run_sync<G: Guarding, T>(guard: &G, body: impl FnOnce() -> T) -> Result<T, LockError> {
+    let lost = |body| guard.lost_error().with_body(body);
     if !guard.is_valid() {
         return Err(lost(Body::NotStarted));
     }
-    let output = inside_sync(Some(guard.frame()), body);
+    let output = inside_sync(guard.frame(), body);
     if guard.is_valid() { Ok(output) } else { Err(lost(Body::Finished)) }
 }

@@ -190,10 +190,15 @@ mod caller {
     use super::Instant;
     use once_cell::sync::Lazy;
     use std::cell::Cell;
-    use std::time::Instant as StdInstant;
+    use std::time::{Duration, Instant as StdInstant};
     use tokio::runtime::Handle;
 
-    static ORIGIN: Lazy<StdInstant> = Lazy::new(StdInstant::now);
+    /// Long before the first reading: a paused runtime stands still at the moment when it was
+    /// started, and a clock that reads zero until then would run late.
+    static ORIGIN: Lazy<StdInstant> = Lazy::new(|| {
+        let now = StdInstant::now();
+        now.checked_sub(Duration::from_secs(3_600)).unwrap_or(now)
+    });
 
     thread_local! {
         static REAL_ONLY: Cell<u32> = const { Cell::new(0) };

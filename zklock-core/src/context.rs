@@ -38,6 +38,8 @@ pub struct Frame {
     outer: Option<Arc<Frame>>,
     possession: Arc<Possession>,
     slot: Slot,
+    /// Whether the next frame outwards is of the same multi-lock.
+    joined: bool,
 }
 
 tokio::task_local! {
@@ -48,7 +50,21 @@ impl Frame {
     /// A frame around what `possession` guards, inside the present one. `slot` is that of the
     /// guard: all scopes of one guard share it.
     pub fn new(possession: Arc<Possession>, slot: Slot) -> Arc<Self> {
-        Arc::new(Frame { outer: current(), possession, slot })
+        Arc::new(Frame { outer: current(), possession, slot, joined: false })
+    }
+
+    /// A frame inside another of the same multi-lock.
+    pub fn join(outer: Arc<Frame>, possession: Arc<Possession>, slot: Slot) -> Arc<Self> {
+        Arc::new(Frame { outer: Some(outer), possession, slot, joined: true })
+    }
+
+    fn partner(&self) -> Option<&Frame> {
+        self.outer.as_deref().filter(|_| self.joined)
+    }
+
+    /// The other possessions of the same multi-lock.
+    pub fn joined(&self) -> impl Iterator<Item = &Arc<Possession>> {
+        std::iter::successors(self.partner(), |frame| frame.partner()).map(|f| &f.possession)
     }
 
     /// The possession of this call.

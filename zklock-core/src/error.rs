@@ -22,6 +22,7 @@ use crate::owner::Owner;
 /// | `Deadlock` | `1020` | waiting would wait for oneself |
 /// | `Exhausted` | `1021` | the directory's sequence numbers are nearly used up |
 /// | `Unsupported` | `1022` | this cannot be done here |
+/// | `Refused` | `1023` | the server refused a write of the caller's own; the source says why |
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -49,6 +50,8 @@ pub enum ErrorKind {
     Exhausted,
     /// This cannot be done here.
     Unsupported,
+    /// The server refused a write of the caller's own.
+    Refused,
 }
 
 impl ErrorKind {
@@ -67,6 +70,7 @@ impl ErrorKind {
             ErrorKind::Deadlock => "1020",
             ErrorKind::Exhausted => "1021",
             ErrorKind::Unsupported => "1022",
+            ErrorKind::Refused => "1023",
         }
     }
 
@@ -85,6 +89,7 @@ impl ErrorKind {
             ErrorKind::Deadlock => "deadlock",
             ErrorKind::Exhausted => "exhausted",
             ErrorKind::Unsupported => "unsupported",
+            ErrorKind::Refused => "refused",
         }
     }
 }

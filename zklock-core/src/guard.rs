@@ -10,6 +10,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use crate::context::{Frame, Slot, free_slot, inside, inside_sync};
 use crate::error::{ErrorKind, LockError};
+use crate::first::first;
 use crate::local::possession::{Hold, Possession};
 use crate::observer::Event;
 use crate::token::FencingToken;
@@ -50,10 +51,14 @@ pub mod kind {
         )*};
     }
 
-    kinds!(Alone: Mutex, Reading: Read, Writing: Write);
+    /// A [`Semaphore`](crate::lock::Semaphore), with others.
+    #[derive(Debug)]
+    pub enum Sharing {}
+
+    kinds!(Alone: Mutex, Reading: Read, Writing: Write, Sharing: Permit);
 }
 
-use kind::{Alone, Kind, Reading, Writing};
+use kind::{Alone, Kind, Reading, Sharing, Writing};
 
 /// The guard of a [`Mutex`](crate::lock::Mutex).
 pub type MutexGuard = Guard<Alone>;
@@ -61,6 +66,9 @@ pub type MutexGuard = Guard<Alone>;
 pub type RwLockReadGuard = Guard<Reading>;
 /// The guard of a writer of a [`RwLock`](crate::lock::RwLock).
 pub type RwLockWriteGuard = Guard<Writing>;
+
+/// One or several permits of a [`Semaphore`](crate::lock::Semaphore).
+pub type SemaphorePermit = Guard<Sharing>;
 
 /// Holds a lock. Dropped, it releases without waiting, in any place:
 /// outside a runtime, while unwinding, on another thread.
@@ -77,24 +85,32 @@ pub struct Guard<K: Kind = Alone> {
     /// What the nested calls in its scopes take in turn.
     children: OnceLock<Slot>,
     /// Of a nested guard: the slot among its siblings. Given back after the hold.
-    slot: Option<OwnedSemaphorePermit>,
+    turn: Option<OwnedSemaphorePermit>,
     kind: PhantomData<fn() -> K>,
 }
 
 impl<K: Kind> Guard<K> {
-    pub(crate) fn new(hold: Hold, slot: Option<OwnedSemaphorePermit>) -> Option<Self> {
+    pub(crate) fn new(hold: Hold, turn: Option<OwnedSemaphorePermit>) -> Option<Self> {
         let possession = hold.possession()?.clone();
-        Some(Guard { hold, possession, children: OnceLock::new(), slot, kind: PhantomData })
+        Some(Guard { hold, possession, children: OnceLock::new(), turn, kind: PhantomData })
     }
 
     pub(crate) fn frame(&self) -> Arc<Frame> {
-        let slot = self.children.get_or_init(free_slot).clone();
-        Frame::new(self.possession.clone(), slot)
+        Frame::new(self.possession.clone(), self.slot())
+    }
+
+    /// A frame inside that of another member of the same multi-lock.
+    pub(crate) fn frame_beside(&self, outer: Arc<Frame>) -> Arc<Frame> {
+        Frame::join(outer, self.possession.clone(), self.slot())
+    }
+
+    fn slot(&self) -> Slot {
+        self.children.get_or_init(free_slot).clone()
     }
 
     /// A look at this guard that can be cloned, sent and kept; it releases nothing.
     pub fn view(&self) -> GuardView {
-        GuardView::new(self.possession.clone())
+        GuardView::new(self.possession.clone(), Vec::new())
     }
 
     pub(crate) fn possession(&self) -> &Arc<Possession> {
@@ -136,7 +152,7 @@ impl<K: Kind> Guard<K> {
     ///
     /// Nothing is lost by dropping the future.
     pub async fn lost(&self) {
-        self.possession.lease().lost().await;
+        self.possession.lost().await;
     }
 
     /// Runs `body` in the scope of this guard: the same lock acquired inside is nested and does
@@ -174,7 +190,7 @@ impl<K: Kind> Guard<K> {
     /// The release goes on in the background.
     pub async fn release(mut self) -> Result<(), LockError> {
         let now = self.possession.now();
-        let lost = self.possession.holds() == 1 && !self.possession.lease().is_valid_at(now);
+        let lost = self.possession.holds() == 1 && !self.possession.is_leased_at(now);
         let lost = lost.then(|| self.possession.lost_error());
         let outcome = match self.hold.give_back(now) {
             Some(deletion) => deletion.await.map_err(|error| {
@@ -192,6 +208,36 @@ impl<K: Kind> Guard<K> {
             Some(error) => Err(error),
             None => outcome,
         }
+    }
+}
+
+impl<K: Kind> Guard<K> {
+    /// Whether somebody asked that the lock be let go, with
+    /// [`Site::revoke`](crate::inspect::Site::revoke) or Curator's `Revoker`. It stays held until
+    /// it is released.
+    pub fn is_revoked(&self) -> bool {
+        self.possession.leases().any(|lease| lease.is_revoked())
+    }
+
+    /// Resolves when somebody asks that the lock be let go: at once if it is
+    /// [revocable](crate::options::LockOptions::revocable), else within a heartbeat, a sixth of the
+    /// session timeout.
+    ///
+    /// ```
+    /// # async fn example(guard: zklock_core::guard::MutexGuard) {
+    /// # async fn work() {}
+    /// tokio::select! {
+    ///     () = work() => {}
+    ///     () = guard.revoked() => {} // others are in a hurry
+    /// }
+    /// # }
+    /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost by dropping the future.
+    pub async fn revoked(&self) {
+        first(self.possession.leases().map(|lease| lease.revoked())).await;
     }
 }
 
@@ -221,7 +267,7 @@ impl RwLockWriteGuard {
     /// # }
     /// ```
     pub async fn downgrade(self) -> Result<RwLockReadGuard, LockError> {
-        if self.slot.is_some() || self.possession.holds() > 1 {
+        if self.turn.is_some() || self.possession.holds() > 1 {
             let why = "a write lock that is held more than once is not downgraded";
             let lock = self.possession.queue().lock_name().clone();
             return Err(LockError::new(ErrorKind::Deadlock, why).on(lock));
@@ -233,6 +279,13 @@ impl RwLockWriteGuard {
             possession.set_unscoped(unscoped);
         }
         Guard::new(hold, None).ok_or_else(|| possession.lost_error())
+    }
+}
+
+impl SemaphorePermit {
+    /// How many permits these are.
+    pub fn permits(&self) -> u32 {
+        u32::try_from(self.possession.leases().count()).unwrap_or(u32::MAX)
     }
 }
 

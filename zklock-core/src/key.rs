@@ -295,12 +295,14 @@ impl NameBuilder {
         }
     }
 
+    fn check_segment(&self) -> Result<(), Flaw> {
+        let (name, first) = (self.name.as_bytes(), self.start == 0);
+        check_segment(name, self.start, name.len(), first, false)
+    }
+
     fn end_segment(&mut self) {
-        let first = self.start == 0;
-        let checked =
-            check_segment(self.name.as_bytes(), self.start, self.name.len(), first, false);
         let value = self.value.take();
-        let Err(flaw) = checked else { return };
+        let Err(flaw) = self.check_segment() else { return };
         // What a value did wrong, escaping its first character puts right.
         match value {
             Some(at) if flaw != Flaw::LowStart || at == self.start => {
@@ -310,6 +312,10 @@ impl NameBuilder {
                     escape(c, &mut self.name);
                 }
                 self.name.push_str(chars.as_str());
+                // Unless the text before it is wrong, too.
+                if let Err(flaw) = self.check_segment() {
+                    self.flaw.get_or_insert(flaw);
+                }
             }
             _ => {
                 self.flaw.get_or_insert(flaw);
@@ -368,6 +374,18 @@ mod tests {
                 assert!(error.to_string().len() < 1000);
             }
         }
+    }
+
+    fn filled(before: &str, value: &str, after: &str) -> Result<String, ErrorKind> {
+        let name = LockName::build().text(before).value(&value).text(after).finish();
+        name.map(|name| name.as_str().to_owned()).map_err(|error| error.kind())
+    }
+
+    #[test]
+    fn a_value_does_not_hide_what_the_text_before_it_does_wrong() {
+        assert_eq!(filled("a/.", ".", ""), Err(ErrorKind::InvalidName));
+        assert_eq!(filled("a/.", "x", ""), Err(ErrorKind::InvalidName));
+        assert_eq!(filled("a/b.", ".", ""), Ok("a/b..".to_owned()));
     }
 
     #[test]

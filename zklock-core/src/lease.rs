@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::clock::Instant;
 use crate::session::generation::{Generation, HeldNode};
 use crate::session::keeper::watch_own;
-use crate::session::releaser::Deletion;
+use crate::session::releaser::{Deletion, Heed};
 use crate::token::FencingToken;
 
 /// A node that holds a lock. Dropped, it hands the deletion to the releaser.
@@ -15,6 +15,7 @@ use crate::token::FencingToken;
 pub struct Lease {
     generation: Arc<Generation>,
     node: Arc<HeldNode>,
+    heed: Heed,
     czxid: u64,
     epoch: u64,
     grants: AtomicU64,
@@ -26,14 +27,27 @@ pub struct Lease {
 pub struct QueuedNode {
     generation: Arc<Generation>,
     path: Arc<str>,
-    czxid: u64,
+    czxid: i64,
+    heed: Heed,
     kept: bool,
 }
 
 impl QueuedNode {
     /// Takes responsibility for a node.
     pub fn new(generation: Arc<Generation>, path: Arc<str>, czxid: i64) -> Self {
-        QueuedNode { generation, path, czxid: czxid.unsigned_abs(), kept: true }
+        QueuedNode { generation, path, czxid, heed: Heed::default(), kept: true }
+    }
+
+    /// Says that another's node may have its path later.
+    pub fn recurring(mut self, recurring: bool) -> Self {
+        self.heed.only = recurring.then_some(self.czxid);
+        self
+    }
+
+    /// Says that its directory goes when the lock is released, if it is empty then.
+    pub fn with_directory(mut self, directory: bool) -> Self {
+        self.heed.directory = directory;
+        self
     }
 
     /// The node's path.
@@ -51,12 +65,14 @@ impl QueuedNode {
         let Some(epoch) = self.generation.grantable_epoch() else { return Err(self) };
         self.kept = false;
         let generation = self.generation.clone();
-        let node = generation.hold(self.path.clone(), lock.clone());
-        if generation.is_self_aware() {
+        let node = generation.hold(self.path.clone(), lock.clone(), self.czxid);
+        // A heartbeat would not notice that another's node has its path.
+        if generation.is_self_aware() || self.heed.only.is_some() {
             watch_own(&generation, &node);
         }
-        let (czxid, grants, released) = (self.czxid, AtomicU64::new(0), AtomicBool::new(false));
-        Ok(Lease { generation, node, czxid, epoch, grants, released })
+        let (grants, released) = (AtomicU64::new(0), AtomicBool::new(false));
+        let (czxid, heed) = (self.czxid.unsigned_abs(), self.heed);
+        Ok(Lease { generation, node, heed, czxid, epoch, grants, released })
     }
 
     /// As [`grant`](QueuedNode::grant), where the node takes the place of another that we hold: it
@@ -77,7 +93,8 @@ impl QueuedNode {
 impl Drop for QueuedNode {
     fn drop(&mut self) {
         if self.kept && !self.generation.is_over() {
-            drop(Deletion::send(&self.generation, self.path.clone()));
+            let heed = Heed { directory: false, ..self.heed };
+            drop(Deletion::heeding(&self.generation, self.path.clone(), heed));
         }
     }
 }
@@ -131,13 +148,41 @@ impl Lease {
         }
     }
 
+    /// Whether another's node may have its path later.
+    pub fn is_recurring(&self) -> bool {
+        self.heed.only.is_some()
+    }
+
+    /// Watches the node from now on, and not only from the next heartbeat on.
+    pub fn watch(&self) {
+        watch_own(&self.generation, &self.node);
+    }
+
+    /// Whether somebody asked that the lock be let go.
+    pub fn is_revoked(&self) -> bool {
+        self.node.is_revoked()
+    }
+
+    /// Resolves when somebody asks that the lock be let go: at once if the node is
+    /// [watched](Lease::watch), else within a heartbeat.
+    pub async fn revoked(&self) {
+        loop {
+            let mut changed = std::pin::pin!(self.generation.changed());
+            changed.as_mut().enable();
+            if self.is_revoked() {
+                return;
+            }
+            changed.await;
+        }
+    }
+
     /// Sends the deletion of the node; `None` if that was done before.
     pub fn release(&self) -> Option<Deletion> {
         if self.released.swap(true, Ordering::AcqRel) {
             return None;
         }
         self.generation.unhold(&self.node);
-        Some(Deletion::send(&self.generation, self.node.path.clone()))
+        Some(Deletion::heeding(&self.generation, self.node.path.clone(), self.heed))
     }
 
     /// The generation that the lease belongs to.

@@ -3,6 +3,7 @@
 pub mod clock;
 pub mod deadline;
 pub mod error;
+pub mod first;
 pub mod mode;
 pub mod owner;
 pub mod session_state;
@@ -37,13 +38,18 @@ pub mod context;
 pub mod guard;
 pub mod view;
 
+pub mod inspect;
+
+pub mod fenced;
 pub mod lock;
 
 #[cfg(feature = "blocking")]
 pub mod blocking;
 pub mod body;
 pub mod template;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 
 #[doc(hidden)]
-#[path = "private.rs"]
+#[path = "private/mod.rs"]
 pub mod __private;

@@ -12,6 +12,8 @@ pub enum Mode {
     Read,
     /// Alone among readers and writers.
     Write,
+    /// With as many others as a semaphore has permits.
+    Permit,
 }
 
 impl fmt::Display for Mode {
@@ -20,6 +22,7 @@ impl fmt::Display for Mode {
             Mode::Mutex => "mutex",
             Mode::Read => "read",
             Mode::Write => "write",
+            Mode::Permit => "permit",
         })
     }
 }

@@ -55,6 +55,11 @@ pub enum Event {
         /// Its name.
         lock: Arc<str>,
     },
+    /// Somebody asked the holder of a lock to let go.
+    Revoked {
+        /// The lock's name.
+        lock: Arc<str>,
+    },
     /// The server refused for good to delete a node. It goes with its ZooKeeper session, which is
     /// closed when its last guard is gone; new acquires use a fresh one.
     StuckNode {

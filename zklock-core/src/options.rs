@@ -23,6 +23,7 @@ pub struct LockOptions {
     handoffs: Handoffs,
     linger: Duration,
     fair: bool,
+    revocable: bool,
 }
 
 impl Default for LockOptions {
@@ -36,6 +37,7 @@ impl Default for LockOptions {
             handoffs: Handoffs::default(),
             linger: Duration::ZERO,
             fair: false,
+            revocable: false,
         }
     }
 }
@@ -92,6 +94,13 @@ impl LockOptions {
         self
     }
 
+    /// Whether its holder is to learn at once that somebody asked it to let go, for one read more a
+    /// grant. Without this it learns so within a heartbeat, a sixth of the session timeout.
+    pub fn revocable(mut self, revocable: bool) -> Self {
+        self.revocable = revocable;
+        self
+    }
+
     /// How long the lock may be handed on.
     pub fn handoff_bound(&self) -> Handoffs {
         self.handoffs
@@ -105,6 +114,11 @@ impl LockOptions {
     /// Whether every waiting task has a node of its own.
     pub fn is_fair(&self) -> bool {
         self.fair
+    }
+
+    /// Whether a holder learns at once that it is to let go.
+    pub fn is_revocable(&self) -> bool {
+        self.revocable
     }
 
     /// The bound of one try.

@@ -28,10 +28,17 @@ pub struct Owner {
     /// Whether it may keep the lock for a while without using it, and gives way to the next.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub linger: bool,
+    /// What makes the payload unique, where the name of the node is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<String>,
 }
 
-/// The longest payload that is read; what is longer was not written by a lock.
-const LONGEST: usize = 4096;
+/// The longest payload that is written and read, in bytes; what is longer was not written by a
+/// lock.
+pub const LONGEST_PAYLOAD: usize = 4096;
+
+/// What Curator's `Revoker` makes the data of a node, to ask its owner to let go.
+pub const REVOKE: &[u8] = b"__REVOKE__";
 
 impl Owner {
     /// Describes this process, now.
@@ -42,6 +49,7 @@ impl Owner {
             app: app.map(str::to_owned).or_else(|| PROGRAM.clone()),
             since: Some(wall_clock(Duration::ZERO)),
             linger: false,
+            attempt: None,
         }
     }
 
@@ -57,14 +65,21 @@ impl Owner {
         self
     }
 
+    /// Makes the payload unique.
+    pub fn marked(mut self, attempt: impl fmt::Display) -> Self {
+        self.attempt = Some(attempt.to_string());
+        self
+    }
+
     /// The payload of a node.
     pub fn to_payload(&self) -> Vec<u8> {
         serde_json::to_vec(self).unwrap_or_default()
     }
 
-    /// Reads a payload, of zklock or of any other client.
+    /// Reads a payload, of zklock or of any other client. Of a node whose owner was asked to let go
+    /// nothing is known any more.
     pub fn from_payload(data: &[u8]) -> Self {
-        if data.len() > LONGEST {
+        if data.len() > LONGEST_PAYLOAD || data == REVOKE {
             return Owner::default();
         }
         serde_json::from_slice(data).unwrap_or_else(|_| Owner {
@@ -123,6 +138,7 @@ mod tests {
     fn payloads_of_others_are_shown_as_they_are() {
         assert_eq!(Owner::from_payload(b"10.0.0.7").to_string(), "10.0.0.7");
         assert_eq!(Owner::from_payload(b"").to_string(), "an unknown process");
+        assert_eq!(Owner::from_payload(REVOKE), Owner::default());
         assert_eq!(Owner::from_payload(&[0xff, 0x00, b'a']).host, "\u{fffd}a");
         assert_eq!(Owner::from_payload(&vec![b'x'; 1 << 20]), Owner::default());
     }

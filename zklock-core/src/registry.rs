@@ -11,7 +11,6 @@ use once_cell::sync::Lazy;
 use tokio::runtime;
 
 use crate::error::{ErrorKind, LockError};
-use crate::session::builder::SessionBuilder;
 use crate::session::handle::Session;
 
 /// The sessions of this process: a default one and named ones.
@@ -263,11 +262,7 @@ fn configured(
             .map(Some)
             .map_err(|why| invalid(name, format!("{text:?} is no time ({why}); 10s is")))
     };
-    let mut builder: SessionBuilder = if connect == "embedded" {
-        Session::embedded_builder(&crate::backend::memory::Embedded::new())
-    } else {
-        Session::builder(connect)
-    };
+    let mut builder = Session::builder_for(&connect);
     if let Some(timeout) = duration("SESSION_TIMEOUT")? {
         builder = builder.session_timeout(timeout);
     }

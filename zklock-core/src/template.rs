@@ -4,8 +4,11 @@ use std::future::Future;
 
 use crate::body::{OnLost, run};
 use crate::error::LockError;
-use crate::guard::MutexGuard;
 use crate::key::LockName;
+use crate::local::wait::Wait;
+use crate::lock::any::{AnyLock, Enter, Guarding, Kind};
+use crate::lock::multi::MultiLock;
+#[cfg(doc)]
 use crate::lock::mutex::Mutex;
 use crate::options::LockOptions;
 use crate::registry::SessionRegistry;
@@ -55,12 +58,13 @@ pub struct ZkLockTemplate {
     session: Option<Session>,
     options: Option<LockOptions>,
     on_lost: OnLost,
+    kind: Kind,
 }
 
 impl Default for ZkLockTemplate {
     /// On the default session of the [registry](SessionRegistry), whichever that is at each call.
     fn default() -> Self {
-        ZkLockTemplate { session: None, options: None, on_lost: OnLost::Cancel }
+        ZkLockTemplate { session: None, options: None, on_lost: OnLost::Cancel, kind: Kind::Mutex }
     }
 }
 
@@ -88,16 +92,78 @@ impl ZkLockTemplate {
         self
     }
 
-    pub(crate) fn mutex(&self, name: &str) -> Result<Mutex, LockError> {
+    /// Takes read/write locks for reading, where it took mutexes.
+    ///
+    /// ```
+    /// # async fn example() -> Result<(), zklock_core::error::LockError> {
+    /// use zklock_core::{session::Session, template::ZkLockTemplate};
+    ///
+    /// let reading = ZkLockTemplate::new(Session::embedded()).read();
+    /// let report = reading.execute("prices", || async { "report" }).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn read(mut self) -> Self {
+        self.kind = Kind::Read;
+        self
+    }
+
+    /// Takes read/write locks for writing, where it took mutexes.
+    pub fn write(mut self) -> Self {
+        self.kind = Kind::Write;
+        self
+    }
+
+    /// Takes so many permits of semaphores with this limit, where it took mutexes.
+    pub fn permits(mut self, limit: u32, permits: u32) -> Self {
+        self.kind = Kind::Permits { limit, permits };
+        self
+    }
+
+    pub(crate) fn lock(&self, name: &str) -> Result<AnyLock, LockError> {
         let session = match &self.session {
             Some(session) => session.clone(),
             None => SessionRegistry::global().session(None)?,
         };
-        let mutex = Mutex::new(&session, LockName::new(name)?);
-        match self.options {
-            Some(options) => mutex.with_options(options),
-            None => Ok(mutex),
-        }
+        let options = self.options.unwrap_or(session.defaults());
+        self.kind.lock(&session, LockName::new(name)?, options)
+    }
+
+    /// Several locks of this template's kind as one.
+    pub(crate) fn locks(&self, names: &[&str]) -> Result<MultiLock, LockError> {
+        MultiLock::new(names.iter().map(|name| self.lock(name)).collect::<Result<Vec<_>, _>>()?)
+    }
+
+    /// Runs `body` while the caller holds all the locks: taken in one order, under one deadline,
+    /// all or none.
+    ///
+    /// # Errors
+    ///
+    /// As [`execute`](ZkLockTemplate::execute); [`ErrorKind::InvalidOption`] for a name that is
+    /// there twice, or none.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`execute`](ZkLockTemplate::execute).
+    ///
+    /// [`ErrorKind::InvalidOption`]: crate::error::ErrorKind::InvalidOption
+    ///
+    /// ```
+    /// # async fn example() -> Result<(), zklock_core::error::LockError> {
+    /// use zklock_core::{session::Session, template::ZkLockTemplate};
+    ///
+    /// let template = ZkLockTemplate::new(Session::embedded());
+    /// template.execute_all(&["accounts/7", "accounts/3"], || async { "transfer" }).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn execute_all<T, F, B>(&self, names: &[&str], body: F) -> Result<T, LockError>
+    where
+        F: FnOnce() -> B,
+        B: Future<Output = T>,
+    {
+        let locks = self.locks(names)?;
+        guarded(&locks, locks.tries(), self.on_lost, |_| body()).await
     }
 
     /// Runs `body` while the caller holds the lock `name`. The body is made only then.
@@ -134,7 +200,8 @@ impl ZkLockTemplate {
         F: FnOnce(GuardView) -> B,
         B: Future<Output = T>,
     {
-        guarded(&self.mutex(name)?, self.on_lost, body).await
+        let lock = self.lock(name)?;
+        guarded(&lock, lock.tries(), self.on_lost, body).await
     }
 }
 
@@ -149,27 +216,24 @@ impl LockTemplate for ZkLockTemplate {
     }
 }
 
-/// Acquires within the tries of the lock's options, runs the body, releases.
-pub(crate) async fn guarded<T, F, B>(
-    mutex: &Mutex,
+/// Acquires, runs the body, releases.
+pub(crate) async fn guarded<L, T, F, B>(
+    lock: &L,
+    how: Wait,
     on_lost: OnLost,
     body: F,
 ) -> Result<T, LockError>
 where
+    L: Enter,
     F: FnOnce(GuardView) -> B,
     B: Future<Output = T>,
 {
-    let named = mutex.named();
-    let guard: MutexGuard = named.enter(Who::task(), named.tries(), false).await?;
+    let guard = lock.enter(Who::task(), how, false).await?;
     let view = guard.view();
     let outcome = run(&guard, on_lost, async move { body(view).await }).await;
     // The result stands whatever becomes of the release; the observer hears of that.
-    let _ = release(guard).await;
+    let _ = guard.release().await.inspect_err(|error| tracing::warn!(%error, "released"));
     outcome
-}
-
-async fn release(guard: MutexGuard) -> Result<(), LockError> {
-    guard.release().await.inspect_err(|error| tracing::warn!(%error, "released"))
 }
 
 /// Runs `body` with a lock of the default session: a [`ZkLockTemplate`] in one call.

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::context;
+use crate::context::{self, Frame};
+use crate::first::first;
 use crate::local::possession::Possession;
 use crate::token::FencingToken;
 
@@ -18,37 +19,50 @@ use crate::token::FencingToken;
 /// # Ok(())
 /// # }
 /// ```
+///
+/// Inside a multi-lock it is a look at all members: valid while all are, named after the last.
 #[derive(Clone, Debug)]
-pub struct GuardView(Arc<Possession>);
+pub struct GuardView {
+    last: Arc<Possession>,
+    others: Vec<Arc<Possession>>,
+}
 
 impl GuardView {
-    pub(crate) fn new(possession: Arc<Possession>) -> Self {
-        GuardView(possession)
+    pub(crate) fn new(last: Arc<Possession>, others: Vec<Arc<Possession>>) -> Self {
+        GuardView { last, others }
+    }
+
+    fn of(frame: &Frame) -> Self {
+        GuardView::new(frame.possession().clone(), frame.joined().cloned().collect())
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Arc<Possession>> {
+        std::iter::once(&self.last).chain(&self.others)
     }
 
     /// The name of the lock.
     pub fn lock(&self) -> &str {
-        self.0.queue().lock_name()
+        self.last.queue().lock_name()
     }
 
     /// The path of the node behind the guard.
     pub fn path(&self) -> &str {
-        self.0.lease().path()
+        self.last.lease().path()
     }
 
     /// The fencing token, for the resource to check.
     pub fn fencing_token(&self) -> FencingToken {
-        self.0.token()
+        self.last.token()
     }
 
     /// Whether the lock is surely held now.
     pub fn is_valid(&self) -> bool {
-        self.0.is_valid()
+        self.all().all(|possession| possession.is_valid())
     }
 
     /// How long the lock is surely held if nothing more is heard.
     pub fn remaining(&self) -> Duration {
-        self.0.remaining()
+        self.all().map(|possession| possession.remaining()).min().unwrap_or_default()
     }
 
     /// Resolves when the lock is lost.
@@ -57,7 +71,7 @@ impl GuardView {
     ///
     /// Nothing is lost by dropping the future.
     pub async fn lost(&self) {
-        self.0.lease().lost().await;
+        first(self.all().map(|possession| possession.lost())).await;
     }
 }
 
@@ -111,5 +125,21 @@ impl Current {
 /// assert!(!zklock_core::view::current().is_valid());
 /// ```
 pub fn current() -> Current {
-    Current(context::current().map(|frame| GuardView(frame.possession().clone())))
+    Current(context::current().map(|frame| GuardView::of(&frame)))
+}
+
+/// Whether the calls around the caller hold the lock `name`, surely and now; for assertions.
+///
+/// It is the name as it is in ZooKeeper: with its values filled in, escaped, and with the namespace
+/// if there is one. That some other task holds the lock does not count.
+///
+/// ```
+/// fn write_order() {
+///     debug_assert!(zklock_core::view::is_held("createOrder"));
+/// }
+/// assert!(!zklock_core::view::is_held("createOrder"));
+/// ```
+pub fn is_held(name: &str) -> bool {
+    context::find(|possession| &**possession.queue().lock_name() == name)
+        .is_some_and(|frame| frame.possession().is_valid())
 }

@@ -11,12 +11,13 @@ where
 {
     Box::pin(async move {
         const _: () = ::zklock::__private::check_pattern("{self.tenant}/{id}");
-        let __zklock_name = ::zklock::__private::Name::pattern()
-            .value(&self.tenant)
-            .text("/")
-            .value(&id)
-            .build();
-        let __zklock_call = ::zklock::__private::Call::new("{self.tenant}/{id}");
+        let __zklock_call = ::zklock::__private::Call::new(
+            ::zklock::__private::Name::pattern()
+                .value(&self.tenant)
+                .text("/")
+                .value(&id)
+                .build(),
+        );
         let __zklock_body = ::zklock::__private::std::option::Option::Some(async move {
             if false {
                 return ::zklock::__private::never::<Result<(), ApiError>>();
@@ -36,11 +37,10 @@ where
         let __zklock_body = ::zklock::__private::std::pin::pin!(__zklock_body);
         let __zklock_result = ::zklock::__private::run(
                 __zklock_call,
-                __zklock_name,
                 <Result<
                     (),
                     ApiError,
-                > as ::zklock::__private::FromLockError>::from_lock_error,
+                > as ::zklock::__private::FromLockError>::from_lock_error as fn(_) -> _,
                 __zklock_body,
             )
             .await;

@@ -1,7 +1,8 @@
 async fn create_order(request: Request) -> Result<Order, ApiError> {
     const _: () = prelude::zklock::__private::check_pattern("orders/create");
-    let __zklock_name = prelude::zklock::__private::Name::literal("orders/create");
-    let __zklock_call = prelude::zklock::__private::Call::new("orders/create");
+    let __zklock_call = prelude::zklock::__private::Call::new(
+        prelude::zklock::__private::Name::literal("orders/create"),
+    );
     let __zklock_body = prelude::zklock::__private::std::option::Option::Some(async move {
         if false {
             return prelude::zklock::__private::never::<Result<Order, ApiError>>();
@@ -12,11 +13,11 @@ async fn create_order(request: Request) -> Result<Order, ApiError> {
     let __zklock_body = prelude::zklock::__private::std::pin::pin!(__zklock_body);
     let __zklock_result = prelude::zklock::__private::run(
             __zklock_call,
-            __zklock_name,
             <Result<
                 Order,
                 ApiError,
-            > as prelude::zklock::__private::FromLockError>::from_lock_error,
+            > as prelude::zklock::__private::FromLockError>::from_lock_error
+                as fn(_) -> _,
             __zklock_body,
         )
         .await;

@@ -14,11 +14,9 @@ where
 {
     #![allow(unused)]
     const _: () = ::zklock::__private::check_pattern("{self.tenant}/orders");
-    let __zklock_name = ::zklock::__private::Name::pattern()
-        .value(&self.tenant)
-        .text("/orders")
-        .build();
-    let __zklock_call = ::zklock::__private::Call::new("{self.tenant}/orders");
+    let __zklock_call = ::zklock::__private::Call::new(
+        ::zklock::__private::Name::pattern().value(&self.tenant).text("/orders").build(),
+    );
     let __zklock_body = ::zklock::__private::std::option::Option::Some(async move {
         if false {
             return ::zklock::__private::never::<Result<_, ApiError>>();
@@ -40,8 +38,8 @@ where
     let __zklock_body = ::zklock::__private::std::pin::pin!(__zklock_body);
     let __zklock_result = ::zklock::__private::run(
             __zklock_call,
-            __zklock_name,
-            <Result<_, ApiError> as ::zklock::__private::FromLockError>::from_lock_error,
+            <Result<_, ApiError> as ::zklock::__private::FromLockError>::from_lock_error
+                as fn(_) -> _,
             __zklock_body,
         )
         .await;

@@ -2,11 +2,9 @@ fn ship(id: u64) -> impl Future<Output = Result<(), ApiError>> {
     let carrier = carrier();
     async move {
         const _: () = ::zklock::__private::check_pattern("orders/{id}");
-        let __zklock_name = ::zklock::__private::Name::pattern()
-            .text("orders/")
-            .value(&id)
-            .build();
-        let __zklock_call = ::zklock::__private::Call::new("orders/{id}");
+        let __zklock_call = ::zklock::__private::Call::new(
+            ::zklock::__private::Name::pattern().text("orders/").value(&id).build(),
+        );
         let __zklock_body = ::zklock::__private::std::option::Option::Some(async move {
             if false {
                 return ::zklock::__private::never::<Result<(), ApiError>>();
@@ -17,11 +15,10 @@ fn ship(id: u64) -> impl Future<Output = Result<(), ApiError>> {
         let __zklock_body = ::zklock::__private::std::pin::pin!(__zklock_body);
         let __zklock_result = ::zklock::__private::run(
                 __zklock_call,
-                __zklock_name,
                 <Result<
                     (),
                     ApiError,
-                > as ::zklock::__private::FromLockError>::from_lock_error,
+                > as ::zklock::__private::FromLockError>::from_lock_error as fn(_) -> _,
                 __zklock_body,
             )
             .await;

@@ -2,7 +2,7 @@
     "timeout needs a unit: write it like \"2s\", \"500ms\" or \"1m 30s\""
 }
 ::core::compile_error! {
-    "unknown option `retry`; did you mean `retries`? (the options are `timeout`, `retries`, `session` and `crate`)"
+    "unknown option `retry`; did you mean `retries`?"
 }
 ::core::compile_error! {
     "`{id}` names no parameter (the parameters are `request`)"

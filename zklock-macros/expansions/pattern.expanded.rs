@@ -1,13 +1,12 @@
 async fn create_order(request: Request, shop: &str) -> Result<Order, ApiError> {
     const _: () = ::zklock::__private::check_pattern("orders/{request.user.id}/{shop}");
-    let __zklock_name = ::zklock::__private::Name::pattern()
-        .text("orders/")
-        .value(&request.user.id)
-        .text("/")
-        .value(&shop)
-        .build();
     let __zklock_call = ::zklock::__private::Call::new(
-        "orders/{request.user.id}/{shop}",
+        ::zklock::__private::Name::pattern()
+            .text("orders/")
+            .value(&request.user.id)
+            .text("/")
+            .value(&shop)
+            .build(),
     );
     let __zklock_body = ::zklock::__private::std::option::Option::Some(async move {
         if false {
@@ -22,11 +21,10 @@ async fn create_order(request: Request, shop: &str) -> Result<Order, ApiError> {
     let __zklock_body = ::zklock::__private::std::pin::pin!(__zklock_body);
     let __zklock_result = ::zklock::__private::run(
             __zklock_call,
-            __zklock_name,
             <Result<
                 Order,
                 ApiError,
-            > as ::zklock::__private::FromLockError>::from_lock_error,
+            > as ::zklock::__private::FromLockError>::from_lock_error as fn(_) -> _,
             __zklock_body,
         )
         .await;

@@ -1,7 +1,8 @@
 async fn create_order(request: Request) -> Result<Order, ApiError> {
     const _: () = ::zklock::__private::check_pattern("orders/create");
-    let __zklock_name = ::zklock::__private::Name::literal("orders/create");
-    let __zklock_call = ::zklock::__private::Call::new("orders/create")
+    let __zklock_call = ::zklock::__private::Call::new(
+            ::zklock::__private::Name::literal("orders/create"),
+        )
         .timeout(::zklock::__private::std::time::Duration::new(2u64, 0u32))
         .retries(3u32);
     let __zklock_body = ::zklock::__private::std::option::Option::Some(async move {
@@ -14,11 +15,10 @@ async fn create_order(request: Request) -> Result<Order, ApiError> {
     let __zklock_body = ::zklock::__private::std::pin::pin!(__zklock_body);
     let __zklock_result = ::zklock::__private::run(
             __zklock_call,
-            __zklock_name,
             <Result<
                 Order,
                 ApiError,
-            > as ::zklock::__private::FromLockError>::from_lock_error,
+            > as ::zklock::__private::FromLockError>::from_lock_error as fn(_) -> _,
             __zklock_body,
         )
         .await;

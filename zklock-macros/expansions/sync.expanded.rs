@@ -1,11 +1,16 @@
 fn next_number(last: &mut u64) -> Result<u64, ApiError> {
     const _: () = ::zklock::__private::check_pattern("orders/number");
-    let __zklock_name = ::zklock::__private::Name::literal("orders/number");
-    let __zklock_call = ::zklock::__private::Call::new("orders/number");
-    ::zklock::__private::run_blocking(
+    let __zklock_call = ::zklock::__private::Call::new(
+        ::zklock::__private::Name::literal("orders/number"),
+    );
+    ::zklock::__private::run_blocking::<
+        Result<u64, ApiError>,
+        _,
+        _,
+    >(
         __zklock_call,
-        __zklock_name,
-        <Result<u64, ApiError> as ::zklock::__private::FromLockError>::from_lock_error,
+        <Result<u64, ApiError> as ::zklock::__private::FromLockError>::from_lock_error
+            as fn(_) -> _,
         move || {
             let last = last;
             ({

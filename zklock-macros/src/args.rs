@@ -10,13 +10,12 @@ use syn::{
 };
 
 use crate::{
+    choice::{self, OnBusy, OnLost},
     errors::Errors,
-    suggest,
+    options,
     value::{self, Value},
 };
 
-const OPTIONS: &[&str] = &["timeout", "retries", "session", "crate"];
-const EXPECTED: &str = "the options are `timeout`, `retries`, `session` and `crate`";
 const NAME: &str = "the lock's name is a string literal, such as \"orders/create\" or \
                     \"order-{order_id}\"";
 
@@ -24,17 +23,37 @@ const NAME: &str = "the lock's name is a string literal, such as \"orders/create
 #[derive(Default)]
 pub(crate) struct Args {
     pub(crate) name: Option<LitStr>,
+    pub(crate) key: Option<Expr>,
+    pub(crate) namespace: Option<Value<LitStr>>,
     pub(crate) timeout: Option<Value<Duration>>,
     pub(crate) retries: Option<Value<u32>>,
-    pub(crate) session: Option<LitStr>,
+    pub(crate) try_once: Option<Value<bool>>,
+    pub(crate) on_busy: Option<OnBusy>,
+    pub(crate) on_error: Option<Expr>,
+    pub(crate) on_lost: Option<OnLost>,
+    pub(crate) condition: Option<Expr>,
+    pub(crate) reentrant: Option<Value<bool>>,
+    pub(crate) fair: Option<Value<bool>>,
+    pub(crate) linger: Option<Value<Duration>>,
+    pub(crate) session: Option<Expr>,
     pub(crate) krate: Option<Path>,
+    /// The options met so far, the wrong ones included.
+    seen: Vec<Ident>,
+}
+
+impl Args {
+    /// Where an option stands.
+    pub(crate) fn place(&self, option: &str) -> Span {
+        let seen = self.seen.iter().find(|seen| *seen == option);
+        seen.map_or_else(Span::call_site, Ident::span)
+    }
 }
 
 /// Reads the options; a mistake in one does not hide those in the others.
 pub(crate) fn parse(tokens: TokenStream, errors: &mut Errors) -> Args {
-    let mut reader = Reader { args: Args::default(), seen: Vec::new(), named: false, errors };
+    let mut reader = Reader { args: Args::default(), named: false, errors };
     let parsed = (|input: ParseStream<'_>| reader.read(input)).parse2(tokens);
-    let Reader { args, named, errors, .. } = reader;
+    let Reader { args, named, errors } = reader;
     errors.catch(parsed);
     if !named {
         errors.push(syn::Error::new(
@@ -47,8 +66,6 @@ pub(crate) fn parse(tokens: TokenStream, errors: &mut Errors) -> Args {
 
 struct Reader<'a> {
     args: Args,
-    /// Options met so far, the wrong ones included.
-    seen: Vec<String>,
     /// A name was given, even if it was a wrong one.
     named: bool,
     errors: &'a mut Errors,
@@ -77,13 +94,15 @@ impl Reader<'_> {
     }
 
     fn argument(&mut self, input: ParseStream<'_>) -> syn::Result<()> {
-        if input.peek(Ident::peek_any) && input.peek2(Token![=]) {
+        // `a == b` begins with an `=`, too, and is no option.
+        let assigns = input.peek2(Token![=]) && !input.peek2(Token![==]);
+        if input.peek(Ident::peek_any) && assigns {
             let option = Ident::parse_any(input)?;
             input.parse::<Token![=]>()?;
             let known = self.announce(&option);
             if input.is_empty() || input.peek(Token![,]) {
                 known?;
-                return Err(syn::Error::new(option.span(), usage(&option.to_string())));
+                return Err(syn::Error::new(option.span(), options::usage(&option.to_string())));
             }
             let value = input.parse()?;
             known?;
@@ -99,16 +118,16 @@ impl Reader<'_> {
     /// Refuses an unknown or repeated option.
     fn announce(&mut self, option: &Ident) -> syn::Result<()> {
         let word = option.to_string();
-        if !OPTIONS.contains(&word.as_str()) {
+        if !options::is_known(&word) {
             return Err(self.unknown(option));
         }
-        if self.seen.contains(&word) {
+        if self.args.seen.contains(option) {
             return Err(syn::Error::new(
                 option.span(),
                 format!("`{word}` is given twice; keep one of them"),
             ));
         }
-        self.seen.push(word);
+        self.args.seen.push(option.clone());
         Ok(())
     }
 
@@ -119,27 +138,47 @@ impl Reader<'_> {
             "the lock's name is given without `name =`: `#[zk_locked(\"orders/create\")]`"
                 .to_owned()
         } else {
-            let guess = suggest::closest(&option.to_string(), OPTIONS)
-                .map(|guess| format!("; did you mean `{guess}`?"))
-                .unwrap_or_default();
-            format!("unknown option `{option}`{guess} ({EXPECTED})")
+            options::unknown(&option.to_string())
         };
         syn::Error::new(option.span(), message)
     }
 
     fn option(&mut self, option: &str, value: Expr) -> syn::Result<()> {
+        let args = &mut self.args;
         match option {
-            "timeout" => self.args.timeout = Some(value::timeout(value)?),
-            "retries" => self.args.retries = Some(value::retries(value)?),
-            "session" => self.args.session = Some(value::session(value)?),
-            _ => self.args.krate = Some(value::krate(&value)?),
+            "key" => args.key = Some(value::key(value)?),
+            "namespace" => args.namespace = Some(value::namespace(value)?),
+            "timeout" => args.timeout = Some(value::timeout(value)?),
+            "retries" => args.retries = Some(value::retries(value)?),
+            "try_once" | "reentrant" | "fair" => {
+                let flag = choice::flag(option, value)?;
+                self.flag(option, flag);
+            }
+            "on_busy" => args.on_busy = Some(choice::on_busy(value)?),
+            "on_error" => args.on_error = Some(choice::on_error(value)?),
+            "on_lost" => args.on_lost = Some(choice::on_lost(&value)?),
+            "condition" => args.condition = Some(choice::condition(value)?),
+            "linger" => args.linger = Some(value::linger(value)?),
+            "session" => args.session = Some(value::session(value)?),
+            _ => args.krate = Some(value::krate(&value)?),
         }
         Ok(())
     }
 
+    fn flag(&mut self, option: &str, flag: Value<bool>) {
+        match option {
+            "try_once" => self.args.try_once = Some(flag),
+            "fair" => self.args.fair = Some(flag),
+            _ => self.args.reentrant = Some(flag),
+        }
+    }
+
     fn name(&mut self, value: &Expr) -> syn::Result<()> {
         if self.named {
-            return Err(syn::Error::new_spanned(value, "the lock's name is given twice"));
+            return Err(syn::Error::new_spanned(
+                value,
+                "the lock's name is given twice; a second part of it is a `key = …`",
+            ));
         }
         self.named = true;
         match value::literal(value) {
@@ -155,33 +194,29 @@ impl Reader<'_> {
         }
     }
 
-    /// Explains a word without a value: an option half written, or a name that is no literal.
+    /// Reads a word without a value: a flag, an option half written, or a name that is no literal.
     fn bare_word(&mut self, input: ParseStream<'_>) -> syn::Result<()> {
         let word = input.fork().call(Ident::parse_any)?;
         let text = word.to_string();
-        if OPTIONS.contains(&text.as_str()) && text != "crate" {
-            self.announce(&word)?;
-            return Err(syn::Error::new(word.span(), usage(&text)));
-        }
         let alone = {
             let ahead = input.fork();
             ahead.call(Ident::parse_any)?;
             ahead.is_empty() || ahead.peek(Token![,])
         };
+        if alone && options::is_flag(&text) {
+            input.call(Ident::parse_any)?;
+            self.announce(&word)?;
+            self.flag(&text, Value::Known(true));
+            return Ok(());
+        }
+        if options::is_known(&text) && text != "crate" {
+            self.announce(&word)?;
+            return Err(syn::Error::new(word.span(), options::usage(&text)));
+        }
         if alone && self.named {
             return Err(self.unknown(&word));
         }
         let value = input.parse()?;
         self.name(&value)
     }
-}
-
-fn usage(option: &str) -> String {
-    let example = match option {
-        "timeout" => "timeout = \"2s\"",
-        "retries" => "retries = 2",
-        "session" => "session = \"orders\"",
-        _ => "crate = ::zklock",
-    };
-    format!("`{option}` needs a value: `{example}`")
 }

@@ -1,16 +1,14 @@
 //! From the plan to tokens; nothing is decided here.
 
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::{ToTokens as _, quote, quote_spanned};
-use syn::{Block, Expr, Path, Stmt, Token, Type, token::Brace};
+use quote::quote;
+use syn::{Block, Expr, Stmt, Token, Type, token::Brace};
 
 use crate::{
+    call::{before, failed, internal},
     model::Plan,
-    params::Peek,
-    pattern::{self, Piece},
     returns,
     shape::{self, Shape},
-    value::Value,
 };
 
 /// Writes the guarded function.
@@ -19,7 +17,7 @@ pub(crate) fn expand(plan: &Plan) -> TokenStream {
     let body = &function.body;
     let span = function.result_span();
     let before = before(plan);
-    let (name, call) = (internal("name"), internal("call"));
+    let call = internal("call");
     let declared = returns::of(&function.sig.output, span);
     match &plan.shape {
         Shape::Unknown => function.with(&function.sig, &body.tokens),
@@ -35,7 +33,10 @@ pub(crate) fn expand(plan: &Plan) -> TokenStream {
             let body = braced(body.brace, &body.tokens);
             let work = work(None, &owners(plan), &body);
             let failed = failed(plan, Some(&ty));
-            let guarded = quote!(#private::run_blocking(#call, #name, #failed, move || #work));
+            // The type is said here, for the first `?` or `return` in the closure.
+            let guarded = quote! {
+                #private::run_blocking::<#ty, _, _>(#call, #failed, move || #work)
+            };
             function.with(&params.sig, &quote!(#before #guarded))
         }
         Shape::Tail(stmts) => {
@@ -65,67 +66,13 @@ pub(crate) fn expand(plan: &Plan) -> TokenStream {
 /// of the function drops at another moment in another edition.
 fn run(plan: &Plan, ty: Option<&Type>, block: &TokenStream) -> TokenStream {
     let private = &plan.private;
-    let (name, call) = (internal("name"), internal("call"));
-    let (body, result) = (internal("body"), internal("result"));
+    let (call, body, result) = (internal("call"), internal("body"), internal("result"));
     let failed = failed(plan, ty);
     quote! {
         let #body = #private::std::option::Option::Some(#block);
         let #body = #private::std::pin::pin!(#body);
-        let #result = #private::run(#call, #name, #failed, #body).await;
+        let #result = #private::run(#call, #failed, #body).await;
         #result
-    }
-}
-
-/// How a failure becomes the function's result; the one place that asks whether it can.
-fn failed(plan: &Plan, ty: Option<&Type>) -> TokenStream {
-    let span = plan.function.result_span();
-    let private = located(&plan.private, span);
-    let ty = ty.map_or_else(|| quote_spanned!(span=> _), |ty| quote!(#ty));
-    quote_spanned!(span=> <#ty as #private::FromLockError>::from_lock_error)
-}
-
-/// What happens before the wait: the name is checked and filled, the options are read.
-///
-/// In statements of its own, because what the expressions borrow must not live across the wait.
-fn before(plan: &Plan) -> TokenStream {
-    let Plan { pieces, private, .. } = plan;
-    let mut literal = plan.literal.clone();
-    // Shown where it stands, but ours: it is no format string that somebody forgot to format.
-    literal.set_span(literal.span().resolved_at(Span::mixed_site()));
-    let (name, call) = (internal("name"), internal("call"));
-    let located = located(private, literal.span());
-    let check = quote_spanned!(literal.span()=> #located::check_pattern(#literal));
-    let filled = match pattern::constant(pieces) {
-        Some(text) => quote!(#private::Name::literal(#text)),
-        None => {
-            let parts = pieces.iter().map(|piece| match piece {
-                Piece::Text(text) => quote!(.text(#text)),
-                Piece::Value(place) => quote_spanned!(literal.span()=> .value(&#place)),
-            });
-            let filled = quote!(#private::Name::pattern() #(#parts)* .build());
-            let roots = pattern::roots(pieces);
-            let read = |peek: &&Peek| roots.iter().any(|root| peek.bindings.contains(root));
-            let peeks: Vec<_> =
-                plan.params.peeks.iter().filter(read).map(|p| &p.statement).collect();
-            if peeks.is_empty() { filled } else { quote!({ #(#peeks)* #filled }) }
-        }
-    };
-    let timeout = plan.timeout.as_ref().map(|timeout| match timeout {
-        Value::Known(timeout) => {
-            let (seconds, nanos) = (timeout.as_secs(), timeout.subsec_nanos());
-            quote!(.timeout(#private::std::time::Duration::new(#seconds, #nanos)))
-        }
-        Value::Expression(timeout) => quote!(.timeout(#timeout)),
-    });
-    let retries = plan.retries.as_ref().map(|retries| match retries {
-        Value::Known(retries) => quote!(.retries(#retries)),
-        Value::Expression(retries) => quote!(.retries(#retries)),
-    });
-    let session = plan.session.as_ref().map(|session| quote!(.session(#session)));
-    quote! {
-        const _: () = #check;
-        let #name = #filled;
-        let #call = #private::Call::new(#literal) #timeout #retries #session;
     }
 }
 
@@ -141,7 +88,7 @@ fn work(edge: Option<TokenStream>, owners: &TokenStream, body: &TokenStream) -> 
 
 /// Tells the compiler an async block's type before the first `?` or `return` in it.
 ///
-/// A closure needs none: it learns its type from the parameters of what it is handed to.
+/// A closure needs none: it learns its type from what it is handed to.
 fn edge(plan: &Plan, ty: &Type) -> TokenStream {
     let private = &plan.private;
     quote!(if false { return #private::never::<#ty>(); })
@@ -152,13 +99,13 @@ fn owners(plan: &Plan) -> TokenStream {
     // `self` cannot be bound anew; a borrow makes the block take it whole.
     let receiver = plan.params.receiver.as_ref().map(borrow);
     let rebinds = &plan.params.rebinds;
-    let read = pattern::roots(&plan.pieces).into_iter().filter(|root| *root != "self").map(borrow);
+    let read = plan.read.iter().filter(|root| *root != "self").map(borrow);
     quote!(#receiver #(#rebinds)* #(#read)*)
 }
 
-/// Moves those parameters into the block of which the name has read a part.
+/// Moves those parameters into the block of which a part was read before.
 fn named(plan: &Plan) -> TokenStream {
-    pattern::roots(&plan.pieces).into_iter().map(borrow).collect()
+    plan.read.iter().map(borrow).collect()
 }
 
 /// Uses a parameter, so that the block takes it and nothing says that it is unused.
@@ -171,17 +118,4 @@ fn braced(brace: Brace, statements: &TokenStream) -> TokenStream {
     let mut tokens = TokenStream::new();
     brace.surround(&mut tokens, |tokens| tokens.extend(statements.clone()));
     tokens
-}
-
-/// Shows a path at a place in the source; it still means what it meant.
-fn located(path: &Path, place: Span) -> TokenStream {
-    let tokens = path.to_token_stream().into_iter().map(|mut token| {
-        token.set_span(token.span().located_at(place));
-        token
-    });
-    tokens.collect()
-}
-
-fn internal(name: &str) -> Ident {
-    Ident::new(&format!("__zklock_{name}"), Span::mixed_site())
 }

@@ -1,11 +1,16 @@
 //! The attribute [`macro@zk_locked`] of zklock, which re-exports it; use the crate `zklock`.
 
 mod args;
+mod call;
+mod choice;
 mod errors;
 mod expand;
 mod fallback;
 mod item;
+mod mentions;
 mod model;
+mod name;
+mod options;
 mod params;
 mod pattern;
 mod returns;
@@ -25,17 +30,32 @@ use proc_macro::TokenStream;
 #[doc = include_str!("../expansions/retries.rs")]
 /// ```
 ///
-/// The body never runs without the lock. If the lock is not to be had, the function returns its
-/// own error, made from a `zklock::LockError`; so it returns a `Result<_, E>` with
-/// `E: From<zklock::LockError>`.
+/// The body never runs without the lock, except where a `condition` that you wrote is false. If the
+/// lock is not to be had, the function returns its own error, made from a `zklock::LockError`; so
+/// it returns a `Result<_, E>` with `E: From<zklock::LockError>`, or says otherwise by `on_busy` and
+/// `on_error`.
 ///
 /// | option | value | without it |
 /// | --- | --- | --- |
 /// | the name, first | string literal, with values: `"orders/{order.id}"` | an error |
+/// | `key` | an expression whose value is one more segment of the name | none |
+/// | `namespace` | what stands before the name: a string, or an expression of a string | nothing |
 /// | `timeout` | `"2s"`, `"500ms"`, `"1m 30s"`, or an expression of type `Duration` | the session's, at first 2 s |
 /// | `retries` | number of tries: an integer from 1, or an expression of type `u32` | the session's, at first 2 |
-/// | `session` | name of a registered session, a string literal | the default session |
+/// | `try_once` | bare, or a `bool`: asks once and does not wait for others | it waits |
+/// | `on_busy` | `error`, `skip`, or a function that makes the result from the error | `error` |
+/// | `on_error` | a function that makes the result from the error | `From<LockError>` |
+/// | `on_lost` | `cancel` or `finish`: what becomes of an async body whose lock is lost | `cancel` |
+/// | `condition` | a `bool`: if it is false, the body runs without the lock | the lock is taken |
+/// | `reentrant` | a `bool`: whether a call around this one may hold the lock already | the session's, at first true |
+/// | `fair` | bare, or a `bool`: strictly first come, first served in the whole fleet | the session's, at first false |
+/// | `linger` | as `timeout`: keeps the node for so long after the last release | the session's, at first not |
+/// | `session` | a session, or the name of a registered one | the default session |
 /// | `crate` | path under which zklock is reachable | `::zklock` |
+///
+/// Expressions are evaluated at each call, before the wait, and may use the parameters. What a
+/// pattern in the parameters takes apart only in part (`Pair { left, .. }: Pair`) is a reference
+/// there.
 ///
 /// # The name
 ///
@@ -75,10 +95,42 @@ use proc_macro::TokenStream;
 #[doc = include_str!("../expansions/pattern.expanded.rs")]
 /// ```
 ///
+/// # `key`
+///
+/// Adds a segment to the name: the value of an expression, escaped. It may be anything that has
+/// `Display`, and an empty one is an error of the call.
+///
+/// ```
+#[doc = include_str!("../expansions/preamble.txt")]
+#[doc = include_str!("../expansions/key.rs")]
+/// ```
+///
+/// expands to
+///
+/// ```
+#[doc = include_str!("../expansions/preamble.txt")]
+#[doc = include_str!("../expansions/key.expanded.rs")]
+/// ```
+///
+/// # `namespace`
+///
+/// Stands before the name, with a slash between them. Its own slashes are segments.
+///
+/// ```
+#[doc = include_str!("../expansions/preamble.txt")]
+#[doc = include_str!("../expansions/namespace_expression.rs")]
+/// ```
+///
+/// expands to
+///
+/// ```
+#[doc = include_str!("../expansions/preamble.txt")]
+#[doc = include_str!("../expansions/namespace_expression.expanded.rs")]
+/// ```
+///
 /// # `timeout`
 ///
-/// Bounds one try, connecting included. An expression is evaluated at each call, before the wait,
-/// and may use the parameters.
+/// Bounds one try, connecting included.
 ///
 /// ```
 #[doc = include_str!("../expansions/preamble.txt")]
@@ -95,7 +147,7 @@ use proc_macro::TokenStream;
 /// # `retries`
 ///
 /// Is the number of tries, not of tries after the first: 1 tries once. The place in the queue is
-/// kept from one to the next. For a single question without waiting there is `try_acquire`.
+/// kept from one to the next. For a single question without waiting there is `try_once`.
 ///
 /// ```
 #[doc = include_str!("../expansions/preamble.txt")]
@@ -109,9 +161,158 @@ use proc_macro::TokenStream;
 #[doc = include_str!("../expansions/retries.expanded.rs")]
 /// ```
 ///
+/// # `try_once`
+///
+/// Asks once. If somebody holds the lock, or waits for it, the function fails as busy; `timeout` then
+/// bounds how long ZooKeeper may take to answer.
+///
+/// ```
+#[doc = include_str!("../expansions/preamble.txt")]
+#[doc = include_str!("../expansions/try_once.rs")]
+/// ```
+///
+/// expands to
+///
+/// ```
+#[doc = include_str!("../expansions/preamble.txt")]
+#[doc = include_str!("../expansions/try_once.expanded.rs")]
+/// ```
+///
+/// # `on_busy`
+///
+/// `skip` makes a busy lock the natural "nothing" of the return type: `()`, `None`, `Ok(())` or
+/// `Ok(None)`. Failures that are not busy are still errors; where the type has none (`()` and
+/// `Option`), they are logged.
+///
+/// ```
+#[doc = include_str!("../expansions/preamble.txt")]
+#[doc = include_str!("../expansions/on_busy_skip.rs")]
+/// ```
+///
+/// expands to
+///
+/// ```
+#[doc = include_str!("../expansions/preamble.txt")]
+#[doc = include_str!("../expansions/on_busy_skip.expanded.rs")]
+/// ```
+///
+/// A path or a closure makes the result from the error. It is called when the body and what it owned
+/// are gone, so it can use `self` by reference and other copies, but no parameter that the body
+/// takes.
+///
+/// ```
+#[doc = include_str!("../expansions/preamble.txt")]
+#[doc = include_str!("../expansions/on_busy_handler.rs")]
+/// ```
+///
+/// expands to
+///
+/// ```
+#[doc = include_str!("../expansions/preamble.txt")]
+#[doc = include_str!("../expansions/on_busy_handler.expanded.rs")]
+/// ```
+///
+/// # `on_error`
+///
+/// The same for every failure of the lock, or for those that `on_busy` leaves. With it a function may
+/// return anything. An error of the body is not the lock's, and none of these sees it.
+///
+/// ```
+#[doc = include_str!("../expansions/preamble.txt")]
+#[doc = include_str!("../expansions/on_error.rs")]
+/// ```
+///
+/// expands to
+///
+/// ```
+#[doc = include_str!("../expansions/preamble.txt")]
+#[doc = include_str!("../expansions/on_error.expanded.rs")]
+/// ```
+///
+/// # `on_lost`
+///
+/// An async body whose lock is lost is dropped at its next await; with `finish` it may go on to its
+/// end. In both cases the function fails as lost, and the error says what became of the body.
+///
+/// ```
+#[doc = include_str!("../expansions/preamble.txt")]
+#[doc = include_str!("../expansions/on_lost.rs")]
+/// ```
+///
+/// expands to
+///
+/// ```
+#[doc = include_str!("../expansions/preamble.txt")]
+#[doc = include_str!("../expansions/on_lost.expanded.rs")]
+/// ```
+///
+/// # `condition`
+///
+/// Takes the lock only if it is true. If not, neither the name nor any other option is evaluated.
+///
+/// ```
+#[doc = include_str!("../expansions/preamble.txt")]
+#[doc = include_str!("../expansions/condition.rs")]
+/// ```
+///
+/// expands to
+///
+/// ```
+#[doc = include_str!("../expansions/preamble.txt")]
+#[doc = include_str!("../expansions/condition.expanded.rs")]
+/// ```
+///
+/// # `reentrant`
+///
+/// With `false` it is an error at once, a deadlock, if a call around this one holds the lock.
+///
+/// ```
+#[doc = include_str!("../expansions/preamble.txt")]
+#[doc = include_str!("../expansions/reentrant.rs")]
+/// ```
+///
+/// expands to
+///
+/// ```
+#[doc = include_str!("../expansions/preamble.txt")]
+#[doc = include_str!("../expansions/reentrant.expanded.rs")]
+/// ```
+///
+/// # `fair`
+///
+/// Gives every waiting task a node of its own.
+///
+/// ```
+#[doc = include_str!("../expansions/preamble.txt")]
+#[doc = include_str!("../expansions/fair.rs")]
+/// ```
+///
+/// expands to
+///
+/// ```
+#[doc = include_str!("../expansions/preamble.txt")]
+#[doc = include_str!("../expansions/fair.expanded.rs")]
+/// ```
+///
+/// # `linger`
+///
+/// Keeps the node for a while, so that the next call in this process takes no request.
+///
+/// ```
+#[doc = include_str!("../expansions/preamble.txt")]
+#[doc = include_str!("../expansions/linger.rs")]
+/// ```
+///
+/// expands to
+///
+/// ```
+#[doc = include_str!("../expansions/preamble.txt")]
+#[doc = include_str!("../expansions/linger.expanded.rs")]
+/// ```
+///
 /// # `session`
 ///
-/// Chooses one of the sessions in the registry by its name.
+/// Chooses one of the sessions in the registry by its name, or takes a session that is at hand.
 ///
 /// ```
 #[doc = include_str!("../expansions/preamble.txt")]

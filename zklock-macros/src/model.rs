@@ -2,15 +2,18 @@
 
 use std::time::Duration;
 
-use proc_macro2::TokenStream;
-use syn::{LitStr, Path, parse_quote};
+use proc_macro2::{Span, TokenStream};
+use syn::{Expr, Ident, Path, parse_quote};
 
 use crate::{
     args::{self, Args},
+    choice::{OnBusy, OnLost},
     errors::Errors,
     item::Function,
+    mentions::mentions,
+    name::Name,
     params::{self, Params},
-    pattern::{self, Piece},
+    pattern,
     shape::{self, Shape},
     value::Value,
 };
@@ -20,15 +23,33 @@ pub(crate) struct Plan {
     pub(crate) function: Function,
     pub(crate) params: Params,
     pub(crate) shape: Shape,
-    /// The name as it was written.
-    pub(crate) literal: LitStr,
-    /// The name in its parts.
-    pub(crate) pieces: Vec<Piece>,
-    pub(crate) timeout: Option<Value<Duration>>,
-    pub(crate) retries: Option<Value<u32>>,
-    pub(crate) session: Option<LitStr>,
+    pub(crate) name: Name,
+    pub(crate) settings: Settings,
+    pub(crate) failure: Failure,
+    /// The parameters that the name or an option reads, each once.
+    pub(crate) read: Vec<Ident>,
     /// The hidden module that generated code calls.
     pub(crate) private: Path,
+}
+
+/// How the lock is taken.
+pub(crate) struct Settings {
+    pub(crate) session: Option<Expr>,
+    pub(crate) timeout: Option<Value<Duration>>,
+    pub(crate) retries: Option<Value<u32>>,
+    pub(crate) try_once: Option<Value<bool>>,
+    pub(crate) reentrant: Option<Value<bool>>,
+    pub(crate) fair: Option<Value<bool>>,
+    pub(crate) linger: Option<Value<Duration>>,
+    /// An async body may finish when its lock is lost.
+    pub(crate) finish: bool,
+    pub(crate) condition: Option<Expr>,
+}
+
+/// What the function answers when its lock is not to be had.
+pub(crate) struct Failure {
+    pub(crate) busy: OnBusy,
+    pub(crate) other: Option<Expr>,
 }
 
 /// Reads options and function together; every mistake in either is in the error.
@@ -39,11 +60,10 @@ pub(crate) fn plan(args: TokenStream, item: TokenStream) -> syn::Result<Plan> {
     let plan = function.and_then(|function| build(args, function, &mut errors));
     errors.finish()?;
     // Nothing is missing without a mistake that says why.
-    plan.ok_or_else(|| syn::Error::new(proc_macro2::Span::call_site(), "zk_locked found nothing"))
+    plan.ok_or_else(|| syn::Error::new(Span::call_site(), "zk_locked found nothing"))
 }
 
 fn build(args: Args, function: Function, errors: &mut Errors) -> Option<Plan> {
-    let Args { name, timeout, retries, session, krate } = args;
     if let Some(constness) = &function.sig.constness {
         errors.push(syn::Error::new(
             constness.span,
@@ -56,9 +76,99 @@ fn build(args: Args, function: Function, errors: &mut Errors) -> Option<Plan> {
         // The signature stays as it is, and with it the names that its patterns bind.
         params.peeks.clear();
     }
+    contradictions(&args, &shape, errors);
+    let Args { name, key, namespace, timeout, retries, try_once, on_busy, on_error, .. } = args;
+    let Args { on_lost, condition, reentrant, fair, linger, session, krate, .. } = args;
     let literal = name?;
     let pieces = pattern::parse(&literal, &params, errors);
+    let name = Name::of(namespace.as_ref(), &literal, pieces, key.as_ref());
+    let finish = matches!(on_lost, Some(OnLost::Finish)) && !matches!(shape, Shape::Sync);
+    let settings = Settings {
+        session,
+        timeout,
+        retries,
+        try_once,
+        reentrant,
+        fair,
+        linger,
+        finish,
+        condition,
+    };
+    let failure = Failure { busy: on_busy.unwrap_or(OnBusy::Error), other: on_error };
+    let read = read(&params, &name, &settings);
     let krate = krate.unwrap_or_else(|| parse_quote!(::zklock));
     let private = parse_quote!(#krate::__private);
-    Some(Plan { function, params, shape, literal, pieces, timeout, retries, session, private })
+    Some(Plan { function, params, shape, name, settings, failure, read, private })
+}
+
+/// Refuses options that say the opposite of each other.
+fn contradictions(args: &Args, shape: &Shape, errors: &mut Errors) {
+    // What only an expression knows is found out by the call.
+    let on = |value: &Option<Value<bool>>| matches!(value, Some(Value::Known(true)));
+    let mut refuse = |place, why| errors.push(syn::Error::new(place, why));
+    let lingers = matches!(args.linger, Some(Value::Known(time)) if !time.is_zero());
+    if on(&args.try_once) {
+        if args.retries.is_some() {
+            refuse(
+                args.place("retries"),
+                "`try_once` asks once without waiting; remove it or `retries`",
+            );
+        }
+        if lingers {
+            refuse(
+                args.place("linger"),
+                "a lock that lingers cannot be tried: its idle node looks held to tries in other \
+                 processes; remove `linger` or `try_once`",
+            );
+        }
+    }
+    if lingers && on(&args.fair) {
+        refuse(
+            args.place("linger"),
+            "a fair lock cannot linger: every waiter has a node of its own; remove `linger` or \
+             `fair`",
+        );
+    }
+    if let (Some(OnLost::Cancel(place)), Shape::Sync) = (&args.on_lost, shape) {
+        refuse(
+            *place,
+            "a plain function cannot be stopped half way: it finishes, and answers that the lock \
+             was lost; make it an `async fn` or remove `on_lost`",
+        );
+    }
+}
+
+/// Lists the parameters that are read before the body takes them.
+fn read(params: &Params, name: &Name, settings: &Settings) -> Vec<Ident> {
+    let mut read: Vec<Ident> = Vec::new();
+    let mut add = |root: &Ident| {
+        if !read.contains(root) {
+            read.push(root.clone());
+        }
+    };
+    name.roots().for_each(&mut add);
+    let expressions: Vec<&Expr> = name.expressions().chain(settings.expressions()).collect();
+    params
+        .bindings
+        .iter()
+        .chain(&params.receiver)
+        .filter(|root| expressions.iter().any(|expr| mentions(*expr, root)))
+        .for_each(add);
+    read
+}
+
+impl Settings {
+    fn expressions(&self) -> impl Iterator<Item = &Expr> {
+        let values = [
+            self.session.as_ref(),
+            self.timeout.as_ref().and_then(Value::expression),
+            self.retries.as_ref().and_then(Value::expression),
+            self.try_once.as_ref().and_then(Value::expression),
+            self.reentrant.as_ref().and_then(Value::expression),
+            self.fair.as_ref().and_then(Value::expression),
+            self.linger.as_ref().and_then(Value::expression),
+            self.condition.as_ref(),
+        ];
+        values.into_iter().flatten()
+    }
 }

@@ -145,31 +145,16 @@ fn identifier(word: &str) -> Option<Ident> {
     syn::parse_str(word).or_else(|_| syn::parse_str(&format!("r#{word}"))).ok()
 }
 
+impl Place {
+    /// The parameter.
+    pub(crate) fn root(&self) -> &Ident {
+        &self.root
+    }
+}
+
 impl ToTokens for Place {
     fn to_tokens(&self, tokens: &mut TokenStream) {
         let Self { root, fields } = self;
         tokens.extend(quote!(#root #(.#fields)*));
-    }
-}
-
-/// Returns the parameters that the name reads, each once.
-pub(crate) fn roots(pieces: &[Piece]) -> Vec<&Ident> {
-    let mut roots = Vec::new();
-    for piece in pieces {
-        if let Piece::Value(Place { root, .. }) = piece
-            && !roots.contains(&root)
-        {
-            roots.push(root);
-        }
-    }
-    roots
-}
-
-/// Returns the whole text if the name has no values.
-pub(crate) fn constant(pieces: &[Piece]) -> Option<&str> {
-    match pieces {
-        [] => Some(""),
-        [Piece::Text(text)] => Some(text),
-        _ => None,
     }
 }

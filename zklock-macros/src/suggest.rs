@@ -13,6 +13,15 @@ pub(crate) fn closest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str>
         .map(|(_, candidate)| candidate)
 }
 
+/// Names them all: "`a`, `b` and `c`".
+pub(crate) fn list(names: &[&str]) -> String {
+    let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    match quoted.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
+        _ => quoted.concat(),
+    }
+}
+
 fn shared_prefix(a: &str, b: &str) -> usize {
     a.chars().zip(b.chars()).take_while(|(a, b)| a == b).count()
 }
@@ -54,7 +63,7 @@ mod tests {
     #[test]
     fn another_word_is_not_guessed() {
         assert_eq!(closest("lease", OPTIONS), None);
-        assert_eq!(closest("on_busy", OPTIONS), None);
+        assert_eq!(closest("when", OPTIONS), None);
     }
 
     #[test]

@@ -2,13 +2,16 @@
 
 use std::time::Duration;
 
-use syn::{Expr, ExprLit, ExprUnary, Lit, LitInt, LitStr, Path, UnOp};
+use proc_macro2::Span;
+use syn::{Expr, ExprLit, ExprUnary, Lit, LitInt, LitStr, Path, UnOp, spanned::Spanned as _};
 
 const DURATIONS: &str = "write it like \"2s\", \"500ms\" or \"1m 30s\"";
 const NOT_ZERO: &str = "timeout must be greater than zero: it bounds one try; \
-                        for a single question without waiting use `try_acquire`";
+                        for a single question without waiting write `try_once`";
+const NEGATIVE: &str = "linger is how long the node is kept after the last release; it cannot be \
+                        negative";
 const TRIES: &str = "retries is the number of tries; 1 tries once; \
-                     for a single question without waiting use `try_acquire`";
+                     for a single question without waiting write `try_once`";
 
 /// A value that is known when compiling, or an expression for run time.
 pub(crate) enum Value<T> {
@@ -16,27 +19,63 @@ pub(crate) enum Value<T> {
     Expression(Expr),
 }
 
-/// Reads `timeout`: a humantime literal or an expression of type `Duration`.
-pub(crate) fn timeout(value: Expr) -> syn::Result<Value<Duration>> {
-    match literal(&value) {
-        Some(Lit::Str(text)) => duration(text).map(Value::Known),
-        Some(Lit::Int(_) | Lit::Float(_)) => {
-            Err(syn::Error::new_spanned(&value, format!("timeout needs a unit: {DURATIONS}")))
+impl<T> Value<T> {
+    /// The expression, if it is one.
+    pub(crate) fn expression(&self) -> Option<&Expr> {
+        match self {
+            Value::Known(_) => None,
+            Value::Expression(expression) => Some(expression),
         }
-        Some(_) => Err(syn::Error::new_spanned(
-            &value,
-            format!("timeout is a duration: {DURATIONS}, or give an expression of type `Duration`"),
-        )),
-        None if is_negative(&value) => Err(syn::Error::new_spanned(&value, NOT_ZERO)),
-        None => Ok(Value::Expression(value)),
     }
 }
 
-fn duration(literal: &LitStr) -> syn::Result<Duration> {
+/// Reads `timeout`: a humantime literal or an expression of type `Duration`.
+pub(crate) fn timeout(value: Expr) -> syn::Result<Value<Duration>> {
+    match duration("timeout", value, NOT_ZERO)? {
+        (Value::Known(Duration::ZERO), span) => Err(syn::Error::new(span, NOT_ZERO)),
+        (value, _) => Ok(value),
+    }
+}
+
+/// Reads `linger`: as `timeout`, and zero is no linger.
+pub(crate) fn linger(value: Expr) -> syn::Result<Value<Duration>> {
+    duration("linger", value, NEGATIVE).map(|(value, _)| value)
+}
+
+fn duration(option: &str, value: Expr, negative: &str) -> syn::Result<(Value<Duration>, Span)> {
+    let span = value.span();
+    match literal(&value) {
+        Some(Lit::Str(text)) => {
+            parse_duration(option, text, negative).map(|known| (Value::Known(known), span))
+        }
+        Some(Lit::Int(number)) => {
+            let text = format!("{number}s");
+            let digits = number.suffix().is_empty() && humantime::parse_duration(&text).is_ok();
+            let guess = if digits { format!("; did you mean \"{text}\"?") } else { String::new() };
+            Err(syn::Error::new_spanned(
+                &value,
+                format!("{option} needs a unit: {DURATIONS}{guess}"),
+            ))
+        }
+        Some(Lit::Float(_)) => {
+            Err(syn::Error::new_spanned(&value, format!("{option} needs a unit: {DURATIONS}")))
+        }
+        Some(_) => Err(syn::Error::new_spanned(
+            &value,
+            format!(
+                "{option} is a duration: {DURATIONS}, or give an expression of type `Duration`"
+            ),
+        )),
+        None if is_negative(&value) => Err(syn::Error::new_spanned(&value, negative)),
+        None => Ok((Value::Expression(value), span)),
+    }
+}
+
+fn parse_duration(option: &str, literal: &LitStr, negative: &str) -> syn::Result<Duration> {
     let text = literal.value();
     let error = |message: String| Err(syn::Error::new(literal.span(), message));
     if text.trim_start().starts_with('-') {
-        return error(NOT_ZERO.to_owned());
+        return error(negative.to_owned());
     }
     // humantime's `M` is a month, which nobody means here.
     if let Some(minutes) = month_for_minute(&text) {
@@ -45,18 +84,32 @@ fn duration(literal: &LitStr) -> syn::Result<Duration> {
         ));
     }
     match humantime::parse_duration(&text) {
-        Ok(Duration::ZERO) => error(NOT_ZERO.to_owned()),
         Ok(duration) => Ok(duration),
         Err(reason) => error(match reason {
-            humantime::DurationError::Empty => format!("timeout is empty: {DURATIONS}"),
+            humantime::DurationError::Empty => format!("{option} is empty: {DURATIONS}"),
             humantime::DurationError::UnknownUnit { unit, .. } if unit.is_empty() => {
-                format!("timeout needs a unit: {DURATIONS}")
+                format!("{option} needs a unit: {DURATIONS}")
             }
             humantime::DurationError::UnknownUnit { unit, .. } => {
-                format!("`{unit}` is not a unit of time: {DURATIONS}")
+                let guess = unit_meant(&unit)
+                    .map(|unit| format!("; did you mean `{unit}`?"))
+                    .unwrap_or_default();
+                format!("`{unit}` is not a unit of time: {DURATIONS}{guess}")
             }
             reason => format!("\"{text}\" is not a duration ({reason}): {DURATIONS}"),
         }),
+    }
+}
+
+/// What is meant by units of other places.
+fn unit_meant(unit: &str) -> Option<&'static str> {
+    match unit.to_lowercase().as_str() {
+        "s" | "secs" | "second" | "seconds" => Some("s"),
+        "ms" | "mil" | "mils" | "milli" | "millis" | "msecs" | "millisecond" => Some("ms"),
+        "mn" | "minute" | "minutes" => Some("min"),
+        "h" | "hour" | "hours" => Some("h"),
+        "u" | "μs" | "µs" | "micro" | "micros" => Some("us"),
+        _ => None,
     }
 }
 
@@ -92,17 +145,53 @@ fn tries(number: &LitInt) -> syn::Result<u32> {
     }
 }
 
-/// Reads `session`: the name of a registered session.
-pub(crate) fn session(value: Expr) -> syn::Result<LitStr> {
+/// Reads `key`: an expression whose value is the last segment of the name.
+pub(crate) fn key(value: Expr) -> syn::Result<Expr> {
+    match literal(&value) {
+        Some(Lit::Str(text)) if text.value().contains('{') => Err(syn::Error::new(
+            text.span(),
+            "key is an expression, not a pattern: write `key = order.id`, or `{order.id}` in the \
+             name",
+        )),
+        Some(_) => Err(syn::Error::new_spanned(
+            &value,
+            "this key is always the same; write it into the name",
+        )),
+        None => Ok(value),
+    }
+}
+
+/// Reads `namespace`: what stands before the name.
+pub(crate) fn namespace(value: Expr) -> syn::Result<Value<LitStr>> {
+    match literal(&value) {
+        Some(Lit::Str(text)) if text.value().contains(['{', '}']) => {
+            Err(syn::Error::new(text.span(), "namespace takes no values; they stand in the name"))
+        }
+        Some(Lit::Str(text)) if text.value().is_empty() => Err(syn::Error::new(
+            text.span(),
+            "namespace is empty; without the option the name stands alone",
+        )),
+        Some(Lit::Str(text)) => Ok(Value::Known(text.clone())),
+        Some(_) => Err(syn::Error::new_spanned(
+            &value,
+            "namespace is what stands before the name, a string: `namespace = \"billing\"`",
+        )),
+        None => Ok(Value::Expression(value)),
+    }
+}
+
+/// Reads `session`: a session or the name of a registered one.
+pub(crate) fn session(value: Expr) -> syn::Result<Expr> {
     match literal(&value) {
         Some(Lit::Str(name)) if name.value().is_empty() => Err(syn::Error::new(
             name.span(),
             "session is empty; without the option the default session is used",
         )),
-        Some(Lit::Str(name)) => Ok(name.clone()),
-        _ => Err(syn::Error::new_spanned(
+        Some(Lit::Str(_)) | None => Ok(value),
+        Some(_) => Err(syn::Error::new_spanned(
             value,
-            "session is the name of a registered session as a string literal: `session = \"orders\"`",
+            "session is the name of a registered session, or a session: `session = \"orders\"`, \
+             `session = self.session`",
         )),
     }
 }
@@ -139,7 +228,8 @@ fn is_negative(value: &Expr) -> bool {
     }
 }
 
-fn peel(value: &Expr) -> &Expr {
+/// Returns the expression without what only holds it together.
+pub(crate) fn peel(value: &Expr) -> &Expr {
     match value {
         Expr::Group(group) => peel(&group.expr),
         Expr::Paren(paren) => peel(&paren.expr),

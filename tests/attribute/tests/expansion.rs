@@ -14,6 +14,10 @@ use syn::{Attribute, Item, ItemFn, Meta};
 // A macro crate cannot be called; its modules can be compiled into the test.
 #[path = "../../../zklock-macros/src/args.rs"]
 mod args;
+#[path = "../../../zklock-macros/src/call.rs"]
+mod call;
+#[path = "../../../zklock-macros/src/choice.rs"]
+mod choice;
 #[path = "../../../zklock-macros/src/errors.rs"]
 mod errors;
 #[path = "../../../zklock-macros/src/expand.rs"]
@@ -22,8 +26,14 @@ mod expand;
 mod fallback;
 #[path = "../../../zklock-macros/src/item.rs"]
 mod item;
+#[path = "../../../zklock-macros/src/mentions.rs"]
+mod mentions;
 #[path = "../../../zklock-macros/src/model.rs"]
 mod model;
+#[path = "../../../zklock-macros/src/name.rs"]
+mod name;
+#[path = "../../../zklock-macros/src/options.rs"]
+mod options;
 #[path = "../../../zklock-macros/src/params.rs"]
 mod params;
 #[path = "../../../zklock-macros/src/pattern.rs"]
@@ -87,6 +97,51 @@ fn expansions_are_the_documented_ones() {
         seen += 1;
     }
     assert!(seen > 8, "only {seen} files");
+}
+
+/// Those that show no option.
+const NOT_IN_THE_PAGE: [&str; 3] = ["boxed", "everything", "mistakes"];
+
+/// Writes the blocks of the page anew, between the marker and the end.
+fn filled(page: &str, block: impl Fn(&str) -> String) -> String {
+    let mut text = String::new();
+    let mut lines = page.lines().peekable();
+    while let Some(line) = lines.next() {
+        text += &format!("{line}\n");
+        let marker = line.strip_prefix("<!-- expansion ").and_then(|l| l.strip_suffix(" -->"));
+        if let Some(name) = marker {
+            text += &block(name);
+            if lines.peek().is_some_and(|next| next.starts_with("```")) {
+                lines.by_ref().find(|line| *line == "<!-- end -->");
+            }
+            text += "<!-- end -->\n";
+        }
+    }
+    text
+}
+
+#[test]
+fn the_page_shows_every_expansion() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let (page, folder) = (root.join("docs/attribute.md"), root.join("zklock-macros/expansions"));
+    let text = fs::read_to_string(&page).unwrap();
+    let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap();
+    let shown = filled(&text, |name| {
+        let (source, expanded) =
+            (read(&format!("{name}.rs")), read(&format!("{name}.expanded.rs")));
+        format!("```rust,ignore\n{source}```\n\nexpands to\n\n```rust,ignore\n{expanded}```\n")
+    });
+    if env::var_os("BLESS").is_some() {
+        fs::write(&page, &shown).unwrap();
+    } else {
+        assert!(text == shown, "docs/attribute.md is out of date; BLESS=1 writes it anew");
+    }
+    for entry in fs::read_dir(&folder).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let Some(name) = name.strip_suffix(".expanded.rs") else { continue };
+        let marker = format!("<!-- expansion {name} -->");
+        assert!(shown.contains(&marker) || NOT_IN_THE_PAGE.contains(&name), "{name} is missing");
+    }
 }
 
 #[test]

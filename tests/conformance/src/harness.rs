@@ -68,17 +68,8 @@ impl Harness for Server {
         Box::pin(async { opened.await.unwrap() })
     }
 
-    /// The session is taken over by a second connection and closed there. Meanwhile the first is
-    /// cut off: each time one of the two connects, the server drops the other.
     fn expire(&self, session: i64) -> Step<'_> {
-        self.act(session, move |proxy| {
-            let connected = proxy.connections() > 0;
-            cut_off(proxy);
-            proxy.expire_session(session);
-            if connected {
-                proxy.refuse(false);
-            }
-        })
+        self.act(session, move |proxy| proxy.expire_session(session))
     }
 
     fn stall(&self, session: i64) -> Step<'_> {

@@ -176,6 +176,8 @@ fn overflown_server() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     std::thread::spawn(move || {
+        // The first only looks whether somebody is there.
+        drop(listener.accept().unwrap());
         let (mut stream, _) = listener.accept().unwrap();
         frame(&mut stream).unwrap();
         let mut hello = [0_i32.to_be_bytes(), 10_000_i32.to_be_bytes()].concat();

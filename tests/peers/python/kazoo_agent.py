@@ -14,6 +14,8 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import CancelledError, LockTimeout, NoNodeError
 from kazoo.recipe.lock import Lock, ReadLock, Semaphore, WriteLock
 
+from kazoo_as_curator import CuratorLock
+
 logging.basicConfig(level=logging.ERROR, stream=sys.stderr)
 
 client = KazooClient(hosts=sys.argv[1], timeout=int(sys.argv[2]) / 1000)
@@ -33,6 +35,8 @@ def make(kind, path):
     if name == "mutex":
         # An argument is a pattern of other clients' nodes to respect, `-lock-` for Curator's.
         return Lock(client, path, extra_lock_patterns=[argument] if argument else ())
+    if name == "curators-mutex":
+        return CuratorLock(client, path)
     if name == "read":
         return ReadLock(client, path)
     if name == "write":

@@ -1,6 +1,6 @@
 //! Where Debian keeps Java, ZooKeeper and Curator.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const JARS: &str = "/usr/share/java";
@@ -14,6 +14,20 @@ pub(crate) fn server_class_path() -> String {
     // slf4j-simple and not the default of Debian: a server that fails to start must say why.
     std::env::var("ZKLOCK_ZOOKEEPER_CLASSPATH")
         .unwrap_or_else(|_| class_path(&["slf4j-simple", "zookeeper"]))
+}
+
+/// Returns the jars of Netty, which a server needs for TLS; the manifest of ZooKeeper's jar does not
+/// name all of them.
+pub(crate) fn netty() -> Vec<PathBuf> {
+    let jars = std::fs::read_dir(JARS).unwrap_or_else(|err| panic!("{JARS}: {err}; {INSTALL}"));
+    let paths = jars.filter_map(|entry| Some(entry.ok()?.path()));
+    let is_netty = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with("netty-") && name.ends_with(".jar")
+    };
+    let jars: Vec<_> = paths.filter(is_netty).collect();
+    assert!(!jars.is_empty(), "there is no Netty in {JARS}; {INSTALL}");
+    jars
 }
 
 /// Returns the class path of these jars.

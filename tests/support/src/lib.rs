@@ -5,6 +5,7 @@
 //! - [`Proxy`] stands between clients and a server, counts and logs what passes, and breaks it on
 //!   demand: cuts, silence, delays, and rules on single frames.
 //! - [`peers`] runs Apache Curator's and kazoo's locks beside ours.
+//! - [`Certificates`] are for servers that speak TLS.
 //! - [`RawClient`] speaks to a server frame by frame, without the library under test.
 //!
 //! Everything here blocks and uses threads only, so it works with any runtime or none. Whatever
@@ -16,6 +17,7 @@
     reason = "a broken test bed must fail the test at once"
 )]
 
+mod certificates;
 mod clock;
 mod java;
 pub mod peers;
@@ -27,6 +29,7 @@ mod scratch;
 mod wire;
 mod zookeeper;
 
+pub use certificates::Certificates;
 pub use clock::monotonic_ns;
 pub use proxy::{Action, Chaos, Cut, Direction, Frame, Matcher, Proxy, Rule};
 pub use raw_client::{CreateMode, RawClient, RawError, Reply, SessionKey};

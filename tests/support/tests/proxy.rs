@@ -269,6 +269,29 @@ fn expired_session_is_gone_with_its_nodes() {
 }
 
 #[test]
+fn session_ends_although_its_client_comes_back_at_once() {
+    for round in 0..5 {
+        let (proxy, mut client) = bed();
+        client.create(&format!("/fights-{round}"), b"", CreateMode::Ephemeral).unwrap();
+        let (key, addr) = (client.session().clone(), proxy.addr());
+        let fights = std::thread::spawn(move || {
+            let id = key.id;
+            loop {
+                while client.ping().is_ok() {}
+                match RawClient::resume(&addr, &key) {
+                    Ok(again) => client = again,
+                    Err(RawError::Expired) => return id,
+                    Err(_) => {}
+                }
+            }
+        });
+        proxy.expire_session(proxy.sessions()[0].id);
+        assert_eq!(fights.join().unwrap(), proxy.sessions()[0].id);
+        assert!(!exists(&format!("/fights-{round}")));
+    }
+}
+
+#[test]
 fn chaos_cuts_until_it_stops() {
     let (proxy, client) = bed();
     let key = client.session().clone();

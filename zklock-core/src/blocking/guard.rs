@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::blocking::park::{block_on, block_on_patiently};
 use crate::error::LockError;
 use crate::guard;
-use crate::guard::kind::{Alone, Kind, Reading, Writing};
+use crate::guard::kind::{Alone, Kind, Reading, Sharing, Writing};
 use crate::local::wait::Wait;
 use crate::lock::named::NamedLock;
 use crate::token::FencingToken;
@@ -17,6 +17,9 @@ pub type MutexGuard = Guard<Alone>;
 pub type RwLockReadGuard = Guard<Reading>;
 /// The guard of a writer of a [`blocking::RwLock`](crate::blocking::RwLock).
 pub type RwLockWriteGuard = Guard<Writing>;
+
+/// Permits of a [`blocking::Semaphore`](crate::blocking::Semaphore).
+pub type SemaphorePermit = Guard<Sharing>;
 
 /// Acquires, blocking the thread.
 pub(crate) fn enter<K: Kind>(
@@ -34,13 +37,13 @@ pub(crate) fn enter<K: Kind>(
 pub struct Guard<K: Kind = Alone>(guard::Guard<K>);
 
 impl<K: Kind> Guard<K> {
+    pub(crate) fn new(guard: guard::Guard<K>) -> Self {
+        Guard(guard)
+    }
+
     /// The async form of the same guard.
     pub fn into_async(self) -> guard::Guard<K> {
         self.0
-    }
-
-    pub(crate) fn inner(&self) -> &guard::Guard<K> {
-        &self.0
     }
 
     /// The name of the lock.
@@ -86,6 +89,13 @@ impl<K: Kind> Guard<K> {
     /// As [`Guard::release`](guard::Guard::release).
     pub fn release(self) -> Result<(), LockError> {
         block_on(self.0.release())
+    }
+}
+
+impl SemaphorePermit {
+    /// How many permits these are.
+    pub fn permits(&self) -> u32 {
+        self.0.permits()
     }
 }
 

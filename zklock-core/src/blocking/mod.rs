@@ -8,10 +8,12 @@ pub mod guard;
 pub mod mutex;
 pub mod park;
 pub mod rwlock;
+pub mod semaphore;
 pub mod template;
 
-pub use guard::{Guard, MutexGuard, RwLockReadGuard, RwLockWriteGuard};
+pub use guard::{Guard, MutexGuard, RwLockReadGuard, RwLockWriteGuard, SemaphorePermit};
 pub use mutex::Mutex;
 pub use park::block_on;
 pub use rwlock::RwLock;
+pub use semaphore::Semaphore;
 pub use template::ZkLockTemplate;

@@ -1,11 +1,13 @@
 //! The blocking twin of the template.
 
-use crate::blocking::guard::{MutexGuard, enter};
-use crate::blocking::mutex::Mutex;
+use crate::blocking::park::{block_on, block_on_patiently};
 use crate::body::run_sync;
 use crate::error::LockError;
+use crate::local::wait::Wait;
+use crate::lock::any::{Enter, Guarding};
 use crate::template;
 use crate::view::GuardView;
+use crate::who::Who;
 
 /// A [`ZkLockTemplate`](template::ZkLockTemplate) for threads.
 ///
@@ -49,17 +51,31 @@ impl ZkLockTemplate {
         name: &str,
         body: impl FnOnce(GuardView) -> T,
     ) -> Result<T, LockError> {
-        guarded(&Mutex::from(self.0.mutex(name)?), body)
+        let lock = self.0.lock(name)?;
+        guarded(&lock, lock.tries(), body)
+    }
+
+    /// Runs `body` while the caller holds all the locks.
+    ///
+    /// # Errors
+    ///
+    /// As [`ZkLockTemplate::execute_all`](template::ZkLockTemplate::execute_all).
+    pub fn execute_all<T>(&self, names: &[&str], body: impl FnOnce() -> T) -> Result<T, LockError> {
+        let locks = self.0.locks(names)?;
+        guarded(&locks, locks.tries(), |_| body())
     }
 }
 
-/// Acquires within the tries of the lock's options, runs the body, releases.
-pub(crate) fn guarded<T>(mutex: &Mutex, body: impl FnOnce(GuardView) -> T) -> Result<T, LockError> {
-    let named = mutex.as_async().named();
-    let guard: MutexGuard = enter(named, named.tries(), false)?;
-    let view = guard.inner().view();
-    let outcome = run_sync(guard.inner(), move || body(view));
+/// Acquires, runs the body, releases.
+pub(crate) fn guarded<L: Enter, T>(
+    lock: &L,
+    how: Wait,
+    body: impl FnOnce(GuardView) -> T,
+) -> Result<T, LockError> {
+    let guard = block_on_patiently(lock.name(), lock.enter(Who::thread(), how, false))?;
+    let view = guard.view();
+    let outcome = run_sync(&guard, move || body(view));
     // The result stands whatever becomes of the release; the observer hears of that.
-    let _ = guard.release().inspect_err(|error| tracing::warn!(%error, "released"));
+    let _ = block_on(guard.release()).inspect_err(|error| tracing::warn!(%error, "released"));
     outcome
 }

@@ -26,7 +26,7 @@ pub struct Curator;
 
 fn marker(mode: Mode) -> &'static str {
     match mode {
-        Mode::Mutex => "lock-",
+        Mode::Mutex | Mode::Permit => "lock-",
         Mode::Read => "__READ__",
         Mode::Write => "__WRIT__",
     }

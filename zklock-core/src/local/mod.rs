@@ -10,6 +10,10 @@
 //!                                                                       └─ yes ─► fetching anew
 //! ```
 
+pub mod limit;
+pub mod line;
+pub mod permit_queue;
+pub mod permits;
 pub mod possession;
 pub mod queue;
 pub mod state;

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::clock::Instant;
-use crate::error::Holder;
-use crate::error::{ErrorKind, LockError};
+use crate::error::{ErrorKind, Holder, LockError};
+use crate::first::first;
 use crate::lease::Lease;
 use crate::local::waiters::Place;
 use crate::mode::Mode;
@@ -48,6 +48,8 @@ pub trait Origin: Send + Sync + fmt::Debug {
 pub struct Possession {
     queue: Arc<dyn Origin>,
     lease: Arc<Lease>,
+    /// Of several permits: the others.
+    more: Box<[Arc<Lease>]>,
     token: FencingToken,
     mode: Mode,
     who: Who,
@@ -69,7 +71,14 @@ impl Possession {
         since: Instant,
     ) -> Self {
         let (holds, unscoped) = (AtomicUsize::new(0), AtomicBool::new(false));
-        Possession { queue, lease, token, mode, who, linger, since, holds, unscoped }
+        let more = Box::default();
+        Possession { queue, lease, more, token, mode, who, linger, since, holds, unscoped }
+    }
+
+    /// Stands on more leases than one.
+    pub fn with_more(mut self, more: impl Iterator<Item = Arc<Lease>>) -> Self {
+        self.more = more.collect();
+        self
     }
 
     /// The lock's queue.
@@ -77,9 +86,14 @@ impl Possession {
         &self.queue
     }
 
-    /// The lease it stands on.
+    /// The lease it stands on, or the first of them.
     pub fn lease(&self) -> &Arc<Lease> {
         &self.lease
+    }
+
+    /// All leases that it stands on.
+    pub fn leases(&self) -> impl Iterator<Item = &Arc<Lease>> {
+        std::iter::once(&self.lease).chain(&self.more)
     }
 
     /// The fencing token.
@@ -137,12 +151,28 @@ impl Possession {
 
     /// Whether the lock is surely held now.
     pub fn is_valid(&self) -> bool {
-        self.holds() > 0 && self.lease.is_valid()
+        self.holds() > 0 && self.leases().all(|lease| lease.is_valid())
+    }
+
+    /// Whether all its leases are valid at a moment that was just read.
+    pub fn is_leased_at(&self, now: Instant) -> bool {
+        self.leases().all(|lease| lease.is_valid_at(now))
+    }
+
+    /// Resolves when one of its leases is lost.
+    pub async fn lost(&self) {
+        if self.more.is_empty() {
+            return self.lease.lost().await;
+        }
+        first(self.leases().map(|lease| lease.lost())).await;
     }
 
     /// How long the lock is surely held if nothing more is heard.
     pub fn remaining(&self) -> Duration {
-        if self.holds() == 0 { Duration::ZERO } else { self.lease.remaining() }
+        if self.holds() == 0 {
+            return Duration::ZERO;
+        }
+        self.leases().map(|lease| lease.remaining()).min().unwrap_or_default()
     }
 
     /// The moment, on the clock of the lease.

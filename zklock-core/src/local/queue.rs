@@ -1,9 +1,7 @@
 //! The queue of one lock in this process: the state, and what carries out its decisions.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::task::{Context, Poll, Waker};
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use tokio::sync::{Notify, oneshot};
@@ -13,14 +11,13 @@ use crate::clock::Instant;
 use crate::coordinator::{Link, Watch};
 use crate::error::{ErrorKind, Holder, LockError};
 use crate::lease::Lease;
+use crate::local::line::{Joined, Line, WaitInLine};
 use crate::local::possession::{Hold, Origin, Possession, SteppingDown};
-use crate::local::state::{
-    Conflict, Fetch, Joined as Decided, Lent, Outcome, Phase, State, Todo, Waiting,
-};
-use crate::local::waiters::Place;
+use crate::local::state::{Conflict, Fetch, Joined as Decided, Lent, Phase, State, Todo, Waiting};
+use crate::local::waiters::{Outcome, Place};
 use crate::mode::Mode;
 use crate::owner::Owner;
-use crate::recipe::driver::anybody_behind;
+use crate::recipe::driver::{is_same_layout, mixed};
 use crate::session::handle::Session;
 use crate::session::lane::closed;
 use crate::session::releaser::Deletion;
@@ -51,22 +48,28 @@ impl Lent for Lease {
     fn is_valid(&self, now: Instant) -> bool {
         self.is_valid_at(now)
     }
-}
 
-/// What became of joining.
-#[derive(Debug)]
-pub enum Joined {
-    /// The lock was there for the taking.
-    Granted(Hold),
-    /// In the queue.
-    Waits(WaitInQueue),
-    /// Somebody is ahead, and the caller does not wait.
-    Busy,
-    /// It cannot be.
-    Refused(LockError),
+    fn is_revoked(&self) -> bool {
+        Lease::is_revoked(self)
+    }
 }
 
 impl Queue {
+    /// The queue of a lock in this process: the one in use, or a new one.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidOption`] if the one in use has another layout.
+    pub fn of(session: &Session, target: Target) -> Result<Arc<Self>, LockError> {
+        let (directory, driver) = (target.directory.clone(), target.driver.clone());
+        let make = |key| Queue::new(session.clone(), target, key);
+        let queue: Arc<Self> = session.shelf().resident(directory.as_str(), make);
+        if is_same_layout(&*queue.target.driver, &*driver) {
+            return Ok(queue);
+        }
+        Err(mixed(&*queue.target.driver, &*driver).on(queue.target.lock.clone()))
+    }
+
     /// A queue for a lock, which stands under `key` on the session's shelf.
     pub fn new(session: Session, target: Target, key: Arc<str>) -> Arc<Self> {
         let state = State::new(session.is_closing());
@@ -83,7 +86,7 @@ impl Queue {
     }
 
     /// Takes the last place, or the lock if it is there for the taking.
-    pub fn join(self: &Arc<Self>, waiting: Waiting) -> Joined {
+    pub fn join(self: &Arc<Self>, waiting: Waiting) -> Joined<Self> {
         let (who, since) = (waiting.who, waiting.since);
         let mut inner = self.lock();
         let conflict = |by: &Weak<Possession>| {
@@ -94,9 +97,7 @@ impl Queue {
         self.carry_out(inner, todo);
         match decided {
             Decided::Granted(hold) => Joined::Granted(hold),
-            Decided::Waits(place) => {
-                Joined::Waits(WaitInQueue { queue: self.clone(), place: Some(place) })
-            }
+            Decided::Waits(place) => Joined::Waits(WaitInLine::new(self.clone(), place)),
             Decided::Busy => Joined::Busy,
             Decided::Refused(error) => Joined::Refused(error),
         }
@@ -131,21 +132,6 @@ impl Queue {
             return Conflict::None;
         };
         Conflict::Deadlock(LockError::new(ErrorKind::Deadlock, why))
-    }
-
-    /// Whether the lock is passing from one holder of this process to the next, or is kept.
-    pub fn is_between_holders(&self) -> bool {
-        matches!(self.lock().state.phase(), Phase::Asking { .. } | Phase::Lingering { .. })
-    }
-
-    /// Who is in the way in ZooKeeper's queue.
-    pub fn obstacle(&self) -> Option<Obstacle> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Why there is no connection, as far as that is known.
-    pub fn trouble(&self) -> Option<LockError> {
-        self.target.lane.trouble()
     }
 
     /// Does what the state decided, after the lock is let go. Answers the deletion of the node.
@@ -213,7 +199,8 @@ impl Queue {
     }
 
     fn stands_behind(&self, children: &[String], lease: &Lease) -> bool {
-        anybody_behind(&self.target.driver.queue(children), lease.node_name())
+        let driver = &self.target.driver;
+        driver.anybody_behind(&driver.queue(children), lease.node_name())
     }
 
     /// Whether another contender waits behind our node. If in doubt, yes.
@@ -320,15 +307,6 @@ impl Queue {
         let todo = inner.state.stepped_down(nodes, by, now, grant);
         drop(self.carry_out(inner, todo));
     }
-
-    /// Gives up a place.
-    fn leave(self: &Arc<Self>, place: Place) {
-        let mut inner = self.lock();
-        let (untaken, todo) = inner.state.leave(place);
-        drop(self.carry_out(inner, todo));
-        // A grant that nobody took goes on to the next.
-        drop(untaken);
-    }
 }
 
 impl Origin for Queue {
@@ -376,6 +354,32 @@ impl Origin for Queue {
     }
 }
 
+impl Line for Queue {
+    fn poll(&self, place: Place, waker: &Waker) -> Poll<Option<Outcome<Hold>>> {
+        self.lock().state.poll(place, waker)
+    }
+
+    fn leave(self: &Arc<Self>, place: Place) {
+        let mut inner = self.lock();
+        let (untaken, todo) = inner.state.leave(place);
+        drop(self.carry_out(inner, todo));
+        // A grant that nobody took goes on to the next.
+        drop(untaken);
+    }
+
+    fn is_between_holders(&self) -> bool {
+        matches!(self.lock().state.phase(), Phase::Asking { .. } | Phase::Lingering { .. })
+    }
+
+    fn obstacle(&self) -> Option<Obstacle> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn trouble(&self) -> Option<LockError> {
+        self.target.lane.trouble()
+    }
+}
+
 impl Resident for Queue {
     fn held(&self) -> Vec<Held> {
         let (inner, now) = (self.lock(), self.now());
@@ -402,39 +406,5 @@ impl Resident for Queue {
 impl Drop for Queue {
     fn drop(&mut self) {
         self.session.shelf().forget(&self.key);
-    }
-}
-
-/// A place in the queue, as a future of its outcome. Dropped, it gives the place up.
-#[derive(Debug)]
-pub struct WaitInQueue {
-    queue: Arc<Queue>,
-    place: Option<Place>,
-}
-
-impl WaitInQueue {
-    /// The place.
-    pub fn place(&self) -> Option<Place> {
-        self.place
-    }
-}
-
-impl Future for WaitInQueue {
-    type Output = Outcome<Hold>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Some(place) = self.place else { return Poll::Pending };
-        let polled = self.queue.lock().state.poll(place, cx.waker());
-        let Poll::Ready(outcome) = polled else { return Poll::Pending };
-        self.place = None;
-        Poll::Ready(outcome.unwrap_or_else(|| Err(closed())))
-    }
-}
-
-impl Drop for WaitInQueue {
-    fn drop(&mut self) {
-        if let Some(place) = self.place.take() {
-            self.queue.leave(place);
-        }
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::clock::Instant;
 use crate::error::LockError;
 use crate::local::turn::Turn;
-use crate::local::waiters::{Place, Waiters};
+use crate::local::waiters::{Outcome, Place, Waiters};
 use crate::mode::Mode;
 use crate::policy::Handoffs;
 use crate::who::Who;
@@ -19,6 +19,9 @@ use crate::who::Who;
 pub trait Lent {
     /// Whether it is surely held now.
     fn is_valid(&self, now: Instant) -> bool;
+
+    /// Whether somebody asked to let it go. Then it is not handed on.
+    fn is_revoked(&self) -> bool;
 }
 
 /// How a waiter wants the lock treated while and after it has it.
@@ -44,9 +47,6 @@ pub struct Waiting {
     /// Its habits.
     pub habits: Habits,
 }
-
-/// What a waiter is given in the end.
-pub type Outcome<O> = Result<O, LockError>;
 
 /// Who has the lock, in the eyes of this process.
 #[derive(Debug)]
@@ -282,7 +282,7 @@ impl<L: Lent, B, O> State<L, B, O> {
         let now = waiting.since;
         match &self.phase {
             Phase::Lingering { lease, mode, .. }
-                if *mode == waiting.mode && lease.is_valid(now) =>
+                if *mode == waiting.mode && lease.is_valid(now) && !lease.is_revoked() =>
             {
                 let lease = lease.clone();
                 self.turn = Turn::begin(&waiting.habits.handoffs, now);
@@ -297,6 +297,7 @@ impl<L: Lent, B, O> State<L, B, O> {
                 if waiting.mode == Mode::Read
                     && self.waiters.is_empty()
                     && self.behind != Some(true)
+                    && !lease.is_revoked()
                     && self.turn.take(now) =>
             {
                 let lease = lease.clone();
@@ -307,7 +308,8 @@ impl<L: Lent, B, O> State<L, B, O> {
         let idle = matches!(self.phase, Phase::Idle);
         let open = match &self.phase {
             Phase::Held { lease, mode: Mode::Read } if waiting.mode == Mode::Read => {
-                (self.waiters.is_empty() && self.behind != Some(true)).then(|| lease.clone())
+                let open = self.waiters.is_empty() && self.behind != Some(true);
+                (open && !lease.is_revoked()).then(|| lease.clone())
             }
             _ => None,
         };
@@ -450,7 +452,7 @@ impl<L: Lent, B, O> State<L, B, O> {
         if !self.holders.is_empty() {
             return todo;
         }
-        if !lease.is_valid(now) {
+        if !lease.is_valid(now) || lease.is_revoked() {
             self.renew(&mut todo);
         } else if let Some(next) = self.waiters.first().map(|next| next.mode) {
             let held = (lease.clone(), mode);
@@ -497,7 +499,7 @@ impl<L: Lent, B, O> State<L, B, O> {
             Phase::Held { mode, .. } => (mode, true),
             _ => return todo,
         };
-        let stays = !behind && lease.is_valid(now);
+        let stays = !behind && lease.is_valid(now) && !lease.is_revoked();
         let next = self.waiters.first().map(|next| next.mode);
         if held {
             // Readers hold it. Either those who came meanwhile enter, or it is closed to newcomers.
@@ -583,7 +585,7 @@ impl<L: Lent, B, O> State<L, B, O> {
         }
         match &self.phase {
             Phase::Lingering { lease, until, .. }
-                if doubt || now >= *until || !lease.is_valid(now) =>
+                if doubt || now >= *until || !lease.is_valid(now) || lease.is_revoked() =>
             {
                 todo.release = self.idle();
                 (None, todo)

@@ -4,17 +4,13 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::clock::Instant;
 use crate::coordinator::RequestError;
 use crate::deadline::Deadline;
 use crate::error::{ErrorKind, Holder, LockError};
-use crate::local::possession::{Hold, Origin};
-use crate::local::queue::{Joined, Queue, WaitInQueue};
-use crate::local::state::{Habits, Waiting};
+use crate::local::line::{Joined, Line, WaitInLine};
+use crate::local::possession::Hold;
 use crate::local::waiters::Place;
-use crate::mode::Mode;
 use crate::observer::Event;
-use crate::who::Who;
 
 /// How an acquire waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,8 +23,19 @@ pub enum Wait {
     Tries(Duration, u32),
 }
 
-/// How much longer than its deadline an acquire waits for ZooKeeper's word on who holds.
-const LAST_WORD: Duration = Duration::from_millis(60);
+impl Wait {
+    /// Whether it waits for answers only.
+    pub fn is_once(&self) -> bool {
+        matches!(self, Wait::Once(_))
+    }
+}
+
+/// How long ZooKeeper has at least to say who holds.
+const WORD: Duration = Duration::from_millis(60);
+
+/// How much longer than its deadline an acquire waits for that, if it could ask long enough
+/// before.
+const LAST_WORD: Duration = Duration::from_millis(30);
 
 /// How often it is looked for somebody to ask about.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
@@ -41,18 +48,15 @@ const ASK_AHEAD: Duration = Duration::from_millis(500);
 /// # Cancel safety
 ///
 /// Dropping the future gives up the place in the queue.
-pub async fn wait(
-    queue: &Arc<Queue>,
-    (who, mode): (Who, Mode),
+pub async fn wait<Q: Line>(
+    queue: &Arc<Q>,
+    joined: Joined<Q>,
     wait: Wait,
-    habits: Habits,
-    now: Instant,
 ) -> Result<Hold, LockError> {
-    let tries = matches!(wait, Wait::Once(_));
-    let result = match queue.join(Waiting { who, mode, since: now, once: tries, habits }) {
+    let result = match joined {
         Joined::Granted(hold) => return Ok(hold),
         Joined::Refused(error) => Err(error),
-        Joined::Busy => Err(busy(ask(queue, None, LAST_WORD).await.ok().flatten())),
+        Joined::Busy => Err(busy(ask(queue, None, WORD).await.ok().flatten())),
         Joined::Waits(place) => match wait {
             Wait::Forever => place.await,
             Wait::Once(limit) => once(queue, place, limit).await,
@@ -62,18 +66,22 @@ pub async fn wait(
     result.map_err(|error| error.on(queue.lock_name().clone()))
 }
 
-async fn once(queue: &Arc<Queue>, place: WaitInQueue, limit: Duration) -> Result<Hold, LockError> {
+async fn once<Q: Line>(
+    queue: &Arc<Q>,
+    place: WaitInLine<Q>,
+    limit: Duration,
+) -> Result<Hold, LockError> {
     match Deadline::after(queue.session().clock().clone(), limit).bound(place).await {
         Ok(result) => result,
-        Err(_) => Err(unreachable(queue)),
+        Err(_) => Err(unreachable(&**queue)),
     }
 }
 
 /// Tries so many times; the place in the queue is kept from one try to the next. Shortly before
 /// the end of each it asks who holds, and at the end tells the observer.
-async fn within(
-    queue: &Arc<Queue>,
-    place: WaitInQueue,
+async fn within<Q: Line>(
+    queue: &Arc<Q>,
+    place: WaitInLine<Q>,
     timeout: Duration,
     tries: u32,
 ) -> Result<Hold, LockError> {
@@ -89,7 +97,7 @@ async fn within(
             return result;
         }
         answer = None;
-        let last = if number == tries { LAST_WORD } else { Duration::ZERO };
+        let last = if number == tries { last_word(ahead) } else { Duration::ZERO };
         let mut asking = pin!(ask(queue, here, ahead + last));
         let both = async {
             let got = futures_lite::future::or(async { Some((&mut place).await) }, async {
@@ -115,8 +123,13 @@ async fn within(
     }
     Err(match answer {
         Some(Ok(holder)) => busy(holder),
-        _ => unreachable(queue),
+        _ => unreachable(&**queue),
     })
+}
+
+/// How much longer than the deadline to wait when it was asked so long before it.
+fn last_word(ahead: Duration) -> Duration {
+    WORD.saturating_sub(ahead).max(LAST_WORD)
 }
 
 /// No answer about the holder: ZooKeeper is silent.
@@ -125,8 +138,8 @@ struct Silent;
 
 /// Asks who holds, for at most `limit`: this process knows by itself, of another ZooKeeper tells
 /// by one read.
-async fn ask(
-    queue: &Arc<Queue>,
+async fn ask<Q: Line>(
+    queue: &Arc<Q>,
     place: Option<Place>,
     limit: Duration,
 ) -> Result<Option<Holder>, Silent> {
@@ -160,7 +173,7 @@ fn busy(holder: Option<Holder>) -> LockError {
     LockError::new(ErrorKind::Busy, "").held_by(holder)
 }
 
-fn unreachable(queue: &Queue) -> LockError {
+fn unreachable(queue: &impl Line) -> LockError {
     let trouble = queue.trouble();
     let detail = match &trouble {
         Some(error) => format!("ZooKeeper could not be reached in time: {error}"),
@@ -168,4 +181,19 @@ fn unreachable(queue: &Queue) -> LockError {
     };
     let error = LockError::new(ErrorKind::Unavailable, detail);
     trouble.into_iter().fold(error, LockError::because)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_holds_can_be_asked_for_long_enough_however_short_the_timeout() {
+        for timeout in [1, 10, 100, 500, 10_000].map(Duration::from_millis) {
+            let ahead = (timeout / 4).min(ASK_AHEAD);
+            assert!(ahead + last_word(ahead) >= WORD, "{timeout:?}");
+            assert!(last_word(ahead) <= WORD, "{timeout:?}");
+        }
+        assert_eq!(last_word(Duration::from_millis(125)), LAST_WORD);
+    }
 }

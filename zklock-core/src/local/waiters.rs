@@ -5,6 +5,11 @@ use std::task::{Poll, Waker};
 
 use slab::Slab;
 
+use crate::error::LockError;
+
+/// What a waiter is given in the end.
+pub type Outcome<O> = Result<O, LockError>;
+
 /// The place of a waiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {

@@ -1,8 +1,16 @@
 //! The locks.
 
+pub mod any;
+pub mod exclusive;
+pub mod multi;
 pub mod mutex;
 pub mod named;
 pub mod rwlock;
+pub mod semaphore;
 
+pub use any::{AnyGuard, AnyLock};
+pub use exclusive::Exclusive;
+pub use multi::{MultiGuard, MultiLock};
 pub use mutex::Mutex;
 pub use rwlock::RwLock;
+pub use semaphore::Semaphore;

@@ -10,18 +10,18 @@ use crate::deadline::Deadline;
 use crate::error::{ErrorKind, LockError};
 use crate::guard::Guard;
 use crate::guard::kind::Kind;
+use crate::inspect::site::Site;
 use crate::key::LockName;
-use crate::layout::curator::Curator;
 use crate::local::possession::Possession;
 use crate::local::queue::Queue;
-use crate::local::state::Habits;
+use crate::local::state::{Habits, Waiting};
 use crate::local::wait::{Wait, wait};
 use crate::mode::Mode;
 use crate::observer::Event;
 use crate::options::LockOptions;
 use crate::path::ZnodePath;
 use crate::policy::Handoffs;
-use crate::recipe::driver::LockDriver;
+use crate::recipe::driver::{LockDriver, check};
 use crate::session::handle::Session;
 use crate::who::Who;
 
@@ -41,7 +41,7 @@ impl NamedLock {
     pub fn new(session: &Session, name: LockName) -> Self {
         let directory = name.under(session.root());
         let (session, options) = (session.clone(), session.defaults());
-        let driver = Arc::new(Curator);
+        let driver = session.driver().clone();
         NamedLock { session, name, directory, options, driver, queue: OnceLock::new() }
     }
 
@@ -56,6 +56,25 @@ impl NamedLock {
     pub fn reentrant(mut self, reentrant: bool) -> Self {
         self.options = self.options.reentrant(reentrant);
         self
+    }
+
+    /// Sets the layout, which must have these modes.
+    pub fn with_driver(
+        mut self,
+        driver: impl LockDriver,
+        modes: &[Mode],
+    ) -> Result<Self, LockError> {
+        for mode in modes {
+            check(&driver, *mode).map_err(|error| error.on(self.name.to_shared()))?;
+        }
+        self.driver = Arc::new(driver);
+        self.queue = OnceLock::new();
+        Ok(self)
+    }
+
+    /// Its queue, to look at.
+    pub fn site(&self) -> Site {
+        Site::new(&self.session, self.name.clone(), self.driver.clone())
     }
 
     /// The session.
@@ -110,7 +129,9 @@ impl NamedLock {
 
     fn is_of(&self, possession: &Possession) -> bool {
         let queue = possession.queue();
-        queue.session().id() == self.session.id() && queue.path() == self.path()
+        queue.session().id() == self.session.id()
+            && queue.path() == self.path()
+            && possession.mode() != Mode::Permit
     }
 
     /// Acquires, nested or in the queue.
@@ -145,14 +166,20 @@ impl NamedLock {
         unscoped: bool,
         now: Instant,
     ) -> Result<Guard<K>, LockError> {
-        let who = (who, K::MODE);
+        let (mode, once, habits) = (K::MODE, how.is_once(), self.habits());
+        let waiting = Waiting { who, mode, since: now, once, habits };
         let hold = if self.options.is_fair() {
-            wait(&self.own_queue(), who, how, self.habits(), now).await?
+            let queue = self.own_queue()?;
+            wait(&queue, queue.join(waiting), how).await?
         } else {
-            wait(self.queue(), who, how, self.habits(), now).await?
+            let queue = self.queue()?;
+            wait(queue, queue.join(waiting), how).await?
         };
         if let Some(possession) = hold.possession() {
             possession.set_unscoped(unscoped);
+            if self.options.is_revocable() {
+                possession.lease().watch();
+            }
         }
         Guard::new(hold, None).ok_or_else(|| self.lost_at_grant())
     }
@@ -211,18 +238,25 @@ impl NamedLock {
     }
 
     /// The queue of this lock in this process, looked up once for this handle.
-    fn queue(&self) -> &Arc<Queue> {
-        let make = |key| Queue::new(self.session.clone(), self.target(), key);
-        self.queue.get_or_init(|| self.session.shelf().resident(self.path(), make))
+    fn queue(&self) -> Result<&Arc<Queue>, LockError> {
+        match self.queue.get() {
+            Some(queue) => Ok(queue),
+            None => {
+                let queue = Queue::of(&self.session, self.target())?;
+                Ok(self.queue.get_or_init(|| queue))
+            }
+        }
     }
 
     /// A queue for one acquire of a fair lock.
-    fn own_queue(&self) -> Arc<Queue> {
+    fn own_queue(&self) -> Result<Arc<Queue>, LockError> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
+        // It stays empty, and finds whoever uses this lock in another layout.
+        self.queue()?;
         // No path contains a NUL.
         let key = format!("{}\0{}", self.path(), NEXT.fetch_add(1, Ordering::Relaxed));
         let make = |key| Queue::new(self.session.clone(), self.target(), key);
-        self.session.shelf().resident(&key, make)
+        Ok(self.session.shelf().resident(&key, make))
     }
 
     fn target(&self) -> Target {
@@ -233,6 +267,7 @@ impl NamedLock {
             app: self.session.app().map(Arc::from),
             driver: self.driver.clone(),
             vanished: self.options.vanished_policy(),
+            limit: None,
         }
     }
 }

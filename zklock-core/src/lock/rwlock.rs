@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use crate::error::LockError;
 use crate::guard::{RwLockReadGuard, RwLockWriteGuard};
+use crate::inspect::site::Site;
 use crate::key::LockName;
 use crate::local::wait::Wait;
 use crate::lock::named::NamedLock;
 use crate::mode::Mode;
 use crate::options::LockOptions;
+use crate::recipe::driver::LockDriver;
 use crate::session::handle::Session;
 use crate::who::Who;
 
@@ -64,6 +66,33 @@ impl RwLock {
     /// Whether this lock may be acquired again inside its own scope.
     pub fn reentrant(self, reentrant: bool) -> Self {
         RwLock(self.0.reentrant(reentrant))
+    }
+
+    /// How this lock is laid out in ZooKeeper, where that is not as its session says.
+    ///
+    /// ```
+    /// # fn example() -> Result<(), zklock_core::error::LockError> {
+    /// # let session = zklock_core::session::Session::embedded();
+    /// use zklock_core::layout::ReadWriteNodes;
+    ///
+    /// let lock = session.rw_lock("imports")?.driver(ReadWriteNodes)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidOption`](crate::error::ErrorKind::InvalidOption) for a driver that does not read its
+    /// own names, or names nodes in a way that ZooKeeper refuses;
+    /// [`Unsupported`](crate::error::ErrorKind::Unsupported) for one without readers and writers.
+    pub fn driver(mut self, driver: impl LockDriver) -> Result<Self, LockError> {
+        self.0 = self.0.with_driver(driver, &[Mode::Read, Mode::Write])?;
+        Ok(self)
+    }
+
+    /// Its queue, to look at.
+    pub fn site(&self) -> Site {
+        self.0.site()
     }
 
     /// The name of the lock.

@@ -1,5 +1,6 @@
 //! The lock driver: how the nodes of a lock are named, read and ordered, and who of them holds.
 
+use std::any::Any;
 use std::fmt;
 
 use super::mutex::mutex;
@@ -7,18 +8,24 @@ use super::read_write::{read, write};
 use super::verdict::Verdict;
 use crate::contender::{Attempt, Contender};
 use crate::coordinator::NodeKind;
+use crate::error::{ErrorKind, LockError};
 use crate::mode::Mode;
-use crate::owner::Owner;
+use crate::owner::{LONGEST_PAYLOAD, Owner};
+use crate::path::is_refused;
 
 /// A node to be made in a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewNode {
-    /// The beginning of its name; ZooKeeper appends ten digits.
+    /// The beginning of its name; ZooKeeper appends ten digits. The whole name of a node that is
+    /// not sequential.
     pub prefix: String,
     /// Its data.
     pub payload: Vec<u8>,
     /// By what it is found again when the answer to its creation was lost.
     pub proof: Proof,
+    /// [`NodeKind::EphemeralSequential`], or [`NodeKind::Ephemeral`] for one name that everybody
+    /// tries to create.
+    pub kind: NodeKind,
 }
 
 /// By what a node of ours is known. Its ZooKeeper session must be ours in every case.
@@ -35,8 +42,9 @@ pub enum Proof {
 /// Decides how a lock is laid out in ZooKeeper, and by which rule it is held. The layouts that are
 /// shipped are in [`layout`](crate::layout); the documents call this `LockInternalsDriver`.
 ///
-/// A driver of one's own needs three lines of naming and parsing; the rules of mutexes, readers and
-/// writers come with it:
+/// A driver of one's own needs a few lines of naming and parsing; the rules of mutexes, readers and
+/// writers come with it. Two drivers are the same layout if they are of one type and print the same
+/// with `Debug`, so a field that changes the layout must show there.
 ///
 /// ```
 /// use zklock_core::contender::{Attempt, Contender};
@@ -57,22 +65,38 @@ pub enum Proof {
 ///     }
 /// }
 /// ```
-pub trait LockDriver: fmt::Debug + Send + Sync {
+pub trait LockDriver: Any + fmt::Debug + Send + Sync {
     /// The beginning of the name of a new node. Where the layout has room, `attempt` is in it: by
-    /// that a node is found again whose creation was not answered.
+    /// that a node is found again whose creation was not answered. Where it has not, say so in
+    /// [`proof`](LockDriver::proof).
     fn prefix(&self, attempt: &Attempt, mode: Mode) -> String;
 
     /// Reads the name of a node. `None` for one that is no contender: it is in nobody's way.
     fn parse(&self, name: &str) -> Option<Contender>;
 
-    /// The data of a new node: who makes it, as JSON.
-    fn payload(&self, _attempt: &Attempt, _mode: Mode, owner: &Owner) -> Vec<u8> {
-        owner.to_payload()
+    /// The data of a new node: who makes it, as JSON, with the attempt in it if that is the
+    /// [proof](LockDriver::proof).
+    fn payload(&self, attempt: &Attempt, _mode: Mode, owner: &Owner) -> Vec<u8> {
+        match self.proof() {
+            Proof::Payload => owner.clone().marked(attempt.hyphenated()).to_payload(),
+            Proof::Name | Proof::Owner => owner.to_payload(),
+        }
     }
 
     /// By what a node is found again: its name, unless the layout has no room there.
     fn proof(&self) -> Proof {
         Proof::Name
+    }
+
+    /// Who made a node, by its name and data.
+    fn owner(&self, _name: &str, data: &[u8]) -> Owner {
+        Owner::from_payload(data)
+    }
+
+    /// Whether ZooKeeper numbers the nodes, as in every queue, or all try to create the one that
+    /// [`prefix`](LockDriver::prefix) names ([`NodeKind::Ephemeral`]).
+    fn kind(&self) -> NodeKind {
+        NodeKind::EphemeralSequential
     }
 
     /// Of which kind a missing directory is made: containers, which ZooKeeper removes when they
@@ -81,26 +105,35 @@ pub trait LockDriver: fmt::Debug + Send + Sync {
         NodeKind::Container
     }
 
-    /// Whether the lock can be taken in this mode: by default readers and writers only if the names
-    /// tell them apart.
+    /// Whether the directory is removed in the background after a release, if it is empty.
+    fn removes_directory(&self) -> bool {
+        false
+    }
+
+    /// Whether the lock can be taken in this mode: by default if the names tell it.
     fn supports(&self, mode: Mode) -> bool {
-        let name = format!("{}0000000000", self.prefix(&Attempt::new(), mode));
-        self.parse(&name).is_some_and(|contender| contender.mode == mode)
+        self.parse(&self.example(mode, 0)).is_some_and(|contender| contender.mode == mode)
     }
 
     /// Whether mine is held in a queue that is in order, or which node it watches.
     fn verdict(&self, queue: &[Contender], mine: &Contender) -> Verdict {
         match mine.mode {
-            Mode::Mutex => mutex(queue, &mine.name),
+            // Permits have a driver of their own.
+            Mode::Mutex | Mode::Permit => mutex(queue, &mine.name),
             Mode::Read => read(queue, &mine.name),
             Mode::Write => write(queue, &mine.name),
         }
     }
 
+    /// Whether somebody behind mine waits for it to go.
+    fn anybody_behind(&self, queue: &[Contender], mine: &str) -> bool {
+        anybody_behind(queue, mine)
+    }
+
     /// The node to be made by an attempt.
     fn node(&self, attempt: &Attempt, mode: Mode, owner: &Owner) -> NewNode {
         let (prefix, payload) = (self.prefix(attempt, mode), self.payload(attempt, mode, owner));
-        NewNode { prefix, payload, proof: self.proof() }
+        NewNode { prefix, payload, proof: self.proof(), kind: self.kind() }
     }
 
     /// The contenders among the children of a lock's directory, in the order of the queue.
@@ -108,6 +141,13 @@ pub trait LockDriver: fmt::Debug + Send + Sync {
         let mut queue: Vec<_> = children.iter().filter_map(|name| self.parse(name)).collect();
         Contender::sort(&mut queue);
         queue
+    }
+
+    /// The name of some node with a number.
+    #[doc(hidden)]
+    fn example(&self, mode: Mode, number: i64) -> String {
+        let prefix = self.prefix(&Attempt::new(), mode);
+        if self.kind() == NodeKind::Ephemeral { prefix } else { format!("{prefix}{number:010}") }
     }
 }
 
@@ -118,6 +158,117 @@ pub fn anybody_behind(queue: &[Contender], mine: &str) -> bool {
     };
     let (mine, behind) = (&queue[place], &queue[place + 1..]);
     behind.iter().any(|other| mine.mode != Mode::Read || other.mode != Mode::Read)
+}
+
+/// Whether two drivers are one layout.
+pub fn is_same_layout(one: &dyn LockDriver, other: &dyn LockDriver) -> bool {
+    let kind = |driver: &dyn LockDriver| (driver as &dyn Any).type_id();
+    kind(one) == kind(other) && format!("{one:?}") == format!("{other:?}")
+}
+
+/// Checks what can be checked of a driver before it names a node.
+///
+/// # Errors
+///
+/// [`ErrorKind::InvalidOption`] for names that ZooKeeper or the driver itself refuses, and for
+/// nodes that could not be told apart; [`ErrorKind::Unsupported`] for a mode that it does not have.
+pub fn check(driver: &dyn LockDriver, mode: Mode) -> Result<(), LockError> {
+    let owner = Owner::default();
+    let [one, other] = [Attempt::new(), Attempt::new()].map(|a| driver.node(&a, mode, &owner));
+    one.check(driver)?;
+    let told_apart = match one.proof {
+        Proof::Name => one.prefix != other.prefix,
+        Proof::Payload => one.payload != other.payload,
+        Proof::Owner => true,
+    };
+    if !told_apart {
+        let what = if one.proof == Proof::Name { "names" } else { "payloads" };
+        return Err(refuse(
+            driver,
+            format!(
+                "gives all nodes the same {what}: put the attempt in, or say in `proof` by what a \
+                 node is found again"
+            ),
+        ));
+    }
+    for number in [0, 7] {
+        let name = driver.example(mode, number);
+        let contender = driver.parse(&name).ok_or_else(|| unread(driver, &name))?;
+        let sequential = driver.kind() == NodeKind::EphemeralSequential;
+        if contender.name != name || sequential && contender.sequence != number {
+            return Err(refuse(
+                driver,
+                format!(
+                    "reads {name:?} as {:?} with number {}",
+                    contender.name, contender.sequence
+                ),
+            ));
+        }
+    }
+    if !driver.supports(mode) {
+        return Err(unsupported(driver, mode));
+    }
+    Ok(())
+}
+
+impl NewNode {
+    /// Checks what ZooKeeper would not accept, or put somewhere else.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidOption`], which says what is accepted.
+    pub fn check(&self, driver: &dyn LockDriver) -> Result<(), LockError> {
+        let prefix = &self.prefix;
+        let flaw = if prefix.is_empty() {
+            "is empty"
+        } else if prefix.contains('/') {
+            "has a slash"
+        } else if prefix.chars().any(is_refused) {
+            "has a character that ZooKeeper refuses"
+        } else if self.kind == NodeKind::Ephemeral && matches!(prefix.as_str(), "." | "..") {
+            "is no name"
+        } else if self.payload.len() > LONGEST_PAYLOAD {
+            return Err(LockError::new(
+                ErrorKind::InvalidOption,
+                format!(
+                    "the payload of the node would have {} bytes, at most {LONGEST_PAYLOAD} are \
+                     written; shorten the application's name",
+                    self.payload.len()
+                ),
+            ));
+        } else {
+            return Ok(());
+        };
+        Err(refuse(driver, format!("gives the prefix {prefix:?}, which {flaw}")))
+    }
+}
+
+fn refuse(driver: &dyn LockDriver, what: String) -> LockError {
+    LockError::new(ErrorKind::InvalidOption, format!("the driver {driver:?} {what}"))
+}
+
+/// The error of a driver that does not read its own names.
+pub fn unread(driver: &dyn LockDriver, name: &str) -> LockError {
+    let what = format!(
+        "does not read the name {name:?} that it gave; `parse` must read every name that begins \
+         with `prefix`"
+    );
+    refuse(driver, what)
+}
+
+/// The error of a mode that a layout does not have.
+pub fn unsupported(driver: &dyn LockDriver, mode: Mode) -> LockError {
+    let why = format!("the layout {driver:?} has no mode {mode}");
+    LockError::new(ErrorKind::Unsupported, why)
+}
+
+/// The error of two layouts in one directory.
+pub fn mixed(present: &dyn LockDriver, wanted: &dyn LockDriver) -> LockError {
+    let why = format!(
+        "this process uses it in the layout {present:?} already, and in {wanted:?} it would not \
+         exclude that; choose one"
+    );
+    LockError::new(ErrorKind::InvalidOption, why)
 }
 
 #[cfg(test)]
@@ -139,4 +290,97 @@ mod tests {
         let mutex = queue(&[Mode::Mutex, Mode::Mutex]);
         assert!(anybody_behind(&mutex, "0") && !anybody_behind(&mutex, "1"));
     }
+
+    /// A driver with every fault that one can have.
+    #[derive(Clone, Debug)]
+    struct Faulty {
+        prefix: &'static str,
+        unique: bool,
+        proof: Proof,
+        parse: fn(&str) -> Option<Contender>,
+    }
+
+    impl LockDriver for Faulty {
+        fn prefix(&self, attempt: &Attempt, _: Mode) -> String {
+            let unique = if self.unique { attempt.simple().to_string() } else { String::new() };
+            format!("{unique}{}", self.prefix)
+        }
+        fn parse(&self, name: &str) -> Option<Contender> {
+            (self.parse)(name)
+        }
+        fn proof(&self) -> Proof {
+            self.proof
+        }
+    }
+
+    fn reads(name: &str) -> Option<Contender> {
+        Some(Contender::new(name, Contender::sequence_after(name, "-")?, Mode::Mutex))
+    }
+
+    const GOOD: Faulty = Faulty { prefix: "-", unique: true, proof: Proof::Name, parse: reads };
+
+    #[test]
+    fn a_malformed_driver_is_refused_and_told_why() {
+        assert!(check(&GOOD, Mode::Mutex).is_ok());
+        let fixed = Faulty { unique: false, prefix: "n-", ..GOOD };
+        for proof in [Proof::Payload, Proof::Owner] {
+            assert!(check(&Faulty { proof, ..fixed.clone() }, Mode::Mutex).is_ok());
+        }
+        for (driver, why) in [
+            (Faulty { prefix: "", unique: false, ..GOOD }, "is empty"),
+            (Faulty { prefix: "a/-", ..GOOD }, "has a slash"),
+            (Faulty { prefix: "a\0-", ..GOOD }, "ZooKeeper refuses"),
+            (fixed, "the same names"),
+            (Faulty { parse: |_| None, ..GOOD }, "does not read"),
+            (
+                Faulty { parse: |name| Some(Contender::new(name, 7, Mode::Mutex)), ..GOOD },
+                "number 7",
+            ),
+            (
+                Faulty {
+                    parse: |name| reads(name).map(|c| Contender { name: "x".into(), ..c }),
+                    ..GOOD
+                },
+                "as \"x\"",
+            ),
+        ] {
+            let error = check(&driver, Mode::Mutex).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidOption);
+            assert!(error.to_string().contains(why), "{error}");
+        }
+        assert_eq!(check(&GOOD, Mode::Read).unwrap_err().kind(), ErrorKind::Unsupported);
+    }
+
+    #[test]
+    fn a_payload_over_the_limit_is_refused() {
+        let owner = Owner::here(Some(&"x".repeat(LONGEST_PAYLOAD)));
+        let error = GOOD.node(&Attempt::new(), Mode::Mutex, &owner).check(&GOOD).unwrap_err();
+        assert!(error.to_string().contains("at most 4096"), "{error}");
+    }
+
+    #[test]
+    fn a_layout_is_its_type_and_what_it_shows() {
+        assert!(is_same_layout(&GOOD, &GOOD.clone()));
+        assert!(!is_same_layout(&GOOD, &Faulty { prefix: "x-", ..GOOD }));
+        assert!(!is_same_layout(&a::Same, &b::Same));
+    }
+
+    macro_rules! same {
+        ($($module:ident)*) => {$(mod $module {
+            use super::*;
+
+            #[derive(Debug)]
+            pub(super) struct Same;
+
+            impl LockDriver for Same {
+                fn prefix(&self, _: &Attempt, _: Mode) -> String {
+                    String::new()
+                }
+                fn parse(&self, _: &str) -> Option<Contender> {
+                    None
+                }
+            }
+        })*};
+    }
+    same!(a b);
 }

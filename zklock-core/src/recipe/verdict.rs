@@ -14,6 +14,18 @@ pub enum Verdict {
         /// How many contenders are ahead.
         ahead: usize,
     },
+    /// Several are, and it is enough that one of them goes to look again.
+    WaitForAny {
+        /// The names of the nodes to watch.
+        predecessors: Vec<String>,
+        /// How many contenders are ahead.
+        ahead: usize,
+    },
+    /// There are too many; any of them may go.
+    Crowded {
+        /// How many too many.
+        excess: usize,
+    },
     /// My node is not in the queue.
     Missing,
 }

@@ -4,12 +4,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backend::memory::Embedded;
+#[cfg(feature = "sasl")]
+use crate::backend::zookeeper::Sasl;
+#[cfg(feature = "tls")]
+use crate::backend::zookeeper::Tls;
 use crate::backend::zookeeper::{Acl, Auth, ZooKeeperConnector, ZooKeeperOptions};
 use crate::coordinator::RequestError;
 use crate::error::{ErrorKind, LockError};
+use crate::layout::curator::Curator;
+use crate::mode::Mode;
 use crate::observer::{Events, Observer};
 use crate::options::LockOptions;
 use crate::path::ZnodePath;
+use crate::recipe::driver::{LockDriver, check};
 use crate::session::handle::{Parts, Session};
 
 /// How long an embedded session without a connection lives.
@@ -24,6 +31,7 @@ pub struct SessionBuilder {
     app: Option<Arc<str>>,
     tick: Option<Duration>,
     defaults: LockOptions,
+    driver: Arc<dyn LockDriver>,
     observer: Option<Arc<dyn Observer>>,
 }
 
@@ -41,6 +49,7 @@ impl SessionBuilder {
             app: None,
             tick: None,
             defaults: LockOptions::default(),
+            driver: Arc::new(Curator),
             observer: None,
         }
     }
@@ -66,7 +75,11 @@ impl SessionBuilder {
         self.zookeeper(|options| options.connect_timeout = timeout)
     }
 
-    /// Credentials to present, for instance `("digest", "user:password")`. They are never printed.
+    /// Credentials to present, for instance `("digest", "user:password")`. They are never printed,
+    /// but without TLS everybody on the way can read them.
+    ///
+    /// The client has secrets of its own: at level `debug` its target `zookeeper_client` logs the
+    /// passwords of ZooKeeper sessions, with which a session can be taken over while it lives.
     pub fn auth(self, scheme: impl Into<String>, credentials: impl Into<Vec<u8>>) -> Self {
         let auth = Auth { scheme: scheme.into(), credentials: credentials.into() };
         self.zookeeper(|options| options.auth.push(auth))
@@ -77,10 +90,17 @@ impl SessionBuilder {
         self.zookeeper(|options| options.acl = acl)
     }
 
-    /// TLS to all servers.
+    /// TLS to all servers, with the feature `tls`.
     #[cfg(feature = "tls")]
-    pub fn tls(self, tls: zookeeper_client::TlsOptions) -> Self {
-        self.zookeeper(|options| options.tls = Some(tls))
+    pub fn tls(self, tls: impl Into<Tls>) -> Self {
+        self.zookeeper(|options| options.tls = Some(tls.into()))
+    }
+
+    /// SASL, with the feature `sasl`. The password is never printed, and does not leave this
+    /// process.
+    #[cfg(feature = "sasl")]
+    pub fn sasl(self, sasl: Sasl) -> Self {
+        self.zookeeper(|options| options.sasl = Some(sasl))
     }
 
     /// The server's `tickTime`, if it is known. With it leases live a little longer without an
@@ -111,6 +131,20 @@ impl SessionBuilder {
         self
     }
 
+    /// How the locks of the session are laid out in ZooKeeper: as Curator's by default. The shipped
+    /// layouts are in [`layout`](crate::layout).
+    ///
+    /// ```
+    /// use zklock_core::layout::Kazoo;
+    /// use zklock_core::session::Session;
+    ///
+    /// let beside_python = Session::builder("zk1:2181").driver(Kazoo::default());
+    /// ```
+    pub fn driver(mut self, driver: impl LockDriver) -> Self {
+        self.driver = Arc::new(driver);
+        self
+    }
+
     /// Who is told what happens.
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
         self.observer = Some(observer);
@@ -126,6 +160,10 @@ impl SessionBuilder {
     /// no sense, found without any I/O.
     pub fn open(self) -> Result<Session, LockError> {
         let root = ZnodePath::new(&self.root)?;
+        let checked = [Mode::Mutex, Mode::Read, Mode::Write].map(|mode| check(&*self.driver, mode));
+        if !checked.iter().any(Result::is_ok) {
+            checked.into_iter().collect::<Result<Vec<()>, _>>()?;
+        }
         let threaded = matches!(self.store, Store::ZooKeeper(_));
         let connector: Arc<dyn crate::coordinator::Connector> = match self.store {
             Store::ZooKeeper(options) => {
@@ -146,6 +184,7 @@ impl SessionBuilder {
             root,
             app: self.app,
             defaults: self.defaults,
+            driver: self.driver,
             events: Events::to(self.observer),
         })
     }
@@ -205,6 +244,27 @@ impl Session {
         SessionBuilder::new(Store::ZooKeeper(Box::new(ZooKeeperOptions::new(servers))))
     }
 
+    /// A session in the making, on what a configuration names: a connect string as of
+    /// [`builder`](Session::builder), or the word `embedded` for an
+    /// [embedded coordinator](Session::embedded) of its own. A server of that name is written
+    /// `embedded:2181`.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), zklock_core::error::LockError> {
+    /// use zklock_core::session::Session;
+    ///
+    /// let connect = std::env::args().nth(1).unwrap_or_else(|| "embedded".to_owned());
+    /// let session = Session::builder_for(&connect).app("orders").open()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn builder_for(connect: &str) -> SessionBuilder {
+        match connect {
+            "embedded" => Session::embedded_builder(&Embedded::new()),
+            servers => Session::builder(servers),
+        }
+    }
+
     /// A session on an embedded coordinator of its own, in the memory of this process: for tests
     /// and demos. It excludes nobody outside of this process.
     ///
@@ -213,7 +273,7 @@ impl Session {
     /// assert!(session.is_ready());
     /// ```
     pub fn embedded() -> Session {
-        match Session::embedded_builder(&Embedded::new()).open() {
+        match Session::builder_for("embedded").open() {
             Ok(session) => session,
             Err(error) => unreachable!("the default options are valid: {error}"),
         }

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 use std::future::Future;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
@@ -32,10 +32,19 @@ pub struct Generation {
     /// Counts the losses of leases.
     losses: AtomicU64,
     held: Mutex<HashMap<Arc<str>, Arc<HeldNode>>>,
+    /// How many held nodes are watched.
+    watching: AtomicUsize,
+    /// The greatest czxid of a node that was made here.
+    newest: AtomicI64,
+    /// By directory: who makes a node that cannot be told from others of this session.
+    gates: Mutex<HashMap<Arc<str>, Weak<Gate>>>,
     /// Deletions that are not yet confirmed.
     cleaning: AtomicUsize,
     cleaned: Notify,
 }
+
+/// Lets one at a time make a node in a directory.
+pub type Gate = tokio::sync::Mutex<()>;
 
 /// A node that a lease stands on.
 #[derive(Debug)]
@@ -44,8 +53,11 @@ pub struct HeldNode {
     pub path: Arc<str>,
     /// The lock's name.
     pub lock: Arc<str>,
+    /// Its czxid: another node may have its path later.
+    pub czxid: i64,
     gone: AtomicBool,
     watched: AtomicBool,
+    revoked: AtomicBool,
 }
 
 impl HeldNode {
@@ -54,9 +66,14 @@ impl HeldNode {
         self.gone.load(Ordering::Acquire)
     }
 
-    /// Marks the node as watched; answers whether it was before.
-    pub fn mark_watched(&self) -> bool {
-        self.watched.swap(true, Ordering::AcqRel)
+    /// Notes that it is not watched.
+    pub fn forget_watch(&self) {
+        self.watched.store(false, Ordering::Release);
+    }
+
+    /// Whether its owner was asked to let go.
+    pub fn is_revoked(&self) -> bool {
+        self.revoked.load(Ordering::Acquire)
     }
 }
 
@@ -81,6 +98,9 @@ impl Generation {
             changed: Notify::new(),
             losses: AtomicU64::new(0),
             held: Mutex::default(),
+            watching: AtomicUsize::new(0),
+            newest: AtomicI64::new(0),
+            gates: Mutex::default(),
             cleaning: AtomicUsize::new(0),
             cleaned: Notify::new(),
         })
@@ -213,9 +233,10 @@ impl Generation {
     }
 
     /// Puts a node under the care of the heartbeat.
-    pub fn hold(&self, path: Arc<str>, lock: Arc<str>) -> Arc<HeldNode> {
-        let (gone, watched) = (AtomicBool::new(false), AtomicBool::new(false));
-        let node = Arc::new(HeldNode { path: path.clone(), lock, gone, watched });
+    pub fn hold(&self, path: Arc<str>, lock: Arc<str>, czxid: i64) -> Arc<HeldNode> {
+        let [gone, watched, revoked] = [const { AtomicBool::new(false) }; 3];
+        let node = HeldNode { path: path.clone(), lock, czxid, gone, watched, revoked };
+        let node = Arc::new(node);
         self.lock_held().insert(path, node.clone());
         node
     }
@@ -224,7 +245,7 @@ impl Generation {
     pub fn unhold(&self, node: &HeldNode) {
         let left = {
             let mut held = self.lock_held();
-            held.remove(&node.path);
+            remove(&mut held, node);
             held.len()
         };
         if left == 0 && self.retired.load(Ordering::Acquire) {
@@ -243,13 +264,67 @@ impl Generation {
     }
 
     /// Notes that a held node is gone, deleted by somebody else.
-    pub fn lost_node(&self, path: &str) {
-        let Some(node) = self.lock_held().remove(path) else { return };
+    pub fn lost_node(&self, node: &HeldNode) {
+        if !remove(&mut self.lock_held(), node) {
+            return;
+        }
+        let path = &*node.path;
         node.gone.store(true, Ordering::Release);
         tracing::warn!(path, "the node of a held lock was deleted by somebody else");
         self.losses.fetch_add(1, Ordering::AcqRel);
         self.events.tell(|| Event::Lost { lock: node.lock.clone() });
         self.changed.notify_waiters();
+    }
+
+    /// Notes that the owner of a held node was asked to let go.
+    pub fn revoked_node(&self, node: &HeldNode) {
+        if !node.revoked.swap(true, Ordering::AcqRel) {
+            self.events.tell(|| Event::Revoked { lock: node.lock.clone() });
+            self.changed.notify_waiters();
+        }
+    }
+
+    /// Begins to watch a held node, unless it is watched or too many are.
+    pub fn begin_watching(self: &Arc<Self>, node: &HeldNode, most: usize) -> Option<Watching> {
+        if node.watched.swap(true, Ordering::AcqRel) {
+            return None;
+        }
+        let watching = self.room_for_watches(1, most);
+        if watching.is_none() {
+            node.watched.store(false, Ordering::Release);
+        }
+        watching
+    }
+
+    /// Counts watches until the returned value is dropped, unless there are too many. After a
+    /// reconnect the client sends all its watches in one request, and loses the session if that is
+    /// longer than 128 KiB.
+    pub fn room_for_watches(self: &Arc<Self>, count: usize, most: usize) -> Option<Watching> {
+        let more = |now: usize| (now + count <= most).then_some(now + count);
+        let counted = self.watching.fetch_update(Ordering::AcqRel, Ordering::Acquire, more);
+        counted.ok().map(|_| Watching(self.clone(), count))
+    }
+
+    /// The greatest czxid of a node that was made here so far.
+    pub fn newest(&self) -> i64 {
+        self.newest.load(Ordering::Acquire)
+    }
+
+    /// Notes that a node was made here.
+    pub fn made(&self, czxid: i64) {
+        self.newest.fetch_max(czxid, Ordering::AcqRel);
+    }
+
+    /// What lets one at a time make a node in a directory.
+    pub fn gate(&self, directory: &str) -> Arc<Gate> {
+        let mut gates = self.gates.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(gate) = gates.get(directory).and_then(Weak::upgrade) {
+            return gate;
+        }
+        gates.retain(|_, gate| gate.strong_count() > 0);
+        let gate = Arc::new(Gate::default());
+        gates.insert(directory.into(), Arc::downgrade(&gate));
+        gate
     }
 
     /// How often leases were lost.
@@ -263,7 +338,7 @@ impl Generation {
         path: &str,
         data: &[u8],
         kind: NodeKind,
-    ) -> impl Future<Output = Result<Created, RequestError>> + Send + 'static {
+    ) -> impl Future<Output = Result<Created, RequestError>> + Send + 'static + use<> {
         let sent = self.lease.clock().now();
         let reply = self.coordinator.create(path, data, kind);
         let this = self.clone();
@@ -277,6 +352,7 @@ impl Generation {
                 return Err(RequestError::SessionExpired);
             }
             this.committed(sent);
+            this.made(created.stat.czxid);
             Ok(created)
         }
     }
@@ -297,6 +373,15 @@ impl Generation {
         let check = |path: Arc<str>| Operation::Check { path: path.to_string() };
         let sent = self.lease.clock().now();
         self.feeding(sent, self.coordinator.multi(paths.into_iter().map(check).collect()))
+    }
+
+    /// Commits several operations, all or none. The request is sent by this call.
+    pub fn write(
+        self: &Arc<Self>,
+        operations: Vec<Operation>,
+    ) -> impl Future<Output = Result<(), RequestError>> + Send + 'static {
+        let sent = self.lease.clock().now();
+        self.feeding(sent, self.coordinator.multi(operations))
     }
 
     fn feeding<T, F>(
@@ -337,6 +422,22 @@ impl Generation {
             }
             cleaned.await;
         }
+    }
+}
+
+/// Removes a node, but not a later one with its path.
+fn remove(held: &mut HashMap<Arc<str>, Arc<HeldNode>>, node: &HeldNode) -> bool {
+    let same = held.get(&node.path).is_some_and(|present| present.czxid == node.czxid);
+    same && held.remove(&node.path).is_some()
+}
+
+/// A watch on a held node.
+#[derive(Debug)]
+pub struct Watching(Arc<Generation>, usize);
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        self.0.watching.fetch_sub(self.1, Ordering::AcqRel);
     }
 }
 

@@ -15,6 +15,7 @@ use crate::error::LockError;
 use crate::observer::{Event, Events};
 use crate::options::LockOptions;
 use crate::path::ZnodePath;
+use crate::recipe::driver::LockDriver;
 use crate::session::keeper::Keeping;
 use crate::session::lane::{Lane, Status, closed};
 use crate::session::shelf::{Held, Shelf};
@@ -41,6 +42,7 @@ struct Inner {
     root: ZnodePath,
     app: Option<Arc<str>>,
     defaults: LockOptions,
+    driver: Arc<dyn LockDriver>,
     events: Events,
     state: Arc<watch::Sender<SessionState>>,
     shelf: Arc<Shelf>,
@@ -62,6 +64,8 @@ pub struct Parts {
     pub app: Option<Arc<str>>,
     /// The defaults of its locks.
     pub defaults: LockOptions,
+    /// How its locks are laid out.
+    pub driver: Arc<dyn LockDriver>,
     /// Where events go.
     pub events: Events,
 }
@@ -77,13 +81,14 @@ impl Session {
             None => (Spawner::Inline, Clock::Caller),
         };
         let state = Arc::new(watch::Sender::new(SessionState::Connecting));
-        let Parts { connector, tick, root, app, defaults, events, .. } = parts;
+        let Parts { connector, tick, root, app, defaults, driver, events, .. } = parts;
         let shelf = Arc::new(Shelf::default());
         let keeping = Keeping { state: state.clone(), shelf: shelf.clone() };
         let lane = Lane::start(connector, clock, tick, spawner.clone(), events.clone(), keeping);
         report_states(&spawner, &state, &events);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        let inner = Inner { id, lane, spawner, io, root, app, defaults, events, state, shelf };
+        let inner =
+            Inner { id, lane, spawner, io, root, app, defaults, driver, events, state, shelf };
         Ok(Session(Arc::new(inner)))
     }
 
@@ -141,6 +146,11 @@ impl Session {
     /// The defaults of its locks.
     pub fn defaults(&self) -> LockOptions {
         self.0.defaults
+    }
+
+    /// How its locks are laid out, unless a lock says otherwise.
+    pub fn driver(&self) -> &Arc<dyn LockDriver> {
+        &self.0.driver
     }
 
     /// What the session can do for a lock right now.

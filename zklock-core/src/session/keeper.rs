@@ -9,6 +9,7 @@ use tokio::sync::watch;
 
 use crate::clock::Instant;
 use crate::coordinator::{Link, RequestError, WatchEvent};
+use crate::owner::REVOKE;
 use crate::session::generation::{Generation, HeldNode};
 use crate::session::shelf::Shelf;
 use crate::session_state::SessionState;
@@ -154,7 +155,7 @@ async fn check(generation: &Arc<Generation>, batch: &[Arc<HeldNode>]) -> bool {
                 if index >= batch.len() {
                     return false;
                 }
-                generation.lost_node(&batch.swap_remove(index).path);
+                generation.lost_node(&batch.swap_remove(index));
             }
             Err(error) => {
                 tracing::debug!(%error, "a heartbeat was not answered");
@@ -165,23 +166,30 @@ async fn check(generation: &Arc<Generation>, batch: &[Arc<HeldNode>]) -> bool {
     true
 }
 
-/// Watches a held node, once, to learn of its deletion.
+/// Watches a held node, once, to learn of its deletion and of the wish that it be let go.
 pub fn watch_own(generation: &Arc<Generation>, node: &Arc<HeldNode>) {
-    if node.mark_watched() {
-        return;
-    }
+    let Some(watching) = generation.begin_watching(node, MOST_WATCHES) else { return };
     let (generation, node) = (generation.clone(), node.clone());
     let mut reply = generation.coordinator().get_watched(&node.path);
     generation.clone().spawner().spawn(async move {
+        let _watching = watching;
         loop {
             match reply.await {
-                Ok((_, _, watch)) => match watch.await {
-                    WatchEvent::Deleted => return generation.lost_node(&node.path),
-                    WatchEvent::Changed => {}
-                    WatchEvent::SessionEnded => return,
-                },
-                Err(RequestError::NoNode) => return generation.lost_node(&node.path),
-                Err(_) => return,
+                // Another node has its path.
+                Ok((_, stat, _)) if stat.czxid != node.czxid => return generation.lost_node(&node),
+                Ok((data, _, watch)) => {
+                    if data == REVOKE {
+                        generation.revoked_node(&node);
+                    }
+                    match watch.await {
+                        WatchEvent::Deleted => return generation.lost_node(&node),
+                        WatchEvent::Changed => {}
+                        WatchEvent::SessionEnded => return,
+                    }
+                }
+                Err(RequestError::NoNode) => return generation.lost_node(&node),
+                // The next heartbeat watches it again.
+                Err(_) => return node.forget_watch(),
             }
             reply = generation.coordinator().get_watched(&node.path);
         }

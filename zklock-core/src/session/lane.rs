@@ -16,7 +16,7 @@ use crate::session::lease_clock::LeaseClock;
 use crate::session::spawner::Spawner;
 
 /// Between two tries to connect, at first and at most.
-const PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(3));
+const PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 
 /// Where a lane stands.
 #[derive(Clone, Debug)]

@@ -7,11 +7,12 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use crate::coordinator::{Created, NodeKind, RequestError};
-use crate::recipe::driver::NewNode;
+use crate::recipe::driver::{NewNode, Proof};
 use crate::session::generation::{Cleaning, Generation};
 
 type Background<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -26,13 +27,27 @@ pub struct Deletion {
     work: Unfinished<Result<(), RequestError>>,
 }
 
+/// What is to be heeded when a node is deleted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Heed {
+    /// The node's czxid, where another's node may have its path later: then it is looked at first.
+    pub only: Option<i64>,
+    /// Whether the directory goes too, if it is empty then.
+    pub directory: bool,
+}
+
 impl Deletion {
-    /// Sends the deletion.
+    /// Sends the deletion of a node whose path is its own for ever.
     pub fn send(generation: &Arc<Generation>, path: Arc<str>) -> Self {
+        Deletion::heeding(generation, path, Heed::default())
+    }
+
+    /// Sends the deletion of a node.
+    pub fn heeding(generation: &Arc<Generation>, path: Arc<str>, heed: Heed) -> Self {
         // Counted from here on: a session that is closed at once must not miss it.
         let cleaning = generation.cleaning();
-        let first = generation.delete(&path);
-        let work = delete_until_gone(cleaning, generation.clone(), path, first);
+        let first = delete(generation, &path, heed.only);
+        let work = delete_until_gone(cleaning, generation.clone(), path, heed, first);
         Deletion { generation: generation.clone(), work: Unfinished(Some(Box::pin(work))) }
     }
 }
@@ -54,17 +69,47 @@ impl Drop for Deletion {
     }
 }
 
+/// Deletes a node, or only the one with this czxid. Between the look and the deletion nobody else
+/// can make a node there: ours is in the way.
+fn delete(
+    generation: &Arc<Generation>,
+    path: &Arc<str>,
+    only: Option<i64>,
+) -> Background<Result<(), RequestError>> {
+    let Some(czxid) = only else { return Box::pin(generation.delete(path)) };
+    let looked = generation.coordinator().get(path);
+    let (generation, path) = (generation.clone(), path.clone());
+    Box::pin(async move {
+        match looked.await {
+            Ok((_, stat)) if stat.czxid == czxid => generation.delete(&path).await,
+            Ok(_) => Ok(()),
+            Err(error) => Err(error),
+        }
+    })
+}
+
 async fn delete_until_gone(
-    _cleaning: Cleaning,
+    cleaning: Cleaning,
     generation: Arc<Generation>,
     path: Arc<str>,
+    heed: Heed,
     first: impl Future<Output = Result<(), RequestError>> + Send + 'static,
 ) -> Result<(), RequestError> {
     let mut pause = PAUSE.0;
     let mut outcome = first.await;
     loop {
         match outcome {
-            Ok(()) | Err(RequestError::NoNode) => return Ok(()),
+            Ok(()) | Err(RequestError::NoNode) => {
+                if let Some((directory, _)) = path.rsplit_once('/').filter(|_| heed.directory) {
+                    // Others may be in it; and it is only tidiness.
+                    let removal = generation.delete(directory);
+                    generation.spawner().spawn(async move {
+                        drop(removal.await);
+                        drop(cleaning);
+                    });
+                }
+                return Ok(());
+            }
             Err(error) if error.ends_session() || generation.is_over() => {
                 generation.end();
                 return Ok(());
@@ -76,7 +121,7 @@ async fn delete_until_gone(
             Err(error) => tracing::debug!(%path, %error, "deleting again"),
         }
         back_off(&generation, &mut pause).await;
-        outcome = generation.delete(&path).await;
+        outcome = delete(&generation, &path, heed.only).await;
     }
 }
 
@@ -85,16 +130,47 @@ async fn delete_until_gone(
 #[derive(Debug)]
 pub struct Birth {
     generation: Arc<Generation>,
+    heed: bool,
+    sent: Arc<AtomicBool>,
     work: Unfinished<Result<Created, RequestError>>,
 }
 
 impl Birth {
-    /// Sends the creation of a node under `directory`.
+    /// Sends the creation of a node under `directory`. A node that cannot be told from others of
+    /// this session waits until nobody else makes one there.
     pub fn send(generation: &Arc<Generation>, directory: &str, node: NewNode) -> Self {
-        let path = format!("{directory}/{}", node.prefix);
-        let first = generation.create(&path, &node.payload, NodeKind::EphemeralSequential);
-        let work = create_or_find(generation.clone(), directory.to_owned(), node, first);
-        Birth { generation: generation.clone(), work: Unfinished(Some(Box::pin(work))) }
+        let heed = node.proof != Proof::Name;
+        let sent = Arc::new(AtomicBool::new(true));
+        let labour = Labour::new(generation, directory, node);
+        let work: Background<_> = if labour.node.proof == Proof::Owner {
+            let gate = generation.gate(directory);
+            match gate.clone().try_lock_owned() {
+                Ok(turn) => {
+                    let work = labour.begin();
+                    Box::pin(async move {
+                        let _turn = turn;
+                        work.await
+                    })
+                }
+                Err(_) => {
+                    let sending = sent.clone();
+                    sent.store(false, Ordering::Release);
+                    Box::pin(async move {
+                        let _turn = gate.lock_owned().await;
+                        sending.store(true, Ordering::Release);
+                        labour.begin().await
+                    })
+                }
+            }
+        } else {
+            Box::pin(labour.begin())
+        };
+        Birth { generation: generation.clone(), heed, sent, work: Unfinished(Some(work)) }
+    }
+
+    /// Whether the creation was sent, so that what is sent from now on comes after it.
+    pub fn is_sent(&self) -> bool {
+        self.sent.load(Ordering::Acquire)
     }
 }
 
@@ -110,57 +186,100 @@ impl Future for Birth {
 impl Drop for Birth {
     fn drop(&mut self) {
         let Some(work) = self.work.take() else { return };
+        if !self.is_sent() {
+            return;
+        }
         let (generation, cleaning) = (self.generation.clone(), self.generation.cleaning());
+        let heed = self.heed;
         self.generation.spawner().spawn(async move {
             let _cleaning = cleaning;
-            if let Ok(created) = work.await {
-                drop(Deletion::send(&generation, created.path.into()).await);
+            if let Ok(Created { path, stat }) = work.await {
+                let heed = Heed { only: heed.then_some(stat.czxid), directory: false };
+                drop(Deletion::heeding(&generation, path.into(), heed).await);
             }
         });
     }
 }
 
-async fn create_or_find(
+/// A creation under way.
+struct Labour {
     generation: Arc<Generation>,
     directory: String,
     node: NewNode,
-    first: impl Future<Output = Result<Created, RequestError>> + Send + 'static,
-) -> Result<Created, RequestError> {
-    let error = match first.await {
-        Ok(created) => return Ok(created),
-        Err(error) if error.is_definite() || error.ends_session() => return Err(error),
-        Err(error) => error,
-    };
-    tracing::debug!(%directory, %error, "a creation is in doubt, looking for its node");
-    let mut pause = PAUSE.0;
-    loop {
-        back_off(&generation, &mut pause).await;
-        match find(&generation, &directory, &node).await {
-            Ok(Some(created)) => return Ok(created),
-            Ok(None) | Err(RequestError::NoNode) => return Err(RequestError::ConnectionLoss),
-            Err(error) if error.ends_session() || generation.is_over() => return Err(error),
-            Err(error) => tracing::debug!(%directory, %error, "looking again"),
-        }
-    }
 }
 
-/// Looks for the node of an attempt. It is ours only if the present session owns it: that of an
-/// earlier one is about to go.
-async fn find(
-    generation: &Arc<Generation>,
-    directory: &str,
-    node: &NewNode,
-) -> Result<Option<Created>, RequestError> {
-    let coordinator = generation.coordinator();
-    let synced = coordinator.sync(directory);
-    let listed = coordinator.children(directory);
-    synced.await?;
-    let Some(name) = listed.await?.into_iter().find(|name| name.starts_with(&node.prefix)) else {
-        return Ok(None);
-    };
-    let path = format!("{directory}/{name}");
-    let (_, stat) = coordinator.get(&path).await?;
-    Ok((stat.owner == coordinator.session_id()).then_some(Created { path, stat }))
+impl Labour {
+    fn new(generation: &Arc<Generation>, directory: &str, node: NewNode) -> Self {
+        Labour { generation: generation.clone(), directory: directory.to_owned(), node }
+    }
+
+    /// Sends the creation; the future brings it to its end.
+    fn begin(self) -> impl Future<Output = Result<Created, RequestError>> + Send + 'static {
+        let path = format!("{}/{}", self.directory, self.node.prefix);
+        // Whatever was made here before has a smaller czxid.
+        let before = self.generation.newest();
+        let first = self.generation.create(&path, &self.node.payload, self.node.kind);
+        self.create_or_find(before, first)
+    }
+
+    async fn create_or_find(
+        self,
+        before: i64,
+        first: impl Future<Output = Result<Created, RequestError>> + Send + 'static,
+    ) -> Result<Created, RequestError> {
+        let error = match first.await {
+            Ok(created) => return Ok(created),
+            Err(error) if error.is_definite() || error.ends_session() => return Err(error),
+            Err(error) => error,
+        };
+        let Labour { generation, directory, .. } = &self;
+        tracing::debug!(%directory, %error, "a creation is in doubt, looking for its node");
+        let mut pause = PAUSE.0;
+        loop {
+            back_off(generation, &mut pause).await;
+            match self.find(before).await {
+                Ok(Some(created)) => return Ok(created),
+                Ok(None) | Err(RequestError::NoNode) => return Err(RequestError::ConnectionLoss),
+                Err(error) if error.ends_session() || generation.is_over() => return Err(error),
+                Err(error) => tracing::debug!(%directory, %error, "looking again"),
+            }
+        }
+    }
+
+    /// Looks for the node of an attempt. It is ours only if the present session owns it: that of an
+    /// earlier one is about to go.
+    async fn find(&self, before: i64) -> Result<Option<Created>, RequestError> {
+        let coordinator = self.generation.coordinator();
+        let synced = coordinator.sync(&self.directory);
+        let listed = coordinator.children(&self.directory);
+        synced.await?;
+        let NewNode { prefix, payload, proof, kind } = &self.node;
+        let whole = *kind == NodeKind::Ephemeral;
+        let mut names = listed.await?;
+        names.retain(|name| if whole { name == prefix } else { name.starts_with(prefix) });
+        let paths = names.into_iter().map(|name| format!("{}/{name}", self.directory));
+        let asked: Vec<_> = paths.map(|path| (coordinator.get(&path), path)).collect();
+        for (reply, path) in asked {
+            let (data, stat) = match reply.await {
+                Ok(answer) => answer,
+                // Another's, which is gone.
+                Err(RequestError::NoNode) => continue,
+                Err(error) => return Err(error),
+            };
+            let ours = stat.owner == coordinator.session_id()
+                && match proof {
+                    Proof::Name => true,
+                    Proof::Payload => data == *payload,
+                    // One at a time is made, so only the one in doubt is newer.
+                    Proof::Owner => stat.czxid > before,
+                };
+            if ours {
+                self.generation.made(stat.czxid);
+                return Ok(Some(Created { path, stat }));
+            }
+        }
+        Ok(None)
+    }
 }
 
 /// Waits a little, or until something about the session changed.

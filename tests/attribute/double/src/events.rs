@@ -12,6 +12,7 @@ thread_local! {
 pub enum Outcome {
     Granted,
     Busy,
+    Unavailable,
     /// Granted, and found lost when the body has finished.
     Lost,
 }

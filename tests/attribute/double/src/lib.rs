@@ -14,3 +14,6 @@ pub mod events;
 
 pub use error::LockError;
 pub use zklock_macros::zk_locked;
+
+/// Stands for a session.
+pub struct Session(pub &'static str);

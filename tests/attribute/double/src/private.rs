@@ -3,15 +3,17 @@
 //! - [`check_pattern`] is evaluated when compiling, with the name as it was written, braces and
 //!   all. It is `#[track_caller]`, so that the error stands at the name.
 //! - [`Name`] and [`Call`] are made before the wait, from borrowed parameters. Nothing of them
-//!   borrows; a name that cannot be filled carries its error into the run.
+//!   borrows; a name that cannot be filled carries its error into the run. A condition that is
+//!   false makes a call that takes no lock.
 //! - [`run`] gets the body by a pinned place that it must empty before the release, whether the
 //!   body has finished, the run is cancelled or the lock was lost. It is `Send` when the body is.
 //!   By value the future would be held twice: 7 KiB instead of 3 for a parameter of 1,000 bytes,
 //!   and 80 KiB instead of 8 where three guarded functions call each other.
 //! - [`run_blocking`] gets the body as a closure that owns the parameters: one that finishes after
 //!   the lease was lost is told so, also when it ended with `?` or `return`.
-//! - `failed` makes the function's own result from an error. The bound [`FromLockError`] is asked
-//!   for there and nowhere else, so that a function that cannot carry the error is told once.
+//! - `failed` makes the function's own result from an error. The bounds [`FromLockError`] and
+//!   [`Skip`] are asked for there and nowhere else, so that a function that cannot carry the error
+//!   is told once.
 //! - [`never`] is only compiled.
 
 use std::{
@@ -26,7 +28,7 @@ use std::{
 pub use ::std;
 
 use crate::{
-    LockError,
+    LockError, Session,
     events::{self, Outcome},
 };
 
@@ -55,50 +57,124 @@ pub const fn check_pattern(literal: &str) {
     assert!(!empty, "a lock's name is made of segments that are not empty: `orders/create`");
 }
 
-/// What an attribute says beside the name.
-#[derive(Clone, Copy)]
-pub struct Call {
-    timeout: Option<Duration>,
-    retries: Option<u32>,
-    session: Option<&'static str>,
+/// What becomes of an async body when the lock is lost.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum OnLost {
+    Cancel,
+    Finish,
+}
+
+/// The value of a `condition`.
+#[must_use]
+pub const fn condition(condition: bool) -> bool {
+    condition
+}
+
+/// What an attribute says: which lock, and how it is taken. `None` takes none.
+pub struct Call(Option<Wanted>);
+
+struct Wanted {
+    name: Name,
+    said: String,
 }
 
 impl Call {
     #[must_use]
-    pub const fn new(_literal: &'static str) -> Self {
-        Self { timeout: None, retries: None, session: None }
+    pub const fn new(name: Name) -> Self {
+        Self(Some(Wanted { name, said: String::new() }))
     }
 
     #[must_use]
-    pub const fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = Some(timeout);
+    pub const fn without() -> Self {
+        Self(None)
+    }
+
+    fn say(mut self, said: std::fmt::Arguments<'_>) -> Self {
+        if let Some(wanted) = &mut self.0 {
+            let _ = write!(wanted.said, " {said}");
+        }
         self
     }
 
     #[must_use]
-    pub const fn retries(mut self, retries: u32) -> Self {
-        self.retries = Some(retries);
-        self
+    pub fn session(self, session: &(impl ToSession + ?Sized)) -> Self {
+        self.say(format_args!("session={}", session.to_session()))
     }
 
     #[must_use]
-    pub const fn session(mut self, session: &'static str) -> Self {
-        self.session = Some(session);
-        self
+    pub fn timeout(self, timeout: Duration) -> Self {
+        self.say(format_args!("timeout={timeout:?}"))
     }
 
-    fn describe(self, name: &str) -> String {
-        let mut text = format!("acquire {name}");
-        if let Some(timeout) = self.timeout {
-            let _ = write!(text, " timeout={timeout:?}");
-        }
-        if let Some(retries) = self.retries {
-            let _ = write!(text, " retries={retries}");
-        }
-        if let Some(session) = self.session {
-            let _ = write!(text, " session={session}");
-        }
-        text
+    #[must_use]
+    pub fn retries(self, retries: u32) -> Self {
+        self.say(format_args!("retries={retries}"))
+    }
+
+    #[must_use]
+    pub fn try_once(self, once: bool) -> Self {
+        self.say(format_args!("once={once}"))
+    }
+
+    #[must_use]
+    pub fn reentrant(self, reentrant: bool) -> Self {
+        self.say(format_args!("reentrant={reentrant}"))
+    }
+
+    #[must_use]
+    pub fn fair(self, fair: bool) -> Self {
+        self.say(format_args!("fair={fair}"))
+    }
+
+    #[must_use]
+    pub fn linger(self, linger: Duration) -> Self {
+        self.say(format_args!("linger={linger:?}"))
+    }
+
+    #[must_use]
+    pub fn on_lost(self, on_lost: OnLost) -> Self {
+        self.say(format_args!("finish={}", on_lost == OnLost::Finish))
+    }
+}
+
+/// What `session = …` accepts.
+#[diagnostic::on_unimplemented(
+    message = "`session` is a session or the name of a registered one",
+    label = "this is neither a `zklock::Session` nor a string"
+)]
+pub trait ToSession {
+    fn to_session(&self) -> String;
+}
+
+impl ToSession for Session {
+    fn to_session(&self) -> String {
+        format!("own({})", self.0)
+    }
+}
+
+impl ToSession for str {
+    fn to_session(&self) -> String {
+        self.to_owned()
+    }
+}
+
+impl ToSession for String {
+    fn to_session(&self) -> String {
+        self.clone()
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<S: ToSession + ?Sized> ToSession for &S {
+    fn to_session(&self) -> String {
+        (**self).to_session()
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<S: ToSession + ?Sized> ToSession for std::sync::Arc<S> {
+    fn to_session(&self) -> String {
+        (**self).to_session()
     }
 }
 
@@ -131,6 +207,11 @@ impl NameBuilder {
     }
 
     #[must_use]
+    pub fn prefix(self, text: &(impl AsRef<str> + ?Sized)) -> Self {
+        self.text(text.as_ref())
+    }
+
+    #[must_use]
     pub fn value(mut self, value: &dyn Display) -> Self {
         let value = value.to_string();
         if value.is_empty() {
@@ -150,7 +231,8 @@ impl NameBuilder {
 #[diagnostic::on_unimplemented(
     message = "a function guarded by #[zk_locked] must be able to return a LockError",
     label = "this cannot carry a LockError",
-    note = "return `Result<_, E>` with `E: From<zklock::LockError>`"
+    note = "return `Result<_, E>` with `E: From<zklock::LockError>`, or say what to return: `on_error = |error| …`",
+    note = "if there is nothing to do while somebody else holds the lock: `on_busy = skip`"
 )]
 pub trait FromLockError {
     fn from_lock_error(error: LockError) -> Self;
@@ -174,29 +256,92 @@ pub fn never<T>() -> T {
     unreachable!("generated code never calls this")
 }
 
-/// Runs an async body under the lock, and empties its place before the release.
-pub async fn run<T, F>(
-    call: Call,
-    name: Name,
-    failed: fn(LockError) -> T,
-    body: Pin<&mut Option<F>>,
-) -> T
+/// A result that has a natural "nothing", for `on_busy = skip`.
+#[diagnostic::on_unimplemented(
+    message = "`on_busy = skip` needs a function that can return nothing",
+    label = "this has no natural \"nothing\"",
+    note = "that is `()`, `Option<_>`, and `Result<(), E>` or `Result<Option<_>, E>` with `E: From<zklock::LockError>`; otherwise say what to return: `on_busy = |error| …`"
+)]
+pub trait Skip {
+    fn skip(error: LockError) -> Self;
+    fn fail(error: LockError) -> Self;
+}
+
+impl Skip for () {
+    fn skip(_: LockError) {
+        events::record("skipped");
+    }
+
+    fn fail(error: LockError) {
+        events::record(format!("swallowed {error}"));
+    }
+}
+
+impl<T> Skip for Option<T> {
+    fn skip(error: LockError) -> Self {
+        <()>::skip(error);
+        None
+    }
+
+    fn fail(error: LockError) -> Self {
+        <()>::fail(error);
+        None
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<E: From<LockError>> Skip for Result<(), E> {
+    fn skip(error: LockError) -> Self {
+        <()>::skip(error);
+        Ok(())
+    }
+
+    fn fail(error: LockError) -> Self {
+        Err(error.into())
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<T, E: From<LockError>> Skip for Result<Option<T>, E> {
+    fn skip(error: LockError) -> Self {
+        <()>::skip(error);
+        Ok(None)
+    }
+
+    fn fail(error: LockError) -> Self {
+        Err(error.into())
+    }
+}
+
+/// One answer for a busy lock, another for every other failure.
+pub fn busy_or<T, B, O>(busy: B, other: O) -> impl FnOnce(LockError) -> T
 where
+    B: FnOnce(LockError) -> T,
+    O: FnOnce(LockError) -> T,
+{
+    move |error| if error.is_busy() { busy(error) } else { other(error) }
+}
+
+/// Runs an async body under the lock, and empties its place before the release.
+pub async fn run<T, E, F>(call: Call, failed: E, body: Pin<&mut Option<F>>) -> T
+where
+    E: FnOnce(LockError) -> T,
     F: Future<Output = T>,
 {
+    let mut body = Body(body);
+    let Some(wanted) = call.0 else {
+        events::record("without");
+        return body.run().await;
+    };
     events::record("wait");
     once_pending().await;
-    let guard = match Guard::take(call, name) {
+    let guard = match Guard::take(wanted) {
         Ok(guard) => guard,
         Err(error) => return failed(error),
     };
-    // Declared after the guard, so that it drops before it wherever this is cancelled.
-    let mut body = Body(body);
-    let result = poll_fn(|context| match body.0.as_mut().as_pin_mut() {
-        Some(body) => body.poll(context),
-        None => Poll::Pending,
-    });
-    let result = result.await;
+    // Moved behind the guard, so that it drops before it wherever this is cancelled.
+    let mut body = body;
+    let result = body.run().await;
     drop(body);
     let result = guard.finish(failed, result);
     once_pending().await;
@@ -206,6 +351,16 @@ where
 /// Drops what is left of a body, with all that it owns.
 struct Body<'a, F>(Pin<&'a mut Option<F>>);
 
+impl<F: Future> Body<'_, F> {
+    async fn run(&mut self) -> F::Output {
+        poll_fn(|context| match self.0.as_mut().as_pin_mut() {
+            Some(body) => body.poll(context),
+            None => Poll::Pending,
+        })
+        .await
+    }
+}
+
 impl<F> Drop for Body<'_, F> {
     fn drop(&mut self) {
         self.0.set(None);
@@ -213,11 +368,16 @@ impl<F> Drop for Body<'_, F> {
 }
 
 /// Runs a plain body under the lock.
-pub fn run_blocking<T, B>(call: Call, name: Name, failed: fn(LockError) -> T, body: B) -> T
+pub fn run_blocking<T, E, B>(call: Call, failed: E, body: B) -> T
 where
+    E: FnOnce(LockError) -> T,
     B: FnOnce() -> T,
 {
-    let guard = match Guard::take(call, name) {
+    let Some(wanted) = call.0 else {
+        events::record("without");
+        return body();
+    };
+    let guard = match Guard::take(wanted) {
         Ok(guard) => guard,
         Err(error) => return failed(error),
     };
@@ -231,17 +391,19 @@ struct Guard {
 }
 
 impl Guard {
-    fn take(call: Call, name: Name) -> Result<Self, LockError> {
-        let lock = name.0?.into_owned();
+    fn take(wanted: Wanted) -> Result<Self, LockError> {
+        let lock = wanted.name.0?.into_owned();
         let outcome = events::outcome();
-        if outcome == Outcome::Busy {
-            return Err(LockError::Busy(lock));
+        match outcome {
+            Outcome::Busy => return Err(LockError::Busy(lock)),
+            Outcome::Unavailable => return Err(LockError::Unavailable(lock)),
+            Outcome::Granted | Outcome::Lost => {}
         }
-        events::record(call.describe(&lock));
+        events::record(format!("acquire {lock}{}", wanted.said));
         Ok(Self { lock, outcome })
     }
 
-    fn finish<T>(self, failed: fn(LockError) -> T, result: T) -> T {
+    fn finish<T>(self, failed: impl FnOnce(LockError) -> T, result: T) -> T {
         match self.outcome {
             Outcome::Lost => failed(LockError::LostFinished(self.lock.clone())),
             _ => result,

@@ -4,6 +4,7 @@
 #![deny(unsafe_op_in_unsafe_fn, missing_docs, unreachable_pub)]
 #![allow(clippy::unnecessary_wraps, clippy::missing_errors_doc)]
 
+mod choices;
 mod drops;
 mod functions;
 mod futures;

@@ -79,6 +79,13 @@ fn a_test_above_is_guarded() -> Locked<()> {
     Ok(())
 }
 
+#[zk_locked("test")]
+#[test]
+fn a_test_below_is_guarded() -> Locked<()> {
+    assert_eq!(acquired(), ["test"]);
+    Ok(())
+}
+
 #[zk_locked("main")]
 #[tokio::main(flavor = "current_thread")]
 async fn tokio_main() -> Locked<u32> {

@@ -45,6 +45,160 @@ macro_rules! with {
 
 with!("macro", "5ms", 4);
 
+#[zk_locked("flags", try_once, fair, reentrant = false)]
+fn flags() -> Locked<()> {
+    Ok(())
+}
+
+#[zk_locked("flags of", try_once = once, fair = !once, reentrant = config.tries() > 1, linger = config.wait)]
+async fn flags_of(once: bool, config: Config) -> Locked<Config> {
+    Ok(config)
+}
+
+#[zk_locked("lingering", linger = "1500ms", on_lost = finish)]
+async fn lingering() -> Locked<()> {
+    Ok(())
+}
+
+#[zk_locked("finishing", on_lost = finish, on_busy = error)]
+fn finishing() -> Locked<()> {
+    Ok(())
+}
+
+const SHOP: &str = "shop";
+
+#[zk_locked("orders", namespace = "eu/shop", key = request.0)]
+async fn keyed(request: (String, u32)) -> Locked<(String, u32)> {
+    Ok(request)
+}
+
+#[zk_locked("orders/{id}", namespace = SHOP, key = id + 1)]
+fn namespaced(id: u32) -> Locked<()> {
+    Ok(())
+}
+
+#[zk_locked("orders", namespace = prefix, key = format!("{a}/{b}", b = pair.1))]
+async fn by_parameters(prefix: String, a: u32, pair: (u32, u32)) -> Locked<String> {
+    Ok(format!("{prefix}{a}{}", pair.0))
+}
+
+struct Pair {
+    left: String,
+    _right: String,
+}
+
+#[zk_locked("{left}", key = left.len())]
+async fn taken_apart(Pair { left, .. }: Pair) -> Locked<String> {
+    Ok(left)
+}
+
+#[zk_locked("tail", key = request.0, timeout = wait)]
+fn tail(request: (String, u32), wait: Duration) -> crate::futures::Boxed<u32> {
+    Box::pin(async move { Ok(request.1) })
+}
+
+struct Service {
+    session: zklock::Session,
+    tenant: String,
+}
+
+impl Service {
+    #[zk_locked("own", session = self.session)]
+    async fn own(&self) -> Locked<()> {
+        Ok(())
+    }
+
+    #[zk_locked("named", session = self.tenant)]
+    fn named(self) -> Locked<String> {
+        Ok(self.tenant)
+    }
+
+    #[zk_locked("formatted", session = format!("tenant-{}", self.tenant))]
+    async fn formatted(self: std::sync::Arc<Self>) -> Locked<usize> {
+        Ok(self.tenant.len())
+    }
+
+    #[zk_locked("shared", session = session)]
+    async fn shared(session: std::sync::Arc<zklock::Session>) -> Locked<()> {
+        drop(session);
+        Ok(())
+    }
+
+    #[zk_locked("constant", session = SHOP)]
+    async fn constant() -> Locked<()> {
+        Ok(())
+    }
+}
+
+#[async_trait::async_trait]
+trait Booking {
+    #[zk_locked("book", key = item, session = self.tenant(), condition = !item.is_empty())]
+    async fn book(&self, item: String) -> Locked<usize> {
+        Ok(item.len())
+    }
+
+    fn tenant(&self) -> &str;
+}
+
+impl Booking for Service {
+    fn tenant(&self) -> &str {
+        &self.tenant
+    }
+}
+
+#[test]
+fn choices_reach_the_lock() {
+    flags().unwrap();
+    wait(flags_of(true, Config { wait: WAIT, tries: 1 })).unwrap();
+    wait(lingering()).unwrap();
+    finishing().unwrap();
+    let expected = [
+        "flags once=true reentrant=false fair=true",
+        "flags of once=true reentrant=false fair=false linger=300ms",
+        "lingering linger=1.5s finish=true",
+        "finishing",
+    ];
+    assert_eq!(acquired(), expected);
+}
+
+#[test]
+fn names_are_put_together() {
+    wait(keyed(("a/b".to_owned(), 1))).unwrap();
+    namespaced(7).unwrap();
+    wait(by_parameters("p".to_owned(), 1, (2, 3))).unwrap();
+    wait(taken_apart(Pair { left: "l".to_owned(), _right: String::new() })).unwrap();
+    wait(tail(("k".to_owned(), 1), WAIT)).unwrap();
+    let expected = [
+        "eu/shop/orders/a~2Fb",
+        "shop/orders/7/8",
+        "p/orders/1~2F3",
+        "l/1",
+        "tail/k timeout=300ms",
+    ];
+    assert_eq!(acquired(), expected);
+}
+
+#[test]
+fn a_session_is_a_name_or_a_session() {
+    let service = || Service { session: zklock::Session("mine"), tenant: "t".to_owned() };
+    wait(service().own()).unwrap();
+    service().named().unwrap();
+    wait(std::sync::Arc::new(service()).formatted()).unwrap();
+    wait(Service::shared(std::sync::Arc::new(zklock::Session("its")))).unwrap();
+    wait(Service::constant()).unwrap();
+    wait(service().book("x".to_owned())).unwrap();
+    wait(service().book(String::new())).unwrap();
+    let expected = [
+        "own session=own(mine)",
+        "named session=t",
+        "formatted session=tenant-t",
+        "shared session=own(its)",
+        "constant session=shop",
+        "book/x session=t",
+    ];
+    assert_eq!(acquired(), expected);
+}
+
 #[test]
 fn options_reach_the_lock() {
     all().unwrap();
@@ -52,7 +206,7 @@ fn options_reach_the_lock() {
     wait(from_argument(Config { wait: WAIT, tries: 9 })).unwrap();
     by_macro().unwrap();
     let expected = [
-        "all timeout=62s retries=2 session=orders",
+        "all session=orders timeout=62s retries=2",
         "constant timeout=300ms retries=3",
         "from argument timeout=600ms retries=9",
         "macro timeout=5ms retries=4",

@@ -1,6 +1,6 @@
 use zklock::{LockError, zk_locked};
 
-#[zk_locked("order", lease = "2s")]
+#[zk_locked("order", color = "2s")]
 fn guarded() -> Result<(), LockError> {
     Ok(())
 }

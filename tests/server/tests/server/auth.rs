@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use zklock::{Acl, AclEntry, ErrorKind, Event, Observer, Permissions, SessionBuilder};
+use zklock_test_support::{CreateMode, RawError};
 
 use crate::bed::{Bed, acquiring, soon, until};
 
@@ -62,6 +63,21 @@ async fn what_belongs_to_its_creator_shuts_everybody_else_out() {
         let error = soon("an error", other.acquire()).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unauthorized, "{error}");
     }
+    // Nor can anybody see who holds, delete the node, or get in the way, whatever client it has.
+    let mut raw = bed.raw();
+    let directory = bed.path("a");
+    let ghost = format!("{directory}/_c_00000000-0000-0000-0000-000000000000-lock-0000000000");
+    for attempt in [
+        raw.data(guard.path()).map(drop),
+        raw.children(&directory).map(drop),
+        raw.set_data(guard.path(), b""),
+        raw.delete(guard.path()),
+        raw.delete(&directory),
+        raw.create(&ghost, b"", CreateMode::Ephemeral).map(drop),
+    ] {
+        assert!(matches!(attempt, Err(RawError::Code(-102))), "{attempt:?}");
+    }
+    raw.close().unwrap();
     assert!(guard.is_valid());
     // A second session of the same user is let in.
     let again = as_user(bed.builder().acl(Acl::CreatorAll), "me");

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use zklock::Session;
 use zklock_test_support::{Action, Cut, Matcher, OpCode};
 
 use crate::bed::{Bed, acquiring, soon, until};
@@ -50,6 +51,48 @@ async fn a_release_elsewhere_during_an_outage_is_seen_after_it() {
         soon("the lock", waiting).await.unwrap().release().await.unwrap();
     }
     bed.end().await;
+}
+
+/// A holder and a waiter behind one address that is away for a while; answers how long after it is
+/// back the waiter comes in, with the same ZooKeeper sessions as before.
+async fn outage(root: &str, session_timeout: Duration, outage: Duration) -> Duration {
+    let bed = Bed::shared(root);
+    let proxy = bed.proxy();
+    let mut sessions = Vec::new();
+    for _ in 0..2 {
+        let builder = bed.builder_at(&proxy.addr()).session_timeout(session_timeout);
+        sessions.push(bed.adopt(builder.connect().await.unwrap()));
+    }
+    let before: Vec<_> = sessions.iter().map(Session::zookeeper_session).collect();
+    let guard = sessions[0].mutex("a").unwrap().acquire().await.unwrap();
+    let waiting = acquiring(&sessions[1], "a");
+    bed.until_contenders("a", 2).await;
+    proxy.refuse(true);
+    proxy.cut(Cut::Reset);
+    tokio::time::sleep(outage).await;
+    assert!(guard.is_valid());
+    proxy.refuse(false);
+    let start = Instant::now();
+    soon("the release", guard.release()).await.unwrap();
+    soon("the lock", waiting).await.unwrap().release().await.unwrap();
+    let took = start.elapsed();
+    println!("after an outage of {outage:?} the next comes in after {took:?}");
+    assert!(before.into_iter().eq(sessions.iter().map(Session::zookeeper_session)));
+    bed.end().await;
+    took
+}
+
+#[tokio::test]
+async fn an_outage_of_seconds_costs_neither_the_guard_nor_the_queue() {
+    outage("outage-3", Duration::from_secs(10), Duration::from_millis(3_500)).await;
+}
+
+#[tokio::test]
+async fn after_a_longer_outage_the_next_comes_in_soon() {
+    let took = outage("outage-7", Duration::from_secs(20), Duration::from_secs(7)).await;
+    // On an idle machine it takes less than a second. The client alone would have doubled its
+    // rests and come back after six.
+    assert!(took < Duration::from_secs(5), "{took:?}");
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! Requests and replies that are lost with their connection: applied or not, nobody knows.
 
 use zklock::Session;
-use zklock_test_support::{Action, Cut, Matcher, OpCode, Proxy};
+use zklock_test_support::{Action, Cut, Direction, Matcher, OpCode, Proxy};
 
 use crate::bed::{Bed, acquiring, soon, until};
 
@@ -48,6 +48,33 @@ async fn a_creation_in_doubt_leaves_exactly_the_reported_node() {
         guard.release().await.unwrap();
         assert_eq!(bed.contenders("a").len(), 0);
         rule.release();
+    }
+    bed.end().await;
+}
+
+#[tokio::test]
+async fn before_a_node_is_adopted_the_server_catches_up() {
+    let bed = Bed::shared("sync-before-adoption");
+    let (proxy, session) = proxied(&bed).await;
+    for way in WAYS {
+        proxy.clear_log();
+        let lost = Matcher::reply(OpCode::Create2).first(1);
+        let rule = proxy.on(lost, Action::DropAndCut(way));
+        let guard = soon("the lock", session.mutex("a").unwrap().acquire()).await.unwrap();
+        assert_eq!(rule.hits(), 1);
+        rule.release();
+        // What was sent after the loss; the list that went out beside the creation may be among it.
+        // The one that adopts comes last: a server that lags would not show the node without the
+        // sync, and it would be made once more.
+        let log = proxy.log();
+        let lost = log.iter().position(|frame| frame.was_dropped()).unwrap();
+        let sent = log[lost..].iter().filter(|frame| frame.direction == Direction::ToServer);
+        let sent: Vec<_> = sent.map(|frame| frame.opcode).collect();
+        let last = |op: OpCode| sent.iter().rposition(|sent| *sent == op);
+        assert!(last(OpCode::Sync).is_some(), "{way:?}: {sent:?}");
+        assert!(last(OpCode::GetChildren) > last(OpCode::Sync), "{way:?}: {sent:?}");
+        assert!(!sent.contains(&OpCode::Create2), "{way:?}: {sent:?}");
+        guard.release().await.unwrap();
     }
     bed.end().await;
 }

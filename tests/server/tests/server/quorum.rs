@@ -1,12 +1,16 @@
 //! Three servers, some of which are cut off or gone.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use zklock_test_support::{RawClient, ZooKeeper, monotonic_ns};
+use zklock::Session;
+use zklock_test_support::{Ensemble, RawClient, ZooKeeper, monotonic_ns};
 
 use crate::bed::{Bed, acquiring, soon, until};
 
 const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
+
+/// That of the servers.
+const TICK: Duration = Duration::from_millis(200);
 
 fn after(start: u64, at: u64) -> Duration {
     Duration::from_nanos(at - start)
@@ -92,6 +96,49 @@ async fn without_a_quorum_nothing_is_granted_and_with_it_work_goes_on() {
     for session in &sessions {
         soon("the lock", acquiring(session, "b")).await.unwrap().release().await.unwrap();
     }
+    until("all serve", || (ensemble.followers().len() == 2).then_some(())).await;
+    bed.end().await;
+}
+
+/// Which of these servers a session is connected to.
+fn whose(ensemble: &Ensemble, mut servers: impl Iterator<Item = usize>, id: i64) -> Option<usize> {
+    let id = format!("sid=0x{id:x},");
+    let connections = |server: usize| ensemble.server(server).four_letter("cons");
+    servers.find(|&server| connections(server).is_ok_and(|answer| answer.contains(&id)))
+}
+
+#[tokio::test]
+async fn guards_outlive_the_freezing_of_their_follower() {
+    let bed = Bed::three(ZooKeeper::builder());
+    let ensemble = bed.ensemble();
+    let (mut sessions, mut guards) = (Vec::new(), Vec::new());
+    // Several: each goes to the other servers in an order of its own, and may come upon the frozen
+    // one again.
+    for number in 0..9 {
+        let builder = bed.builder_at(&ensemble.connect_string()).tick_time(TICK);
+        let session = bed.adopt(builder.connect().await.unwrap());
+        guards.push(session.mutex(&format!("a{number}")).unwrap().acquire().await.unwrap());
+        sessions.push(session);
+    }
+    let before: Vec<_> = sessions.iter().map(Session::zookeeper_session).collect();
+    let ids = || before.iter().map(|session| session.unwrap().0);
+    let servers: Vec<_> = ids().map(|id| whose(ensemble, 0..3, id).unwrap()).collect();
+    let on = |server: usize| servers.iter().filter(|on| **on == server).count();
+    // Not the leader: an election takes the servers many seconds while a frozen one is among them.
+    let frozen = ensemble.followers().into_iter().max_by_key(|server| on(*server)).unwrap();
+    ensemble.server(frozen).pause();
+    let start = Instant::now();
+    let others = || (0..3).filter(|&server| server != frozen);
+    for id in ids() {
+        until("it is connected to another", || whose(ensemble, others(), id)).await;
+    }
+    println!("{} on a frozen server: all on others after {:?}", on(frozen), start.elapsed());
+    for guard in guards {
+        assert!(guard.is_valid());
+        soon("the release", guard.release()).await.unwrap();
+    }
+    assert!(before.iter().copied().eq(sessions.iter().map(Session::zookeeper_session)));
+    ensemble.server(frozen).resume();
     until("all serve", || (ensemble.followers().len() == 2).then_some(())).await;
     bed.end().await;
 }

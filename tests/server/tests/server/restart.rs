@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use crate::bed::{Bed, acquiring, soon};
+use zklock::Session;
+use zklock_test_support::ZooKeeper;
+
+use crate::bed::{Bed, acquiring, soon, until};
 
 #[tokio::test]
 async fn holder_and_waiter_both_complete_when_the_server_restarts() {
@@ -37,5 +40,42 @@ async fn a_guard_dropped_while_the_server_is_away_is_released_when_it_is_back() 
     bed.server().restart();
     bed.until_contenders("a", 0).await;
     session.mutex("a").unwrap().acquire().await.unwrap().release().await.unwrap();
+    bed.end().await;
+}
+
+#[tokio::test]
+async fn a_rolling_restart_costs_neither_the_guard_nor_the_queue() {
+    let bed = Bed::three(ZooKeeper::builder());
+    let ensemble = bed.ensemble();
+    let mut sessions = Vec::new();
+    for _ in 0..3 {
+        let builder = bed.builder_at(&ensemble.connect_string());
+        let builder = builder.session_timeout(Duration::from_secs(50));
+        sessions.push(bed.adopt(builder.connect().await.unwrap()));
+    }
+    let before: Vec<_> = sessions.iter().map(Session::zookeeper_session).collect();
+    let guard = sessions[0].mutex("a").unwrap().acquire().await.unwrap();
+    let second = acquiring(&sessions[1], "a");
+    bed.until_contenders("a", 2).await;
+    let third = acquiring(&sessions[2], "a");
+    let queue = bed.until_contenders("a", 3).await;
+
+    // As one does it: the leader last, and the next only when all serve again.
+    let leader = ensemble.leader();
+    for server in ensemble.followers().into_iter().chain([leader]) {
+        ensemble.server(server).restart();
+        until("all serve", || (ensemble.followers().len() == 2).then_some(())).await;
+        assert!(guard.is_valid() && !second.is_finished() && !third.is_finished());
+    }
+    let mut token = guard.fencing_token();
+    assert_eq!(bed.contenders("a"), queue);
+    soon("the release", guard.release()).await.unwrap();
+    for (next, node) in [(second, &queue[1]), (third, &queue[2])] {
+        let next = soon("the lock", next).await.unwrap();
+        assert!(next.path().ends_with(node) && next.fencing_token() > token);
+        token = next.fencing_token();
+        soon("the release", next.release()).await.unwrap();
+    }
+    assert!(before.into_iter().eq(sessions.iter().map(Session::zookeeper_session)));
     bed.end().await;
 }

@@ -12,6 +12,8 @@ pub enum LockKind {
     Revocable,
     /// kazoo's `Lock` that respects Curator's nodes too.
     MutexBesideCurator,
+    /// kazoo's `Lock` with the names of Curator's nodes.
+    MutexAsCurator,
     /// The shared side of the read/write lock.
     Read,
     /// The exclusive side of the read/write lock.
@@ -26,6 +28,7 @@ impl fmt::Display for LockKind {
             Self::Mutex => f.write_str("mutex"),
             Self::Revocable => f.write_str("revocable"),
             Self::MutexBesideCurator => f.write_str("mutex:-lock-"),
+            Self::MutexAsCurator => f.write_str("curators-mutex"),
             Self::Read => f.write_str("read"),
             Self::Write => f.write_str("write"),
             Self::Semaphore(limit) => write!(f, "semaphore:{limit}"),

@@ -63,6 +63,12 @@ impl Curator {
         Run::start(command.args([connect, lock]).arg(file).arg(n.to_string()))
     }
 
+    /// Starts taking a lock `n` times, `rw` or `semaphore:LIMIT`; prints when it was inside.
+    pub fn mix(&self, connect: &str, kind: &str, lock: &str, n: usize) -> Run {
+        let mut command = self.java(&["-XX:TieredStopAtLevel=1"], "MixRun");
+        Run::start(command.args([connect, kind, lock]).arg(n.to_string()))
+    }
+
     /// Measures the mutex at `path`, after a warm-up (5 s are needed for the JIT).
     pub fn bench(
         &self,

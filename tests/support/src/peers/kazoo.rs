@@ -57,6 +57,20 @@ impl Kazoo {
         Run::start(command.args([connect, lock]).arg(file).arg(n.to_string()))
     }
 
+    /// The same, with the names of Curator's nodes.
+    pub fn counter_as_curator(&self, connect: &str, lock: &str, file: &Path, n: usize) -> Run {
+        let mut command = self.script("kazoo_counter.py");
+        command.args([connect, lock]).arg(file).arg(n.to_string());
+        Run::start(command.arg("as-curator"))
+    }
+
+    /// Starts taking a lock `n` times, `rw`, `rw-as-curator` or `semaphore:LIMIT`; prints when it
+    /// was inside.
+    pub fn mix(&self, connect: &str, kind: &str, lock: &str, n: usize) -> Run {
+        let mut command = self.script("kazoo_mix.py");
+        Run::start(command.args([connect, kind, lock]).arg(n.to_string()))
+    }
+
     /// Measures the lock at `path`, after a warm-up (2 s do).
     pub fn bench(
         &self,

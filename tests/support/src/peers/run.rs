@@ -13,7 +13,12 @@ pub struct Run {
 }
 
 impl Run {
-    pub(super) fn start(command: &mut Command) -> Self {
+    /// Starts a program; its stdin and stdout are pipes.
+    ///
+    /// # Panics
+    ///
+    /// When it cannot be started.
+    pub fn start(command: &mut Command) -> Self {
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let process = Process::spawn(command, None)
             .unwrap_or_else(|err| panic!("cannot start the peer: {err}"));

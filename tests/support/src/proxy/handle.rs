@@ -21,6 +21,45 @@ use crate::wire::OpCode;
 /// take effect on frames do so at the moment a frame would be forwarded.
 ///
 /// Four-letter words and TLS pass as bytes: everything works on them but rules, log and counters.
+///
+/// # Use outside of this project
+///
+/// Nothing here knows our locks: any client of ZooKeeper in any language can be tested with it,
+/// against any server. This crate is not published; take it as a git dependency of your tests. The
+/// proxy needs no Java: point it at the server that you have.
+///
+/// - *What is sent.* Let the client work once and read [`log`](Self::log): which requests it
+///   sends, on which paths, what was answered and when. [`requests`](Self::requests) counts.
+/// - *What breaks it.* Name a frame with a [`Matcher`] (request, reply or notification; kind;
+///   path; the nth) and say what becomes of it with an [`Action`]: dropped, held, delayed,
+///   forwarded or not with a cut of the connection after it.
+/// - *Whether it came to that.* [`Rule::wait`] waits for the frame, so a test needs no pauses; a
+///   rule that never hit proves nothing, so ask [`Rule::hits`].
+/// - *What outlives it.* [`expire_session`](Self::expire_session) ends a session behind its
+///   client's back, [`black_hole`](Self::black_hole) makes the network silent,
+///   [`chaos`](Self::chaos) cuts at random, [`heal`](Self::heal) ends all of it.
+///
+/// A create that is applied and whose reply never arrives, the classic that leaves ghosts in the
+/// queues of locks:
+///
+/// ```
+/// use std::time::Duration;
+/// use zklock_test_support::{
+///     Action, CreateMode, Cut, Matcher, OpCode, Proxy, RawClient, ZooKeeper,
+/// };
+///
+/// let server = ZooKeeper::shared();
+/// let proxy = Proxy::start(server.socket_addr());
+/// let lost = proxy.on(Matcher::reply(OpCode::Create).path("/ghost"), Action::DropAndCut(Cut::Fin));
+///
+/// // Your client, on `proxy.addr()`.
+/// let mut client = RawClient::connect(&proxy.addr(), Duration::from_secs(10)).unwrap();
+/// assert!(client.create("/ghost", b"", CreateMode::Ephemeral).is_err());
+///
+/// assert!(lost.wait(1, Duration::from_secs(5)));
+/// let mut outside = RawClient::connect(&server.addr(), Duration::from_secs(10)).unwrap();
+/// assert!(outside.exists("/ghost", false).unwrap());
+/// ```
 #[derive(Debug)]
 pub struct Proxy {
     shared: Arc<Shared>,
@@ -209,23 +248,36 @@ impl Proxy {
     }
 
     /// Ends a session on the server behind its client's back, as an expiry does: its ephemeral
-    /// nodes go, and the client hears of it when it reconnects.
+    /// nodes go, and the client hears of it when it reconnects. New connections are refused
+    /// meanwhile.
     ///
     /// # Panics
     ///
     /// When no such session was opened through this proxy, or the server cannot be reached.
     pub fn expire_session(&self, id: i64) {
-        let (key, upstream) = {
+        let (key, upstream, refused) = {
             let state = self.shared.lock();
-            (state.sessions.iter().find(|key| key.id == id).cloned(), state.upstream)
+            let key = state.sessions.iter().find(|key| key.id == id).cloned();
+            (key, state.upstream, state.refuse)
         };
         let key = key.unwrap_or_else(|| panic!("no session {id:#x} came through this proxy"));
-        match RawClient::resume(&upstream.to_string(), &key).and_then(RawClient::close) {
-            Ok(()) | Err(RawError::Expired) => {}
-            Err(err) => panic!("cannot end session {id:#x}: {err}"),
+        // The server gives a session to whoever comes last: the client must not come back before
+        // the session is closed.
+        self.refuse(true);
+        let limit = Instant::now() + Duration::from_secs(10);
+        loop {
+            match RawClient::resume(&upstream.to_string(), &key).and_then(RawClient::close) {
+                Ok(()) | Err(RawError::Expired) => break,
+                // A connection that it had opened before may still have arrived after ours.
+                Err(_) if Instant::now() < limit => {}
+                Err(err) => panic!("cannot end session {id:#x}: {err}"),
+            }
         }
         // A server that expires a session closes its connection too.
         self.cut_session(id, Cut::Fin);
+        if !refused {
+            self.refuse(false);
+        }
     }
 }
 

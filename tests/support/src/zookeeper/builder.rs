@@ -6,6 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::{Ensemble, ZooKeeper};
+use crate::certificates::Certificates;
 use crate::java;
 
 /// Settings of a server; made by [`ZooKeeper::builder`].
@@ -24,6 +25,7 @@ pub struct Builder {
     class_path: Vec<String>,
     properties: Vec<(String, String)>,
     lines: Vec<String>,
+    files: Vec<(String, String)>,
 }
 
 impl Default for Builder {
@@ -41,6 +43,7 @@ impl Default for Builder {
             class_path: Vec::new(),
             properties: Vec::new(),
             lines: Vec::new(),
+            files: Vec::new(),
         }
     }
 }
@@ -99,6 +102,49 @@ impl Builder {
         self
     }
 
+    /// Makes the server speak TLS, on the same port as plain text. Clients over TLS must show a
+    /// certificate of the same authority.
+    pub fn tls(mut self, certificates: &Certificates) -> Self {
+        for jar in java::netty() {
+            self = self.class_path(&jar);
+        }
+        let factory = "org.apache.zookeeper.server.NettyServerCnxnFactory";
+        self = self.java_property("zookeeper.serverCnxnFactory", factory);
+        self = self.java_property("zookeeper.client.portUnification", "true");
+        // A secure port has it by itself.
+        let provider = "org.apache.zookeeper.server.auth.X509AuthenticationProvider";
+        self = self.cfg_line(&format!("authProvider.x509={provider}"));
+        let [key, trust] = certificates.stores();
+        for (store, path) in [("keyStore", key), ("trustStore", trust)] {
+            let path = path.display();
+            self = self.cfg_line(&format!("ssl.{store}.location={path}"));
+            self = self.cfg_line(&format!("ssl.{store}.type=PEM"));
+        }
+        self
+    }
+
+    /// Adds users of SASL (DIGEST-MD5), and refuses sessions that are none of them.
+    pub fn sasl(self, users: &[(&str, &str)]) -> Self {
+        let mut login =
+            String::from("Server {\n  org.apache.zookeeper.server.auth.DigestLoginModule required");
+        for (user, password) in users {
+            _ = write!(login, "\n  user_{user}=\"{password}\"");
+        }
+        login.push_str(";\n};\n");
+        let provider = "org.apache.zookeeper.server.auth.SASLAuthenticationProvider";
+        self.file("login.conf", &login)
+            .java_property("java.security.auth.login.config", "login.conf")
+            .java_property("zookeeper.enforce.auth.enabled", "true")
+            .java_property("zookeeper.enforce.auth.schemes", "sasl")
+            .cfg_line(&format!("authProvider.1={provider}"))
+    }
+
+    /// Adds a file to the server's folder, in which it runs.
+    pub fn file(mut self, name: &str, text: &str) -> Self {
+        self.files.push((name.to_owned(), text.to_owned()));
+        self
+    }
+
     /// Adds a Java system property of the server.
     pub fn java_property(mut self, name: &str, value: &str) -> Self {
         self.properties.push((name.to_owned(), value.to_owned()));
@@ -133,6 +179,11 @@ impl Builder {
     /// As [`start`](Self::start).
     pub fn ensemble(self, size: usize) -> Ensemble {
         Ensemble::launch(&self, size)
+    }
+
+    /// The files beside the configuration file.
+    pub(super) fn files(&self) -> &[(String, String)] {
+        &self.files
     }
 
     /// Returns the configuration file of a server.

@@ -13,10 +13,11 @@ pub struct ServerSession {
     pub ephemerals: Vec<String>,
 }
 
+/// How long to wait for an answer: with two cores and a test suite on them, seconds can pass.
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+
 /// Sends a four-letter word and returns the answer.
-pub(super) fn ask(addr: SocketAddr, word: &str) -> io::Result<String> {
-    // Generous: with two cores and a test suite on them, seconds pass before a server answers.
-    let patience = Duration::from_secs(5);
+pub(super) fn ask(addr: SocketAddr, word: &str, patience: Duration) -> io::Result<String> {
     let mut stream = TcpStream::connect_timeout(&addr, patience)?;
     stream.set_read_timeout(Some(patience))?;
     stream.write_all(word.as_bytes())?;
@@ -24,6 +25,16 @@ pub(super) fn ask(addr: SocketAddr, word: &str) -> io::Result<String> {
     stream.read_to_string(&mut answer)?;
     _ = stream.shutdown(Shutdown::Both);
     Ok(answer)
+}
+
+/// Whether an answer did not come in time.
+pub(super) fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+}
+
+/// Reads what a server is from the answer to `srvr`; nothing while it does not serve.
+pub(super) fn mode(srvr: &str) -> Option<&str> {
+    srvr.lines().find_map(|line| line.strip_prefix("Mode: "))
 }
 
 /// Reads a number from the answer to `mntr`.

@@ -74,6 +74,9 @@ impl ZooKeeper {
         let data = folder.0.join("data");
         fs::create_dir(&data).expect("the folder is new");
         fs::write(folder.0.join("zoo.cfg"), cfg).expect("the folder is ours");
+        for (name, text) in builder.files() {
+            fs::write(folder.0.join(name), text).expect("the folder is ours");
+        }
         Self { builder, port, process: Mutex::new(None), folder }
     }
 
@@ -150,9 +153,16 @@ impl ZooKeeper {
     /// Waits until the server answers clients; false when it ended or took too long.
     pub fn wait_until_serving(&self) -> bool {
         let limit = Instant::now() + START_LIMIT;
+        // A server that is about to serve may take a question and never answer it.
+        let mut patience = Duration::from_millis(200);
         while Instant::now() < limit {
-            if self.mode().is_some() {
-                return true;
+            let answer = four_letter::ask(self.socket_addr(), "srvr", patience);
+            match answer {
+                Ok(answer) if four_letter::mode(&answer).is_some() => return true,
+                Err(error) if four_letter::is_timeout(&error) => {
+                    patience = (patience * 2).min(four_letter::PATIENCE);
+                }
+                _ => {}
             }
             if !self.process().as_mut().is_some_and(Process::is_running) {
                 return false;
@@ -164,8 +174,7 @@ impl ZooKeeper {
 
     /// Returns `standalone`, `leader` or `follower`, or `None` while the server does not serve.
     pub fn mode(&self) -> Option<String> {
-        let answer = self.four_letter("srvr").ok()?;
-        answer.lines().find_map(|line| line.strip_prefix("Mode: ")).map(str::to_owned)
+        four_letter::mode(&self.four_letter("srvr").ok()?).map(str::to_owned)
     }
 
     /// Sends a four-letter word (`mntr`, `dump`, `cons` …) and returns the answer.
@@ -174,7 +183,7 @@ impl ZooKeeper {
     ///
     /// When the server cannot be reached or does not answer within 5 s.
     pub fn four_letter(&self, word: &str) -> std::io::Result<String> {
-        four_letter::ask(self.socket_addr(), word)
+        four_letter::ask(self.socket_addr(), word, four_letter::PATIENCE)
     }
 
     fn ask(&self, word: &str) -> String {

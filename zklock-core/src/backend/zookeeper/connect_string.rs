@@ -14,9 +14,9 @@ pub(super) struct ConnectString {
 }
 
 impl ConnectString {
-    /// In the words of the client.
-    pub(super) fn to_client(&self) -> String {
-        format!("{}{}", self.servers.join(","), self.chroot)
+    /// In the words of the client: some of the servers, each so many times.
+    pub(super) fn to_client(&self, servers: &[&str], times: usize) -> String {
+        format!("{}{}", servers.repeat(times).join(","), self.chroot)
     }
 }
 
@@ -141,8 +141,11 @@ mod tests {
             ("[fe80::1],b_c-d.e:65535/", "[fe80::1]:2181,b_c-d.e:65535"),
             ("a:1,b:2/x/y.z/ä", "a:1,b:2/x/y.z/ä"),
         ] {
-            assert_eq!(parse(text).unwrap().to_client(), expected, "{text}");
+            let parsed = parse(text).unwrap();
+            let servers: Vec<_> = parsed.servers.iter().map(String::as_str).collect();
+            assert_eq!(parsed.to_client(&servers, 1), expected, "{text}");
         }
+        assert_eq!(parse("a:1,b:2/x").unwrap().to_client(&["b:2"], 3), "b:2,b:2,b:2/x");
     }
 
     #[test]

@@ -15,7 +15,10 @@ mod connector;
 mod coordinator;
 mod error;
 mod options;
+#[cfg(any(feature = "tls", feature = "sasl"))]
+mod secure;
 mod sent;
+mod survey;
 mod watch;
 
 pub use acl::{Acl, AclEntry, Permissions};
@@ -23,3 +26,7 @@ pub use connect_string::validate_connect_string;
 pub use connector::ZooKeeperConnector;
 pub use coordinator::ZooKeeperCoordinator;
 pub use options::{Auth, ZooKeeperOptions};
+#[cfg(feature = "sasl")]
+pub use secure::Sasl;
+#[cfg(feature = "tls")]
+pub use secure::Tls;

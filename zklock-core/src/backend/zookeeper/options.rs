@@ -39,7 +39,10 @@ pub struct ZooKeeperOptions {
     pub acl: Acl,
     /// TLS to all servers, none at first.
     #[cfg(feature = "tls")]
-    pub tls: Option<zookeeper_client::TlsOptions>,
+    pub tls: Option<super::Tls>,
+    /// The user of SASL, none at first.
+    #[cfg(feature = "sasl")]
+    pub sasl: Option<super::Sasl>,
 }
 
 impl ZooKeeperOptions {
@@ -53,7 +56,17 @@ impl ZooKeeperOptions {
             acl: Acl::Open,
             #[cfg(feature = "tls")]
             tls: None,
+            #[cfg(feature = "sasl")]
+            sasl: None,
         }
+    }
+
+    /// Whether the servers are spoken to in plain text.
+    pub(super) fn is_plain(&self) -> bool {
+        #[cfg(feature = "tls")]
+        return self.tls.is_none();
+        #[cfg(not(feature = "tls"))]
+        return true;
     }
 
     /// Checks the options without any I/O.

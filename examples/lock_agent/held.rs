@@ -1,0 +1,96 @@
+//! What an acquire gives: the guard of one lock, or of several.
+
+use std::time::Duration;
+
+use zklock::{AnyGuard, MultiGuard};
+
+use crate::protocol::{Refusal, malformed, unsupported};
+
+pub(crate) enum Held {
+    One(AnyGuard),
+    Several(MultiGuard),
+}
+
+impl Held {
+    pub(crate) fn token(&self) -> String {
+        match self {
+            Held::One(guard) => guard.fencing_token().to_string(),
+            Held::Several(guard) => guard.fencing_token(),
+        }
+    }
+
+    /// The paths of the nodes, joined as the tokens are.
+    pub(crate) fn path(&self) -> String {
+        match self {
+            Held::One(guard) => guard.path().to_owned(),
+            Held::Several(guard) => {
+                guard.members().iter().map(AnyGuard::path).collect::<Vec<_>>().join(",")
+            }
+        }
+    }
+
+    pub(crate) fn is_valid(&self) -> bool {
+        match self {
+            Held::One(guard) => guard.is_valid(),
+            Held::Several(guard) => guard.is_valid(),
+        }
+    }
+
+    pub(crate) fn remaining(&self) -> Duration {
+        match self {
+            Held::One(guard) => guard.remaining(),
+            Held::Several(guard) => guard.remaining(),
+        }
+    }
+
+    pub(crate) async fn lost(&self) {
+        match self {
+            Held::One(guard) => guard.lost().await,
+            Held::Several(guard) => guard.lost().await,
+        }
+    }
+
+    pub(crate) async fn revoked(&self) {
+        match self {
+            Held::One(guard) => guard.revoked().await,
+            Held::Several(guard) => guard.revoked().await,
+        }
+    }
+
+    pub(crate) async fn scope<F: Future>(&self, body: F) -> F::Output {
+        match self {
+            Held::One(guard) => guard.scope(body).await,
+            Held::Several(guard) => guard.scope(body).await,
+        }
+    }
+
+    pub(crate) async fn release(self) -> Result<(), Refusal> {
+        match self {
+            Held::One(guard) => guard.release().await?,
+            Held::Several(guard) => guard.release().await?,
+        }
+        Ok(())
+    }
+
+    /// A write that succeeds only while the lock is held.
+    pub(crate) async fn fenced_set(&self, path: &str, data: &str) -> Result<(), Refusal> {
+        match self {
+            Held::One(guard) => Ok(guard.fenced().set(path, data.as_bytes()).await?),
+            Held::Several(_) => Err(unsupported("a fenced write under several locks")),
+        }
+    }
+
+    pub(crate) async fn downgrade(self) -> Result<Held, Refusal> {
+        match self {
+            Held::One(AnyGuard::Write(guard)) => {
+                Ok(Held::One(AnyGuard::Read(guard.downgrade().await?.detach())))
+            }
+            _ => Err(malformed("only the guard of a writer is downgraded")),
+        }
+    }
+
+    /// Whether it can be downgraded.
+    pub(crate) fn writes(&self) -> bool {
+        matches!(self, Held::One(AnyGuard::Write(_)))
+    }
+}

@@ -1,0 +1,25 @@
+//! Looking at a lock, and asking its holder to let go.
+
+use serde_json::{Value, json};
+use zklock::Site;
+
+use crate::protocol::Refusal;
+
+/// Who is in the queue, in its order.
+pub(crate) async fn contenders(site: &Site) -> Result<Value, Refusal> {
+    let queue = site.contenders().await?;
+    let show = |one: &zklock::Participant| {
+        json!({
+            "node": one.node,
+            "mode": one.mode.to_string(),
+            "owner": one.owner,
+            "holder": one.holder,
+        })
+    };
+    Ok(json!({ "contenders": queue.iter().map(show).collect::<Vec<_>>() }))
+}
+
+/// Asks the holder to let go.
+pub(crate) async fn revoke(site: &Site) -> Result<Value, Refusal> {
+    Ok(json!({ "asked": site.revoke().await? }))
+}

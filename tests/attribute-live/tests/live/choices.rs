@@ -1,0 +1,152 @@
+//! Options that only a real lock can show.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+use zklock::testing::TestLocks;
+use zklock::{ErrorKind, LockError, LockOptions, Session, current, is_held, zk_locked};
+
+#[zk_locked("job", try_once, on_busy = skip)]
+async fn job() -> Result<Option<u32>, LockError> {
+    assert!(is_held("job") && !is_held("other"));
+    Ok(Some(1))
+}
+
+#[zk_locked("job", try_once, on_busy = skip)]
+fn plain_job() {
+    assert!(is_held("job"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_runs_elsewhere_is_skipped_without_waiting() {
+    let locks = TestLocks::install();
+    assert_eq!(job().await.unwrap(), Some(1));
+    let held = locks.hold("job").unwrap();
+    let before = Instant::now();
+    assert_eq!(job().await.unwrap(), None);
+    plain_job();
+    assert!(before.elapsed() < Duration::from_secs(1));
+    drop(held);
+    assert_eq!(job().await.unwrap(), Some(1));
+    assert_eq!(locks.taken(), ["job", "job"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_cannot_be_reached_is_not_busy() {
+    let locks = TestLocks::install();
+    locks.outage(true);
+    let error = job().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    locks.outage(false);
+    assert_eq!(job().await.unwrap(), Some(1));
+}
+
+#[zk_locked("outer")]
+async fn outer(again: bool) -> Result<bool, LockError> {
+    if again { once().await } else { nested().await }
+}
+
+#[zk_locked("outer")]
+async fn nested() -> Result<bool, LockError> {
+    Ok(is_held("outer"))
+}
+
+#[zk_locked("outer", reentrant = false)]
+async fn once() -> Result<bool, LockError> {
+    Ok(is_held("outer"))
+}
+
+#[tokio::test]
+async fn reentrancy_can_be_refused() {
+    let _locks = TestLocks::install();
+    assert!(outer(false).await.unwrap());
+    assert_eq!(outer(true).await.unwrap_err().kind(), ErrorKind::Deadlock);
+    assert!(once().await.unwrap());
+}
+
+#[tokio::test]
+async fn defaults_of_the_session_are_those_of_the_attribute() {
+    let _locks = TestLocks::with_defaults(LockOptions::default().reentrant(false));
+    assert_eq!(outer(false).await.unwrap_err().kind(), ErrorKind::Deadlock);
+}
+
+#[zk_locked("habits", fair)]
+async fn fair() -> Result<String, LockError> {
+    Ok(current().view().unwrap().path().to_owned())
+}
+
+#[zk_locked("lingers", linger = "1h")]
+async fn lingers() -> Result<String, LockError> {
+    Ok(current().view().unwrap().path().to_owned())
+}
+
+#[zk_locked("lingers", linger = Duration::from_secs(1), try_once = true)]
+async fn lingers_and_tries() -> Result<String, LockError> {
+    Ok(String::new())
+}
+
+#[tokio::test]
+async fn habits_reach_the_lock() {
+    let _locks = TestLocks::install();
+    assert_ne!(fair().await.unwrap(), fair().await.unwrap());
+    assert_eq!(lingers().await.unwrap(), lingers().await.unwrap());
+    let error = lingers_and_tries().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidOption);
+}
+
+#[zk_locked("names", namespace = namespace, key = key)]
+async fn named(namespace: &str, key: &str) -> Result<String, LockError> {
+    Ok(current().lock().unwrap().to_owned())
+}
+
+#[tokio::test]
+async fn names_are_put_together_and_checked() {
+    let _locks = TestLocks::install();
+    assert_eq!(named("eu/shop", "a/b").await.unwrap(), "eu/shop/names/a~2Fb");
+    for (namespace, key) in [("eu//shop", "a"), ("", "a"), ("eu", ""), ("eu/", "a"), ("..", "a")] {
+        let error = named(namespace, key).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidName, "{namespace:?} {key:?}");
+    }
+}
+
+struct Service {
+    session: Session,
+    tenant: &'static str,
+}
+
+impl Service {
+    #[zk_locked("a", session = self.session)]
+    async fn own(&self) -> Result<(), LockError> {
+        assert!(is_held("a"));
+        Ok(())
+    }
+
+    #[zk_locked("a", session = self.tenant)]
+    fn of_tenant(&self) -> Result<(), LockError> {
+        assert!(is_held("a"));
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn a_session_needs_no_registry() {
+    let service = Service { session: Session::embedded(), tenant: "billing" };
+    service.own().await.unwrap();
+    assert_eq!(service.of_tenant().unwrap_err().kind(), ErrorKind::NotConfigured);
+    let locks = TestLocks::install().and_session("billing");
+    service.of_tenant().unwrap();
+    assert_eq!(locks.taken(), ["a"]);
+}
+
+#[zk_locked("guest/{id}", condition = id != 0)]
+async fn unless_guest(id: u32) -> Result<bool, LockError> {
+    Ok(current().is_valid())
+}
+
+#[tokio::test]
+async fn without_its_condition_a_body_runs_without_the_lock_and_knows_it() {
+    let locks = TestLocks::install();
+    assert!(unless_guest(1).await.unwrap());
+    assert!(!unless_guest(0).await.unwrap());
+    assert_eq!(locks.taken(), ["guest/1"]);
+}

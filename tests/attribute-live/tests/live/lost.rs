@@ -1,0 +1,220 @@
+//! `Lost` says what became of the body, wherever that was.
+
+use std::future::Future;
+use std::sync::Mutex;
+
+use tokio::task::yield_now;
+use zklock::testing::TestLocks;
+use zklock::{Body, ErrorKind, LockError, current, zk_locked};
+
+const AWAITS: usize = 5;
+
+/// What a body did, in order.
+#[derive(Debug, Default)]
+struct Journal(Mutex<Vec<String>>);
+
+impl Journal {
+    fn write(&self, line: impl Into<String>) {
+        self.0.lock().unwrap().push(line.into());
+    }
+
+    fn read(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.lock().unwrap())
+    }
+}
+
+/// A local of a body, which writes down when it goes and whether the lock is still there.
+struct Local<'a>(&'a Journal, &'static str);
+
+impl Drop for Local<'_> {
+    fn drop(&mut self) {
+        self.0.write(self.1);
+    }
+}
+
+#[zk_locked("steps")]
+async fn steps(locks: &TestLocks, journal: &Journal, lost_at: usize) -> Result<usize, LockError> {
+    let _first = Local(journal, "first");
+    for step in 0..AWAITS {
+        journal.write(format!("step {step}"));
+        let _second = Local(journal, "second");
+        if step == lost_at {
+            locks.lose();
+        }
+        yield_now().await;
+    }
+    Ok(AWAITS)
+}
+
+#[tokio::test]
+async fn a_body_is_dropped_at_whichever_await_it_is_lost_in() {
+    let locks = TestLocks::install();
+    let journal = Journal::default();
+    for lost_at in 0..AWAITS {
+        let error = steps(&locks, &journal, lost_at).await.unwrap_err();
+        assert_eq!((error.kind(), error.body()), (ErrorKind::Lost, Body::Dropped));
+        assert_eq!(error.lock(), Some("steps"));
+        let lines = journal.read();
+        let mut expected = Vec::new();
+        for step in 0..=lost_at {
+            expected.extend([format!("step {step}"), "second".to_owned()]);
+        }
+        expected.push("first".to_owned());
+        assert_eq!(lines, expected, "lost at {lost_at}");
+    }
+    assert_eq!(steps(&locks, &journal, AWAITS).await.unwrap(), AWAITS);
+}
+
+/// Loses the lock from outside, while the body sleeps.
+#[tokio::test(start_paused = true)]
+async fn a_body_that_sleeps_is_dropped_without_waking() {
+    #[zk_locked("sleeping")]
+    async fn sleeping(journal: &Journal) -> Result<(), LockError> {
+        let _local = Local(journal, "local");
+        std::future::pending().await
+    }
+    let locks = TestLocks::install();
+    let journal = Journal::default();
+    let (outcome, ()) = tokio::join!(sleeping(&journal), async {
+        yield_now().await;
+        locks.lose();
+    });
+    assert_eq!(outcome.unwrap_err().body(), Body::Dropped);
+    assert_eq!(journal.read(), ["local"]);
+}
+
+#[zk_locked("steps", on_lost = finish)]
+async fn finishing(locks: &TestLocks, journal: &Journal, lost_at: usize) -> Result<(), LockError> {
+    for step in 0..AWAITS {
+        if step == lost_at {
+            locks.lose();
+        }
+        yield_now().await;
+        assert_eq!(current().is_valid(), step < lost_at);
+    }
+    journal.write("finished");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_body_that_may_finish_does_and_the_caller_is_told() {
+    let locks = TestLocks::install();
+    let journal = Journal::default();
+    for lost_at in 0..AWAITS {
+        let error = finishing(&locks, &journal, lost_at).await.unwrap_err();
+        assert_eq!((error.is_lost(), error.body()), (true, Body::Finished));
+        assert_eq!(journal.read(), ["finished"]);
+    }
+}
+
+#[tokio::test]
+async fn a_result_that_was_made_in_time_is_kept_also_if_the_lock_goes_in_the_release() {
+    #[zk_locked("kept")]
+    async fn kept() -> Result<u32, LockError> {
+        yield_now().await;
+        Ok(7)
+    }
+    let locks = TestLocks::install();
+    // Polled by hand: the moment after the body, before the release was heard of, is one of these.
+    for polls in 0..10 {
+        let mut call = Box::pin(kept());
+        let waker = std::task::Waker::noop();
+        let mut context = std::task::Context::from_waker(waker);
+        let mut ready = None;
+        for _ in 0..polls {
+            if let std::task::Poll::Ready(outcome) = call.as_mut().poll(&mut context) {
+                ready = Some(outcome);
+                break;
+            }
+        }
+        locks.lose();
+        let outcome = match ready {
+            Some(outcome) => outcome,
+            None => call.await,
+        };
+        match outcome {
+            Ok(value) => assert_eq!(value, 7),
+            Err(error) => assert_eq!((error.is_lost(), error.body()), (true, Body::Dropped)),
+        }
+    }
+}
+
+/// A database that a body writes to, in a transaction.
+#[derive(Debug, Default)]
+struct Database {
+    rows: Mutex<Vec<u32>>,
+}
+
+struct Transaction<'a> {
+    database: &'a Database,
+    written: Vec<u32>,
+}
+
+impl Database {
+    fn begin(&self) -> Transaction<'_> {
+        Transaction { database: self, written: Vec::new() }
+    }
+
+    fn rows(&self) -> Vec<u32> {
+        self.rows.lock().unwrap().clone()
+    }
+}
+
+impl Transaction<'_> {
+    async fn insert(&mut self, row: u32) {
+        yield_now().await;
+        self.written.push(row);
+    }
+
+    fn commit(self) {
+        self.database.rows.lock().unwrap().extend(self.written);
+    }
+}
+
+/// The recipe for a body that owns a transaction: it finishes, and asks directly before the commit.
+#[zk_locked("orders", on_lost = finish)]
+async fn insert(locks: &TestLocks, database: &Database, lost_at: u32) -> Result<u32, LockError> {
+    let mut transaction = database.begin();
+    for row in 0..3 {
+        if row == lost_at {
+            locks.lose();
+        }
+        transaction.insert(row).await;
+    }
+    if !current().is_valid() {
+        // Dropped without a commit. The caller is told by the error that the lock was lost.
+        return Ok(0);
+    }
+    transaction.commit();
+    Ok(3)
+}
+
+#[tokio::test]
+async fn a_body_that_owns_a_transaction_commits_only_with_the_lock() {
+    let locks = TestLocks::install();
+    let database = Database::default();
+    for lost_at in 0..3 {
+        let error = insert(&locks, &database, lost_at).await.unwrap_err();
+        assert_eq!((error.is_lost(), error.body()), (true, Body::Finished));
+        assert!(database.rows().is_empty());
+    }
+    assert_eq!(insert(&locks, &database, 9).await.unwrap(), 3);
+    assert_eq!(database.rows(), [0, 1, 2]);
+}
+
+#[test]
+fn a_plain_body_that_loses_its_lock_finishes_and_the_caller_is_told() {
+    #[zk_locked("plain", on_lost = finish)]
+    fn plain(locks: &TestLocks, journal: &Journal) -> Result<(), LockError> {
+        let _local = Local(journal, "local");
+        locks.lose();
+        assert!(!current().is_valid());
+        journal.write("finished");
+        Ok(())
+    }
+    let locks = TestLocks::install();
+    let journal = Journal::default();
+    let error = plain(&locks, &journal).unwrap_err();
+    assert_eq!((error.is_lost(), error.body()), (true, Body::Finished));
+    assert_eq!(journal.read(), ["finished", "local"]);
+}

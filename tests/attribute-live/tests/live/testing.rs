@@ -1,0 +1,82 @@
+//! What users get for their own tests.
+
+use std::panic::catch_unwind;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Barrier;
+use zklock::testing::TestLocks;
+use zklock::{LockError, zk_locked};
+
+#[zk_locked("shared", timeout = "100ms", retries = 1)]
+async fn hold(barrier: Option<Arc<Barrier>>) -> Result<(), LockError> {
+    if let Some(barrier) = barrier {
+        barrier.wait().await;
+    }
+    Ok(())
+}
+
+#[zk_locked("number/{id}")]
+fn number(id: u32) -> Result<u32, LockError> {
+    Ok(id)
+}
+
+/// All of them hold the same lock at once: with a common session none would come to the barrier.
+#[test]
+fn tests_side_by_side_do_not_see_each_other() {
+    let barrier = Arc::new(Barrier::new(4));
+    let tests: Vec<_> = (0..4)
+        .map(|_| {
+            let barrier = barrier.clone();
+            std::thread::spawn(move || {
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+                runtime.unwrap().block_on(async {
+                    let locks = TestLocks::install();
+                    let call = tokio::spawn(hold(Some(barrier)));
+                    let call = tokio::time::timeout(Duration::from_secs(60), call).await;
+                    call.expect("the others have the lock").unwrap().unwrap();
+                    locks.assert_taken("shared");
+                });
+            })
+        })
+        .collect();
+    tests.into_iter().for_each(|test| test.join().unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_can_be_busy_lost_and_out_of_reach() {
+    let locks = TestLocks::install();
+    let held = locks.hold("shared").unwrap();
+    let busy = hold(None).await.unwrap_err();
+    assert!(busy.is_busy() && busy.to_string().contains("another"), "{busy}");
+    drop(held);
+    locks.outage(true);
+    assert!(hold(None).await.unwrap_err().is_unavailable());
+    locks.outage(false);
+    hold(None).await.unwrap();
+    let (outcome, ()) = tokio::join!(hold(Some(Arc::new(Barrier::new(2)))), async {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        locks.lose();
+    });
+    assert!(outcome.unwrap_err().is_lost());
+    assert_eq!(locks.taken(), ["shared", "shared"]);
+}
+
+#[test]
+fn what_was_taken_can_be_asserted() {
+    let locks = TestLocks::install();
+    number(7).unwrap();
+    number(8).unwrap();
+    assert_eq!(locks.taken(), ["number/7", "number/8"]);
+    locks.assert_taken("number/8");
+    assert!(catch_unwind(std::panic::AssertUnwindSafe(|| locks.assert_taken("number/9"))).is_err());
+}
+
+#[test]
+fn a_test_can_expect_that_a_lock_is_taken() {
+    let _locks = TestLocks::install().expecting("number/1");
+    number(1).unwrap();
+    let forgotten = catch_unwind(|| drop(TestLocks::install().expecting("number/2")));
+    let message = *forgotten.unwrap_err().downcast::<String>().unwrap();
+    assert_eq!(message, "`number/2` was not taken, but []");
+}

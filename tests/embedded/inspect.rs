@@ -1,0 +1,166 @@
+//! Looking at a lock from outside, and asking its holder to let go.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use zklock::layout::{HostNodes, ReadWriteNodes};
+use zklock::{Event, LockEvent, Mode, Observer, Session};
+use zklock_core::coordinator::NodeKind;
+
+use crate::support::{client, contenders, on, store};
+
+async fn until_queued(store: &zklock::Embedded, count: usize) {
+    while contenders(store, "/zklock/a").await.len() != count {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn contenders_are_listed_in_the_order_of_the_queue_with_their_owners() {
+    let (store, session) = store();
+    assert!(session.site("a").unwrap().contenders().await.unwrap().is_empty());
+    let guard = session.mutex("a").unwrap().acquire().await.unwrap();
+    // Of another client, between ours.
+    let peer = client(&store).await;
+    let path = "/zklock/a/_c_be2ee212-c507-4b18-a733-81c86278175c-lock-";
+    peer.create(path, b"10.0.0.7", NodeKind::EphemeralSequential).await.unwrap();
+    peer.create("/zklock/a/inner", b"", NodeKind::Persistent).await.unwrap();
+    let other = on(&store);
+    let waiting = tokio::spawn({
+        let mutex = other.mutex("a").unwrap();
+        async move { mutex.acquire().await }
+    });
+    until_queued(&store, 4).await;
+    let here = tokio::spawn({
+        let mutex = session.mutex("a").unwrap();
+        async move { mutex.acquire().await }
+    });
+    while session.held().len() < 2 {
+        tokio::task::yield_now().await;
+    }
+    let queue = session.site("a").unwrap().contenders().await.unwrap();
+    let modes: Vec<_> = queue.iter().map(|one| (one.mode, one.holder, one.here)).collect();
+    let mutex = Mode::Mutex;
+    assert_eq!(modes, [(mutex, true, true), (mutex, false, false), (mutex, false, false)]);
+    assert!(guard.path().ends_with(&queue[0].node));
+    assert_eq!(queue[0].owner.pid, Some(std::process::id()));
+    assert!(queue[0].owner.since.is_some());
+    assert_eq!(queue[1].owner.host, "10.0.0.7");
+    assert_eq!(queue[2].owner.app.as_deref(), Some("test"));
+    let local: Vec<_> = queue[0].local.iter().map(|held| held.granted).collect();
+    assert_eq!(local, [true, false]);
+    here.abort();
+    waiting.abort();
+}
+
+#[tokio::test]
+async fn contenders_of_other_layouts_say_what_their_names_say() {
+    let (store, _) = store();
+    let peer = client(&store).await;
+    for path in ["/zklock", "/zklock/a", "/zklock/b"] {
+        peer.create(path, b"", NodeKind::Persistent).await.unwrap();
+    }
+    for name in ["10.0.0.7-R-", "10.0.0.8-W-", "10.0.0.9-R-"] {
+        let path = format!("/zklock/a/{name}");
+        peer.create(&path, b"", NodeKind::EphemeralSequential).await.unwrap();
+    }
+    for (name, data) in [("read-node", "read"), ("read-node", "read"), ("write-node", "write")] {
+        let path = format!("/zklock/b/{name}");
+        peer.create(&path, data.as_bytes(), NodeKind::EphemeralSequential).await.unwrap();
+    }
+    let hosts = Session::embedded_builder(&store).driver(HostNodes::here()).open().unwrap();
+    let queue = hosts.site("a").unwrap().contenders().await.unwrap();
+    let seen: Vec<_> =
+        queue.iter().map(|one| (one.owner.host.as_str(), one.mode, one.holder)).collect();
+    let all = [
+        ("10.0.0.7", Mode::Read, true),
+        ("10.0.0.8", Mode::Write, false),
+        ("10.0.0.9", Mode::Read, false),
+    ];
+    assert_eq!(seen, all);
+    let nodes = Session::embedded_builder(&store).driver(ReadWriteNodes).open().unwrap();
+    let queue = nodes.site("b").unwrap().contenders().await.unwrap();
+    assert_eq!(queue.iter().map(|one| one.holder).collect::<Vec<_>>(), [true, true, false]);
+    assert_eq!(queue[0].owner.to_string(), "an unknown process");
+}
+
+#[derive(Debug, Default)]
+struct Revocations(AtomicUsize);
+
+impl Observer for Revocations {
+    fn event(&self, event: &Event) {
+        if let Event::Revoked { lock } = event {
+            assert_eq!(&**lock, "a");
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_revocation_marks_the_holders_node_and_reaches_the_observer() {
+    let (store, other) = store();
+    assert_eq!(other.site("a").unwrap().revoke().await.unwrap(), 0);
+    let revocations = Arc::new(Revocations::default());
+    let builder = Session::embedded_builder(&store).observer(revocations.clone());
+    let guard = builder.open().unwrap().mutex("a").unwrap().acquire().await.unwrap();
+    assert_eq!(other.site("a").unwrap().revoke().await.unwrap(), 1);
+    let (data, _) = client(&store).await.get(guard.path()).await.unwrap();
+    assert_eq!(data, b"__REVOKE__");
+    guard.revoked().await;
+    // A wish is no loss.
+    assert!(guard.is_valid());
+    while revocations.0.load(Ordering::SeqCst) == 0 {
+        tokio::task::yield_now().await;
+    }
+    guard.release().await.unwrap();
+}
+
+fn told(event: Option<LockEvent>) -> (&'static str, String) {
+    match event {
+        Some(LockEvent::Joined(one)) => ("joined", one.node),
+        Some(LockEvent::Granted(one)) => ("granted", one.node),
+        Some(LockEvent::Left(one)) => ("left", one.node),
+        Some(LockEvent::Lost(one)) => ("lost", one.node),
+        Some(LockEvent::Blind) => ("blind", String::new()),
+        _ => ("end", String::new()),
+    }
+}
+
+fn node(path: &str) -> String {
+    path.rsplit('/').next().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn events_begin_with_the_queue_as_it_is_and_go_on_in_order() {
+    let (store, session) = store();
+    let first = session.mutex("a").unwrap().acquire().await.unwrap();
+    let other = on(&store);
+    let watcher = on(&store);
+    let mut events = watcher.site("a").unwrap().events();
+    assert_eq!(told(events.next().await), ("joined", node(first.path())));
+    assert_eq!(told(events.next().await), ("granted", node(first.path())));
+    let waiting = tokio::spawn({
+        let mutex = other.mutex("a").unwrap();
+        async move { mutex.acquire().await.unwrap() }
+    });
+    let (what, second) = told(events.next().await);
+    assert_eq!(what, "joined");
+    let gone = node(first.path());
+    first.release().await.unwrap();
+    assert_eq!(told(events.next().await), ("left", gone));
+    assert_eq!(told(events.next().await), ("granted", second.clone()));
+    waiting.await.unwrap().release().await.unwrap();
+    assert_eq!(told(events.next().await), ("left", second));
+    watcher.close().await;
+    assert_eq!(told(events.next().await).0, "end");
+}
+
+#[tokio::test]
+async fn a_lock_that_nobody_has_used_yet_can_be_watched() {
+    let (_store, session) = store();
+    let mut events = session.site("a/b/c").unwrap().events();
+    let next = tokio::spawn(async move { told(events.next().await).0 });
+    tokio::task::yield_now().await;
+    let _guard = session.mutex("a/b/c").unwrap().acquire().await.unwrap();
+    assert_eq!(next.await.unwrap(), "joined");
+}

@@ -1,0 +1,216 @@
+//! Layouts: chosen for a lock or a session, the documents' own, and drivers with faults.
+
+use std::time::Duration;
+
+use zklock::layout::{Curator, HostNodes, Kazoo, MaxLeases, Numbered, OneNode, Removed};
+use zklock::{Attempt, Contender, ErrorKind, LockDriver, LockOptions, Mode, Session};
+use zklock_core::coordinator::NodeKind;
+use zklock_core::recipe::driver::Proof;
+
+use crate::support::{client, contenders, store};
+
+/// A queue of named numbers.
+#[derive(Debug)]
+struct Tickets;
+
+impl LockDriver for Tickets {
+    fn prefix(&self, attempt: &Attempt, _: Mode) -> String {
+        format!("ticket-{}-", attempt.simple())
+    }
+
+    fn parse(&self, name: &str) -> Option<Contender> {
+        let attempt = name.strip_prefix("ticket-")?;
+        Some(Contender::new(name, Contender::sequence_after(attempt, "-")?, Mode::Mutex))
+    }
+}
+
+#[tokio::test]
+async fn a_driver_of_ones_own_names_the_nodes_and_excludes() {
+    let (store, session) = store();
+    let mutex = session.mutex("a").unwrap().driver(Tickets).unwrap();
+    let guard = mutex.acquire().await.unwrap();
+    assert!(guard.path().starts_with("/zklock/a/ticket-"), "{}", guard.path());
+    let other = Session::embedded_builder(&store).driver(Tickets).open().unwrap();
+    let error = other.mutex("a").unwrap().try_acquire().await.unwrap_err();
+    assert!(error.is_busy(), "{error}");
+    guard.release().await.unwrap();
+    other.mutex("a").unwrap().acquire().await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
+async fn every_shipped_layout_writes_its_names_and_its_directory() {
+    let store = zklock::Embedded::new();
+    let root = Session::embedded_builder(&store).root("/").open().unwrap();
+    let host = HostNodes::of("10.0.0.7");
+    for (name, session, path) in [
+        (
+            "zk_lock",
+            root.mutex("zk_lock").unwrap().driver(Numbered::dlock()),
+            "/zk_lock/sub_0000000000",
+        ),
+        ("lock", root.mutex("lock").unwrap().driver(Numbered::lock()), "/lock/lock-0000000000"),
+        ("x", root.mutex("x").unwrap().driver(OneNode), "/x/lock"),
+    ] {
+        let guard = session.unwrap().acquire().await.unwrap();
+        assert_eq!(guard.path(), path);
+        guard.release().await.unwrap();
+        // These stay, as the documents' programs make them.
+        let client = client(&store).await;
+        assert_eq!(
+            client.create(&format!("/{name}"), b"", NodeKind::Persistent).await.err(),
+            Some(zklock_core::coordinator::RequestError::NodeExists)
+        );
+    }
+    let kazoo = root.mutex("python").unwrap().driver(Kazoo::default()).unwrap();
+    let guard = kazoo.acquire().await.unwrap();
+    assert!(guard.path().ends_with("__lock__0000000000"), "{}", guard.path());
+    let refused = root.mutex("shared_lock").unwrap().driver(host).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Unsupported);
+}
+
+#[tokio::test]
+async fn kazoos_identifier_is_the_payload() {
+    let (store, session) = store();
+    let layout = Kazoo::default().identifier("importer 7");
+    let guard = session.mutex("a").unwrap().driver(layout).unwrap().acquire().await.unwrap();
+    let (data, _) = client(&store).await.get(guard.path()).await.unwrap();
+    assert_eq!(data, b"importer 7");
+}
+
+#[tokio::test]
+async fn two_layouts_of_one_lock_in_one_process_are_an_error_that_says_so() {
+    let (store, session) = store();
+    for fair in [false, true] {
+        let options = LockOptions::default().fair(fair);
+        let curator = session.mutex("a").unwrap().with_options(options).unwrap();
+        let guard = curator.acquire().await.unwrap();
+        let kazoo = session.mutex("a").unwrap().driver(Kazoo::default()).unwrap();
+        let error = kazoo.with_options(options).unwrap().acquire().await.unwrap_err();
+        assert_eq!((error.kind(), error.lock()), (ErrorKind::InvalidOption, Some("a")));
+        let text = error.to_string();
+        assert!(text.contains("Curator") && text.contains("Kazoo"), "{text}");
+        // The same layout, said again, is no other one.
+        let same = session.mutex("a").unwrap().driver(Curator).unwrap();
+        let error = same.try_acquire().await.unwrap_err();
+        assert!(error.is_busy() || error.is_deadlock(), "{error}");
+        assert_eq!(contenders(&store, "/zklock/a").await.len(), 1);
+        guard.release().await.unwrap();
+    }
+}
+
+/// Reads only what its own check asks for.
+#[derive(Debug)]
+struct Sly;
+
+impl LockDriver for Sly {
+    fn prefix(&self, attempt: &Attempt, _: Mode) -> String {
+        format!("{}-", attempt.simple())
+    }
+
+    fn parse(&self, name: &str) -> Option<Contender> {
+        let number = Contender::sequence_after(name, "-")?;
+        [0, 7].contains(&number).then(|| Contender::new(name, number, Mode::Mutex))
+    }
+}
+
+#[tokio::test]
+async fn a_driver_that_does_not_read_its_own_name_is_told_so_and_nothing_is_held() {
+    let (store, session) = store();
+    let mutex = session.mutex("a").unwrap().driver(Sly).unwrap();
+    mutex.acquire().await.unwrap().release().await.unwrap();
+    let error = mutex.acquire().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidOption);
+    assert!(error.to_string().contains("does not read the name"), "{error}");
+    assert!(contenders(&store, "/zklock/a").await.is_empty());
+    assert!(session.held().is_empty());
+}
+
+/// Names that are all the same.
+#[derive(Debug)]
+struct Nameless(Proof);
+
+impl LockDriver for Nameless {
+    fn prefix(&self, _: &Attempt, _: Mode) -> String {
+        "n-".to_owned()
+    }
+
+    fn parse(&self, name: &str) -> Option<Contender> {
+        Some(Contender::new(name, Contender::sequence_after(name, "n-")?, Mode::Mutex))
+    }
+
+    fn proof(&self) -> Proof {
+        self.0
+    }
+}
+
+#[tokio::test]
+async fn a_driver_is_checked_when_it_is_chosen() {
+    let (store, session) = store();
+    let error = session.mutex("a").unwrap().driver(Nameless(Proof::Name)).unwrap_err();
+    assert_eq!((error.kind(), error.lock()), (ErrorKind::InvalidOption, Some("a")));
+    let error = Session::embedded_builder(&store).driver(Nameless(Proof::Name)).open().unwrap_err();
+    assert!(error.to_string().contains("the same names"), "{error}");
+    for proof in [Proof::Payload, Proof::Owner] {
+        let mutex = session.mutex("b").unwrap().driver(Nameless(proof)).unwrap();
+        mutex.acquire().await.unwrap().release().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_payload_over_the_limit_is_an_error_and_nothing_is_held() {
+    let (store, _) = store();
+    let session = Session::embedded_builder(&store).app("x".repeat(5000)).open().unwrap();
+    let error = session.mutex("a").unwrap().acquire().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidOption);
+    assert!(error.to_string().contains("4096"), "{error}");
+    assert!(contenders(&store, "/zklock/a").await.is_empty());
+}
+
+#[tokio::test]
+async fn a_lock_directory_is_removed_after_the_release_unless_it_is_in_use() {
+    let store = zklock::Embedded::new();
+    let session = |_| {
+        let builder = Session::embedded_builder(&store).root("/distributed/lock");
+        builder.driver(Removed::after(Curator)).open().unwrap()
+    };
+    let [one, two] = [0, 1].map(session);
+    let client = client(&store).await;
+    for _ in 0..3 {
+        let guard = one.mutex("createOrder").unwrap().acquire().await.unwrap();
+        let waiting = tokio::spawn({
+            let mutex = two.mutex("createOrder").unwrap();
+            async move { mutex.acquire().await.unwrap() }
+        });
+        while contenders(&store, "/distributed/lock/createOrder").await.len() < 2 {
+            tokio::task::yield_now().await;
+        }
+        guard.release().await.unwrap();
+        waiting.await.unwrap().release().await.unwrap();
+        assert!(client.children("/distributed/lock").await.unwrap().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn of_max_leases_so_many_hold_and_whoever_goes_makes_room() {
+    let (store, _) = store();
+    let mut sessions = (0..5).map(|_| {
+        let driver = MaxLeases::new(2, Curator).unwrap();
+        Session::embedded_builder(&store).driver(driver).open().unwrap().mutex("a").unwrap()
+    });
+    let mut next = || sessions.next().unwrap();
+    let _first = next().acquire().await.unwrap();
+    let second = next().acquire().await.unwrap();
+    let third = next();
+    assert!(third.try_acquire().await.unwrap_err().is_busy());
+    let [third, fourth] =
+        [third, next()].map(|mutex| tokio::spawn(async move { mutex.acquire().await.unwrap() }));
+    while contenders(&store, "/zklock/a").await.len() < 4 {
+        tokio::task::yield_now().await;
+    }
+    // Not the first: Curator's third would sleep on.
+    second.release().await.unwrap();
+    let third = tokio::time::timeout(Duration::from_secs(5), third).await.unwrap().unwrap();
+    assert!(!fourth.is_finished());
+    third.release().await.unwrap();
+    fourth.await.unwrap().release().await.unwrap();
+}

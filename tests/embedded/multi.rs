@@ -1,0 +1,159 @@
+//! Several locks as one.
+
+use std::time::Duration;
+
+use zklock::{AnyLock, ErrorKind, MultiLock, Session};
+use zklock_core::backend::memory::{Fault, Op};
+use zklock_core::coordinator::RequestError;
+
+use crate::support::{contenders, on, store};
+
+fn both(session: &Session, names: [&str; 2]) -> MultiLock {
+    MultiLock::new(names.map(|name| session.mutex(name).unwrap().into())).unwrap()
+}
+
+async fn settle() {
+    tokio::time::sleep(Duration::from_millis(5)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_members_are_held_in_one_order_and_their_tokens_joined() {
+    let (store, session) = store();
+    let guard = both(&session, ["b", "a"]).acquire().await.unwrap();
+    let names: Vec<_> = guard.members().iter().map(|member| member.lock()).collect();
+    assert_eq!(names, ["a", "b"]);
+    let tokens = guard.fencing_tokens();
+    assert_eq!(guard.fencing_token(), format!("{},{}", tokens[0], tokens[1]));
+    assert!(guard.is_valid() && !guard.remaining().is_zero());
+    for name in ["a", "b"] {
+        assert!(on(&store).mutex(name).unwrap().try_acquire().await.unwrap_err().is_busy());
+    }
+    guard.release().await.unwrap();
+    for path in ["/zklock/a", "/zklock/b"] {
+        assert!(contenders(&store, path).await.is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_second_member_fails_and_the_first_is_released() {
+    let (store, session) = store();
+    let held = on(&store).mutex("b").unwrap().acquire().await.unwrap();
+    let multi = both(&session, ["a", "b"]);
+    for outcome in [multi.try_acquire().await, multi.acquire_timeout(Duration::from_secs(1)).await]
+    {
+        let error = outcome.unwrap_err();
+        assert!(error.is_busy() && error.lock() == Some("b"), "{error}");
+    }
+    settle().await;
+    assert!(contenders(&store, "/zklock/a").await.is_empty());
+    drop(held);
+    drop(multi.try_acquire().await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_deadline_holds_over_all() {
+    let (store, session) = store();
+    let a = on(&store).mutex("a").unwrap().acquire().await.unwrap();
+    let _b = on(&store).mutex("b").unwrap().acquire().await.unwrap();
+    tokio::spawn(async move {
+        tokio::time::sleep(Duration::from_millis(600)).await;
+        drop(a);
+    });
+    let start = tokio::time::Instant::now();
+    let error = both(&session, ["a", "b"]).acquire_timeout(Duration::from_secs(1)).await;
+    assert_eq!(error.unwrap_err().lock(), Some("b"));
+    let took = start.elapsed();
+    assert!(took >= Duration::from_secs(1) && took < Duration::from_millis(1_100), "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn members_are_of_any_kind() {
+    let (store, session) = store();
+    let multi = |session: &Session| {
+        MultiLock::new([
+            AnyLock::Permits(session.semaphore("printers", 2).unwrap(), 1),
+            AnyLock::Read(session.rw_lock("rates").unwrap()),
+            AnyLock::Write(session.rw_lock("report").unwrap()),
+            session.mutex("orders").unwrap().into(),
+        ])
+        .unwrap()
+    };
+    let guard = multi(&session).acquire().await.unwrap();
+    let other = on(&store);
+    drop(other.rw_lock("rates").unwrap().try_read().await.unwrap());
+    drop(other.semaphore("printers", 2).unwrap().try_acquire().await.unwrap());
+    assert!(other.rw_lock("report").unwrap().try_read().await.is_err());
+    let waiting = multi(&other);
+    let waiting =
+        tokio::spawn(async move { waiting.acquire().await.map(|guard| guard.is_valid()) });
+    settle().await;
+    assert!(!waiting.is_finished());
+    drop(guard);
+    assert!(waiting.await.unwrap().unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn bad_members_are_errors_and_nothing_is_held() {
+    let (store, session) = store();
+    let twice = ["a", "b", "a"].map(|name| session.mutex(name).unwrap().into());
+    let error = MultiLock::new(twice).unwrap_err();
+    assert!(error.kind() == ErrorKind::InvalidOption && error.lock() == Some("a"), "{error}");
+    // Reading and writing the same is the same lock.
+    let lock = session.rw_lock("a").unwrap();
+    assert!(MultiLock::new([AnyLock::Read(lock.clone()), AnyLock::Write(lock)]).is_err());
+    assert_eq!(MultiLock::new([]).unwrap_err().kind(), ErrorKind::InvalidOption);
+    assert!(both(&session, ["a", "b"]).acquire_timeout(Duration::ZERO).await.is_err());
+    assert!(contenders(&store, "/zklock/a").await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_release_fails_and_the_others_are_released() {
+    let (store, session) = store();
+    let guard = both(&session, ["a", "b"]).acquire().await.unwrap();
+    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    faults.inject(Fault::refuse(RequestError::NoAuth).on(Op::Delete).path("/zklock/b/"));
+    let error = guard.release().await.unwrap_err();
+    assert_eq!((error.kind(), error.lock()), (ErrorKind::Unauthorized, Some("b")));
+    assert!(contenders(&store, "/zklock/a").await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn crossed_names_never_wait_for_each_other() {
+    let (store, session) = store();
+    let tasks: Vec<_> = [(session, ["a", "b"]), (on(&store), ["b", "a"])]
+        .into_iter()
+        .map(|(session, names)| {
+            tokio::spawn(async move {
+                for _ in 0..50 {
+                    let guard = both(&session, names).acquire().await.unwrap();
+                    tokio::task::yield_now().await;
+                    drop(guard);
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        tokio::time::timeout(Duration::from_secs(60), task).await.unwrap().unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_member_is_held_in_the_scope_and_the_view_sees_all() {
+    let (store, session) = store();
+    let guard = both(&session, ["a", "b"]).acquire().await.unwrap();
+    let (a, b) = (session.mutex("a").unwrap(), session.mutex("b").unwrap());
+    guard
+        .scope(async {
+            assert!(a.is_held_here() && b.is_held_here());
+            drop((a.acquire().await.unwrap(), b.acquire().await.unwrap()));
+            assert!(zklock::current().is_valid());
+            let client = crate::support::client(&store).await;
+            client.delete(guard.members()[0].path()).await.unwrap();
+            settle().await;
+            assert!(!zklock::current().is_valid(), "the first member is lost");
+            zklock::current().lost().await;
+        })
+        .await;
+    guard.lost().await;
+    assert!(guard.release().await.unwrap_err().is_lost());
+}

@@ -1,0 +1,311 @@
+//! The semaphore among tasks and sessions.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use zklock::{Embedded, ErrorKind, Handoffs, LockName, LockOptions, Semaphore, Session};
+use zklock_core::coordinator::NodeKind;
+
+use crate::support::{client, contenders, on, store};
+
+fn printers(session: &Session, limit: u32) -> Semaphore {
+    session.semaphore("printers", limit).unwrap()
+}
+
+async fn leases(store: &Embedded) -> usize {
+    contenders(store, "/zklock/printers/leases").await.len()
+}
+
+async fn settle() {
+    tokio::time::sleep(Duration::from_millis(5)).await;
+}
+
+/// Runs in a task of its own, so that it is somebody else.
+async fn apart<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
+    tokio::spawn(work).await.unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn as_many_enter_as_there_are_permits_and_the_next_is_busy() {
+    let (store, session) = store();
+    let semaphore = printers(&session, 3);
+    let held = [
+        semaphore.acquire().await.unwrap(),
+        printers(&on(&store), 3).acquire().await.unwrap(),
+        semaphore.try_acquire().await.unwrap(),
+    ];
+    assert_eq!(leases(&store).await, 3);
+    assert!(held.iter().all(|permit| permit.is_valid() && permit.permits() == 1));
+    let other = printers(&on(&store), 3);
+    assert!(other.try_acquire().await.unwrap_err().is_busy());
+    let busy = other.acquire_timeout(Duration::from_millis(300)).await.unwrap_err();
+    assert!(busy.is_busy() && busy.to_string().contains("test"), "{busy}");
+    let [first, second, third] = held;
+    first.release().await.unwrap();
+    drop(other.acquire_timeout(Duration::from_millis(300)).await.unwrap());
+    drop((second, third));
+    settle().await;
+    assert_eq!(leases(&store).await, 0);
+    assert!(contenders(&store, "/zklock/printers/locks").await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn three_of_three_are_held_one_goes_and_the_fourth_enters() {
+    let (store, session) = store();
+    let held = printers(&session, 3).acquire_many(3).await.unwrap();
+    assert_eq!((held.permits(), leases(&store).await), (3, 3));
+    let other = printers(&on(&store), 3);
+    let fourth = tokio::spawn(async move { other.acquire().await.unwrap() });
+    settle().await;
+    assert!(!fourth.is_finished());
+    held.release().await.unwrap();
+    assert!(fourth.await.unwrap().is_valid());
+}
+
+#[tokio::test(start_paused = true)]
+async fn several_permits_are_taken_all_or_none() {
+    let (store, session) = store();
+    let one = printers(&session, 3).acquire().await.unwrap();
+    let other = printers(&on(&store), 3);
+    assert!(other.try_acquire_many(3).await.unwrap_err().is_busy());
+    let error = other.acquire_many_timeout(3, Duration::from_millis(100)).await.unwrap_err();
+    assert!(error.is_busy(), "{error}");
+    settle().await;
+    assert_eq!(leases(&store).await, 1, "what was taken for it is given back");
+    drop(other.try_acquire_many(2).await.unwrap());
+    drop(one);
+    drop(other.acquire_many(3).await.unwrap());
+}
+
+/// Two processes that want two of three each never wait for each other.
+#[tokio::test(start_paused = true)]
+async fn who_wants_several_does_not_wait_for_another_who_does() {
+    let (store, session) = store();
+    let tasks: Vec<_> = [session, on(&store), on(&store)]
+        .into_iter()
+        .flat_map(|session| [session.clone(), session])
+        .map(|session| {
+            tokio::spawn(async move {
+                for _ in 0..20 {
+                    let permits = printers(&session, 3).acquire_many(2).await.unwrap();
+                    tokio::task::yield_now().await;
+                    drop(permits);
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        tokio::time::timeout(Duration::from_secs(60), task).await.unwrap().unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn local_waiters_are_handed_permits_in_memory() {
+    let (store, session) = store();
+    let bound = Handoffs { most: 1_000, within: Duration::from_secs(60) };
+    let options = LockOptions::default().handoffs(bound);
+    let semaphore = printers(&session, 2).with_options(options).unwrap();
+    let (inside, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    store.record();
+    let tasks: Vec<_> = (0..20)
+        .map(|_| {
+            let (semaphore, inside, most) = (semaphore.clone(), inside.clone(), most.clone());
+            tokio::spawn(async move {
+                let permit = semaphore.acquire().await.unwrap();
+                let now = inside.fetch_add(1, Ordering::SeqCst) + 1;
+                most.fetch_max(now, Ordering::SeqCst);
+                tokio::time::sleep(Duration::from_millis(1)).await;
+                inside.fetch_sub(1, Ordering::SeqCst);
+                drop(permit);
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_eq!(most.load(Ordering::SeqCst), 2);
+    let created = |path: &str| {
+        let recorded = store.recorded();
+        let creates = recorded.iter().filter(|logged| {
+            logged.op == zklock_core::backend::memory::Op::Create && logged.path.contains(path)
+        });
+        creates.count()
+    };
+    assert!(created("/leases/_c_") <= 4, "{} leases for 20 acquires", created("/leases/_c_"));
+    settle().await;
+    assert_eq!(leases(&store).await, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_waiter_leaves_nothing() {
+    let (store, session) = store();
+    let held = printers(&session, 1).acquire().await.unwrap();
+    let other = printers(&on(&store), 1);
+    let waiting = tokio::spawn(async move { other.acquire().await });
+    settle().await;
+    assert_eq!(leases(&store).await, 2, "the waiter's node counts already");
+    waiting.abort();
+    assert!(waiting.await.is_err());
+    settle().await;
+    assert_eq!(leases(&store).await, 1);
+    assert!(contenders(&store, "/zklock/printers/locks").await.is_empty());
+    assert!(held.is_valid());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiters_node_deleted_from_outside_is_made_again_and_wins() {
+    let (store, session) = store();
+    let held = printers(&session, 1).acquire().await.unwrap();
+    let mine = held.path().to_owned();
+    let other = printers(&on(&store), 1);
+    let waiting = tokio::spawn(async move { other.acquire().await.unwrap() });
+    settle().await;
+    let client = client(&store).await;
+    for name in contenders(&store, "/zklock/printers/leases").await {
+        let path = format!("/zklock/printers/leases/{name}");
+        if path != mine {
+            client.delete(&path).await.unwrap();
+        }
+    }
+    settle().await;
+    held.release().await.unwrap();
+    drop(waiting.await.unwrap());
+    settle().await;
+    assert_eq!(leases(&store).await, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn permits_of_a_closed_session_come_back() {
+    let (store, session) = store();
+    let gone = on(&store);
+    let held = printers(&gone, 2).acquire_many(2).await.unwrap();
+    gone.close().await;
+    assert!(!held.is_valid());
+    drop(printers(&session, 2).acquire_many_timeout(2, Duration::from_secs(5)).await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_in_a_node_is_made_read_and_obeyed_while_people_wait() {
+    let (store, session) = store();
+    let semaphore = |session: &Session| {
+        let name = LockName::new("printers").unwrap();
+        Semaphore::limit_at(session, name, "limits/printers", 1).unwrap()
+    };
+    let first = semaphore(&session).acquire().await.unwrap();
+    let client = client(&store).await;
+    let node = "/zklock/limits/printers";
+    assert_eq!(client.get(node).await.unwrap().0, [0, 0, 0, 1]);
+    let other = semaphore(&on(&store));
+    let waiting = tokio::spawn(async move { (other.acquire().await.unwrap(), other) });
+    settle().await;
+    assert!(!waiting.is_finished());
+    client.set(node, &[0, 0, 0, 2]).await.unwrap();
+    let (second, other) = waiting.await.unwrap();
+    assert!(first.is_valid() && second.is_valid() && other.limit() == 2);
+    client.set(node, &[0, 0, 0, 1]).await.unwrap();
+    settle().await;
+    drop(first);
+    assert!(apart(async move { other.try_acquire().await }).await.unwrap_err().is_busy());
+    // What is no number changes nothing for those who know one, and is an error for the others.
+    let knows = semaphore(&session);
+    settle().await;
+    client.set(node, b"plenty").await.unwrap();
+    settle().await;
+    assert_eq!(knows.limit(), 1);
+    drop(second);
+    drop(knows.acquire().await.unwrap());
+    let error = semaphore(&on(&store)).acquire().await.unwrap_err();
+    assert!(error.kind() == ErrorKind::InvalidOption && error.to_string().contains("four bytes"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_foreign_child_takes_a_permit() {
+    let (store, session) = store();
+    drop(printers(&session, 2).acquire().await.unwrap());
+    let client = client(&store).await;
+    client.create("/zklock/printers/leases/foreign", b"", NodeKind::Ephemeral).await.unwrap();
+    let held = printers(&session, 2).acquire().await.unwrap();
+    assert!(printers(&on(&store), 2).try_acquire().await.unwrap_err().is_busy());
+    drop(held);
+}
+
+#[tokio::test(start_paused = true)]
+async fn bad_limits_and_bad_numbers_are_errors_and_nothing_is_held() {
+    let (store, session) = store();
+    let kind = |result: Result<Semaphore, zklock::LockError>| result.unwrap_err().kind();
+    assert_eq!(kind(session.semaphore("a", 0)), ErrorKind::InvalidOption);
+    assert_eq!(kind(session.semaphore("a", u32::MAX)), ErrorKind::InvalidOption);
+    let semaphore = printers(&session, 3);
+    let two = session.semaphore("printers", 2).unwrap_err();
+    assert!(two.to_string().contains("another limit"), "{two}");
+    for permits in [0, 4] {
+        let error = semaphore.acquire_many(permits).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidOption, "{error}");
+    }
+    let lingers = LockOptions::default().linger(Duration::from_secs(1));
+    assert!(semaphore.clone().with_options(lingers).is_err());
+    drop(semaphore);
+    // Nobody uses it any more, so it may have another limit.
+    drop(session.semaphore("printers", 2).unwrap());
+    assert_eq!(leases(&store).await, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_for_ones_own_permits_is_an_error() {
+    let (_store, session) = store();
+    let semaphore = printers(&session, 2);
+    let two = semaphore.acquire_many(2).await.unwrap();
+    let error = semaphore.acquire().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Deadlock);
+    assert!(error.to_string().contains("2 of 2"), "{error}");
+    drop(two);
+}
+
+/// Ten clients, random batches, a hundred rounds: never above the limit, and 0 at the end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn ten_clients_random_batches_never_above_the_limit() {
+    let store = Embedded::new();
+    let inside = Arc::new(AtomicUsize::new(0));
+    let clients: Vec<_> = (0..10u64)
+        .map(|client| {
+            let (session, inside) = (on(&store), inside.clone());
+            tokio::spawn(async move {
+                let semaphore = printers(&session, 5);
+                let mut random = client.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+                for _ in 0..30 {
+                    random ^= random << 13;
+                    random ^= random >> 7;
+                    random ^= random << 17;
+                    let batch = 1 + (random % 5) as u32;
+                    let permits = semaphore.acquire_many(batch).await.unwrap();
+                    let others = inside.fetch_add(batch as usize, Ordering::SeqCst);
+                    assert!(others + batch as usize <= 5);
+                    tokio::task::yield_now().await;
+                    inside.fetch_sub(batch as usize, Ordering::SeqCst);
+                    if random % 2 == 0 { permits.release().await.unwrap() } else { drop(permits) }
+                }
+                session.close().await;
+            })
+        })
+        .collect();
+    for client in clients {
+        client.await.unwrap();
+    }
+    assert_eq!(leases(&store).await, 0);
+}
+
+#[test]
+fn the_blocking_twin_takes_and_gives() {
+    let store = Embedded::new();
+    let session = on(&store);
+    let semaphore = zklock::blocking::Semaphore::from(printers(&session, 2));
+    let one = semaphore.acquire().unwrap();
+    let other = std::thread::scope(|scope| {
+        scope.spawn(|| semaphore.acquire_timeout(Duration::from_secs(1)).unwrap()).join().unwrap()
+    });
+    assert_eq!((one.permits(), semaphore.as_async().limit()), (1, 2));
+    one.release().unwrap();
+    other.release().unwrap();
+    semaphore.acquire_many_tries(2).unwrap().release().unwrap();
+}

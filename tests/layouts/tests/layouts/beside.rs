@@ -1,0 +1,300 @@
+//! Curator in Java, kazoo in Python and we on one lock: it means the same in all three.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use zklock::{LockDriver, Session, layout};
+use zklock_test_support::peers::{Agent, Curator, Kazoo, LockKind, Run};
+use zklock_test_support::{CreateMode, RawClient, ZooKeeper};
+
+use crate::bed::{soon, until};
+
+const SESSION: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);
+
+/// 2,000 critical sections in the long form.
+fn sections() -> usize {
+    if std::env::var_os("ZKLOCK_LONG").is_some() { 2_000 } else { 200 }
+}
+
+/// A process of ours.
+fn ours(layout: &str, kind: &str, path: &str, n: usize, file: Option<&PathBuf>) -> Run {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sections"));
+    command.args([&ZooKeeper::shared().addr(), layout, kind, path]).arg(n.to_string());
+    Run::start(command.args(file))
+}
+
+/// Runs processes that add 1 to a number in a file, so often in all; none may be lost.
+fn count_together(name: &str, start: impl FnOnce(&PathBuf, usize) -> Vec<Run>, processes: usize) {
+    let file = std::env::temp_dir().join(format!("{name}-{}", std::process::id()));
+    fs::write(&file, "0").unwrap();
+    let each = sections() / processes;
+    let runs = start(&file, each);
+    assert_eq!(runs.len(), processes);
+    for run in runs {
+        assert_eq!(run.finish(), format!("done {each}\n"));
+    }
+    assert_eq!(fs::read_to_string(&file).unwrap(), (each * processes).to_string());
+    fs::remove_file(&file).unwrap();
+}
+
+#[test]
+fn four_of_ours_and_four_of_curator_lose_no_update() {
+    let (addr, curator) = (ZooKeeper::shared().addr(), Curator::compile());
+    let path = "/beside/curator/orders/create";
+    let start = |file: &PathBuf, each| {
+        let theirs = [(); 4].map(|()| curator.counter(&addr, path, file, each));
+        let ours = [(); 4].map(|()| ours("curator", "counter", path, each, Some(file)));
+        theirs.into_iter().chain(ours).collect()
+    };
+    count_together("beside-curator", start, 8);
+}
+
+#[test]
+fn four_of_ours_and_four_of_kazoo_lose_no_update() {
+    let (addr, kazoo) = (ZooKeeper::shared().addr(), Kazoo::install());
+    let path = "/beside/kazoo/orders/create";
+    let start = |file: &PathBuf, each| {
+        let theirs = [(); 4].map(|()| kazoo.counter(&addr, path, file, each));
+        let ours = [(); 4].map(|()| ours("kazoo", "counter", path, each, Some(file)));
+        theirs.into_iter().chain(ours).collect()
+    };
+    count_together("beside-kazoo", start, 8);
+}
+
+/// One layout for all: kazoo with the names of Curator's nodes.
+#[test]
+fn java_python_and_rust_on_one_lock_lose_no_update() {
+    let (addr, curator, kazoo) = (ZooKeeper::shared().addr(), Curator::compile(), Kazoo::install());
+    let path = "/beside-all";
+    let mut raw = RawClient::connect(&addr, SESSION).unwrap();
+    // kazoo fails for good if the directory is reaped.
+    raw.create(path, b"", CreateMode::Persistent).unwrap();
+    raw.close().unwrap();
+    let start = |file: &PathBuf, each| {
+        let java = [(); 3].map(|()| curator.counter(&addr, path, file, each));
+        let python = [(); 3].map(|()| kazoo.counter_as_curator(&addr, path, file, each));
+        let rust = [(); 4].map(|()| ours("curator", "counter", path, each, Some(file)));
+        java.into_iter().chain(python).chain(rust).collect()
+    };
+    count_together("beside-all", start, 10);
+}
+
+/// When somebody was inside, and how.
+#[derive(Clone, Debug)]
+struct Stay {
+    mode: String,
+    entered: u64,
+    left: u64,
+    ours: bool,
+}
+
+fn stays(said: &str, ours: bool) -> Vec<Stay> {
+    let stay = |line: &str| {
+        let words: Vec<_> = line.split(' ').collect();
+        let [mode, entered, left] = words[..] else { panic!("{line}") };
+        let (entered, left) = (entered.parse().unwrap(), left.parse().unwrap());
+        Stay { mode: mode.to_owned(), entered, left, ours }
+    };
+    said.lines().map(stay).collect()
+}
+
+/// Writers are alone; readers of both languages are inside together.
+fn assert_readers_and_writers(mut all: Vec<Stay>, count: usize) {
+    assert_eq!(all.len(), count);
+    all.sort_by_key(|stay| stay.entered);
+    let mut mixed = false;
+    for (at, stay) in all.iter().enumerate() {
+        for later in all[at + 1..].iter().take_while(|later| later.entered < stay.left) {
+            assert!(stay.mode == "read" && later.mode == "read", "{stay:?} {later:?}");
+            mixed |= stay.ours != later.ours;
+        }
+    }
+    assert!(mixed, "no readers of both languages at once");
+}
+
+/// Four processes of each side take a read/write lock at random; they begin together.
+async fn mix(driver: impl LockDriver, theirs: impl Fn(usize) -> Run, layout: &str, name: &str) {
+    let (each, session, path) = (sections() / 8, session(driver).await, format!("/beside/{name}"));
+    let gate = session.rw_lock(name).unwrap().write().await.unwrap();
+    let theirs: Vec<_> = (0..4).map(|_| theirs(each)).collect();
+    let ours: Vec<_> = (0..4).map(|_| ours(layout, "rw", &path, each, None)).collect();
+    while session.site(name).unwrap().contenders().await.unwrap().len() < 9 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    gate.release().await.unwrap();
+    let mut all: Vec<_> = theirs.into_iter().flat_map(|run| stays(&run.finish(), false)).collect();
+    all.extend(ours.into_iter().flat_map(|run| stays(&run.finish(), true)));
+    assert_readers_and_writers(all, each * 8);
+    session.close().await;
+}
+
+#[tokio::test]
+async fn readers_and_writers_of_curator_and_ours_keep_the_rules() {
+    let (addr, curator) = (ZooKeeper::shared().addr(), Curator::compile());
+    let theirs = |n| curator.mix(&addr, "rw", "/beside/curator-rw", n);
+    mix(layout::Curator, theirs, "curator", "curator-rw").await;
+}
+
+#[tokio::test]
+async fn readers_and_writers_of_kazoo_and_ours_keep_the_rules() {
+    let (addr, kazoo) = (ZooKeeper::shared().addr(), Kazoo::install());
+    let theirs = |n| kazoo.mix(&addr, "rw", "/beside/kazoo-rw", n);
+    mix(layout::Kazoo::default(), theirs, "kazoo", "kazoo-rw").await;
+}
+
+/// kazoo's readers and writers with the names of Curator's nodes.
+#[tokio::test]
+async fn readers_and_writers_of_kazoo_as_curator_and_ours_keep_the_rules() {
+    let (addr, kazoo) = (ZooKeeper::shared().addr(), Kazoo::install());
+    let mut raw = RawClient::connect(&addr, SESSION).unwrap();
+    // kazoo fails for good if the directory is reaped.
+    for path in ["/beside", "/beside/as-curator-rw"] {
+        drop(raw.create(path, b"", CreateMode::Persistent));
+    }
+    raw.close().unwrap();
+    let theirs = |n| kazoo.mix(&addr, "rw-as-curator", "/beside/as-curator-rw", n);
+    mix(layout::Curator, theirs, "curator", "as-curator-rw").await;
+}
+
+#[test]
+fn permits_of_curator_and_ours_never_exceed_the_limit() {
+    let (addr, curator) = (ZooKeeper::shared().addr(), Curator::compile());
+    let (each, path) = (sections() / 8, "/beside/curator-permits");
+    let theirs = [(); 4].map(|()| curator.mix(&addr, "semaphore:3", path, each));
+    let ours =
+        [(); 4].map(|()| ours("curator", "semaphore", path, each, Some(&PathBuf::from("3"))));
+    let mut all: Vec<_> = theirs.into_iter().flat_map(|run| stays(&run.finish(), false)).collect();
+    all.extend(ours.into_iter().flat_map(|run| stays(&run.finish(), true)));
+    assert_eq!(all.len(), each * 8);
+    let mut steps: Vec<_> =
+        all.iter().flat_map(|stay| [(stay.entered, 1), (stay.left, -1)]).collect();
+    // Who leaves in the moment that another enters was inside with it only on the clock.
+    steps.sort_by_key(|&(at, step)| (at, step));
+    let inside = steps.iter().scan(0, |inside, (_, step)| {
+        *inside += step;
+        Some(*inside)
+    });
+    // How often the limit is reached depends on the machine; that it can be is the next test.
+    assert!(inside.max() <= Some(3));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn curator_and_we_share_the_permits_of_one_semaphore() {
+    let agent = Curator::compile().agent(&ZooKeeper::shared().addr(), SESSION);
+    let (kind, path) = (LockKind::Semaphore(3), "/beside/shared-permits");
+    let (one, two) = (session(layout::Curator).await, session(layout::Curator).await);
+    let semaphore = |session: &Session| session.semaphore("shared-permits", 3).unwrap();
+    let theirs = [(); 2].map(|()| agent.acquire(kind, path, None).held());
+    let ours = semaphore(&one).acquire().await.unwrap();
+    assert!(semaphore(&two).try_acquire().await.unwrap_err().is_busy());
+    assert!(agent.acquire(kind, path, Some(Duration::from_millis(300))).is_busy());
+    let holders = semaphore(&two).site().contenders().await.unwrap();
+    assert!(theirs.iter().all(|grant| holders.iter().any(|one| grant.node.ends_with(&one.node))));
+    agent.release(&theirs[0]).unwrap();
+    let next = soon("a permit", semaphore(&two).acquire()).await.unwrap();
+    let pending = agent.start_acquire(kind, path, None);
+    assert!(pending.wait(Duration::from_millis(200)).is_none());
+    ours.release().await.unwrap();
+    let last = pending.wait(SOON).unwrap().held();
+    next.release().await.unwrap();
+    agent.release(&theirs[1]).unwrap();
+    agent.release(&last).unwrap();
+    one.close().await;
+    two.close().await;
+    agent.quit();
+}
+
+async fn session(driver: impl LockDriver) -> Session {
+    let builder = Session::builder(ZooKeeper::shared().addr()).root("/beside").app("tests");
+    builder.session_timeout(SESSION).driver(driver).connect().await.unwrap()
+}
+
+/// Each holds while the other waits, and each sees the other in the queue.
+async fn take_turns(driver: impl LockDriver, agent: &Agent, kind: LockKind, name: &str) {
+    let (session, path) = (session(driver).await, format!("/beside/{name}"));
+    let site = session.site(name).unwrap();
+    let mutex = session.mutex(name).unwrap();
+    let guard = soon("the lock", mutex.acquire()).await.unwrap();
+    assert!(agent.acquire(kind, &path, Some(Duration::ZERO)).is_busy());
+    let pending = agent.start_acquire(kind, &path, None);
+    until("it waits", || (agent.participants(&path).len() == 2).then_some(())).await;
+    assert_eq!(agent.participants(&path)[0], guard.path());
+    let queue = site.contenders().await.unwrap();
+    assert_eq!(
+        queue.iter().map(|one| (one.holder, one.here)).collect::<Vec<_>>(),
+        [(true, true), (false, false)]
+    );
+    assert!(pending.wait(Duration::from_millis(200)).is_none());
+    guard.release().await.unwrap();
+    let grant = pending.wait(SOON).unwrap().held();
+    let busy = mutex.try_acquire().await.unwrap_err();
+    assert!(grant.node.ends_with(&busy.holder().unwrap().node), "{busy:?}");
+    until("the try is over", || (agent.participants(&path).len() == 1).then_some(())).await;
+    let waiting = tokio::spawn(async move { mutex.acquire().await.unwrap() });
+    until("we wait", || (agent.participants(&path).len() == 2).then_some(())).await;
+    let queue = site.contenders().await.unwrap();
+    assert!(grant.node.ends_with(&queue[0].node) && queue[0].holder && queue[1].here);
+    assert!(!waiting.is_finished());
+    agent.release(&grant).unwrap();
+    soon("the lock", waiting).await.unwrap().release().await.unwrap();
+    session.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn curator_and_we_take_turns_and_see_each_other() {
+    let agent = Curator::compile().agent(&ZooKeeper::shared().addr(), SESSION);
+    take_turns(layout::Curator, &agent, LockKind::Mutex, "turns-curator").await;
+    agent.quit();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn kazoo_and_we_take_turns_and_see_each_other() {
+    let agent = Kazoo::install().agent(&ZooKeeper::shared().addr(), SESSION);
+    take_turns(layout::Kazoo::default(), &agent, LockKind::Mutex, "turns-kazoo").await;
+    take_turns(layout::Curator, &agent, LockKind::MutexAsCurator, "turns-as-curator").await;
+    agent.quit();
+}
+
+/// The wrapper of the documents removes its lock directory: Curator's own mutex stands it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn curator_stands_that_the_directory_is_removed() {
+    let agent = Curator::compile().agent(&ZooKeeper::shared().addr(), SESSION);
+    let driver = || layout::Removed::after(layout::Curator);
+    for _ in 0..3 {
+        take_turns(driver(), &agent, LockKind::Mutex, "turns-removed").await;
+    }
+    agent.quit();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn curator_asks_us_to_let_go_and_we_ask_curator() {
+    let agent = Curator::compile().agent(&ZooKeeper::shared().addr(), SESSION);
+    let session = session(layout::Curator).await;
+    let path = "/beside/revoked";
+    // Curator asks us.
+    let guard = session.mutex("revoked").unwrap().acquire().await.unwrap();
+    let pending = agent.start_acquire(LockKind::Mutex, path, None);
+    until("it waits", || (agent.participants(path).len() == 2).then_some(())).await;
+    agent.revoke(guard.path()).unwrap();
+    soon("the wish", guard.revoked()).await;
+    assert!(guard.is_valid());
+    guard.release().await.unwrap();
+    agent.release(&pending.wait(SOON).unwrap().held()).unwrap();
+    // We ask Curator.
+    let grant = agent.acquire(LockKind::Revocable, path, None).held();
+    let waiting = tokio::spawn({
+        let mutex = session.mutex("revoked").unwrap();
+        async move { mutex.acquire().await.unwrap() }
+    });
+    until("we wait", || (agent.participants(path).len() == 2).then_some(())).await;
+    assert_eq!(session.site("revoked").unwrap().revoke().await.unwrap(), 1);
+    assert!(agent.wait_event(&format!("revoked {}", grant.handle), SOON));
+    assert!(!waiting.is_finished());
+    agent.release(&grant).unwrap();
+    soon("the lock", waiting).await.unwrap().release().await.unwrap();
+    session.close().await;
+    agent.quit();
+}

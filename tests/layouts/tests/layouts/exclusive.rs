@@ -1,0 +1,58 @@
+//! The documents' exclusive lock among sessions.
+
+use std::time::Duration;
+
+use zklock::ErrorKind;
+
+use crate::bed::{Bed, soon, until};
+
+#[tokio::test]
+async fn a_holder_whose_node_is_taken_over_from_outside_is_lost_at_once() {
+    let bed = Bed::shared("exclusive-outside");
+    let builder = bed.builder().session_timeout(Duration::from_secs(20));
+    let session = bed.adopt(builder.connect().await.unwrap());
+    let other = bed.session().await;
+    let guard = session.exclusive("a").unwrap().acquire().await.unwrap();
+    let waiting = tokio::spawn({
+        let lock = other.exclusive("a").unwrap();
+        async move { lock.acquire().await.unwrap() }
+    });
+    until("both watch", || (bed.watched().len() == 1).then_some(())).await;
+    let mut raw = bed.raw();
+    raw.delete(guard.path()).unwrap();
+    raw.close().unwrap();
+    // The node is there again, but it is another's.
+    let next = soon("the next", waiting).await.unwrap();
+    soon("the loss", guard.lost()).await;
+    assert!(next.fencing_token() > guard.fencing_token());
+    assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Lost);
+    assert!(next.is_valid());
+    let mut raw = bed.raw();
+    assert!(raw.exists(next.path(), false).unwrap());
+    raw.close().unwrap();
+    next.release().await.unwrap();
+    bed.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sessions_enter_one_at_a_time() {
+    let bed = Bed::shared("exclusive-many");
+    let inside = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let mut tasks = tokio::task::JoinSet::new();
+    for session in bed.sessions(5).await {
+        let (lock, inside) = (session.exclusive("a").unwrap(), inside.clone());
+        tasks.spawn(async move {
+            for _ in 0..10 {
+                let guard = soon("the lock", lock.acquire()).await.unwrap();
+                assert_eq!(inside.fetch_add(1, std::sync::atomic::Ordering::SeqCst), 0);
+                tokio::task::yield_now().await;
+                inside.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
+                guard.release().await.unwrap();
+            }
+        });
+    }
+    while let Some(task) = tasks.join_next().await {
+        task.unwrap();
+    }
+    bed.end().await;
+}

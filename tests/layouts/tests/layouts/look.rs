@@ -1,0 +1,126 @@
+//! Looking at a lock while connections break.
+
+use zklock::{LockEvent, LockOptions};
+use zklock_test_support::RawClient;
+
+use crate::bed::{Bed, acquiring, soon, until};
+
+fn told(event: Option<LockEvent>) -> (&'static str, String) {
+    match event {
+        Some(LockEvent::Joined(one)) => ("joined", one.node),
+        Some(LockEvent::Granted(one)) => ("granted", one.node),
+        Some(LockEvent::Left(one)) => ("left", one.node),
+        Some(LockEvent::Lost(one)) => ("lost", one.node),
+        Some(LockEvent::Blind) => ("blind", String::new()),
+        _ => ("end", String::new()),
+    }
+}
+
+fn node(path: &str) -> String {
+    path.rsplit('/').next().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn events_go_on_after_a_cut() {
+    let bed = Bed::shared("events-cut");
+    let proxy = bed.proxy();
+    let watcher = bed.session_through(&proxy).await;
+    let session = bed.session().await;
+    let guard = session.mutex("a").unwrap().acquire().await.unwrap();
+    let mut events = watcher.site("a").unwrap().events();
+    assert_eq!(told(events.next().await), ("joined", node(guard.path())));
+    assert_eq!(told(events.next().await), ("granted", node(guard.path())));
+    proxy.refuse(true);
+    proxy.cut_reset();
+    assert_eq!(told(soon("the cut", events.next()).await).0, "blind");
+    let gone = node(guard.path());
+    guard.release().await.unwrap();
+    let next = session.mutex("a").unwrap().acquire().await.unwrap();
+    proxy.refuse(false);
+    let mut seen = Vec::new();
+    for _ in 0..3 {
+        seen.push(told(soon("what happened meanwhile", events.next()).await));
+    }
+    let next_node = node(next.path());
+    assert_eq!(seen, [("left", gone), ("joined", next_node.clone()), ("granted", next_node)]);
+    next.release().await.unwrap();
+    assert_eq!(told(soon("the release", events.next()).await).0, "left");
+    drop(events);
+    bed.end().await;
+}
+
+#[tokio::test]
+async fn events_go_on_in_a_new_session_and_tell_what_was_lost() {
+    let bed = Bed::shared("events-expired");
+    let proxy = bed.proxy();
+    let session = bed.session_through(&proxy).await;
+    let guard = session.mutex("a").unwrap().acquire().await.unwrap();
+    let mut events = session.site("a").unwrap().events();
+    assert_eq!(told(events.next().await).0, "joined");
+    assert_eq!(told(events.next().await).0, "granted");
+    let gone = node(guard.path());
+    let (id, _) = session.zookeeper_session().unwrap();
+    proxy.refuse(true);
+    proxy.expire_session(id);
+    proxy.refuse(false);
+    let lost = loop {
+        match told(soon("the loss", events.next()).await) {
+            ("blind", _) => {}
+            other => break other,
+        }
+    };
+    assert_eq!(lost, ("lost", gone));
+    drop(guard);
+    let next = soon("the lock", session.mutex("a").unwrap().acquire()).await.unwrap();
+    assert_eq!(told(soon("the new one", events.next()).await), ("joined", node(next.path())));
+    next.release().await.unwrap();
+    drop(events);
+    bed.end().await;
+}
+
+#[tokio::test]
+async fn a_revocable_holder_hears_at_once_and_others_within_a_heartbeat() {
+    let bed = Bed::shared("revoked");
+    let other = bed.session().await;
+    for revocable in [true, false] {
+        let builder = bed.builder().session_timeout(std::time::Duration::from_secs(6));
+        let builder = builder.defaults(LockOptions::default().revocable(revocable));
+        let session = bed.adopt(builder.connect().await.unwrap());
+        let guard = session.mutex("a").unwrap().acquire().await.unwrap();
+        if revocable {
+            until("the own node is watched", || (bed.watched().len() == 1).then_some(())).await;
+        }
+        assert!(!guard.is_revoked());
+        assert_eq!(other.site("a").unwrap().revoke().await.unwrap(), 1);
+        soon("the wish", guard.revoked()).await;
+        assert!(guard.is_revoked() && guard.is_valid());
+        // What it says of its owner is gone, and it is still waited for.
+        let waiting = acquiring(&other, "a");
+        bed.until_contenders("a", 2).await;
+        let queue = other.site("a").unwrap().contenders().await.unwrap();
+        assert!(queue[0].holder && queue[0].owner.host.is_empty());
+        guard.release().await.unwrap();
+        soon("the next", waiting).await.unwrap().release().await.unwrap();
+    }
+    bed.end().await;
+}
+
+#[tokio::test]
+async fn contenders_of_thousands_are_listed_in_order() {
+    const COUNT: usize = 1_000;
+    let bed = Bed::shared("many");
+    let session = bed.session().await;
+    session.mutex("a").unwrap().acquire().await.unwrap().release().await.unwrap();
+    let mut raw: RawClient = bed.raw();
+    let path = bed.path("a/lock-");
+    for _ in 0..COUNT {
+        raw.create(&path, b"10.0.0.7", zklock_test_support::CreateMode::EphemeralSequential)
+            .unwrap();
+    }
+    let queue = session.site("a").unwrap().contenders().await.unwrap();
+    assert_eq!(queue.len(), COUNT);
+    assert!(queue.windows(2).all(|pair| pair[0].node < pair[1].node));
+    assert_eq!(queue.iter().filter(|one| one.holder).count(), 1);
+    raw.close().unwrap();
+    bed.end().await;
+}

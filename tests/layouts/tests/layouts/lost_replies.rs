@@ -1,0 +1,211 @@
+//! Creations and deletions whose outcome nobody knows, in layouts whose names have no room for
+//! anything unique: found again by payload, or by owner.
+
+use zklock::layout::{Curator, Kazoo, Numbered, OneNode, Removed};
+use zklock::{Attempt, Contender, LockDriver, LockOptions, Mode, Owner, Session};
+use zklock_core::coordinator::NodeKind;
+use zklock_core::recipe::driver::Proof;
+use zklock_test_support::{Action, Cut, Matcher, OpCode, Proxy};
+
+use crate::bed::{Bed, acquiring, soon, until};
+
+const WAYS: [Cut; 2] = [Cut::Fin, Cut::Reset];
+
+/// Names and data that are the same for all, as in the documents' read/write lock.
+#[derive(Debug)]
+struct Fixed;
+
+impl LockDriver for Fixed {
+    fn prefix(&self, _: &Attempt, _: Mode) -> String {
+        "write-node".to_owned()
+    }
+
+    fn parse(&self, name: &str) -> Option<Contender> {
+        Some(Contender::new(name, Contender::sequence_after(name, "write-node")?, Mode::Mutex))
+    }
+
+    fn payload(&self, _: &Attempt, _: Mode, _: &Owner) -> Vec<u8> {
+        b"write".to_vec()
+    }
+
+    fn proof(&self) -> Proof {
+        Proof::Owner
+    }
+
+    fn directory(&self) -> NodeKind {
+        NodeKind::Persistent
+    }
+}
+
+/// What can become of a request and its reply when the connection breaks.
+fn losses(opcode: OpCode) -> Vec<(Matcher, Action)> {
+    let (request, reply) = (Matcher::request(opcode).first(1), Matcher::reply(opcode).first(1));
+    WAYS.into_iter()
+        .flat_map(|way| {
+            [
+                (request.clone(), Action::DropAndCut(way)),
+                (request.clone(), Action::ForwardAndCut(way)),
+                (reply.clone(), Action::DropAndCut(way)),
+                (reply.clone(), Action::ForwardAndCut(way)),
+            ]
+        })
+        .collect()
+}
+
+/// A session through a proxy, with the directory of the lock `a` made.
+async fn proxied(bed: &Bed, driver: impl LockDriver) -> (Proxy, Session) {
+    let proxy = bed.proxy();
+    let session = bed.builder_at(&proxy.addr()).driver(driver).connect().await.unwrap();
+    let session = bed.adopt(session);
+    session.mutex("a").unwrap().acquire().await.unwrap().release().await.unwrap();
+    (proxy, session)
+}
+
+/// All children of the lock `a`.
+fn nodes(bed: &Bed) -> Vec<String> {
+    let mut raw = bed.raw();
+    let names = raw.children(&bed.path("a")).unwrap_or_default();
+    raw.close().unwrap();
+    names
+}
+
+async fn a_creation_in_doubt(bed: Bed, driver: impl LockDriver) {
+    let (proxy, session) = proxied(&bed, driver).await;
+    for (matcher, action) in losses(OpCode::Create2) {
+        let rule = proxy.on(matcher, action);
+        let guard = soon("the lock", session.mutex("a").unwrap().acquire()).await.unwrap();
+        assert_eq!(rule.hits(), 1, "{action:?}");
+        let left = nodes(&bed);
+        assert_eq!(left.len(), 1, "{action:?}: {left:?}");
+        assert!(guard.path().ends_with(&left[0]) && guard.is_valid());
+        guard.release().await.unwrap();
+        until("the node is gone", || nodes(&bed).is_empty().then_some(())).await;
+        rule.release();
+    }
+    bed.end().await;
+}
+
+#[tokio::test]
+async fn a_creation_in_doubt_is_found_by_its_name() {
+    a_creation_in_doubt(Bed::shared("doubt-name"), Kazoo::default()).await;
+}
+
+#[tokio::test]
+async fn a_creation_in_doubt_is_found_by_its_payload() {
+    a_creation_in_doubt(Bed::shared("doubt-payload"), Numbered::dlock()).await;
+}
+
+#[tokio::test]
+async fn a_creation_in_doubt_is_found_by_its_owner() {
+    a_creation_in_doubt(Bed::shared("doubt-owner"), Fixed).await;
+}
+
+#[tokio::test]
+async fn the_only_node_in_doubt_is_found_by_its_owner() {
+    a_creation_in_doubt(Bed::shared("doubt-one"), OneNode).await;
+}
+
+/// Of several nodes of one session with the same name and data, the one in doubt is found: while it
+/// holds one and waits with others, each gets its own.
+#[tokio::test]
+async fn nodes_that_look_the_same_are_not_confused() {
+    for (at, driver) in [
+        ("same-payload", Box::new(Numbered::dlock()) as Box<dyn Choose>),
+        ("same-owner", Box::new(Fixed)),
+    ] {
+        let bed = Bed::shared(at);
+        let proxy = bed.proxy();
+        let builder = bed.builder_at(&proxy.addr()).defaults(LockOptions::default().fair(true));
+        let session = bed.adopt(driver.choose(builder).connect().await.unwrap());
+        session.mutex("a").unwrap().acquire().await.unwrap().release().await.unwrap();
+        let held = session.mutex("a").unwrap().acquire().await.unwrap();
+        let held = held.detach();
+        let mut waiting = Vec::new();
+        for (count, (matcher, action)) in losses(OpCode::Create2).into_iter().take(4).enumerate() {
+            let rule = proxy.on(matcher, action);
+            waiting.push(acquiring(&session, "a"));
+            until("one more waits", || (nodes(&bed).len() == count + 2).then_some(())).await;
+            rule.release();
+        }
+        assert!(held.is_valid());
+        let mut paths = vec![held.path().to_owned()];
+        held.release().await.unwrap();
+        for next in waiting {
+            let guard = soon("the next", next).await.unwrap();
+            paths.push(guard.path().to_owned());
+            assert!(guard.is_valid());
+            guard.release().await.unwrap();
+        }
+        paths.dedup();
+        assert_eq!(paths.len(), 5, "{paths:?}");
+        bed.end().await;
+    }
+}
+
+trait Choose {
+    fn choose(self: Box<Self>, builder: zklock::SessionBuilder) -> zklock::SessionBuilder;
+}
+
+impl<D: LockDriver> Choose for D {
+    fn choose(self: Box<Self>, builder: zklock::SessionBuilder) -> zklock::SessionBuilder {
+        builder.driver(*self)
+    }
+}
+
+/// A deletion that is repeated must not hit the node that somebody else has made there meanwhile.
+#[tokio::test]
+async fn a_deletion_in_doubt_spares_the_next_holder() {
+    let bed = Bed::shared("doubt-delete");
+    let (proxy, session) = proxied(&bed, OneNode).await;
+    let other = bed.adopt(bed.builder().driver(OneNode).connect().await.unwrap());
+    for (matcher, action) in losses(OpCode::Delete) {
+        let rule = proxy.on(matcher, action);
+        let guard = soon("the lock", session.mutex("a").unwrap().acquire()).await.unwrap();
+        let waiting = acquiring(&other, "a");
+        until("the other waits", || (bed.watched().len() == 1).then_some(())).await;
+        proxy.refuse(true);
+        let releasing = tokio::spawn(guard.release());
+        until("the deletion is in doubt", || (rule.hits() == 1).then_some(())).await;
+        proxy.refuse(false);
+        let next = soon("the next", waiting).await.unwrap();
+        soon("the release", releasing).await.unwrap().unwrap();
+        assert_eq!(nodes(&bed), ["lock"], "{action:?}");
+        assert!(next.is_valid(), "{action:?}");
+        next.release().await.unwrap();
+        rule.release();
+    }
+    // An answered release may have cut the connection, and only who is connected can say goodbye.
+    soon("the lock", session.mutex("a").unwrap().acquire()).await.unwrap().release().await.unwrap();
+    bed.end().await;
+}
+
+#[tokio::test]
+async fn a_cancelled_creation_in_doubt_leaves_nothing() {
+    for (at, driver) in [
+        ("cancel-payload", Box::new(Numbered::dlock()) as Box<dyn Choose>),
+        ("cancel-owner", Box::new(Fixed)),
+        ("cancel-one", Box::new(OneNode)),
+        ("cancel-removed", Box::new(Removed::after(Curator))),
+    ] {
+        let bed = Bed::shared(at);
+        let proxy = bed.proxy();
+        let builder = bed.builder_at(&proxy.addr());
+        let session = bed.adopt(driver.choose(builder).connect().await.unwrap());
+        let guard = session.mutex("a").unwrap().acquire().await.unwrap();
+        bed.keep_directory("a");
+        guard.release().await.unwrap();
+        for (matcher, action) in losses(OpCode::Create2) {
+            let rule = proxy.on(matcher, action);
+            proxy.refuse(true);
+            let cancelled = acquiring(&session, "a");
+            until("the creation is lost", || (rule.hits() == 1).then_some(())).await;
+            cancelled.abort();
+            drop(cancelled.await);
+            proxy.refuse(false);
+            drop(soon("the lock", session.mutex("a").unwrap().acquire()).await.unwrap());
+            until("nothing is left", || (nodes(&bed) == ["keep"]).then_some(())).await;
+            rule.release();
+        }
+        bed.end().await;
+    }
+}

@@ -1,0 +1,128 @@
+//! Which servers are there, found out before the client is sent to them.
+//!
+//! The client tries the servers in an order of its own, and waits for one that is frozen as long as
+//! for one that is slow; a list of three with two dead could cost the whole connect timeout. And it
+//! does not tell why a connection failed. So all are asked at once, with the one four-letter word
+//! that every server answers as it comes; a server that does not allow it says so, which is an
+//! answer too.
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use async_io::Timer;
+use async_net::TcpStream;
+use futures_lite::{AsyncReadExt, AsyncWriteExt};
+
+/// How a server looks from here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Sight {
+    /// Somebody answers.
+    Answers,
+    /// Nobody has said anything yet.
+    Silent,
+    /// It cannot be reached or does not serve, and why.
+    Fails(String),
+}
+
+/// What a server says that has no quorum, and to a session nothing at all.
+const NOT_SERVING: &str = "not currently serving requests";
+
+/// Looks at all servers at once, for at most `patience`. After the first answer the others have a
+/// quarter of that. `plain` is false for servers that speak TLS, which are not spoken to: there a
+/// connection is an answer.
+pub(super) async fn survey(servers: &[String], plain: bool, patience: Duration) -> Vec<Sight> {
+    let mut asked: Vec<_> = servers.iter().map(|server| Box::pin(ask(server, plain))).collect();
+    let mut seen: Vec<Option<Sight>> = vec![None; servers.len()];
+    let (mut over, mut hurried) = (Timer::after(patience), false);
+    poll_fn(|cx| {
+        for (asked, seen) in asked.iter_mut().zip(&mut seen) {
+            if seen.is_none()
+                && let Poll::Ready(sight) = asked.as_mut().poll(cx)
+            {
+                if sight == Sight::Answers && !std::mem::replace(&mut hurried, true) {
+                    over.set_after(patience / 4);
+                }
+                *seen = Some(sight);
+            }
+        }
+        let all = seen.iter().all(Option::is_some);
+        if all || Pin::new(&mut over).poll(cx).is_ready() { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    seen.into_iter().map(|sight| sight.unwrap_or(Sight::Silent)).collect()
+}
+
+async fn ask(server: &str, plain: bool) -> Sight {
+    let mut stream = match TcpStream::connect(server).await {
+        Ok(stream) => stream,
+        Err(error) => return Sight::Fails(error.to_string()),
+    };
+    if !plain || stream.write_all(b"srvr").await.is_err() {
+        return Sight::Answers;
+    }
+    let mut answer = [0; 256];
+    let length = stream.read(&mut answer).await.unwrap_or_default();
+    if String::from_utf8_lossy(&answer[..length]).contains(NOT_SERVING) {
+        return Sight::Fails("it does not serve at the moment".to_owned());
+    }
+    // Also one that closes without a word: not everybody in between knows these words, and the
+    // client may have more luck.
+    Sight::Answers
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+    use std::thread;
+
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    /// Answers the first who speaks.
+    fn server(answer: &'static str) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let addr = listener.local_addr().unwrap().to_string();
+        thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut word = [0; 4];
+            stream.read_exact(&mut word).unwrap();
+            assert_eq!(&word, b"srvr");
+            stream.write_all(answer.as_bytes()).unwrap();
+        });
+        addr
+    }
+
+    #[tokio::test]
+    async fn a_silent_server_does_not_hold_up_the_others() {
+        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+        let servers = [
+            silent.local_addr().unwrap().to_string(),
+            "127.0.0.1:1".to_owned(),
+            server("Zookeeper version: 3.8.0\n"),
+            server("srvr is not executed because it is not in the whitelist.\n"),
+            server("This ZooKeeper instance is not currently serving requests\n"),
+            server(""),
+        ];
+        let start = std::time::Instant::now();
+        let sights = survey(&servers, true, PATIENCE).await;
+        assert!(start.elapsed() < PATIENCE, "{:?}", start.elapsed());
+        assert_eq!(sights[0], Sight::Silent);
+        assert!(matches!(&sights[1], Sight::Fails(why) if why.contains("refused")), "{sights:?}");
+        assert_eq!(sights[2..4], [Sight::Answers, Sight::Answers]);
+        assert!(matches!(&sights[4], Sight::Fails(why) if why.contains("serve")), "{sights:?}");
+        assert_eq!(sights[5], Sight::Answers);
+    }
+
+    #[tokio::test]
+    async fn a_server_that_speaks_tls_is_not_spoken_to() {
+        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+        let servers = [silent.local_addr().unwrap().to_string()];
+        assert_eq!(survey(&servers, false, PATIENCE).await, [Sight::Answers]);
+        let (mut stream, _) = silent.accept().unwrap();
+        assert_eq!(stream.read(&mut [0]).unwrap(), 0);
+    }
+}

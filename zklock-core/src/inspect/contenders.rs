@@ -1,0 +1,117 @@
+//! Who is in a lock's queue.
+
+use crate::contender::Contender;
+use crate::coordinator::{Coordinator, RequestError};
+#[cfg(doc)]
+use crate::error::ErrorKind;
+use crate::error::LockError;
+use crate::inspect::site::Site;
+use crate::mode::Mode;
+use crate::owner::Owner;
+use crate::recipe::verdict::Verdict;
+use crate::session::shelf::Held;
+
+/// How many nodes are read at once.
+const BATCH: usize = 100;
+
+/// A node in a lock's queue: somebody, perhaps with another client in another language, who holds
+/// the lock or waits for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Participant {
+    /// The node's name.
+    pub node: String,
+    /// In which way it wants the lock, as far as its name says.
+    pub mode: Mode,
+    /// The process, and since when it has been in the queue, as far as the node's data says.
+    pub owner: Owner,
+    /// Whether it holds the lock.
+    pub holder: bool,
+    /// Whether the node is one of this session's.
+    pub here: bool,
+    /// At the first node of this session: who of this process holds the lock or waits for it.
+    pub local: Vec<Held>,
+}
+
+impl Site {
+    /// Lists who is in the queue of this lock, in its order: the holder first, and who waits in the
+    /// order of the grants to come. Nodes that went while it was listed are left out.
+    ///
+    /// Costs one request, and one for each node.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Unavailable`] if ZooKeeper does not answer in the time that an acquire by the
+    /// session's defaults may take; [`ErrorKind::Unauthorized`], [`ErrorKind::Closing`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost by dropping the future.
+    pub async fn contenders(&self) -> Result<Vec<Participant>, LockError> {
+        let mut participants = self
+            .look(async |generation| {
+                let coordinator = generation.coordinator();
+                let listed = match coordinator.children(self.path()).await {
+                    Ok(listed) => listed,
+                    Err(RequestError::NoNode) => Vec::new(),
+                    Err(error) => return Err(error),
+                };
+                self.describe(&**coordinator, &listed, &[]).await
+            })
+            .await?;
+        if let Some(first) = participants.iter_mut().find(|participant| participant.here) {
+            first.local = self.session.held();
+            first.local.retain(|held| *held.lock == *self.name.as_str());
+        }
+        Ok(participants)
+    }
+
+    /// Whether the one in a place of the queue holds the lock.
+    pub(crate) fn holds(&self, queue: &[Contender], place: usize) -> bool {
+        match self.driver.verdict(queue, &queue[place]) {
+            Verdict::Held => true,
+            // Of permits who came last waits.
+            Verdict::Crowded { excess } => place + excess < queue.len(),
+            _ => false,
+        }
+    }
+
+    /// Describes the contenders among the children of the directory; those that are known already
+    /// are not read again.
+    pub(crate) async fn describe(
+        &self,
+        coordinator: &dyn Coordinator,
+        children: &[String],
+        known: &[Participant],
+    ) -> Result<Vec<Participant>, RequestError> {
+        let queue = self.driver.queue(children);
+        let mut participants = Vec::with_capacity(queue.len());
+        for (number, batch) in queue.chunks(BATCH).enumerate() {
+            let read = |name: &str| {
+                let known = known.iter().find(|known| known.node == name);
+                known.cloned().ok_or_else(|| coordinator.get(&self.path_of(name)))
+            };
+            let asked: Vec<_> = batch.iter().map(|one| (one, read(&one.name))).collect();
+            for (at, (one, asked)) in asked.into_iter().enumerate() {
+                let holder = self.holds(&queue, number * BATCH + at);
+                let participant = match asked {
+                    Ok(known) => Participant { holder, ..known },
+                    Err(reply) => match reply.await {
+                        Ok((data, stat)) => Participant {
+                            node: one.name.clone(),
+                            mode: one.mode,
+                            owner: self.driver.owner(&one.name, &data),
+                            holder,
+                            here: stat.owner == coordinator.session_id(),
+                            local: Vec::new(),
+                        },
+                        Err(RequestError::NoNode) => continue,
+                        Err(error) => return Err(error),
+                    },
+                };
+                participants.push(participant);
+            }
+        }
+        Ok(participants)
+    }
+}

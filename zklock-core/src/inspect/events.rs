@@ -1,0 +1,234 @@
+//! What happens to a lock's queue.
+
+use std::collections::VecDeque;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_lite::future::or;
+
+use crate::clock::Clock;
+use crate::coordinator::{Link, RequestError, Watch};
+use crate::error::ErrorKind;
+use crate::inspect::contenders::Participant;
+use crate::inspect::site::Site;
+use crate::session::generation::Generation;
+
+/// What happened to a lock's queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LockEvent {
+    /// Somebody is in the queue.
+    Joined(Participant),
+    /// Somebody holds the lock.
+    Granted(Participant),
+    /// Somebody is gone: a holder who released the lock or whose session ended, or somebody who
+    /// gave up. From outside these look the same.
+    Left(Participant),
+    /// A holder of this process is gone because its ZooKeeper session ended.
+    Lost(Participant),
+    /// The connection is lost. What happens now is told when it is back.
+    Blind,
+}
+
+/// The events of a lock's queue, first the queue as it is. Made by [`Site::events`].
+///
+/// It is asked for once and goes on until it is dropped, over reconnects and new ZooKeeper
+/// sessions. Events come in the order of the queue's changes. It keeps nobody waiting and stores
+/// nothing but the queue: it looks when it is asked for the [next](LockEvents::next) event, and
+/// what came and went between two looks is not told.
+#[derive(Debug)]
+pub struct LockEvents {
+    site: Site,
+    known: Vec<Participant>,
+    waiting: VecDeque<LockEvent>,
+    view: Option<View>,
+    /// The generation of the last look.
+    last: Option<u64>,
+    blind: bool,
+}
+
+/// What the last look stands on.
+struct View {
+    generation: Arc<Generation>,
+    reconnects: u64,
+    watch: Watch,
+}
+
+impl std::fmt::Debug for View {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("View")
+            .field("generation", &self.generation.number())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Between two looks that failed.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Why a view ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum News {
+    /// Another look is worth while.
+    Look,
+    /// The connection is lost.
+    Cut,
+}
+
+impl View {
+    async fn until_news(&mut self, clock: &Clock, blind: bool) -> News {
+        let View { generation, reconnects, watch } = self;
+        // Watches were seen to be lost; a slow look now and then costs little.
+        let slowly = generation.lease().timeout().max(Duration::from_secs(5));
+        let mut slow = pin!(clock.sleep_until(clock.now() + slowly));
+        loop {
+            let mut changed = pin!(generation.changed());
+            changed.as_mut().enable();
+            let link = generation.coordinator().link();
+            if generation.is_retired() || generation.reconnects() != *reconnects {
+                return News::Look;
+            }
+            if link == Link::Down && !blind {
+                return News::Cut;
+            }
+            let look = async {
+                let fired = async {
+                    watch.as_mut().await;
+                };
+                or(fired, slow.as_mut()).await;
+                true
+            };
+            let other = async {
+                let relinked = async {
+                    generation.coordinator().link_changed(link).await;
+                };
+                or(changed, relinked).await;
+                false
+            };
+            if or(look, other).await {
+                return News::Look;
+            }
+        }
+    }
+}
+
+impl Site {
+    /// Watches the queue of this lock.
+    ///
+    /// ```
+    /// # async fn example() -> Result<(), zklock_core::error::LockError> {
+    /// use zklock_core::inspect::LockEvent;
+    ///
+    /// let session = zklock_core::session::Session::embedded();
+    /// let mut events = session.site("orders/create")?.events();
+    /// let guard = session.mutex("orders/create")?.acquire().await?;
+    /// assert!(matches!(events.next().await, Some(LockEvent::Joined(_))));
+    /// assert!(matches!(events.next().await, Some(LockEvent::Granted(_))));
+    /// guard.release().await?;
+    /// assert!(matches!(events.next().await, Some(LockEvent::Left(_))));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn events(&self) -> LockEvents {
+        let (known, waiting) = (Vec::new(), VecDeque::new());
+        LockEvents { site: self.clone(), known, waiting, view: None, last: None, blind: false }
+    }
+}
+
+impl LockEvents {
+    /// The next event, `None` once the session is closed.
+    ///
+    /// # Cancel safety
+    ///
+    /// No event is lost when the future is dropped.
+    pub async fn next(&mut self) -> Option<LockEvent> {
+        loop {
+            if let Some(event) = self.waiting.pop_front() {
+                return Some(event);
+            }
+            if let Some(view) = &mut self.view {
+                if view.until_news(self.site.session.clock(), self.blind).await == News::Cut {
+                    self.go_blind();
+                } else {
+                    self.view = None;
+                }
+                continue;
+            }
+            let generation = match self.site.session.lane().ready().await {
+                Ok(generation) => generation,
+                Err(error) if error.kind() == ErrorKind::Closing => return None,
+                // A person must mend it; the lane tries again now and then.
+                Err(_) => {
+                    pause(self.site.session.clock(), PAUSE * 10).await;
+                    continue;
+                }
+            };
+            match look(&self.site, &self.known, &generation).await {
+                Ok((seen, watch)) => {
+                    self.compare(seen, &generation);
+                    self.blind = false;
+                    let reconnects = generation.reconnects();
+                    self.view = Some(View { generation, reconnects, watch });
+                }
+                Err(_) if self.go_blind() => {}
+                Err(_) => or(pause(self.site.session.clock(), PAUSE), generation.changed()).await,
+            }
+        }
+    }
+
+    /// Notes that the connection is lost; false if that is known.
+    fn go_blind(&mut self) -> bool {
+        let news = !std::mem::replace(&mut self.blind, true);
+        if news {
+            self.waiting.push_back(LockEvent::Blind);
+        }
+        news
+    }
+
+    /// Tells what is different from the last look.
+    fn compare(&mut self, seen: Vec<Participant>, now: &Arc<Generation>) {
+        let before = std::mem::replace(&mut self.known, seen);
+        let find = |all: &[Participant], node: &str| all.iter().position(|one| one.node == node);
+        for gone in before.iter().filter(|old| find(&self.known, &old.node).is_none()) {
+            let lost = gone.holder && gone.here && self.last != Some(now.number());
+            let event = if lost { LockEvent::Lost } else { LockEvent::Left };
+            self.waiting.push_back(event(gone.clone()));
+        }
+        for new in self.known.iter().filter(|new| find(&before, &new.node).is_none()) {
+            self.waiting.push_back(LockEvent::Joined(new.clone()));
+        }
+        for holder in self.known.iter().filter(|new| new.holder) {
+            if !find(&before, &holder.node).is_some_and(|at| before[at].holder) {
+                self.waiting.push_back(LockEvent::Granted(holder.clone()));
+            }
+        }
+        self.last = Some(now.number());
+    }
+}
+
+async fn pause(clock: &Clock, pause: Duration) {
+    clock.sleep_until(clock.now() + pause).await;
+}
+
+/// Lists the queue and watches the directory; where there is none, the nearest node above.
+async fn look(
+    site: &Site,
+    known: &[Participant],
+    generation: &Arc<Generation>,
+) -> Result<(Vec<Participant>, Watch), RequestError> {
+    let coordinator = generation.coordinator();
+    let mut paths: Vec<_> = site.directory.ancestors_and_self().collect();
+    while let Some(path) = paths.pop() {
+        match coordinator.children_watched(path).await {
+            Ok((children, watch)) if path == site.path() => {
+                let seen = site.describe(&**coordinator, &children, known).await?;
+                return Ok((seen, watch));
+            }
+            Ok((_, watch)) => return Ok((Vec::new(), watch)),
+            Err(RequestError::NoNode) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let (_, watch) = coordinator.children_watched("/").await?;
+    Ok((Vec::new(), watch))
+}

@@ -1,0 +1,111 @@
+//! Where a lock's queue is.
+
+use std::sync::Arc;
+
+use crate::coordinator::RequestError;
+use crate::deadline::Deadline;
+use crate::error::{ErrorKind, LockError};
+use crate::key::LockName;
+use crate::path::ZnodePath;
+use crate::recipe::driver::LockDriver;
+use crate::session::generation::Generation;
+use crate::session::handle::Session;
+
+/// The queue of a lock, seen from outside. Made by [`Session::site`]; a lock that has a layout of
+/// its own gives its own.
+///
+/// ```
+/// # async fn example() -> Result<(), zklock_core::error::LockError> {
+/// let session = zklock_core::session::Session::embedded();
+/// let _guard = session.mutex("orders/create")?.acquire().await?;
+/// for contender in session.site("orders/create")?.contenders().await? {
+///     println!("{} {}: {}", contender.mode, contender.node, contender.owner);
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Site {
+    pub(crate) session: Session,
+    pub(crate) name: LockName,
+    pub(crate) directory: ZnodePath,
+    pub(crate) driver: Arc<dyn LockDriver>,
+}
+
+impl Site {
+    /// The queue of a lock.
+    pub(crate) fn new(session: &Session, name: LockName, driver: Arc<dyn LockDriver>) -> Self {
+        let directory = name.under(session.root());
+        Site { session: session.clone(), name, directory, driver }
+    }
+
+    /// The same in a directory below, in the layout of what is there.
+    pub(crate) fn below(self, directory: &str, driver: Arc<dyn LockDriver>) -> Self {
+        Site { directory: self.directory.join(directory), driver, ..self }
+    }
+
+    /// The path of the lock's directory.
+    pub fn path(&self) -> &str {
+        self.directory.as_str()
+    }
+
+    pub(crate) fn path_of(&self, node: &str) -> String {
+        format!("{}/{node}", self.directory)
+    }
+
+    /// Runs a look at ZooKeeper for at most as long as an acquire by the session's defaults may
+    /// take, and again as long as the connection breaks under it.
+    pub(crate) async fn look<T, F>(
+        &self,
+        look: impl Fn(Arc<Generation>) -> F,
+    ) -> Result<T, LockError>
+    where
+        F: Future<Output = Result<T, RequestError>>,
+    {
+        let clock = self.session.clock().clone();
+        let deadline = Deadline::after(clock.clone(), self.session.defaults().longest_wait());
+        let lane = self.session.lane();
+        let looking = async {
+            loop {
+                let generation = lane.ready().await?;
+                match look(generation.clone()).await {
+                    Ok(seen) => return Ok(seen),
+                    Err(error) if error.is_definite() => return Err(refused(error)),
+                    Err(_) => {
+                        let pause = clock.sleep_until(clock.now() + PAUSE);
+                        futures_lite::future::or(pause, generation.changed()).await;
+                    }
+                }
+            }
+        };
+        let unanswered = || {
+            let why = lane.trouble().map_or(String::new(), |error| format!(": {error}"));
+            LockError::new(ErrorKind::Unavailable, format!("ZooKeeper did not answer in time{why}"))
+        };
+        let looked = deadline.bound(looking).await.unwrap_or_else(|_| Err(unanswered()));
+        looked.map_err(|error| error.on(self.name.to_shared()))
+    }
+}
+
+/// Between two looks while the connection is broken.
+const PAUSE: std::time::Duration = std::time::Duration::from_millis(20);
+
+fn refused(error: RequestError) -> LockError {
+    let kind = match error {
+        RequestError::NoAuth | RequestError::AuthFailed => ErrorKind::Unauthorized,
+        RequestError::BadArguments(_) => ErrorKind::InvalidName,
+        _ => ErrorKind::Unavailable,
+    };
+    LockError::new(kind, error.to_string()).because(error)
+}
+
+impl Session {
+    /// The queue of a lock in the session's layout, to look at.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidName`], which says what is accepted.
+    pub fn site(&self, name: &str) -> Result<Site, LockError> {
+        Ok(Site::new(self, LockName::new(name)?, self.driver().clone()))
+    }
+}

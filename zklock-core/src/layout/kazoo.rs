@@ -1,0 +1,112 @@
+//! kazoo's layout.
+//!
+//! ```text
+//! <lock>/be2ee212c5074b18a73381c86278175c__lock__0000000004    Lock, WriteLock
+//! <lock>/be2ee212c5074b18a73381c86278175c__rlock__0000000005   ReadLock
+//! ```
+
+use crate::contender::{Attempt, Contender};
+use crate::coordinator::NodeKind;
+use crate::mode::Mode;
+use crate::owner::Owner;
+use crate::recipe::driver::LockDriver;
+
+/// The layout of kazoo's `Lock`, `ReadLock` and `WriteLock`, so that a Python service that locks
+/// the same path excludes and is excluded.
+///
+/// Parents are persistent: after its parent was removed, a kazoo lock that was used before fails
+/// for ever. What `contenders()` lists in Python are the payloads, JSON that says host, process and
+/// application, or the [identifier](Kazoo::identifier) given here.
+///
+/// ```
+/// use zklock_core::layout::Kazoo;
+/// use zklock_core::recipe::LockDriver;
+///
+/// let contender = Kazoo::default().parse("be2ee212c5074b18a73381c86278175c__rlock__0000000004");
+/// assert_eq!(contender.map(|contender| contender.sequence), Some(4));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Kazoo {
+    identifier: Option<String>,
+}
+
+impl Kazoo {
+    /// Makes `identifier` the payload of the nodes, as kazoo's own locks do.
+    pub fn identifier(mut self, identifier: impl Into<String>) -> Self {
+        self.identifier = Some(identifier.into());
+        self
+    }
+}
+
+impl LockDriver for Kazoo {
+    fn prefix(&self, attempt: &Attempt, mode: Mode) -> String {
+        let marker = if mode == Mode::Read { "__rlock__" } else { "__lock__" };
+        format!("{}{marker}", attempt.simple())
+    }
+
+    /// A writer looks as a mutex does.
+    fn parse(&self, name: &str) -> Option<Contender> {
+        let read = |marker, mode| Some((Contender::sequence_after(name, marker)?, mode));
+        let (sequence, mode) =
+            read("__rlock__", Mode::Read).or_else(|| read("__lock__", Mode::Mutex))?;
+        Some(Contender::new(name, sequence, mode))
+    }
+
+    fn payload(&self, _: &Attempt, _: Mode, owner: &Owner) -> Vec<u8> {
+        match &self.identifier {
+            Some(identifier) => identifier.as_bytes().to_vec(),
+            None => owner.to_payload(),
+        }
+    }
+
+    fn directory(&self) -> NodeKind {
+        NodeKind::Persistent
+    }
+
+    fn supports(&self, _: Mode) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recipe::driver::check;
+    use crate::recipe::verdict::Verdict;
+
+    #[test]
+    fn names_of_kazoo_are_read() {
+        let id = "be2ee212c5074b18a73381c86278175c";
+        for (name, sequence, mode) in [
+            (format!("{id}__lock__0000000000"), 0, Mode::Mutex),
+            (format!("{id}__rlock__0000000012"), 12, Mode::Read),
+            (format!("{id}__lock__-2147483648"), -2_147_483_648, Mode::Mutex),
+        ] {
+            let read = Kazoo::default().parse(&name);
+            assert_eq!(read, Some(Contender::new(name, sequence, mode)));
+        }
+        for foreign in ["0", id, "__lock__", "__lock__1", "_c_x-lock-0000000001"] {
+            assert_eq!(Kazoo::default().parse(foreign), None, "{foreign}");
+        }
+        for mode in [Mode::Mutex, Mode::Read, Mode::Write] {
+            assert!(check(&Kazoo::default(), mode).is_ok(), "{mode}");
+        }
+    }
+
+    #[test]
+    fn a_reader_waits_for_locks_and_a_writer_for_all() {
+        let children = ["a__rlock__0000000001", "b__lock__0000000002", "c__rlock__0000000003"];
+        let queue = Kazoo::default().queue(&children.map(str::to_owned));
+        let verdict = |place: usize, mode| {
+            let mine = Contender { mode, ..queue[place].clone() };
+            match Kazoo::default().verdict(&queue, &mine) {
+                Verdict::Wait { predecessor, .. } => Some(predecessor),
+                _ => None,
+            }
+        };
+        assert_eq!(verdict(0, Mode::Read), None);
+        assert_eq!(verdict(1, Mode::Write).as_deref(), Some(children[0]));
+        assert_eq!(verdict(1, Mode::Mutex).as_deref(), Some(children[0]));
+        assert_eq!(verdict(2, Mode::Read).as_deref(), Some(children[1]));
+    }
+}

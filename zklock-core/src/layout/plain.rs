@@ -1,0 +1,245 @@
+//! The layouts of the documents' own locks, whose names have no room for anything but the number.
+//!
+//! ```text
+//! /zk_lock/sub_0000000004                 DLock and MyLock
+//! /lock/lock-0000000004                   the algorithm in four steps
+//! /lock-node/read-node0000000004          the read/write lock, data `read`
+//! /lock-node/write-node0000000005         and `write`
+//! /shared_lock/10.0.0.7-R-0000000004      the shared lock
+//! /shared_lock/10.0.0.8-W-0000000005
+//! /exclusive_lock/lock                    the exclusive lock
+//! ```
+
+use crate::contender::{Attempt, Contender};
+use crate::coordinator::NodeKind;
+use crate::mode::Mode;
+use crate::owner::Owner;
+use crate::recipe::driver::{LockDriver, Proof};
+
+/// A queue of nodes whose names are a fixed word and the number. A node of ours is found again by
+/// its payload.
+///
+/// ```
+/// use zklock_core::layout::Numbered;
+/// use zklock_core::recipe::LockDriver;
+///
+/// // The documents' `/zk_lock/sub_0000000012` is the lock `zk_lock` under the root `/`.
+/// assert!(Numbered::dlock().parse("sub_0000000012").is_some());
+/// assert!(Numbered::lock().parse("lock-0000000012").is_some());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Numbered(&'static str);
+
+impl Numbered {
+    /// Nodes that begin with `word`.
+    pub fn new(word: &'static str) -> Self {
+        Numbered(word)
+    }
+
+    /// The documents' `DLock` and `MyLock`: `sub_0000000000`.
+    pub fn dlock() -> Self {
+        Numbered("sub_")
+    }
+
+    /// The documents' `lock-0000000000`.
+    pub fn lock() -> Self {
+        Numbered("lock-")
+    }
+}
+
+impl LockDriver for Numbered {
+    fn prefix(&self, _: &Attempt, _: Mode) -> String {
+        self.0.to_owned()
+    }
+
+    fn parse(&self, name: &str) -> Option<Contender> {
+        if !name.starts_with(self.0) {
+            return None;
+        }
+        Some(Contender::new(name, Contender::sequence_after(name, self.0)?, Mode::Mutex))
+    }
+
+    fn proof(&self) -> Proof {
+        Proof::Payload
+    }
+
+    /// As the documents' programs make it.
+    fn directory(&self) -> NodeKind {
+        NodeKind::Persistent
+    }
+}
+
+/// The documents' read/write lock: `read-node0000000000` with the data `read`, and
+/// `write-node0000000000` with the data `write`. Nothing in a node is unique, so a process makes its
+/// nodes of one lock one after the other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReadWriteNodes;
+
+impl LockDriver for ReadWriteNodes {
+    fn prefix(&self, _: &Attempt, mode: Mode) -> String {
+        if mode == Mode::Read { "read-node".to_owned() } else { "write-node".to_owned() }
+    }
+
+    fn parse(&self, name: &str) -> Option<Contender> {
+        let word = if name.starts_with("read-node") { "read-node" } else { "write-node" };
+        let mode = if word == "read-node" { Mode::Read } else { Mode::Write };
+        if !name.starts_with(word) {
+            return None;
+        }
+        Some(Contender::new(name, Contender::sequence_after(name, word)?, mode))
+    }
+
+    fn payload(&self, _: &Attempt, mode: Mode, _: &Owner) -> Vec<u8> {
+        if mode == Mode::Read { b"read".to_vec() } else { b"write".to_vec() }
+    }
+
+    fn proof(&self) -> Proof {
+        Proof::Owner
+    }
+
+    fn owner(&self, _: &str, _: &[u8]) -> Owner {
+        Owner::default()
+    }
+
+    fn directory(&self) -> NodeKind {
+        NodeKind::Persistent
+    }
+}
+
+/// The documents' shared lock: `[host]-R-0000000000` and `[host]-W-0000000000`.
+///
+/// ```
+/// use zklock_core::layout::HostNodes;
+/// use zklock_core::recipe::LockDriver;
+///
+/// let layout = HostNodes::of("10.0.0.7");
+/// assert!(layout.parse("10.0.0.8-W-0000000003").is_some());
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostNodes {
+    host: String,
+}
+
+impl HostNodes {
+    /// Nodes of this host, by its name.
+    pub fn here() -> Self {
+        HostNodes::of(Owner::here(None).host)
+    }
+
+    /// Nodes of a host, by name or address.
+    pub fn of(host: impl Into<String>) -> Self {
+        HostNodes { host: host.into() }
+    }
+}
+
+impl LockDriver for HostNodes {
+    fn prefix(&self, _: &Attempt, mode: Mode) -> String {
+        format!("{}-{}-", self.host, if mode == Mode::Read { 'R' } else { 'W' })
+    }
+
+    fn parse(&self, name: &str) -> Option<Contender> {
+        let read = |marker, mode| Some((Contender::sequence_after(name, marker)?, mode));
+        let (sequence, mode) = read("-R-", Mode::Read).or_else(|| read("-W-", Mode::Write))?;
+        Some(Contender::new(name, sequence, mode))
+    }
+
+    fn proof(&self) -> Proof {
+        Proof::Payload
+    }
+
+    /// Another's node may have no data; its name says the host.
+    fn owner(&self, name: &str, data: &[u8]) -> Owner {
+        let mut owner = Owner::from_payload(data);
+        if owner.host.is_empty() {
+            let end = name.rfind("-R-").or_else(|| name.rfind("-W-")).unwrap_or(0);
+            name[..end].clone_into(&mut owner.host);
+        }
+        owner
+    }
+
+    fn directory(&self) -> NodeKind {
+        NodeKind::Persistent
+    }
+}
+
+/// The documents' exclusive lock: one ephemeral node `lock` that everybody tries to create, and
+/// whose deletion wakes everybody who waits. See [`Exclusive`](crate::lock::Exclusive).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OneNode;
+
+/// The name of the node.
+const ONE: &str = "lock";
+
+impl LockDriver for OneNode {
+    fn prefix(&self, _: &Attempt, _: Mode) -> String {
+        ONE.to_owned()
+    }
+
+    fn parse(&self, name: &str) -> Option<Contender> {
+        (name == ONE).then(|| Contender::new(name, 0, Mode::Mutex))
+    }
+
+    fn proof(&self) -> Proof {
+        Proof::Owner
+    }
+
+    fn kind(&self) -> NodeKind {
+        NodeKind::Ephemeral
+    }
+
+    fn directory(&self) -> NodeKind {
+        NodeKind::Persistent
+    }
+
+    /// Nobody can tell: those who wait have no nodes.
+    fn anybody_behind(&self, _: &[Contender], _: &str) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+    use crate::recipe::driver::check;
+
+    #[test]
+    fn every_layout_reads_what_it_writes() {
+        let modes = |driver: &dyn LockDriver| {
+            [Mode::Mutex, Mode::Read, Mode::Write].map(|mode| match check(driver, mode) {
+                Ok(()) => true,
+                Err(error) if error.kind() == ErrorKind::Unsupported => false,
+                Err(error) => panic!("{error}"),
+            })
+        };
+        assert_eq!(modes(&Numbered::dlock()), [true, false, false]);
+        assert_eq!(modes(&Numbered::lock()), [true, false, false]);
+        assert_eq!(modes(&ReadWriteNodes), [false, true, true]);
+        assert_eq!(modes(&HostNodes::here()), [false, true, true]);
+        assert_eq!(modes(&HostNodes::of("a-R-b")), [false, true, true]);
+        assert_eq!(modes(&OneNode), [true, false, false]);
+    }
+
+    #[test]
+    fn the_documents_names_are_read() {
+        assert!(Numbered::dlock().parse("xsub_0000000001").is_none());
+        assert!(Numbered::dlock().parse("sub_1").is_none());
+        let write = ReadWriteNodes.parse("write-node0000000004");
+        assert_eq!(write, Some(Contender::new("write-node0000000004", 4, Mode::Write)));
+        assert!(ReadWriteNodes.parse("node0000000004").is_none());
+        let read = HostNodes::here().parse("192.168.0.1-R-0000000001");
+        assert_eq!(read, Some(Contender::new("192.168.0.1-R-0000000001", 1, Mode::Read)));
+        let owner = HostNodes::here().owner("192.168.0.1-R-0000000001", b"");
+        assert_eq!(owner.host, "192.168.0.1");
+        assert!(OneNode.parse("lock2").is_none());
+    }
+
+    #[test]
+    fn payloads_are_unique_where_the_names_are_not() {
+        let node =
+            |attempt| Numbered::dlock().node(&attempt, Mode::Mutex, &Owner::here(Some("tests")));
+        let (one, two) = (node(Attempt::new()), node(Attempt::new()));
+        assert_ne!(one.payload, two.payload);
+        assert_eq!(Owner::from_payload(&one.payload).app.as_deref(), Some("tests"));
+    }
+}

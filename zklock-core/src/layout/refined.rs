@@ -1,0 +1,171 @@
+//! Layouts on top of another one.
+
+use crate::contender::{Attempt, Contender};
+use crate::coordinator::NodeKind;
+use crate::error::{ErrorKind, LockError};
+use crate::mode::Mode;
+use crate::owner::Owner;
+use crate::recipe::driver::{LockDriver, Proof};
+use crate::recipe::leases::leases;
+use crate::recipe::verdict::Verdict;
+
+/// Everything as the layout below has it, but for what is said beside.
+macro_rules! as_below {
+    () => {
+        fn prefix(&self, attempt: &Attempt, mode: Mode) -> String {
+            self.layout.prefix(attempt, mode)
+        }
+        fn parse(&self, name: &str) -> Option<Contender> {
+            self.layout.parse(name)
+        }
+        fn payload(&self, attempt: &Attempt, mode: Mode, owner: &Owner) -> Vec<u8> {
+            self.layout.payload(attempt, mode, owner)
+        }
+        fn proof(&self) -> Proof {
+            self.layout.proof()
+        }
+        fn owner(&self, name: &str, data: &[u8]) -> Owner {
+            self.layout.owner(name, data)
+        }
+        fn kind(&self) -> NodeKind {
+            self.layout.kind()
+        }
+        fn directory(&self) -> NodeKind {
+            self.layout.directory()
+        }
+    };
+}
+
+/// A layout whose mutex has several holders at once: the documents' `maxLeases`.
+///
+/// Each process of the fleet still holds it once, and its tasks hand it on in memory; a
+/// [fair](crate::options::LockOptions::fair) lock lets every task hold it for itself. The tokens of
+/// those who hold it together have no order. Every process must give the same number. For permits
+/// that are taken several at once, and counted as Curator's `InterProcessSemaphoreV2` does, use a
+/// semaphore.
+///
+/// ```
+/// use zklock_core::layout::{Curator, MaxLeases};
+///
+/// # fn main() -> Result<(), zklock_core::error::LockError> {
+/// # let session = zklock_core::session::Session::embedded();
+/// let three_at_once = session.mutex("imports")?.driver(MaxLeases::new(3, Curator)?)?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MaxLeases<D> {
+    most: usize,
+    layout: D,
+}
+
+impl<D: LockDriver> MaxLeases<D> {
+    /// At most `most` holders at once.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidOption`] for zero.
+    pub fn new(most: usize, layout: D) -> Result<Self, LockError> {
+        if most == 0 {
+            let why = "a lock with no leases at all could never be held; give at least 1";
+            return Err(LockError::new(ErrorKind::InvalidOption, why));
+        }
+        Ok(MaxLeases { most, layout })
+    }
+}
+
+impl<D: LockDriver> LockDriver for MaxLeases<D> {
+    as_below!();
+
+    fn removes_directory(&self) -> bool {
+        self.layout.removes_directory()
+    }
+
+    fn supports(&self, mode: Mode) -> bool {
+        mode == Mode::Mutex && self.layout.supports(mode) && self.kind() != NodeKind::Ephemeral
+    }
+
+    fn verdict(&self, queue: &[Contender], mine: &Contender) -> Verdict {
+        leases(queue, &mine.name, self.most)
+    }
+
+    /// Only who is behind all the leases waits.
+    fn anybody_behind(&self, queue: &[Contender], mine: &str) -> bool {
+        !queue.iter().any(|contender| contender.name == mine) || queue.len() > self.most
+    }
+}
+
+/// A layout whose lock directories are removed in the background after each release, as the
+/// documents' wrapper around Curator does below `/distributed/lock/`. A directory that is in use
+/// stays.
+///
+/// ```
+/// use zklock_core::layout::{Curator, Removed};
+///
+/// # fn main() -> Result<(), zklock_core::error::LockError> {
+/// use zklock_core::backend::memory::Embedded;
+/// use zklock_core::session::Session;
+///
+/// let session = Session::embedded_builder(&Embedded::new())
+///     .root("/distributed/lock")
+///     .driver(Removed::after(Curator))
+///     .open()?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Removed<D> {
+    layout: D,
+}
+
+impl<D: LockDriver> Removed<D> {
+    /// Removes the directory after a release.
+    pub fn after(layout: D) -> Self {
+        Removed { layout }
+    }
+}
+
+impl<D: LockDriver> LockDriver for Removed<D> {
+    as_below!();
+
+    fn removes_directory(&self) -> bool {
+        true
+    }
+
+    fn supports(&self, mode: Mode) -> bool {
+        self.layout.supports(mode)
+    }
+
+    fn verdict(&self, queue: &[Contender], mine: &Contender) -> Verdict {
+        self.layout.verdict(queue, mine)
+    }
+
+    fn anybody_behind(&self, queue: &[Contender], mine: &str) -> bool {
+        self.layout.anybody_behind(queue, mine)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::curator::Curator;
+    use crate::recipe::driver::{check, is_same_layout};
+
+    #[test]
+    fn limits_differ_and_zero_is_refused() {
+        let [two, three] = [2, 3].map(|most| MaxLeases::new(most, Curator).unwrap());
+        assert!(is_same_layout(&two, &two) && !is_same_layout(&two, &three));
+        assert_eq!(MaxLeases::new(0, Curator).unwrap_err().kind(), ErrorKind::InvalidOption);
+        assert!(check(&two, Mode::Mutex).is_ok());
+        assert_eq!(check(&two, Mode::Read).unwrap_err().kind(), ErrorKind::Unsupported);
+    }
+
+    #[test]
+    fn somebody_is_behind_when_there_are_more_than_leases() {
+        let two = MaxLeases::new(2, Curator).unwrap();
+        let names = ["lock-0000000001", "lock-0000000002", "lock-0000000003"].map(str::to_owned);
+        assert!(!two.anybody_behind(&two.queue(&names[..2]), &names[0]));
+        assert!(two.anybody_behind(&two.queue(&names), &names[0]));
+        assert!(two.anybody_behind(&two.queue(&names[1..]), &names[0]));
+    }
+}

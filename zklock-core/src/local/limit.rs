@@ -1,0 +1,193 @@
+//! The limit of a semaphore: a number, or a node that may change.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use tokio::sync::watch;
+
+use crate::coordinator::{NodeKind, RequestError};
+use crate::error::{ErrorKind, LockError};
+use crate::path::ZnodePath;
+use crate::policy::RetryPolicy;
+use crate::session::generation::Generation;
+use crate::session::handle::Session;
+use crate::session::lane::closed;
+
+/// Where a limit comes from. Two of one semaphore in one process must be equal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LimitSource {
+    /// So many.
+    Fixed(u32),
+    /// What the node says; if there is none, it is made with this number.
+    Node(ZnodePath, u32),
+}
+
+/// How many permits there are.
+#[derive(Clone, Debug)]
+pub struct Limit {
+    source: LimitSource,
+    now: Arc<AtomicU32>,
+    changes: Option<watch::Receiver<u32>>,
+    /// Whether the node holds no number.
+    malformed: Arc<AtomicBool>,
+}
+
+impl Limit {
+    /// Starts to follow a source.
+    pub fn follow(session: &Session, source: LimitSource) -> Self {
+        let malformed = Arc::new(AtomicBool::new(false));
+        match &source {
+            LimitSource::Fixed(limit) => {
+                Limit { now: Arc::new(AtomicU32::new(*limit)), changes: None, malformed, source }
+            }
+            LimitSource::Node(path, initial) => {
+                // Nobody enters before it is known.
+                let now = Arc::new(AtomicU32::new(0));
+                let (tell, changes) = watch::channel(0);
+                let follower = Follower {
+                    session: session.clone(),
+                    path: path.clone(),
+                    initial: *initial,
+                    now: now.clone(),
+                    malformed: malformed.clone(),
+                    tell,
+                };
+                session.spawner().spawn(follower.run());
+                Limit { now, changes: Some(changes), malformed, source }
+            }
+        }
+    }
+
+    /// Where it comes from.
+    pub fn source(&self) -> &LimitSource {
+        &self.source
+    }
+
+    /// The limit now, 0 as long as it is not known.
+    pub fn now(&self) -> u32 {
+        self.now.load(Ordering::Acquire)
+    }
+
+    /// Waits until there is a limit.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidOption`] if the node holds no number and never did.
+    pub async fn known(&self) -> Result<(), LockError> {
+        let Some(mut changes) = self.changes.clone() else { return Ok(()) };
+        while self.now() == 0 {
+            if self.malformed.load(Ordering::Acquire) {
+                return Err(LockError::new(
+                    ErrorKind::InvalidOption,
+                    "the node of the limit holds no number; expected are four bytes, the highest \
+                     first, as Curator's SharedCount writes them",
+                ));
+            }
+            if changes.changed().await.is_err() {
+                return Err(closed());
+            }
+        }
+        Ok(())
+    }
+
+    /// The same number, shared.
+    pub fn shared(&self) -> Arc<AtomicU32> {
+        self.now.clone()
+    }
+
+    /// Its changes, if it can change.
+    pub fn changes(&self) -> Option<watch::Receiver<u32>> {
+        self.changes.clone()
+    }
+}
+
+/// Reads the number of Curator's `SharedCount`: four bytes, the highest first.
+fn read(data: &[u8]) -> Option<u32> {
+    let number = i32::from_be_bytes(data.try_into().ok()?);
+    u32::try_from(number).ok()
+}
+
+/// Writes it.
+fn written(limit: u32) -> [u8; 4] {
+    i32::try_from(limit).unwrap_or(i32::MAX).to_be_bytes()
+}
+
+struct Follower {
+    session: Session,
+    path: ZnodePath,
+    initial: u32,
+    now: Arc<AtomicU32>,
+    malformed: Arc<AtomicBool>,
+    tell: watch::Sender<u32>,
+}
+
+impl Follower {
+    /// Until nobody wants to know any more.
+    async fn run(self) {
+        let done = self.tell.closed();
+        futures_lite::future::or(done, async {
+            while let Ok(generation) = self.session.lane().ready().await {
+                if let Err(error) = self.look(&generation).await {
+                    tracing::debug!(path = self.path.as_str(), %error, "the limit is not read");
+                    let clock = self.session.clock();
+                    let timer = clock.sleep_until(clock.now() + RetryPolicy::default().pause(4));
+                    futures_lite::future::or(timer, generation.changed()).await;
+                }
+            }
+        })
+        .await;
+    }
+
+    /// Reads the node and waits until another look is worth while.
+    async fn look(&self, generation: &Arc<Generation>) -> Result<(), RequestError> {
+        let path = self.path.as_str();
+        match generation.coordinator().get_watched(path).await {
+            Ok((data, _, watch)) => {
+                let limit = read(&data);
+                self.malformed.store(limit.is_none(), Ordering::Release);
+                match limit {
+                    Some(limit) => self.now.store(limit, Ordering::Release),
+                    None => tracing::warn!(path, "no limit: expected are four bytes"),
+                }
+                self.tell.send_replace(self.now.load(Ordering::Acquire));
+                let mut changed = std::pin::pin!(generation.changed());
+                changed.as_mut().enable();
+                let fired = async {
+                    watch.await;
+                };
+                futures_lite::future::or(fired, changed).await;
+                Ok(())
+            }
+            Err(RequestError::NoNode) => self.make(generation).await,
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn make(&self, generation: &Arc<Generation>) -> Result<(), RequestError> {
+        let path = self.path.as_str();
+        for above in self.path.ancestors_and_self() {
+            let data = written(self.initial);
+            let data = if above == path { &data[..] } else { &[] };
+            match generation.create(above, data, NodeKind::Persistent).await {
+                Ok(_) | Err(RequestError::NodeExists) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_is_written_as_curators_shared_count() {
+        assert_eq!(written(3), [0, 0, 0, 3]);
+        assert_eq!(read(&[0, 0, 1, 0]), Some(256));
+        assert_eq!(read(&written(u32::MAX)), Some(i32::MAX as u32));
+        for wrong in [&b""[..], b"3", b"abc", b"abcde", &[0xff, 0xff, 0xff, 0xff]] {
+            assert_eq!(read(wrong), None, "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! A line of waiters: what waiting needs of a queue, whatever it hands out.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use crate::acquire::Obstacle;
+use crate::error::LockError;
+use crate::local::possession::{Hold, Origin};
+use crate::local::waiters::{Outcome, Place};
+use crate::session::lane::closed;
+
+/// A queue that can be waited in.
+pub trait Line: Origin + Sized {
+    /// A waiter asks for its outcome.
+    fn poll(&self, place: Place, waker: &Waker) -> Poll<Option<Outcome<Hold>>>;
+
+    /// A waiter gives up its place.
+    fn leave(self: &Arc<Self>, place: Place);
+
+    /// Whether the lock is passing from one holder of this process to the next, or is kept.
+    fn is_between_holders(&self) -> bool;
+
+    /// Who is in the way in ZooKeeper's queue.
+    fn obstacle(&self) -> Option<Obstacle>;
+
+    /// Why there is no connection, as far as that is known.
+    fn trouble(&self) -> Option<LockError>;
+}
+
+/// What became of joining.
+#[derive(Debug)]
+pub enum Joined<Q: Line> {
+    /// The lock was there for the taking.
+    Granted(Hold),
+    /// In the queue.
+    Waits(WaitInLine<Q>),
+    /// Somebody is ahead, and the caller does not wait.
+    Busy,
+    /// It cannot be.
+    Refused(LockError),
+}
+
+/// A place in a queue, as a future of its outcome. Dropped, it gives the place up.
+#[derive(Debug)]
+pub struct WaitInLine<Q: Line> {
+    queue: Arc<Q>,
+    place: Option<Place>,
+}
+
+impl<Q: Line> WaitInLine<Q> {
+    /// Waits in a place.
+    pub fn new(queue: Arc<Q>, place: Place) -> Self {
+        WaitInLine { queue, place: Some(place) }
+    }
+
+    /// The place.
+    pub fn place(&self) -> Option<Place> {
+        self.place
+    }
+}
+
+impl<Q: Line> Future for WaitInLine<Q> {
+    type Output = Outcome<Hold>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(place) = self.place else { return Poll::Pending };
+        let Poll::Ready(outcome) = self.queue.poll(place, cx.waker()) else { return Poll::Pending };
+        self.place = None;
+        Poll::Ready(outcome.unwrap_or_else(|| Err(closed())))
+    }
+}
+
+impl<Q: Line> Drop for WaitInLine<Q> {
+    fn drop(&mut self) {
+        if let Some(place) = self.place.take() {
+            self.queue.leave(place);
+        }
+    }
+}

@@ -1,0 +1,297 @@
+//! The queue of one semaphore in this process: the state, and what carries out its decisions.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use crate::acquire::{How, Obstacle, Seen, Target, acquire};
+use crate::clock::Instant;
+use crate::error::{ErrorKind, Holder, LockError};
+use crate::first::all;
+use crate::lease::Lease;
+use crate::local::limit::Limit;
+use crate::local::line::{Joined, Line, WaitInLine};
+use crate::local::permits::{Fetch, Joined as Decided, State, Todo, Wanting};
+use crate::local::possession::{Hold, Origin, Possession, SteppingDown};
+use crate::local::waiters::{Outcome, Place};
+use crate::mode::Mode;
+use crate::owner::Owner;
+use crate::session::handle::Session;
+use crate::session::lane::closed;
+use crate::session::releaser::Deletion;
+use crate::session::shelf::{Held, Resident};
+use crate::who::Who;
+
+/// A semaphore in ZooKeeper.
+#[derive(Clone, Debug)]
+pub struct Targets {
+    /// The mutex of those who take permits.
+    pub locks: Target,
+    /// Where the permits are.
+    pub leases: Target,
+}
+
+/// The queue of one semaphore in this process. It lives as long as somebody uses it.
+#[derive(Debug)]
+pub struct PermitQueue {
+    session: Session,
+    targets: Targets,
+    limit: Limit,
+    key: Arc<str>,
+    seen: Seen,
+    state: Mutex<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    state: State<Lease, Weak<Possession>, Hold>,
+    /// Stops the present driver.
+    driver: Option<Arc<Notify>>,
+}
+
+/// How often somebody who only tries looks again while another takes a permit, and the pause.
+const LOOKS: (u32, Duration) = (20, Duration::from_millis(10));
+
+impl PermitQueue {
+    /// A queue for a semaphore, which stands under `key` on the session's shelf.
+    pub fn new(session: Session, targets: Targets, limit: Limit, key: Arc<str>) -> Arc<Self> {
+        let state = Mutex::new(Inner { state: State::new(session.is_closing()), driver: None });
+        Arc::new(PermitQueue { session, targets, limit, key, seen: Seen::default(), state })
+    }
+
+    /// The limit.
+    pub fn limit(&self) -> &Limit {
+        &self.limit
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> Instant {
+        self.session.clock().now()
+    }
+
+    /// Takes the last place.
+    pub fn join(self: &Arc<Self>, wanting: Wanting) -> Joined<Self> {
+        let (who, permits) = (wanting.who, wanting.permits);
+        let mut inner = self.lock();
+        let deadlock = |holders: &[Weak<Possession>]| self.deadlock(holders, &who, permits);
+        let (decided, todo) = inner.state.join(wanting, deadlock, closed);
+        self.carry_out(inner, todo);
+        match decided {
+            Decided::Waits(place) => Joined::Waits(WaitInLine::new(self.clone(), place)),
+            Decided::Busy => Joined::Busy,
+            Decided::Refused(error) => Joined::Refused(error),
+        }
+    }
+
+    /// Whether the caller holds so many permits itself that it would wait for itself.
+    fn deadlock(&self, holders: &[Weak<Possession>], who: &Who, wanted: u32) -> Option<LockError> {
+        let mine = holders.iter().filter_map(Weak::upgrade).filter(|holder| {
+            who.would_block(holder.who()) || holder.is_unscoped() && who.is_same(holder.who())
+        });
+        let held: usize = mine.map(|holder| holder.leases().count()).sum();
+        let limit = self.limit.now() as usize;
+        (held > 0 && limit > 0 && held + wanted as usize > limit).then(|| {
+            let why = format!(
+                "this task or thread holds {held} of {limit} permits itself and wants {wanted} \
+                 more; release them first, or call `detach()` if another task will"
+            );
+            LockError::new(ErrorKind::Deadlock, why)
+        })
+    }
+
+    fn grant(
+        self: &Arc<Self>,
+        wanting: &Wanting,
+        leases: Vec<Arc<Lease>>,
+        now: Instant,
+    ) -> Option<(Weak<Possession>, Hold)> {
+        let mut leases = leases.into_iter();
+        let first = leases.next()?;
+        let (origin, token): (Arc<dyn Origin>, _) = (self.clone(), first.next_token());
+        let who = (wanting.who, Mode::Permit);
+        let possession = Possession::new(origin, first, token, who, Duration::ZERO, now);
+        let possession = Arc::new(possession.with_more(leases));
+        Some((Arc::downgrade(&possession), possession.hold()))
+    }
+
+    fn carry_out(
+        self: &Arc<Self>,
+        mut inner: MutexGuard<'_, Inner>,
+        todo: Todo<Lease>,
+    ) -> Deletions {
+        let cancelled = todo.cancel.then(|| inner.driver.take()).flatten();
+        let fetch = todo.fetch.map(|fetch| {
+            let cancel = Arc::new(Notify::new());
+            inner.driver = Some(cancel.clone());
+            (fetch, cancel)
+        });
+        drop(inner);
+        if let Some(stop) = cancelled {
+            stop.notify_one();
+        }
+        let quiet = todo.cancel || !todo.release.is_empty();
+        let deletions = todo.release.iter().filter_map(|lease| lease.release()).collect();
+        if let Some((fetch, cancel)) = fetch {
+            self.session.spawner().spawn(self.clone().fetch(fetch, cancel));
+        }
+        todo.wake.into_iter().for_each(Waker::wake);
+        if quiet {
+            self.session.shelf().left();
+        }
+        Deletions(deletions)
+    }
+
+    async fn fetch(self: Arc<Self>, fetch: Fetch, cancel: Arc<Notify>) {
+        let cancelled = async {
+            cancel.notified().await;
+            None
+        };
+        let fetched = async { Some(self.acquire(fetch).await) };
+        let Some(result) = futures_lite::future::or(fetched, cancelled).await else { return };
+        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        let (now, mut inner) = (self.now(), self.lock());
+        let grant = |wanting: &Wanting, leases| self.grant(wanting, leases, now);
+        let todo = inner.state.fetched(fetch.driver, result, now, grant, no_lease);
+        drop(self.carry_out(inner, todo));
+    }
+
+    /// Takes permits under one hold of the inner lock, all or none.
+    async fn acquire(&self, fetch: Fetch) -> Result<Vec<Arc<Lease>>, LockError> {
+        let how = How { mode: Mode::Permit, once: fetch.once, lingers: false };
+        self.limit.known().await?;
+        loop {
+            let inner = self.enter(fetch.once).await?;
+            let taking = (0..fetch.permits).map(|_| acquire(&self.targets.leases, how, &self.seen));
+            let taken = all(taking).await?;
+            let leases: Vec<_> = taken.into_iter().map(Arc::new).collect();
+            // Without the lock others may have counted at the same time.
+            if inner.is_valid() && leases.iter().all(|lease| lease.is_valid()) {
+                return Ok(leases);
+            }
+        }
+    }
+
+    /// Takes the inner lock. Whoever waits for a permit holds it, but also who just takes one: a
+    /// try that meets it looks again for a moment.
+    async fn enter(&self, once: bool) -> Result<Lease, LockError> {
+        let how = How { mode: Mode::Mutex, once, lingers: false };
+        let clock = self.session.clock();
+        for _ in 0..LOOKS.0 {
+            match acquire(&self.targets.locks, how, &self.seen).await {
+                Err(error) if error.is_busy() => {
+                    clock.sleep_until(clock.now() + LOOKS.1).await;
+                }
+                result => return result,
+            }
+        }
+        acquire(&self.targets.locks, how, &self.seen).await
+    }
+
+    fn lock_error(&self) -> LockError {
+        closed().on(self.lock_name().clone())
+    }
+}
+
+fn no_lease() -> LockError {
+    LockError::new(ErrorKind::Lost, "it was lost while it was granted")
+}
+
+/// Deletions on their way; dropped, they go on in the background.
+struct Deletions(Vec<Deletion>);
+
+impl Origin for PermitQueue {
+    fn session(&self) -> &Session {
+        &self.session
+    }
+
+    fn lock_name(&self) -> &Arc<str> {
+        &self.targets.leases.lock
+    }
+
+    fn path(&self) -> &str {
+        self.targets.leases.directory.as_str()
+    }
+
+    fn holder_here(&self, place: Option<Place>) -> Option<Holder> {
+        let (inner, now) = (self.lock(), self.now());
+        let by = inner.state.holders().find_map(Weak::upgrade)?;
+        if !by.is_leased_at(now) {
+            return None;
+        }
+        let owner = Owner::here(self.session.app()).since_ago(now.since(by.since()));
+        let node = by.lease().node_name().to_owned();
+        Some(Holder { owner, node, ahead: 1 + inner.state.ahead_of(place) })
+    }
+
+    fn step_down(self: Arc<Self>, _: Arc<Possession>, _: Hold) -> SteppingDown {
+        let error = LockError::new(ErrorKind::Unsupported, "a permit is not downgraded");
+        Box::pin(std::future::ready(Err(error)))
+    }
+
+    fn release(self: Arc<Self>, possession: &Possession, now: Instant) -> Option<Deletion> {
+        let mut inner = self.lock();
+        let is_holder = |by: &Weak<Possession>| std::ptr::eq(by.as_ptr(), possession);
+        let leases = possession.leases().cloned().collect();
+        let grant = |wanting: &Wanting, leases| self.grant(wanting, leases, now);
+        let todo = inner.state.release(leases, is_holder, now, grant, no_lease);
+        // The last one tells for all: they go out in order.
+        self.carry_out(inner, todo).0.pop()
+    }
+}
+
+impl Line for PermitQueue {
+    fn poll(&self, place: Place, waker: &Waker) -> Poll<Option<Outcome<Hold>>> {
+        self.lock().state.poll(place, waker)
+    }
+
+    fn leave(self: &Arc<Self>, place: Place) {
+        let mut inner = self.lock();
+        let (untaken, todo) = inner.state.leave(place);
+        drop(self.carry_out(inner, todo));
+        drop(untaken);
+    }
+
+    fn is_between_holders(&self) -> bool {
+        false
+    }
+
+    fn obstacle(&self) -> Option<Obstacle> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn trouble(&self) -> Option<LockError> {
+        self.targets.leases.lane.trouble()
+    }
+}
+
+impl Resident for PermitQueue {
+    fn held(&self) -> Vec<Held> {
+        let (inner, now) = (self.lock(), self.now());
+        let lock = self.lock_name();
+        let holders = inner.state.holders().filter_map(Weak::upgrade);
+        let holders = holders.map(|by| Held::new(lock.clone(), true, now.since(by.since())));
+        let waiting = |waiting: &Wanting| Held::new(lock.clone(), false, now.since(waiting.since));
+        holders.chain(inner.state.waiting().map(waiting)).collect()
+    }
+
+    fn close(self: Arc<Self>) {
+        let mut inner = self.lock();
+        let todo = inner.state.close(|| self.lock_error());
+        drop(self.carry_out(inner, todo));
+    }
+
+    fn leases_lost(self: Arc<Self>) {
+        // The nodes of lost permits are deleted by their holders.
+    }
+}
+
+impl Drop for PermitQueue {
+    fn drop(&mut self) {
+        self.session.shelf().forget(&self.key);
+    }
+}

@@ -1,0 +1,261 @@
+//! The state of a semaphore's local queue: every decision, and nothing that has an effect.
+//!
+//! A permit is a lease of its own. Given back, it goes to the first who waits here if it is all
+//! that one needs, within the bound of handoffs; otherwise its node goes. Nobody collects permits
+//! one by one: two processes that each held a part would wait for each other.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+
+use crate::clock::Instant;
+use crate::error::LockError;
+use crate::local::state::{Habits, Lent};
+use crate::local::turn::Turn;
+use crate::local::waiters::{Outcome, Place, Waiters};
+use crate::policy::Handoffs;
+use crate::who::Who;
+
+/// What is known of a waiter.
+#[derive(Clone, Debug)]
+pub struct Wanting {
+    /// The task or thread.
+    pub who: Who,
+    /// Since when.
+    pub since: Instant,
+    /// How many permits.
+    pub permits: u32,
+    /// Whether it waits for ZooKeeper's answer only, and for nobody else.
+    pub once: bool,
+    /// Its habits.
+    pub habits: Habits,
+}
+
+/// A driver to be started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fetch {
+    /// Its number.
+    pub driver: u64,
+    /// How many permits it acquires.
+    pub permits: u32,
+    /// Whether it waits for ZooKeeper's answer only.
+    pub once: bool,
+}
+
+/// What is to be done, in this order.
+#[derive(Debug)]
+#[must_use]
+pub struct Todo<L> {
+    /// Delete these nodes.
+    pub release: Vec<Arc<L>>,
+    /// Stop the driver that is on its way.
+    pub cancel: bool,
+    /// Start a driver.
+    pub fetch: Option<Fetch>,
+    /// Wake these.
+    pub wake: Vec<Waker>,
+}
+
+impl<L> Default for Todo<L> {
+    fn default() -> Self {
+        Todo { release: Vec::new(), cancel: false, fetch: None, wake: Vec::new() }
+    }
+}
+
+/// What became of joining.
+#[derive(Debug)]
+pub enum Joined {
+    /// In the queue.
+    Waits(Place),
+    /// Somebody is ahead, and the caller does not wait.
+    Busy,
+    /// It cannot be.
+    Refused(LockError),
+}
+
+/// The state. `L` is a lease, `B` a holder, `O` a grant.
+#[derive(Debug)]
+pub struct State<L, B, O> {
+    waiters: Waiters<Wanting, Outcome<O>>,
+    holders: Vec<B>,
+    fetching: Option<Fetch>,
+    drivers: u64,
+    turn: Turn,
+    closed: bool,
+    lease: std::marker::PhantomData<fn() -> L>,
+}
+
+impl<L: Lent, B, O> State<L, B, O> {
+    /// Nobody holds, nobody waits.
+    pub fn new(closed: bool) -> Self {
+        State {
+            waiters: Waiters::default(),
+            holders: Vec::new(),
+            fetching: None,
+            drivers: 0,
+            turn: Turn::begin(&Handoffs::NONE, Instant::ORIGIN),
+            closed,
+            lease: std::marker::PhantomData,
+        }
+    }
+
+    /// Who holds permits.
+    pub fn holders(&self) -> impl Iterator<Item = &B> {
+        self.holders.iter()
+    }
+
+    /// Who waits, in order.
+    pub fn waiting(&self) -> impl Iterator<Item = &Wanting> {
+        self.waiters.iter()
+    }
+
+    /// How many wait ahead of the one in a place, or of a newcomer.
+    pub fn ahead_of(&self, place: Option<Place>) -> usize {
+        place.map_or(self.waiters.len(), |place| self.waiters.ahead_of(place))
+    }
+
+    /// Whether nobody of this process is on the way to a permit.
+    pub fn is_idle(&self) -> bool {
+        self.fetching.is_none()
+    }
+
+    fn fetch(&mut self, once: bool) -> Option<Fetch> {
+        let permits = self.waiters.first()?.permits;
+        self.drivers += 1;
+        self.fetching = Some(Fetch { driver: self.drivers, permits, once });
+        self.fetching
+    }
+
+    /// Sees to it that a driver is on its way exactly when somebody waits, and for what the first
+    /// of them needs.
+    fn adjust(&mut self, todo: &mut Todo<L>) {
+        let wanted = self.waiters.first().map(|first| first.permits);
+        if self.fetching.map(|fetch| fetch.permits) == wanted {
+            return;
+        }
+        todo.cancel |= self.fetching.take().is_some();
+        todo.fetch = self.fetch(false);
+    }
+
+    /// Somebody wants permits.
+    pub fn join(
+        &mut self,
+        wanting: Wanting,
+        deadlock: impl FnOnce(&[B]) -> Option<LockError>,
+        closed: impl FnOnce() -> LockError,
+    ) -> (Joined, Todo<L>) {
+        let mut todo = Todo::default();
+        if self.closed {
+            return (Joined::Refused(closed()), todo);
+        }
+        if let Some(error) = deadlock(&self.holders) {
+            return (Joined::Refused(error), todo);
+        }
+        if wanting.once && self.fetching.is_some() {
+            return (Joined::Busy, todo);
+        }
+        let once = wanting.once;
+        let place = self.waiters.join(wanting);
+        if self.fetching.is_none() {
+            todo.fetch = self.fetch(once);
+        }
+        (Joined::Waits(place), todo)
+    }
+
+    /// A waiter asks for its outcome.
+    pub fn poll(&mut self, place: Place, waker: &Waker) -> Poll<Option<Outcome<O>>> {
+        self.waiters.poll(place, waker)
+    }
+
+    fn grant_first(
+        &mut self,
+        todo: &mut Todo<L>,
+        leases: Vec<Arc<L>>,
+        grant: impl FnOnce(&Wanting, Vec<Arc<L>>) -> Option<(B, O)>,
+        lost: impl FnOnce() -> LockError,
+    ) {
+        let holders = &mut self.holders;
+        todo.wake.extend(self.waiters.settle_first(|wanting| match grant(wanting, leases) {
+            Some((by, granted)) => {
+                holders.push(by);
+                Ok(granted)
+            }
+            None => Err(lost()),
+        }));
+    }
+
+    /// A driver is done. Its leases come back to be released if nobody wants them any more.
+    pub fn fetched(
+        &mut self,
+        driver: u64,
+        result: Result<Vec<Arc<L>>, LockError>,
+        now: Instant,
+        grant: impl FnOnce(&Wanting, Vec<Arc<L>>) -> Option<(B, O)>,
+        lost: impl FnOnce() -> LockError,
+    ) -> Todo<L> {
+        let mut todo = Todo::default();
+        let Some(fetch) = self.fetching.take_if(|fetch| fetch.driver == driver) else {
+            todo.release = result.unwrap_or_default();
+            return todo;
+        };
+        match result {
+            Ok(leases) => {
+                if let Some(first) = self.waiters.first() {
+                    self.turn = Turn::begin(&first.habits.handoffs, now);
+                }
+                self.grant_first(&mut todo, leases, grant, lost);
+            }
+            Err(error) if fetch.once => {
+                if self.waiters.first().is_some_and(|first| first.once) {
+                    todo.wake.extend(self.waiters.settle_first(|_| Err(error)));
+                }
+            }
+            Err(error) => todo.wake = self.waiters.settle_all(|_| Err(error.clone())),
+        }
+        todo.fetch = self.fetch(false);
+        todo
+    }
+
+    /// A holder gave its permits back.
+    pub fn release(
+        &mut self,
+        leases: Vec<Arc<L>>,
+        is_holder: impl Fn(&B) -> bool,
+        now: Instant,
+        mut grant: impl FnMut(&Wanting, Vec<Arc<L>>) -> Option<(B, O)>,
+        lost: impl Fn() -> LockError,
+    ) -> Todo<L> {
+        let mut todo = Todo::default();
+        self.holders.retain(|holder| !is_holder(holder));
+        let mut left = VecDeque::from(leases);
+        if left.iter().all(|lease| lease.is_valid(now) && !lease.is_revoked()) {
+            while let Some(needs) = self.waiters.first().map(|first| first.permits as usize)
+                && needs <= left.len()
+                && self.turn.take(now)
+            {
+                let handed = left.drain(..needs).collect();
+                self.grant_first(&mut todo, handed, &mut grant, &lost);
+            }
+        }
+        todo.release = left.into();
+        self.adjust(&mut todo);
+        todo
+    }
+
+    /// A waiter gave up. Answers an outcome that it did not take, to be dropped.
+    pub fn leave(&mut self, place: Place) -> (Option<Outcome<O>>, Todo<L>) {
+        let mut todo = Todo::default();
+        let untaken = self.waiters.leave(place);
+        self.adjust(&mut todo);
+        (untaken, todo)
+    }
+
+    /// Nothing is granted any more: who waits fails.
+    pub fn close(&mut self, error: impl Fn() -> LockError) -> Todo<L> {
+        let mut todo = Todo::default();
+        self.closed = true;
+        todo.cancel = self.fetching.take().is_some();
+        todo.wake = self.waiters.settle_all(|_| Err(error()));
+        todo
+    }
+}

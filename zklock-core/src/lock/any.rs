@@ -1,0 +1,455 @@
+//! A lock of any kind, for what works with all of them.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::context::{Frame, inside};
+use crate::error::LockError;
+use crate::fenced::Fenced;
+use crate::guard::kind;
+use crate::guard::{Guard, MutexGuard, RwLockReadGuard, RwLockWriteGuard, SemaphorePermit};
+use crate::key::LockName;
+use crate::local::possession::Possession;
+use crate::local::wait::Wait;
+use crate::lock::mutex::Mutex;
+use crate::lock::rwlock::RwLock;
+use crate::lock::semaphore::Semaphore;
+use crate::options::LockOptions;
+use crate::session::handle::Session;
+use crate::token::FencingToken;
+use crate::view::GuardView;
+use crate::who::Who;
+
+/// A lock, and in which way it is to be taken.
+///
+/// ```
+/// # fn main() -> Result<(), zklock_core::error::LockError> {
+/// use zklock_core::{lock::AnyLock, session::Session};
+///
+/// let session = Session::embedded();
+/// let reading = AnyLock::Read(session.rw_lock("prices")?);
+/// let alone: AnyLock = session.mutex("orders")?.into();
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum AnyLock {
+    /// A mutex.
+    Mutex(Mutex),
+    /// A read/write lock, for reading.
+    Read(RwLock),
+    /// A read/write lock, for writing.
+    Write(RwLock),
+    /// A semaphore, and how many permits of it.
+    Permits(Semaphore, u32),
+}
+
+/// Which kind of lock, before there is a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A mutex.
+    Mutex,
+    /// A read/write lock, for reading.
+    Read,
+    /// A read/write lock, for writing.
+    Write,
+    /// A semaphore.
+    Permits {
+        /// With so many permits.
+        limit: u32,
+        /// Of which so many are taken.
+        permits: u32,
+    },
+}
+
+impl Kind {
+    /// The lock of a name.
+    pub fn lock(
+        self,
+        session: &Session,
+        name: LockName,
+        options: LockOptions,
+    ) -> Result<AnyLock, LockError> {
+        let rw_lock = |name| RwLock::new(session, name).with_options(options);
+        Ok(match self {
+            Kind::Mutex => AnyLock::Mutex(Mutex::new(session, name).with_options(options)?),
+            Kind::Read => AnyLock::Read(rw_lock(name)?),
+            Kind::Write => AnyLock::Write(rw_lock(name)?),
+            Kind::Permits { limit, permits } => {
+                let semaphore = Semaphore::new(session, name, limit)?.with_options(options)?;
+                AnyLock::Permits(semaphore, permits)
+            }
+        })
+    }
+}
+
+impl From<Mutex> for AnyLock {
+    fn from(mutex: Mutex) -> Self {
+        AnyLock::Mutex(mutex)
+    }
+}
+
+impl AnyLock {
+    /// The name of the lock.
+    pub fn name(&self) -> &str {
+        match self {
+            AnyLock::Mutex(lock) => lock.name().as_str(),
+            AnyLock::Read(lock) | AnyLock::Write(lock) => lock.name().as_str(),
+            AnyLock::Permits(lock, _) => lock.name().as_str(),
+        }
+    }
+
+    /// Acquires the lock and waits as long as it takes.
+    ///
+    /// # Errors
+    ///
+    /// As [`Mutex::acquire`], [`RwLock::write`] and [`Semaphore::acquire_many`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future gives up the place in the queue and leaves no node behind.
+    pub async fn acquire(&self) -> Result<AnyGuard, LockError> {
+        self.enter(Who::task(), Wait::Forever, true).await
+    }
+
+    /// Acquires the lock if that needs no waiting for others.
+    ///
+    /// # Errors
+    ///
+    /// As [`Mutex::try_acquire`].
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`acquire`](AnyLock::acquire).
+    pub async fn try_acquire(&self) -> Result<AnyGuard, LockError> {
+        self.enter(Who::task(), self.once()?, true).await
+    }
+
+    /// Acquires the lock within the tries of its options.
+    ///
+    /// # Errors
+    ///
+    /// As [`Mutex::acquire_tries`].
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`acquire`](AnyLock::acquire).
+    pub async fn acquire_tries(&self) -> Result<AnyGuard, LockError> {
+        self.enter(Who::task(), self.tries(), true).await
+    }
+
+    /// The path of its directory, and the number of its session: the same for the same lock.
+    pub(crate) fn identity(&self) -> (&str, u64) {
+        match self {
+            AnyLock::Mutex(lock) => (lock.path(), lock.named().session().id()),
+            AnyLock::Read(lock) | AnyLock::Write(lock) => {
+                (lock.path(), lock.named().session().id())
+            }
+            AnyLock::Permits(lock, _) => (lock.path(), lock.session().id()),
+        }
+    }
+
+    pub(crate) fn session(&self) -> &Session {
+        match self {
+            AnyLock::Mutex(lock) => lock.named().session(),
+            AnyLock::Read(lock) | AnyLock::Write(lock) => lock.named().session(),
+            AnyLock::Permits(lock, _) => lock.session(),
+        }
+    }
+
+    /// A wait for answers only.
+    pub(crate) fn once(&self) -> Result<Wait, LockError> {
+        match self {
+            AnyLock::Mutex(lock) => lock.named().once(),
+            AnyLock::Read(lock) | AnyLock::Write(lock) => lock.named().once(),
+            AnyLock::Permits(lock, _) => Ok(lock.once()),
+        }
+    }
+
+    /// A wait as the options say.
+    pub(crate) fn tries(&self) -> Wait {
+        match self {
+            AnyLock::Mutex(lock) => lock.named().tries(),
+            AnyLock::Read(lock) | AnyLock::Write(lock) => lock.named().tries(),
+            AnyLock::Permits(lock, _) => lock.tries(),
+        }
+    }
+
+    pub(crate) async fn enter(
+        &self,
+        who: Who,
+        how: Wait,
+        unscoped: bool,
+    ) -> Result<AnyGuard, LockError> {
+        Ok(match self {
+            AnyLock::Mutex(lock) => AnyGuard::Mutex(lock.named().enter(who, how, unscoped).await?),
+            AnyLock::Read(lock) => AnyGuard::Read(lock.named().enter(who, how, unscoped).await?),
+            AnyLock::Write(lock) => AnyGuard::Write(lock.named().enter(who, how, unscoped).await?),
+            AnyLock::Permits(lock, permits) => {
+                AnyGuard::Permits(lock.enter(who, *permits, how, unscoped).await?)
+            }
+        })
+    }
+}
+
+/// The guard of a lock of any kind.
+#[derive(Debug)]
+#[non_exhaustive]
+#[must_use = "a guard that is dropped at once releases the lock at once"]
+pub enum AnyGuard {
+    /// Of a mutex.
+    Mutex(MutexGuard),
+    /// Of a reader.
+    Read(RwLockReadGuard),
+    /// Of a writer.
+    Write(RwLockWriteGuard),
+    /// Permits.
+    Permits(SemaphorePermit),
+}
+
+macro_rules! each {
+    ($any:expr, $guard:ident => $what:expr) => {
+        match $any {
+            AnyGuard::Mutex($guard) => $what,
+            AnyGuard::Read($guard) => $what,
+            AnyGuard::Write($guard) => $what,
+            AnyGuard::Permits($guard) => $what,
+        }
+    };
+}
+
+impl AnyGuard {
+    /// The name of the lock.
+    pub fn lock(&self) -> &str {
+        each!(self, guard => guard.lock())
+    }
+
+    /// The path of the node behind the guard.
+    pub fn path(&self) -> &str {
+        each!(self, guard => guard.path())
+    }
+
+    /// The fencing token, for the resource to check.
+    pub fn fencing_token(&self) -> FencingToken {
+        each!(self, guard => guard.fencing_token())
+    }
+
+    /// Whether the lock is surely held now.
+    pub fn is_valid(&self) -> bool {
+        each!(self, guard => guard.is_valid())
+    }
+
+    /// How long the lock is surely held if nothing more is heard.
+    pub fn remaining(&self) -> Duration {
+        each!(self, guard => guard.remaining())
+    }
+
+    /// Resolves when the lock is lost.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost by dropping the future.
+    pub async fn lost(&self) {
+        each!(self, guard => guard.lost().await)
+    }
+
+    /// Whether somebody asked that the lock be let go.
+    pub fn is_revoked(&self) -> bool {
+        each!(self, guard => guard.is_revoked())
+    }
+
+    /// Resolves when somebody asks that the lock be let go. See
+    /// [`Guard::revoked`](crate::guard::Guard::revoked).
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost by dropping the future.
+    pub async fn revoked(&self) {
+        each!(self, guard => guard.revoked().await)
+    }
+
+    /// Writes to ZooKeeper that succeed only while this lock is held.
+    pub fn fenced(&self) -> Fenced<'_> {
+        each!(self, guard => guard.fenced())
+    }
+
+    /// Runs `body` in the scope of this guard.
+    ///
+    /// # Cancel safety
+    ///
+    /// As `body`.
+    pub async fn scope<F: Future>(&self, body: F) -> F::Output {
+        inside(Some(self.frame()), body).await
+    }
+
+    /// Says that another task may release this guard. See
+    /// [`Guard::detach`](crate::guard::Guard::detach).
+    pub fn detach(self) -> Self {
+        match self {
+            AnyGuard::Mutex(guard) => AnyGuard::Mutex(guard.detach()),
+            AnyGuard::Read(guard) => AnyGuard::Read(guard.detach()),
+            AnyGuard::Write(guard) => AnyGuard::Write(guard.detach()),
+            AnyGuard::Permits(guard) => AnyGuard::Permits(guard.detach()),
+        }
+    }
+
+    /// Releases the lock and waits until that is done.
+    ///
+    /// # Errors
+    ///
+    /// As [`Guard::release`](crate::guard::Guard::release).
+    ///
+    /// # Cancel safety
+    ///
+    /// The release goes on in the background.
+    pub async fn release(self) -> Result<(), LockError> {
+        each!(self, guard => guard.release().await)
+    }
+
+    pub(crate) fn frame(&self) -> Arc<Frame> {
+        each!(self, guard => guard.frame())
+    }
+
+    pub(crate) fn frame_beside(&self, outer: Arc<Frame>) -> Arc<Frame> {
+        each!(self, guard => guard.frame_beside(outer))
+    }
+
+    pub(crate) fn possession(&self) -> &Arc<Possession> {
+        each!(self, guard => guard.possession())
+    }
+
+    pub(crate) fn lost_error(&self) -> LockError {
+        self.possession().lost_error()
+    }
+}
+
+/// What a body can be put under.
+pub trait Enter: Sync {
+    /// The guard.
+    type Guard: Guarding;
+
+    /// A wait for answers only.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidOption`](crate::error::ErrorKind::InvalidOption) for a lock that lingers.
+    fn once(&self) -> Result<Wait, LockError>;
+
+    /// A wait as the options say.
+    fn tries(&self) -> Wait;
+
+    /// Acquires.
+    fn enter(
+        &self,
+        who: Who,
+        how: Wait,
+        unscoped: bool,
+    ) -> impl Future<Output = Result<Self::Guard, LockError>> + Send;
+
+    /// Who the thread waits for, where it is blocked.
+    fn name(&self) -> &str;
+}
+
+impl Enter for AnyLock {
+    type Guard = AnyGuard;
+
+    fn once(&self) -> Result<Wait, LockError> {
+        AnyLock::once(self)
+    }
+
+    fn tries(&self) -> Wait {
+        AnyLock::tries(self)
+    }
+
+    fn enter(
+        &self,
+        who: Who,
+        how: Wait,
+        unscoped: bool,
+    ) -> impl Future<Output = Result<AnyGuard, LockError>> + Send {
+        AnyLock::enter(self, who, how, unscoped)
+    }
+
+    fn name(&self) -> &str {
+        AnyLock::name(self)
+    }
+}
+
+/// What a body runs under: one guard, or those of a multi-lock.
+pub trait Guarding: Send + Sync + Sized {
+    /// Whether everything is surely held now.
+    fn is_valid(&self) -> bool;
+
+    /// Resolves when something is lost.
+    fn lost(&self) -> impl Future<Output = ()> + Send;
+
+    /// The scope of the body.
+    fn frame(&self) -> Option<Arc<Frame>>;
+
+    /// A look at it for the body.
+    fn view(&self) -> GuardView;
+
+    /// The error of what is lost.
+    fn lost_error(&self) -> LockError;
+
+    /// Releases everything and waits until that is done.
+    ///
+    /// # Errors
+    ///
+    /// As [`Guard::release`].
+    fn release(self) -> impl Future<Output = Result<(), LockError>> + Send;
+}
+
+impl<K: kind::Kind> Guarding for Guard<K> {
+    fn is_valid(&self) -> bool {
+        Guard::is_valid(self)
+    }
+
+    fn lost(&self) -> impl Future<Output = ()> + Send {
+        Guard::lost(self)
+    }
+
+    fn frame(&self) -> Option<Arc<Frame>> {
+        Some(Guard::frame(self))
+    }
+
+    fn view(&self) -> GuardView {
+        Guard::view(self)
+    }
+
+    fn lost_error(&self) -> LockError {
+        self.possession().lost_error()
+    }
+
+    fn release(self) -> impl Future<Output = Result<(), LockError>> + Send {
+        Guard::release(self)
+    }
+}
+
+impl Guarding for AnyGuard {
+    fn is_valid(&self) -> bool {
+        AnyGuard::is_valid(self)
+    }
+
+    fn lost(&self) -> impl Future<Output = ()> + Send {
+        AnyGuard::lost(self)
+    }
+
+    fn frame(&self) -> Option<Arc<Frame>> {
+        Some(AnyGuard::frame(self))
+    }
+
+    fn view(&self) -> GuardView {
+        GuardView::new(self.possession().clone(), Vec::new())
+    }
+
+    fn lost_error(&self) -> LockError {
+        AnyGuard::lost_error(self)
+    }
+
+    fn release(self) -> impl Future<Output = Result<(), LockError>> + Send {
+        AnyGuard::release(self)
+    }
+}

@@ -1,0 +1,339 @@
+//! Several locks as one.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::clock::Instant;
+use crate::context::{Frame, inside};
+use crate::error::{ErrorKind, LockError};
+use crate::first::first;
+use crate::local::wait::Wait;
+use crate::lock::any::{AnyGuard, AnyLock, Enter, Guarding};
+use crate::token::FencingToken;
+use crate::view::GuardView;
+use crate::who::Who;
+
+/// Several locks as one, of any kinds: taken in one order, under one deadline, all or none.
+///
+/// The order is that of the locks' paths, whichever order they are named in, so two processes that
+/// take the same locks never wait for each other crosswise. That holds among multi-locks; who takes
+/// further locks inside by hand must keep to the order.
+///
+/// ```
+/// # async fn example() -> Result<(), zklock_core::error::LockError> {
+/// use zklock_core::lock::{AnyLock, MultiLock};
+/// use zklock_core::session::Session;
+///
+/// let session = Session::embedded();
+/// let transfer = MultiLock::new([
+///     session.mutex("accounts/7")?.into(),
+///     session.mutex("accounts/3")?.into(),
+///     AnyLock::Read(session.rw_lock("rates")?),
+/// ])?;
+/// let guard = transfer.acquire().await?;
+/// assert!(guard.is_valid());
+/// guard.release().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct MultiLock {
+    /// In the order in which they are taken.
+    members: Vec<AnyLock>,
+}
+
+impl MultiLock {
+    /// Several locks as one.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidOption`] if there is no member, or one is named twice.
+    pub fn new(members: impl IntoIterator<Item = AnyLock>) -> Result<Self, LockError> {
+        let mut members: Vec<_> = members.into_iter().collect();
+        members.sort_by(|one, other| one.identity().cmp(&other.identity()));
+        if members.is_empty() {
+            let why = "a multi-lock needs at least one member";
+            return Err(LockError::new(ErrorKind::InvalidOption, why));
+        }
+        let twice = members.windows(2).find(|pair| pair[0].identity() == pair[1].identity());
+        if let Some(pair) = twice {
+            let why = "it is named twice in one multi-lock, which would wait for itself";
+            return Err(LockError::new(ErrorKind::InvalidOption, why).on(Arc::from(pair[0].name())));
+        }
+        Ok(MultiLock { members })
+    }
+
+    /// The members in the order in which they are taken.
+    pub fn members(&self) -> &[AnyLock] {
+        &self.members
+    }
+
+    /// Acquires all and waits as long as it takes.
+    ///
+    /// # Errors
+    ///
+    /// That of the member that failed, which it names. What was taken before is released.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future releases what was taken and leaves no node behind.
+    pub async fn acquire(&self) -> Result<MultiGuard, LockError> {
+        self.enter(Who::task(), Wait::Forever, true).await
+    }
+
+    /// Acquires all if that needs no waiting for others.
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire`](MultiLock::acquire); busy names the first member that was not free.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`acquire`](MultiLock::acquire).
+    pub async fn try_acquire(&self) -> Result<MultiGuard, LockError> {
+        self.enter(Who::task(), self.once()?, true).await
+    }
+
+    /// Acquires all within a time, connecting included.
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire`](MultiLock::acquire); [`ErrorKind::InvalidOption`] for a zero timeout.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`acquire`](MultiLock::acquire).
+    pub async fn acquire_timeout(&self, timeout: Duration) -> Result<MultiGuard, LockError> {
+        if timeout.is_zero() {
+            let why = "the timeout must be longer than zero; to ask without waiting use \
+                       `try_acquire`";
+            return Err(LockError::new(ErrorKind::InvalidOption, why));
+        }
+        self.enter(Who::task(), Wait::Tries(timeout, 1), true).await
+    }
+
+    /// Acquires all within the tries of the options: those of the member with the longest wait.
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire`](MultiLock::acquire).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`acquire`](MultiLock::acquire).
+    pub async fn acquire_tries(&self) -> Result<MultiGuard, LockError> {
+        self.enter(Who::task(), self.tries(), true).await
+    }
+
+    pub(crate) fn once(&self) -> Result<Wait, LockError> {
+        let mut longest = Duration::ZERO;
+        for member in &self.members {
+            if let Wait::Once(limit) = member.once()? {
+                longest = longest.max(limit);
+            }
+        }
+        Ok(Wait::Once(longest))
+    }
+
+    pub(crate) fn tries(&self) -> Wait {
+        let longest = |wait: &Wait| match wait {
+            Wait::Tries(timeout, tries) => timeout.saturating_mul(*tries),
+            _ => Duration::ZERO,
+        };
+        self.members.iter().map(AnyLock::tries).max_by_key(longest).unwrap_or(Wait::Forever)
+    }
+
+    pub(crate) async fn enter(
+        &self,
+        who: Who,
+        how: Wait,
+        unscoped: bool,
+    ) -> Result<MultiGuard, LockError> {
+        let mut guard = MultiGuard { members: Vec::with_capacity(self.members.len()) };
+        let begun: Vec<Instant> =
+            self.members.iter().map(|member| member.session().clock().now()).collect();
+        for (member, begun) in self.members.iter().zip(begun) {
+            let how = match how {
+                Wait::Tries(timeout, tries) => {
+                    let all = timeout.saturating_mul(tries);
+                    let gone = member.session().clock().now().since(begun);
+                    let left = all.saturating_sub(gone).max(Duration::from_nanos(1));
+                    // The first has the whole time, and the tries that the observer is told of.
+                    if gone.is_zero() { how } else { Wait::Tries(left, 1) }
+                }
+                how => how,
+            };
+            // On an error what was taken is released, the last first.
+            guard.members.push(member.enter(who, how, unscoped).await?);
+        }
+        Ok(guard)
+    }
+}
+
+/// Holds all members of a [`MultiLock`]. Dropped, it releases them without waiting, the last taken
+/// first.
+#[must_use = "a guard that is dropped at once releases the lock at once"]
+pub struct MultiGuard {
+    members: Vec<AnyGuard>,
+}
+
+impl MultiGuard {
+    /// The guards of the members, in the order in which they were taken.
+    pub fn members(&self) -> &[AnyGuard] {
+        &self.members
+    }
+
+    /// The fencing tokens of the members, in the order in which they were taken. Joined with `,`
+    /// they are the token of the multi-lock.
+    pub fn fencing_tokens(&self) -> Vec<FencingToken> {
+        self.members.iter().map(AnyGuard::fencing_token).collect()
+    }
+
+    /// The fencing tokens as text, joined with `,`.
+    pub fn fencing_token(&self) -> String {
+        let tokens: Vec<_> = self.fencing_tokens().iter().map(ToString::to_string).collect();
+        tokens.join(",")
+    }
+
+    /// Whether all are surely held now.
+    pub fn is_valid(&self) -> bool {
+        self.members.iter().all(AnyGuard::is_valid)
+    }
+
+    /// How long all are surely held if nothing more is heard.
+    pub fn remaining(&self) -> Duration {
+        self.members.iter().map(AnyGuard::remaining).min().unwrap_or_default()
+    }
+
+    /// Resolves when one of them is lost.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost by dropping the future.
+    pub async fn lost(&self) {
+        first(self.members.iter().map(AnyGuard::lost)).await;
+    }
+
+    /// Whether somebody asked that one of them be let go.
+    pub fn is_revoked(&self) -> bool {
+        self.members.iter().any(AnyGuard::is_revoked)
+    }
+
+    /// Resolves when somebody asks that one of them be let go. See
+    /// [`Guard::revoked`](crate::guard::Guard::revoked).
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost by dropping the future.
+    pub async fn revoked(&self) {
+        first(self.members.iter().map(AnyGuard::revoked)).await;
+    }
+
+    /// Runs `body` in the scope of all members.
+    ///
+    /// # Cancel safety
+    ///
+    /// As `body`.
+    pub async fn scope<F: Future>(&self, body: F) -> F::Output {
+        inside(self.frame(), body).await
+    }
+
+    /// Says that another task may release this guard. See
+    /// [`Guard::detach`](crate::guard::Guard::detach).
+    pub fn detach(mut self) -> Self {
+        self.members = self.members.drain(..).map(AnyGuard::detach).collect();
+        self
+    }
+
+    /// Releases all, the last taken first, and waits until that is done.
+    ///
+    /// # Errors
+    ///
+    /// The first error of a member; the others are released all the same.
+    ///
+    /// # Cancel safety
+    ///
+    /// The release goes on in the background.
+    pub async fn release(mut self) -> Result<(), LockError> {
+        let mut outcome = Ok(());
+        while let Some(member) = self.members.pop() {
+            outcome = outcome.and(member.release().await);
+        }
+        outcome
+    }
+}
+
+impl Enter for MultiLock {
+    type Guard = MultiGuard;
+
+    fn once(&self) -> Result<Wait, LockError> {
+        MultiLock::once(self)
+    }
+
+    fn tries(&self) -> Wait {
+        MultiLock::tries(self)
+    }
+
+    fn enter(
+        &self,
+        who: Who,
+        how: Wait,
+        unscoped: bool,
+    ) -> impl Future<Output = Result<MultiGuard, LockError>> + Send {
+        MultiLock::enter(self, who, how, unscoped)
+    }
+
+    fn name(&self) -> &str {
+        self.members.first().map_or("", AnyLock::name)
+    }
+}
+
+impl Guarding for MultiGuard {
+    fn is_valid(&self) -> bool {
+        MultiGuard::is_valid(self)
+    }
+
+    fn lost(&self) -> impl Future<Output = ()> + Send {
+        MultiGuard::lost(self)
+    }
+
+    fn frame(&self) -> Option<Arc<Frame>> {
+        self.members.iter().fold(None, |outer, member| {
+            Some(outer.map_or_else(|| member.frame(), |outer| member.frame_beside(outer)))
+        })
+    }
+
+    fn view(&self) -> GuardView {
+        let mut all: Vec<_> =
+            self.members.iter().rev().map(|member| member.possession().clone()).collect();
+        let others = all.split_off(1);
+        // A multi-lock has at least one member.
+        GuardView::new(all.swap_remove(0), others)
+    }
+
+    fn lost_error(&self) -> LockError {
+        let lost = self.members.iter().find(|member| !member.is_valid());
+        lost.or(self.members.last()).map_or_else(
+            || LockError::new(ErrorKind::Lost, "nothing is held any more"),
+            AnyGuard::lost_error,
+        )
+    }
+
+    fn release(self) -> impl Future<Output = Result<(), LockError>> + Send {
+        MultiGuard::release(self)
+    }
+}
+
+impl fmt::Debug for MultiGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(&self.members).finish()
+    }
+}
+
+impl Drop for MultiGuard {
+    fn drop(&mut self) {
+        while self.members.pop().is_some() {}
+    }
+}

@@ -1,0 +1,360 @@
+//! The semaphore.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::acquire::Target;
+use crate::error::{ErrorKind, LockError};
+use crate::guard::SemaphorePermit;
+use crate::inspect::site::Site;
+use crate::key::LockName;
+use crate::layout::curator::Curator;
+use crate::local::limit::{Limit, LimitSource};
+use crate::local::permit_queue::{PermitQueue, Targets};
+use crate::local::permits::Wanting;
+use crate::local::possession::Origin;
+use crate::local::state::Habits;
+use crate::local::wait::{Wait, wait};
+use crate::observer::Event;
+use crate::options::LockOptions;
+use crate::recipe::driver::LockDriver;
+use crate::recipe::permits::Permits;
+use crate::session::handle::Session;
+use crate::who::Who;
+
+/// The most permits that one acquire takes.
+pub const MOST_PERMITS: u32 = 1_000;
+
+/// Lets a limited number of holders in, in the whole fleet.
+///
+/// Waiters are served first come, first served; one who wants several permits gets all of them or
+/// none. Tasks of this process that wait are handed permits in memory within the
+/// [bound of handoffs](crate::policy::Handoffs). Taking permits again inside the scope of a permit
+/// takes more of them: a semaphore is not reentrant.
+///
+/// The layout is that of Curator's `InterProcessSemaphoreV2`.
+///
+/// ```
+/// # async fn example() -> Result<(), zklock_core::error::LockError> {
+/// use zklock_core::session::Session;
+///
+/// let printers = Session::embedded().semaphore("printers", 3)?;
+/// let two = printers.acquire_many(2).await?;
+/// let one = printers.acquire().await?;
+/// assert!(printers.try_acquire().await.is_err_and(|error| error.is_busy()));
+/// # drop((two, one));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Semaphore {
+    session: Session,
+    name: LockName,
+    options: LockOptions,
+    queue: Arc<PermitQueue>,
+}
+
+impl Semaphore {
+    /// A semaphore with so many permits. All processes must name the same number; where it is to
+    /// change, use [`limit_at`](Semaphore::limit_at).
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidOption`] for a limit of 0, or another than this process uses already.
+    pub fn new(session: &Session, name: LockName, limit: u32) -> Result<Self, LockError> {
+        Self::with_limit(session, name, LimitSource::Fixed(limit), limit)
+    }
+
+    /// A semaphore whose limit is in a node, named relative to the session's root, in the format of
+    /// Curator's `SharedCount`: a number of four bytes, the highest first. If there is no such node
+    /// it is made, with the limit `initial`. A new number is obeyed while people wait: a higher one
+    /// lets some in, a lower one keeps newcomers out until enough have left.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidOption`] as [`new`](Semaphore::new); [`ErrorKind::InvalidName`] for the
+    /// node.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), zklock_core::error::LockError> {
+    /// use zklock_core::{key::LockName, lock::Semaphore, session::Session};
+    ///
+    /// let name = LockName::new("printers")?;
+    /// let printers = Semaphore::limit_at(&Session::embedded(), name, "limits/printers", 3)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn limit_at(
+        session: &Session,
+        name: LockName,
+        node: &str,
+        initial: u32,
+    ) -> Result<Self, LockError> {
+        let node = LockName::new(node)?.under(session.root());
+        Self::with_limit(session, name, LimitSource::Node(node, initial), initial)
+    }
+
+    fn with_limit(
+        session: &Session,
+        name: LockName,
+        source: LimitSource,
+        limit: u32,
+    ) -> Result<Self, LockError> {
+        let refused =
+            |why: &str| Err(LockError::new(ErrorKind::InvalidOption, why).on(name.to_shared()));
+        if limit == 0 || i32::try_from(limit).is_err() {
+            return refused("the limit of a semaphore is a number from 1 to 2147483647");
+        }
+        let directory = name.under(session.root());
+        // No path contains a NUL.
+        let key = format!("{}\0permits", directory.as_str());
+        let queue = session.shelf().resident(&key, |key| {
+            let limit = Limit::follow(session, source.clone());
+            let options = session.defaults();
+            let target = |below, driver: Arc<dyn LockDriver>, limit| Target {
+                lane: session.lane().clone(),
+                lock: name.to_shared(),
+                directory: directory.join(below),
+                app: session.app().map(Arc::from),
+                driver,
+                vanished: options.vanished_policy(),
+                limit,
+            };
+            let rule = Arc::new(Permits::new(limit.shared()));
+            let locks = target("locks", Arc::new(Curator), None);
+            let leases = target("leases", rule, limit.changes());
+            PermitQueue::new(session.clone(), Targets { locks, leases }, limit, key)
+        });
+        if *queue.limit().source() != source {
+            return refused(
+                "this process uses the same semaphore with another limit; a semaphore has one \
+                 limit, and one that changes is in a node (`Semaphore::limit_at`)",
+            );
+        }
+        let (session, options) = (session.clone(), session.defaults());
+        Ok(Semaphore { session, name, options, queue })
+    }
+
+    /// Sets all options at once. A semaphore does not linger, and every waiter of a fair one has a
+    /// node of its own anyway.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidOption`] for zero tries, a zero timeout, or one that lingers.
+    pub fn with_options(mut self, options: LockOptions) -> Result<Self, LockError> {
+        options.check().map_err(|error| error.on(self.name.to_shared()))?;
+        if !options.linger_time().is_zero() {
+            let why = "a semaphore does not linger: its permits go to whoever waits";
+            return Err(self.error(ErrorKind::InvalidOption, why));
+        }
+        self.options = options;
+        Ok(self)
+    }
+
+    pub(crate) fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// The path of the directory of its permits.
+    pub fn path(&self) -> &str {
+        self.queue.path()
+    }
+
+    /// The name of the semaphore.
+    pub fn name(&self) -> &LockName {
+        &self.name
+    }
+
+    /// Who holds its permits, to look at, and whoever is next.
+    pub fn site(&self) -> Site {
+        let rule = Arc::new(Permits::new(self.queue.limit().shared()));
+        let driver = self.session.driver().clone();
+        Site::new(&self.session, self.name.clone(), driver).below("leases", rule)
+    }
+
+    /// How many permits there are, as far as is known; 0 while the node of the limit is being read.
+    pub fn limit(&self) -> u32 {
+        self.queue.limit().now()
+    }
+
+    /// The options.
+    pub fn options(&self) -> LockOptions {
+        self.options
+    }
+
+    /// Acquires one permit and waits as long as it takes.
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire_many`](Semaphore::acquire_many).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future gives up the place in the queue and leaves no node behind.
+    pub async fn acquire(&self) -> Result<SemaphorePermit, LockError> {
+        self.acquire_many(1).await
+    }
+
+    /// Acquires several permits, all or none, and waits as long as it takes.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidOption`] for no permits or for more than there are, or than 1,000;
+    /// [`ErrorKind::Deadlock`] if the caller holds so many itself that it would wait for itself;
+    /// and those of [`Mutex::acquire`](crate::lock::Mutex::acquire).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`acquire`](Semaphore::acquire).
+    pub async fn acquire_many(&self, permits: u32) -> Result<SemaphorePermit, LockError> {
+        self.enter(Who::task(), permits, Wait::Forever, true).await
+    }
+
+    /// Acquires one permit if that needs no waiting for others.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Busy`] if there is none, naming a holder; [`ErrorKind::Unavailable`] if
+    /// ZooKeeper does not answer within the `timeout` of one try.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`acquire`](Semaphore::acquire).
+    pub async fn try_acquire(&self) -> Result<SemaphorePermit, LockError> {
+        self.try_acquire_many(1).await
+    }
+
+    /// Acquires several permits, all or none, if that needs no waiting for others.
+    ///
+    /// # Errors
+    ///
+    /// As [`try_acquire`](Semaphore::try_acquire) and [`acquire_many`](Semaphore::acquire_many).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`acquire`](Semaphore::acquire).
+    pub async fn try_acquire_many(&self, permits: u32) -> Result<SemaphorePermit, LockError> {
+        self.enter(Who::task(), permits, self.once(), true).await
+    }
+
+    /// Acquires one permit within a time, connecting included.
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire_many_timeout`](Semaphore::acquire_many_timeout).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`acquire`](Semaphore::acquire).
+    pub async fn acquire_timeout(&self, timeout: Duration) -> Result<SemaphorePermit, LockError> {
+        self.acquire_many_timeout(1, timeout).await
+    }
+
+    /// Acquires several permits, all or none, within a time, connecting included.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Busy`] if others held too many all the time, [`ErrorKind::Unavailable`] if
+    /// ZooKeeper did not answer; and those of [`acquire_many`](Semaphore::acquire_many).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`acquire`](Semaphore::acquire).
+    pub async fn acquire_many_timeout(
+        &self,
+        permits: u32,
+        timeout: Duration,
+    ) -> Result<SemaphorePermit, LockError> {
+        self.enter(Who::task(), permits, self.within(timeout)?, true).await
+    }
+
+    /// Acquires several permits, all or none, within the tries of the options.
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire_many_timeout`](Semaphore::acquire_many_timeout).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`acquire`](Semaphore::acquire).
+    pub async fn acquire_many_tries(&self, permits: u32) -> Result<SemaphorePermit, LockError> {
+        self.enter(Who::task(), permits, self.tries(), true).await
+    }
+
+    pub(crate) fn once(&self) -> Wait {
+        Wait::Once(self.options.try_timeout())
+    }
+
+    pub(crate) fn within(&self, timeout: Duration) -> Result<Wait, LockError> {
+        let checked = self.options.timeout(timeout).check();
+        checked.map_err(|error| error.on(self.name.to_shared()))?;
+        Ok(Wait::Tries(timeout, 1))
+    }
+
+    pub(crate) fn tries(&self) -> Wait {
+        Wait::Tries(self.options.try_timeout(), self.options.tries())
+    }
+
+    pub(crate) async fn enter(
+        &self,
+        who: Who,
+        permits: u32,
+        how: Wait,
+        unscoped: bool,
+    ) -> Result<SemaphorePermit, LockError> {
+        self.check(permits)?;
+        let since = self.session.clock().now();
+        let habits = Habits { handoffs: self.options.handoff_bound(), ..Habits::default() };
+        let wanting = Wanting { who, since, permits, once: how.is_once(), habits };
+        let result = wait(&self.queue, self.queue.join(wanting), how).await.and_then(|hold| {
+            if let Some(possession) = hold.possession() {
+                possession.set_unscoped(unscoped);
+                if self.options.is_revocable() {
+                    possession.leases().for_each(|lease| lease.watch());
+                }
+            }
+            let lost = || self.error(ErrorKind::Lost, "it was lost while it was granted");
+            SemaphorePermit::new(hold, None).ok_or_else(lost)
+        });
+        let events = self.session.events();
+        match &result {
+            Ok(permit) => events.tell(|| Event::Acquired {
+                lock: self.name.to_shared(),
+                token: permit.fencing_token(),
+                waited: self.session.clock().now().since(since),
+            }),
+            Err(error) => events
+                .tell(|| Event::NotAcquired { lock: self.name.to_shared(), error: error.clone() }),
+        }
+        result
+    }
+
+    fn check(&self, permits: u32) -> Result<(), LockError> {
+        let most = match self.queue.limit().source() {
+            LimitSource::Fixed(limit) => (*limit).min(MOST_PERMITS),
+            // It may be raised while somebody waits.
+            LimitSource::Node(..) => MOST_PERMITS,
+        };
+        if (1..=most).contains(&permits) {
+            return Ok(());
+        }
+        let why = format!("{permits} permits cannot be acquired together, only 1 to {most}");
+        Err(self.error(ErrorKind::InvalidOption, &why))
+    }
+
+    fn error(&self, kind: ErrorKind, detail: &str) -> LockError {
+        LockError::new(kind, detail).on(self.name.to_shared())
+    }
+}
+
+impl Session {
+    /// The semaphore of a name, with so many permits.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidName`]; [`ErrorKind::InvalidOption`] for a limit of 0 or another than
+    /// this process uses already.
+    pub fn semaphore(&self, name: &str, limit: u32) -> Result<Semaphore, LockError> {
+        Semaphore::new(self, LockName::new(name)?, limit)
+    }
+}

@@ -1,0 +1,204 @@
+//! What an attribute says, and the lock that follows from it.
+
+use std::time::Duration;
+
+use super::name::Name;
+use super::session::ToSession;
+use crate::body::OnLost;
+use crate::error::LockError;
+use crate::local::wait::Wait;
+use crate::lock::any::{AnyLock, Kind};
+use crate::lock::multi::MultiLock;
+use crate::registry::SessionRegistry;
+use crate::session::handle::Session;
+
+/// What an attribute says: which lock, and how it is taken.
+#[derive(Debug)]
+pub struct Call(Option<Wanted>);
+
+#[derive(Debug)]
+struct Wanted {
+    name: Name,
+    /// The names of further locks, taken as one with the first.
+    also: Vec<Name>,
+    kind: Kind,
+    session: Option<Result<Session, LockError>>,
+    timeout: Option<Duration>,
+    retries: Option<u32>,
+    reentrant: Option<bool>,
+    fair: Option<bool>,
+    linger: Option<Duration>,
+    once: bool,
+    on_lost: OnLost,
+}
+
+/// The value of a `condition`.
+#[must_use]
+pub const fn condition(condition: bool) -> bool {
+    condition
+}
+
+impl Call {
+    /// Takes a lock as the session's defaults say.
+    #[must_use]
+    pub const fn new(name: Name) -> Self {
+        Call(Some(Wanted {
+            name,
+            also: Vec::new(),
+            kind: Kind::Mutex,
+            session: None,
+            timeout: None,
+            retries: None,
+            reentrant: None,
+            fair: None,
+            linger: None,
+            once: false,
+            on_lost: OnLost::Cancel,
+        }))
+    }
+
+    /// Takes no lock: the condition that the programmer wrote is false.
+    #[must_use]
+    pub const fn without() -> Self {
+        Call(None)
+    }
+
+    /// The lock, unless the condition was false.
+    pub(super) fn entry(self) -> Option<Result<Entry, LockError>> {
+        self.0.map(Wanted::entry)
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut Wanted)) -> Self {
+        if let Some(wanted) = &mut self.0 {
+            change(wanted);
+        }
+        self
+    }
+
+    /// One more lock, taken as one with the others.
+    #[must_use]
+    pub fn also(self, name: Name) -> Self {
+        self.with(|wanted| wanted.also.push(name))
+    }
+
+    /// Takes it for reading.
+    #[must_use]
+    pub fn read(self) -> Self {
+        self.with(|wanted| wanted.kind = Kind::Read)
+    }
+
+    /// Takes it for writing.
+    #[must_use]
+    pub fn write(self) -> Self {
+        self.with(|wanted| wanted.kind = Kind::Write)
+    }
+
+    /// Takes one permit of a semaphore with so many.
+    #[must_use]
+    pub fn semaphore(self, limit: u32) -> Self {
+        self.with(|wanted| wanted.kind = Kind::Permits { limit, permits: 1 })
+    }
+
+    /// Which session.
+    #[must_use]
+    pub fn session(self, session: &(impl ToSession + ?Sized)) -> Self {
+        self.with(|wanted| wanted.session = Some(session.to_session()))
+    }
+
+    /// Bounds one try.
+    #[must_use]
+    pub fn timeout(self, timeout: Duration) -> Self {
+        self.with(|wanted| wanted.timeout = Some(timeout))
+    }
+
+    /// The number of tries.
+    #[must_use]
+    pub fn retries(self, retries: u32) -> Self {
+        self.with(|wanted| wanted.retries = Some(retries))
+    }
+
+    /// Asks once, without waiting for others.
+    #[must_use]
+    pub fn try_once(self, once: bool) -> Self {
+        self.with(|wanted| wanted.once = once)
+    }
+
+    /// Whether it may be held already by the calls around.
+    #[must_use]
+    pub fn reentrant(self, reentrant: bool) -> Self {
+        self.with(|wanted| wanted.reentrant = Some(reentrant))
+    }
+
+    /// Whether every waiter gets a node of its own.
+    #[must_use]
+    pub fn fair(self, fair: bool) -> Self {
+        self.with(|wanted| wanted.fair = Some(fair))
+    }
+
+    /// How long the node is kept after the last release.
+    #[must_use]
+    pub fn linger(self, linger: Duration) -> Self {
+        self.with(|wanted| wanted.linger = Some(linger))
+    }
+
+    /// What becomes of an async body when the lock is lost.
+    #[must_use]
+    pub fn on_lost(self, on_lost: OnLost) -> Self {
+        self.with(|wanted| wanted.on_lost = on_lost)
+    }
+}
+
+impl Wanted {
+    /// Makes the lock.
+    fn entry(self) -> Result<Entry, LockError> {
+        let name = self.name.finish()?;
+        let session = self.session.unwrap_or_else(|| SessionRegistry::global().session(None));
+        let session = session.map_err(|error| error.on(name.to_shared()))?;
+        let mut options = session.defaults();
+        if let Some(timeout) = self.timeout {
+            options = options.timeout(timeout);
+        }
+        if let Some(retries) = self.retries {
+            options = options.retries(retries);
+        }
+        if let Some(reentrant) = self.reentrant {
+            options = options.reentrant(reentrant);
+        }
+        if let Some(fair) = self.fair {
+            options = options.fair(fair);
+        }
+        if let Some(linger) = self.linger {
+            options = options.linger(linger);
+        }
+        let lock = self.kind.lock(&session, name.clone(), options)?;
+        let (once, on_lost) = (self.once, self.on_lost);
+        if self.also.is_empty() {
+            let how = if once { lock.once()? } else { lock.tries() };
+            return Ok(Entry { lock: Locks::One(lock), how, on_lost });
+        }
+        let mut names = vec![name];
+        for also in self.also {
+            names.push(also.finish()?);
+        }
+        // A transfer from an account to itself takes one lock.
+        names.sort();
+        names.dedup();
+        let lock = |name| self.kind.lock(&session, name, options);
+        let locks = MultiLock::new(names.into_iter().map(lock).collect::<Result<Vec<_>, _>>()?)?;
+        let how = if once { locks.once()? } else { locks.tries() };
+        Ok(Entry { lock: Locks::Several(locks), how, on_lost })
+    }
+}
+
+/// A lock, and how it is entered.
+pub(super) struct Entry {
+    pub(super) lock: Locks,
+    pub(super) how: Wait,
+    pub(super) on_lost: OnLost,
+}
+
+/// One lock or several.
+pub(super) enum Locks {
+    One(AnyLock),
+    Several(MultiLock),
+}

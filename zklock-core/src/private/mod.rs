@@ -1,0 +1,21 @@
+//! What generated code calls. Not for people: anything in here may change.
+
+mod answer;
+mod call;
+mod name;
+mod run;
+mod session;
+
+#[doc(hidden)]
+pub use ::std;
+
+pub use answer::{FromLockError, Skip, busy_or};
+pub use call::{Call, condition};
+pub use name::{Name, NameBuilder, check_pattern};
+#[cfg(feature = "blocking")]
+pub use run::run_blocking;
+pub use run::{never, run};
+pub use session::ToSession;
+
+#[doc(hidden)]
+pub use crate::body::OnLost;

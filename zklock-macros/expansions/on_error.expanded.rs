@@ -1,0 +1,21 @@
+async fn create_order(request: Request) -> Status {
+    const _: () = ::zklock::__private::check_pattern("orders/create");
+    let __zklock_call = ::zklock::__private::Call::new(
+        ::zklock::__private::Name::literal("orders/create"),
+    );
+    let __zklock_body = ::zklock::__private::std::option::Option::Some(async move {
+        if false {
+            return ::zklock::__private::never::<Status>();
+        }
+        let request = request;
+        ({ Status::of(store(&request).await) })
+    });
+    let __zklock_body = ::zklock::__private::std::pin::pin!(__zklock_body);
+    let __zklock_result = ::zklock::__private::run(
+            __zklock_call,
+            |error| Status::unavailable(error),
+            __zklock_body,
+        )
+        .await;
+    __zklock_result
+}

@@ -1,0 +1,25 @@
+async fn ship(&self, id: u64) -> Result<(), ApiError> {
+    const _: () = ::zklock::__private::check_pattern("orders/{id}");
+    let __zklock_call = ::zklock::__private::Call::new(
+            ::zklock::__private::Name::pattern().text("orders/").value(&id).build(),
+        )
+        .session(&self.session);
+    let __zklock_body = ::zklock::__private::std::option::Option::Some(async move {
+        if false {
+            return ::zklock::__private::never::<Result<(), ApiError>>();
+        }
+        let _ = &self;
+        let id = id;
+        let _ = &id;
+        ({ self.carrier.ship(id).await })
+    });
+    let __zklock_body = ::zklock::__private::std::pin::pin!(__zklock_body);
+    let __zklock_result = ::zklock::__private::run(
+            __zklock_call,
+            <Result<(), ApiError> as ::zklock::__private::FromLockError>::from_lock_error
+                as fn(_) -> _,
+            __zklock_body,
+        )
+        .await;
+    __zklock_result
+}

@@ -1,0 +1,169 @@
+//! What generated code says before the wait: the name, filled in, and the options.
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{ToTokens as _, quote, quote_spanned};
+use syn::{Expr, ExprReference, LitStr, Path, Token, spanned::Spanned as _};
+
+use crate::{choice::OnBusy, model::Plan, name::Part, value::Value};
+
+/// Names the generated values.
+pub(crate) fn internal(name: &str) -> Ident {
+    Ident::new(&format!("__zklock_{name}"), Span::mixed_site())
+}
+
+/// Shows a path at a place in the source; it still means what it meant.
+pub(crate) fn located(path: &Path, place: Span) -> TokenStream {
+    let tokens = path.to_token_stream().into_iter().map(|mut token| {
+        token.set_span(token.span().located_at(place));
+        token
+    });
+    tokens.collect()
+}
+
+/// What happens before the wait: the name is checked and filled, the options are read.
+///
+/// In statements of its own, because what the expressions borrow must not live across the wait.
+pub(crate) fn before(plan: &Plan) -> TokenStream {
+    let private = &plan.private;
+    let check = |literal: &LitStr| {
+        let located = located(private, literal.span());
+        quote_spanned!(literal.span()=> #located::check_pattern(#literal))
+    };
+    let name = check(&plan.name.written);
+    let check = match &plan.name.namespace {
+        None => name,
+        // One after the other: what is wrong in the first is not said again of the whole.
+        Some(namespace) => {
+            let namespace = check(namespace);
+            quote!({ #namespace; #name })
+        }
+    };
+    let call = internal("call");
+    let made = conditional(plan);
+    let peeks: Vec<_> = plan
+        .params
+        .peeks
+        .iter()
+        .filter(|peek| plan.read.iter().any(|root| peek.bindings.contains(root)))
+        .map(|peek| &peek.statement)
+        .collect();
+    let made = if peeks.is_empty() { made } else { quote!({ #(#peeks)* #made }) };
+    quote! {
+        const _: () = #check;
+        let #call = #made;
+    }
+}
+
+/// The call, if its condition is true; the name is not even filled otherwise.
+fn conditional(plan: &Plan) -> TokenStream {
+    let private = &plan.private;
+    let call = call(plan);
+    match &plan.settings.condition {
+        None => call,
+        Some(condition) => {
+            quote!(if #private::condition(#condition) { #call } else { #private::Call::without() })
+        }
+    }
+}
+
+fn call(plan: &Plan) -> TokenStream {
+    let Plan { private, settings, .. } = plan;
+    let name = name(plan);
+    let known = |method: &str, value: TokenStream| {
+        let method = Ident::new(method, Span::mixed_site());
+        quote!(.#method(#value))
+    };
+    let session = settings.session.as_ref().map(|expr| {
+        let session = borrowed(expr);
+        quote_spanned!(ours(expr.span())=> .session(#session))
+    });
+    let duration = |method: &str, value: &Option<Value<std::time::Duration>>| {
+        value.as_ref().map(|value| match value {
+            Value::Known(time) => {
+                let (seconds, nanos) = (time.as_secs(), time.subsec_nanos());
+                known(method, quote!(#private::std::time::Duration::new(#seconds, #nanos)))
+            }
+            Value::Expression(expr) => known(method, expr.to_token_stream()),
+        })
+    };
+    let flag = |method: &str, value: &Option<Value<bool>>| {
+        value.as_ref().map(|value| match value {
+            Value::Known(flag) => known(method, flag.to_token_stream()),
+            Value::Expression(expr) => known(method, expr.to_token_stream()),
+        })
+    };
+    let timeout = duration("timeout", &settings.timeout);
+    let retries = settings.retries.as_ref().map(|retries| match retries {
+        Value::Known(retries) => known("retries", retries.to_token_stream()),
+        Value::Expression(expr) => known("retries", expr.to_token_stream()),
+    });
+    let once = flag("try_once", &settings.try_once);
+    let reentrant = flag("reentrant", &settings.reentrant);
+    let fair = flag("fair", &settings.fair);
+    let linger = duration("linger", &settings.linger);
+    let finish = settings.finish.then(|| quote!(.on_lost(#private::OnLost::Finish)));
+    quote! {
+        #private::Call::new(#name)
+            #session #timeout #retries #once #reentrant #fair #linger #finish
+    }
+}
+
+fn name(plan: &Plan) -> TokenStream {
+    let Plan { name, private, .. } = plan;
+    let literal = &name.written;
+    if let Some(text) = name.constant() {
+        return quote!(#private::Name::literal(#text));
+    }
+    let parts = name.parts.iter().map(|part| match part {
+        Part::Text(text) => quote!(.text(#text)),
+        Part::Prefix(expr) => {
+            let text = borrowed(expr);
+            quote_spanned!(ours(expr.span())=> .prefix(#text))
+        }
+        Part::Place(place) => quote_spanned!(literal.span()=> .value(&#place)),
+        Part::Key(expr) => {
+            let value = borrowed(expr);
+            quote_spanned!(ours(expr.span())=> .value(#value))
+        }
+    });
+    quote!(#private::Name::pattern() #(#parts)* .build())
+}
+
+/// A place in the user's source for what we write there: lints see that it is ours.
+fn ours(place: Span) -> Span {
+    place.resolved_at(Span::mixed_site())
+}
+
+/// Borrows an expression, with parentheses where they are needed.
+fn borrowed(expr: &Expr) -> Expr {
+    Expr::Reference(ExprReference {
+        attrs: Vec::new(),
+        and_token: Token![&](ours(expr.span())),
+        mutability: None,
+        expr: Box::new(expr.clone()),
+    })
+}
+
+/// How a failure becomes the function's result; the one place that asks whether it can.
+///
+/// As a pointer, because a function item would be asked for its bounds a second time.
+pub(crate) fn failed(plan: &Plan, ty: Option<&syn::Type>) -> TokenStream {
+    let span = plan.function.result_span();
+    let private = located(&plan.private, span);
+    let ty = ty.map_or_else(|| quote_spanned!(span=> _), |ty| quote!(#ty));
+    let skips = matches!(plan.failure.busy, OnBusy::Skip);
+    let other = match &plan.failure.other {
+        Some(handler) => handler.to_token_stream(),
+        None if skips => quote_spanned!(span=> <#ty as #private::Skip>::fail as fn(_) -> _),
+        None => {
+            quote_spanned!(span=> <#ty as #private::FromLockError>::from_lock_error as fn(_) -> _)
+        }
+    };
+    let busy = match &plan.failure.busy {
+        OnBusy::Error => return other,
+        OnBusy::Skip => quote_spanned!(span=> <#ty as #private::Skip>::skip as fn(_) -> _),
+        OnBusy::Handler(handler) => handler.to_token_stream(),
+    };
+    let private = &plan.private;
+    quote!(#private::busy_or::<#ty, _, _>(#busy, #other))
+}

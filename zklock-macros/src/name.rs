@@ -1,0 +1,108 @@
+//! The whole name: the namespace before the pattern, the key behind it.
+
+use proc_macro2::Span;
+use syn::{Expr, Ident, LitStr};
+
+use crate::{
+    pattern::{Piece, Place},
+    value::Value,
+};
+
+/// The name of a lock.
+pub(crate) struct Name {
+    pub(crate) parts: Vec<Part>,
+    /// The namespace, if it is known when compiling.
+    pub(crate) namespace: Option<LitStr>,
+    /// The name as a pattern, as far as it is known when compiling.
+    pub(crate) written: LitStr,
+}
+
+/// A literal that is shown where another stands, but ours: it is no format string that somebody
+/// forgot to format.
+fn ours(text: String, place: &LitStr) -> LitStr {
+    LitStr::new(&text, place.span().resolved_at(Span::mixed_site()))
+}
+
+/// A part of a name.
+pub(crate) enum Part {
+    Text(String),
+    /// Text that is known only at run time.
+    Prefix(Expr),
+    /// A parameter, or a field in it.
+    Place(Place),
+    /// A value that is no place.
+    Key(Expr),
+}
+
+impl Name {
+    /// Puts a name together; the three become segments.
+    pub(crate) fn of(
+        namespace: Option<&Value<LitStr>>,
+        literal: &LitStr,
+        pieces: Vec<Piece>,
+        key: Option<&Expr>,
+    ) -> Self {
+        let mut name = Name { parts: Vec::new(), namespace: None, written: literal.clone() };
+        let mut written = literal.value();
+        match namespace {
+            None => {}
+            Some(Value::Known(literal)) => {
+                name.namespace = Some(ours(literal.value(), literal));
+                let text = literal.value();
+                name.text(&format!("{text}/"));
+                written = format!("{text}/{written}");
+            }
+            Some(Value::Expression(text)) => {
+                name.parts.push(Part::Prefix(text.clone()));
+                name.text("/");
+                written = format!("{{namespace}}/{written}");
+            }
+        }
+        for piece in pieces {
+            match piece {
+                Piece::Text(text) => name.text(&text),
+                Piece::Value(place) => name.parts.push(Part::Place(place)),
+            }
+        }
+        if let Some(key) = key {
+            name.text("/");
+            name.parts.push(Part::Key(key.clone()));
+            written = format!("{written}/{{key}}");
+        }
+        name.written = ours(written, literal);
+        name
+    }
+
+    fn text(&mut self, text: &str) {
+        match self.parts.last_mut() {
+            _ if text.is_empty() => {}
+            Some(Part::Text(last)) => last.push_str(text),
+            _ => self.parts.push(Part::Text(text.to_owned())),
+        }
+    }
+
+    /// Returns the whole text if the name has no values.
+    pub(crate) fn constant(&self) -> Option<&str> {
+        match self.parts.as_slice() {
+            [] => Some(""),
+            [Part::Text(text)] => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The parameters that it reads by a pattern.
+    pub(crate) fn roots(&self) -> impl Iterator<Item = &Ident> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::Place(place) => Some(place.root()),
+            _ => None,
+        })
+    }
+
+    /// The expressions in it.
+    pub(crate) fn expressions(&self) -> impl Iterator<Item = &Expr> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::Prefix(expr) | Part::Key(expr) => Some(expr),
+            _ => None,
+        })
+    }
+}

@@ -1,0 +1,121 @@
+//! The options that there are, and the words that people of other libraries try first.
+
+use crate::suggest;
+
+/// The options, each with an example.
+const OPTIONS: &[(&str, &str)] = &[
+    ("key", "key = request.customer"),
+    ("namespace", "namespace = \"billing\""),
+    ("timeout", "timeout = \"2s\""),
+    ("retries", "retries = 2"),
+    ("try_once", "try_once"),
+    ("on_busy", "on_busy = skip"),
+    ("on_error", "on_error = into_response"),
+    ("on_lost", "on_lost = finish"),
+    ("condition", "condition = amount > 0"),
+    ("reentrant", "reentrant = false"),
+    ("fair", "fair"),
+    ("linger", "linger = \"5s\""),
+    ("session", "session = \"orders\""),
+    ("crate", "crate = ::zklock"),
+];
+
+/// The options that may stand without a value.
+const FLAGS: &[&str] = &["try_once", "reentrant", "fair"];
+
+/// What the same is called elsewhere (ShedLock, Lock4j, Redisson, Klock), and what it is here.
+const FOREIGN: &[(&str, &[&str])] = &[
+    (
+        "here it is `timeout`",
+        &["acquire_timeout", "wait", "wait_time", "wait_timeout", "lock_timeout"],
+    ),
+    ("here it is `retries`", &["attempts", "max_attempts", "max_retries", "retry_count", "tries"]),
+    ("here it is `try_once`", &["no_wait", "nowait", "once", "try_acquire", "try_lock"]),
+    ("here it is `on_busy = skip`", &["skip", "skip_if_locked"]),
+    (
+        "here it is `on_busy`",
+        &["fail_strategy", "fallback", "fallback_method", "if_busy", "on_locked"],
+    ),
+    ("here it is `on_error`", &["error_handler", "on_failure", "on_unavailable", "map_err"]),
+    ("here it is `condition`", &["if", "unless", "when"]),
+    (
+        "here it is `session`",
+        &["client", "executor", "lock_provider", "provider", "store", "store_id"],
+    ),
+    ("here it is `namespace`", &["base_path", "prefix", "root"]),
+    (
+        "a lock of ZooKeeper has no lease time: it is held until the function is over, and free \
+         after the session timeout if the process dies",
+        &["at_most", "expiration", "expire", "lease", "lease_time", "lock_at_most_for", "ttl"],
+    ),
+];
+
+/// Says whether there is an option of that name.
+pub(crate) fn is_known(word: &str) -> bool {
+    OPTIONS.iter().any(|(option, _)| *option == word)
+}
+
+/// Says whether the option may stand without a value.
+pub(crate) fn is_flag(word: &str) -> bool {
+    FLAGS.contains(&word)
+}
+
+/// How an option is written.
+pub(crate) fn usage(option: &str) -> String {
+    let example = OPTIONS.iter().find(|(known, _)| *known == option).map(|(_, example)| *example);
+    format!("`{option}` needs a value: `{}`", example.unwrap_or_default())
+}
+
+/// What is said of a word that is no option.
+pub(crate) fn unknown(word: &str) -> String {
+    let names: Vec<&str> = OPTIONS.iter().map(|(option, _)| *option).collect();
+    match (foreign(word), suggest::closest(word, &names)) {
+        (Some(advice), _) => format!("unknown option `{word}`; {advice}"),
+        (None, Some(guess)) => format!("unknown option `{word}`; did you mean `{guess}`?"),
+        (None, None) => {
+            format!("unknown option `{word}`; the options are {}", suggest::list(&names))
+        }
+    }
+}
+
+fn foreign(word: &str) -> Option<&'static str> {
+    let word = snake(word);
+    FOREIGN.iter().find(|(_, words)| words.contains(&word.as_str())).map(|(advice, _)| *advice)
+}
+
+/// `waitTime` as `wait_time`.
+fn snake(word: &str) -> String {
+    let mut text = String::new();
+    for (at, c) in word.chars().enumerate() {
+        if c.is_uppercase() && at > 0 && !text.ends_with('_') {
+            text.push('_');
+        }
+        text.extend(c.to_lowercase());
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_other_libraries_are_translated() {
+        assert_eq!(unknown("waitTime"), "unknown option `waitTime`; here it is `timeout`");
+        assert!(unknown("lockAtMostFor").contains("no lease time"));
+        assert!(unknown("failStrategy").contains("here it is `on_busy`"));
+    }
+
+    #[test]
+    fn a_foreign_word_is_no_option() {
+        for word in FOREIGN.iter().flat_map(|(_, words)| words.iter()) {
+            assert!(!is_known(word), "{word}");
+            assert_eq!(*word, snake(word));
+        }
+    }
+
+    #[test]
+    fn every_flag_is_an_option() {
+        assert!(FLAGS.iter().all(|flag| is_known(flag)));
+    }
+}
