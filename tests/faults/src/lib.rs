@@ -1,6 +1,7 @@
 //! Faults on real ZooKeeper, and what the locks do about them.
 //!
 //! - [`sweep`] breaks the connection at every frame of an acquire and a release.
+//! - [`ensemble`] puts three servers and several processes under fire.
 //! - [`record`] writes histories for the checker.
 #![allow(
     clippy::unwrap_used,
@@ -9,6 +10,7 @@
     reason = "a broken test bed must fail the test at once"
 )]
 
+pub mod ensemble;
 pub mod locks;
 pub mod record;
 pub mod sweep;

@@ -1,0 +1,180 @@
+//! The whole.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs::File;
+use std::io::BufReader;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use zklock_checker::linearizable::{self, Opinion};
+use zklock_checker::{History, Left, Violation, check};
+use zklock_test_support::ZooKeeper;
+
+use super::agent::{Seat, build};
+use super::faults::Stage;
+use super::history::Writer;
+use super::random::Random;
+use super::work::Work;
+
+/// Of the clients.
+pub(super) const SESSION_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How long everything may take to come to rest at the end.
+const REST: Duration = Duration::from_secs(60);
+
+/// What is to be done.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// For how long faults happen.
+    pub time: Duration,
+    /// Which ones, and what the clients do.
+    pub seed: u64,
+    /// Where the history goes.
+    pub history: PathBuf,
+    /// The mean time between two faults of clients.
+    pub mean: Duration,
+}
+
+/// What happened.
+#[derive(Debug)]
+pub struct Report {
+    /// Acquires and releases that were answered.
+    pub operations: u64,
+    /// Of those, by clients that give every waiter a node of its own.
+    pub own_nodes: u64,
+    /// Grants.
+    pub grants: u64,
+    /// The faults, by kind.
+    pub faults: BTreeMap<String, u64>,
+    /// The longest time in which nobody was granted anything.
+    pub worst_gap: Duration,
+    /// The longest time from the end of a leader to the next grant.
+    pub failover: Duration,
+    /// Where the history lies.
+    pub history: PathBuf,
+    /// Promises that were broken.
+    pub violations: Vec<Violation>,
+    /// What the independent checker says: yes, no, unknown.
+    pub opinions: [usize; 3],
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (operations, own) = (self.operations, self.own_nodes);
+        writeln!(f, "{operations} acquires and releases, {own} by nodes of their own")?;
+        writeln!(f, "{} grants, {} faults:", self.grants, self.faults.values().sum::<u64>())?;
+        for (what, count) in &self.faults {
+            writeln!(f, "  {count:6} {what}")?;
+        }
+        writeln!(f, "longest time without any grant {:?}", self.worst_gap)?;
+        writeln!(f, "longest from a leader's end to the next grant {:?}", self.failover)?;
+        let [yes, no, unknown] = self.opinions;
+        writeln!(f, "linearizable: {yes} yes, {no} no, {unknown} too large to say")?;
+        for violation in self.violations.iter().take(20) {
+            writeln!(f, "VIOLATION {violation}")?;
+        }
+        writeln!(f, "{} violations", self.violations.len())?;
+        write!(f, "history: {}", self.history.display())
+    }
+}
+
+/// Runs a plan, and has its history checked.
+///
+/// # Panics
+///
+/// When the bed breaks: servers that do not find together, an agent that does not build.
+pub fn run(plan: &Plan) -> Report {
+    let program = build();
+    let ensemble = ZooKeeper::builder().ensemble(3);
+    let history = Arc::new(Writer::new(plan.history.clone()));
+    let work = Arc::new(Work::new(plan.seed));
+    let timeout = SESSION_TIMEOUT.as_millis().to_string();
+    let (fair, shared): (&[&str], &[&str]) =
+        (&["--session-timeout-ms", &timeout, "--fair"], &["--session-timeout-ms", &timeout]);
+    let seats: Vec<_> = (0..6)
+        .map(|number| {
+            let options = if number < 4 { fair } else { shared };
+            Seat::new(number, &ensemble, options, program.clone(), history.clone(), work.clone())
+        })
+        .collect();
+    seats.iter().for_each(|seat| seat.start(1));
+
+    let over = AtomicBool::new(false);
+    let stage = Stage {
+        ensemble: &ensemble,
+        seats: &seats,
+        history: &history,
+        work: &work,
+        over: &over,
+        counts: Mutex::default(),
+        failover_ms: AtomicU64::new(0),
+    };
+    thread::scope(|scope| {
+        scope.spawn(|| stage.servers(Random(plan.seed ^ 1)));
+        scope.spawn(|| stage.clients(Random(plan.seed ^ 2), plan.mean));
+        thread::sleep(plan.time);
+        over.store(true, Ordering::SeqCst);
+    });
+
+    // All is whole again. Everybody gets what he waits for, gives it back, and leaves.
+    work.end();
+    let limit = Instant::now() + REST;
+    while work.busy.load(Ordering::SeqCst) > 0 && Instant::now() < limit {
+        thread::sleep(Duration::from_millis(20));
+    }
+    for seat in &seats {
+        assert!(seat.quit(), "an agent ends with an error");
+    }
+    let left = loop {
+        let left = left(&ensemble);
+        let clean = left.nodes.is_empty() && left.watches.is_empty() && left.sessions.is_empty();
+        if clean || Instant::now() > limit {
+            break left;
+        }
+        thread::sleep(Duration::from_millis(100));
+    };
+    history.note(json!({ "left": left }));
+    history.flush();
+
+    let read = File::open(&history.path).expect("it was written just now");
+    let read = History::read(BufReader::new(read)).expect("it was written just now");
+    let mut opinions = [0; 3];
+    for (_, _, opinion) in linearizable::check(&read, Duration::from_secs(10)) {
+        let kind = match opinion {
+            Opinion::Yes => 0,
+            Opinion::No => 1,
+            Opinion::Unknown => 2,
+        };
+        opinions[kind] += 1;
+    }
+    let millis = Duration::from_millis;
+    Report {
+        operations: work.operations.load(Ordering::SeqCst),
+        own_nodes: work.own_nodes.load(Ordering::SeqCst),
+        grants: work.grants.load(Ordering::SeqCst),
+        faults: stage.counts.into_inner().unwrap_or_default(),
+        worst_gap: millis(work.worst_gap_ms()),
+        failover: millis(stage.failover_ms.load(Ordering::SeqCst)),
+        history: history.path.clone(),
+        violations: check(&read),
+        opinions,
+    }
+}
+
+fn left(ensemble: &zklock_test_support::Ensemble) -> Left {
+    let mut left = Left::default();
+    for session in ensemble.server(ensemble.leader()).sessions() {
+        left.sessions.push(format!("{:#x}", session.id));
+        left.nodes.extend(session.ephemerals);
+    }
+    for server in ensemble.servers() {
+        let answer = server.four_letter("wchp").unwrap_or_default();
+        left.watches.extend(answer.lines().filter(|line| line.starts_with('/')).map(str::to_owned));
+    }
+    left
+}

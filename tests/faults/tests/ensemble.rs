@@ -1,0 +1,29 @@
+//! Three servers and six processes under fire: 20 s of it, or five minutes with `ZKLOCK_LONG=1`.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+
+use std::path::Path;
+use std::time::Duration;
+
+use zklock_fault_tests::ensemble::{Plan, run};
+use zklock_fault_tests::long;
+use zklock_test_support::monotonic_ns;
+
+#[test]
+fn three_servers_and_six_processes_under_fire_keep_every_promise() {
+    let time = Duration::from_secs(if long() { 300 } else { 20 });
+    let history = Path::new(env!("CARGO_TARGET_TMPDIR")).join("fire.jsonl");
+    let mean = Duration::from_millis(200);
+    let plan = Plan { time, seed: monotonic_ns(), history, mean };
+    println!("seed {}", plan.seed);
+    let report = run(&plan);
+    println!("{report}");
+    assert_eq!(report.violations, []);
+    assert_eq!(report.opinions[1], 0, "the independent checker refuses it");
+    // At least: a busy machine does little in 20 s.
+    assert!(report.grants > 100 && report.own_nodes > 100);
+    assert!(report.faults.values().sum::<u64>() >= 10);
+    assert!(
+        report.failover < Duration::from_secs(6),
+        "three session timeouts after a leader's end"
+    );
+}
