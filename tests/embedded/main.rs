@@ -14,6 +14,7 @@ mod fenced;
 mod inspect;
 mod layouts;
 mod linger;
+mod many;
 mod multi;
 mod mutex;
 mod reentrancy;

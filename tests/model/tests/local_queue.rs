@@ -227,7 +227,7 @@ impl World {
 
     /// One caller: joins, waits, works, gives back. Gives up after `patience` looks.
     fn call(self: &Arc<Self>, mode: Mode, once: bool, patience: Option<usize>, habits: Habits) {
-        let waiting = Waiting { who: Who::thread(), mode, since: NOW, once, habits };
+        let waiting = Waiting { who: Who::thread(), mode, since: NOW, once, habits, label: None };
         let none = |_: &usize| Conflict::None;
         let joined = self.state.lock().unwrap().join(waiting, grant, none, closed);
         let (joined, todo) = joined;

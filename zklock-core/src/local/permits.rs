@@ -29,6 +29,8 @@ pub struct Wanting {
     pub once: bool,
     /// Its habits.
     pub habits: Habits,
+    /// What it says of itself.
+    pub label: Option<Arc<str>>,
 }
 
 /// A driver to be started.

@@ -46,6 +46,8 @@ pub struct Waiting {
     pub once: bool,
     /// Its habits.
     pub habits: Habits,
+    /// What it says of itself.
+    pub label: Option<Arc<str>>,
 }
 
 /// Who has the lock, in the eyes of this process.

@@ -36,7 +36,7 @@ async fn one_of_three() -> Locked<()> {
 #[zk_locked("printers", mode = semaphore(0x10u32), on_busy = skip)]
 fn one_of_sixteen() {}
 
-#[zk_locked("printers", mode = semaphore(printers.len() as u32))]
+#[zk_locked("printers", mode = semaphore(u32::try_from(printers.len()).unwrap_or(1)))]
 async fn one_of_all(printers: Vec<String>) -> Locked<Vec<String>> {
     pause().await;
     Ok(printers)

@@ -1,0 +1,495 @@
+//! From lines to holds: who says that it held which lock from when to when.
+
+use std::collections::HashMap;
+use std::io::BufRead;
+
+use crate::line::{Answer, Left, Line, Request};
+use crate::rules::{Rule, Violation};
+
+/// A fencing token: the czxid, and the number of the grant on that node.
+pub type Token = (u64, u64);
+
+/// How a lock is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Mode {
+    /// Alone.
+    Mutex,
+    /// With other readers.
+    Read,
+    /// Without readers and writers.
+    Write,
+    /// With others, up to a limit.
+    Permit,
+}
+
+impl Mode {
+    /// Whether two ways of holding one lock exclude each other.
+    pub fn excludes(self, other: Mode) -> bool {
+        use Mode::{Permit, Read};
+        !matches!((self, other), (Read, Read) | (Permit, Permit))
+    }
+}
+
+/// One grant of one lock. A multi-lock has one for each member.
+///
+/// What it *claims* is the time from `granted` to `claimed`: only what the guard itself said
+/// (a release that succeeded, a check that said valid and for how long). A process that was stopped
+/// between its grant and its answer claims nothing, and need not have been alone.
+#[derive(Clone, Debug)]
+pub struct Hold {
+    /// An index into [`History::clients`].
+    pub client: usize,
+    /// As the agent named the guard.
+    pub handle: u64,
+    /// An index into [`History::locks`].
+    pub lock: usize,
+    /// In which way.
+    pub mode: Mode,
+    /// Of a semaphore: how many, of how many.
+    pub permits: (u32, u32),
+    /// The token.
+    pub token: Token,
+    /// When the acquire was sent.
+    pub asked: u64,
+    /// When the lock was surely held first.
+    pub granted: u64,
+    /// Until when it was held for sure, if that is known.
+    pub claimed: Option<u64>,
+    /// When giving it back was begun, or its process was gone.
+    pub closed: Option<u64>,
+    /// When the release was known to be done; `None` where it may have happened at any time.
+    pub released: Option<u64>,
+    /// The hold in whose scope it was acquired.
+    pub parent: Option<usize>,
+    /// The writer that it was, before it stepped down.
+    pub stepped_down: Option<usize>,
+    /// Until when a check said that it is surely held.
+    surely: Option<u64>,
+    open_children: u32,
+    lost: bool,
+}
+
+/// A write that was to succeed only under its lock.
+#[derive(Clone, Copy, Debug)]
+pub struct FencedWrite {
+    /// An index into [`History::paths`].
+    pub path: usize,
+    /// The token of its guard.
+    pub token: Token,
+    /// When it was sent.
+    pub asked: u64,
+    /// When it was known to be done.
+    pub done: u64,
+}
+
+/// A history, understood.
+#[derive(Debug, Default)]
+pub struct History {
+    /// The processes.
+    pub clients: Vec<String>,
+    /// The locks.
+    pub locks: Vec<String>,
+    /// What fenced writes wrote to.
+    pub paths: Vec<String>,
+    /// All grants, in the order of their answers.
+    pub holds: Vec<Hold>,
+    /// All fenced writes that succeeded.
+    pub writes: Vec<FencedWrite>,
+    /// Acquires that were answered, granted or not.
+    pub acquires: u64,
+    /// Faults.
+    pub faults: u64,
+    /// What was left over, if somebody looked.
+    pub left: Option<Left>,
+    /// What is wrong with it before any rule is asked.
+    pub(crate) violations: Vec<Violation>,
+    names: HashMap<String, usize>,
+    sides: HashMap<usize, Side>,
+}
+
+/// What is known of a client while its lines are read.
+#[derive(Debug, Default)]
+struct Side {
+    pending: HashMap<u64, (u64, Request)>,
+    /// By handle: the first hold and how many.
+    guards: HashMap<u64, (usize, usize)>,
+    /// When its locks were taken from it, and when it knew.
+    robbed: Vec<(u64, u64)>,
+    ended: bool,
+}
+
+impl History {
+    /// Reads a history. Lines that are not of the format are violations.
+    ///
+    /// # Errors
+    ///
+    /// What reading says.
+    pub fn read(lines: impl BufRead) -> std::io::Result<Self> {
+        let mut history = History::default();
+        for (number, line) in lines.lines().enumerate() {
+            let line = line?;
+            if line.trim().is_empty() {
+                continue;
+            }
+            match serde_json::from_str::<Line>(&line) {
+                Ok(line) => history.take(line),
+                Err(error) => {
+                    history.violated(Rule::Format, format!("line {}: {error}", number + 1))
+                }
+            }
+        }
+        history.finish();
+        Ok(history)
+    }
+
+    /// Makes a history of lines.
+    pub fn of(lines: impl IntoIterator<Item = Line>) -> Self {
+        let mut history = History::default();
+        lines.into_iter().for_each(|line| history.take(line));
+        history.finish();
+        history
+    }
+
+    fn violated(&mut self, rule: Rule, what: String) {
+        self.violations.push(Violation { rule, what });
+    }
+
+    fn take(&mut self, line: Line) {
+        if let Some(left) = line.left {
+            self.left = Some(left);
+        }
+        let client = line.client.map(|name| self.client(name));
+        if line.fault.is_some() {
+            self.faults += 1;
+            if let (Some(client), Some(until)) = (client, line.until_ns) {
+                self.side(client).robbed.push((line.at_ns, until));
+            }
+        }
+        let Some(client) = client else { return };
+        if let Some(request) = line.request {
+            self.asked(client, line.at_ns, request);
+        }
+        if let Some(answer) = line.answer {
+            self.answered(client, line.at_ns, &answer);
+        }
+        if let Some(end) = line.end {
+            self.ended(client, line.at_ns, &end);
+        }
+    }
+
+    fn client(&mut self, name: String) -> usize {
+        let next = self.clients.len();
+        let index = *self.names.entry(format!("client {name}")).or_insert(next);
+        if index == next {
+            self.clients.push(name);
+            self.sides.insert(index, Side::default());
+        }
+        index
+    }
+
+    fn lock(&mut self, family: &str, name: &str) -> usize {
+        let next = self.locks.len();
+        let index = *self.names.entry(format!("{family} {name}")).or_insert(next);
+        if index == next {
+            self.locks.push(name.to_owned());
+        }
+        index
+    }
+
+    fn side(&mut self, client: usize) -> &mut Side {
+        self.sides.entry(client).or_default()
+    }
+
+    fn asked(&mut self, client: usize, at: u64, request: Request) {
+        let (id, guard) = (request.id, request.handle);
+        let gives_back = matches!(request.op.as_str(), "release" | "drop" | "downgrade");
+        if gives_back && let Some(guard) = guard {
+            for hold in self.holds_of(client, guard) {
+                self.holds[hold].closed.get_or_insert(at);
+            }
+        }
+        if self.side(client).pending.insert(id, (at, request)).is_some() {
+            self.violated(Rule::Format, format!("{}: two requests {id}", self.clients[client]));
+        }
+    }
+
+    fn holds_of(&self, client: usize, handle: u64) -> std::ops::Range<usize> {
+        let found = self.sides.get(&client).and_then(|side| side.guards.get(&handle));
+        found.map_or(0..0, |(first, count)| *first..first + count)
+    }
+
+    fn answered(&mut self, client: usize, heard: u64, answer: &Answer) {
+        let Some(id) = answer.id else {
+            if answer.event.as_deref() == Some("lost")
+                && let Some(handle) = answer.handle
+            {
+                self.lost(client, handle);
+            }
+            return;
+        };
+        let Some((asked, request)) = self.side(client).pending.remove(&id) else {
+            let who = &self.clients[client];
+            let what =
+                format!("{who}: an answer to {id}, which nobody asked or was answered before");
+            return self.violated(Rule::Answers, what);
+        };
+        let ok = answer.ok == Some(true);
+        match request.op.as_str() {
+            "acquire" => {
+                self.acquires += 1;
+                if ok {
+                    self.granted(client, asked, &request, answer);
+                }
+            }
+            "downgrade" if ok => self.stepped_down(client, asked, &request, answer),
+            "release" if ok => self.released(client, heard, &request, answer),
+            "check" if ok => self.checked(client, &request, answer),
+            "fenced_set" if ok => {
+                let holds = self.holds_of(client, request.handle.unwrap_or_default());
+                if let Some(hold) = holds.into_iter().next() {
+                    let token = self.holds[hold].token;
+                    let name = request.path.unwrap_or_default();
+                    let path = self.path(name);
+                    self.writes.push(FencedWrite { path, token, asked, done: heard });
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn path(&mut self, name: String) -> usize {
+        let next = self.paths.len();
+        let index = *self.names.entry(format!("path {name}")).or_insert(next);
+        if index == next {
+            self.paths.push(name);
+        }
+        index
+    }
+
+    fn granted(&mut self, client: usize, asked: u64, request: &Request, answer: &Answer) {
+        let kind = request.kind.as_deref().unwrap_or("mutex");
+        let (mode, family) = match kind {
+            "read" => (Mode::Read, "rw"),
+            "write" => (Mode::Write, "rw"),
+            "semaphore" => (Mode::Permit, "semaphore"),
+            _ => (Mode::Mutex, "mutex"),
+        };
+        let mut names: Vec<String> = match &request.lock {
+            serde_json::Value::String(name) => vec![name.clone()],
+            serde_json::Value::Array(names) => {
+                names.iter().filter_map(|name| name.as_str().map(str::to_owned)).collect()
+            }
+            _ => Vec::new(),
+        };
+        // A multi-lock takes its members in this order, and joins their tokens so.
+        names.sort();
+        let tokens: Option<Vec<Token>> =
+            answer.token.as_deref().unwrap_or_default().split(',').map(token).collect();
+        let (Some(tokens), Some(handle), Some(granted)) = (tokens, answer.handle, answer.at_ns)
+        else {
+            let what = format!("{}: a grant without token, handle or time", self.clients[client]);
+            return self.violated(Rule::Format, what);
+        };
+        if tokens.len() != names.len() {
+            let who = &self.clients[client];
+            let what = format!("{who}: {} locks and {} tokens", names.len(), tokens.len());
+            return self.violated(Rule::Tokens, what);
+        }
+        let parent = request.parent.and_then(|parent| self.holds_of(client, parent).next());
+        let first = self.holds.len();
+        let limit = request.limit.unwrap_or(1);
+        for (name, token) in names.iter().zip(&tokens) {
+            let lock = self.lock(family, name);
+            let parent = self.holder_among(parent, lock);
+            if let Some(parent) = parent {
+                self.holds[parent].open_children += 1;
+            }
+            self.holds.push(Hold {
+                client,
+                handle,
+                lock,
+                mode,
+                permits: (request.permits.unwrap_or(1), limit),
+                token: *token,
+                asked,
+                granted,
+                claimed: None,
+                closed: None,
+                released: None,
+                parent,
+                stepped_down: None,
+                surely: None,
+                open_children: 0,
+                lost: false,
+            });
+        }
+        self.keep(client, handle, first);
+    }
+
+    /// The nearest hold of a lock among a hold and its ancestors.
+    fn holder_among(&self, mut hold: Option<usize>, lock: usize) -> Option<usize> {
+        while let Some(index) = hold {
+            // The members of a multi-lock are neighbours.
+            let (client, handle) = (self.holds[index].client, self.holds[index].handle);
+            let found = self.holds_of(client, handle).find(|one| self.holds[*one].lock == lock);
+            if found.is_some() {
+                return found;
+            }
+            hold = self.holds[index].parent;
+        }
+        None
+    }
+
+    fn keep(&mut self, client: usize, handle: u64, first: usize) {
+        let count = self.holds.len() - first;
+        if self.side(client).guards.insert(handle, (first, count)).is_some() {
+            let what = format!("{}: two guards {handle}", self.clients[client]);
+            self.violated(Rule::Format, what);
+        }
+    }
+
+    fn stepped_down(&mut self, client: usize, asked: u64, request: &Request, answer: &Answer) {
+        let Some(writer) = self.holds_of(client, request.handle.unwrap_or_default()).next() else {
+            return;
+        };
+        // It succeeded, so it held until it was asked for.
+        self.claim(writer, asked);
+        let token = token(answer.token.as_deref().unwrap_or_default());
+        let (Some(token), Some(handle)) = (token, answer.handle) else {
+            let what = format!("{}: a downgrade without token or handle", self.clients[client]);
+            return self.violated(Rule::Format, what);
+        };
+        let first = self.holds.len();
+        let mut reader = self.holds[writer].clone();
+        // It was one or the other all the time.
+        (reader.granted, reader.claimed, reader.closed) = (asked, None, None);
+        (reader.mode, reader.token, reader.handle) = (Mode::Read, token, handle);
+        (reader.stepped_down, reader.surely, reader.lost) = (Some(writer), None, false);
+        self.holds[writer].released = answer.at_ns;
+        self.holds.push(reader);
+        self.keep(client, handle, first);
+    }
+
+    fn released(&mut self, client: usize, heard: u64, request: &Request, answer: &Answer) {
+        for hold in self.holds_of(client, request.handle.unwrap_or_default()) {
+            self.holds[hold].released = Some(heard);
+            if let Some(parent) = self.holds[hold].parent {
+                self.holds[parent].open_children =
+                    self.holds[parent].open_children.saturating_sub(1);
+            }
+            // Only the last hold of a chain asks whether the lock was lost.
+            if self.holds[hold].open_children > 0 || self.holds[hold].parent.is_some() {
+                continue;
+            }
+            if self.holds[hold].lost {
+                let what = self.describe(hold, "was lost, and its release succeeded");
+                self.violated(Rule::Lost, what);
+            }
+            if let Some(at) = answer.at_ns {
+                self.claim(hold, at);
+            }
+        }
+    }
+
+    fn checked(&mut self, client: usize, request: &Request, answer: &Answer) {
+        for hold in self.holds_of(client, request.handle.unwrap_or_default()) {
+            let (Some(valid), Some(at)) = (answer.valid, answer.at_ns) else { continue };
+            if !valid {
+                self.holds[hold].lost = true;
+                continue;
+            }
+            if self.holds[hold].lost {
+                let what = self.describe(hold, "was lost, and is valid again");
+                self.violated(Rule::Lost, what);
+            }
+            let until = at + answer.remaining_ms.unwrap_or_default() * 1_000_000;
+            self.holds[hold].surely = self.holds[hold].surely.max(Some(until));
+        }
+    }
+
+    fn claim(&mut self, hold: usize, until: u64) {
+        self.holds[hold].claimed = self.holds[hold].claimed.max(Some(until));
+    }
+
+    fn lost(&mut self, client: usize, handle: u64) {
+        for hold in self.holds_of(client, handle) {
+            self.holds[hold].lost = true;
+        }
+    }
+
+    fn ended(&mut self, client: usize, at: u64, how: &str) {
+        let who = self.clients[client].clone();
+        let side = self.side(client);
+        side.ended = true;
+        let pending: Vec<_> = side.pending.drain().map(|(id, _)| id).collect();
+        let guards: Vec<_> = side.guards.values().copied().collect();
+        if how != "killed" {
+            for id in pending {
+                self.violated(Rule::Answers, format!("{who}: {id} was never answered"));
+            }
+        }
+        // Nobody gave back what a killed process held: it is held as long as it said.
+        for (first, count) in guards.into_iter().filter(|_| how != "killed") {
+            for hold in first..first + count {
+                self.holds[hold].closed.get_or_insert(at);
+            }
+        }
+    }
+
+    /// Says which hold, and what about it.
+    pub(crate) fn describe(&self, hold: usize, what: &str) -> String {
+        let hold = &self.holds[hold];
+        format!(
+            "{} of {} by {} (handle {}, token {:x}-{}, from {} to {:?}) {what}",
+            format!("{:?}", hold.mode).to_lowercase(),
+            self.locks[hold.lock],
+            self.clients[hold.client],
+            hold.handle,
+            hold.token.0,
+            hold.token.1,
+            hold.granted,
+            hold.claimed,
+        )
+    }
+
+    fn finish(&mut self) {
+        for index in 0..self.holds.len() {
+            let hold = &mut self.holds[index];
+            // Nobody claims to hold what was given back, whatever time it still had.
+            let surely = hold.surely.map(|until| until.min(hold.closed.unwrap_or(u64::MAX)));
+            hold.claimed = hold.claimed.max(surely);
+            for (at, until) in &self.sides[&hold.client].robbed {
+                if let Some(claimed) = hold.claimed
+                    && hold.granted < *until
+                    && claimed >= *at
+                {
+                    hold.claimed = (hold.granted < *at).then_some(*at);
+                }
+            }
+        }
+        let mut open = Vec::new();
+        for (client, side) in &self.sides {
+            let who = &self.clients[*client];
+            for (id, (_, request)) in &side.pending {
+                open.push((
+                    Rule::Answers,
+                    format!("{who}: {} {id} was never answered", request.op),
+                ));
+            }
+        }
+        for index in 0..self.holds.len() {
+            let hold = &self.holds[index];
+            if hold.closed.is_none() && !hold.lost && !self.sides[&hold.client].ended {
+                open.push((Rule::Leaks, self.describe(index, "was never given back")));
+            }
+        }
+        for (rule, what) in open {
+            self.violated(rule, what);
+        }
+    }
+}
+
+fn token(text: &str) -> Option<Token> {
+    let (czxid, grant) = text.split_once('-')?;
+    Some((u64::from_str_radix(czxid, 16).ok()?, u64::from_str_radix(grant, 16).ok()?))
+}

@@ -1,0 +1,121 @@
+//! The lines of a history.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// One line. `at_ns` is `CLOCK_MONOTONIC`, and one of the other fields says what happened then.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Line {
+    /// When the driver sent or heard it.
+    pub at_ns: u64,
+    /// Which process. A process that is started again has a new name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<String>,
+    /// What was asked.
+    #[serde(default, rename = "in", skip_serializing_if = "Option::is_none")]
+    pub request: Option<Request>,
+    /// What came back.
+    #[serde(default, rename = "out", skip_serializing_if = "Option::is_none")]
+    pub answer: Option<Answer>,
+    /// How the client ended: `quit`, after all its answers, or `killed`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end: Option<String>,
+    /// What was done to the servers, the network or the client. A fault with a `client` and an
+    /// `until_ns` took its locks away behind its back: until then only tokens protect.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fault: Option<String>,
+    /// When the client knew at the latest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until_ns: Option<u64>,
+    /// What was left over at the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left: Option<Left>,
+}
+
+/// A request to the agent.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Request {
+    /// Its number; unique for a client.
+    pub id: u64,
+    /// The operation.
+    pub op: String,
+    /// Of an acquire: which lock; `mutex` without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// Of an acquire: a name, or several.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub lock: Value,
+    /// How long a try may take.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+    /// Of a semaphore.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u32>,
+    /// Of a semaphore; 1 without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub permits: Option<u32>,
+    /// The guard in whose scope it is acquired.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<u64>,
+    /// The guard that it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handle: Option<u64>,
+    /// Of a cancel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<u64>,
+    /// Of a fenced write.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+}
+
+/// An answer of the agent, or an event.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Answer {
+    /// The request's number; none for an event.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<u64>,
+    /// Whether it was done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ok: Option<bool>,
+    /// The guard.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handle: Option<u64>,
+    /// Of a grant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
+    /// Of a grant: the node, or nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// When it happened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_ns: Option<u64>,
+    /// Of a check.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub valid: Option<bool>,
+    /// Of a check: for how long it is surely held.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remaining_ms: Option<u64>,
+    /// Why it was not done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// `lost`, `revoked` or `state`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event: Option<String>,
+}
+
+/// What the servers and the processes still had when everything was released and closed.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Left {
+    /// Ephemeral nodes.
+    #[serde(default)]
+    pub nodes: Vec<String>,
+    /// Watched paths.
+    #[serde(default)]
+    pub watches: Vec<String>,
+    /// Sessions.
+    #[serde(default)]
+    pub sessions: Vec<String>,
+    /// Threads and tasks.
+    #[serde(default)]
+    pub threads: Vec<String>,
+}

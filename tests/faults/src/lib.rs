@@ -1,0 +1,19 @@
+//! Faults on real ZooKeeper, and what the locks do about them.
+//!
+//! - [`sweep`] breaks the connection at every frame of an acquire and a release.
+//! - [`record`] writes histories for the checker.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a broken test bed must fail the test at once"
+)]
+
+pub mod locks;
+pub mod record;
+pub mod sweep;
+
+/// Whether the long forms are asked for.
+pub fn long() -> bool {
+    std::env::var("ZKLOCK_LONG").is_ok_and(|long| long == "1")
+}

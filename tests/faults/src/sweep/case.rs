@@ -1,0 +1,144 @@
+//! What is broken, and when it heals.
+
+use std::fmt;
+use std::time::Duration;
+
+use zklock_test_support::{Action, Cut, Direction, Matcher, OpCode};
+
+use crate::locks::Kind;
+
+/// The session timeout of whoever is broken. Two of them must be enough for what a busy machine
+/// adds to the end of a case.
+pub(super) const SESSION_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// What happens at the frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It is lost with its connection, in order.
+    Fin,
+    /// It is lost with its connection, at once.
+    Reset,
+    /// It and all after it stay on the way, in both directions.
+    BlackHole,
+    /// It and all behind it come late.
+    Delay,
+    /// The reply is lost: that of a request whose connection is reset behind it; or the frame is a
+    /// reply, and from it on the victim is deaf, while the server goes on hearing it.
+    LostReply,
+}
+
+impl Fault {
+    const ALL: [Fault; 5] =
+        [Fault::Fin, Fault::Reset, Fault::BlackHole, Fault::Delay, Fault::LostReply];
+}
+
+/// When the network is whole again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heal {
+    /// While the session lives.
+    Before,
+    /// When the server has ended the session.
+    After,
+}
+
+impl Heal {
+    /// How long after the fault.
+    pub fn after(self) -> Duration {
+        match self {
+            Heal::Before => SESSION_TIMEOUT.mul_f64(0.25),
+            Heal::After => SESSION_TIMEOUT.mul_f64(1.5),
+        }
+    }
+}
+
+/// What the victim finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scene {
+    /// A lock that nobody ever took: its directory is made on the way.
+    New,
+    /// A lock that somebody holds, and then releases.
+    Held,
+}
+
+/// One frame of a run in which nothing is broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Which way it goes.
+    pub direction: Direction,
+    /// The operation.
+    pub opcode: OpCode,
+    /// The how many-eth of these it is.
+    pub nth: u64,
+}
+
+/// One case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Case {
+    /// The lock.
+    pub kind: Kind,
+    /// What is there before.
+    pub scene: Scene,
+    /// Where.
+    pub place: Place,
+    /// What.
+    pub fault: Fault,
+    /// Until when.
+    pub heal: Heal,
+}
+
+impl Case {
+    /// The frame.
+    pub fn matcher(&self) -> Matcher {
+        Matcher::any(self.place.direction).or(self.place.opcode).nth(self.place.nth)
+    }
+
+    /// What the proxy does with it.
+    pub fn action(&self) -> Action {
+        match (self.fault, self.place.direction) {
+            (Fault::Fin, _) => Action::DropAndCut(Cut::Fin),
+            (Fault::Reset, _) => Action::DropAndCut(Cut::Reset),
+            (Fault::BlackHole, _) => Action::Hold,
+            (Fault::Delay, _) => Action::Delay(self.heal.after()),
+            (Fault::LostReply, Direction::ToServer) => Action::ForwardAndCut(Cut::Reset),
+            (Fault::LostReply, Direction::ToClient) => Action::Drop,
+        }
+    }
+
+    /// Whether the victim must not come back before it heals.
+    pub fn refuses(&self) -> bool {
+        matches!(self.fault, Fault::Fin | Fault::Reset | Fault::LostReply)
+    }
+
+    /// Whether nothing comes to the victim any more, though it is connected.
+    pub fn deafens(&self) -> bool {
+        self.fault == Fault::LostReply && self.place.direction == Direction::ToClient
+    }
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Case { kind, scene, place, fault, heal } = self;
+        let way = match place.direction {
+            Direction::ToServer => "request",
+            Direction::ToClient => "reply",
+        };
+        let (opcode, nth) = (place.opcode, place.nth);
+        write!(f, "{kind:?}, {scene:?}, {way} {opcode:?} {nth}, {fault:?}, heals {heal:?}")
+    }
+}
+
+/// Every case of these places.
+pub fn all(places: &[(Kind, Scene, Vec<Place>)]) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for (kind, scene, places) in places {
+        for place in places {
+            for fault in Fault::ALL {
+                for heal in [Heal::Before, Heal::After] {
+                    let (kind, scene, place) = (*kind, *scene, *place);
+                    cases.push(Case { kind, scene, place, fault, heal });
+                }
+            }
+        }
+    }
+    cases
+}

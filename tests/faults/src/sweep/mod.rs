@@ -1,0 +1,8 @@
+//! Every frame of an acquire and a release, broken in every way.
+
+mod case;
+mod frames;
+mod run;
+
+pub use case::{Case, Fault, Heal, Scene, all};
+pub use run::{Outcome, Sweep};

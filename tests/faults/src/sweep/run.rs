@@ -1,0 +1,257 @@
+//! One case after the other, many at a time.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+use zklock::Session;
+use zklock_checker::check;
+use zklock_test_support::{
+    Action, CreateMode, Direction, Matcher, Proxy, RawClient, Rule, ZooKeeper,
+};
+
+use super::Fault;
+use super::case::{Case, Place, SESSION_TIMEOUT, Scene};
+use super::frames::places;
+use crate::locks::{Client, Kind};
+use crate::record::Record;
+
+/// Whatever takes longer will not happen.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long a lock is held: a few looks at the guard.
+const HOLD: Duration = Duration::from_millis(15);
+
+/// A sweep on a server, with those who want what a victim has.
+#[derive(Debug)]
+pub struct Sweep {
+    server: &'static ZooKeeper,
+    root: String,
+    rivals: Vec<Session>,
+}
+
+/// How a case ended.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Which case.
+    pub case: Case,
+    /// Whether the frame came by. Some come only sometimes.
+    pub hit: bool,
+    /// Whether the victim held its lock to the end.
+    pub kept: bool,
+    /// From healing until everybody had the lock once and nothing was left.
+    pub recovery: Duration,
+    /// What went wrong.
+    pub failures: Vec<String>,
+}
+
+impl Sweep {
+    /// On a server, below a root of its own.
+    pub async fn new(server: &'static ZooKeeper, root: &str) -> Self {
+        let root = format!("/{root}");
+        // A root that is never empty: making it again would cost a victim frames of its own.
+        let mut raw = RawClient::connect(&server.addr(), PATIENCE).expect("the server is there");
+        for path in [root.clone(), format!("{root}/keep")] {
+            raw.create(&path, b"", CreateMode::Persistent).expect("a root of its own");
+        }
+        raw.close().expect("the server is there");
+        let mut sweep = Sweep { server, root, rivals: Vec::new() };
+        for _ in 0..4 {
+            let rival = sweep.session(&server.addr(), Duration::from_secs(20)).await;
+            sweep.rivals.push(rival);
+        }
+        sweep
+    }
+
+    async fn session(&self, addr: &str, session_timeout: Duration) -> Session {
+        let builder = Session::builder(addr).root(self.root.clone()).app("sweep");
+        let builder = builder.session_timeout(session_timeout).connect_timeout(PATIENCE);
+        builder.connect().await.expect("the server is there")
+    }
+
+    /// Runs once without a fault and notes the frames.
+    pub async fn places(&self, kind: Kind, scene: Scene) -> Vec<Place> {
+        let proxy = Proxy::start(self.server.socket_addr());
+        let session = self.session(&proxy.addr(), Duration::from_secs(20)).await;
+        let record = Record::default();
+        let (victim, rival) = (
+            Client::new("victim", &session, &record),
+            Client::new("rival", &self.rivals[0], &record),
+        );
+        proxy.clear_log();
+        let lock = format!("places-{kind:?}-{scene:?}");
+        let nothing = proxy.on(Matcher::notification().nth(1_000), Action::Pass);
+        let work = self.work(&victim, &rival, kind, scene, &lock, &nothing);
+        timeout(PATIENCE, work).await.expect("nothing is broken").expect("nothing is broken");
+        let found = places(&proxy.log());
+        session.close().await;
+        found
+    }
+
+    /// What the victim does, and who is in its way.
+    async fn work(
+        &self,
+        victim: &Client,
+        first: &Client,
+        kind: Kind,
+        scene: Scene,
+        lock: &str,
+        broken: &Rule,
+    ) -> Result<bool, zklock::LockError> {
+        match scene {
+            Scene::New => victim.pass(kind, lock, HOLD).await,
+            Scene::Held => {
+                let held = first.acquire(kind.rival(), lock).await?;
+                let leave = async {
+                    // The victim queues meanwhile.
+                    for _ in 0..40 {
+                        if broken.hits() > 0 {
+                            break;
+                        }
+                        sleep(Duration::from_millis(5)).await;
+                    }
+                    held.release().await
+                };
+                let (kept, left) = tokio::join!(victim.pass(kind, lock, HOLD), leave);
+                left.and(kept)
+            }
+        }
+    }
+
+    /// Runs a case.
+    pub async fn run(&self, number: usize, case: Case) -> Outcome {
+        let lock = format!("case-{number}");
+        let proxy = Proxy::start(self.server.socket_addr());
+        let session = self.session(&proxy.addr(), SESSION_TIMEOUT).await;
+        let (record, other) = (Record::default(), &self.rivals[number % self.rivals.len()]);
+        let victim = Client::new("victim", &session, &record);
+        let (first, rival) =
+            (Client::new("first", other, &record), Client::new("rival", other, &record));
+        let rule = proxy.on(case.matcher(), case.action());
+        if case.refuses() {
+            proxy.refuse(true);
+        }
+        let mut failures = Vec::new();
+
+        let work = self.work(&victim, &first, case.kind, case.scene, &lock, &rule);
+        let contest = async {
+            while rule.hits() == 0 {
+                sleep(Duration::from_millis(2)).await;
+            }
+            if case.fault == Fault::BlackHole {
+                proxy.black_hole(true);
+            }
+            if case.deafens() {
+                proxy.black_hole_one_way(Direction::ToClient, true);
+            }
+            let during = rival.pass(case.kind.rival(), &lock, HOLD);
+            let heal = async {
+                sleep(case.heal.after()).await;
+                if case.deafens() {
+                    // TCP loses nothing: what was lost is lost with its connection.
+                    proxy.cut_reset();
+                }
+                proxy.heal();
+                Instant::now()
+            };
+            let (entered, healed) = tokio::join!(timeout(PATIENCE, during), heal);
+            (entered, healed)
+        };
+        // Where the frame does not come, only the work ends.
+        let both = async {
+            tokio::pin!(work, contest);
+            tokio::select! {
+                kept = &mut work => {
+                    if rule.hits() == 0 {
+                        return (kept, None);
+                    }
+                    (kept, Some(contest.await))
+                }
+                contest = &mut contest => (work.await, Some(contest)),
+            }
+        };
+        let (kept, contest) = match timeout(2 * PATIENCE, both).await {
+            Ok(ended) => ended,
+            Err(_) => {
+                failures.push("the victim or its rival never got on".to_owned());
+                let recovery = 2 * PATIENCE;
+                return Outcome { case, hit: true, kept: false, recovery, failures };
+            }
+        };
+        let hit = contest.is_some();
+        let kept = kept.unwrap_or_else(|error| {
+            failures.push(format!("the victim: {error}"));
+            false
+        });
+        let mut healed = Instant::now();
+        if let Some((entered, at)) = contest {
+            healed = at;
+            match entered {
+                Ok(Ok(_)) => {}
+                Ok(Err(error)) => failures.push(format!("the rival: {error}")),
+                Err(_) => failures.push("the rival never got in".to_owned()),
+            }
+        }
+        proxy.heal();
+        for (who, client, kind) in
+            [("the rival", &rival, case.kind.rival()), ("the victim", &victim, case.kind)]
+        {
+            match timeout(PATIENCE, client.pass(kind, &lock, Duration::ZERO)).await {
+                Ok(Ok(_)) => {}
+                Ok(Err(error)) => failures.push(format!("{who}, after healing: {error}")),
+                Err(_) => failures.push(format!("{who} never got in after healing")),
+            }
+        }
+        if let Some(ghosts) = self.ghosts(case.kind, &lock).await {
+            failures.push(format!("left over: {ghosts:?}"));
+        }
+        let recovery = healed.elapsed();
+        failures.extend(check(&record.history()).iter().map(ToString::to_string));
+        if timeout(PATIENCE, session.close()).await.is_err() {
+            failures.push("the session does not close".to_owned());
+        }
+        Outcome { case, hit, kept, recovery, failures }
+    }
+
+    /// What is still there two session timeouts after everybody has finished.
+    async fn ghosts(&self, kind: Kind, lock: &str) -> Option<Vec<String>> {
+        let limit = Instant::now() + 2 * SESSION_TIMEOUT;
+        let names = kind.names(lock);
+        loop {
+            let all = self.server.sessions().into_iter().flat_map(|session| session.ephemerals);
+            let ours = |path: &String| {
+                names.iter().any(|name| path.starts_with(&format!("{}/{name}/", self.root)))
+            };
+            let left: Vec<_> = all.filter(ours).collect();
+            if left.is_empty() {
+                return None;
+            }
+            if Instant::now() > limit {
+                return Some(left);
+            }
+            sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Runs all of them, so many at a time.
+    pub async fn run_all(self: &Arc<Self>, cases: Vec<Case>, at_once: usize) -> Vec<Outcome> {
+        let (places, mut running) = (Arc::new(Semaphore::new(at_once)), JoinSet::new());
+        for (number, case) in cases.into_iter().enumerate() {
+            let (sweep, places) = (self.clone(), places.clone());
+            running.spawn(async move {
+                let _place = places.acquire_owned().await.expect("never closed");
+                sweep.run(number, case).await
+            });
+        }
+        running.join_all().await
+    }
+
+    /// Closes the sessions of the rivals.
+    pub async fn end(&self) {
+        for rival in &self.rivals {
+            rival.close().await;
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! Every frame of an acquire and a release, broken in every way: 60 cases, or with `ZKLOCK_LONG=1`
+//! all of them.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use zklock_fault_tests::locks::Kind;
+use zklock_fault_tests::long;
+use zklock_fault_tests::sweep::{Scene, Sweep, all};
+use zklock_test_support::ZooKeeper;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_broken_at_any_frame_costs_neither_exclusion_nor_progress() {
+    let start = Instant::now();
+    let sweep = Arc::new(Sweep::new(ZooKeeper::shared(), "sweep").await);
+    let mut places = Vec::new();
+    for kind in Kind::ALL {
+        for scene in [Scene::New, Scene::Held] {
+            places.push((kind, scene, sweep.places(kind, scene).await));
+        }
+    }
+    let mut cases = all(&places);
+    println!(
+        "{} frames, {} cases",
+        places.iter().map(|(.., all)| all.len()).sum::<usize>(),
+        cases.len()
+    );
+    assert!(cases.len() >= 1_000, "{places:?}");
+    if !long() {
+        // Evenly, and every fault, because a thirtieth of all is no multiple of their ten sorts.
+        cases = (0..60).map(|number| cases[number * cases.len() / 60]).collect();
+    }
+    let count = cases.len();
+    let outcomes = sweep.run_all(cases, 60).await;
+    sweep.end().await;
+
+    let hit = outcomes.iter().filter(|outcome| outcome.hit).count();
+    let kept = outcomes.iter().filter(|outcome| outcome.kept).count();
+    let worst = outcomes.iter().max_by_key(|outcome| outcome.recovery).unwrap();
+    println!("{count} cases, {hit} frames hit, {kept} kept the lock, in {:?}", start.elapsed());
+    println!("worst recovery {:?}: {}", worst.recovery, worst.case);
+    let mut failed = 0;
+    for outcome in outcomes.iter().filter(|outcome| !outcome.failures.is_empty()) {
+        failed += 1;
+        println!("FAILED {}: {:#?}", outcome.case, outcome.failures);
+    }
+    assert_eq!(failed, 0);
+    for outcome in outcomes.iter().filter(|outcome| !outcome.hit) {
+        println!("did not come: {}", outcome.case);
+    }
+    assert!(hit * 100 >= count * 95, "the frames come as they were noted");
+}
