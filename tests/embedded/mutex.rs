@@ -267,3 +267,18 @@ async fn who_holds_and_who_waits_here_is_told_with_task_and_label() {
     drop(guard);
     drop(waiting.await.unwrap());
 }
+
+/// Ten thousand waiters cost ten thousand of these.
+#[test]
+fn the_future_of_a_waiter_is_small() {
+    let session = Session::embedded();
+    let mutex = session.mutex("a").unwrap();
+    let lock = session.rw_lock("b").unwrap();
+    for (what, size) in [
+        ("acquire", size_of_val(&mutex.acquire())),
+        ("acquire_tries", size_of_val(&mutex.acquire_tries())),
+        ("read", size_of_val(&lock.read())),
+    ] {
+        assert!(size <= 640, "{what}: {size} bytes");
+    }
+}

@@ -151,7 +151,7 @@ impl NamedLock {
     ) -> Result<Guard<K>, LockError> {
         let started = self.session.clock().now();
         let result = match context::find(|possession| self.is_of(possession)) {
-            Some(frame) => self.nest(&frame, how).await,
+            Some(frame) => Box::pin(self.nest(&frame, how)).await,
             None => self.queue_up(who, how, unscoped, started).await,
         };
         let events = self.session.events();
