@@ -2,6 +2,7 @@
 //!
 //! - [`sweep`] breaks the connection at every frame of an acquire and a release.
 //! - [`ensemble`] puts three servers and several processes under fire.
+//! - [`soak`] runs locks at full speed and looks at what is left.
 //! - [`record`] writes histories for the checker.
 #![allow(
     clippy::unwrap_used,
@@ -13,6 +14,7 @@
 pub mod ensemble;
 pub mod locks;
 pub mod record;
+pub mod soak;
 pub mod sweep;
 
 /// Whether the long forms are asked for.

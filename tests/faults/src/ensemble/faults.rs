@@ -19,7 +19,6 @@ use super::work::Work;
 /// What both kinds of faults need.
 pub(super) struct Stage<'a> {
     pub(super) ensemble: &'a Ensemble,
-    pub(super) seats: &'a [Seat],
     pub(super) history: &'a Writer,
     pub(super) work: &'a Work,
     pub(super) over: &'a AtomicBool,
@@ -126,11 +125,11 @@ impl Stage<'_> {
     }
 
     /// Breaks clients and their connections until it is over; then all are whole.
-    pub(super) fn clients(&self, mut random: Random, mean: Duration) {
+    pub(super) fn clients(&self, seats: &[Seat], mut random: Random, mean: Duration) {
         let mut incarnation = 1;
         while !self.is_over() {
             self.pause(mean.mul_f64(2.0 * random.below(100) as f64 / 100.0));
-            let seat = random.one_of(self.seats);
+            let seat = random.one_of(seats);
             let name = seat.name();
             let all = |act: &dyn Fn(&Proxy)| seat.proxies.iter().for_each(act);
             let long = SESSION_TIMEOUT.mul_f64(*random.one_of(&[0.3, 0.5, 1.5]));
@@ -198,7 +197,7 @@ impl Stage<'_> {
                 }
             }
         }
-        for seat in self.seats {
+        for seat in seats {
             seat.proxies.iter().for_each(Proxy::heal);
         }
     }

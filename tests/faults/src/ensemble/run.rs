@@ -36,7 +36,7 @@ pub struct Plan {
     pub seed: u64,
     /// Where the history goes.
     pub history: PathBuf,
-    /// The mean time between two faults of clients.
+    /// The mean pause between two faults of one pair of clients.
     pub mean: Duration,
 }
 
@@ -104,10 +104,13 @@ pub fn run(plan: &Plan) -> Report {
         .collect();
     seats.iter().for_each(|seat| seat.start(1));
 
+    let limit = Instant::now() + REST;
+    while work.grants.load(Ordering::SeqCst) < 100 && Instant::now() < limit {
+        thread::sleep(Duration::from_millis(10));
+    }
     let over = AtomicBool::new(false);
     let stage = Stage {
         ensemble: &ensemble,
-        seats: &seats,
         history: &history,
         work: &work,
         over: &over,
@@ -116,7 +119,11 @@ pub fn run(plan: &Plan) -> Report {
     };
     thread::scope(|scope| {
         scope.spawn(|| stage.servers(Random(plan.seed ^ 1)));
-        scope.spawn(|| stage.clients(Random(plan.seed ^ 2), plan.mean));
+        for (number, seats) in seats.chunks(2).enumerate() {
+            let random = Random(plan.seed ^ (2 + number as u64));
+            let stage = &stage;
+            scope.spawn(move || stage.clients(seats, random, plan.mean));
+        }
         thread::sleep(plan.time);
         over.store(true, Ordering::SeqCst);
     });

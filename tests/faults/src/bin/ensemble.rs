@@ -1,4 +1,4 @@
-//! `zklock-fault-tests [--minutes M] [--seed N] [--mean-ms MS] [--history FILE]`: three servers and
+//! `ensemble [--minutes M] [--seed N] [--mean-ms MS] [--history FILE]`: three servers and
 //! six processes under fire, and the verdict.
 #![allow(clippy::expect_used, clippy::panic, reason = "a tool for tests")]
 
@@ -37,6 +37,6 @@ fn main() -> ExitCode {
 }
 
 fn usage() -> ExitCode {
-    eprintln!("usage: zklock-fault-tests [--minutes M] [--seed N] [--mean-ms MS] [--history FILE]");
+    eprintln!("usage: ensemble [--minutes M] [--seed N] [--mean-ms MS] [--history FILE]");
     ExitCode::from(2)
 }

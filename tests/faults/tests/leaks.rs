@@ -1,0 +1,26 @@
+//! After locks of every kind at full speed, given up, timed out, dropped and released, nothing is
+//! left: no watch, node or session on the server, no thread, task or open file here.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+
+use std::time::Duration;
+
+use zklock_fault_tests::long;
+use zklock_fault_tests::soak::soak;
+use zklock_test_support::ZooKeeper;
+
+// The only test in its process: it counts the threads of all.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_left_of_locks_at_full_speed() {
+    let server = ZooKeeper::start();
+    let time = Duration::from_secs(if long() { 60 } else { 5 });
+    let samples = soak(&server, time, 10, |sample| println!("{sample}")).await.unwrap();
+    let (first, last) = (samples[0], samples[samples.len() - 1]);
+    assert!(last.acquires > 100, "{last}");
+    assert!(samples.iter().any(|sample| sample.watches > 0), "it looks at what it counts");
+    assert_eq!((last.watches, last.sessions), (0, 0), "{last}");
+    // Every task of a session runs on that session's thread.
+    assert!(last.threads <= first.threads && last.files <= first.files, "{first}\n{last}");
+    assert!(last.nodes <= first.nodes, "{first}\n{last}");
+    let (early, late) = (samples[samples.len() / 2], samples[samples.len() - 2]);
+    assert!(late.memory_kib < early.memory_kib + 16 * 1024, "{early}\n{late}");
+}

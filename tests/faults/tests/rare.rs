@@ -1,0 +1,100 @@
+//! What happens so rarely that no random fault finds it.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+
+use std::time::{Duration, Instant};
+
+use tokio::time::{sleep, timeout};
+use zklock::{Session, SessionBuilder};
+use zklock_test_support::{Action, CreateMode, Cut, Matcher, OpCode, Proxy, RawClient, ZooKeeper};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn session(addr: &str, root: &str, session_timeout: Duration) -> SessionBuilder {
+    let builder = Session::builder(addr).root(format!("/{root}"));
+    builder.session_timeout(session_timeout).connect_timeout(PATIENCE)
+}
+
+fn raw() -> RawClient {
+    RawClient::connect(&ZooKeeper::shared().addr(), PATIENCE).unwrap()
+}
+
+async fn until(what: &str, mut look: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !look() {
+        assert!(start.elapsed() < PATIENCE, "{what}");
+        sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_deletion_whose_notification_is_lost_is_found_by_the_heartbeat() {
+    let proxy = Proxy::start(ZooKeeper::shared().socket_addr());
+    let holder =
+        session(&proxy.addr(), "lost-event", Duration::from_secs(4)).connect().await.unwrap();
+    let _lost = proxy.on(Matcher::notification(), Action::Drop);
+    let watched = proxy.on(Matcher::reply(OpCode::GetData).or(OpCode::Exists), Action::Pass);
+    let guard = holder.mutex("a").unwrap().acquire().await.unwrap();
+    // From now on the watch on its own node would tell, were it heard.
+    until("the holder watches its node", || watched.hits() > 0).await;
+    let mut raw = raw();
+    raw.delete(guard.path()).unwrap();
+    timeout(PATIENCE, guard.lost()).await.expect("the heartbeat looks at the node itself");
+    assert!(!guard.is_valid());
+    raw.close().unwrap();
+    drop(guard);
+    holder.close().await;
+}
+
+#[tokio::test]
+async fn who_waited_longer_than_a_session_lasts_gets_a_guard_that_is_valid() {
+    let addr = ZooKeeper::shared().addr();
+    let short = Duration::from_secs(2);
+    let holder = session(&addr, "long-wait", Duration::from_secs(20)).connect().await.unwrap();
+    let waiter = session(&addr, "long-wait", short).connect().await.unwrap();
+    let guard = holder.mutex("a").unwrap().acquire().await.unwrap();
+    let mutex = waiter.mutex("a").unwrap();
+    let waiting = tokio::spawn(async move { mutex.acquire().await.unwrap() });
+    // Nothing is held there, so nothing feeds its lease clock.
+    sleep(2 * short).await;
+    assert!(!waiting.is_finished());
+    guard.release().await.unwrap();
+    let next = timeout(PATIENCE, waiting).await.expect("it is granted").unwrap();
+    assert!(next.is_valid() && !next.remaining().is_zero());
+    next.release().await.unwrap();
+    holder.close().await;
+    waiter.close().await;
+}
+
+#[tokio::test]
+async fn a_node_of_another_session_is_not_adopted_whatever_its_name() {
+    let proxy = Proxy::start(ZooKeeper::shared().socket_addr());
+    let victim = session(&proxy.addr(), "adopt", Duration::from_secs(20)).connect().await.unwrap();
+    let mutex = victim.mutex("a").unwrap();
+    mutex.acquire().await.unwrap().release().await.unwrap();
+    let mut raw = raw();
+    raw.create("/adopt/a/keep", b"", CreateMode::Persistent).unwrap();
+    proxy.clear_log();
+    // The creation never reaches the server. Somebody else makes a node with its name, as the
+    // server would seem to after it has replaced the session without a word.
+    let lost = proxy.on(Matcher::request(OpCode::Create2).nth(1), Action::DropAndCut(Cut::Reset));
+    proxy.refuse(true);
+    let waiting = tokio::spawn(async move { mutex.acquire().await.unwrap() });
+    until("the creation is lost", || lost.hits() == 1).await;
+    let name = proxy.log().into_iter().find(|frame| frame.opcode == OpCode::Create2);
+    let name = name.and_then(|frame| frame.path).unwrap();
+    let foreign = raw.create(&name, b"", CreateMode::EphemeralSequential).unwrap();
+    proxy.refuse(false);
+    let contenders = |raw: &mut RawClient| {
+        let names = raw.children("/adopt/a").unwrap();
+        names.into_iter().filter(|name| name.contains("-lock-")).count()
+    };
+    until("it queues up behind", || waiting.is_finished() || contenders(&mut raw) == 2).await;
+    assert!(!waiting.is_finished(), "it took the node of another for its own");
+    raw.delete(&foreign).unwrap();
+    let guard = timeout(PATIENCE, waiting).await.expect("it is granted").unwrap();
+    assert_ne!(guard.path(), foreign);
+    guard.release().await.unwrap();
+    raw.delete("/adopt/a/keep").unwrap();
+    raw.close().unwrap();
+    victim.close().await;
+}
