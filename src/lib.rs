@@ -56,3 +56,9 @@ pub struct Sharing;
 #[doc = include_str!("../README.md")]
 #[derive(Debug)]
 pub struct Readme;
+
+/// The code in the guide to watches, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/watching.md")]
+#[derive(Debug)]
+pub struct Watching;

@@ -99,7 +99,7 @@ public final class CuratorRounds {
       work.add(
           () -> {
             for (int number = first; number < count; number += threads) {
-              String path = String.format("/curator/%s/%06dx", label, number);
+              String path = "/curator/" + label + "/lock-" + number;
               InterProcessMutex mutex = new InterProcessMutex(SESSIONS.get(0), path);
               mutex.acquire();
               synchronized (held) {

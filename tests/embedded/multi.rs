@@ -147,6 +147,8 @@ async fn every_member_is_held_in_the_scope_and_the_view_sees_all() {
             assert!(a.is_held_here() && b.is_held_here());
             drop((a.acquire().await.unwrap(), b.acquire().await.unwrap()));
             assert!(zklock::current().is_valid());
+            let seen = zklock::current().view().map(|view| view.fencing_tokens());
+            assert_eq!(seen, Some(guard.fencing_tokens()));
             let client = crate::support::client(&store).await;
             client.delete(guard.members()[0].path()).await.unwrap();
             settle().await;

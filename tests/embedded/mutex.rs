@@ -245,3 +245,40 @@ fn guards_futures_and_handles_can_be_sent() {
     let session = Session::embedded();
     sendable(acquiring(session.mutex("a").unwrap()));
 }
+
+#[tokio::test(start_paused = true)]
+async fn who_holds_and_who_waits_here_is_told_with_task_and_label() {
+    let (_store, session) = store();
+    let labelled = |label: &str| session.mutex("a").unwrap().labelled(label);
+    let guard = labelled("import").acquire().await.unwrap();
+    let waiting = labelled("report");
+    let waiting = tokio::spawn(async move { waiting.acquire().await.unwrap() });
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    let told: Vec<_> = session
+        .held()
+        .iter()
+        .map(|held| (held.granted, held.label.clone(), held.who.split(' ').next() == Some("task")))
+        .collect();
+    // The test itself is no task, but a thread.
+    let expected = [(true, Some("import".into()), false), (false, Some("report".into()), true)];
+    assert_eq!(told, expected);
+    let contenders = session.site("a").unwrap().contenders().await.unwrap();
+    assert_eq!(contenders[0].local.len(), 2);
+    drop(guard);
+    drop(waiting.await.unwrap());
+}
+
+/// Ten thousand waiters cost ten thousand of these.
+#[test]
+fn the_future_of_a_waiter_is_small() {
+    let session = Session::embedded();
+    let mutex = session.mutex("a").unwrap();
+    let lock = session.rw_lock("b").unwrap();
+    for (what, size) in [
+        ("acquire", size_of_val(&mutex.acquire())),
+        ("acquire_tries", size_of_val(&mutex.acquire_tries())),
+        ("read", size_of_val(&lock.read())),
+    ] {
+        assert!(size <= 640, "{what}: {size} bytes");
+    }
+}

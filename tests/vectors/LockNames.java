@@ -112,6 +112,11 @@ public final class LockNames {
         throw new InvalidName(flaw);
       }
       name.replace(value, value + 1, escape(name.charAt(value)));
+      // Unless the text before it is wrong, too.
+      flaw = flaw(name.substring(start), start == 0);
+      if (flaw != null) {
+        throw new InvalidName(flaw);
+      }
     }
     value = -1;
   }

@@ -65,6 +65,10 @@ def _segment(pieces, first):
         if not values or (flaw == "low-start" and values[0] > 0):
             raise InvalidName(flaw)
         pieces[values[0]] = (_escape(pieces[values[0]][0]), False)
+        # Unless the text before it is wrong, too.
+        flaw = _flaw("".join(piece for piece, _ in pieces), first)
+        if flaw is not None:
+            raise InvalidName(flaw)
     return "".join(piece for piece, _ in pieces)
 
 

@@ -89,6 +89,13 @@ pub struct How {
 /// How long a holder that only lingers has to give way to somebody who does not wait.
 const GIVE_WAY: Duration = Duration::from_millis(100);
 
+/// The most watches of a ZooKeeper session.
+const MOST_WATCHES: usize = 1_000;
+
+/// How long a waiter without a watch rests between two looks, at least and at most: a quarter of
+/// the session timeout.
+const SLOW_LOOK: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));
+
 /// Acquires a lock: waits for as long as it takes, or only for ZooKeeper's answers.
 /// Says in `seen` who is in the way.
 ///
@@ -377,6 +384,10 @@ impl Drive<'_> {
         seen: usize,
         limit: &mut Option<watch::Receiver<u32>>,
     ) -> Result<Option<Vec<String>>, Setback> {
+        let Some(_watching) = generation.room_for_watches(1, MOST_WATCHES) else {
+            self.pass_time(generation).await;
+            return Ok(None);
+        };
         let watched = generation.coordinator().children_watched(self.directory()).await;
         let watch = match watched {
             Ok((children, watch)) if children.len() == seen => watch,
@@ -397,6 +408,10 @@ impl Drive<'_> {
         generation: &Arc<Generation>,
         paths: &[String],
     ) -> Result<bool, Setback> {
+        let Some(_watching) = generation.room_for_watches(paths.len(), MOST_WATCHES) else {
+            self.pass_time(generation).await;
+            return Ok(false);
+        };
         let asked: Vec<_> =
             paths.iter().map(|path| generation.coordinator().get_watched(path)).collect();
         let mut watches = Vec::with_capacity(asked.len());
@@ -411,6 +426,14 @@ impl Drive<'_> {
             }
         }
         self.watch(generation, watches, &mut None).await
+    }
+
+    /// Waits without a watch, because there are too many: another look after a while will do.
+    async fn pass_time(&self, generation: &Arc<Generation>) {
+        let pause = generation.lease().timeout() / 4;
+        let clock = self.target.lane.clock();
+        let timer = clock.sleep_until(clock.now() + pause.clamp(SLOW_LOOK.0, SLOW_LOOK.1));
+        futures_lite::future::or(timer, generation.changed()).await;
     }
 
     /// Waits until one of the watches tells of a deletion (answers true), of something else, or another look

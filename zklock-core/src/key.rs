@@ -230,7 +230,7 @@ const fn is_refused_at(text: &[u8], at: usize) -> bool {
 }
 
 /// A name in the making. See [`LockName::build`].
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct NameBuilder {
     name: String,
     /// Where the present segment begins.

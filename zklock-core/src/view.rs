@@ -50,9 +50,17 @@ impl GuardView {
         self.last.lease().path()
     }
 
-    /// The fencing token, for the resource to check.
+    /// The fencing token, for the resource to check; inside a multi-lock that of the last member.
     pub fn fencing_token(&self) -> FencingToken {
         self.last.token()
+    }
+
+    /// The fencing tokens of all members of a multi-lock, in the order in which they were taken; of
+    /// another lock the one.
+    pub fn fencing_tokens(&self) -> Vec<FencingToken> {
+        let mut tokens: Vec<_> = self.all().map(|possession| possession.token()).collect();
+        tokens.reverse();
+        tokens
     }
 
     /// Whether the lock is surely held now.

@@ -1,5 +1,6 @@
 //! Who in this process asks for a lock.
 
+use std::fmt;
 use std::thread::{self, ThreadId};
 
 use tokio::runtime::{Handle, RuntimeFlavor};
@@ -16,6 +17,16 @@ pub struct Who {
     task: Option<task::Id>,
     thread: ThreadId,
     blocking: bool,
+}
+
+impl fmt::Display for Who {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.task {
+            Some(task) if self.blocking => write!(f, "blocking task {task}"),
+            Some(task) => write!(f, "task {task}"),
+            None => write!(f, "thread {:?}", self.thread),
+        }
+    }
 }
 
 impl Who {

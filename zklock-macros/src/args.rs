@@ -12,6 +12,7 @@ use syn::{
 use crate::{
     choice::{self, OnBusy, OnLost},
     errors::Errors,
+    mode::{self, Mode},
     options,
     value::{self, Value},
 };
@@ -23,8 +24,10 @@ const NAME: &str = "the lock's name is a string literal, such as \"orders/create
 #[derive(Default)]
 pub(crate) struct Args {
     pub(crate) name: Option<LitStr>,
-    pub(crate) key: Option<Expr>,
+    /// More than one of them are as many locks.
+    pub(crate) keys: Vec<Expr>,
     pub(crate) namespace: Option<Value<LitStr>>,
+    pub(crate) mode: Option<Mode>,
     pub(crate) timeout: Option<Value<Duration>>,
     pub(crate) retries: Option<Value<u32>>,
     pub(crate) try_once: Option<Value<bool>>,
@@ -121,7 +124,7 @@ impl Reader<'_> {
         if !options::is_known(&word) {
             return Err(self.unknown(option));
         }
-        if self.args.seen.contains(option) {
+        if self.args.seen.contains(option) && !options::is_repeatable(&word) {
             return Err(syn::Error::new(
                 option.span(),
                 format!("`{word}` is given twice; keep one of them"),
@@ -146,7 +149,8 @@ impl Reader<'_> {
     fn option(&mut self, option: &str, value: Expr) -> syn::Result<()> {
         let args = &mut self.args;
         match option {
-            "key" => args.key = Some(value::key(value)?),
+            "key" => args.keys.push(value::key(value, &args.keys)?),
+            "mode" => args.mode = Some(mode::read(value)?),
             "namespace" => args.namespace = Some(value::namespace(value)?),
             "timeout" => args.timeout = Some(value::timeout(value)?),
             "retries" => args.retries = Some(value::retries(value)?),

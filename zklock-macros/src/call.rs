@@ -4,7 +4,7 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens as _, quote, quote_spanned};
 use syn::{Expr, ExprReference, LitStr, Path, Token, spanned::Spanned as _};
 
-use crate::{choice::OnBusy, model::Plan, name::Part, value::Value};
+use crate::{choice::OnBusy, mode::Mode, model::Plan, name::Part, value::Value};
 
 /// Names the generated values.
 pub(crate) fn internal(name: &str) -> Ident {
@@ -68,7 +68,7 @@ fn conditional(plan: &Plan) -> TokenStream {
 
 fn call(plan: &Plan) -> TokenStream {
     let Plan { private, settings, .. } = plan;
-    let name = name(plan);
+    let new = new(plan);
     let known = |method: &str, value: TokenStream| {
         let method = Ident::new(method, Span::mixed_site());
         quote!(.#method(#value))
@@ -92,6 +92,15 @@ fn call(plan: &Plan) -> TokenStream {
             Value::Expression(expr) => known(method, expr.to_token_stream()),
         })
     };
+    let mode = match &settings.mode {
+        None | Some(Mode::Exclusive) => None,
+        Some(Mode::Read) => Some(quote!(.read())),
+        Some(Mode::Write) => Some(quote!(.write())),
+        Some(Mode::Semaphore(Value::Known(limit))) => Some(quote!(.semaphore(#limit))),
+        Some(Mode::Semaphore(Value::Expression(limit))) => {
+            Some(known("semaphore", limit.to_token_stream()))
+        }
+    };
     let timeout = duration("timeout", &settings.timeout);
     let retries = settings.retries.as_ref().map(|retries| match retries {
         Value::Known(retries) => known("retries", retries.to_token_stream()),
@@ -103,16 +112,17 @@ fn call(plan: &Plan) -> TokenStream {
     let linger = duration("linger", &settings.linger);
     let finish = settings.finish.then(|| quote!(.on_lost(#private::OnLost::Finish)));
     quote! {
-        #private::Call::new(#name)
-            #session #timeout #retries #once #reentrant #fair #linger #finish
+        #new
+            #mode #session #timeout #retries #once #reentrant #fair #linger #finish
     }
 }
 
-fn name(plan: &Plan) -> TokenStream {
+/// Begins the call with the name of its lock, or the names of its locks.
+fn new(plan: &Plan) -> TokenStream {
     let Plan { name, private, .. } = plan;
     let literal = &name.written;
     if let Some(text) = name.constant() {
-        return quote!(#private::Name::literal(#text));
+        return quote!(#private::Call::new(#private::Name::literal(#text)));
     }
     let parts = name.parts.iter().map(|part| match part {
         Part::Text(text) => quote!(.text(#text)),
@@ -121,12 +131,21 @@ fn name(plan: &Plan) -> TokenStream {
             quote_spanned!(ours(expr.span())=> .prefix(#text))
         }
         Part::Place(place) => quote_spanned!(literal.span()=> .value(&#place)),
-        Part::Key(expr) => {
-            let value = borrowed(expr);
-            quote_spanned!(ours(expr.span())=> .value(#value))
-        }
     });
-    quote!(#private::Name::pattern() #(#parts)* .build())
+    let name = quote!(#private::Name::pattern() #(#parts)*);
+    match plan.name.keys.as_slice() {
+        [] => quote!(#private::Call::new(#name.build())),
+        [key] => {
+            let value = borrowed(key);
+            let value = quote_spanned!(ours(key.span())=> .value(#value));
+            quote!(#private::Call::new(#name #value.build()))
+        }
+        // What they have in common is evaluated once.
+        keys => {
+            let values = keys.iter().map(borrowed);
+            quote!(#private::Call::several(#name, &[#(#values),*]))
+        }
+    }
 }
 
 /// A place in the user's source for what we write there: lints see that it is ours.

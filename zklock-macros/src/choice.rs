@@ -118,7 +118,7 @@ pub(crate) fn flag(option: &str, value: Expr) -> syn::Result<Value<bool>> {
 }
 
 /// Returns the one word that the expression is.
-fn word(value: &Expr) -> Option<&Ident> {
+pub(crate) fn word(value: &Expr) -> Option<&Ident> {
     match peel(value) {
         Expr::Path(path) if path.qself.is_none() => path.path.get_ident(),
         _ => None,

@@ -8,6 +8,7 @@ mod expand;
 mod fallback;
 mod item;
 mod mentions;
+mod mode;
 mod model;
 mod name;
 mod options;
@@ -38,7 +39,8 @@ use proc_macro::TokenStream;
 /// | option | value | without it |
 /// | --- | --- | --- |
 /// | the name, first | string literal, with values: `"orders/{order.id}"` | an error |
-/// | `key` | an expression whose value is one more segment of the name | none |
+/// | `key` | an expression whose value is one more segment of the name; several are several locks | none |
+/// | `mode` | `exclusive`, `read`, `write` or `semaphore(3)` | `exclusive` |
 /// | `namespace` | what stands before the name: a string, or an expression of a string | nothing |
 /// | `timeout` | `"2s"`, `"500ms"`, `"1m 30s"`, or an expression of type `Duration` | the session's, at first 2 s |
 /// | `retries` | number of tries: an integer from 1, or an expression of type `u32` | the session's, at first 2 |
@@ -110,6 +112,53 @@ use proc_macro::TokenStream;
 /// ```
 #[doc = include_str!("../expansions/preamble.txt")]
 #[doc = include_str!("../expansions/key.expanded.rs")]
+/// ```
+///
+/// Several keys are as many locks, taken as one: all or none, within one `timeout × retries`, and in
+/// one order whichever is written first. Keys that are equal at run time take one lock.
+///
+/// ```
+#[doc = include_str!("../expansions/preamble.txt")]
+#[doc = include_str!("../expansions/keys.rs")]
+/// ```
+///
+/// expands to
+///
+/// ```
+#[doc = include_str!("../expansions/preamble.txt")]
+#[doc = include_str!("../expansions/keys.expanded.rs")]
+/// ```
+///
+/// # `mode`
+///
+/// `exclusive` is the default. Readers of a lock are inside together, a writer is alone; a semaphore
+/// lets so many in. `read` and `write` exclude each other, and neither knows of `exclusive` or a
+/// semaphore of the same name.
+///
+/// ```
+#[doc = include_str!("../expansions/preamble.txt")]
+#[doc = include_str!("../expansions/mode.rs")]
+/// ```
+///
+/// expands to
+///
+/// ```
+#[doc = include_str!("../expansions/preamble.txt")]
+#[doc = include_str!("../expansions/mode.expanded.rs")]
+/// ```
+///
+/// The number of permits may be an expression of type `u32`.
+///
+/// ```
+#[doc = include_str!("../expansions/preamble.txt")]
+#[doc = include_str!("../expansions/mode_semaphore.rs")]
+/// ```
+///
+/// expands to
+///
+/// ```
+#[doc = include_str!("../expansions/preamble.txt")]
+#[doc = include_str!("../expansions/mode_semaphore.expanded.rs")]
 /// ```
 ///
 /// # `namespace`

@@ -11,6 +11,7 @@ use crate::{
     errors::Errors,
     item::Function,
     mentions::mentions,
+    mode::Mode,
     name::Name,
     params::{self, Params},
     pattern,
@@ -34,6 +35,7 @@ pub(crate) struct Plan {
 
 /// How the lock is taken.
 pub(crate) struct Settings {
+    pub(crate) mode: Option<Mode>,
     pub(crate) session: Option<Expr>,
     pub(crate) timeout: Option<Value<Duration>>,
     pub(crate) retries: Option<Value<u32>>,
@@ -77,13 +79,15 @@ fn build(args: Args, function: Function, errors: &mut Errors) -> Option<Plan> {
         params.peeks.clear();
     }
     contradictions(&args, &shape, errors);
-    let Args { name, key, namespace, timeout, retries, try_once, on_busy, on_error, .. } = args;
+    let Args { name, keys, mode, namespace, timeout, retries, try_once, on_busy, on_error, .. } =
+        args;
     let Args { on_lost, condition, reentrant, fair, linger, session, krate, .. } = args;
     let literal = name?;
     let pieces = pattern::parse(&literal, &params, errors);
-    let name = Name::of(namespace.as_ref(), &literal, pieces, key.as_ref());
+    let name = Name::of(namespace.as_ref(), &literal, pieces, keys);
     let finish = matches!(on_lost, Some(OnLost::Finish)) && !matches!(shape, Shape::Sync);
     let settings = Settings {
+        mode,
         session,
         timeout,
         retries,
@@ -129,6 +133,12 @@ fn contradictions(args: &Args, shape: &Shape, errors: &mut Errors) {
              `fair`",
         );
     }
+    if lingers && matches!(args.mode, Some(Mode::Semaphore(_))) {
+        refuse(
+            args.place("linger"),
+            "a semaphore does not linger: its permits go to whoever waits; remove `linger`",
+        );
+    }
     if let (Some(OnLost::Cancel(place)), Shape::Sync) = (&args.on_lost, shape) {
         refuse(
             *place,
@@ -160,6 +170,7 @@ fn read(params: &Params, name: &Name, settings: &Settings) -> Vec<Ident> {
 impl Settings {
     fn expressions(&self) -> impl Iterator<Item = &Expr> {
         let values = [
+            self.mode.as_ref().and_then(Mode::expression),
             self.session.as_ref(),
             self.timeout.as_ref().and_then(Value::expression),
             self.retries.as_ref().and_then(Value::expression),

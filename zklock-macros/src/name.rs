@@ -8,9 +8,11 @@ use crate::{
     value::Value,
 };
 
-/// The name of a lock.
+/// The name of a lock, or the names of several that differ in their last segments.
 pub(crate) struct Name {
     pub(crate) parts: Vec<Part>,
+    /// What follows the parts: nothing, or one more segment for each lock.
+    pub(crate) keys: Vec<Expr>,
     /// The namespace, if it is known when compiling.
     pub(crate) namespace: Option<LitStr>,
     /// The name as a pattern, as far as it is known when compiling.
@@ -30,8 +32,6 @@ pub(crate) enum Part {
     Prefix(Expr),
     /// A parameter, or a field in it.
     Place(Place),
-    /// A value that is no place.
-    Key(Expr),
 }
 
 impl Name {
@@ -40,9 +40,9 @@ impl Name {
         namespace: Option<&Value<LitStr>>,
         literal: &LitStr,
         pieces: Vec<Piece>,
-        key: Option<&Expr>,
+        keys: Vec<Expr>,
     ) -> Self {
-        let mut name = Name { parts: Vec::new(), namespace: None, written: literal.clone() };
+        let mut name = Name { parts: Vec::new(), keys, namespace: None, written: literal.clone() };
         let mut written = literal.value();
         match namespace {
             None => {}
@@ -64,9 +64,8 @@ impl Name {
                 Piece::Value(place) => name.parts.push(Part::Place(place)),
             }
         }
-        if let Some(key) = key {
+        if !name.keys.is_empty() {
             name.text("/");
-            name.parts.push(Part::Key(key.clone()));
             written = format!("{written}/{{key}}");
         }
         name.written = ours(written, literal);
@@ -84,8 +83,7 @@ impl Name {
     /// Returns the whole text if the name has no values.
     pub(crate) fn constant(&self) -> Option<&str> {
         match self.parts.as_slice() {
-            [] => Some(""),
-            [Part::Text(text)] => Some(text),
+            [Part::Text(text)] if self.keys.is_empty() => Some(text),
             _ => None,
         }
     }
@@ -100,9 +98,10 @@ impl Name {
 
     /// The expressions in it.
     pub(crate) fn expressions(&self) -> impl Iterator<Item = &Expr> {
-        self.parts.iter().filter_map(|part| match part {
-            Part::Prefix(expr) | Part::Key(expr) => Some(expr),
+        let prefixes = self.parts.iter().filter_map(|part| match part {
+            Part::Prefix(expr) => Some(expr),
             _ => None,
-        })
+        });
+        prefixes.chain(&self.keys)
     }
 }

@@ -5,6 +5,7 @@ use crate::suggest;
 /// The options, each with an example.
 const OPTIONS: &[(&str, &str)] = &[
     ("key", "key = request.customer"),
+    ("mode", "mode = read"),
     ("namespace", "namespace = \"billing\""),
     ("timeout", "timeout = \"2s\""),
     ("retries", "retries = 2"),
@@ -22,6 +23,9 @@ const OPTIONS: &[(&str, &str)] = &[
 
 /// The options that may stand without a value.
 const FLAGS: &[&str] = &["try_once", "reentrant", "fair"];
+
+/// The options that may stand more than once.
+const REPEATABLE: &[&str] = &["key"];
 
 /// What the same is called elsewhere (ShedLock, Lock4j, Redisson, Klock), and what it is here.
 const FOREIGN: &[(&str, &[&str])] = &[
@@ -42,6 +46,11 @@ const FOREIGN: &[(&str, &[&str])] = &[
         "here it is `session`",
         &["client", "executor", "lock_provider", "provider", "store", "store_id"],
     ),
+    ("here it is `mode = semaphore(…)`", &["limit", "max_concurrency", "permits", "semaphore"]),
+    ("here it is `mode`", &["kind", "lock_mode", "lock_type", "type"]),
+    ("here it is `mode = read`", &["read", "shared"]),
+    ("here it is `mode = write`", &["write"]),
+    ("several locks are a `key = …` for each", &["and", "also", "key2", "keys"]),
     ("here it is `namespace`", &["base_path", "prefix", "root"]),
     (
         "a lock of ZooKeeper has no lease time: it is held until the function is over, and free \
@@ -58,6 +67,11 @@ pub(crate) fn is_known(word: &str) -> bool {
 /// Says whether the option may stand without a value.
 pub(crate) fn is_flag(word: &str) -> bool {
     FLAGS.contains(&word)
+}
+
+/// Says whether the option may stand more than once.
+pub(crate) fn is_repeatable(word: &str) -> bool {
+    REPEATABLE.contains(&word)
 }
 
 /// How an option is written.
@@ -115,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn every_flag_is_an_option() {
-        assert!(FLAGS.iter().all(|flag| is_known(flag)));
+    fn every_special_option_is_an_option() {
+        assert!(FLAGS.iter().chain(REPEATABLE).all(|option| is_known(option)));
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use proc_macro2::Span;
+use quote::ToTokens as _;
 use syn::{Expr, ExprLit, ExprUnary, Lit, LitInt, LitStr, Path, UnOp, spanned::Spanned as _};
 
 const DURATIONS: &str = "write it like \"2s\", \"500ms\" or \"1m 30s\"";
@@ -145,8 +146,17 @@ fn tries(number: &LitInt) -> syn::Result<u32> {
     }
 }
 
-/// Reads `key`: an expression whose value is the last segment of the name.
-pub(crate) fn key(value: Expr) -> syn::Result<Expr> {
+/// Reads `key`: an expression whose value is the last segment of the name. `others` are the keys
+/// before it.
+pub(crate) fn key(value: Expr, others: &[Expr]) -> syn::Result<Expr> {
+    let text = |expr: &Expr| expr.to_token_stream().to_string();
+    let own = text(&value);
+    if others.iter().any(|other| text(other) == own) {
+        return Err(syn::Error::new_spanned(
+            &value,
+            "this key is given twice, and one lock is taken for it; remove one",
+        ));
+    }
     match literal(&value) {
         Some(Lit::Str(text)) if text.value().contains('{') => Err(syn::Error::new(
             text.span(),
@@ -221,7 +231,7 @@ pub(crate) fn literal(value: &Expr) -> Option<&Lit> {
     }
 }
 
-fn is_negative(value: &Expr) -> bool {
+pub(crate) fn is_negative(value: &Expr) -> bool {
     match peel(value) {
         Expr::Unary(ExprUnary { op: UnOp::Neg(_), expr, .. }) => literal(expr).is_some(),
         _ => false,

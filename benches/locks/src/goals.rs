@@ -30,10 +30,10 @@ impl Goal {
         Goal { what, measured: ratio(value), reached: value <= bound }
     }
 
-    /// One line: what, how much, and whether it is reached.
-    pub(crate) fn line(&self) -> String {
+    /// One line: of which workload, what, how much, and whether it is reached.
+    pub(crate) fn line(&self, workload: &str) -> String {
         let verdict = if self.reached { "reached" } else { "MISSED" };
-        format!("goal: {}: {} — {verdict}", self.what, self.measured)
+        format!("goal of {workload}: {}: {} — {verdict}", self.what, self.measured)
     }
 }
 

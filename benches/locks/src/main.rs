@@ -65,18 +65,24 @@ fn measure(options: &Options) -> Result<(), Failure> {
     for probe in &PROBES {
         if options.workloads.iter().any(|name| name == probe.name) || (all && probe.usual) {
             let found = (probe.run)(plan)?;
-            found.iter().for_each(|goal| println!("{}", goal.line()));
-            goals.extend(found);
+            goals.extend(lines(probe.name, &found));
         }
     }
     if goals.len() > 1 {
         println!("\nall goals that were measured");
-        goals.iter().for_each(|goal| println!("{}", goal.line()));
+        goals.iter().for_each(|line| println!("{line}"));
     }
     Ok(())
 }
 
-fn measure_workloads(options: &Options) -> Result<Vec<Goal>, Failure> {
+/// Prints a workload's goals and returns the lines, for the summary.
+fn lines(workload: &str, goals: &[Goal]) -> Vec<String> {
+    let lines: Vec<_> = goals.iter().map(|goal| goal.line(workload)).collect();
+    lines.iter().for_each(|line| println!("{line}"));
+    lines
+}
+
+fn measure_workloads(options: &Options) -> Result<Vec<String>, Failure> {
     let wanted =
         |list: &[String], name: &str| list.is_empty() || list.iter().any(|wanted| wanted == name);
     let workloads: Vec<&Workload<'_>> =
@@ -106,8 +112,7 @@ fn measure_workloads(options: &Options) -> Result<Vec<Goal>, Failure> {
             let what = "zklock's time in that of create|list+delete, in pairs,";
             found.push(Goal::at_most(what, 1.05, pairs));
         }
-        found.iter().for_each(|goal| println!("{}", goal.line()));
-        goals.extend(found);
+        goals.extend(lines(workload.name, &found));
     }
     if let Some(file) = &options.json {
         std::fs::write(file, format!("{:#}\n", serde_json::Value::from(figures)))?;

@@ -11,7 +11,7 @@ Measures zklock beside other locks, in one run, on one ZooKeeper that it starts 
 
 cargo bench [-- OPTIONS]
 
-  --quick            short rounds: about a minute for everything
+  --quick            short rounds and small numbers, for a first look
   --workload NAME    only this workload (may be repeated): single, tasks, threads, sessions,
                      fleet, many; constancy (requests, watches and bytes per grant), memory;
                      trace (one cycle, frame by frame; not without being named)

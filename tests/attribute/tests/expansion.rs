@@ -28,6 +28,8 @@ mod fallback;
 mod item;
 #[path = "../../../zklock-macros/src/mentions.rs"]
 mod mentions;
+#[path = "../../../zklock-macros/src/mode.rs"]
+mod mode;
 #[path = "../../../zklock-macros/src/model.rs"]
 mod model;
 #[path = "../../../zklock-macros/src/name.rs"]

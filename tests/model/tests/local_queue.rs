@@ -30,6 +30,7 @@ use zklock_core::who::Who;
 struct Node {
     lost: AtomicBool,
     released: AtomicBool,
+    revoked: AtomicBool,
     /// How many were let in on it.
     holders: AtomicUsize,
 }
@@ -37,6 +38,10 @@ struct Node {
 impl Lent for Node {
     fn is_valid(&self, _now: Instant) -> bool {
         !self.lost.load(Ordering::SeqCst) && !self.released.load(Ordering::SeqCst)
+    }
+
+    fn is_revoked(&self) -> bool {
+        self.revoked.load(Ordering::SeqCst)
     }
 }
 
@@ -67,6 +72,8 @@ struct World {
     /// Whether another process seems to wait, and whether nodes get lost.
     rivals: bool,
     losses: bool,
+    /// Whether every holder is asked to let go.
+    revokes: bool,
 }
 
 /// Wakes a thread that waits for an outcome.
@@ -98,6 +105,7 @@ const NOW: Instant = Instant::ORIGIN;
 fn grant(_: &Waiting, node: &Arc<Node>) -> (usize, Grant) {
     assert!(node.is_valid(NOW), "granted on a node that is lost");
     let holder = node.holders.fetch_add(1, Ordering::SeqCst);
+    assert!(holder == 0 || !node.is_revoked(), "handed on although revoked");
     (holder, (holder, node.clone()))
 }
 
@@ -110,7 +118,7 @@ fn closed() -> LockError {
 }
 
 impl World {
-    fn new(rivals: bool, losses: bool) -> Arc<Self> {
+    fn new(rivals: bool, losses: bool, revokes: bool) -> Arc<Self> {
         Arc::new(World {
             state: Mutex::new(State::new(false)),
             fleet: Fleet::default(),
@@ -122,6 +130,7 @@ impl World {
             changed: Condvar::new(),
             rivals,
             losses,
+            revokes,
         })
     }
 
@@ -192,8 +201,9 @@ impl World {
             let seen = self.seen();
             let mut head = self.fleet.head.lock().unwrap();
             if head.as_ref().is_none_or(|node| !node.is_valid(NOW)) {
-                let (lost, released) = (AtomicBool::new(false), AtomicBool::new(false));
-                let node = Arc::new(Node { lost, released, holders: AtomicUsize::new(0) });
+                let [lost, released, revoked] = [(); 3].map(|()| AtomicBool::new(false));
+                let holders = AtomicUsize::new(0);
+                let node = Arc::new(Node { lost, released, revoked, holders });
                 self.fleet.made.fetch_add(1, Ordering::SeqCst);
                 *head = Some(node.clone());
                 break Ok(node);
@@ -217,7 +227,7 @@ impl World {
 
     /// One caller: joins, waits, works, gives back. Gives up after `patience` looks.
     fn call(self: &Arc<Self>, mode: Mode, once: bool, patience: Option<usize>, habits: Habits) {
-        let waiting = Waiting { who: Who::thread(), mode, since: NOW, once, habits };
+        let waiting = Waiting { who: Who::thread(), mode, since: NOW, once, habits, label: None };
         let none = |_: &usize| Conflict::None;
         let joined = self.state.lock().unwrap().join(waiting, grant, none, closed);
         let (joined, todo) = joined;
@@ -264,10 +274,19 @@ impl World {
         self.together.fetch_max((others + weight) % 1_000, Ordering::SeqCst);
         self.granted.fetch_add(1, Ordering::SeqCst);
         thread::yield_now();
+        if self.revokes {
+            // Between two decisions: what was decided a moment before is not looked at again.
+            let _state = self.state.lock().unwrap();
+            node.revoked.store(true, Ordering::SeqCst);
+        }
         if self.losses && valid {
             // The lease runs out under the holder: others may come in, this one is told.
-            node.lost.store(true, Ordering::SeqCst);
-            let todo = self.state.lock().unwrap().leases_lost(NOW);
+            // Between two decisions: who is let in a moment before reads the clock itself.
+            let todo = {
+                let mut state = self.state.lock().unwrap();
+                node.lost.store(true, Ordering::SeqCst);
+                state.leases_lost(NOW)
+            };
             self.carry_out(todo);
         }
         self.inside.fetch_sub(weight, Ordering::SeqCst);
@@ -311,16 +330,15 @@ type Caller = (bool, Option<usize>, Habits);
 
 /// One run of mutexes.
 fn run(rivals: bool, losses: bool, callers: &[Caller]) {
-    run_all(rivals, losses, callers.iter().map(|caller| (Mode::Mutex, *caller)));
+    run_all((rivals, losses, false), callers.iter().map(|caller| (Mode::Mutex, *caller)));
 }
 
 /// One run. Answers how many readers were inside together.
 fn run_all(
-    rivals: bool,
-    losses: bool,
+    (rivals, losses, revokes): (bool, bool, bool),
     callers: impl Iterator<Item = (Mode, Caller)> + Clone,
 ) -> usize {
-    let world = World::new(rivals, losses);
+    let world = World::new(rivals, losses, revokes);
     let threads: Vec<_> = callers
         .clone()
         .map(|(mode, (once, patience, habits))| {
@@ -401,7 +419,7 @@ fn cast(modes: &str, callers: &[Caller]) -> Vec<(Mode, Caller)> {
 fn a_reader_and_a_writer_in_every_order() {
     let callers = cast("RW", &[(false, None, bound(1))]);
     let run = move || {
-        run_all(false, false, callers.iter().copied());
+        run_all((false, false, false), callers.iter().copied());
     };
     shuttle::check_dfs(run, Some(times(4_000)));
 }
@@ -411,7 +429,7 @@ fn two_readers_enter_together_in_some_orders() {
     let most = Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let (callers, seen) = (cast("RR", &[(false, None, bound(1))]), most.clone());
     let run = move || {
-        let together = run_all(false, false, callers.iter().copied());
+        let together = run_all((false, false, false), callers.iter().copied());
         seen.fetch_max(together, std::sync::atomic::Ordering::SeqCst);
     };
     shuttle::check_random(run, times(1_000));
@@ -426,11 +444,23 @@ fn many_readers_and_writers() {
         (true, None, bound(1)),
         (false, None, lingering()),
     ];
-    for (rivals, losses) in [(true, false), (false, false), (true, true)] {
+    for (rivals, losses, revokes) in
+        [(true, false, false), (false, false, false), (true, true, false), (false, false, true)]
+    {
         let callers = cast("RWRRWRRW", &habits);
         let run = move || {
-            run_all(rivals, losses, callers.iter().copied());
+            run_all((rivals, losses, revokes), callers.iter().copied());
         };
         shuttle::check_random(run, times(500));
     }
+}
+
+#[test]
+fn what_is_revoked_is_not_handed_on() {
+    let habits = [(false, None, bound(5)), (false, Some(2), bound(5)), (false, None, lingering())];
+    let callers: Vec<_> = habits.iter().cycle().take(6).map(|c| (Mode::Mutex, *c)).collect();
+    let run = move || {
+        run_all((false, false, true), callers.iter().copied());
+    };
+    shuttle::check_random(run, times(500));
 }

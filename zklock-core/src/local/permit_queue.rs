@@ -115,7 +115,8 @@ impl PermitQueue {
         let (origin, token): (Arc<dyn Origin>, _) = (self.clone(), first.next_token());
         let who = (wanting.who, Mode::Permit);
         let possession = Possession::new(origin, first, token, who, Duration::ZERO, now);
-        let possession = Arc::new(possession.with_more(leases));
+        let possession = possession.with_more(leases).with_label(wanting.label.clone());
+        let possession = Arc::new(possession);
         Some((Arc::downgrade(&possession), possession.hold()))
     }
 
@@ -274,8 +275,11 @@ impl Resident for PermitQueue {
         let (inner, now) = (self.lock(), self.now());
         let lock = self.lock_name();
         let holders = inner.state.holders().filter_map(Weak::upgrade);
-        let holders = holders.map(|by| Held::new(lock.clone(), true, now.since(by.since())));
-        let waiting = |waiting: &Wanting| Held::new(lock.clone(), false, now.since(waiting.since));
+        let holders = holders.map(|by| by.describe(now));
+        let waiting = |waiting: &Wanting| {
+            let who = (waiting.who.to_string(), waiting.label.clone());
+            Held::new(lock.clone(), false, now.since(waiting.since), who)
+        };
         holders.chain(inner.state.waiting().map(waiting)).collect()
     }
 

@@ -29,6 +29,8 @@ pub struct Wanting {
     pub once: bool,
     /// Its habits.
     pub habits: Habits,
+    /// What it says of itself.
+    pub label: Option<Arc<str>>,
 }
 
 /// A driver to be started.
@@ -228,7 +230,7 @@ impl<L: Lent, B, O> State<L, B, O> {
         let mut todo = Todo::default();
         self.holders.retain(|holder| !is_holder(holder));
         let mut left = VecDeque::from(leases);
-        if left.iter().all(|lease| lease.is_valid(now)) {
+        if left.iter().all(|lease| lease.is_valid(now) && !lease.is_revoked()) {
             while let Some(needs) = self.waiters.first().map(|first| first.permits as usize)
                 && needs <= left.len()
                 && self.turn.take(now)

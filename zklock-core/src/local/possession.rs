@@ -15,6 +15,7 @@ use crate::local::waiters::Place;
 use crate::mode::Mode;
 use crate::session::handle::Session;
 use crate::session::releaser::Deletion;
+use crate::session::shelf::Held;
 use crate::token::FencingToken;
 use crate::who::Who;
 
@@ -55,6 +56,7 @@ pub struct Possession {
     who: Who,
     linger: Duration,
     since: Instant,
+    label: Option<Arc<str>>,
     holds: AtomicUsize,
     /// Whether a guard outside any scope holds it.
     unscoped: AtomicBool,
@@ -71,8 +73,25 @@ impl Possession {
         since: Instant,
     ) -> Self {
         let (holds, unscoped) = (AtomicUsize::new(0), AtomicBool::new(false));
-        let more = Box::default();
-        Possession { queue, lease, more, token, mode, who, linger, since, holds, unscoped }
+        let (more, label) = (Box::default(), None);
+        Possession { queue, lease, more, token, mode, who, linger, since, label, holds, unscoped }
+    }
+
+    /// Says of its holder what that says of itself.
+    pub fn with_label(mut self, label: Option<Arc<str>>) -> Self {
+        self.label = label;
+        self
+    }
+
+    /// What its holder says of itself.
+    pub fn label(&self) -> Option<&Arc<str>> {
+        self.label.as_ref()
+    }
+
+    /// Describes its holder to people.
+    pub fn describe(&self, now: Instant) -> Held {
+        let who = (self.who.to_string(), self.label.clone());
+        Held::new(self.queue.lock_name().clone(), true, now.since(self.since), who)
     }
 
     /// Stands on more leases than one.

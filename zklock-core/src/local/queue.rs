@@ -48,6 +48,10 @@ impl Lent for Lease {
     fn is_valid(&self, now: Instant) -> bool {
         self.is_valid_at(now)
     }
+
+    fn is_revoked(&self) -> bool {
+        Lease::is_revoked(self)
+    }
 }
 
 impl Queue {
@@ -108,7 +112,8 @@ impl Queue {
         let (origin, lease, linger) = (self.clone(), lease.clone(), waiting.habits.linger);
         let token = lease.next_token();
         let possession =
-            Possession::new(origin, lease, token, (waiting.who, waiting.mode), linger, now);
+            Possession::new(origin, lease, token, (waiting.who, waiting.mode), linger, now)
+                .with_label(waiting.label.clone());
         let possession = Arc::new(possession);
         (Arc::downgrade(&possession), possession.hold())
     }
@@ -281,7 +286,7 @@ impl Queue {
         let origin: Arc<dyn Origin> = self.clone();
         let (who, token) = ((*writer.who(), Mode::Read), to.next_token());
         let reader = Possession::new(origin, to.clone(), token, who, writer.linger(), now);
-        let reader = Arc::new(reader);
+        let reader = Arc::new(reader.with_label(writer.label().cloned()));
         let granted = reader.clone().hold();
         self.stepped_down((&from, to), Arc::downgrade(&reader), now);
         hold.forget();
@@ -381,8 +386,11 @@ impl Resident for Queue {
         let (inner, now) = (self.lock(), self.now());
         let lock = &self.target.lock;
         let holders = inner.state.holders().filter_map(Weak::upgrade);
-        let holders = holders.map(|by| Held::new(lock.clone(), true, now.since(by.since())));
-        let waiting = |waiting: &Waiting| Held::new(lock.clone(), false, now.since(waiting.since));
+        let holders = holders.map(|by| by.describe(now));
+        let waiting = |waiting: &Waiting| {
+            let who = (waiting.who.to_string(), waiting.label.clone());
+            Held::new(lock.clone(), false, now.since(waiting.since), who)
+        };
         holders.chain(inner.state.waiting().map(waiting)).collect()
     }
 

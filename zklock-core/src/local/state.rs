@@ -19,6 +19,9 @@ use crate::who::Who;
 pub trait Lent {
     /// Whether it is surely held now.
     fn is_valid(&self, now: Instant) -> bool;
+
+    /// Whether somebody asked to let it go. Then it is not handed on.
+    fn is_revoked(&self) -> bool;
 }
 
 /// How a waiter wants the lock treated while and after it has it.
@@ -43,6 +46,8 @@ pub struct Waiting {
     pub once: bool,
     /// Its habits.
     pub habits: Habits,
+    /// What it says of itself.
+    pub label: Option<Arc<str>>,
 }
 
 /// Who has the lock, in the eyes of this process.
@@ -279,7 +284,7 @@ impl<L: Lent, B, O> State<L, B, O> {
         let now = waiting.since;
         match &self.phase {
             Phase::Lingering { lease, mode, .. }
-                if *mode == waiting.mode && lease.is_valid(now) =>
+                if *mode == waiting.mode && lease.is_valid(now) && !lease.is_revoked() =>
             {
                 let lease = lease.clone();
                 self.turn = Turn::begin(&waiting.habits.handoffs, now);
@@ -294,6 +299,7 @@ impl<L: Lent, B, O> State<L, B, O> {
                 if waiting.mode == Mode::Read
                     && self.waiters.is_empty()
                     && self.behind != Some(true)
+                    && !lease.is_revoked()
                     && self.turn.take(now) =>
             {
                 let lease = lease.clone();
@@ -304,7 +310,8 @@ impl<L: Lent, B, O> State<L, B, O> {
         let idle = matches!(self.phase, Phase::Idle);
         let open = match &self.phase {
             Phase::Held { lease, mode: Mode::Read } if waiting.mode == Mode::Read => {
-                (self.waiters.is_empty() && self.behind != Some(true)).then(|| lease.clone())
+                let open = self.waiters.is_empty() && self.behind != Some(true);
+                (open && !lease.is_revoked()).then(|| lease.clone())
             }
             _ => None,
         };
@@ -447,7 +454,7 @@ impl<L: Lent, B, O> State<L, B, O> {
         if !self.holders.is_empty() {
             return todo;
         }
-        if !lease.is_valid(now) {
+        if !lease.is_valid(now) || lease.is_revoked() {
             self.renew(&mut todo);
         } else if let Some(next) = self.waiters.first().map(|next| next.mode) {
             let held = (lease.clone(), mode);
@@ -494,7 +501,7 @@ impl<L: Lent, B, O> State<L, B, O> {
             Phase::Held { mode, .. } => (mode, true),
             _ => return todo,
         };
-        let stays = !behind && lease.is_valid(now);
+        let stays = !behind && lease.is_valid(now) && !lease.is_revoked();
         let next = self.waiters.first().map(|next| next.mode);
         if held {
             // Readers hold it. Either those who came meanwhile enter, or it is closed to newcomers.
@@ -580,7 +587,7 @@ impl<L: Lent, B, O> State<L, B, O> {
         }
         match &self.phase {
             Phase::Lingering { lease, until, .. }
-                if doubt || now >= *until || !lease.is_valid(now) =>
+                if doubt || now >= *until || !lease.is_valid(now) || lease.is_revoked() =>
             {
                 todo.release = self.idle();
                 (None, todo)

@@ -1,9 +1,10 @@
 //! Waiting for a lock: the deadline, and the reason when it comes first.
 
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::clock::Instant;
 use crate::coordinator::RequestError;
 use crate::deadline::Deadline;
 use crate::error::{ErrorKind, Holder, LockError};
@@ -56,10 +57,11 @@ pub async fn wait<Q: Line>(
     let result = match joined {
         Joined::Granted(hold) => return Ok(hold),
         Joined::Refused(error) => Err(error),
-        Joined::Busy => Err(busy(ask(queue, None, WORD).await.ok().flatten())),
+        // What is rare has a place of its own: who waits pays for the memory of this future.
+        Joined::Busy => Err(busy(Box::pin(ask(queue, None, WORD)).await.ok().flatten())),
         Joined::Waits(place) => match wait {
             Wait::Forever => place.await,
-            Wait::Once(limit) => once(queue, place, limit).await,
+            Wait::Once(limit) => Box::pin(once(queue, place, limit)).await,
             Wait::Tries(timeout, tries) => within(queue, place, timeout, tries).await,
         },
     };
@@ -88,12 +90,30 @@ async fn within<Q: Line>(
     let clock = queue.session().clock();
     let start = clock.now();
     let ahead = (timeout / 4).min(ASK_AHEAD);
-    let here = place.place();
     let mut place = pin!(place);
+    let first = Deadline::at(clock.clone(), start + timeout - ahead);
+    match first.bound(&mut place).await {
+        Ok(result) => result,
+        Err(_) => Box::pin(insist(queue, place, (start, ahead), timeout, tries)).await,
+    }
+}
+
+/// The rest of [`within`], from shortly before the end of the first try.
+async fn insist<Q: Line>(
+    queue: &Arc<Q>,
+    mut place: Pin<&mut WaitInLine<Q>>,
+    (start, ahead): (Instant, Duration),
+    timeout: Duration,
+    tries: u32,
+) -> Result<Hold, LockError> {
+    let clock = queue.session().clock();
+    let here = place.place();
     let mut answer = None;
     for number in 1..=tries {
         let end = start + timeout.saturating_mul(number);
-        if let Ok(result) = Deadline::at(clock.clone(), end - ahead).bound(&mut place).await {
+        if number > 1
+            && let Ok(result) = Deadline::at(clock.clone(), end - ahead).bound(&mut place).await
+        {
             return result;
         }
         answer = None;

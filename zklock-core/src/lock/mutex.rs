@@ -93,6 +93,24 @@ impl Mutex {
         self.0.site()
     }
 
+    /// Says for what this handle takes the lock: "import of 7 May", say. It is shown by
+    /// [`Session::held`] and among the local waiters of [`Site::contenders`], beside the task or
+    /// thread. It stays in this process.
+    ///
+    /// [`Site::contenders`]: crate::inspect::Site::contenders
+    ///
+    /// ```
+    /// # async fn example() -> Result<(), zklock_core::error::LockError> {
+    /// let session = zklock_core::session::Session::embedded();
+    /// let guard = session.mutex("orders")?.labelled("import of 7 May").acquire().await?;
+    /// assert_eq!(session.held()[0].label.as_deref(), Some("import of 7 May"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn labelled(self, label: &str) -> Self {
+        Mutex(self.0.labelled(label))
+    }
+
     /// The name of the lock.
     pub fn name(&self) -> &LockName {
         self.0.name()

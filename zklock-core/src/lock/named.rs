@@ -32,6 +32,7 @@ pub struct NamedLock {
     name: LockName,
     directory: ZnodePath,
     options: LockOptions,
+    label: Option<Arc<str>>,
     driver: Arc<dyn LockDriver>,
     queue: OnceLock<Arc<Queue>>,
 }
@@ -42,7 +43,8 @@ impl NamedLock {
         let directory = name.under(session.root());
         let (session, options) = (session.clone(), session.defaults());
         let driver = session.driver().clone();
-        NamedLock { session, name, directory, options, driver, queue: OnceLock::new() }
+        let label = None;
+        NamedLock { session, name, directory, options, label, driver, queue: OnceLock::new() }
     }
 
     /// Sets all options at once.
@@ -50,6 +52,12 @@ impl NamedLock {
         options.check().map_err(|error| error.on(self.name.to_shared()))?;
         self.options = options;
         Ok(self)
+    }
+
+    /// Says for what it is taken.
+    pub fn labelled(mut self, label: &str) -> Self {
+        self.label = Some(Arc::from(label));
+        self
     }
 
     /// Whether it may be acquired again inside its own scope.
@@ -143,7 +151,7 @@ impl NamedLock {
     ) -> Result<Guard<K>, LockError> {
         let started = self.session.clock().now();
         let result = match context::find(|possession| self.is_of(possession)) {
-            Some(frame) => self.nest(&frame, how).await,
+            Some(frame) => Box::pin(self.nest(&frame, how)).await,
             None => self.queue_up(who, how, unscoped, started).await,
         };
         let events = self.session.events();
@@ -167,7 +175,7 @@ impl NamedLock {
         now: Instant,
     ) -> Result<Guard<K>, LockError> {
         let (mode, once, habits) = (K::MODE, how.is_once(), self.habits());
-        let waiting = Waiting { who, mode, since: now, once, habits };
+        let waiting = Waiting { who, mode, since: now, once, habits, label: self.label.clone() };
         let hold = if self.options.is_fair() {
             let queue = self.own_queue()?;
             wait(&queue, queue.join(waiting), how).await?

@@ -95,6 +95,12 @@ impl RwLock {
         self.0.site()
     }
 
+    /// Says for what this handle takes the lock, as
+    /// [`Mutex::labelled`](crate::lock::Mutex::labelled).
+    pub fn labelled(self, label: &str) -> Self {
+        RwLock(self.0.labelled(label))
+    }
+
     /// The name of the lock.
     pub fn name(&self) -> &LockName {
         self.0.name()

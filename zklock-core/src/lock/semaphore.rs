@@ -51,6 +51,7 @@ pub struct Semaphore {
     session: Session,
     name: LockName,
     options: LockOptions,
+    label: Option<Arc<str>>,
     queue: Arc<PermitQueue>,
 }
 
@@ -132,7 +133,7 @@ impl Semaphore {
             );
         }
         let (session, options) = (session.clone(), session.defaults());
-        Ok(Semaphore { session, name, options, queue })
+        Ok(Semaphore { session, name, options, label: None, queue })
     }
 
     /// Sets all options at once. A semaphore does not linger, and every waiter of a fair one has a
@@ -153,6 +154,12 @@ impl Semaphore {
 
     pub(crate) fn session(&self) -> &Session {
         &self.session
+    }
+
+    /// Says for what this handle takes permits, as [`Mutex::labelled`](crate::lock::Mutex::labelled).
+    pub fn labelled(mut self, label: &str) -> Self {
+        self.label = Some(Arc::from(label));
+        self
     }
 
     /// The path of the directory of its permits.
@@ -305,7 +312,8 @@ impl Semaphore {
         self.check(permits)?;
         let since = self.session.clock().now();
         let habits = Habits { handoffs: self.options.handoff_bound(), ..Habits::default() };
-        let wanting = Wanting { who, since, permits, once: how.is_once(), habits };
+        let wanting =
+            Wanting { who, since, permits, once: how.is_once(), habits, label: self.label.clone() };
         let result = wait(&self.queue, self.queue.join(wanting), how).await.and_then(|hold| {
             if let Some(possession) = hold.possession() {
                 possession.set_unscoped(unscoped);

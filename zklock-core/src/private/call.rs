@@ -1,8 +1,9 @@
 //! What an attribute says, and the lock that follows from it.
 
+use std::fmt::Display;
 use std::time::Duration;
 
-use super::name::Name;
+use super::name::{Name, NameBuilder};
 use super::session::ToSession;
 use crate::body::OnLost;
 use crate::error::LockError;
@@ -57,6 +58,14 @@ impl Call {
         }))
     }
 
+    /// Takes several locks as one, whose names differ in the last segment.
+    #[must_use]
+    pub fn several(start: NameBuilder, keys: &[&dyn Display]) -> Self {
+        let mut names = keys.iter().map(|key| start.clone().value(key).build());
+        let name = names.next().unwrap_or_else(|| start.clone().build());
+        Self::new(name).with(|wanted| wanted.also = names.collect())
+    }
+
     /// Takes no lock: the condition that the programmer wrote is false.
     #[must_use]
     pub const fn without() -> Self {
@@ -73,12 +82,6 @@ impl Call {
             change(wanted);
         }
         self
-    }
-
-    /// One more lock, taken as one with the others.
-    #[must_use]
-    pub fn also(self, name: Name) -> Self {
-        self.with(|wanted| wanted.also.push(name))
     }
 
     /// Takes it for reading.
@@ -169,6 +172,9 @@ impl Wanted {
         }
         if let Some(linger) = self.linger {
             options = options.linger(linger);
+        } else if matches!(self.kind, Kind::Permits { .. }) {
+            // The session's default is for the locks that can.
+            options = options.linger(Duration::ZERO);
         }
         let lock = self.kind.lock(&session, name.clone(), options)?;
         let (once, on_lost) = (self.once, self.on_lost);

@@ -43,7 +43,7 @@ impl Name {
 }
 
 /// Puts a name together.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct NameBuilder(KeyBuilder);
 
 impl NameBuilder {

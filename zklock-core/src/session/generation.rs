@@ -286,15 +286,23 @@ impl Generation {
 
     /// Begins to watch a held node, unless it is watched or too many are.
     pub fn begin_watching(self: &Arc<Self>, node: &HeldNode, most: usize) -> Option<Watching> {
-        let one_more = |now: usize| (now < most).then_some(now + 1);
         if node.watched.swap(true, Ordering::AcqRel) {
             return None;
         }
-        if self.watching.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more).is_err() {
+        let watching = self.room_for_watches(1, most);
+        if watching.is_none() {
             node.watched.store(false, Ordering::Release);
-            return None;
         }
-        Some(Watching(self.clone()))
+        watching
+    }
+
+    /// Counts watches until the returned value is dropped, unless there are too many. After a
+    /// reconnect the client sends all its watches in one request, and loses the session if that is
+    /// longer than 128 KiB.
+    pub fn room_for_watches(self: &Arc<Self>, count: usize, most: usize) -> Option<Watching> {
+        let more = |now: usize| (now + count <= most).then_some(now + count);
+        let counted = self.watching.fetch_update(Ordering::AcqRel, Ordering::Acquire, more);
+        counted.ok().map(|_| Watching(self.clone(), count))
     }
 
     /// The greatest czxid of a node that was made here so far.
@@ -425,11 +433,11 @@ fn remove(held: &mut HashMap<Arc<str>, Arc<HeldNode>>, node: &HeldNode) -> bool 
 
 /// A watch on a held node.
 #[derive(Debug)]
-pub struct Watching(Arc<Generation>);
+pub struct Watching(Arc<Generation>, usize);
 
 impl Drop for Watching {
     fn drop(&mut self) {
-        self.0.watching.fetch_sub(1, Ordering::AcqRel);
+        self.0.watching.fetch_sub(self.1, Ordering::AcqRel);
     }
 }
 

@@ -19,12 +19,21 @@ pub struct Held {
     pub granted: bool,
     /// Since how long.
     pub since: Duration,
+    /// The task or thread, as the runtime or the system numbers it.
+    pub who: String,
+    /// What the caller said of itself, where the lock was made.
+    pub label: Option<Arc<str>>,
 }
 
 impl Held {
     /// Describes a holder or a waiter.
-    pub fn new(lock: Arc<str>, granted: bool, since: Duration) -> Self {
-        Held { lock, granted, since }
+    pub fn new(
+        lock: Arc<str>,
+        granted: bool,
+        since: Duration,
+        (who, label): (String, Option<Arc<str>>),
+    ) -> Self {
+        Held { lock, granted, since, who, label }
     }
 }
 

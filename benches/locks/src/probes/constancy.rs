@@ -23,6 +23,9 @@ const SESSION_TIMEOUT: Duration = Duration::from_secs(60);
 
 const WAITERS: [usize; 3] = [10, 100, 1_000];
 
+/// The other sessions: so many that one waits whenever a turn of ours ends.
+const RIVALS: usize = 4;
+
 /// Turns that are measured, after one tenth as many.
 const TURNS: u64 = 200;
 
@@ -71,7 +74,7 @@ pub(super) fn run(plan: Plan) -> Result<Vec<Goal>, Failure> {
     let (server, runtime) = (ZooKeeper::builder().for_measuring().fsync(false).start(), runtime()?);
     let mut goals = Vec::new();
     for contended in [false, true] {
-        let beside = if contended { "beside another session" } else { "alone" };
+        let beside = if contended { "beside other sessions" } else { "alone" };
         let mut all = Vec::new();
         for waiters in WAITERS {
             let (each, standing) = measure(&server, &runtime, waiters, contended, turns)?;
@@ -112,9 +115,12 @@ fn measure(
         let lock = format!("a{waiters}{contended}");
         let ours = connected(&proxy.addr()).await?;
         let mutex = mutex(&ours, &lock)?;
-        let rival = connected(&server.addr()).await?;
+        let mut rivals = Vec::new();
+        for _ in 0..RIVALS {
+            rivals.push(connected(&server.addr()).await?);
+        }
         // All of them wait before the first gets it.
-        let held = self::mutex(&rival, &lock)?.acquire().await?;
+        let held = self::mutex(&rivals[0], &lock)?.acquire().await?;
         let grants = Arc::new(AtomicU64::new(0));
         let warm = turns / 10 * u64::from(HANDOFFS.most);
         let last = warm + turns * u64::from(HANDOFFS.most);
@@ -131,17 +137,15 @@ fn measure(
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         let standing = server.watch_count();
-        let contending = contended.then(|| {
-            let mutex = self::mutex(&rival, &lock);
-            tokio::spawn(async move {
-                let mutex = mutex?;
-                loop {
-                    mutex.acquire().await?.release().await?;
+        let mut contending = JoinSet::new();
+        for rival in rivals.iter().filter(|_| contended) {
+            let mutex = self::mutex(rival, &lock)?;
+            contending.spawn(async move {
+                while let Ok(held) = mutex.acquire().await {
+                    _ = held.release().await;
                 }
-                #[allow(unreachable_code, reason = "it names the type")]
-                Ok::<(), Failure>(())
-            })
-        });
+            });
+        }
         held.release().await?;
         let (mut before, mut after) = (Passed::default(), Passed::default());
         while let Some(passed) = tasks.join_next().await {
@@ -149,11 +153,10 @@ fn measure(
             before = first.unwrap_or(before);
             after = second.unwrap_or(after);
         }
-        if let Some(contending) = contending {
-            contending.abort();
+        contending.shutdown().await;
+        for session in rivals.into_iter().chain([ours]) {
+            session.close().await;
         }
-        ours.close().await;
-        rival.close().await;
         Ok((after.since(before, last - warm), standing))
     })
 }

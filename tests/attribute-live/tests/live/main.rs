@@ -7,4 +7,5 @@ mod axum_handlers;
 mod cancelled;
 mod choices;
 mod lost;
+mod modes;
 mod testing;

@@ -84,6 +84,14 @@ impl Call {
         Self(Some(Wanted { name, said: String::new() }))
     }
 
+    /// The recording has all of them in one name.
+    #[must_use]
+    pub fn several(start: NameBuilder, keys: &[&dyn Display]) -> Self {
+        let names: Result<Vec<_>, _> =
+            keys.iter().map(|key| start.clone().value(key).build().0).collect();
+        Self::new(Name(names.map(|names| Cow::Owned(names.join(" + ")))))
+    }
+
     #[must_use]
     pub const fn without() -> Self {
         Self(None)
@@ -94,6 +102,21 @@ impl Call {
             let _ = write!(wanted.said, " {said}");
         }
         self
+    }
+
+    #[must_use]
+    pub fn read(self) -> Self {
+        self.say(format_args!("read"))
+    }
+
+    #[must_use]
+    pub fn write(self) -> Self {
+        self.say(format_args!("write"))
+    }
+
+    #[must_use]
+    pub fn semaphore(self, limit: u32) -> Self {
+        self.say(format_args!("semaphore={limit}"))
     }
 
     #[must_use]
@@ -194,6 +217,7 @@ impl Name {
 }
 
 /// Puts a name together.
+#[derive(Clone)]
 pub struct NameBuilder {
     text: String,
     error: Option<LockError>,

@@ -11,6 +11,7 @@ mod futures;
 mod generated;
 mod inference;
 mod methods;
+mod modes;
 mod names;
 mod neighbours;
 mod options;

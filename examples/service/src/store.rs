@@ -1,0 +1,87 @@
+//! The data: plain files that all processes share, in place of a database.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// A folder of numbers. Nothing in it keeps two writers apart.
+#[derive(Clone, Debug)]
+pub struct Store {
+    folder: PathBuf,
+    latency: Duration,
+}
+
+impl Store {
+    /// Opens the data in a folder. Every read takes `latency`.
+    ///
+    /// # Errors
+    ///
+    /// If the folder cannot be made.
+    pub fn open(folder: impl Into<PathBuf>, latency: Duration) -> io::Result<Self> {
+        let folder = folder.into();
+        for part in ["accounts", "jobs", "orders"] {
+            fs::create_dir_all(folder.join(part))?;
+        }
+        Ok(Store { folder, latency })
+    }
+
+    /// The balance of an account, if there is one.
+    pub(crate) async fn balance(&self, account: u64) -> io::Result<Option<u64>> {
+        self.read(&self.account(account)).await
+    }
+
+    /// Sets balances. There is no await in here: a caller that is cancelled has set all or none. (A
+    /// database would do it in a transaction.)
+    pub(crate) fn set_balances(&self, balances: &[(u64, u64)]) -> io::Result<()> {
+        balances.iter().try_for_each(|(account, balance)| write(&self.account(*account), *balance))
+    }
+
+    /// The number of the last order.
+    pub(crate) async fn last_order(&self) -> io::Result<u64> {
+        Ok(self.read(&self.folder.join("orders/last")).await?.unwrap_or_default())
+    }
+
+    /// Adds an order; no other has its number.
+    pub(crate) fn add_order(&self, number: u64, customer: u64) -> io::Result<()> {
+        let order = self.folder.join(format!("orders/{number}"));
+        let mut order = fs::OpenOptions::new().write(true).create_new(true).open(order)?;
+        write!(order, "{customer}")?;
+        write(&self.folder.join("orders/last"), number)
+    }
+
+    /// Whether a job was done.
+    pub(crate) async fn is_done(&self, job: u64) -> io::Result<bool> {
+        Ok(self.read(&self.job(job)).await?.is_some())
+    }
+
+    /// Notes that a job was done.
+    pub(crate) fn done(&self, job: u64) -> io::Result<()> {
+        write(&self.job(job), 1)
+    }
+
+    fn account(&self, account: u64) -> PathBuf {
+        self.folder.join(format!("accounts/{account}"))
+    }
+
+    fn job(&self, job: u64) -> PathBuf {
+        self.folder.join(format!("jobs/{job}"))
+    }
+
+    async fn read(&self, path: &Path) -> io::Result<Option<u64>> {
+        let number = match fs::read_to_string(path) {
+            Ok(text) => Some(text.parse().map_err(io::Error::other)?),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(error),
+        };
+        // A number that was read is old by the time that it is used: what the locks are there for.
+        tokio::time::sleep(self.latency).await;
+        Ok(number)
+    }
+}
+
+fn write(path: &Path, number: u64) -> io::Result<()> {
+    let new = path.with_extension("new");
+    fs::write(&new, number.to_string())?;
+    fs::rename(new, path)
+}

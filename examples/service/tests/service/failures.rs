@@ -1,0 +1,56 @@
+//! Locks that are lost or out of reach, without a server.
+
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{Request, Response, StatusCode};
+use serde_json::Value;
+use service::{Store, app};
+use tower::ServiceExt as _;
+use zklock::testing::TestLocks;
+
+use crate::process::Folder;
+
+async fn order(app: Router) -> Response<Body> {
+    let request = Request::post("/orders").header("content-type", "application/json");
+    app.oneshot(request.body(Body::from(r#"{"customer":7}"#)).unwrap()).await.unwrap()
+}
+
+async fn code(response: Response<Body>) -> String {
+    let body = axum::body::to_bytes(response.into_body(), 1 << 16).await.unwrap();
+    let body: Value = serde_json::from_slice(&body).unwrap();
+    body["code"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_is_lost_is_503_and_nothing_is_written() {
+    let (locks, data) = (TestLocks::install(), Folder::new("lost"));
+    let app = app(Store::open(&data.0, Duration::from_secs(1)).unwrap());
+    let answer = tokio::spawn(order(app.clone()));
+    while locks.taken().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    locks.lose();
+    let answer = answer.await.unwrap();
+    assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert_ne!(code(answer).await, "1011");
+    assert!(!data.0.join("orders/1").exists());
+    assert_eq!(order(app).await.status(), StatusCode::OK);
+    assert!(data.0.join("orders/1").exists());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_busy_lock_is_409_and_one_out_of_reach_503() {
+    let (locks, data) = (TestLocks::install(), Folder::new("busy"));
+    let app = app(Store::open(&data.0, Duration::ZERO).unwrap());
+    let held = locks.hold("orders/create").unwrap();
+    let answer = order(app.clone()).await;
+    assert_eq!(answer.status(), StatusCode::CONFLICT);
+    assert_eq!(code(answer).await, "1011");
+    drop(held);
+    locks.outage(true);
+    let answer = order(app).await;
+    assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert_ne!(code(answer).await, "1011");
+}

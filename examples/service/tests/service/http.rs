@@ -1,0 +1,35 @@
+//! A client of few words.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+
+use serde_json::Value;
+
+/// Asks once: the status, and what was said (null if nothing).
+pub(crate) fn ask(service: SocketAddr, what: &str, body: Option<Value>) -> (u16, Value) {
+    let mut stream = TcpStream::connect(service).unwrap();
+    let body = body.map(|body| body.to_string()).unwrap_or_default();
+    let length = body.len();
+    write!(
+        stream,
+        "{what} HTTP/1.1\r\nhost: service\r\nconnection: close\r\n\
+         content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    (status, serde_json::from_str(body).unwrap_or(Value::Null))
+}
+
+/// Asks until the lock is not busy: what a client does that is told 409.
+pub(crate) fn insist(service: SocketAddr, what: &str, body: Option<Value>) -> (u16, Value) {
+    loop {
+        let (status, answer) = ask(service, what, body.clone());
+        if status != 409 {
+            return (status, answer);
+        }
+        assert_eq!(answer["code"], "1011", "{answer}");
+    }
+}

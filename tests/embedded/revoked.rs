@@ -1,0 +1,56 @@
+//! Locks whose holder is asked to let go.
+
+use std::time::Duration;
+
+use zklock::{LockOptions, Mutex, Session};
+
+use crate::support::{client, contenders, on, store};
+
+fn revocable(session: &Session) -> Mutex {
+    let options = LockOptions::default().revocable(true);
+    session.mutex("a").unwrap().with_options(options).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_revoked_lock_is_not_handed_on_to_the_next_here() {
+    let (store, session) = store();
+    let guard = revocable(&session).acquire().await.unwrap();
+    let next = {
+        let mutex = revocable(&session);
+        tokio::spawn(async move { mutex.acquire().await.unwrap() })
+    };
+    let other = {
+        let mutex = revocable(&on(&store));
+        tokio::spawn(async move { mutex.acquire().await.unwrap() })
+    };
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    assert_eq!(contenders(&store, "/zklock/a").await.len(), 2);
+    client(&store).await.set(guard.path(), b"__REVOKE__").await.unwrap();
+    guard.revoked().await;
+    assert!(guard.is_revoked() && guard.is_valid());
+    drop(guard);
+    let elsewhere = other.await.unwrap();
+    assert!(!next.is_finished(), "the one who asked comes first");
+    drop(elsewhere);
+    drop(next.await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_revoked_lock_does_not_linger() {
+    let (store, session) = store();
+    let options = LockOptions::default().revocable(true).linger(Duration::from_secs(60));
+    let mutex = session.mutex("a").unwrap().with_options(options).unwrap();
+    let guard = mutex.acquire().await.unwrap();
+    client(&store).await.set(guard.path(), b"__REVOKE__").await.unwrap();
+    guard.revoked().await;
+    drop(guard);
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    assert!(contenders(&store, "/zklock/a").await.is_empty());
+    // And while it lingers it goes when it is asked.
+    let path = mutex.acquire().await.unwrap().path().to_owned();
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    assert_eq!(contenders(&store, "/zklock/a").await.len(), 1);
+    client(&store).await.set(&path, b"__REVOKE__").await.unwrap();
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    assert!(contenders(&store, "/zklock/a").await.is_empty());
+}
