@@ -162,3 +162,31 @@ async fn a_session_that_the_server_replaced_without_a_word_is_noticed() {
     next.release().await.unwrap();
     victim.close().await;
 }
+
+#[tokio::test]
+async fn a_change_of_the_node_ahead_is_no_grant() {
+    let proxy = Proxy::start(ZooKeeper::shared().socket_addr());
+    let long = Duration::from_secs(20);
+    let addr = ZooKeeper::shared().addr();
+    let holder = session(&addr, "change", long).connect().await.unwrap();
+    let waiter = session(&proxy.addr(), "change", long).connect().await.unwrap();
+    let guard = holder.mutex("a").unwrap().acquire().await.unwrap();
+    let watched = proxy.on(Matcher::reply(OpCode::GetData), Action::Pass);
+    let mutex = waiter.mutex("a").unwrap();
+    let waiting = tokio::spawn(async move { mutex.acquire().await.unwrap() });
+    until("the waiter watches", || watched.hits() == 1).await;
+    // As somebody does who asks the holder to let go.
+    let mut raw = raw();
+    raw.set_data(guard.path(), b"__REVOKE__").unwrap();
+    until("the waiter heard of it and watches again", || {
+        watched.hits() == 2 || waiting.is_finished()
+    })
+    .await;
+    assert!(guard.is_valid() && !waiting.is_finished(), "two holders");
+    guard.release().await.unwrap();
+    let next = timeout(PATIENCE, waiting).await.expect("it is granted").unwrap();
+    next.release().await.unwrap();
+    raw.close().unwrap();
+    holder.close().await;
+    waiter.close().await;
+}
