@@ -90,7 +90,7 @@ impl fmt::Display for Report {
 /// When the bed breaks: servers that do not find together, an agent that does not build.
 pub fn run(plan: &Plan) -> Report {
     let program = build();
-    // With the default, elections behind proxies take seconds.
+    // With the default, elections were seen to take more than five seconds; see `tests/failover.rs`.
     let ensemble = ZooKeeper::builder().init_limit(10).ensemble(3);
     let history = Arc::new(Writer::new(plan.history.clone()));
     let work = Arc::new(Work::new(plan.seed));
