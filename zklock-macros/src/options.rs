@@ -13,11 +13,13 @@ const OPTIONS: &[(&str, &str)] = &[
     ("on_busy", "on_busy = skip"),
     ("on_error", "on_error = into_response"),
     ("on_lost", "on_lost = finish"),
+    ("on_revoked", "on_revoked = cancel"),
     ("condition", "condition = amount > 0"),
     ("reentrant", "reentrant = false"),
     ("fair", "fair"),
     ("linger", "linger = \"5s\""),
     ("session", "session = \"orders\""),
+    ("driver", "driver = zklock::layout::Kazoo::default()"),
     ("crate", "crate = ::zklock"),
 ];
 
@@ -41,11 +43,13 @@ const FOREIGN: &[(&str, &[&str])] = &[
         &["fail_strategy", "fallback", "fallback_method", "if_busy", "on_locked"],
     ),
     ("here it is `on_error`", &["error_handler", "on_failure", "on_unavailable", "map_err"]),
+    ("here it is `on_revoked = cancel`", &["revocable", "revoke", "cancel_on_revoke"]),
     ("here it is `condition`", &["if", "unless", "when"]),
     (
         "here it is `session`",
         &["client", "executor", "lock_provider", "provider", "store", "store_id"],
     ),
+    ("here it is `driver`", &["layout", "lock_driver", "recipe"]),
     ("here it is `mode = semaphore(…)`", &["limit", "max_concurrency", "permits", "semaphore"]),
     ("here it is `mode`", &["kind", "lock_mode", "lock_type", "type"]),
     ("here it is `mode = read`", &["read", "shared"]),

@@ -21,7 +21,7 @@ use crate::observer::Event;
 use crate::options::LockOptions;
 use crate::path::ZnodePath;
 use crate::policy::Handoffs;
-use crate::recipe::driver::{LockDriver, check};
+use crate::recipe::driver::{LockDriver, check, is_same_layout, mixed};
 use crate::session::handle::Session;
 use crate::who::Who;
 
@@ -69,13 +69,13 @@ impl NamedLock {
     /// Sets the layout, which must have these modes.
     pub fn with_driver(
         mut self,
-        driver: impl LockDriver,
+        driver: Arc<dyn LockDriver>,
         modes: &[Mode],
     ) -> Result<Self, LockError> {
         for mode in modes {
-            check(&driver, *mode).map_err(|error| error.on(self.name.to_shared()))?;
+            check(&*driver, *mode).map_err(|error| error.on(self.name.to_shared()))?;
         }
-        self.driver = Arc::new(driver);
+        self.driver = driver;
         self.queue = OnceLock::new();
         Ok(self)
     }
@@ -186,7 +186,7 @@ impl NamedLock {
         if let Some(possession) = hold.possession() {
             possession.set_unscoped(unscoped);
             if self.options.is_revocable() {
-                possession.lease().watch();
+                possession.watch();
             }
         }
         Guard::new(hold, None).ok_or_else(|| self.lost_at_grant())
@@ -198,6 +198,10 @@ impl NamedLock {
         frame: &context::Frame,
         how: Wait,
     ) -> Result<Guard<K>, LockError> {
+        let held = frame.possession().queue().driver();
+        if !is_same_layout(held, &*self.driver) {
+            return Err(mixed(held, &*self.driver).on(self.name.to_shared()));
+        }
         if !includes(frame.possession().mode(), K::MODE) {
             let why = "a call around this one holds it for reading, and a reader never becomes a \
                        writer: two that tried would wait for each other";
@@ -222,6 +226,9 @@ impl NamedLock {
         };
         if !frame.possession().lease().is_valid() {
             return Err(frame.possession().lost_error());
+        }
+        if self.options.is_revocable() {
+            frame.possession().watch();
         }
         match frame.hold_again() {
             Some(hold) => Guard::new(hold, Some(slot)).ok_or_else(|| self.lost_at_grant()),
