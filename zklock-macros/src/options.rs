@@ -63,6 +63,11 @@ const FOREIGN: &[(&str, &[&str])] = &[
     ),
 ];
 
+/// The options that there are.
+pub(crate) fn names() -> Vec<&'static str> {
+    OPTIONS.iter().map(|(option, _)| *option).collect()
+}
+
 /// Says whether there is an option of that name.
 pub(crate) fn is_known(word: &str) -> bool {
     OPTIONS.iter().any(|(option, _)| *option == word)
@@ -86,7 +91,7 @@ pub(crate) fn usage(option: &str) -> String {
 
 /// What is said of a word that is no option.
 pub(crate) fn unknown(word: &str) -> String {
-    let names: Vec<&str> = OPTIONS.iter().map(|(option, _)| *option).collect();
+    let names = names();
     match (foreign(word), suggest::closest(word, &names)) {
         (Some(advice), _) => format!("unknown option `{word}`; {advice}"),
         (None, Some(guess)) => format!("unknown option `{word}`; did you mean `{guess}`?"),
