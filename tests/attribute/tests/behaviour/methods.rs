@@ -147,7 +147,7 @@ impl<T: Clone + std::fmt::Display, const TRIES: u32> Shelf<T, TRIES> {
         Ok(&self.kept[self.kept.len() - 1])
     }
 
-    #[zk_locked("{self.name}", mode = semaphore(TRIES), retries = Self::tries(self))]
+    #[zk_locked("{self.name}", mode = semaphore(TRIES), retries = self.tries())]
     fn copies<U>(self: &Arc<Self>, of: impl Fn(&T) -> U) -> Locked<Vec<U>>
     where
         U: 'static,
@@ -156,7 +156,7 @@ impl<T: Clone + std::fmt::Display, const TRIES: u32> Shelf<T, TRIES> {
     }
 
     fn tries(&self) -> u32 {
-        TRIES + 1
+        TRIES + u32::from(!self.kept.is_empty())
     }
 }
 
