@@ -6,9 +6,9 @@ pub use zklock_core::backend::zookeeper::Sasl;
 #[cfg(feature = "tls")]
 pub use zklock_core::backend::zookeeper::Tls;
 pub use zklock_core::backend::zookeeper::{Acl, AclEntry, Permissions};
-pub use zklock_core::body::OnLost;
 pub use zklock_core::contender::{Attempt, Contender};
 pub use zklock_core::context::{carry, carry_sync};
+pub use zklock_core::ends::{OnLost, OnRevoked};
 pub use zklock_core::error::{Body, ErrorKind, Holder, LockError};
 pub use zklock_core::fenced::Fenced;
 pub use zklock_core::guard::{

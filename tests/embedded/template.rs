@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use zklock::layout::Numbered;
 use zklock::{
-    Body, ErrorKind, LockOptions, LockTemplate, OnLost, Session, SessionRegistry, ZkLockTemplate,
-    current,
+    Body, ErrorKind, GuardView, LockOptions, LockTemplate, OnLost, OnRevoked, Session,
+    SessionRegistry, ZkLockTemplate, current,
 };
 
 use crate::support::{contenders, on, store};
@@ -208,4 +209,66 @@ fn the_blocking_twin_holds_several_too() {
     let template = zklock::blocking::ZkLockTemplate::from(ZkLockTemplate::new(session));
     let held = template.execute_all(&["b", "a"], || zklock::is_held("a") && zklock::is_held("b"));
     assert!(held.unwrap());
+}
+
+/// Asks for a lock, and waits until that is heard inside.
+async fn ask(session: &Session, name: &str) {
+    assert_eq!(session.site(name).unwrap().revoke().await.unwrap(), 1);
+    current().revoked().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_heeds_is_dropped_when_somebody_asks_for_its_lock() {
+    let (store, session) = store();
+    let other = on(&store);
+    let ignoring = ZkLockTemplate::new(session.clone());
+    let went_on = ignoring.execute("a", || async { ask(&other, "a").await });
+    went_on.await.unwrap();
+    let options = LockOptions::default().on_revoked(OnRevoked::Cancel);
+    assert!(options.is_revocable());
+    for heeding in [
+        ignoring.clone().on_revoked(OnRevoked::Cancel),
+        ignoring.clone().with_options(options).unwrap(),
+    ] {
+        let work = || async {
+            ask(&other, "a").await;
+            std::future::pending::<()>().await
+        };
+        let error = heeding.execute("a", work).await.unwrap_err();
+        assert_eq!((error.kind(), error.body()), (ErrorKind::Revoked, Body::Dropped));
+        let error = heeding.execute_all(&["b", "a"], work).await.unwrap_err();
+        assert_eq!((error.kind(), error.lock()), (ErrorKind::Revoked, Some("a")));
+        assert!(contenders(&store, "/zklock/a").await.is_empty());
+        // What the template says goes before the options.
+        let ignoring = heeding.on_revoked(OnRevoked::Ignore);
+        ignoring.execute("a", || async { ask(&other, "a").await }).await.unwrap();
+    }
+}
+
+#[test]
+fn a_plain_body_does_not_begin_when_its_lock_is_to_be_let_go() {
+    let (store, session) = store();
+    let other = on(&store);
+    let template = ZkLockTemplate::new(session).on_revoked(OnRevoked::Cancel);
+    let template = zklock::blocking::ZkLockTemplate::from(template);
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let nested = template.execute("a", || {
+        runtime.block_on(ask(&other, "a"));
+        template.execute("a", || unreachable!("it is too late to begin"))
+    });
+    let error: zklock::LockError = nested.unwrap().unwrap_err();
+    assert_eq!((error.kind(), error.body()), (ErrorKind::Revoked, Body::NotStarted));
+}
+
+#[tokio::test]
+async fn a_template_may_have_a_layout_of_its_own() {
+    let (_store, session) = store();
+    let template = ZkLockTemplate::new(session).driver(Numbered::dlock());
+    let body = |view: GuardView| async move { view.path().to_owned() };
+    let path = template.execute_with("a", body).await.unwrap();
+    assert_eq!(path, "/zklock/a/sub_0000000000");
+    for other in [template.clone().write(), template.clone().permits(2, 1)] {
+        let error = other.execute("b", || async {}).await.unwrap_err();
+        assert_eq!((error.kind(), error.lock()), (ErrorKind::Unsupported, Some("b")));
+    }
 }

@@ -5,66 +5,76 @@ use std::pin::pin;
 use std::task::Poll;
 
 use crate::context::{inside, inside_sync};
+use crate::ends::{Ends, OnLost, OnRevoked};
 use crate::error::{Body, LockError};
 use crate::lock::any::Guarding;
-
-/// What happens to an async body when the lock is lost while it runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum OnLost {
-    /// It is dropped at its next await.
-    #[default]
-    Cancel,
-    /// It may finish.
-    Finish,
-}
 
 /// Runs a body in the scope of a guard and drops it, with all that it owns, before it answers. The
 /// guard is still held then.
 ///
 /// # Errors
 ///
-/// [`Lost`](crate::error::ErrorKind::Lost), which says what became of the body. A body that
-/// returned while the guard was valid keeps its result.
+/// [`Lost`](crate::error::ErrorKind::Lost) and [`Revoked`](crate::error::ErrorKind::Revoked), which
+/// say what became of the body. A body that returned while the guard was valid keeps its result,
+/// revoked or not.
 ///
 /// # Cancel safety
 ///
 /// The body is dropped.
 pub async fn run<G: Guarding, F: Future>(
     guard: &G,
-    on_lost: OnLost,
+    ends: Ends,
     body: F,
 ) -> Result<F::Output, LockError> {
-    let lost = |body| Err(guard.lost_error().with_body(body));
-    if !guard.is_valid() {
-        return lost(Body::NotStarted);
-    }
+    may_begin(guard, ends)?;
     let mut body = pin!(inside(guard.frame(), body));
-    let mut losing = pin!(guard.lost());
+    let mut ending = pin!(guard.ended(ends));
     poll_fn(|cx| {
-        // Read before the body goes on: it may have been asleep for longer than the lease.
-        if on_lost == OnLost::Cancel && !guard.is_valid() {
-            return Poll::Ready(lost(Body::Dropped));
+        // Asked before the body goes on: it may have been asleep for longer than the lease.
+        if let Some(error) = over(guard, ends) {
+            return Poll::Ready(Err(error.with_body(Body::Dropped)));
         }
         match body.as_mut().poll(cx) {
             Poll::Ready(output) if guard.is_valid() => Poll::Ready(Ok(output)),
-            Poll::Ready(_) => Poll::Ready(lost(Body::Finished)),
-            Poll::Pending if on_lost == OnLost::Finish => Poll::Pending,
-            Poll::Pending => losing.as_mut().poll(cx).map(|()| lost(Body::Dropped)),
+            Poll::Ready(_) => Poll::Ready(Err(guard.lost_error().with_body(Body::Finished))),
+            Poll::Pending if !ends.any() => Poll::Pending,
+            Poll::Pending => ending.as_mut().poll(cx).map(|()| {
+                let error = over(guard, ends).unwrap_or_else(|| guard.lost_error());
+                Err(error.with_body(Body::Dropped))
+            }),
         }
     })
     .await
 }
 
-/// The twin of [`run`] for a body that is no future: it always finishes.
+/// The twin of [`run`] for a body that is no future: it always finishes if it begins.
 ///
 /// # Errors
 ///
 /// As [`run`].
-pub fn run_sync<G: Guarding, T>(guard: &G, body: impl FnOnce() -> T) -> Result<T, LockError> {
-    let lost = |body| guard.lost_error().with_body(body);
-    if !guard.is_valid() {
-        return Err(lost(Body::NotStarted));
-    }
+pub fn run_sync<G: Guarding, T>(
+    guard: &G,
+    ends: Ends,
+    body: impl FnOnce() -> T,
+) -> Result<T, LockError> {
+    may_begin(guard, ends)?;
     let output = inside_sync(guard.frame(), body);
-    if guard.is_valid() { Ok(output) } else { Err(lost(Body::Finished)) }
+    if guard.is_valid() { Ok(output) } else { Err(guard.lost_error().with_body(Body::Finished)) }
+}
+
+/// A body that may finish once it runs still does not begin without the lock.
+fn may_begin<G: Guarding>(guard: &G, ends: Ends) -> Result<(), LockError> {
+    let ends = Ends { lost: OnLost::Cancel, ..ends };
+    over(guard, ends).map_or(Ok(()), |error| Err(error.with_body(Body::NotStarted)))
+}
+
+/// What ends the body now. A lock that is lost and revoked is lost.
+fn over<G: Guarding>(guard: &G, ends: Ends) -> Option<LockError> {
+    if ends.lost == OnLost::Cancel && !guard.is_valid() {
+        Some(guard.lost_error())
+    } else if ends.revoked == OnRevoked::Cancel && guard.is_revoked() {
+        Some(guard.revoked_error())
+    } else {
+        None
+    }
 }

@@ -23,6 +23,7 @@ use crate::owner::Owner;
 /// | `Exhausted` | `1021` | the directory's sequence numbers are nearly used up |
 /// | `Unsupported` | `1022` | this cannot be done here |
 /// | `Refused` | `1023` | the server refused a write of the caller's own; the source says why |
+/// | `Revoked` | `1024` | somebody asked that the lock be let go, and the body was to heed that |
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -52,6 +53,8 @@ pub enum ErrorKind {
     Unsupported,
     /// The server refused a write of the caller's own.
     Refused,
+    /// Somebody asked that the lock be let go.
+    Revoked,
 }
 
 impl ErrorKind {
@@ -71,6 +74,7 @@ impl ErrorKind {
             ErrorKind::Exhausted => "1021",
             ErrorKind::Unsupported => "1022",
             ErrorKind::Refused => "1023",
+            ErrorKind::Revoked => "1024",
         }
     }
 
@@ -90,11 +94,12 @@ impl ErrorKind {
             ErrorKind::Exhausted => "exhausted",
             ErrorKind::Unsupported => "unsupported",
             ErrorKind::Refused => "refused",
+            ErrorKind::Revoked => "revoked",
         }
     }
 }
 
-/// What became of the body when a lock was lost.
+/// What became of the body when a lock was lost or revoked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Body {
     /// It never began.
@@ -201,7 +206,8 @@ impl LockError {
         self.0.holder.as_ref()
     }
 
-    /// What became of the body; it never began unless the lock was [lost](ErrorKind::Lost).
+    /// What became of the body; it never began unless the lock was [lost](ErrorKind::Lost) or
+    /// [revoked](ErrorKind::Revoked).
     pub fn body(&self) -> Body {
         self.0.body.unwrap_or(Body::NotStarted)
     }
@@ -214,6 +220,11 @@ impl LockError {
     /// Whether the lock was held and lost.
     pub fn is_lost(&self) -> bool {
         self.0.kind == ErrorKind::Lost
+    }
+
+    /// Whether the lock was held, and the body ended because somebody asked that it be let go.
+    pub fn is_revoked(&self) -> bool {
+        self.0.kind == ErrorKind::Revoked
     }
 
     /// Whether ZooKeeper could not be reached, or did not answer, in time.
@@ -235,7 +246,11 @@ impl LockError {
     pub fn is_permanent(&self) -> bool {
         !matches!(
             self.0.kind,
-            ErrorKind::Busy | ErrorKind::Lost | ErrorKind::Unavailable | ErrorKind::Closing
+            ErrorKind::Busy
+                | ErrorKind::Lost
+                | ErrorKind::Revoked
+                | ErrorKind::Unavailable
+                | ErrorKind::Closing
         )
     }
 }
@@ -258,8 +273,9 @@ impl fmt::Display for LockError {
                 }
                 Ok(())
             }
-            ErrorKind::Lost => {
-                write!(f, "{lock} was lost: {detail}")?;
+            ErrorKind::Lost | ErrorKind::Revoked => {
+                let what = if *kind == ErrorKind::Lost { "lost" } else { "revoked" };
+                write!(f, "{lock} was {what}: {detail}")?;
                 f.write_str(match body {
                     None => "",
                     Some(Body::NotStarted) => "; the body did not run",
@@ -282,7 +298,7 @@ impl fmt::Debug for LockError {
         if let Some(holder) = holder {
             out.field("holder", holder);
         }
-        if *kind == ErrorKind::Lost {
+        if matches!(kind, ErrorKind::Lost | ErrorKind::Revoked) {
             out.field("body", body);
         }
         if let Some(source) = source {
@@ -325,6 +341,18 @@ mod tests {
             lost.clone().with_body(Body::Dropped).to_string().contains("may have taken effect")
         );
         assert!(lost.with_body(Body::Finished).to_string().contains("finished"));
+    }
+
+    #[test]
+    fn a_revoked_error_is_no_lost_one_and_says_what_became_of_the_body() {
+        let revoked = LockError::new(ErrorKind::Revoked, "somebody asked for it").on("a");
+        let revoked = revoked.with_body(Body::Dropped);
+        assert_eq!(
+            revoked.to_string(),
+            "a was revoked: somebody asked for it; the body was dropped and may have taken effect"
+        );
+        assert_eq!((revoked.code(), revoked.body()), ("1024", Body::Dropped));
+        assert!(revoked.is_revoked() && !revoked.is_lost() && !revoked.is_permanent());
     }
 
     #[test]

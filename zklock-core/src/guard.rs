@@ -10,7 +10,6 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use crate::context::{Frame, Slot, free_slot, inside, inside_sync};
 use crate::error::{ErrorKind, LockError};
-use crate::first::first;
 use crate::local::possession::{Hold, Possession};
 use crate::observer::Event;
 use crate::token::FencingToken;
@@ -216,7 +215,7 @@ impl<K: Kind> Guard<K> {
     /// [`Site::revoke`](crate::inspect::Site::revoke) or Curator's `Revoker`. It stays held until
     /// it is released.
     pub fn is_revoked(&self) -> bool {
-        self.possession.leases().any(|lease| lease.is_revoked())
+        self.possession.is_revoked()
     }
 
     /// Resolves when somebody asks that the lock be let go: at once if it is
@@ -237,7 +236,7 @@ impl<K: Kind> Guard<K> {
     ///
     /// Nothing is lost by dropping the future.
     pub async fn revoked(&self) {
-        first(self.possession.leases().map(|lease| lease.revoked())).await;
+        self.possession.revoked().await;
     }
 }
 

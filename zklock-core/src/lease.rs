@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::clock::Instant;
+use crate::ends::{Ends, OnLost, OnRevoked};
 use crate::session::generation::{Generation, HeldNode};
 use crate::session::keeper::watch_own;
 use crate::session::releaser::{Deletion, Heed};
@@ -138,14 +139,16 @@ impl Lease {
     /// Resolves when the lease is lost: before silence can free the node, and within a heartbeat
     /// after somebody else deleted it.
     pub async fn lost(&self) {
-        loop {
-            let mut changed = std::pin::pin!(self.generation.changed());
-            changed.as_mut().enable();
-            if !self.is_valid() {
-                return;
-            }
-            changed.await;
-        }
+        self.until(|lease| !lease.is_valid()).await;
+    }
+
+    /// Resolves when something happens that ends a body.
+    pub async fn ended(&self, ends: Ends) {
+        self.until(|lease| {
+            ends.lost == OnLost::Cancel && !lease.is_valid()
+                || ends.revoked == OnRevoked::Cancel && lease.is_revoked()
+        })
+        .await;
     }
 
     /// Whether another's node may have its path later.
@@ -166,10 +169,14 @@ impl Lease {
     /// Resolves when somebody asks that the lock be let go: at once if the node is
     /// [watched](Lease::watch), else within a heartbeat.
     pub async fn revoked(&self) {
+        self.until(Lease::is_revoked).await;
+    }
+
+    async fn until(&self, so: impl Fn(&Lease) -> bool) {
         loop {
             let mut changed = std::pin::pin!(self.generation.changed());
             changed.as_mut().enable();
-            if self.is_revoked() {
+            if so(self) {
                 return;
             }
             changed.await;

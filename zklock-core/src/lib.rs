@@ -13,6 +13,7 @@ pub mod path;
 
 pub mod contender;
 pub mod coordinator;
+pub mod ends;
 pub mod key;
 pub mod policy;
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::ends::{Ends, OnLost, OnRevoked};
 use crate::error::{ErrorKind, LockError};
 use crate::policy::{Handoffs, RetryPolicy};
 
@@ -24,6 +25,7 @@ pub struct LockOptions {
     linger: Duration,
     fair: bool,
     revocable: bool,
+    ends: Ends,
 }
 
 impl Default for LockOptions {
@@ -38,6 +40,7 @@ impl Default for LockOptions {
             linger: Duration::ZERO,
             fair: false,
             revocable: false,
+            ends: Ends::default(),
         }
     }
 }
@@ -101,6 +104,33 @@ impl LockOptions {
         self
     }
 
+    /// What happens to an async body that a template or the attribute runs, when the lock is lost.
+    pub fn on_lost(mut self, on_lost: OnLost) -> Self {
+        self.ends.lost = on_lost;
+        self
+    }
+
+    /// What happens to a body that a template or the attribute runs, when somebody asks that the
+    /// lock be let go. [`OnRevoked::Cancel`] makes the lock [revocable](LockOptions::revocable).
+    pub fn on_revoked(mut self, on_revoked: OnRevoked) -> Self {
+        self.ends.revoked = on_revoked;
+        self
+    }
+
+    /// What happens to an async body when the lock is lost.
+    pub fn lost_policy(&self) -> OnLost {
+        self.ends.lost
+    }
+
+    /// What happens to a body when somebody asks that the lock be let go.
+    pub fn revoked_policy(&self) -> OnRevoked {
+        self.ends.revoked
+    }
+
+    pub(crate) fn ends(&self) -> Ends {
+        self.ends
+    }
+
     /// How long the lock may be handed on.
     pub fn handoff_bound(&self) -> Handoffs {
         self.handoffs
@@ -118,7 +148,7 @@ impl LockOptions {
 
     /// Whether a holder learns at once that it is to let go.
     pub fn is_revocable(&self) -> bool {
-        self.revocable
+        self.revocable || self.ends.revoked == OnRevoked::Cancel
     }
 
     /// The bound of one try.

@@ -1,8 +1,10 @@
 //! The template: runs a body with a lock, by hand.
 
 use std::future::Future;
+use std::sync::Arc;
 
-use crate::body::{OnLost, run};
+use crate::body::run;
+use crate::ends::{OnLost, OnRevoked};
 use crate::error::LockError;
 use crate::key::LockName;
 use crate::local::wait::Wait;
@@ -11,6 +13,7 @@ use crate::lock::multi::MultiLock;
 #[cfg(doc)]
 use crate::lock::mutex::Mutex;
 use crate::options::LockOptions;
+use crate::recipe::driver::LockDriver;
 use crate::registry::SessionRegistry;
 use crate::session::handle::Session;
 use crate::view::GuardView;
@@ -24,7 +27,8 @@ pub trait LockTemplate {
     /// # Errors
     ///
     /// Whatever kept the lock from being acquired or held; then the body did not run, unless the
-    /// error is [lost](crate::error::ErrorKind::Lost) and says otherwise.
+    /// error is [lost](crate::error::ErrorKind::Lost) or
+    /// [revoked](crate::error::ErrorKind::Revoked) and says otherwise.
     fn execute<T, F, B>(
         &self,
         name: &str,
@@ -57,14 +61,23 @@ pub trait LockTemplate {
 pub struct ZkLockTemplate {
     session: Option<Session>,
     options: Option<LockOptions>,
-    on_lost: OnLost,
+    on_lost: Option<OnLost>,
+    on_revoked: Option<OnRevoked>,
     kind: Kind,
+    driver: Option<Arc<dyn LockDriver>>,
 }
 
 impl Default for ZkLockTemplate {
     /// On the default session of the [registry](SessionRegistry), whichever that is at each call.
     fn default() -> Self {
-        ZkLockTemplate { session: None, options: None, on_lost: OnLost::Cancel, kind: Kind::Mutex }
+        ZkLockTemplate {
+            session: None,
+            options: None,
+            on_lost: None,
+            on_revoked: None,
+            kind: Kind::Mutex,
+            driver: None,
+        }
     }
 }
 
@@ -86,9 +99,48 @@ impl ZkLockTemplate {
         Ok(self)
     }
 
-    /// What happens to a body when the lock is lost while it runs.
+    /// What happens to a body when the lock is lost while it runs, where that is not as the options
+    /// say.
     pub fn on_lost(mut self, on_lost: OnLost) -> Self {
-        self.on_lost = on_lost;
+        self.on_lost = Some(on_lost);
+        self
+    }
+
+    /// What happens to a body when somebody asks that its lock be let go, where that is not as the
+    /// options say.
+    ///
+    /// ```
+    /// # async fn example() -> Result<(), zklock_core::error::LockError> {
+    /// use zklock_core::ends::OnRevoked;
+    /// use zklock_core::{session::Session, template::ZkLockTemplate};
+    ///
+    /// let template = ZkLockTemplate::new(Session::embedded()).on_revoked(OnRevoked::Cancel);
+    /// match template.execute("reports", || async { "long work" }).await {
+    ///     Err(error) if error.is_revoked() => println!("others were in a hurry: {error}"),
+    ///     report => println!("{}", report?),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn on_revoked(mut self, on_revoked: OnRevoked) -> Self {
+        self.on_revoked = Some(on_revoked);
+        self
+    }
+
+    /// How the locks are laid out in ZooKeeper, where that is not as the session says. What the
+    /// driver cannot do is an error of the call: semaphores, for one, have a layout of their own.
+    ///
+    /// ```
+    /// # async fn example() -> Result<(), zklock_core::error::LockError> {
+    /// use zklock_core::{layout::Kazoo, session::Session, template::ZkLockTemplate};
+    ///
+    /// let beside_python = ZkLockTemplate::new(Session::embedded()).driver(Kazoo::default());
+    /// let order = beside_python.execute("createOrder", || async { 42 }).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn driver(mut self, driver: impl LockDriver) -> Self {
+        self.driver = Some(Arc::new(driver));
         self
     }
 
@@ -125,8 +177,14 @@ impl ZkLockTemplate {
             Some(session) => session.clone(),
             None => SessionRegistry::global().session(None)?,
         };
-        let options = self.options.unwrap_or(session.defaults());
-        self.kind.lock(&session, LockName::new(name)?, options)
+        let mut options = self.options.unwrap_or(session.defaults());
+        if let Some(on_lost) = self.on_lost {
+            options = options.on_lost(on_lost);
+        }
+        if let Some(on_revoked) = self.on_revoked {
+            options = options.on_revoked(on_revoked);
+        }
+        self.kind.lock(&session, LockName::new(name)?, options, self.driver.as_ref())
     }
 
     /// Several locks of this template's kind as one.
@@ -163,7 +221,7 @@ impl ZkLockTemplate {
         B: Future<Output = T>,
     {
         let locks = self.locks(names)?;
-        guarded(&locks, locks.tries(), self.on_lost, |_| body()).await
+        guarded(&locks, locks.tries(), |_| body()).await
     }
 
     /// Runs `body` while the caller holds the lock `name`. The body is made only then.
@@ -172,8 +230,9 @@ impl ZkLockTemplate {
     ///
     /// Busy (code `1011`) if somebody else held the lock all the time, unavailable if ZooKeeper
     /// did not answer, and the others of [`Mutex::acquire_timeout`]: then the body did not run.
-    /// [Lost](crate::error::ErrorKind::Lost) if the lease ran out while it ran; the error says what
-    /// became of the body.
+    /// [Lost](crate::error::ErrorKind::Lost) if the lease ran out while it ran,
+    /// [revoked](crate::error::ErrorKind::Revoked) if somebody asked that the lock be let go and the
+    /// body is to heed that; the error says what became of the body.
     ///
     /// # Cancel safety
     ///
@@ -201,7 +260,7 @@ impl ZkLockTemplate {
         B: Future<Output = T>,
     {
         let lock = self.lock(name)?;
-        guarded(&lock, lock.tries(), self.on_lost, body).await
+        guarded(&lock, lock.tries(), body).await
     }
 }
 
@@ -217,12 +276,7 @@ impl LockTemplate for ZkLockTemplate {
 }
 
 /// Acquires, runs the body, releases.
-pub(crate) async fn guarded<L, T, F, B>(
-    lock: &L,
-    how: Wait,
-    on_lost: OnLost,
-    body: F,
-) -> Result<T, LockError>
+pub(crate) async fn guarded<L, T, F, B>(lock: &L, how: Wait, body: F) -> Result<T, LockError>
 where
     L: Enter,
     F: FnOnce(GuardView) -> B,
@@ -230,7 +284,7 @@ where
 {
     let guard = lock.enter(Who::task(), how, false).await?;
     let view = guard.view();
-    let outcome = run(&guard, on_lost, async move { body(view).await }).await;
+    let outcome = run(&guard, lock.ends(), async move { body(view).await }).await;
     // The result stands whatever becomes of the release; the observer hears of that.
     let _ = guard.release().await.inspect_err(|error| tracing::warn!(%error, "released"));
     outcome

@@ -130,6 +130,18 @@ impl TestLocks {
         futures_lite::future::block_on(mutex.try_acquire())
     }
 
+    /// Asks whoever holds a lock of the default session to let go, as another process would, and
+    /// answers how many were asked. Of a lock in another layout than the session's it finds none,
+    /// nor of a semaphore, for which there is [`Semaphore::site`](crate::lock::Semaphore::site).
+    ///
+    /// # Errors
+    ///
+    /// An invalid name, and unavailable during an outage.
+    pub fn revoke(&self, name: &str) -> Result<usize, LockError> {
+        // An embedded coordinator answers at once.
+        futures_lite::future::block_on(self.session().site(name)?.revoke())
+    }
+
     /// Lets ZooKeeper end the sessions: what is held is lost, and the next acquire finds new ones.
     pub fn lose(&self) {
         for TestSession { store, session, .. } in &self.sessions {

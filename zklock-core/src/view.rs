@@ -81,6 +81,23 @@ impl GuardView {
     pub async fn lost(&self) {
         first(self.all().map(|possession| possession.lost())).await;
     }
+
+    /// Whether somebody asked that the lock be let go. It stays held until the body is over. See
+    /// [`revoked`](GuardView::revoked) for how soon it is known.
+    pub fn is_revoked(&self) -> bool {
+        self.all().any(|possession| possession.is_revoked())
+    }
+
+    /// Resolves when somebody asks that the lock be let go: at once if it is
+    /// [revocable](crate::options::LockOptions::revocable), else within a heartbeat, a sixth of the
+    /// session timeout.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost by dropping the future.
+    pub async fn revoked(&self) {
+        first(self.all().map(|possession| possession.revoked())).await;
+    }
 }
 
 /// The innermost guard whose body the caller is in. See [`current`].
@@ -121,6 +138,24 @@ impl Current {
     pub async fn lost(&self) {
         if let Some(view) = &self.0 {
             view.lost().await;
+        }
+    }
+
+    /// Whether somebody asked that the lock be let go; false outside of any body.
+    pub fn is_revoked(&self) -> bool {
+        self.0.as_ref().is_some_and(GuardView::is_revoked)
+    }
+
+    /// Resolves when somebody asks that the lock be let go, as [`GuardView::revoked`]; never outside
+    /// of any body.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost by dropping the future.
+    pub async fn revoked(&self) {
+        match &self.0 {
+            Some(view) => view.revoked().await,
+            None => std::future::pending().await,
         }
     }
 }

@@ -30,6 +30,7 @@ where
                 }
                 let __self = self;
                 let id = id;
+                let _ = &id;
                 let __ret: Result<(), ApiError> = { __self.carrier.ship(id).await };
                 __ret
             })

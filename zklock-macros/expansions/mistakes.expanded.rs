@@ -7,6 +7,7 @@
 ::core::compile_error! {
     "`{id}` names no parameter (the parameters are `request`)"
 }
+#[allow(unused_variables)]
 async fn create_order(request: Request) -> Result<Order, ApiError> {
     store(&request).await
 }

@@ -10,7 +10,7 @@ use syn::{
 };
 
 use crate::{
-    choice::{self, OnBusy, OnLost},
+    choice::{self, OnBusy, OnLost, OnRevoked},
     errors::Errors,
     mode::{self, Mode},
     options,
@@ -34,11 +34,13 @@ pub(crate) struct Args {
     pub(crate) on_busy: Option<OnBusy>,
     pub(crate) on_error: Option<Expr>,
     pub(crate) on_lost: Option<OnLost>,
+    pub(crate) on_revoked: Option<OnRevoked>,
     pub(crate) condition: Option<Expr>,
     pub(crate) reentrant: Option<Value<bool>>,
     pub(crate) fair: Option<Value<bool>>,
     pub(crate) linger: Option<Value<Duration>>,
     pub(crate) session: Option<Expr>,
+    pub(crate) driver: Option<Expr>,
     pub(crate) krate: Option<Path>,
     /// The options met so far, the wrong ones included.
     seen: Vec<Ident>,
@@ -161,9 +163,11 @@ impl Reader<'_> {
             "on_busy" => args.on_busy = Some(choice::on_busy(value)?),
             "on_error" => args.on_error = Some(choice::on_error(value)?),
             "on_lost" => args.on_lost = Some(choice::on_lost(&value)?),
+            "on_revoked" => args.on_revoked = Some(choice::on_revoked(&value)?),
             "condition" => args.condition = Some(choice::condition(value)?),
             "linger" => args.linger = Some(value::linger(value)?),
             "session" => args.session = Some(value::session(value)?),
+            "driver" => args.driver = Some(value::driver(value)?),
             _ => args.krate = Some(value::krate(&value)?),
         }
         Ok(())
@@ -179,10 +183,13 @@ impl Reader<'_> {
 
     fn name(&mut self, value: &Expr) -> syn::Result<()> {
         if self.named {
-            return Err(syn::Error::new_spanned(
-                value,
-                "the lock's name is given twice; a second part of it is a `key = …`",
-            ));
+            let message = match value::literal(value) {
+                Some(Lit::Str(_)) => {
+                    "the lock's name is given twice; a second part of it is a `key = …`"
+                }
+                _ => "this is no option; one is written like `timeout = \"2s\"` or `try_once`",
+            };
+            return Err(syn::Error::new_spanned(value, message));
         }
         self.named = true;
         match value::literal(value) {

@@ -4,7 +4,13 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens as _, quote, quote_spanned};
 use syn::{Expr, ExprReference, LitStr, Path, Token, spanned::Spanned as _};
 
-use crate::{choice::OnBusy, mode::Mode, model::Plan, name::Part, value::Value};
+use crate::{
+    choice::{OnBusy, OnLost, OnRevoked},
+    mode::Mode,
+    model::Plan,
+    name::Part,
+    value::Value,
+};
 
 /// Names the generated values.
 pub(crate) fn internal(name: &str) -> Ident {
@@ -110,10 +116,20 @@ fn call(plan: &Plan) -> TokenStream {
     let reentrant = flag("reentrant", &settings.reentrant);
     let fair = flag("fair", &settings.fair);
     let linger = duration("linger", &settings.linger);
-    let finish = settings.finish.then(|| quote!(.on_lost(#private::OnLost::Finish)));
+    let on_lost = settings.on_lost.as_ref().map(|on_lost| match on_lost {
+        OnLost::Cancel(_) => quote!(.on_lost(#private::OnLost::Cancel)),
+        OnLost::Finish => quote!(.on_lost(#private::OnLost::Finish)),
+    });
+    let on_revoked = settings.on_revoked.as_ref().map(|on_revoked| match on_revoked {
+        OnRevoked::Cancel => quote!(.on_revoked(#private::OnRevoked::Cancel)),
+        OnRevoked::Ignore => quote!(.on_revoked(#private::OnRevoked::Ignore)),
+    });
+    let driver =
+        settings.driver.as_ref().map(|expr| quote_spanned!(ours(expr.span())=> .driver(#expr)));
     quote! {
         #new
-            #mode #session #timeout #retries #once #reentrant #fair #linger #finish
+            #mode #session #driver #timeout #retries #once #reentrant #fair #linger
+            #on_lost #on_revoked
     }
 }
 

@@ -1,7 +1,7 @@
 //! Options that choose: what is done when something happens, and whether something is.
 
 use proc_macro2::{Ident, Span};
-use syn::{Expr, Lit, LitBool};
+use syn::{Expr, Lit, LitBool, spanned::Spanned as _};
 
 use crate::{
     suggest,
@@ -24,23 +24,34 @@ pub(crate) enum OnLost {
     Finish,
 }
 
+/// What becomes of a body whose lock is to be let go.
+pub(crate) enum OnRevoked {
+    Cancel,
+    Ignore,
+}
+
 const ON_BUSY: &str = "on_busy is `error`, `skip`, or a function that makes the result from the \
     error: `on_busy = |error| Ok(Answer::Busy)`";
 const ON_ERROR: &str = "on_error is a function that makes the result from the error: \
     `on_error = |error| Answer::from(error)`";
 const ON_LOST: &str = "on_lost is `cancel` (the body is dropped at its next await) or `finish`";
+const ON_REVOKED: &str = "on_revoked is `cancel` (the body is dropped at its next await when \
+    somebody asks that the lock be let go) or `ignore`";
 const CONDITION: &str = "condition is an expression of type `bool`; when it is false the function \
     runs without the lock: `condition = amount > 0`";
 
 /// Reads `on_busy`: a word, a path or a closure.
 pub(crate) fn on_busy(value: Expr) -> syn::Result<OnBusy> {
+    let not_so = |value: &Expr, hint| syn::Error::new_spanned(value, format!("{ON_BUSY}; {hint}"));
     match word(&value).map(Ident::to_string).as_deref() {
         Some("error") => Ok(OnBusy::Error),
         Some("skip") => Ok(OnBusy::Skip),
-        Some("Error" | "Skip" | "fail" | "ignore" | "none" | "nothing") => {
-            Err(syn::Error::new_spanned(&value, ON_BUSY))
+        Some("Skip" | "ignore" | "none" | "nothing") => Err(not_so(&value, "did you mean `skip`?")),
+        Some("Error" | "fail") => Err(not_so(&value, "did you mean `error`?")),
+        _ if quotes(&value, "skip") || quotes(&value, "error") => {
+            Err(not_so(&value, "without quotes"))
         }
-        _ => handler(value, ON_BUSY).map(OnBusy::Handler),
+        _ => handler("on_busy", value, ON_BUSY).map(OnBusy::Handler),
     }
 }
 
@@ -52,22 +63,21 @@ pub(crate) fn on_error(value: Expr) -> syn::Result<Expr> {
             format!("{ON_ERROR}; only a busy lock can be skipped: `on_busy = skip`"),
         ));
     }
-    handler(value, ON_ERROR)
+    handler("on_error", value, ON_ERROR)
 }
 
-fn handler(value: Expr, usage: &str) -> syn::Result<Expr> {
+fn handler(option: &str, value: Expr, usage: &str) -> syn::Result<Expr> {
     match peel(&value) {
         Expr::Lit(_) | Expr::Unary(_) | Expr::Tuple(_) | Expr::Array(_) => {
             Err(syn::Error::new_spanned(value, usage))
         }
         Expr::Closure(closure) if closure.asyncness.is_some() => Err(syn::Error::new_spanned(
             value,
-            "this is called when there is nothing more to wait for: it is no async closure, and \
-             answers at once",
+            format!("{option} answers at once: it is a closure, but no async one"),
         )),
         Expr::Closure(closure) if closure.inputs.len() != 1 => Err(syn::Error::new_spanned(
             value,
-            "this is called with one argument, the `LockError`: `|error| …`",
+            format!("{option} is called with one argument, the `LockError`: `|error| …`"),
         )),
         _ => Ok(value),
     }
@@ -75,17 +85,34 @@ fn handler(value: Expr, usage: &str) -> syn::Result<Expr> {
 
 /// Reads `on_lost`: one of two words.
 pub(crate) fn on_lost(value: &Expr) -> syn::Result<OnLost> {
-    let Some(word) = word(value) else { return Err(syn::Error::new_spanned(value, ON_LOST)) };
-    match word.to_string().as_str() {
-        "cancel" => Ok(OnLost::Cancel(word.span())),
-        "finish" => Ok(OnLost::Finish),
-        other => {
-            let guess = suggest::closest(other, &["cancel", "finish"])
-                .map(|guess| format!("; did you mean `{guess}`?"))
-                .unwrap_or_default();
-            Err(syn::Error::new(word.span(), format!("{ON_LOST}{guess}")))
-        }
+    let cancels = cancels_or(value, "finish", ON_LOST)?;
+    Ok(if cancels { OnLost::Cancel(value.span()) } else { OnLost::Finish })
+}
+
+/// Reads `on_revoked`: one of two words.
+pub(crate) fn on_revoked(value: &Expr) -> syn::Result<OnRevoked> {
+    let cancels = cancels_or(value, "ignore", ON_REVOKED)?;
+    Ok(if cancels { OnRevoked::Cancel } else { OnRevoked::Ignore })
+}
+
+/// Reads `cancel` or another word.
+fn cancels_or(value: &Expr, other: &str, usage: &str) -> syn::Result<bool> {
+    let Some(word) = word(value) else {
+        let quoted = quotes(value, "cancel") || quotes(value, other);
+        let hint = if quoted { "; without quotes" } else { "" };
+        return Err(syn::Error::new_spanned(value, format!("{usage}{hint}")));
+    };
+    let text = word.to_string();
+    if text == "cancel" || text == other {
+        return Ok(text == "cancel");
     }
+    let meant = match text.to_lowercase().as_str() {
+        "abort" | "drop" | "stop" => Some("cancel"),
+        "finish" | "ignore" | "keep" | "go_on" => Some(other),
+        text => suggest::closest(text, &["cancel", other]),
+    };
+    let guess = meant.map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default();
+    Err(syn::Error::new(word.span(), format!("{usage}{guess}")))
 }
 
 /// Reads `condition`: an expression that can be true.
@@ -115,6 +142,11 @@ pub(crate) fn flag(option: &str, value: Expr) -> syn::Result<Value<bool>> {
         )),
         None => Ok(Value::Expression(value)),
     }
+}
+
+/// Says whether the expression is a word between quotes.
+fn quotes(value: &Expr, word: &str) -> bool {
+    matches!(literal(value), Some(Lit::Str(text)) if text.value() == word)
 }
 
 /// Returns the one word that the expression is.

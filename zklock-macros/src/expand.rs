@@ -2,7 +2,7 @@
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote;
-use syn::{Block, Expr, Stmt, Token, Type, token::Brace};
+use syn::{Block, Expr, Local, Pat, Stmt, Token, Type, token::Brace};
 
 use crate::{
     call::{before, failed, internal},
@@ -45,7 +45,7 @@ pub(crate) fn expand(plan: &Plan) -> TokenStream {
                 let ty = returns::future_output(&declared).map(returns::without_impl);
                 let edge = ty.as_ref().map(|ty| edge(plan, ty));
                 let mode = block.capture;
-                let inner = &block.block;
+                let inner = rebinding(plan, &block.block);
                 let work = work(edge, &named(plan), &quote!(#inner));
                 let guarded = run(plan, ty.as_ref(), &quote!(async #mode #work));
                 block.block = Block {
@@ -106,6 +106,25 @@ fn owners(plan: &Plan) -> TokenStream {
 /// Moves those parameters into the block of which a part was read before.
 fn named(plan: &Plan) -> TokenStream {
     plan.read.iter().map(borrow).collect()
+}
+
+/// Uses what a block binds anew by the name of a parameter that was read, as `#[async_trait]` does.
+fn rebinding(plan: &Plan, block: &Block) -> Block {
+    let used = |stmt: &Stmt| match stmt {
+        Stmt::Local(Local { pat: Pat::Ident(name), init: Some(init), .. }) => match &*init.expr {
+            Expr::Path(path) if path.path.is_ident(&name.ident) => {
+                plan.read.iter().find(|root| **root == name.ident)
+            }
+            _ => None,
+        },
+        _ => None,
+    };
+    let with_use = |stmt: &Stmt| {
+        let uses = used(stmt).map(|root| Stmt::Expr(Expr::Verbatim(borrow(root)), None));
+        [Some(stmt.clone()), uses]
+    };
+    let stmts = block.stmts.iter().flat_map(with_use).flatten().collect();
+    Block { brace_token: block.brace_token, stmts }
 }
 
 /// Uses a parameter, so that the block takes it and nothing says that it is unused.

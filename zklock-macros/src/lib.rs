@@ -47,12 +47,14 @@ use proc_macro::TokenStream;
 /// | `try_once` | bare, or a `bool`: asks once and does not wait for others | it waits |
 /// | `on_busy` | `error`, `skip`, or a function that makes the result from the error | `error` |
 /// | `on_error` | a function that makes the result from the error | `From<LockError>` |
-/// | `on_lost` | `cancel` or `finish`: what becomes of an async body whose lock is lost | `cancel` |
+/// | `on_lost` | `cancel` or `finish`: what becomes of an async body whose lock is lost | the session's, at first `cancel` |
+/// | `on_revoked` | `cancel` or `ignore`: what becomes of a body when somebody asks that its lock be let go | the session's, at first `ignore` |
 /// | `condition` | a `bool`: if it is false, the body runs without the lock | the lock is taken |
 /// | `reentrant` | a `bool`: whether a call around this one may hold the lock already | the session's, at first true |
 /// | `fair` | bare, or a `bool`: strictly first come, first served in the whole fleet | the session's, at first false |
 /// | `linger` | as `timeout`: keeps the node for so long after the last release | the session's, at first not |
 /// | `session` | a session, or the name of a registered one | the default session |
+/// | `driver` | a layout in ZooKeeper: `zklock::layout::Kazoo::default()` | the session's, at first Curator's |
 /// | `crate` | path under which zklock is reachable | `::zklock` |
 ///
 /// Expressions are evaluated at each call, before the wait, and may use the parameters. What a
@@ -295,6 +297,25 @@ use proc_macro::TokenStream;
 #[doc = include_str!("../expansions/on_lost.expanded.rs")]
 /// ```
 ///
+/// # `on_revoked`
+///
+/// With `cancel`, an async body is dropped at its next await when somebody asks that its lock be let
+/// go (`Site::revoke`, Curator's `Revoker`), and the function fails as revoked; the error says what
+/// became of the body. Of a plain function that is asked before it begins; later it may ask
+/// `zklock::current().is_revoked()` itself.
+///
+/// ```
+#[doc = include_str!("../expansions/preamble.txt")]
+#[doc = include_str!("../expansions/on_revoked.rs")]
+/// ```
+///
+/// expands to
+///
+/// ```
+#[doc = include_str!("../expansions/preamble.txt")]
+#[doc = include_str!("../expansions/on_revoked.expanded.rs")]
+/// ```
+///
 /// # `condition`
 ///
 /// Takes the lock only if it is true. If not, neither the name nor any other option is evaluated.
@@ -373,6 +394,23 @@ use proc_macro::TokenStream;
 /// ```
 #[doc = include_str!("../expansions/preamble.txt")]
 #[doc = include_str!("../expansions/session.expanded.rs")]
+/// ```
+///
+/// # `driver`
+///
+/// Lays the lock out in ZooKeeper as Python's kazoo does, say, or as a driver of one's own. It goes
+/// with every mode but `semaphore`, if the layout has that mode.
+///
+/// ```
+#[doc = include_str!("../expansions/preamble.txt")]
+#[doc = include_str!("../expansions/driver.rs")]
+/// ```
+///
+/// expands to
+///
+/// ```
+#[doc = include_str!("../expansions/preamble.txt")]
+#[doc = include_str!("../expansions/driver.expanded.rs")]
 /// ```
 ///
 /// # `crate`

@@ -7,7 +7,7 @@ use syn::{Expr, Ident, Path, parse_quote};
 
 use crate::{
     args::{self, Args},
-    choice::{OnBusy, OnLost},
+    choice::{OnBusy, OnLost, OnRevoked},
     errors::Errors,
     item::Function,
     mentions::mentions,
@@ -43,8 +43,10 @@ pub(crate) struct Settings {
     pub(crate) reentrant: Option<Value<bool>>,
     pub(crate) fair: Option<Value<bool>>,
     pub(crate) linger: Option<Value<Duration>>,
-    /// An async body may finish when its lock is lost.
-    pub(crate) finish: bool,
+    /// Of a plain function there is no choice.
+    pub(crate) on_lost: Option<OnLost>,
+    pub(crate) on_revoked: Option<OnRevoked>,
+    pub(crate) driver: Option<Expr>,
     pub(crate) condition: Option<Expr>,
 }
 
@@ -81,11 +83,12 @@ fn build(args: Args, function: Function, errors: &mut Errors) -> Option<Plan> {
     contradictions(&args, &shape, errors);
     let Args { name, keys, mode, namespace, timeout, retries, try_once, on_busy, on_error, .. } =
         args;
-    let Args { on_lost, condition, reentrant, fair, linger, session, krate, .. } = args;
+    let Args { on_lost, on_revoked, condition, reentrant, fair, linger, .. } = args;
+    let Args { session, driver, krate, .. } = args;
     let literal = name?;
     let pieces = pattern::parse(&literal, &params, errors);
     let name = Name::of(namespace.as_ref(), &literal, pieces, keys);
-    let finish = matches!(on_lost, Some(OnLost::Finish)) && !matches!(shape, Shape::Sync);
+    let on_lost = on_lost.filter(|_| !matches!(shape, Shape::Sync));
     let settings = Settings {
         mode,
         session,
@@ -95,7 +98,9 @@ fn build(args: Args, function: Function, errors: &mut Errors) -> Option<Plan> {
         reentrant,
         fair,
         linger,
-        finish,
+        on_lost,
+        on_revoked,
+        driver,
         condition,
     };
     let failure = Failure { busy: on_busy.unwrap_or(OnBusy::Error), other: on_error };
@@ -139,6 +144,12 @@ fn contradictions(args: &Args, shape: &Shape, errors: &mut Errors) {
             "a semaphore does not linger: its permits go to whoever waits; remove `linger`",
         );
     }
+    if args.driver.is_some() && matches!(args.mode, Some(Mode::Semaphore(_))) {
+        refuse(
+            args.place("driver"),
+            "a semaphore has a layout of its own, which no driver changes; remove `driver`",
+        );
+    }
     if let (Some(OnLost::Cancel(place)), Shape::Sync) = (&args.on_lost, shape) {
         refuse(
             *place,
@@ -172,6 +183,7 @@ impl Settings {
         let values = [
             self.mode.as_ref().and_then(Mode::expression),
             self.session.as_ref(),
+            self.driver.as_ref(),
             self.timeout.as_ref().and_then(Value::expression),
             self.retries.as_ref().and_then(Value::expression),
             self.try_once.as_ref().and_then(Value::expression),

@@ -13,11 +13,13 @@ const OPTIONS: &[(&str, &str)] = &[
     ("on_busy", "on_busy = skip"),
     ("on_error", "on_error = into_response"),
     ("on_lost", "on_lost = finish"),
+    ("on_revoked", "on_revoked = cancel"),
     ("condition", "condition = amount > 0"),
     ("reentrant", "reentrant = false"),
     ("fair", "fair"),
     ("linger", "linger = \"5s\""),
     ("session", "session = \"orders\""),
+    ("driver", "driver = zklock::layout::Kazoo::default()"),
     ("crate", "crate = ::zklock"),
 ];
 
@@ -41,11 +43,13 @@ const FOREIGN: &[(&str, &[&str])] = &[
         &["fail_strategy", "fallback", "fallback_method", "if_busy", "on_locked"],
     ),
     ("here it is `on_error`", &["error_handler", "on_failure", "on_unavailable", "map_err"]),
+    ("here it is `on_revoked = cancel`", &["revocable", "revoke", "cancel_on_revoke"]),
     ("here it is `condition`", &["if", "unless", "when"]),
     (
         "here it is `session`",
         &["client", "executor", "lock_provider", "provider", "store", "store_id"],
     ),
+    ("here it is `driver`", &["layout", "lock_driver", "recipe"]),
     ("here it is `mode = semaphore(…)`", &["limit", "max_concurrency", "permits", "semaphore"]),
     ("here it is `mode`", &["kind", "lock_mode", "lock_type", "type"]),
     ("here it is `mode = read`", &["read", "shared"]),
@@ -58,6 +62,11 @@ const FOREIGN: &[(&str, &[&str])] = &[
         &["at_most", "expiration", "expire", "lease", "lease_time", "lock_at_most_for", "ttl"],
     ),
 ];
+
+/// The options that there are.
+pub(crate) fn names() -> Vec<&'static str> {
+    OPTIONS.iter().map(|(option, _)| *option).collect()
+}
 
 /// Says whether there is an option of that name.
 pub(crate) fn is_known(word: &str) -> bool {
@@ -82,7 +91,7 @@ pub(crate) fn usage(option: &str) -> String {
 
 /// What is said of a word that is no option.
 pub(crate) fn unknown(word: &str) -> String {
-    let names: Vec<&str> = OPTIONS.iter().map(|(option, _)| *option).collect();
+    let names = names();
     match (foreign(word), suggest::closest(word, &names)) {
         (Some(advice), _) => format!("unknown option `{word}`; {advice}"),
         (None, Some(guess)) => format!("unknown option `{word}`; did you mean `{guess}`?"),

@@ -129,7 +129,10 @@ fn month_for_minute(text: &str) -> Option<String> {
 pub(crate) fn retries(value: Expr) -> syn::Result<Value<u32>> {
     match literal(&value) {
         Some(Lit::Int(number)) => tries(number).map(Value::Known),
-        Some(_) => Err(syn::Error::new_spanned(&value, format!("{TRIES}; write `retries = 2`"))),
+        Some(_) => Err(syn::Error::new_spanned(
+            &value,
+            "retries is the number of tries, an integer from 1: `retries = 2`",
+        )),
         None if is_negative(&value) => Err(syn::Error::new_spanned(&value, TRIES)),
         None => Ok(Value::Expression(value)),
     }
@@ -204,6 +207,22 @@ pub(crate) fn session(value: Expr) -> syn::Result<Expr> {
              `session = self.session`",
         )),
     }
+}
+
+/// Reads `driver`: an expression whose value is a layout.
+pub(crate) fn driver(value: Expr) -> syn::Result<Expr> {
+    const USAGE: &str = "driver is a layout, such as those in `zklock::layout`";
+    let Some(literal) = literal(&value) else { return Ok(value) };
+    let meant = match literal {
+        Lit::Str(text) => match text.value().to_lowercase().as_str() {
+            "curator" | "java" => "Curator",
+            "dlock" => "Numbered::dlock()",
+            _ => "Kazoo::default()",
+        },
+        _ => "Kazoo::default()",
+    };
+    let message = format!("{USAGE}: `driver = zklock::layout::{meant}`");
+    Err(syn::Error::new_spanned(&value, message))
 }
 
 /// Reads `crate`: the path under which this crate is reachable, bare or as a string.

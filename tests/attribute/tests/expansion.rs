@@ -129,8 +129,8 @@ fn the_page_shows_every_expansion() {
     let text = fs::read_to_string(&page).unwrap();
     let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap();
     let shown = filled(&text, |name| {
-        let (source, expanded) =
-            (read(&format!("{name}.rs")), read(&format!("{name}.expanded.rs")));
+        let source = read(&format!("{name}.rs"));
+        let expanded = expanded(&source);
         format!("```rust,ignore\n{source}```\n\nexpands to\n\n```rust,ignore\n{expanded}```\n")
     });
     if env::var_os("BLESS").is_some() {

@@ -74,7 +74,7 @@ pub(crate) fn guarded<L: Enter, T>(
 ) -> Result<T, LockError> {
     let guard = block_on_patiently(lock.name(), lock.enter(Who::thread(), how, false))?;
     let view = guard.view();
-    let outcome = run_sync(&guard, move || body(view));
+    let outcome = run_sync(&guard, lock.ends(), move || body(view));
     // The result stands whatever becomes of the release; the observer hears of that.
     let _ = block_on(guard.release()).inspect_err(|error| tracing::warn!(%error, "released"));
     outcome

@@ -18,6 +18,7 @@ use crate::local::possession::{Hold, Origin, Possession, SteppingDown};
 use crate::local::waiters::{Outcome, Place};
 use crate::mode::Mode;
 use crate::owner::Owner;
+use crate::recipe::driver::LockDriver;
 use crate::session::handle::Session;
 use crate::session::lane::{Ride, closed};
 use crate::session::releaser::Deletion;
@@ -220,6 +221,10 @@ impl Origin for PermitQueue {
 
     fn path(&self) -> &str {
         self.targets.leases.directory.as_str()
+    }
+
+    fn driver(&self) -> &dyn LockDriver {
+        &*self.targets.leases.driver
     }
 
     fn holder_here(&self, place: Option<Place>) -> Option<Holder> {

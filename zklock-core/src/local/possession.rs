@@ -8,11 +8,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::clock::Instant;
+use crate::ends::Ends;
 use crate::error::{ErrorKind, Holder, LockError};
 use crate::first::first;
 use crate::lease::Lease;
 use crate::local::waiters::Place;
 use crate::mode::Mode;
+use crate::recipe::driver::LockDriver;
 use crate::session::handle::Session;
 use crate::session::releaser::Deletion;
 use crate::session::shelf::Held;
@@ -32,6 +34,9 @@ pub trait Origin: Send + Sync + fmt::Debug {
 
     /// The path of the lock's directory.
     fn path(&self) -> &str;
+
+    /// How it is laid out.
+    fn driver(&self) -> &dyn LockDriver;
 
     /// Who holds the lock in this process, and how many are ahead of the one in a place, or of a
     /// newcomer.
@@ -186,6 +191,32 @@ impl Possession {
         first(self.leases().map(|lease| lease.lost())).await;
     }
 
+    /// Whether somebody asked that the lock be let go.
+    pub fn is_revoked(&self) -> bool {
+        self.leases().any(|lease| lease.is_revoked())
+    }
+
+    /// Resolves when somebody asks for that.
+    pub async fn revoked(&self) {
+        if self.more.is_empty() {
+            return self.lease.revoked().await;
+        }
+        first(self.leases().map(|lease| lease.revoked())).await;
+    }
+
+    /// Resolves when something happens that ends a body.
+    pub async fn ended(&self, ends: Ends) {
+        if self.more.is_empty() {
+            return self.lease.ended(ends).await;
+        }
+        first(self.leases().map(|lease| lease.ended(ends))).await;
+    }
+
+    /// Watches its nodes from now on, to learn of that at once.
+    pub fn watch(&self) {
+        self.leases().for_each(|lease| lease.watch());
+    }
+
     /// How long the lock is surely held if nothing more is heard.
     pub fn remaining(&self) -> Duration {
         if self.holds() == 0 {
@@ -197,6 +228,12 @@ impl Possession {
     /// The moment, on the clock of the lease.
     pub fn now(&self) -> Instant {
         self.queue.session().clock().now()
+    }
+
+    /// The error of a lock that is to be let go.
+    pub fn revoked_error(&self) -> LockError {
+        LockError::new(ErrorKind::Revoked, "somebody asked that it be let go")
+            .on(self.queue.lock_name().clone())
     }
 
     /// The error of a lock that was lost.

@@ -17,7 +17,7 @@ use crate::local::state::{Conflict, Fetch, Joined as Decided, Lent, Phase, State
 use crate::local::waiters::{Outcome, Place};
 use crate::mode::Mode;
 use crate::owner::Owner;
-use crate::recipe::driver::{is_same_layout, mixed};
+use crate::recipe::driver::{LockDriver, is_same_layout, mixed};
 use crate::session::handle::Session;
 use crate::session::keeper::MOST_WATCHES;
 use crate::session::lane::{Ride, closed};
@@ -329,6 +329,10 @@ impl Origin for Queue {
 
     fn path(&self) -> &str {
         self.target.directory.as_str()
+    }
+
+    fn driver(&self) -> &dyn LockDriver {
+        &*self.target.driver
     }
 
     fn holder_here(&self, place: Option<Place>) -> Option<Holder> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::context::{Frame, inside};
+use crate::ends::Ends;
 use crate::error::LockError;
 use crate::fenced::Fenced;
 use crate::guard::kind;
@@ -15,7 +16,9 @@ use crate::local::wait::Wait;
 use crate::lock::mutex::Mutex;
 use crate::lock::rwlock::RwLock;
 use crate::lock::semaphore::Semaphore;
+use crate::mode::Mode;
 use crate::options::LockOptions;
+use crate::recipe::driver::{LockDriver, unsupported};
 use crate::session::handle::Session;
 use crate::token::FencingToken;
 use crate::view::GuardView;
@@ -65,19 +68,35 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The lock of a name.
+    /// The lock of a name, in the session's layout or another.
     pub fn lock(
         self,
         session: &Session,
         name: LockName,
         options: LockOptions,
+        driver: Option<&Arc<dyn LockDriver>>,
     ) -> Result<AnyLock, LockError> {
-        let rw_lock = |name| RwLock::new(session, name).with_options(options);
+        let rw_lock = |name| {
+            let lock = RwLock::new(session, name).with_options(options)?;
+            match driver {
+                Some(driver) => lock.shared_driver(driver.clone()),
+                None => Ok(lock),
+            }
+        };
         Ok(match self {
-            Kind::Mutex => AnyLock::Mutex(Mutex::new(session, name).with_options(options)?),
+            Kind::Mutex => {
+                let lock = Mutex::new(session, name).with_options(options)?;
+                AnyLock::Mutex(match driver {
+                    Some(driver) => lock.shared_driver(driver.clone())?,
+                    None => lock,
+                })
+            }
             Kind::Read => AnyLock::Read(rw_lock(name)?),
             Kind::Write => AnyLock::Write(rw_lock(name)?),
             Kind::Permits { limit, permits } => {
+                if let Some(driver) = driver {
+                    return Err(unsupported(&**driver, Mode::Permit).on(name.to_shared()));
+                }
                 let semaphore = Semaphore::new(session, name, limit)?.with_options(options)?;
                 AnyLock::Permits(semaphore, permits)
             }
@@ -175,6 +194,16 @@ impl AnyLock {
             AnyLock::Read(lock) | AnyLock::Write(lock) => lock.named().tries(),
             AnyLock::Permits(lock, _) => lock.tries(),
         }
+    }
+
+    /// What ends a body under it.
+    pub(crate) fn ends(&self) -> Ends {
+        let options = match self {
+            AnyLock::Mutex(lock) => lock.options(),
+            AnyLock::Read(lock) | AnyLock::Write(lock) => lock.options(),
+            AnyLock::Permits(lock, _) => lock.options(),
+        };
+        options.ends()
     }
 
     pub(crate) async fn enter(
@@ -320,6 +349,10 @@ impl AnyGuard {
         each!(self, guard => guard.possession())
     }
 
+    pub(crate) async fn ended(&self, ends: Ends) {
+        self.possession().ended(ends).await;
+    }
+
     pub(crate) fn lost_error(&self) -> LockError {
         self.possession().lost_error()
     }
@@ -339,6 +372,9 @@ pub trait Enter: Sync {
 
     /// A wait as the options say.
     fn tries(&self) -> Wait;
+
+    /// What ends a body under it.
+    fn ends(&self) -> Ends;
 
     /// Acquires.
     fn enter(
@@ -363,6 +399,10 @@ impl Enter for AnyLock {
         AnyLock::tries(self)
     }
 
+    fn ends(&self) -> Ends {
+        AnyLock::ends(self)
+    }
+
     fn enter(
         &self,
         who: Who,
@@ -382,8 +422,11 @@ pub trait Guarding: Send + Sync + Sized {
     /// Whether everything is surely held now.
     fn is_valid(&self) -> bool;
 
-    /// Resolves when something is lost.
-    fn lost(&self) -> impl Future<Output = ()> + Send;
+    /// Whether somebody asked that something be let go.
+    fn is_revoked(&self) -> bool;
+
+    /// Resolves when something happens that ends the body.
+    fn ended(&self, ends: Ends) -> impl Future<Output = ()> + Send;
 
     /// The scope of the body.
     fn frame(&self) -> Option<Arc<Frame>>;
@@ -393,6 +436,9 @@ pub trait Guarding: Send + Sync + Sized {
 
     /// The error of what is lost.
     fn lost_error(&self) -> LockError;
+
+    /// The error of what is to be let go.
+    fn revoked_error(&self) -> LockError;
 
     /// Releases everything and waits until that is done.
     ///
@@ -407,8 +453,12 @@ impl<K: kind::Kind> Guarding for Guard<K> {
         Guard::is_valid(self)
     }
 
-    fn lost(&self) -> impl Future<Output = ()> + Send {
-        Guard::lost(self)
+    fn is_revoked(&self) -> bool {
+        Guard::is_revoked(self)
+    }
+
+    fn ended(&self, ends: Ends) -> impl Future<Output = ()> + Send {
+        self.possession().ended(ends)
     }
 
     fn frame(&self) -> Option<Arc<Frame>> {
@@ -423,6 +473,10 @@ impl<K: kind::Kind> Guarding for Guard<K> {
         self.possession().lost_error()
     }
 
+    fn revoked_error(&self) -> LockError {
+        self.possession().revoked_error()
+    }
+
     fn release(self) -> impl Future<Output = Result<(), LockError>> + Send {
         Guard::release(self)
     }
@@ -433,8 +487,12 @@ impl Guarding for AnyGuard {
         AnyGuard::is_valid(self)
     }
 
-    fn lost(&self) -> impl Future<Output = ()> + Send {
-        AnyGuard::lost(self)
+    fn is_revoked(&self) -> bool {
+        AnyGuard::is_revoked(self)
+    }
+
+    fn ended(&self, ends: Ends) -> impl Future<Output = ()> + Send {
+        AnyGuard::ended(self, ends)
     }
 
     fn frame(&self) -> Option<Arc<Frame>> {
@@ -447,6 +505,10 @@ impl Guarding for AnyGuard {
 
     fn lost_error(&self) -> LockError {
         AnyGuard::lost_error(self)
+    }
+
+    fn revoked_error(&self) -> LockError {
+        self.possession().revoked_error()
     }
 
     fn release(self) -> impl Future<Output = Result<(), LockError>> + Send {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::clock::Instant;
 use crate::context::{Frame, inside};
+use crate::ends::Ends;
 use crate::error::{ErrorKind, LockError};
 use crate::first::first;
 use crate::local::wait::Wait;
@@ -145,6 +146,11 @@ impl MultiLock {
         self.members.iter().map(AnyLock::tries).max_by_key(longest).unwrap_or(Wait::Forever)
     }
 
+    /// What ends a body under all: whatever ends it under one.
+    pub(crate) fn ends(&self) -> Ends {
+        self.members.iter().map(AnyLock::ends).reduce(Ends::and).unwrap_or_default()
+    }
+
     pub(crate) async fn enter(
         &self,
         who: Who,
@@ -276,6 +282,10 @@ impl Enter for MultiLock {
         MultiLock::tries(self)
     }
 
+    fn ends(&self) -> Ends {
+        MultiLock::ends(self)
+    }
+
     fn enter(
         &self,
         who: Who,
@@ -295,8 +305,12 @@ impl Guarding for MultiGuard {
         MultiGuard::is_valid(self)
     }
 
-    fn lost(&self) -> impl Future<Output = ()> + Send {
-        MultiGuard::lost(self)
+    fn is_revoked(&self) -> bool {
+        MultiGuard::is_revoked(self)
+    }
+
+    fn ended(&self, ends: Ends) -> impl Future<Output = ()> + Send {
+        first(self.members.iter().map(move |member| member.ended(ends)))
     }
 
     fn frame(&self) -> Option<Arc<Frame>> {
@@ -319,6 +333,12 @@ impl Guarding for MultiGuard {
             || LockError::new(ErrorKind::Lost, "nothing is held any more"),
             AnyGuard::lost_error,
         )
+    }
+
+    fn revoked_error(&self) -> LockError {
+        let revoked = self.members.iter().find(|member| member.is_revoked());
+        let member = revoked.or(self.members.last());
+        member.map_or_else(|| self.lost_error(), |member| member.possession().revoked_error())
     }
 
     fn release(self) -> impl Future<Output = Result<(), LockError>> + Send {

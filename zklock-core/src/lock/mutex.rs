@@ -1,5 +1,6 @@
 //! The mutex.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 #[cfg(doc)]
@@ -83,9 +84,12 @@ impl Mutex {
     /// [`InvalidOption`](crate::error::ErrorKind::InvalidOption) for a driver that does not read its
     /// own names, or names nodes in a way that ZooKeeper refuses;
     /// [`Unsupported`](crate::error::ErrorKind::Unsupported) for one without mutexes.
-    pub fn driver(mut self, driver: impl LockDriver) -> Result<Self, LockError> {
-        self.0 = self.0.with_driver(driver, &[Mode::Mutex])?;
-        Ok(self)
+    pub fn driver(self, driver: impl LockDriver) -> Result<Self, LockError> {
+        self.shared_driver(Arc::new(driver))
+    }
+
+    pub(crate) fn shared_driver(self, driver: Arc<dyn LockDriver>) -> Result<Self, LockError> {
+        self.0.with_driver(driver, &[Mode::Mutex]).map(Mutex)
     }
 
     /// Its queue, to look at.

@@ -22,7 +22,7 @@ use crate::observer::Event;
 use crate::options::LockOptions;
 use crate::path::ZnodePath;
 use crate::policy::Handoffs;
-use crate::recipe::driver::{LockDriver, check};
+use crate::recipe::driver::{LockDriver, check, is_same_layout, mixed};
 use crate::session::handle::Session;
 use crate::who::Who;
 
@@ -76,14 +76,14 @@ impl NamedLock {
     /// Sets the layout, which must have these modes.
     pub fn with_driver(
         mut self,
-        driver: impl LockDriver,
+        driver: Arc<dyn LockDriver>,
         modes: &[Mode],
     ) -> Result<Self, LockError> {
         for mode in modes {
-            check(&driver, *mode).map_err(|error| error.on(self.0.name.to_shared()))?;
+            check(&*driver, *mode).map_err(|error| error.on(self.0.name.to_shared()))?;
         }
         let shared = Arc::make_mut(&mut self.0);
-        (shared.driver, shared.queue) = (Arc::new(driver), OnceLock::new());
+        (shared.driver, shared.queue) = (driver, OnceLock::new());
         Ok(self)
     }
 
@@ -199,7 +199,7 @@ impl NamedLock {
         if let Some(possession) = hold.possession() {
             possession.set_unscoped(unscoped);
             if self.0.options.is_revocable() {
-                possession.lease().watch();
+                possession.watch();
             }
         }
         Guard::new(hold, None).ok_or_else(|| self.lost_at_grant())
@@ -211,6 +211,10 @@ impl NamedLock {
         frame: &context::Frame,
         how: Wait,
     ) -> Result<Guard<K>, LockError> {
+        let held = frame.possession().queue().driver();
+        if !is_same_layout(held, &*self.0.driver) {
+            return Err(mixed(held, &*self.0.driver).on(self.0.name.to_shared()));
+        }
         if !includes(frame.possession().mode(), K::MODE) {
             let why = "a call around this one holds it for reading, and a reader never becomes a \
                        writer: two that tried would wait for each other";
@@ -235,6 +239,9 @@ impl NamedLock {
         };
         if !frame.possession().lease().is_valid() {
             return Err(frame.possession().lost_error());
+        }
+        if self.0.options.is_revocable() {
+            frame.possession().watch();
         }
         match frame.hold_again() {
             Some(hold) => Guard::new(hold, Some(slot)).ok_or_else(|| self.lost_at_grant()),

@@ -1,5 +1,6 @@
 //! The read/write lock.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::LockError;
@@ -85,9 +86,12 @@ impl RwLock {
     /// [`InvalidOption`](crate::error::ErrorKind::InvalidOption) for a driver that does not read its
     /// own names, or names nodes in a way that ZooKeeper refuses;
     /// [`Unsupported`](crate::error::ErrorKind::Unsupported) for one without readers and writers.
-    pub fn driver(mut self, driver: impl LockDriver) -> Result<Self, LockError> {
-        self.0 = self.0.with_driver(driver, &[Mode::Read, Mode::Write])?;
-        Ok(self)
+    pub fn driver(self, driver: impl LockDriver) -> Result<Self, LockError> {
+        self.shared_driver(Arc::new(driver))
+    }
+
+    pub(crate) fn shared_driver(self, driver: Arc<dyn LockDriver>) -> Result<Self, LockError> {
+        self.0.with_driver(driver, &[Mode::Read, Mode::Write]).map(RwLock)
     }
 
     /// Its queue, to look at.

@@ -317,7 +317,7 @@ impl Semaphore {
             if let Some(possession) = hold.possession() {
                 possession.set_unscoped(unscoped);
                 if self.options.is_revocable() {
-                    possession.leases().for_each(|lease| lease.watch());
+                    possession.watch();
                 }
             }
             let lost = || self.error(ErrorKind::Lost, "it was lost while it was granted");

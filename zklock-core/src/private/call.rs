@@ -1,15 +1,17 @@
 //! What an attribute says, and the lock that follows from it.
 
-use std::fmt::Display;
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::name::{Name, NameBuilder};
+use super::driver::ToDriver;
+use super::name::{Name, NameBuilder, Value};
 use super::session::ToSession;
-use crate::body::OnLost;
+use crate::ends::{OnLost, OnRevoked};
 use crate::error::LockError;
 use crate::local::wait::Wait;
 use crate::lock::any::{AnyLock, Kind};
 use crate::lock::multi::MultiLock;
+use crate::recipe::driver::LockDriver;
 use crate::registry::SessionRegistry;
 use crate::session::handle::Session;
 
@@ -30,7 +32,9 @@ struct Wanted {
     fair: Option<bool>,
     linger: Option<Duration>,
     once: bool,
-    on_lost: OnLost,
+    on_lost: Option<OnLost>,
+    on_revoked: Option<OnRevoked>,
+    driver: Option<Arc<dyn LockDriver>>,
 }
 
 /// The value of a `condition`.
@@ -54,14 +58,16 @@ impl Call {
             fair: None,
             linger: None,
             once: false,
-            on_lost: OnLost::Cancel,
+            on_lost: None,
+            on_revoked: None,
+            driver: None,
         }))
     }
 
     /// Takes several locks as one, whose names differ in the last segment.
     #[must_use]
-    pub fn several(start: NameBuilder, keys: &[&dyn Display]) -> Self {
-        let mut names = keys.iter().map(|key| start.clone().value(key).build());
+    pub fn several(start: NameBuilder, keys: &[&dyn Value]) -> Self {
+        let mut names = keys.iter().map(|key| start.clone().value(*key).build());
         let name = names.next().unwrap_or_else(|| start.clone().build());
         Self::new(name).with(|wanted| wanted.also = names.collect())
     }
@@ -147,7 +153,19 @@ impl Call {
     /// What becomes of an async body when the lock is lost.
     #[must_use]
     pub fn on_lost(self, on_lost: OnLost) -> Self {
-        self.with(|wanted| wanted.on_lost = on_lost)
+        self.with(|wanted| wanted.on_lost = Some(on_lost))
+    }
+
+    /// What becomes of a body when somebody asks that the lock be let go.
+    #[must_use]
+    pub fn on_revoked(self, on_revoked: OnRevoked) -> Self {
+        self.with(|wanted| wanted.on_revoked = Some(on_revoked))
+    }
+
+    /// How the lock is laid out in ZooKeeper.
+    #[must_use]
+    pub fn driver(self, driver: impl ToDriver) -> Self {
+        self.with(|wanted| wanted.driver = Some(driver.to_driver()))
     }
 }
 
@@ -176,11 +194,17 @@ impl Wanted {
             // The session's default is for the locks that can.
             options = options.linger(Duration::ZERO);
         }
-        let lock = self.kind.lock(&session, name.clone(), options)?;
-        let (once, on_lost) = (self.once, self.on_lost);
+        if let Some(on_lost) = self.on_lost {
+            options = options.on_lost(on_lost);
+        }
+        if let Some(on_revoked) = self.on_revoked {
+            options = options.on_revoked(on_revoked);
+        }
+        let (once, driver) = (self.once, self.driver.as_ref());
+        let lock = self.kind.lock(&session, name.clone(), options, driver)?;
         if self.also.is_empty() {
             let how = if once { lock.once()? } else { lock.tries() };
-            return Ok(Entry { lock: Locks::One(lock), how, on_lost });
+            return Ok(Entry { lock: Locks::One(lock), how });
         }
         let mut names = vec![name];
         for also in self.also {
@@ -189,10 +213,10 @@ impl Wanted {
         // A transfer from an account to itself takes one lock.
         names.sort();
         names.dedup();
-        let lock = |name| self.kind.lock(&session, name, options);
+        let lock = |name| self.kind.lock(&session, name, options, driver);
         let locks = MultiLock::new(names.into_iter().map(lock).collect::<Result<Vec<_>, _>>()?)?;
         let how = if once { locks.once()? } else { locks.tries() };
-        Ok(Entry { lock: Locks::Several(locks), how, on_lost })
+        Ok(Entry { lock: Locks::Several(locks), how })
     }
 }
 
@@ -200,7 +224,6 @@ impl Wanted {
 pub(super) struct Entry {
     pub(super) lock: Locks,
     pub(super) how: Wait,
-    pub(super) on_lost: OnLost,
 }
 
 /// One lock or several.

@@ -2,6 +2,7 @@
 
 mod answer;
 mod call;
+mod driver;
 mod name;
 mod run;
 mod session;
@@ -11,11 +12,12 @@ pub use ::std;
 
 pub use answer::{FromLockError, Skip, busy_or};
 pub use call::{Call, condition};
-pub use name::{Name, NameBuilder, check_pattern};
+pub use driver::ToDriver;
+pub use name::{Name, NameBuilder, Text, Value, check_pattern};
 #[cfg(feature = "blocking")]
 pub use run::run_blocking;
 pub use run::{never, run};
 pub use session::ToSession;
 
 #[doc(hidden)]
-pub use crate::body::OnLost;
+pub use crate::ends::{OnLost, OnRevoked};

@@ -55,14 +55,14 @@ impl NameBuilder {
 
     /// Adds text that the programmer wrote elsewhere.
     #[must_use]
-    pub fn prefix(self, text: &(impl AsRef<str> + ?Sized)) -> Self {
+    pub fn prefix(self, text: &(impl Text + ?Sized)) -> Self {
         NameBuilder(self.0.text(text.as_ref()))
     }
 
     /// Adds a value, escaped.
     #[must_use]
-    pub fn value(self, value: &dyn Display) -> Self {
-        NameBuilder(self.0.value(value))
+    pub fn value(self, value: &dyn Value) -> Self {
+        NameBuilder(self.0.value(&value))
     }
 
     /// Ends the name.
@@ -71,6 +71,27 @@ impl NameBuilder {
         Name(Source::Filled(self.0.finish()))
     }
 }
+
+/// What can be filled into a name.
+#[diagnostic::on_unimplemented(
+    message = "a value in a lock's name is written with `Display`, which `{Self}` does not implement",
+    label = "this cannot be written into a name",
+    note = "name a field of it that can: `{{order.id}}`, or an expression: `key = order.id()`"
+)]
+pub trait Value: Display {}
+
+#[diagnostic::do_not_recommend]
+impl<T: Display + ?Sized> Value for T {}
+
+/// What a namespace can be.
+#[diagnostic::on_unimplemented(
+    message = "`namespace` is a string, which `{Self}` is not",
+    label = "this is no string"
+)]
+pub trait Text: AsRef<str> {}
+
+#[diagnostic::do_not_recommend]
+impl<T: AsRef<str> + ?Sized> Text for T {}
 
 impl Name {
     /// The validated name.

@@ -33,13 +33,12 @@ where
         let guarded = match entry {
             None => return body.await,
             Some(Err(error)) => Err(error),
-            Some(Ok(Entry { lock: Locks::One(lock), how, on_lost })) => {
-                template::guarded(&lock, how, on_lost, |_| body).await
+            Some(Ok(Entry { lock: Locks::One(lock), how })) => {
+                template::guarded(&lock, how, |_| body).await
             }
             // In a place of its own, so that the future of one lock stays small.
-            Some(Ok(Entry { lock: Locks::Several(locks), how, on_lost })) => {
-                Box::pin(async move { template::guarded(&locks, how, on_lost, |_| body).await })
-                    .await
+            Some(Ok(Entry { lock: Locks::Several(locks), how })) => {
+                Box::pin(async move { template::guarded(&locks, how, |_| body).await }).await
             }
         };
         guarded.unwrap_or_else(failed)
@@ -76,7 +75,7 @@ where
 {
     let Some(entry) = call.entry() else { return body() };
     let guarded = || {
-        let Entry { lock, how, .. } = entry?;
+        let Entry { lock, how } = entry?;
         match lock {
             Locks::One(lock) => crate::blocking::template::guarded(&lock, how, |_| body()),
             Locks::Several(locks) => crate::blocking::template::guarded(&locks, how, |_| body()),

@@ -70,6 +70,50 @@ async fn defaults_of_the_session_are_those_of_the_attribute() {
     assert_eq!(outer(false).await.unwrap_err().kind(), ErrorKind::Deadlock);
 }
 
+#[zk_locked("defaults")]
+async fn by_defaults() -> Result<String, LockError> {
+    Ok(current().view().unwrap().path().to_owned())
+}
+
+#[zk_locked("defaults", timeout = "3s", retries = 3)]
+async fn patient() -> Result<String, LockError> {
+    Ok(String::new())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_waits_as_long_as_the_session_says_unless_it_says_so_itself() {
+    let quick = LockOptions::default().timeout(Duration::from_secs(1)).retries(5);
+    let locks = TestLocks::with_defaults(quick);
+    let _held = locks.hold("defaults").unwrap();
+    let waited = async |call: Result<String, LockError>, before: Instant| {
+        assert!(call.unwrap_err().is_busy());
+        before.elapsed().as_secs()
+    };
+    let before = Instant::now();
+    assert_eq!(waited(by_defaults().await, before).await, 5);
+    let before = Instant::now();
+    assert_eq!(waited(patient().await, before).await, 9);
+}
+
+#[tokio::test]
+async fn habits_and_layouts_of_the_session_are_those_of_the_attribute() {
+    let node = |path: &str| path.rsplit('/').next().unwrap().to_owned();
+    for (defaults, stays) in [
+        (LockOptions::default(), false),
+        (LockOptions::default().fair(true), false),
+        (LockOptions::default().linger(Duration::from_secs(60)), true),
+    ] {
+        let _locks = TestLocks::with_defaults(defaults);
+        let (one, other) = (by_defaults().await.unwrap(), by_defaults().await.unwrap());
+        assert_eq!(one == other, stays, "{defaults:?}");
+        assert!(node(&one).starts_with("_c_"));
+    }
+    let builder = Session::embedded_builder(&zklock::Embedded::new());
+    let session = builder.driver(zklock::layout::Kazoo::default()).open().unwrap();
+    let _installed = zklock::SessionRegistry::global().install_here(session);
+    assert!(node(&by_defaults().await.unwrap()).contains("__lock__"));
+}
+
 #[zk_locked("habits", fair)]
 async fn fair() -> Result<String, LockError> {
     Ok(current().view().unwrap().path().to_owned())

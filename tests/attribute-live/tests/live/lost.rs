@@ -7,30 +7,9 @@ use tokio::task::yield_now;
 use zklock::testing::TestLocks;
 use zklock::{Body, ErrorKind, LockError, current, zk_locked};
 
+use crate::journal::{Journal, Local};
+
 const AWAITS: usize = 5;
-
-/// What a body did, in order.
-#[derive(Debug, Default)]
-struct Journal(Mutex<Vec<String>>);
-
-impl Journal {
-    fn write(&self, line: impl Into<String>) {
-        self.0.lock().unwrap().push(line.into());
-    }
-
-    fn read(&self) -> Vec<String> {
-        std::mem::take(&mut *self.0.lock().unwrap())
-    }
-}
-
-/// A local of a body, which writes down when it goes and whether the lock is still there.
-struct Local<'a>(&'a Journal, &'static str);
-
-impl Drop for Local<'_> {
-    fn drop(&mut self) {
-        self.0.write(self.1);
-    }
-}
 
 #[zk_locked("steps")]
 async fn steps(locks: &TestLocks, journal: &Journal, lost_at: usize) -> Result<usize, LockError> {

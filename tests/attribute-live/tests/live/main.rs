@@ -6,6 +6,11 @@
 mod axum_handlers;
 mod cancelled;
 mod choices;
+mod drivers;
+mod journal;
 mod lost;
 mod modes;
+mod revoked;
+mod server;
 mod testing;
+mod tonic_service;

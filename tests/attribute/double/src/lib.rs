@@ -15,5 +15,20 @@ pub mod events;
 pub use error::LockError;
 pub use zklock_macros::zk_locked;
 
+/// Stands for a layout.
+pub trait LockDriver: std::fmt::Debug + Send + Sync + 'static {}
+
+pub mod layout {
+    //! Layouts that stand for real ones.
+
+    /// Stands for kazoo's.
+    #[derive(Clone, Debug, Default)]
+    pub struct Kazoo {
+        _identifier: Option<String>,
+    }
+
+    impl super::LockDriver for Kazoo {}
+}
+
 /// Stands for a session.
 pub struct Session(pub &'static str);

@@ -28,7 +28,7 @@ use std::{
 pub use ::std;
 
 use crate::{
-    LockError, Session,
+    LockDriver, LockError, Session,
     events::{self, Outcome},
 };
 
@@ -64,6 +64,13 @@ pub enum OnLost {
     Finish,
 }
 
+/// What becomes of a body when its lock is to be let go.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum OnRevoked {
+    Cancel,
+    Ignore,
+}
+
 /// The value of a `condition`.
 #[must_use]
 pub const fn condition(condition: bool) -> bool {
@@ -86,9 +93,9 @@ impl Call {
 
     /// The recording has all of them in one name.
     #[must_use]
-    pub fn several(start: NameBuilder, keys: &[&dyn Display]) -> Self {
+    pub fn several(start: NameBuilder, keys: &[&dyn Value]) -> Self {
         let names: Result<Vec<_>, _> =
-            keys.iter().map(|key| start.clone().value(key).build().0).collect();
+            keys.iter().map(|key| start.clone().value(*key).build().0).collect();
         Self::new(Name(names.map(|names| Cow::Owned(names.join(" + ")))))
     }
 
@@ -158,6 +165,16 @@ impl Call {
     pub fn on_lost(self, on_lost: OnLost) -> Self {
         self.say(format_args!("finish={}", on_lost == OnLost::Finish))
     }
+
+    #[must_use]
+    pub fn on_revoked(self, on_revoked: OnRevoked) -> Self {
+        self.say(format_args!("heeds={}", on_revoked == OnRevoked::Cancel))
+    }
+
+    #[must_use]
+    pub fn driver(self, driver: impl ToDriver) -> Self {
+        self.say(format_args!("driver={}", driver.to_driver()))
+    }
 }
 
 /// What `session = …` accepts.
@@ -201,6 +218,29 @@ impl<S: ToSession + ?Sized> ToSession for std::sync::Arc<S> {
     }
 }
 
+/// What `driver = …` accepts.
+#[diagnostic::on_unimplemented(
+    message = "`driver` is a layout: a value of a type that is a `zklock::LockDriver`",
+    label = "this is no layout",
+    note = "those that are shipped are in `zklock::layout`: `driver = zklock::layout::Kazoo::default()`"
+)]
+pub trait ToDriver {
+    fn to_driver(self) -> String;
+}
+
+#[diagnostic::do_not_recommend]
+impl<D: LockDriver> ToDriver for D {
+    fn to_driver(self) -> String {
+        format!("{self:?}")
+    }
+}
+
+impl ToDriver for std::sync::Arc<dyn LockDriver> {
+    fn to_driver(self) -> String {
+        format!("{self:?}")
+    }
+}
+
 /// A name with its values filled in, or the reason why that cannot be.
 pub struct Name(Result<Cow<'static, str>, LockError>);
 
@@ -231,12 +271,12 @@ impl NameBuilder {
     }
 
     #[must_use]
-    pub fn prefix(self, text: &(impl AsRef<str> + ?Sized)) -> Self {
+    pub fn prefix(self, text: &(impl Text + ?Sized)) -> Self {
         self.text(text.as_ref())
     }
 
     #[must_use]
-    pub fn value(mut self, value: &dyn Display) -> Self {
+    pub fn value(mut self, value: &dyn Value) -> Self {
         let value = value.to_string();
         if value.is_empty() {
             self.error = Some(LockError::BadName("a value is empty".to_owned()));
@@ -250,6 +290,27 @@ impl NameBuilder {
         Name(self.error.map_or(Ok(Cow::Owned(self.text)), Err))
     }
 }
+
+/// What can be filled into a name.
+#[diagnostic::on_unimplemented(
+    message = "a value in a lock's name is written with `Display`, which `{Self}` does not implement",
+    label = "this cannot be written into a name",
+    note = "name a field of it that can: `{{order.id}}`, or an expression: `key = order.id()`"
+)]
+pub trait Value: Display {}
+
+#[diagnostic::do_not_recommend]
+impl<T: Display + ?Sized> Value for T {}
+
+/// What a namespace can be.
+#[diagnostic::on_unimplemented(
+    message = "`namespace` is a string, which `{Self}` is not",
+    label = "this is no string"
+)]
+pub trait Text: AsRef<str> {}
+
+#[diagnostic::do_not_recommend]
+impl<T: AsRef<str> + ?Sized> Text for T {}
 
 /// A result that can say that the lock was not to be had.
 #[diagnostic::on_unimplemented(

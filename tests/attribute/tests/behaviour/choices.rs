@@ -133,6 +133,17 @@ fn by_both(text: &str) -> Status {
     Status::Done(text.len())
 }
 
+#[zk_locked("busy by path", on_busy = busy)]
+async fn busy_by_path() -> Locked<usize> {
+    pause().await;
+    Ok(1)
+}
+
+#[allow(clippy::needless_pass_by_value)]
+fn busy(error: LockError) -> Locked<usize> {
+    Ok(error.to_string().len())
+}
+
 #[zk_locked("own busy", on_busy = |error| Ok(error.to_string()))]
 async fn own_busy() -> Locked<String> {
     pause().await;
@@ -199,6 +210,10 @@ fn failures_become_what_the_handlers_make_of_them() {
         let both = by_both("abc");
         assert_eq!(std::mem::discriminant(&both), std::mem::discriminant(&expected));
     }
+    events::next(Outcome::Busy);
+    assert_eq!(wait(busy_by_path()), Ok("busy by path is being processed".len()));
+    events::next(Outcome::Unavailable);
+    assert!(wait(busy_by_path()).is_err());
     events::next(Outcome::Busy);
     assert_eq!(wait(opaque()).to_string(), "opaque is being processed");
     events::next(Outcome::Busy);

@@ -128,6 +128,46 @@ impl Store for Shop {
     }
 }
 
+/// Options that speak of the type and its parameters.
+struct Shelf<T, const TRIES: u32> {
+    name: String,
+    kept: Vec<T>,
+}
+
+impl<T: Clone + std::fmt::Display, const TRIES: u32> Shelf<T, TRIES> {
+    const WAIT: std::time::Duration = std::time::Duration::from_secs(3);
+
+    #[zk_locked("{self.name}", key = value, timeout = Self::WAIT, retries = TRIES)]
+    async fn put<'a>(&'a mut self, value: T) -> Locked<&'a T>
+    where
+        T: Send,
+    {
+        pause().await;
+        self.kept.push(value);
+        Ok(&self.kept[self.kept.len() - 1])
+    }
+
+    #[zk_locked("{self.name}", mode = semaphore(TRIES), retries = self.tries())]
+    fn copies<U>(self: &Arc<Self>, of: impl Fn(&T) -> U) -> Locked<Vec<U>>
+    where
+        U: 'static,
+    {
+        Ok(self.kept.iter().map(of).collect())
+    }
+
+    fn tries(&self) -> u32 {
+        TRIES + u32::from(!self.kept.is_empty())
+    }
+}
+
+#[test]
+fn methods_of_generic_types_take_their_lock() {
+    let mut shelf = Shelf::<u8, 2> { name: "a".to_owned(), kept: Vec::new() };
+    assert_eq!(wait(shelf.put(7)), Ok(&7));
+    assert_eq!(Arc::new(shelf).copies(ToString::to_string), Ok(vec!["7".to_owned()]));
+    assert_eq!(acquired(), ["a/7 timeout=3s retries=2", "a semaphore=2 retries=3"]);
+}
+
 #[test]
 fn methods_of_every_shape_take_their_lock() {
     let mut shop = Shop::associated("a").unwrap();

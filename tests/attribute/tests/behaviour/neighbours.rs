@@ -2,7 +2,7 @@
 
 use std::{future::Future, sync::Arc};
 
-use zklock::zk_locked;
+use zklock::{events, zk_locked};
 
 use crate::support::{Locked, acquired, pause, wait};
 
@@ -30,6 +30,44 @@ fn below_sync(id: u32, secret: &str) -> Locked<usize> {
 #[tracing::instrument(skip_all, err)]
 fn above_sync(id: u32, secret: &str) -> Locked<usize> {
     Ok(secret.len())
+}
+
+struct Shop;
+
+#[async_trait::async_trait]
+trait Instrumented {
+    async fn above(&self, id: u32) -> Locked<usize>;
+    async fn below(&self, id: u32) -> Locked<usize>;
+}
+
+#[async_trait::async_trait]
+impl Instrumented for Shop {
+    /// Only the name reads the parameter.
+    #[zk_locked("trait above-{id}")]
+    #[tracing::instrument(skip_all, err)]
+    async fn above(&self, id: u32) -> Locked<usize> {
+        pause().await;
+        events::record("ran");
+        Ok(1)
+    }
+
+    #[tracing::instrument(skip_all, err)]
+    #[zk_locked("trait below-{id}")]
+    async fn below(&self, id: u32) -> Locked<usize> {
+        pause().await;
+        events::record("ran");
+        Ok(id as usize)
+    }
+}
+
+#[test]
+fn instrument_works_on_either_side_of_async_trait_methods_too() {
+    let shop: &dyn Instrumented = &Shop;
+    for (name, call) in [("above", shop.above(1)), ("below", shop.below(1))] {
+        assert_eq!(wait(call), Ok(1));
+        let acquire = format!("acquire trait {name}-1");
+        assert_eq!(events::take(), ["wait", &acquire, "ran", "release"]);
+    }
 }
 
 /// As `axum::Handler` asks for it: any async function, its future `Send` and without borrows.

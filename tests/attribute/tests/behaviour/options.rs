@@ -65,6 +65,36 @@ fn finishing() -> Locked<()> {
     Ok(())
 }
 
+#[zk_locked("heeding", on_revoked = cancel, on_lost = finish)]
+async fn heeding() -> Locked<()> {
+    Ok(())
+}
+
+#[zk_locked("stubborn", on_revoked = ignore, on_lost = cancel)]
+async fn stubborn() -> Locked<()> {
+    Ok(())
+}
+
+#[zk_locked("heeding_sync", on_revoked = cancel)]
+fn heeding_sync() -> Locked<()> {
+    Ok(())
+}
+
+#[zk_locked("laid out", driver = zklock::layout::Kazoo::default(), mode = read)]
+async fn laid_out() -> Locked<()> {
+    Ok(())
+}
+
+#[zk_locked("laid out by", driver = layout.clone())]
+fn laid_out_by(layout: &zklock::layout::Kazoo) -> Locked<()> {
+    Ok(())
+}
+
+#[zk_locked("chosen", driver = layout.clone())]
+fn chosen(layout: std::sync::Arc<dyn zklock::LockDriver>) -> crate::futures::Boxed<()> {
+    Box::pin(async move { Ok(()) })
+}
+
 const SHOP: &str = "shop";
 
 #[zk_locked("orders", namespace = "eu/shop", key = request.0)]
@@ -157,6 +187,26 @@ fn choices_reach_the_lock() {
         "flags of once=true reentrant=false fair=false linger=300ms",
         "lingering linger=1.5s finish=true",
         "finishing",
+    ];
+    assert_eq!(acquired(), expected);
+}
+
+#[test]
+fn what_ends_a_body_and_the_layout_reach_the_lock() {
+    let kazoo = zklock::layout::Kazoo::default;
+    wait(heeding()).unwrap();
+    wait(stubborn()).unwrap();
+    heeding_sync().unwrap();
+    wait(laid_out()).unwrap();
+    laid_out_by(&kazoo()).unwrap();
+    wait(chosen(std::sync::Arc::new(kazoo()))).unwrap();
+    let expected = [
+        "heeding finish=true heeds=true",
+        "stubborn finish=false heeds=false",
+        "heeding_sync heeds=true",
+        "laid out read driver=Kazoo { _identifier: None }",
+        "laid out by driver=Kazoo { _identifier: None }",
+        "chosen driver=Kazoo { _identifier: None }",
     ];
     assert_eq!(acquired(), expected);
 }

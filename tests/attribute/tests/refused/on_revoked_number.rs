@@ -1,6 +1,6 @@
 use zklock::{LockError, zk_locked};
 
-#[zk_locked("order", timeout = 2)]
+#[zk_locked("order", on_revoked = 1)]
 async fn guarded() -> Result<(), LockError> {
     Ok(())
 }
