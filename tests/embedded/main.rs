@@ -8,6 +8,7 @@ mod attribute;
 mod blocking;
 mod cancel;
 mod deadlines;
+mod delay;
 mod exclusive;
 mod faults;
 mod fenced;

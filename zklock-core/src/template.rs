@@ -125,7 +125,7 @@ impl ZkLockTemplate {
             Some(session) => session.clone(),
             None => SessionRegistry::global().session(None)?,
         };
-        let options = self.options.unwrap_or(session.defaults());
+        let options = self.options.unwrap_or_else(|| self.kind.defaults(&session));
         self.kind.lock(&session, LockName::new(name)?, options)
     }
 

@@ -58,7 +58,7 @@ pub async fn wait<Q: Line>(
         Joined::Granted(hold) => return Ok(hold),
         Joined::Refused(error) => Err(error),
         // What is rare has a place of its own: who waits pays for the memory of this future.
-        Joined::Busy => Err(busy(Box::pin(ask(queue, None, WORD)).await.ok().flatten())),
+        Joined::Busy => Err(Box::pin(ask(queue, None, WORD)).await.unwrap_or_else(|_| busy(None))),
         Joined::Waits(place) => match wait {
             Wait::Forever => place.await,
             Wait::Once(limit) => Box::pin(once(queue, place, limit)).await,
@@ -138,11 +138,11 @@ async fn insist<Q: Line>(
         queue.session().events().tell(|| Event::TryEnded {
             lock: queue.lock_name().clone(),
             number,
-            holder: answer.clone().and_then(Result::ok).flatten(),
+            holder: answer.as_ref().and_then(|told| told.as_ref().ok()?.holder().cloned()),
         });
     }
     Err(match answer {
-        Some(Ok(holder)) => busy(holder),
+        Some(Ok(busy)) => busy,
         _ => unreachable(&**queue),
     })
 }
@@ -157,20 +157,20 @@ fn last_word(ahead: Duration) -> Duration {
 struct Silent;
 
 /// Asks who holds, for at most `limit`: this process knows by itself, of another ZooKeeper tells
-/// by one read.
+/// by one read. Answers the error of a busy lock.
 async fn ask<Q: Line>(
     queue: &Arc<Q>,
     place: Option<Place>,
     limit: Duration,
-) -> Result<Option<Holder>, Silent> {
+) -> Result<LockError, Silent> {
     let clock = queue.session().clock();
     let deadline = Deadline::after(clock.clone(), limit);
     let obstacle = loop {
         if let Some(holder) = queue.holder_here(place) {
-            return Ok(Some(holder));
+            return Ok(busy(Some(holder)));
         }
         if queue.is_between_holders() {
-            return Ok(None);
+            return Ok(busy(None));
         }
         if let Some(obstacle) = queue.obstacle() {
             break obstacle;
@@ -182,9 +182,9 @@ async fn ask<Q: Line>(
         clock.sleep_until((clock.now() + LOOK_AGAIN).min(deadline.instant())).await;
     };
     match deadline.bound(obstacle.ask()).await {
-        Ok(Ok(holder)) => Ok(Some(holder)),
+        Ok(Ok(busy)) => Ok(busy),
         // It went just now, which is an answer.
-        Ok(Err(RequestError::NoNode)) => Ok(None),
+        Ok(Err(RequestError::NoNode)) => Ok(busy(None)),
         _ => Err(Silent),
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use crate::acquire::Target;
 use crate::clock::Instant;
@@ -51,7 +52,14 @@ impl NamedLock {
     pub fn with_options(mut self, options: LockOptions) -> Result<Self, LockError> {
         options.check().map_err(|error| error.on(self.name.to_shared()))?;
         self.options = options;
+        self.queue = OnceLock::new();
         Ok(self)
+    }
+
+    /// Lets go at the release, whatever the session's default is.
+    pub fn without_hold(mut self) -> Self {
+        self.options = self.options.hold_at_least(Duration::ZERO);
+        self
     }
 
     /// Says for what it is taken.
@@ -117,7 +125,7 @@ impl NamedLock {
     }
 
     /// A wait of at most this long.
-    pub fn within(&self, timeout: std::time::Duration) -> Result<Wait, LockError> {
+    pub fn within(&self, timeout: Duration) -> Result<Wait, LockError> {
         let checked = self.options.timeout(timeout).check();
         checked.map_err(|error| error.on(self.name.to_shared()))?;
         Ok(Wait::Tries(timeout, 1))
@@ -176,7 +184,7 @@ impl NamedLock {
     ) -> Result<Guard<K>, LockError> {
         let (mode, once, habits) = (K::MODE, how.is_once(), self.habits());
         let waiting = Waiting { who, mode, since: now, once, habits, label: self.label.clone() };
-        let hold = if self.options.is_fair() {
+        let hold = if self.has_own_nodes() {
             let queue = self.own_queue()?;
             wait(&queue, queue.join(waiting), how).await?
         } else {
@@ -185,6 +193,7 @@ impl NamedLock {
         };
         if let Some(possession) = hold.possession() {
             possession.set_unscoped(unscoped);
+            possession.lease().take(true);
             if self.options.is_revocable() {
                 possession.lease().watch();
             }
@@ -237,9 +246,14 @@ impl NamedLock {
         LockError::new(kind, detail).on(self.name.to_shared())
     }
 
+    /// Whether every acquire has a node of its own: what is held for a time is not handed on.
+    fn has_own_nodes(&self) -> bool {
+        self.options.is_fair() || !self.options.least_hold().is_zero()
+    }
+
     fn habits(&self) -> Habits {
-        if self.options.is_fair() {
-            return Habits { handoffs: Handoffs::NONE, linger: std::time::Duration::ZERO };
+        if self.has_own_nodes() {
+            return Habits { handoffs: Handoffs::NONE, linger: Duration::ZERO };
         }
         let (handoffs, linger) = (self.options.handoff_bound(), self.options.linger_time());
         Habits { handoffs, linger }
@@ -256,7 +270,7 @@ impl NamedLock {
         }
     }
 
-    /// A queue for one acquire of a fair lock.
+    /// A queue for one acquire of a lock that hands nothing on.
     fn own_queue(&self) -> Result<Arc<Queue>, LockError> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         // It stays empty, and finds whoever uses this lock in another layout.
@@ -275,6 +289,7 @@ impl NamedLock {
             app: self.session.app().map(Arc::from),
             driver: self.driver.clone(),
             vanished: self.options.vanished_policy(),
+            marks: self.options.marks(),
             limit: None,
         }
     }

@@ -379,7 +379,7 @@ impl Generation {
     pub fn write(
         self: &Arc<Self>,
         operations: Vec<Operation>,
-    ) -> impl Future<Output = Result<(), RequestError>> + Send + 'static {
+    ) -> impl Future<Output = Result<(), RequestError>> + Send + 'static + use<> {
         let sent = self.lease.clock().now();
         self.feeding(sent, self.coordinator.multi(operations))
     }
@@ -388,7 +388,7 @@ impl Generation {
         self: &Arc<Self>,
         sent: Instant,
         reply: F,
-    ) -> impl Future<Output = Result<T, RequestError>> + Send + 'static
+    ) -> impl Future<Output = Result<T, RequestError>> + Send + 'static + use<T, F>
     where
         F: Future<Output = Result<T, RequestError>> + Send + 'static,
     {
