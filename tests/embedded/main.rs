@@ -12,6 +12,7 @@ mod delay;
 mod exclusive;
 mod faults;
 mod fenced;
+mod hold;
 mod inspect;
 mod layouts;
 mod linger;

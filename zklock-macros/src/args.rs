@@ -38,6 +38,7 @@ pub(crate) struct Args {
     pub(crate) reentrant: Option<Value<bool>>,
     pub(crate) fair: Option<Value<bool>>,
     pub(crate) linger: Option<Value<Duration>>,
+    pub(crate) hold_at_least: Option<Value<Duration>>,
     pub(crate) session: Option<Expr>,
     pub(crate) krate: Option<Path>,
     /// The options met so far, the wrong ones included.
@@ -163,6 +164,7 @@ impl Reader<'_> {
             "on_lost" => args.on_lost = Some(choice::on_lost(&value)?),
             "condition" => args.condition = Some(choice::condition(value)?),
             "linger" => args.linger = Some(value::linger(value)?),
+            "hold_at_least" => args.hold_at_least = Some(value::hold_at_least(value)?),
             "session" => args.session = Some(value::session(value)?),
             _ => args.krate = Some(value::krate(&value)?),
         }

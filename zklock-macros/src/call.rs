@@ -110,10 +110,11 @@ fn call(plan: &Plan) -> TokenStream {
     let reentrant = flag("reentrant", &settings.reentrant);
     let fair = flag("fair", &settings.fair);
     let linger = duration("linger", &settings.linger);
+    let hold = duration("hold_at_least", &settings.hold_at_least);
     let finish = settings.finish.then(|| quote!(.on_lost(#private::OnLost::Finish)));
     quote! {
         #new
-            #mode #session #timeout #retries #once #reentrant #fair #linger #finish
+            #mode #session #timeout #retries #once #reentrant #fair #linger #hold #finish
     }
 }
 
