@@ -79,8 +79,9 @@ impl Note {
         // It was released and is not lost, should the process go before.
         let calm =
             clearing.without_delay(generation, &path).map(|calm| (calm, generation.cleaning()));
-        let generation = generation.clone();
+        let (generation, resting) = (generation.clone(), generation.resting());
         generation.spawner().clone().spawn(async move {
+            let _resting = resting;
             if let Some((calm, cleaning)) = calm {
                 let calmed = calm.await.ok().and(clearing.version);
                 clearing.version = calmed.map(|version| version.wrapping_add(1));

@@ -39,7 +39,7 @@ impl Drive<'_> {
                 return Err(Setback::Failed(self.foreign(data.len())));
             };
             let Some(note) = node.note() else { return Ok(node) };
-            let now = self.target.lane.clock().now();
+            let now = self.ride.lane().clock().now();
             let ours = match mark.verdict(czxid, &note.time, now) {
                 Verdict::Rest(rest) => {
                     self.rest(generation, &mark, rest).await?;
@@ -99,7 +99,7 @@ impl Drive<'_> {
         let head = self.directory().into();
         let rests = Some(Arc::from(why));
         self.see(Some(Obstacle { generation: generation.clone(), driver, head, ahead: 0, rests }));
-        let clock = self.target.lane.clock();
+        let clock = self.ride.lane().clock();
         let timer = clock.sleep_until(clock.now() + rest.min(LOOK_AGAIN));
         futures_lite::future::or(timer, changed).await;
         Ok(())

@@ -41,6 +41,8 @@ pub struct Generation {
     /// Deletions that are not yet confirmed.
     cleaning: AtomicUsize,
     cleaned: Notify,
+    /// Nodes that stay for a while after their release.
+    resting: AtomicUsize,
 }
 
 /// Lets one at a time make a node in a directory.
@@ -103,6 +105,7 @@ impl Generation {
             gates: Mutex::default(),
             cleaning: AtomicUsize::new(0),
             cleaned: Notify::new(),
+            resting: AtomicUsize::new(0),
         })
     }
 
@@ -412,16 +415,43 @@ impl Generation {
         Cleaning(self.clone())
     }
 
+    /// Counts a node that stays for a while until the returned value is dropped. No close waits for
+    /// it.
+    pub fn resting(self: &Arc<Self>) -> Resting {
+        self.resting.fetch_add(1, Ordering::AcqRel);
+        Resting(self.clone())
+    }
+
+    /// Whether a node stays for a while after its release.
+    pub fn has_resting(&self) -> bool {
+        self.resting.load(Ordering::Acquire) > 0
+    }
+
+    /// Whether every deletion is confirmed.
+    pub fn is_clean(&self) -> bool {
+        self.cleaning.load(Ordering::Acquire) == 0
+    }
+
     /// Waits until every deletion is confirmed, or nothing is left to delete.
     pub async fn clean(&self) {
         loop {
             let mut cleaned = std::pin::pin!(self.cleaned.notified());
             cleaned.as_mut().enable();
-            if self.cleaning.load(Ordering::Acquire) == 0 || self.is_over() {
+            if self.is_clean() || self.is_over() {
                 return;
             }
             cleaned.await;
         }
+    }
+}
+
+/// A node that stays for a while after its release.
+#[derive(Debug)]
+pub struct Resting(Arc<Generation>);
+
+impl Drop for Resting {
+    fn drop(&mut self) {
+        self.0.resting.fetch_sub(1, Ordering::AcqRel);
     }
 }
 

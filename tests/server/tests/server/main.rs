@@ -13,6 +13,7 @@ mod frozen;
 mod hold;
 mod inside;
 mod killed;
+mod lanes;
 mod lost_replies;
 mod mutex;
 mod names;
