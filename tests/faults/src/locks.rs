@@ -25,24 +25,12 @@ pub enum Kind {
     Semaphore,
     /// Two mutexes as one.
     Multi,
-    /// A mutex that rests when its holder was lost, and notes in its directory who holds it.
-    Delayed,
 }
-
-/// How long it rests.
-const DELAY: Duration = Duration::from_millis(100);
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Kind; 7] = [
-        Kind::Mutex,
-        Kind::Read,
-        Kind::Write,
-        Kind::Downgrade,
-        Kind::Semaphore,
-        Kind::Multi,
-        Kind::Delayed,
-    ];
+    pub const ALL: [Kind; 6] =
+        [Kind::Mutex, Kind::Read, Kind::Write, Kind::Downgrade, Kind::Semaphore, Kind::Multi];
 
     /// Whoever wants the same lock so that both exclude each other.
     pub fn rival(self) -> Kind {
@@ -54,7 +42,7 @@ impl Kind {
 
     fn word(self) -> &'static str {
         match self {
-            Kind::Mutex | Kind::Delayed => "mutex",
+            Kind::Mutex => "mutex",
             Kind::Read => "read",
             Kind::Write | Kind::Downgrade => "write",
             Kind::Semaphore => "semaphore",
@@ -152,10 +140,6 @@ impl Client {
                 return Ok(Guard::Several(multi.acquire().await?.detach()));
             }
             Kind::Mutex => AnyLock::Mutex(session.mutex(lock)?),
-            Kind::Delayed => {
-                let options = session.defaults().lock_delay(DELAY);
-                AnyLock::Mutex(session.mutex(lock)?.with_options(options)?)
-            }
             Kind::Read => AnyLock::Read(session.rw_lock(lock)?),
             Kind::Write | Kind::Downgrade => AnyLock::Write(session.rw_lock(lock)?),
             Kind::Semaphore => AnyLock::Permits(session.semaphore(lock, 1)?, 1),

@@ -85,7 +85,7 @@ impl Sweep {
         let nothing = proxy.on(Matcher::notification().nth(1_000), Action::Pass);
         let work = self.work(&victim, &rival, kind, scene, &lock, &nothing);
         timeout(PATIENCE, work).await.expect("nothing is broken").expect("nothing is broken");
-        let found = places(&proxy.log(), kind);
+        let found = places(&proxy.log());
         session.close().await;
         found
     }
@@ -207,11 +207,6 @@ impl Sweep {
         if let Some(ghosts) = self.ghosts(case.kind, &lock).await {
             failures.push(format!("left over: {ghosts:?}"));
         }
-        if case.kind == Kind::Delayed
-            && let Some(mark) = self.mark(&lock).await
-        {
-            failures.push(format!("left in the directory: {mark}"));
-        }
         let recovery = healed.elapsed();
         failures.extend(check(&record.history()).iter().map(ToString::to_string));
         if timeout(PATIENCE, session.close()).await.is_err() {
@@ -235,24 +230,6 @@ impl Sweep {
             }
             if Instant::now() > limit {
                 return Some(left);
-            }
-            sleep(Duration::from_millis(50)).await;
-        }
-    }
-
-    /// What is still noted in a lock's directory two session timeouts after all have let go.
-    async fn mark(&self, lock: &str) -> Option<String> {
-        let limit = Instant::now() + 2 * SESSION_TIMEOUT;
-        let mut raw =
-            RawClient::connect(&self.server.addr(), PATIENCE).expect("the server is there");
-        loop {
-            let data = raw.data(&format!("{}/{lock}", self.root)).expect("the directory stays");
-            if data == br#"{"zklock":1,"kept":true}"# {
-                raw.close().expect("the server is there");
-                return None;
-            }
-            if Instant::now() > limit {
-                return Some(String::from_utf8_lossy(&data).into_owned());
             }
             sleep(Duration::from_millis(50)).await;
         }
