@@ -17,6 +17,8 @@ Usage: lock_agent --connect SERVERS [OPTIONS]
                              `lock` (lock-…), `read-write-node`, `host`, `removed` (curator's, and
                              directories are removed after the release)
   --linger-ms MS             keeps the node for so long after the last release
+  --lock-delay-ms MS         lets a lock rest for so long when its holder was lost
+  --hold-at-least-ms MS      keeps a mutex for so long from the grant, although it is released before
   --handoffs N               hands a lock on in this process at most N times in a row, however long
                              that takes; without it for 10 ms
   --fair                     a node for each waiting request; nothing is handed on
@@ -126,6 +128,12 @@ pub(crate) fn parse() -> Result<Command, lexopt::Error> {
             }
             Long("linger-ms") => {
                 defaults = defaults.linger(Duration::from_millis(parser.value()?.parse()?));
+            }
+            Long("lock-delay-ms") => {
+                defaults = defaults.lock_delay(Duration::from_millis(parser.value()?.parse()?));
+            }
+            Long("hold-at-least-ms") => {
+                defaults = defaults.hold_at_least(Duration::from_millis(parser.value()?.parse()?));
             }
             Long("handoffs") => {
                 let most = parser.value()?.parse()?;

@@ -4,9 +4,9 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
-use zklock::{Embedded, MutexGuard, Session, SessionState};
+use zklock::{Embedded, LockOptions, MutexGuard, Session, SessionState};
 
-use crate::support::{on, store};
+use crate::support::{contenders, on, store};
 
 const MANY: usize = 1_200;
 
@@ -116,6 +116,25 @@ async fn a_busy_connection_gets_company_and_loses_it_when_it_is_idle() {
     assert_eq!(opened(&store, &first), Vec::<i64>::new());
     assert_eq!(session.state(), SessionState::Connected);
     drop(session.mutex("many/tenth").unwrap().acquire().await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_stays_while_a_released_lock_is_kept_for_its_time() {
+    let (store, session, waiting) = busy().await;
+    let first = *sessions(&store).iter().next().unwrap();
+    let ninth = session.mutex("many/ninth").unwrap();
+    let ninth = tokio::spawn(async move { ninth.acquire().await.unwrap() });
+    tokio::task::yield_now().await;
+    let options = LockOptions::default().hold_at_least(Duration::from_secs(600));
+    let job = session.mutex("many/job").unwrap().with_options(options).unwrap();
+    job.acquire().await.unwrap().release().await.unwrap();
+    store.faults(first).release();
+    all_enter(waiting).await;
+    drop(ninth.await.unwrap());
+    tokio::time::sleep(Duration::from_secs(500)).await;
+    assert_eq!(contenders(&store, "/zklock/many/job").await.len(), 1);
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    assert_eq!(opened(&store, &HashSet::from([first])), Vec::<i64>::new());
 }
 
 #[tokio::test(start_paused = true)]

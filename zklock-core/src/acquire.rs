@@ -8,6 +8,8 @@
 //! Whatever is dropped on the way (a creation that is not answered, a node in the queue) deletes
 //! itself, so a future that is dropped at any await leaves nothing behind.
 
+mod marking;
+
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,10 +24,13 @@ use crate::deadline::Deadline;
 use crate::error::{ErrorKind, Holder, LockError};
 use crate::lease::{Lease, QueuedNode};
 use crate::mode::Mode;
+use crate::note::Note;
 use crate::owner::Owner;
 use crate::path::ZnodePath;
 use crate::policy::RetryPolicy;
-use crate::recipe::driver::{LockDriver, Proof, unread, unsupported};
+use crate::recipe::driver::{LockDriver, Proof, unmarked, unread, unsupported};
+use crate::recipe::parent_mark::{Mark, Marks};
+use crate::recipe::server_time::ServerTime;
 use crate::recipe::verdict::Verdict;
 use crate::session::generation::Generation;
 use crate::session::lane::Ride;
@@ -44,8 +49,19 @@ pub struct Target {
     pub driver: Arc<dyn LockDriver>,
     /// What to do when nodes vanish.
     pub vanished: RetryPolicy,
+    /// What it notes in its directory.
+    pub marks: Marks,
     /// Of a semaphore: its limit, as it changes.
     pub limit: Option<watch::Receiver<u32>>,
+}
+
+impl Target {
+    /// What those have in common who may hand a node to each other.
+    pub fn key(&self) -> String {
+        let directory = self.directory.as_str().to_owned();
+        // A node bears the mark of the one who fetched it. No path contains a NUL.
+        if self.marks.any() { format!("{directory}\0{:?}", self.marks) } else { directory }
+    }
 }
 
 /// Who is in the way in ZooKeeper's queue, as the acquire loop last saw it.
@@ -55,18 +71,24 @@ pub struct Obstacle {
     driver: Arc<dyn LockDriver>,
     head: Arc<str>,
     ahead: usize,
+    /// Why nobody holds the lock, and it rests. The head is the directory then.
+    rests: Option<Arc<str>>,
 }
 
 impl Obstacle {
-    /// Asks ZooKeeper about the holder: one read.
+    /// Asks ZooKeeper about the holder: one read. Answers the error of a busy lock.
     ///
     /// # Errors
     ///
     /// Whatever the read says; [`RequestError::NoNode`] if the holder went just now.
-    pub async fn ask(&self) -> Result<Holder, RequestError> {
+    pub async fn ask(&self) -> Result<LockError, RequestError> {
         let (data, _) = self.generation.coordinator().get(&self.head).await?;
+        if let Some(why) = &self.rests {
+            return Ok(LockError::new(ErrorKind::Busy, &**why));
+        }
         let node = self.head.rsplit('/').next().unwrap_or_default().to_owned();
-        Ok(Holder { owner: self.driver.owner(&node, &data), node, ahead: self.ahead })
+        let holder = Holder { owner: self.driver.owner(&node, &data), node, ahead: self.ahead };
+        Ok(LockError::new(ErrorKind::Busy, "").held_by(Some(holder)))
     }
 }
 
@@ -86,6 +108,9 @@ pub struct How {
 
 /// How long a holder that only lingers has to give way to somebody who does not wait.
 const GIVE_WAY: Duration = Duration::from_millis(100);
+
+/// How long who cannot change the directory at least makes room for somebody who can.
+const STEP_ASIDE: Duration = Duration::from_millis(50);
 
 /// The most watches of a ZooKeeper session.
 const MOST_WATCHES: usize = 1_000;
@@ -115,6 +140,8 @@ enum Setback {
     NoDirectory,
     /// The directory, or our node in it, vanished.
     Vanished,
+    /// The directory may be a container and has to be another, and is in use.
+    Shared,
     /// The session ended or the node was lost on the way: worth another try, uncounted.
     Interrupted,
     /// For good.
@@ -160,6 +187,14 @@ impl Drive<'_> {
                     }
                     losses += 1;
                     vanished.pause(losses - 1)
+                }
+                Err(Setback::Shared) => {
+                    if losses >= vanished.attempts {
+                        return Err(self.shared());
+                    }
+                    losses += 1;
+                    // Long enough for the one behind to be alone.
+                    vanished.pause(losses).max(STEP_ASIDE)
                 }
                 Err(Setback::Interrupted) => {
                     interruptions += 1;
@@ -250,7 +285,7 @@ impl Drive<'_> {
 
     fn obstacle(&self, generation: &Arc<Generation>, head: String, ahead: usize) -> Obstacle {
         let (generation, driver) = (generation.clone(), self.target.driver.clone());
-        Obstacle { generation, driver, head: head.into(), ahead }
+        Obstacle { generation, driver, head: head.into(), ahead, rests: None }
     }
 
     /// Waits until one of the nodes is gone (answers true) or another look is worth while (false).
@@ -276,11 +311,17 @@ impl Drive<'_> {
         if !driver.supports(mode) {
             return Err(Setback::Failed(unsupported(&**driver, mode)));
         }
+        let marks = self.target.marks.any();
+        if marks && !driver.keeps_marks() {
+            return Err(Setback::Failed(unmarked(&**driver)));
+        }
         let owner = Owner::here(self.target.app.as_deref()).lingering(self.how.lingers);
         let new = driver.node(&Attempt::new(), mode, &owner);
         new.check(&**driver).map_err(Setback::Failed)?;
         let (recurring, kind) = (new.proof != Proof::Name, new.kind);
         let only = (kind == NodeKind::Ephemeral).then(|| new.prefix.clone());
+        let clock = self.ride.lane().clock();
+        let sent = marks.then(|| clock.now());
         let birth = Birth::send(generation, self.directory(), new);
         // Where there is one node only, there is nothing to list.
         let listing = (only.is_none() && birth.is_sent())
@@ -298,9 +339,14 @@ impl Drive<'_> {
             },
             Err(error) => return Err(setback(error)),
         };
-        let czxid = created.stat.czxid;
+        let (czxid, ctime) = (created.stat.czxid, created.stat.ctime);
+        let note = sent.map(|sent| {
+            let time = ServerTime { ctime, sent, answered: clock.now() };
+            Box::new(Note::new(self.directory().into(), time))
+        });
         let node = QueuedNode::new(generation.clone(), created.path.into(), czxid)
             .recurring(recurring)
+            .noting(note)
             .with_directory(driver.removes_directory());
         let mine = driver.parse(node.name()).filter(|mine| mine.name == node.name());
         let Some(mine) = mine else {
@@ -332,12 +378,24 @@ impl Drive<'_> {
         ))
     }
 
+    /// Creates a node of the path to the directory. A directory with marks must stay.
+    async fn make(&self, generation: &Arc<Generation>, path: &str) -> Result<(), RequestError> {
+        let kind = self.target.driver.directory();
+        let marked = self.target.marks.any() && path == self.directory();
+        let created = if marked && kind == NodeKind::Container {
+            generation.create(path, &Mark::nothing(true).to_data(), NodeKind::Persistent)
+        } else {
+            generation.create(path, &[], kind)
+        };
+        created.await.map(drop)
+    }
+
     async fn make_directory(&self, generation: &Arc<Generation>) -> Result<(), Setback> {
         let mut missing = Vec::new();
         for path in self.target.directory.ancestors_and_self().collect::<Vec<_>>().into_iter().rev()
         {
-            match generation.create(path, &[], self.target.driver.directory()).await {
-                Ok(_) | Err(RequestError::NodeExists) => break,
+            match self.make(generation, path).await {
+                Ok(()) | Err(RequestError::NodeExists) => break,
                 Err(RequestError::NoNode) => missing.push(path),
                 Err(error) => return Err(setback(error)),
             }
@@ -349,8 +407,8 @@ impl Drive<'_> {
             )));
         }
         for path in missing.into_iter().rev() {
-            match generation.create(path, &[], self.target.driver.directory()).await {
-                Ok(_) | Err(RequestError::NodeExists) => {}
+            match self.make(generation, path).await {
+                Ok(()) | Err(RequestError::NodeExists) => {}
                 // Removed again in between: begin anew.
                 Err(RequestError::NoNode) => return Ok(()),
                 Err(error) => return Err(setback(error)),
@@ -365,6 +423,9 @@ impl Drive<'_> {
         generation: &Arc<Generation>,
         mut node: QueuedNode,
     ) -> Result<Lease, Setback> {
+        if self.target.marks.any() {
+            node = Box::pin(self.mark(generation, node)).await?;
+        }
         loop {
             node = match node.grant(&self.target.lock) {
                 Ok(lease) => return Ok(lease),
@@ -492,16 +553,13 @@ impl Drive<'_> {
     /// goes as soon as it sees our node behind it.
     async fn refuse(&self, obstacle: Obstacle, may_wait: bool) -> Result<(), Setback> {
         match obstacle.ask().await {
-            Ok(holder) if holder.owner.linger && may_wait => {
+            Ok(busy) if may_wait && busy.holder().is_some_and(|holder| holder.owner.linger) => {
                 let limit = Deadline::after(self.ride.lane().clock().clone(), GIVE_WAY);
                 let head = [obstacle.head.to_string()];
                 let gone = self.wait_for(&obstacle.generation, &head);
                 limit.bound(gone).await.map_or(Ok(()), |looked| looked.map(drop))
             }
-            Ok(holder) => {
-                let busy = LockError::new(ErrorKind::Busy, "").held_by(Some(holder));
-                Err(Setback::Failed(busy))
-            }
+            Ok(busy) => Err(Setback::Failed(busy)),
             Err(RequestError::NoNode) => Ok(()),
             Err(error) => self.after(&obstacle.generation, error).await,
         }

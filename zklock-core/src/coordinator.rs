@@ -132,6 +132,8 @@ pub struct Stat {
     pub owner: i64,
     /// The number of its children.
     pub children: i32,
+    /// When it was created, by the server's clock, in milliseconds since 1970.
+    pub ctime: i64,
 }
 
 /// A node that was created.
@@ -166,6 +168,15 @@ pub enum Operation {
         path: String,
         /// Its data.
         data: Vec<u8>,
+    },
+    /// Sets a node's data if it has this version; otherwise [`RequestError::BadVersion`].
+    Replace {
+        /// The node's path.
+        path: String,
+        /// Its data.
+        data: Vec<u8>,
+        /// The version that it must have.
+        version: i32,
     },
     /// Deletes a node, whatever its version.
     Delete {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::clock::Instant;
 use crate::ends::{Ends, OnLost, OnRevoked};
+use crate::note::Note;
 use crate::session::generation::{Generation, HeldNode};
 use crate::session::keeper::watch_own;
 use crate::session::releaser::{Deletion, Heed};
@@ -17,6 +18,7 @@ pub struct Lease {
     generation: Arc<Generation>,
     node: Arc<HeldNode>,
     heed: Heed,
+    note: Option<Box<Note>>,
     czxid: u64,
     epoch: u64,
     grants: AtomicU64,
@@ -30,13 +32,14 @@ pub struct QueuedNode {
     path: Arc<str>,
     czxid: i64,
     heed: Heed,
+    note: Option<Box<Note>>,
     kept: bool,
 }
 
 impl QueuedNode {
     /// Takes responsibility for a node.
     pub fn new(generation: Arc<Generation>, path: Arc<str>, czxid: i64) -> Self {
-        QueuedNode { generation, path, czxid, heed: Heed::default(), kept: true }
+        QueuedNode { generation, path, czxid, heed: Heed::default(), note: None, kept: true }
     }
 
     /// Says that another's node may have its path later.
@@ -51,9 +54,25 @@ impl QueuedNode {
         self
     }
 
+    /// Says that it notes something in its directory.
+    pub fn noting(mut self, note: Option<Box<Note>>) -> Self {
+        self.note = note;
+        self
+    }
+
+    /// What it notes in its directory.
+    pub fn note(&mut self) -> Option<&mut Note> {
+        self.note.as_deref_mut()
+    }
+
     /// The node's path.
     pub fn path(&self) -> &Arc<str> {
         &self.path
+    }
+
+    /// Its czxid.
+    pub fn czxid(&self) -> i64 {
+        self.czxid
     }
 
     /// The node's name.
@@ -73,7 +92,8 @@ impl QueuedNode {
         }
         let (grants, released) = (AtomicU64::new(0), AtomicBool::new(false));
         let (czxid, heed) = (self.czxid.unsigned_abs(), self.heed);
-        Ok(Lease { generation, node, heed, czxid, epoch, grants, released })
+        let note = self.note.take();
+        Ok(Lease { generation, node, heed, note, czxid, epoch, grants, released })
     }
 
     /// As [`grant`](QueuedNode::grant), where the node takes the place of another that we hold: it
@@ -93,7 +113,12 @@ impl QueuedNode {
 
 impl Drop for QueuedNode {
     fn drop(&mut self) {
-        if self.kept && !self.generation.is_over() {
+        if !self.kept || self.generation.is_over() {
+            return;
+        }
+        if let Some(note) = &self.note {
+            drop(note.release(&self.generation, &self.path));
+        } else {
             let heed = Heed { directory: false, ..self.heed };
             drop(Deletion::heeding(&self.generation, self.path.clone(), heed));
         }
@@ -183,13 +208,24 @@ impl Lease {
         }
     }
 
-    /// Sends the deletion of the node; `None` if that was done before.
+    /// Says whether somebody was given the lock; only then it is held for a time at least.
+    pub fn take(&self, taken: bool) {
+        if let Some(note) = &self.note {
+            note.take(taken);
+        }
+    }
+
+    /// Sends the deletion of the node; `None` if that was done before, or if the node stays for a
+    /// while.
     pub fn release(&self) -> Option<Deletion> {
         if self.released.swap(true, Ordering::AcqRel) {
             return None;
         }
         self.generation.unhold(&self.node);
-        Some(Deletion::heeding(&self.generation, self.node.path.clone(), self.heed))
+        match &self.note {
+            None => Some(Deletion::heeding(&self.generation, self.node.path.clone(), self.heed)),
+            Some(note) => note.release(&self.generation, &self.node.path),
+        }
     }
 
     /// The generation that the lease belongs to.

@@ -43,7 +43,8 @@ pub enum Event {
         /// Why.
         error: LockError,
     },
-    /// A lock was released, and its node deleted if `error` is `None`.
+    /// A lock was released. If `error` is `None` its node is deleted, or stays for the rest of its
+    /// [shortest hold](crate::options::LockOptions::hold_at_least).
     Released {
         /// The lock's name.
         lock: Arc<str>,

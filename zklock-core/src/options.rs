@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::ends::{Ends, OnLost, OnRevoked};
 use crate::error::{ErrorKind, LockError};
 use crate::policy::{Handoffs, RetryPolicy};
+use crate::recipe::parent_mark::Marks;
 
 /// How a lock behaves. A session has defaults for all its locks.
 ///
@@ -26,6 +27,7 @@ pub struct LockOptions {
     fair: bool,
     revocable: bool,
     ends: Ends,
+    marks: Marks,
 }
 
 impl Default for LockOptions {
@@ -41,6 +43,7 @@ impl Default for LockOptions {
             fair: false,
             revocable: false,
             ends: Ends::default(),
+            marks: Marks::default(),
         }
     }
 }
@@ -131,6 +134,96 @@ impl LockOptions {
         self.ends
     }
 
+    /// Lets the lock rest for so long when a holder was lost: it crashed, or its ZooKeeper session
+    /// expired. What it had sent elsewhere has time to arrive, or to time out there, before the next
+    /// holder begins. After a release nobody waits. Zero, the default, is no delay.
+    ///
+    /// The holder notes the delay in the data of the lock's directory when it is granted, which
+    /// costs a read and a commit for each grant by ZooKeeper, and takes the note away in the
+    /// transaction that deletes its node. A grant that is handed on in memory costs nothing more.
+    /// Whoever is at the head of the queue and finds the note of another waits, by the delay of that
+    /// note, from when it is found: nobody can tell when the other was lost. An acquire whose time
+    /// is over before is busy, and says until when the lock rests; the rest goes on meanwhile.
+    ///
+    /// All locks of the name should have the option: those without it do not look, nor do Curator
+    /// and kazoo. A guard that is still held when its session is closed counts as lost. Readers wait
+    /// for the rest of a lost writer, and a lost reader lets nobody wait. The directory is made
+    /// persistent; one that is a container already may go with the note once it is empty.
+    ///
+    /// Layouts whose nodes have no names of their own, whose directories are removed, or with
+    /// several holders, cannot do this: an acquire is [unsupported](ErrorKind::Unsupported) then. So
+    /// it is if the directory has data of somebody else, which is never overwritten.
+    ///
+    /// ```
+    /// # async fn example() -> Result<(), zklock_core::error::LockError> {
+    /// # let session = zklock_core::session::Session::embedded();
+    /// use std::time::Duration;
+    /// use zklock_core::options::LockOptions;
+    ///
+    /// let options = LockOptions::default().lock_delay(Duration::from_secs(15));
+    /// let ledger = session.mutex("ledger")?.with_options(options)?;
+    /// ledger.acquire().await?.release().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn lock_delay(mut self, delay: Duration) -> Self {
+        self.marks = self.marks.delaying(delay);
+        self
+    }
+
+    /// Keeps the lock for so long from the grant, although it is released before: for jobs that
+    /// several machines start at the same time by clocks that differ a little. The caller is not
+    /// delayed. Zero, the default, lets go at the release.
+    ///
+    /// Until the end the node stays in the queue, so that everybody else waits or is busy, tasks of
+    /// this process included: nothing is handed on in memory, and every acquire has a node of its
+    /// own. The end is also written into the data of the lock's directory, by ZooKeeper's clock,
+    /// when the lock is granted: so it holds if the process exits or its session is closed.
+    /// [`Session::close`](crate::session::Session::close) and `drain` do not wait for it.
+    ///
+    /// Whoever is granted the lock before the end, because the node went, is busy (code `1011`), and
+    /// the error says until when; an acquire that has longer to wait gets the lock then, and a job
+    /// that should not run twice uses `try_acquire`, or a timeout below this time. Only locks with
+    /// this option or a [delay](LockOptions::lock_delay) look; Curator and kazoo do not. The price is
+    /// a read and a commit for each grant.
+    ///
+    /// It is for mutexes, in the layouts that [`lock_delay`](LockOptions::lock_delay) names, and the
+    /// directory is made persistent. One that is there already, and may be a container, is replaced
+    /// when nobody else is in it.
+    ///
+    /// ```
+    /// # async fn example() -> Result<(), zklock_core::error::LockError> {
+    /// # let session = zklock_core::session::Session::embedded();
+    /// use std::time::Duration;
+    /// use zklock_core::options::LockOptions;
+    ///
+    /// let options = LockOptions::default().hold_at_least(Duration::from_secs(30));
+    /// let nightly = session.mutex("jobs/nightly")?.with_options(options)?;
+    /// nightly.try_acquire().await?.release().await?;
+    /// assert!(nightly.try_acquire().await.is_err_and(|error| error.is_busy()));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn hold_at_least(mut self, hold: Duration) -> Self {
+        self.marks = self.marks.holding(hold);
+        self
+    }
+
+    /// How long the lock rests when a holder was lost.
+    pub fn delay_time(&self) -> Duration {
+        self.marks.delay()
+    }
+
+    /// How long the lock is kept from the grant at least.
+    pub fn least_hold(&self) -> Duration {
+        self.marks.hold()
+    }
+
+    /// What is noted in the lock's directory.
+    pub fn marks(&self) -> Marks {
+        self.marks
+    }
+
     /// How long the lock may be handed on.
     pub fn handoff_bound(&self) -> Handoffs {
         self.handoffs
@@ -180,7 +273,8 @@ impl LockOptions {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidOption`] for zero tries or a zero timeout, naming the right spelling.
+    /// [`ErrorKind::InvalidOption`] for zero tries or a zero timeout, naming the right spelling, and
+    /// for options that contradict each other.
     pub fn check(&self) -> Result<(), LockError> {
         if self.retries == 0 {
             return Err(LockError::new(
@@ -200,6 +294,19 @@ impl LockOptions {
             return Err(LockError::new(
                 ErrorKind::InvalidOption,
                 "a fair lock cannot linger: every waiter has a node of its own; choose one",
+            ));
+        }
+        if !self.least_hold().is_zero() && !self.linger.is_zero() {
+            return Err(LockError::new(
+                ErrorKind::InvalidOption,
+                "a lock that is held at least for a time cannot linger: lingering gives way to \
+                 whoever waits; choose one",
+            ));
+        }
+        if self.least_hold().max(self.delay_time()) == Marks::LONGEST {
+            return Err(LockError::new(
+                ErrorKind::InvalidOption,
+                "`lock_delay` and `hold_at_least` are at most 49 days",
             ));
         }
         Ok(())
@@ -222,5 +329,16 @@ mod tests {
         assert!(zero_tries.to_string().contains("retries = 1"));
         let zero_timeout = LockOptions::default().timeout(Duration::ZERO).check().unwrap_err();
         assert!(zero_timeout.to_string().contains("try_acquire"));
+    }
+
+    #[test]
+    fn a_lock_that_is_held_for_a_time_does_not_linger() {
+        let hold = LockOptions::default().hold_at_least(Duration::from_secs(30));
+        assert!(hold.check().is_ok());
+        let both = hold.linger(Duration::from_secs(1)).check().unwrap_err();
+        assert!(both.to_string().contains("cannot linger"), "{both}");
+        assert!(hold.lock_delay(Duration::from_secs(1)).check().is_ok());
+        let endless = LockOptions::default().lock_delay(Duration::MAX).check().unwrap_err();
+        assert!(endless.to_string().contains("at most 49 days"), "{endless}");
     }
 }

@@ -177,7 +177,7 @@ impl ZkLockTemplate {
             Some(session) => session.clone(),
             None => SessionRegistry::global().session(None)?,
         };
-        let mut options = self.options.unwrap_or(session.defaults());
+        let mut options = self.options.unwrap_or_else(|| self.kind.defaults(&session));
         if let Some(on_lost) = self.on_lost {
             options = options.on_lost(on_lost);
         }

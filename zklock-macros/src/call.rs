@@ -124,11 +124,12 @@ fn call(plan: &Plan) -> TokenStream {
         OnRevoked::Cancel => quote!(.on_revoked(#private::OnRevoked::Cancel)),
         OnRevoked::Ignore => quote!(.on_revoked(#private::OnRevoked::Ignore)),
     });
+    let hold = duration("hold_at_least", &settings.hold_at_least);
     let driver =
         settings.driver.as_ref().map(|expr| quote_spanned!(ours(expr.span())=> .driver(#expr)));
     quote! {
         #new
-            #mode #session #driver #timeout #retries #once #reentrant #fair #linger
+            #mode #session #driver #timeout #retries #once #reentrant #fair #linger #hold
             #on_lost #on_revoked
     }
 }

@@ -53,6 +53,7 @@ use proc_macro::TokenStream;
 /// | `reentrant` | a `bool`: whether a call around this one may hold the lock already | the session's, at first true |
 /// | `fair` | bare, or a `bool`: strictly first come, first served in the whole fleet | the session's, at first false |
 /// | `linger` | as `timeout`: keeps the node for so long after the last release | the session's, at first not |
+/// | `hold_at_least` | as `timeout`: nobody else gets the lock for so long from the grant | the session's, at first not |
 /// | `session` | a session, or the name of a registered one | the default session |
 /// | `driver` | a layout in ZooKeeper: `zklock::layout::Kazoo::default()` | the session's, at first Curator's |
 /// | `crate` | path under which zklock is reachable | `::zklock` |
@@ -378,6 +379,25 @@ use proc_macro::TokenStream;
 /// ```
 #[doc = include_str!("../expansions/preamble.txt")]
 #[doc = include_str!("../expansions/linger.expanded.rs")]
+/// ```
+///
+/// # `hold_at_least`
+///
+/// Keeps the lock for so long from the grant, although the function is over before: for jobs that
+/// several machines start at the same time, by clocks that differ a little. The caller is not
+/// delayed, and the process may exit. Whoever asks before the end is busy, or waits for it if it has
+/// the time.
+///
+/// ```
+#[doc = include_str!("../expansions/preamble.txt")]
+#[doc = include_str!("../expansions/hold_at_least.rs")]
+/// ```
+///
+/// expands to
+///
+/// ```
+#[doc = include_str!("../expansions/preamble.txt")]
+#[doc = include_str!("../expansions/hold_at_least.expanded.rs")]
 /// ```
 ///
 /// # `session`

@@ -43,6 +43,7 @@ pub(crate) struct Settings {
     pub(crate) reentrant: Option<Value<bool>>,
     pub(crate) fair: Option<Value<bool>>,
     pub(crate) linger: Option<Value<Duration>>,
+    pub(crate) hold_at_least: Option<Value<Duration>>,
     /// Of a plain function there is no choice.
     pub(crate) on_lost: Option<OnLost>,
     pub(crate) on_revoked: Option<OnRevoked>,
@@ -83,7 +84,7 @@ fn build(args: Args, function: Function, errors: &mut Errors) -> Option<Plan> {
     contradictions(&args, &shape, errors);
     let Args { name, keys, mode, namespace, timeout, retries, try_once, on_busy, on_error, .. } =
         args;
-    let Args { on_lost, on_revoked, condition, reentrant, fair, linger, .. } = args;
+    let Args { on_lost, on_revoked, condition, reentrant, fair, linger, hold_at_least, .. } = args;
     let Args { session, driver, krate, .. } = args;
     let literal = name?;
     let pieces = pattern::parse(&literal, &params, errors);
@@ -98,6 +99,7 @@ fn build(args: Args, function: Function, errors: &mut Errors) -> Option<Plan> {
         reentrant,
         fair,
         linger,
+        hold_at_least,
         on_lost,
         on_revoked,
         driver,
@@ -114,7 +116,7 @@ fn build(args: Args, function: Function, errors: &mut Errors) -> Option<Plan> {
 fn contradictions(args: &Args, shape: &Shape, errors: &mut Errors) {
     // What only an expression knows is found out by the call.
     let on = |value: &Option<Value<bool>>| matches!(value, Some(Value::Known(true)));
-    let mut refuse = |place, why| errors.push(syn::Error::new(place, why));
+    let mut refuse = |place, why: &str| errors.push(syn::Error::new(place, why));
     let lingers = matches!(args.linger, Some(Value::Known(time)) if !time.is_zero());
     if on(&args.try_once) {
         if args.retries.is_some() {
@@ -149,6 +151,30 @@ fn contradictions(args: &Args, shape: &Shape, errors: &mut Errors) {
             args.place("driver"),
             "a semaphore has a layout of its own, which no driver changes; remove `driver`",
         );
+    }
+    if args.hold_at_least.is_some() {
+        if lingers {
+            refuse(
+                args.place("hold_at_least"),
+                "a lock that is held at least for a time cannot linger: lingering gives way to \
+                 whoever waits; remove `hold_at_least` or `linger`",
+            );
+        }
+        let mode = match args.mode {
+            Some(Mode::Read) => Some("`mode = read`"),
+            Some(Mode::Write) => Some("`mode = write`"),
+            Some(Mode::Semaphore(_)) => Some("the semaphore"),
+            None | Some(Mode::Exclusive) => None,
+        };
+        if let Some(mode) = mode {
+            refuse(
+                args.place("hold_at_least"),
+                &format!(
+                    "hold_at_least is for a lock with one holder, `mode = exclusive`; remove it or \
+                     {mode}"
+                ),
+            );
+        }
     }
     if let (Some(OnLost::Cancel(place)), Shape::Sync) = (&args.on_lost, shape) {
         refuse(
@@ -190,6 +216,7 @@ impl Settings {
             self.reentrant.as_ref().and_then(Value::expression),
             self.fair.as_ref().and_then(Value::expression),
             self.linger.as_ref().and_then(Value::expression),
+            self.hold_at_least.as_ref().and_then(Value::expression),
             self.condition.as_ref(),
         ];
         values.into_iter().flatten()

@@ -18,6 +18,7 @@ const OPTIONS: &[(&str, &str)] = &[
     ("reentrant", "reentrant = false"),
     ("fair", "fair"),
     ("linger", "linger = \"5s\""),
+    ("hold_at_least", "hold_at_least = \"30s\""),
     ("session", "session = \"orders\""),
     ("driver", "driver = zklock::layout::Kazoo::default()"),
     ("crate", "crate = ::zklock"),
@@ -45,6 +46,7 @@ const FOREIGN: &[(&str, &[&str])] = &[
     ("here it is `on_error`", &["error_handler", "on_failure", "on_unavailable", "map_err"]),
     ("here it is `on_revoked = cancel`", &["revocable", "revoke", "cancel_on_revoke"]),
     ("here it is `condition`", &["if", "unless", "when"]),
+    ("here it is `hold_at_least`", &["at_least", "lock_at_least_for", "min_hold", "minimum_hold"]),
     (
         "here it is `session`",
         &["client", "executor", "lock_provider", "provider", "store", "store_id"],

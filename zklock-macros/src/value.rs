@@ -11,6 +11,8 @@ const NOT_ZERO: &str = "timeout must be greater than zero: it bounds one try; \
                         for a single question without waiting write `try_once`";
 const NEGATIVE: &str = "linger is how long the node is kept after the last release; it cannot be \
                         negative";
+const NO_HOLD: &str = "hold_at_least must be greater than zero: for so long from the grant nobody \
+                       else gets the lock; without the option it is free when the function is over";
 const TRIES: &str = "retries is the number of tries; 1 tries once; \
                      for a single question without waiting write `try_once`";
 
@@ -41,6 +43,14 @@ pub(crate) fn timeout(value: Expr) -> syn::Result<Value<Duration>> {
 /// Reads `linger`: as `timeout`, and zero is no linger.
 pub(crate) fn linger(value: Expr) -> syn::Result<Value<Duration>> {
     duration("linger", value, NEGATIVE).map(|(value, _)| value)
+}
+
+/// Reads `hold_at_least`: as `timeout`.
+pub(crate) fn hold_at_least(value: Expr) -> syn::Result<Value<Duration>> {
+    match duration("hold_at_least", value, NO_HOLD)? {
+        (Value::Known(Duration::ZERO), span) => Err(syn::Error::new(span, NO_HOLD)),
+        (value, _) => Ok(value),
+    }
 }
 
 fn duration(option: &str, value: Expr, negative: &str) -> syn::Result<(Value<Duration>, Span)> {

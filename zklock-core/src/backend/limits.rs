@@ -21,9 +21,9 @@ pub(super) fn check_multi(operations: &[Operation]) -> Result<(), RequestError> 
         return Err(RequestError::BadArguments("an empty multi".to_owned()));
     }
     let size = |operation: &Operation| match operation {
-        Operation::Create { path, data, .. } | Operation::Set { path, data } => {
-            path.len() + data.len() + OVERHEAD
-        }
+        Operation::Create { path, data, .. }
+        | Operation::Set { path, data }
+        | Operation::Replace { path, data, .. } => path.len() + data.len() + OVERHEAD,
         Operation::Check { path } | Operation::Delete { path } => path.len() + OVERHEAD / 8,
     };
     check_sum(operations.iter().map(size).sum())

@@ -81,6 +81,11 @@ impl<D: LockDriver> LockDriver for MaxLeases<D> {
         self.layout.removes_directory()
     }
 
+    /// There are several holders.
+    fn keeps_marks(&self) -> bool {
+        false
+    }
+
     fn supports(&self, mode: Mode) -> bool {
         mode == Mode::Mutex && self.layout.supports(mode) && self.kind() != NodeKind::Ephemeral
     }

@@ -62,9 +62,9 @@ impl Queue {
     ///
     /// [`ErrorKind::InvalidOption`] if the one in use has another layout.
     pub fn of(session: &Session, target: Target) -> Result<Arc<Self>, LockError> {
-        let (directory, driver) = (target.directory.clone(), target.driver.clone());
+        let (key, driver) = (target.key(), target.driver.clone());
         let make = |key| Queue::new(session.clone(), target, key);
-        let queue: Arc<Self> = session.shelf().resident(directory.as_str(), make);
+        let queue: Arc<Self> = session.shelf().resident(&key, make);
         if is_same_layout(&*queue.target.driver, &*driver) {
             return Ok(queue);
         }

@@ -64,8 +64,8 @@ pub async fn wait<Q: Line>(joined: Joined<Q>, wait: Wait) -> Result<Hold, LockEr
 }
 
 async fn turned_away<Q: Line>(queue: Arc<Q>) -> Result<Hold, LockError> {
-    let holder = ask(&queue, None, WORD).await.ok().flatten();
-    Err(busy(holder).on(queue.lock_name().clone()))
+    let busy = ask(&queue, None, WORD).await.unwrap_or_else(|_| busy(None));
+    Err(busy.on(queue.lock_name().clone()))
 }
 
 async fn once<Q: Line>(place: WaitInLine<Q>, limit: Duration) -> Result<Hold, LockError> {
@@ -134,11 +134,11 @@ async fn insist<Q: Line>(
         queue.session().events().tell(|| Event::TryEnded {
             lock: queue.lock_name().clone(),
             number,
-            holder: answer.clone().and_then(Result::ok).flatten(),
+            holder: answer.as_ref().and_then(|told| told.as_ref().ok()?.holder().cloned()),
         });
     }
     Err(match answer {
-        Some(Ok(holder)) => busy(holder).on(queue.lock_name().clone()),
+        Some(Ok(busy)) => busy.on(queue.lock_name().clone()),
         _ => unreachable(&**queue),
     })
 }
@@ -153,20 +153,20 @@ fn last_word(ahead: Duration) -> Duration {
 struct Silent;
 
 /// Asks who holds, for at most `limit`: this process knows by itself, of another ZooKeeper tells
-/// by one read.
+/// by one read. Answers the error of a busy lock.
 async fn ask<Q: Line>(
     queue: &Arc<Q>,
     place: Option<Place>,
     limit: Duration,
-) -> Result<Option<Holder>, Silent> {
+) -> Result<LockError, Silent> {
     let clock = queue.session().clock();
     let deadline = Deadline::after(clock.clone(), limit);
     let obstacle = loop {
         if let Some(holder) = queue.holder_here(place) {
-            return Ok(Some(holder));
+            return Ok(busy(Some(holder)));
         }
         if queue.is_between_holders() {
-            return Ok(None);
+            return Ok(busy(None));
         }
         if let Some(obstacle) = queue.obstacle() {
             break obstacle;
@@ -178,9 +178,9 @@ async fn ask<Q: Line>(
         clock.sleep_until((clock.now() + LOOK_AGAIN).min(deadline.instant())).await;
     };
     match deadline.bound(obstacle.ask()).await {
-        Ok(Ok(holder)) => Ok(Some(holder)),
+        Ok(Ok(busy)) => Ok(busy),
         // It went just now, which is an answer.
-        Ok(Err(RequestError::NoNode)) => Ok(None),
+        Ok(Err(RequestError::NoNode)) => Ok(busy(None)),
         _ => Err(Silent),
     }
 }

@@ -68,6 +68,19 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// The defaults of a session, without what locks of this kind cannot do.
+    pub fn defaults(self, session: &Session) -> LockOptions {
+        let options = session.defaults();
+        match self {
+            Kind::Mutex => options,
+            Kind::Read | Kind::Write => options.hold_at_least(Duration::ZERO),
+            Kind::Permits { .. } => {
+                let zero = Duration::ZERO;
+                options.linger(zero).hold_at_least(zero).lock_delay(zero)
+            }
+        }
+    }
+
     /// The lock of a name, in the session's layout or another.
     pub fn lock(
         self,

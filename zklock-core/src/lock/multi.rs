@@ -172,8 +172,14 @@ impl MultiLock {
                 how => how,
             };
             // On an error what was taken is released, the last first.
-            guard.members.push(member.enter(who, how, unscoped).await?);
+            let taken = member.enter(who, how, unscoped).await?;
+            // Until all are, nobody runs under it. One that is held by a call around is in use.
+            if taken.possession().holds() == 1 {
+                taken.possession().lease().take(false);
+            }
+            guard.members.push(taken);
         }
+        guard.members.iter().for_each(|member| member.possession().lease().take(true));
         Ok(guard)
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use crate::acquire::Target;
 use crate::clock::Instant;
@@ -56,8 +57,16 @@ impl NamedLock {
     /// Sets all options at once.
     pub fn with_options(mut self, options: LockOptions) -> Result<Self, LockError> {
         options.check().map_err(|error| error.on(self.0.name.to_shared()))?;
-        Arc::make_mut(&mut self.0).options = options;
+        let shared = Arc::make_mut(&mut self.0);
+        (shared.options, shared.queue) = (options, OnceLock::new());
         Ok(self)
+    }
+
+    /// Lets go at the release, whatever the session's default is.
+    pub fn without_hold(mut self) -> Self {
+        let options = self.0.options.hold_at_least(Duration::ZERO);
+        Arc::make_mut(&mut self.0).options = options;
+        self
     }
 
     /// Says for what it is taken.
@@ -124,7 +133,7 @@ impl NamedLock {
     }
 
     /// A wait of at most this long.
-    pub fn within(&self, timeout: std::time::Duration) -> Result<Wait, LockError> {
+    pub fn within(&self, timeout: Duration) -> Result<Wait, LockError> {
         let checked = self.0.options.timeout(timeout).check();
         checked.map_err(|error| error.on(self.0.name.to_shared()))?;
         Ok(Wait::Tries(timeout, 1))
@@ -189,7 +198,7 @@ impl NamedLock {
     ) -> Result<Joined<Queue>, LockError> {
         let (once, habits, label) = (how.is_once(), self.habits(), self.0.label.clone());
         let waiting = Waiting { who, mode, since, once, habits, label };
-        Ok(match self.0.options.is_fair() {
+        Ok(match self.has_own_nodes() {
             true => self.own_queue()?.join(waiting),
             false => self.queue()?.join(waiting),
         })
@@ -198,6 +207,7 @@ impl NamedLock {
     fn guard<K: Kind>(&self, hold: Hold, unscoped: bool) -> Result<Guard<K>, LockError> {
         if let Some(possession) = hold.possession() {
             possession.set_unscoped(unscoped);
+            possession.lease().take(true);
             if self.0.options.is_revocable() {
                 possession.watch();
             }
@@ -257,9 +267,14 @@ impl NamedLock {
         LockError::new(kind, detail).on(self.0.name.to_shared())
     }
 
+    /// Whether every acquire has a node of its own: what is held for a time is not handed on.
+    fn has_own_nodes(&self) -> bool {
+        self.0.options.is_fair() || !self.0.options.least_hold().is_zero()
+    }
+
     fn habits(&self) -> Habits {
-        if self.0.options.is_fair() {
-            return Habits { handoffs: Handoffs::NONE, linger: std::time::Duration::ZERO };
+        if self.has_own_nodes() {
+            return Habits { handoffs: Handoffs::NONE, linger: Duration::ZERO };
         }
         let (handoffs, linger) = (self.0.options.handoff_bound(), self.0.options.linger_time());
         Habits { handoffs, linger }
@@ -276,7 +291,7 @@ impl NamedLock {
         }
     }
 
-    /// A queue for one acquire of a fair lock.
+    /// A queue for one acquire of a lock that hands nothing on.
     fn own_queue(&self) -> Result<Arc<Queue>, LockError> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         // It stays empty, and finds whoever uses this lock in another layout.
@@ -294,6 +309,7 @@ impl NamedLock {
             app: self.0.session.app().map(Arc::from),
             driver: self.0.driver.clone(),
             vanished: self.0.options.vanished_policy(),
+            marks: self.0.options.marks(),
             limit: None,
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::error::LockError;
+use crate::error::{ErrorKind, LockError};
 use crate::guard::{RwLockReadGuard, RwLockWriteGuard};
 use crate::inspect::site::Site;
 use crate::key::LockName;
@@ -47,7 +47,7 @@ pub struct RwLock(NamedLock);
 impl RwLock {
     /// A lock of a session, with the session's defaults.
     pub fn new(session: &Session, name: LockName) -> Self {
-        RwLock(NamedLock::new(session, name))
+        RwLock(NamedLock::new(session, name).without_hold())
     }
 
     pub(crate) fn named(&self) -> &NamedLock {
@@ -58,8 +58,15 @@ impl RwLock {
     ///
     /// # Errors
     ///
-    /// [`InvalidOption`](crate::error::ErrorKind::InvalidOption) for zero tries or a zero timeout.
+    /// [`InvalidOption`](crate::error::ErrorKind::InvalidOption) for zero tries or a zero timeout, or
+    /// a lock that is held for a time at least.
     pub fn with_options(mut self, options: LockOptions) -> Result<Self, LockError> {
+        if !options.least_hold().is_zero() {
+            let why = "`hold_at_least` is for mutexes, which have one holder; remove it, or use a \
+                       mutex";
+            let lock = self.name().to_shared();
+            return Err(LockError::new(ErrorKind::InvalidOption, why).on(lock));
+        }
         self.0 = self.0.with_options(options)?;
         Ok(self)
     }

@@ -18,6 +18,7 @@ use crate::local::wait::{Wait, wait};
 use crate::observer::Event;
 use crate::options::LockOptions;
 use crate::recipe::driver::LockDriver;
+use crate::recipe::parent_mark::Marks;
 use crate::recipe::permits::Permits;
 use crate::session::handle::Session;
 use crate::who::Who;
@@ -118,6 +119,7 @@ impl Semaphore {
                 app: session.app().map(Arc::from),
                 driver,
                 vanished: options.vanished_policy(),
+                marks: Marks::default(),
                 limit,
             };
             let rule = Arc::new(Permits::new(limit.shared()));
@@ -140,11 +142,17 @@ impl Semaphore {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidOption`] for zero tries, a zero timeout, or one that lingers.
+    /// [`ErrorKind::InvalidOption`] for zero tries, a zero timeout, or one that lingers, delays or is
+    /// held for a time.
     pub fn with_options(mut self, options: LockOptions) -> Result<Self, LockError> {
         options.check().map_err(|error| error.on(self.name.to_shared()))?;
         if !options.linger_time().is_zero() {
             let why = "a semaphore does not linger: its permits go to whoever waits";
+            return Err(self.error(ErrorKind::InvalidOption, why));
+        }
+        if options.marks().any() {
+            let why = "a semaphore has no `lock_delay` and no `hold_at_least`: both are for one \
+                       holder; use a mutex";
             return Err(self.error(ErrorKind::InvalidOption, why));
         }
         self.options = options;

@@ -31,6 +31,7 @@ struct Wanted {
     reentrant: Option<bool>,
     fair: Option<bool>,
     linger: Option<Duration>,
+    hold_at_least: Option<Duration>,
     once: bool,
     on_lost: Option<OnLost>,
     on_revoked: Option<OnRevoked>,
@@ -57,6 +58,7 @@ impl Call {
             reentrant: None,
             fair: None,
             linger: None,
+            hold_at_least: None,
             once: false,
             on_lost: None,
             on_revoked: None,
@@ -150,6 +152,12 @@ impl Call {
         self.with(|wanted| wanted.linger = Some(linger))
     }
 
+    /// How long the lock is kept from the grant, although the body is over before.
+    #[must_use]
+    pub fn hold_at_least(self, hold: Duration) -> Self {
+        self.with(|wanted| wanted.hold_at_least = Some(hold))
+    }
+
     /// What becomes of an async body when the lock is lost.
     #[must_use]
     pub fn on_lost(self, on_lost: OnLost) -> Self {
@@ -175,7 +183,7 @@ impl Wanted {
         let name = self.name.finish()?;
         let session = self.session.unwrap_or_else(|| SessionRegistry::global().session(None));
         let session = session.map_err(|error| error.on(name.to_shared()))?;
-        let mut options = session.defaults();
+        let mut options = self.kind.defaults(&session);
         if let Some(timeout) = self.timeout {
             options = options.timeout(timeout);
         }
@@ -190,9 +198,9 @@ impl Wanted {
         }
         if let Some(linger) = self.linger {
             options = options.linger(linger);
-        } else if matches!(self.kind, Kind::Permits { .. }) {
-            // The session's default is for the locks that can.
-            options = options.linger(Duration::ZERO);
+        }
+        if let Some(hold) = self.hold_at_least {
+            options = options.hold_at_least(hold);
         }
         if let Some(on_lost) = self.on_lost {
             options = options.on_lost(on_lost);

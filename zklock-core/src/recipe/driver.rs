@@ -110,6 +110,16 @@ pub trait LockDriver: Any + fmt::Debug + Send + Sync {
         false
     }
 
+    /// Whether a holder can leave a mark in the data of the directory, for
+    /// [`lock_delay`](crate::options::LockOptions::lock_delay) and
+    /// [`hold_at_least`](crate::options::LockOptions::hold_at_least): there is one holder, its node
+    /// has a name of its own, and the directory stays.
+    fn keeps_marks(&self) -> bool {
+        self.proof() == Proof::Name
+            && self.kind() == NodeKind::EphemeralSequential
+            && !self.removes_directory()
+    }
+
     /// Whether the lock can be taken in this mode: by default if the names tell it.
     fn supports(&self, mode: Mode) -> bool {
         self.parse(&self.example(mode, 0)).is_some_and(|contender| contender.mode == mode)
@@ -260,6 +270,15 @@ pub fn unread(driver: &dyn LockDriver, name: &str) -> LockError {
 /// The error of a mode that a layout does not have.
 pub fn unsupported(driver: &dyn LockDriver, mode: Mode) -> LockError {
     let why = format!("the layout {driver:?} has no mode {mode}");
+    LockError::new(ErrorKind::Unsupported, why)
+}
+
+/// The error of a layout whose directories have no room for marks.
+pub fn unmarked(driver: &dyn LockDriver) -> LockError {
+    let why = format!(
+        "`lock_delay` and `hold_at_least` need a layout with one holder, whose node has a name of \
+         its own, in a directory that stays, such as Curator's; {driver:?} has not"
+    );
     LockError::new(ErrorKind::Unsupported, why)
 }
 

@@ -3,8 +3,10 @@
 pub mod driver;
 pub mod leases;
 pub mod mutex;
+pub mod parent_mark;
 pub mod permits;
 pub mod read_write;
+pub mod server_time;
 pub mod verdict;
 
 pub use driver::LockDriver;

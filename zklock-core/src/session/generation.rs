@@ -41,6 +41,8 @@ pub struct Generation {
     /// Deletions that are not yet confirmed.
     cleaning: AtomicUsize,
     cleaned: Notify,
+    /// Nodes that stay for a while after their release.
+    resting: AtomicUsize,
 }
 
 /// Lets one at a time make a node in a directory.
@@ -103,6 +105,7 @@ impl Generation {
             gates: Mutex::default(),
             cleaning: AtomicUsize::new(0),
             cleaned: Notify::new(),
+            resting: AtomicUsize::new(0),
         })
     }
 
@@ -379,7 +382,7 @@ impl Generation {
     pub fn write(
         self: &Arc<Self>,
         operations: Vec<Operation>,
-    ) -> impl Future<Output = Result<(), RequestError>> + Send + 'static {
+    ) -> impl Future<Output = Result<(), RequestError>> + Send + 'static + use<> {
         let sent = self.lease.clock().now();
         self.feeding(sent, self.coordinator.multi(operations))
     }
@@ -388,7 +391,7 @@ impl Generation {
         self: &Arc<Self>,
         sent: Instant,
         reply: F,
-    ) -> impl Future<Output = Result<T, RequestError>> + Send + 'static
+    ) -> impl Future<Output = Result<T, RequestError>> + Send + 'static + use<T, F>
     where
         F: Future<Output = Result<T, RequestError>> + Send + 'static,
     {
@@ -412,6 +415,18 @@ impl Generation {
         Cleaning(self.clone())
     }
 
+    /// Counts a node that stays for a while until the returned value is dropped. No close waits for
+    /// it.
+    pub fn resting(self: &Arc<Self>) -> Resting {
+        self.resting.fetch_add(1, Ordering::AcqRel);
+        Resting(self.clone())
+    }
+
+    /// Whether a node stays for a while after its release.
+    pub fn has_resting(&self) -> bool {
+        self.resting.load(Ordering::Acquire) > 0
+    }
+
     /// Whether every deletion is confirmed.
     pub fn is_clean(&self) -> bool {
         self.cleaning.load(Ordering::Acquire) == 0
@@ -427,6 +442,16 @@ impl Generation {
             }
             cleaned.await;
         }
+    }
+}
+
+/// A node that stays for a while after its release.
+#[derive(Debug)]
+pub struct Resting(Arc<Generation>);
+
+impl Drop for Resting {
+    fn drop(&mut self) {
+        self.0.resting.fetch_sub(1, Ordering::AcqRel);
     }
 }
 

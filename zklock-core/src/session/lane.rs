@@ -103,10 +103,11 @@ impl Lane {
         self.rides.load(Ordering::Relaxed)
     }
 
-    /// Whether nothing is acquired, held or deleted.
+    /// Whether nothing is acquired, held, kept for a while or deleted.
     pub fn is_idle(&self) -> bool {
-        let idle =
-            |generation: Arc<Generation>| generation.holds_nothing() && generation.is_clean();
+        let idle = |generation: Arc<Generation>| {
+            generation.holds_nothing() && generation.is_clean() && !generation.has_resting()
+        };
         self.riders() == 0 && self.current().is_none_or(idle)
     }
 

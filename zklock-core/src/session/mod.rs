@@ -1,6 +1,7 @@
 //! Sessions: generations, the lease clock, the releaser.
 
 pub mod builder;
+pub mod clearing;
 pub mod generation;
 pub mod handle;
 pub mod keeper;

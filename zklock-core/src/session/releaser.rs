@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use crate::coordinator::{Created, NodeKind, RequestError};
 use crate::recipe::driver::{NewNode, Proof};
+use crate::session::clearing::Clearing;
 use crate::session::generation::{Cleaning, Generation};
 
 type Background<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -47,7 +48,15 @@ impl Deletion {
         // Counted from here on: a session that is closed at once must not miss it.
         let cleaning = generation.cleaning();
         let first = delete(generation, &path, heed.only);
-        let work = delete_until_gone(cleaning, generation.clone(), path, heed, first);
+        let work = delete_until_gone(cleaning, generation.clone(), path, heed, None, first);
+        Deletion { generation: generation.clone(), work: Unfinished(Some(Box::pin(work))) }
+    }
+
+    /// Sends the deletion of a node and of the mark that it left in its directory.
+    pub fn clearing(generation: &Arc<Generation>, path: Arc<str>, mark: Clearing) -> Self {
+        let (cleaning, heed) = (generation.cleaning(), Heed::default());
+        let (first, mark) = (mark.clone().send(generation, &path), Some(Box::new(mark)));
+        let work = delete_until_gone(cleaning, generation.clone(), path, heed, mark, first);
         Deletion { generation: generation.clone(), work: Unfinished(Some(Box::pin(work))) }
     }
 }
@@ -93,7 +102,8 @@ async fn delete_until_gone(
     generation: Arc<Generation>,
     path: Arc<str>,
     heed: Heed,
-    first: impl Future<Output = Result<(), RequestError>> + Send + 'static,
+    mark: Option<Box<Clearing>>,
+    first: Background<Result<(), RequestError>>,
 ) -> Result<(), RequestError> {
     let mut pause = PAUSE.0;
     let mut outcome = first.await;
@@ -121,7 +131,10 @@ async fn delete_until_gone(
             Err(error) => tracing::debug!(%path, %error, "deleting again"),
         }
         back_off(&generation, &mut pause).await;
-        outcome = delete(&generation, &path, heed.only).await;
+        outcome = match &mark {
+            None => delete(&generation, &path, heed.only).await,
+            Some(mark) => mark.as_ref().clone().send(&generation, &path).await,
+        };
     }
 }
 

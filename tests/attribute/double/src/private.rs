@@ -162,6 +162,11 @@ impl Call {
     }
 
     #[must_use]
+    pub fn hold_at_least(self, hold: Duration) -> Self {
+        self.say(format_args!("hold={hold:?}"))
+    }
+
+    #[must_use]
     pub fn on_lost(self, on_lost: OnLost) -> Self {
         self.say(format_args!("finish={}", on_lost == OnLost::Finish))
     }

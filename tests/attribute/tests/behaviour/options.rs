@@ -60,6 +60,16 @@ async fn lingering() -> Locked<()> {
     Ok(())
 }
 
+#[zk_locked("job", hold_at_least = "30s")]
+fn job() -> Locked<()> {
+    Ok(())
+}
+
+#[zk_locked("job of", hold_at_least = config.wait * 100, try_once)]
+async fn job_of(config: Config) -> Locked<Config> {
+    Ok(config)
+}
+
 #[zk_locked("finishing", on_lost = finish, on_busy = error)]
 fn finishing() -> Locked<()> {
     Ok(())
@@ -181,11 +191,15 @@ fn choices_reach_the_lock() {
     flags().unwrap();
     wait(flags_of(true, Config { wait: WAIT, tries: 1 })).unwrap();
     wait(lingering()).unwrap();
+    job().unwrap();
+    wait(job_of(Config { wait: WAIT, tries: 1 })).unwrap();
     finishing().unwrap();
     let expected = [
         "flags once=true reentrant=false fair=true",
         "flags of once=true reentrant=false fair=false linger=300ms",
         "lingering linger=1.5s finish=true",
+        "job hold=30s",
+        "job of once=true hold=30s",
         "finishing",
     ];
     assert_eq!(acquired(), expected);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use zklock::{LockDriver, Session, layout};
+use zklock::{LockDriver, LockOptions, Session, layout};
 use zklock_test_support::peers::{Agent, Curator, Kazoo, LockKind, Run};
 use zklock_test_support::{CreateMode, RawClient, ZooKeeper};
 
@@ -267,6 +267,40 @@ async fn curator_stands_that_the_directory_is_removed() {
         take_turns(driver(), &agent, LockKind::Mutex, "turns-removed").await;
     }
     agent.quit();
+}
+
+/// What we note in the directory is for ourselves: the others neither look at it nor mind it.
+async fn pass_by(driver: impl LockDriver + Clone, agent: &Agent, name: &str) {
+    let (one, two) = (session(driver.clone()).await, session(driver).await);
+    let path = format!("/beside/{name}");
+    let mutex = |session: &Session| {
+        let options = LockOptions::default().hold_at_least(Duration::from_secs(600));
+        session.mutex(name).unwrap().with_options(options).unwrap()
+    };
+    let resting = async || {
+        let busy = mutex(&two).try_acquire().await.unwrap_err().to_string();
+        assert!(busy.contains("it is held at least until"), "{busy}");
+    };
+    soon("the lock", mutex(&one).acquire()).await.unwrap().release().await.unwrap();
+    assert!(agent.acquire(LockKind::Mutex, &path, Some(Duration::ZERO)).is_busy());
+    one.close().await;
+    resting().await;
+    for _ in 0..2 {
+        let grant = agent.acquire(LockKind::Mutex, &path, Some(SOON)).held();
+        agent.release(&grant).unwrap();
+    }
+    resting().await;
+    two.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn curator_and_kazoo_pass_by_what_we_note_in_the_directory() {
+    let curator = Curator::compile().agent(&ZooKeeper::shared().addr(), SESSION);
+    pass_by(layout::Curator, &curator, "noted-curator").await;
+    curator.quit();
+    let kazoo = Kazoo::install().agent(&ZooKeeper::shared().addr(), SESSION);
+    pass_by(layout::Kazoo::default(), &kazoo, "noted-kazoo").await;
+    kazoo.quit();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

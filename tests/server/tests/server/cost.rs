@@ -17,7 +17,7 @@ async fn patient(bed: &Bed, proxy: &Proxy) -> Session {
 }
 
 /// The requests so far, pings apart.
-fn requests(proxy: &Proxy) -> Vec<OpCode> {
+pub(crate) fn requests(proxy: &Proxy) -> Vec<OpCode> {
     let requests = proxy.log().into_iter().filter(|frame| frame.direction == Direction::ToServer);
     requests.map(|frame| frame.opcode).filter(|opcode| *opcode != OpCode::Ping).collect()
 }

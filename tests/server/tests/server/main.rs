@@ -10,6 +10,7 @@ mod cost;
 mod cuts;
 mod expiry;
 mod frozen;
+mod hold;
 mod inside;
 mod killed;
 mod lanes;

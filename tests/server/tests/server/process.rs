@@ -5,8 +5,8 @@ use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::Duration;
 use std::{env, thread};
 
-use zklock::Session;
 use zklock::blocking::{Mutex, block_on};
+use zklock::{LockOptions, Session};
 use zklock_test_support::monotonic_ns;
 
 use crate::bed::Bed;
@@ -31,12 +31,24 @@ pub(crate) struct Process {
 impl Process {
     /// Starts it and waits until it holds the lock.
     pub(crate) fn start(bed: &Bed, part: Part, session_timeout: Duration) -> Self {
+        Self::start_with(bed, part, session_timeout, [Duration::ZERO; 2])
+    }
+
+    /// The same with the lock's delay and shortest hold.
+    pub(crate) fn start_with(
+        bed: &Bed,
+        part: Part,
+        session_timeout: Duration,
+        [delay, hold]: [Duration; 2],
+    ) -> Self {
         let mut child = Command::new(env::current_exe().unwrap())
             .args(["process::child", "--exact", "--ignored", "--nocapture"])
             .env("ZKLOCK_PART", format!("{part:?}"))
             .env("ZKLOCK_SERVERS", bed.server().addr())
             .env("ZKLOCK_ROOT", bed.path(""))
             .env("ZKLOCK_SESSION_TIMEOUT", session_timeout.as_millis().to_string())
+            .env("ZKLOCK_DELAY", delay.as_millis().to_string())
+            .env("ZKLOCK_HOLD", hold.as_millis().to_string())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
@@ -91,12 +103,16 @@ impl Drop for Process {
 #[ignore = "what other tests run as a process of its own"]
 fn child() {
     let said = |name| env::var(name).unwrap();
-    let timeout = Duration::from_millis(said("ZKLOCK_SESSION_TIMEOUT").parse().unwrap());
+    let time = |name| Duration::from_millis(said(name).parse().unwrap());
+    let timeout = time("ZKLOCK_SESSION_TIMEOUT");
     let builder = Session::builder(said("ZKLOCK_SERVERS"))
         .root(said("ZKLOCK_ROOT").trim_end_matches('/'))
         .session_timeout(timeout);
     let session = block_on(builder.connect()).unwrap();
-    let guard = Mutex::from(session.mutex("a").unwrap()).acquire().unwrap();
+    let (delay, hold) = (time("ZKLOCK_DELAY"), time("ZKLOCK_HOLD"));
+    let options = LockOptions::default().lock_delay(delay).hold_at_least(hold);
+    let mutex = session.mutex("a").unwrap().with_options(options).unwrap();
+    let guard = Mutex::from(mutex).acquire().unwrap();
     println!("\nheld");
     let part = said("ZKLOCK_PART");
     if part == format!("{:?}", Part::Hold) {

@@ -112,6 +112,7 @@ fn target(operation: &Operation) -> &str {
         Operation::Check { path }
         | Operation::Create { path, .. }
         | Operation::Set { path, .. }
+        | Operation::Replace { path, .. }
         | Operation::Delete { path } => path,
     }
 }
@@ -123,7 +124,9 @@ fn check_operation(operation: &Operation) -> Result<(), RequestError> {
             path::check(path, *kind == NodeKind::EphemeralSequential)
         }
         Operation::Delete { path } => check_delete(path),
-        Operation::Check { path } | Operation::Set { path, .. } => path::check(path, false),
+        Operation::Check { path }
+        | Operation::Set { path, .. }
+        | Operation::Replace { path, .. } => path::check(path, false),
     }
 }
 

@@ -35,9 +35,9 @@ pub(super) struct State {
 }
 
 impl State {
-    pub(super) fn new(reap_after: Duration) -> Self {
+    pub(super) fn new(reap_after: Duration, epoch: i64) -> Self {
         State {
-            tree: Tree::new(),
+            tree: Tree::new(epoch),
             watches: Watches::default(),
             sessions: BTreeMap::new(),
             impaired: BTreeSet::new(),

@@ -1,7 +1,7 @@
 //! The store: the state behind its mutex, and the only way in.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use super::state::State;
 use crate::clock::{Clock, Instant};
@@ -14,7 +14,9 @@ pub(super) struct Store {
 
 impl Store {
     pub(super) fn new(reap_after: Duration) -> Arc<Self> {
-        Arc::new(Store { clock: Clock::Caller, state: Mutex::new(State::new(reap_after)) })
+        let clock = Clock::Caller;
+        let state = Mutex::new(State::new(reap_after, epoch(clock.now())));
+        Arc::new(Store { clock, state })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -37,4 +39,13 @@ impl Store {
         drop(trash);
         output
     }
+}
+
+/// What a wall clock says at the origin of the store's clock, in milliseconds since 1970. It is
+/// asked once: the store's time goes on by the store's clock, which a test may hold.
+#[allow(clippy::disallowed_methods)]
+fn epoch(now: Instant) -> i64 {
+    let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let before = wall.saturating_sub(now.since(Instant::ORIGIN));
+    i64::try_from(before.as_millis()).unwrap_or(0)
 }

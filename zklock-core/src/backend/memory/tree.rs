@@ -14,6 +14,7 @@ struct Node {
     czxid: i64,
     version: i32,
     owner: i64,
+    ctime: i64,
     container: bool,
     children: BTreeSet<String>,
     /// How many children were ever created here: the next sequence number.
@@ -23,12 +24,13 @@ struct Node {
 }
 
 impl Node {
-    fn new(data: Vec<u8>, czxid: i64, owner: i64, container: bool) -> Self {
+    fn new(data: Vec<u8>, (czxid, ctime): (i64, i64), owner: i64, container: bool) -> Self {
         Node {
             data,
             czxid,
             version: 0,
             owner,
+            ctime,
             container,
             children: BTreeSet::new(),
             creates: 0,
@@ -42,6 +44,7 @@ impl Node {
             version: self.version,
             owner: self.owner,
             children: i32::try_from(self.children.len()).unwrap_or(i32::MAX),
+            ctime: self.ctime,
         }
     }
 }
@@ -69,13 +72,21 @@ pub(super) struct Tree {
     idle: BTreeSet<(Instant, String)>,
     owned: BTreeMap<i64, BTreeSet<String>>,
     zxid: i64,
+    /// What a wall clock says at the origin of the store's clock, in milliseconds since 1970.
+    epoch: i64,
     changes: Vec<Change>,
 }
 
 impl Tree {
-    pub(super) fn new() -> Self {
-        let nodes = HashMap::from([("/".to_owned(), Node::new(Vec::new(), 0, 0, false))]);
-        Tree { nodes, idle: BTreeSet::new(), owned: BTreeMap::new(), zxid: 0, changes: Vec::new() }
+    pub(super) fn new(epoch: i64) -> Self {
+        let nodes = HashMap::from([("/".to_owned(), Node::new(Vec::new(), (0, 0), 0, false))]);
+        let (idle, owned, changes) = (BTreeSet::new(), BTreeMap::new(), Vec::new());
+        Tree { nodes, idle, owned, zxid: 0, epoch, changes }
+    }
+
+    fn wall_clock(&self, now: Instant) -> i64 {
+        let since = now.since(Instant::ORIGIN).as_millis();
+        self.epoch.saturating_add(i64::try_from(since).unwrap_or(i64::MAX))
     }
 
     /// The changes since the last call, in order.
@@ -140,6 +151,13 @@ impl Tree {
                 Operation::Set { path, data } => {
                     self.save(&path, &mut saved);
                     self.write(&path, data).map(drop)
+                }
+                Operation::Replace { path, data, version } => {
+                    self.save(&path, &mut saved);
+                    match self.nodes.get(&path) {
+                        Some(node) if node.version != version => Err(RequestError::BadVersion),
+                        _ => self.write(&path, data).map(drop),
+                    }
                 }
                 Operation::Delete { path } => {
                     self.save(path::split(&path).0, &mut saved);
@@ -241,7 +259,8 @@ impl Tree {
         }
         let ephemeral = matches!(kind, NodeKind::Ephemeral | NodeKind::EphemeralSequential);
         let owner = if ephemeral { caller.session } else { 0 };
-        let node = Node::new(data, zxid, owner, kind == NodeKind::Container);
+        let born = (zxid, self.wall_clock(caller.now));
+        let node = Node::new(data, born, owner, kind == NodeKind::Container);
         let stat = node.stat();
         if let Some(parent) = self.nodes.get_mut(parent_path) {
             parent.children.insert(path::split(&full).1.to_owned());

@@ -104,7 +104,8 @@ fn link(over: Option<Link>, state: SessionState) -> Link {
 fn stat(stat: &zk::Stat) -> Stat {
     // The server marks a container by an owner that no session can have.
     let owner = if stat.ephemeral_owner == i64::MIN { 0 } else { stat.ephemeral_owner };
-    Stat { czxid: stat.czxid, version: stat.version, owner, children: stat.num_children }
+    let zk::Stat { czxid, version, ctime, num_children: children, .. } = *stat;
+    Stat { czxid, version, owner, children, ctime }
 }
 
 fn mode(kind: NodeKind) -> zk::CreateMode {
@@ -133,6 +134,9 @@ fn write_all(
                 writer.add_create(path, data, &mode(*kind).with_acls(zk::Acls::new(acl)))
             }
             Operation::Set { path, data } => writer.add_set_data(path, data, None),
+            Operation::Replace { path, data, version } => {
+                writer.add_set_data(path, data, Some(*version))
+            }
             Operation::Delete { path } => writer.add_delete(path, None),
         }
         .map_err(|source| zk::MultiWriteError::OperationFailed { index, source })?;

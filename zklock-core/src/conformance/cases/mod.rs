@@ -23,6 +23,7 @@ macro_rules! conformance_cases {
     ([$($callback:tt)*] [$($extra:tt)*]) => {
         $($callback)*! { [$($extra)*]
             nodes_keep_data_and_stat
+            a_node_says_when_it_was_created
             errors_say_what_is_wrong
             only_direct_children_are_listed
             bad_paths_are_refused
@@ -35,6 +36,7 @@ macro_rules! conformance_cases {
             an_empty_container_goes_and_its_numbers_begin_again
             a_multi_applies_everything
             a_multi_that_fails_applies_nothing_and_tells_where
+            a_multi_replaces_only_the_data_that_it_knows
             a_multi_of_checks_finds_a_missing_node
             a_multi_sees_its_own_changes
             an_empty_multi_is_refused

@@ -14,6 +14,10 @@ fn set(path: &str, data: &[u8]) -> Operation {
     Operation::Set { path: path.to_owned(), data: data.to_vec() }
 }
 
+fn replace(path: &str, version: i32) -> Operation {
+    Operation::Replace { path: path.to_owned(), data: b"next".to_vec(), version }
+}
+
 fn delete(path: &str) -> Operation {
     Operation::Delete { path: path.to_owned() }
 }
@@ -97,6 +101,24 @@ pub async fn a_multi_that_fails_applies_nothing_and_tells_where(lab: &Lab) {
         assert!(matches!(*error, RequestError::BadArguments(_)), "{operation:?}: {error:?}");
     }
     assert!(!has_come(&mut watch) && !has_come(&mut names));
+}
+
+pub async fn a_multi_replaces_only_the_data_that_it_knows(lab: &Lab) {
+    let (session, other) = (lab.open().await, lab.open().await);
+    let a = lab.create(&session, "a", NodeKind::Persistent).await.path;
+    let b = lab.create(&session, "b", NodeKind::Ephemeral).await.path;
+    assert_eq!(soon(session.multi(vec![check(&b), replace(&a, 0)])).await, Ok(()));
+    let (data, stat) = soon(session.get(&a)).await.unwrap();
+    assert_eq!((data.as_slice(), stat.version), (&b"next"[..], 1));
+    soon(other.set(&a, b"theirs")).await.unwrap();
+    let late = soon(session.multi(vec![delete(&b), replace(&a, 1)])).await;
+    assert_eq!(late, failed(1, RequestError::BadVersion));
+    assert_eq!(soon(session.get(&a)).await.unwrap().0, b"theirs");
+    assert_eq!(soon(session.multi(vec![delete(&b), replace(&a, 2)])).await, Ok(()));
+    let missing = soon(session.multi(vec![delete(&b), replace(&a, 3)])).await;
+    assert_eq!(missing, failed(0, RequestError::NoNode));
+    let missing = soon(session.multi(vec![check(&a), replace(&b, 0)])).await;
+    assert_eq!(missing, failed(1, RequestError::NoNode));
 }
 
 pub async fn a_multi_of_checks_finds_a_missing_node(lab: &Lab) {

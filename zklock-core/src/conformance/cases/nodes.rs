@@ -24,6 +24,17 @@ pub async fn nodes_keep_data_and_stat(lab: &Lab) {
     assert_eq!((again.stat.version, again.stat.children), (0, 0));
 }
 
+pub async fn a_node_says_when_it_was_created(lab: &Lab) {
+    let session = lab.open().await;
+    let [first, second] = ["a", "b"].map(|name| lab.create(&session, name, NodeKind::Ephemeral));
+    let (first, second) = (first.await, second.await.stat);
+    // 2001, and no seconds in place of milliseconds.
+    assert!(first.stat.ctime > 1_000_000_000_000, "{first:?}");
+    assert!(second.ctime >= first.stat.ctime && second.ctime - first.stat.ctime < 60_000);
+    soon(session.set(&first.path, b"x")).await.unwrap();
+    assert_eq!(soon(session.get(&first.path)).await.unwrap().1.ctime, first.stat.ctime);
+}
+
 pub async fn errors_say_what_is_wrong(lab: &Lab) {
     let session = lab.open().await;
     let missing = lab.path("missing");

@@ -1,0 +1,8 @@
+use zklock::{LockError, zk_locked};
+
+#[zk_locked("order", hold_at_least = "1M")]
+async fn guarded() -> Result<(), LockError> {
+    Ok(())
+}
+
+fn main() {}

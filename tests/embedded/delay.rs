@@ -1,0 +1,349 @@
+//! Lock delay: what the next does when a holder was lost, and when it was not.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+use zklock::layout::{Curator, Kazoo, MaxLeases, Numbered, Removed};
+use zklock::{Embedded, ErrorKind, LockOptions, Mutex, Session};
+use zklock_core::backend::memory::{Fault, Op};
+use zklock_core::coordinator::{NodeKind, RequestError};
+
+use crate::support::{client, contenders, on, store};
+
+const DELAY: Duration = Duration::from_secs(5);
+const NOTHING: &str = r#"{"zklock":1,"kept":true}"#;
+
+fn options() -> LockOptions {
+    LockOptions::default().lock_delay(DELAY)
+}
+
+fn delayed(session: &Session) -> Mutex {
+    session.mutex("a").unwrap().with_options(options()).unwrap()
+}
+
+/// Ends the ZooKeeper session of a session, as if its process had crashed.
+fn crash(store: &Embedded, session: &Session) {
+    store.faults(session.zookeeper_session().unwrap().0).expire();
+}
+
+/// The data of the lock's directory.
+async fn mark(store: &Embedded) -> String {
+    let (data, _) = client(store).await.get("/zklock/a").await.unwrap();
+    String::from_utf8(data).unwrap()
+}
+
+/// About so long: the clocks are known to within milliseconds.
+fn about(elapsed: Duration, expected: Duration) {
+    assert!(elapsed >= expected, "{elapsed:?} instead of {expected:?}");
+    assert!(elapsed < expected + Duration::from_millis(50), "{elapsed:?} instead of {expected:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_lost_holder_the_next_waits() {
+    let (store, session) = store();
+    let other = delayed(&on(&store));
+    let guard = delayed(&session).acquire().await.unwrap();
+    let waiting = tokio::spawn(async move { other.acquire().await.unwrap() });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let start = Instant::now();
+    crash(&store, &session);
+    let next = waiting.await.unwrap();
+    about(start.elapsed(), DELAY);
+    assert!(next.is_valid() && next.fencing_token() > guard.fencing_token());
+    assert!(mark(&store).await.contains(r#""delay_ms":5000"#));
+    next.release().await.unwrap();
+    assert_eq!(mark(&store).await, NOTHING);
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_release_nobody_waits() {
+    let (store, session) = store();
+    let other = delayed(&on(&store));
+    for _ in 0..3 {
+        delayed(&session).acquire().await.unwrap().release().await.unwrap();
+        assert_eq!(mark(&store).await, NOTHING);
+        drop(other.try_acquire().await.unwrap());
+    }
+    // Nor after a release that somebody was waiting for.
+    let guard = delayed(&session).acquire().await.unwrap();
+    let waiting = tokio::spawn(async move { other.acquire().await.unwrap() });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let start = Instant::now();
+    guard.release().await.unwrap();
+    drop(waiting.await.unwrap());
+    assert_eq!(start.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_delay_goes_on_while_those_who_try_give_up() {
+    let (store, session) = store();
+    let other = delayed(&on(&store));
+    let _guard = delayed(&session).acquire().await.unwrap();
+    crash(&store, &session);
+    // The session's own state comes back by itself; nobody has looked yet.
+    tokio::time::sleep(10 * DELAY).await;
+    let start = Instant::now();
+    while start.elapsed() < DELAY {
+        let error = other.try_acquire().await.unwrap_err();
+        assert!(
+            error.is_busy() && error.to_string().contains("its last holder was lost"),
+            "{error}"
+        );
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    drop(other.try_acquire().await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deadline_that_comes_first_is_busy_and_says_why() {
+    let (store, session) = store();
+    let other = delayed(&on(&store));
+    let _guard = delayed(&session).acquire().await.unwrap();
+    crash(&store, &session);
+    let start = Instant::now();
+    let error = other.acquire_timeout(Duration::from_secs(2)).await.unwrap_err();
+    about(start.elapsed(), Duration::from_secs(2));
+    assert_eq!((error.code(), error.lock()), ("1011", Some("a")));
+    assert!(error.to_string().contains("it rests until 20"), "{error}");
+    drop(other.acquire_timeout(Duration::from_secs(10)).await.unwrap());
+    about(start.elapsed(), DELAY);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_server_is_no_busy_lock() {
+    let (store, session) = store();
+    let other = on(&store);
+    let _guard = delayed(&session).acquire().await.unwrap();
+    crash(&store, &session);
+    let waiting = tokio::spawn({
+        let mutex = delayed(&other);
+        async move { mutex.acquire_timeout(Duration::from_secs(2)).await.unwrap_err() }
+    });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    store.faults(other.zookeeper_session().unwrap().0).silence();
+    assert_eq!(waiting.await.unwrap().kind(), ErrorKind::Unavailable);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_release_leaves_the_mark_of_the_next() {
+    let (store, session) = store();
+    let other = delayed(&on(&store));
+    let guard = delayed(&session).acquire().await.unwrap();
+    let waiting = tokio::spawn(async move { other.acquire().await.unwrap() });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let start = Instant::now();
+    client(&store).await.delete(guard.path()).await.unwrap();
+    let next = waiting.await.unwrap();
+    about(start.elapsed(), DELAY);
+    let marked = mark(&store).await;
+    assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Lost);
+    assert!(next.is_valid());
+    assert_eq!(mark(&store).await, marked);
+    next.release().await.unwrap();
+    assert_eq!(mark(&store).await, NOTHING);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_grant_that_is_handed_on_costs_no_commit() {
+    let (store, session) = store();
+    let mutex = delayed(&session);
+    let guard = mutex.acquire().await.unwrap();
+    let tasks: Vec<_> = (0..10)
+        .map(|_| {
+            let mutex = mutex.clone();
+            tokio::spawn(async move { drop(mutex.acquire().await.unwrap()) })
+        })
+        .collect();
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    store.record();
+    drop(guard);
+    for task in tasks {
+        task.await.unwrap();
+    }
+    let ops: Vec<_> = store.recorded().into_iter().map(|logged| logged.op).collect();
+    // At the bound it may be asked whether anybody is behind.
+    let commits: Vec<_> = ops.iter().filter(|op| **op != Op::Children).collect();
+    assert_eq!(commits, [&Op::Multi], "the mark goes with the node");
+    assert_eq!(mark(&store).await, NOTHING);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_without_the_options_sends_nothing_more() {
+    let (store, session) = store();
+    let mutex = session.mutex("a").unwrap();
+    drop(mutex.acquire().await.unwrap());
+    store.record();
+    mutex.acquire().await.unwrap().release().await.unwrap();
+    let ops: Vec<_> = store.recorded().into_iter().map(|logged| logged.op).collect();
+    // The watch on the own node is the embedded coordinator's heartbeat.
+    let expected = [Op::Create, Op::Children, Op::Get, Op::Delete];
+    assert_eq!(ops, expected);
+    assert_eq!(mark(&store).await, "");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_data_of_others_is_never_overwritten() {
+    let (store, session) = store();
+    drop(session.mutex("a/b").unwrap().acquire().await.unwrap());
+    let client = client(&store).await;
+    let theirs = [&b"3"[..], br#"{"zklock":2}"#, br#"{"limit":3}"#, &[0xff; 5_000]];
+    for data in theirs {
+        client.set("/zklock/a", data).await.unwrap();
+        let error = delayed(&session).acquire().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(error.to_string().contains("must be empty"), "{error}");
+        assert_eq!(client.get("/zklock/a").await.unwrap().0, data);
+    }
+    // Nor what is written while the lock is held.
+    client.set("/zklock/a", b"").await.unwrap();
+    let guard = delayed(&session).acquire().await.unwrap();
+    client.set("/zklock/a", b"3").await.unwrap();
+    guard.release().await.unwrap();
+    assert_eq!(client.get("/zklock/a").await.unwrap().0, b"3");
+    assert_eq!(contenders(&store, "/zklock/a").await, ["b"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn data_that_comes_between_the_look_and_the_mark_stays() {
+    let (store, session) = store();
+    delayed(&session).acquire().await.unwrap().release().await.unwrap();
+    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    // The mark is not applied, and what others wrote has the version that it would have had.
+    faults.inject(Fault::lose_request().on(Op::Multi));
+    let mutex = delayed(&session);
+    let acquiring = tokio::spawn(async move { mutex.acquire().await.map(drop) });
+    tokio::task::yield_now().await;
+    client(&store).await.set("/zklock/a", b"3").await.unwrap();
+    assert_eq!(acquiring.await.unwrap().unwrap_err().kind(), ErrorKind::Unsupported);
+    assert_eq!(mark(&store).await, "3");
+    assert!(contenders(&store, "/zklock/a").await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn marks_whose_answers_are_lost_are_repaired() {
+    for fault in [Fault::lose_reply(), Fault::lose_request()] {
+        for skip in 0..2 {
+            let (store, session) = store();
+            let faults = store.faults(session.zookeeper_session().unwrap().0);
+            faults.inject(fault.clone().on(Op::Multi).skip(skip));
+            let guard = delayed(&session).acquire().await.unwrap();
+            assert!(mark(&store).await.contains("delay_ms"));
+            guard.release().await.unwrap();
+            assert_eq!(mark(&store).await, NOTHING, "{fault:?} {skip}");
+            assert!(contenders(&store, "/zklock/a").await.is_empty());
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn cancelled_before_each_reply_no_mark_is_left() {
+    for pass in 0..8 {
+        let (store, session) = store();
+        let mutex = delayed(&session);
+        drop(mutex.acquire().await.unwrap());
+        let faults = store.faults(session.zookeeper_session().unwrap().0);
+        faults.delay_replies(Duration::from_millis(10));
+        let acquiring = mutex.acquire();
+        drop(tokio::time::timeout(Duration::from_millis(10 * pass + 5), acquiring).await);
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        assert!(contenders(&store, "/zklock/a").await.is_empty(), "pass {pass}");
+        assert_eq!(mark(&store).await, NOTHING, "pass {pass}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn readers_wait_for_a_lost_writer_and_are_not_waited_for() {
+    let (store, session) = store();
+    let lock = |session: &Session| session.rw_lock("a").unwrap().with_options(options()).unwrap();
+    let other = on(&store);
+    let _writing = lock(&session).write().await.unwrap();
+    crash(&store, &session);
+    let start = Instant::now();
+    let [one, two] = [lock(&other), lock(&on(&store))];
+    let (one, two) = tokio::join!(one.read(), two.read());
+    about(start.elapsed(), DELAY);
+    assert!(one.is_ok_and(|guard| guard.is_valid()) && two.is_ok_and(|guard| guard.is_valid()));
+    let _reading = lock(&other).read().await.unwrap();
+    let next = on(&store);
+    crash(&store, &other);
+    drop(lock(&next).try_write().await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_steps_down_takes_the_mark_away() {
+    let (store, session) = store();
+    let lock = session.rw_lock("a").unwrap().with_options(options()).unwrap();
+    let reading = lock.write().await.unwrap().downgrade().await.unwrap();
+    assert_eq!(mark(&store).await, NOTHING);
+    reading.release().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_directory_may_vanish() {
+    let (store, session) = store();
+    let mutex = delayed(&session);
+    let client = client(&store).await;
+    for _ in 0..3 {
+        mutex.acquire().await.unwrap().release().await.unwrap();
+        client.delete("/zklock/a").await.unwrap();
+    }
+    // And be a container, if others made it.
+    client.create("/zklock/a", b"", NodeKind::Container).await.unwrap();
+    mutex.acquire().await.unwrap().release().await.unwrap();
+    assert_eq!(mark(&store).await, "");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_directory_that_we_make_stays_with_its_mark() {
+    let (store, session) = store();
+    let _guard = delayed(&session).acquire().await.unwrap();
+    crash(&store, &session);
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert!(mark(&store).await.contains("delay_ms"));
+    let error = delayed(&on(&store)).try_acquire().await.unwrap_err();
+    assert!(error.is_busy(), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn layouts_that_keep_no_marks_are_refused() {
+    let (store, session) = store();
+    let refused = [
+        delayed(&session).driver(Numbered::dlock()).unwrap(),
+        delayed(&session).driver(Removed::after(Curator)).unwrap(),
+        delayed(&session).driver(MaxLeases::new(2, Curator).unwrap()).unwrap(),
+        session.exclusive("a").unwrap().with_options(options()).unwrap().as_mutex().clone(),
+    ];
+    for mutex in refused {
+        let error = mutex.acquire().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(error.to_string().contains("such as Curator's"), "{error}");
+    }
+    assert!(contenders(&store, "/zklock/a").await.is_empty());
+    let kazoo = delayed(&session).driver(Kazoo::default()).unwrap();
+    kazoo.acquire().await.unwrap().release().await.unwrap();
+    assert_eq!(mark(&store).await, "");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_acl_that_keeps_the_mark_out_is_an_error_and_leaves_no_node() {
+    let (store, session) = store();
+    delayed(&session).acquire().await.unwrap().release().await.unwrap();
+    let refused = RequestError::Multi { index: 1, error: Box::new(RequestError::NoAuth) };
+    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    faults.inject(Fault::refuse(refused).on(Op::Multi));
+    let error = delayed(&session).acquire().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unauthorized);
+    assert!(contenders(&store, "/zklock/a").await.is_empty());
+}
+
+#[tokio::test]
+async fn semaphores_have_none_and_a_session_default_passes_them_by() {
+    let store = Embedded::new();
+    let session = Session::embedded_builder(&store).defaults(options()).open().unwrap();
+    drop(session.semaphore("s", 1).unwrap().acquire().await.unwrap());
+    let error = session.semaphore("s", 1).unwrap().with_options(options()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidOption);
+    drop(session.mutex("a").unwrap().acquire().await.unwrap());
+    assert_eq!(mark(&store).await, NOTHING);
+}

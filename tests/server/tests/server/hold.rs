@@ -1,0 +1,130 @@
+//! Lock delay and shortest hold: what outlives the process that was granted the lock.
+
+use std::time::{Duration, Instant};
+
+use zklock::{LockOptions, Mutex, Session};
+use zklock_test_support::{CreateMode, OpCode};
+
+use crate::bed::{Bed, soon};
+use crate::process::{Part, Process};
+
+/// Empty containers are removed within two seconds on the servers of these tests.
+const HOLD: Duration = Duration::from_secs(6);
+const SESSION_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// For a busy machine.
+const MARGIN: Duration = Duration::from_secs(10);
+
+fn mutex(session: &Session, options: LockOptions) -> Mutex {
+    session.mutex("a").unwrap().with_options(options).unwrap()
+}
+
+fn data(bed: &Bed) -> String {
+    let mut raw = bed.raw();
+    let data = raw.data(&bed.path("a")).unwrap();
+    raw.close().unwrap();
+    String::from_utf8(data).unwrap()
+}
+
+#[tokio::test]
+async fn a_job_whose_process_exits_at_once_is_busy_until_its_end() {
+    let bed = Bed::shared("job");
+    let options = LockOptions::default().hold_at_least(HOLD);
+    let start = Instant::now();
+    let mut job = Process::start_with(&bed, Part::Leave, SESSION_TIMEOUT, [Duration::ZERO, HOLD]);
+    assert!(job.wait().success());
+    let exited = start.elapsed();
+    assert!(bed.contenders("a").is_empty(), "the node goes with the process");
+    let second = mutex(&bed.session().await, options);
+    // Busy all the time, and by what is written in the directory.
+    while start.elapsed() < HOLD - Duration::from_secs(1) {
+        let error = second.try_acquire().await.unwrap_err();
+        assert_eq!(error.code(), "1011");
+        assert!(error.to_string().contains("it is held at least until 20"), "{error}");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    let guard = soon("the lock", second.acquire()).await.unwrap();
+    let took = start.elapsed();
+    println!("exited after {exited:?}, granted after {took:?}, held at least for {HOLD:?}");
+    assert!(took >= HOLD, "{took:?}");
+    assert!(took < exited + HOLD + MARGIN, "{took:?}");
+    guard.release().await.unwrap();
+    // It stays now, and goes in the end.
+    assert_eq!(bed.contenders("a").len(), 1);
+    bed.end().await;
+}
+
+#[tokio::test]
+async fn after_a_crash_the_next_waits_for_the_delay_and_after_a_release_for_nothing() {
+    let bed = Bed::shared("delay");
+    let delay = Duration::from_secs(3);
+    let options = LockOptions::default().lock_delay(delay);
+    let next = mutex(&bed.session().await, options);
+    let mut holder =
+        Process::start_with(&bed, Part::Hold, SESSION_TIMEOUT, [delay, Duration::ZERO]);
+    assert!(data(&bed).contains(r#""delay_ms":3000"#), "{}", data(&bed));
+    let waiting = tokio::spawn(async move {
+        let guard = soon("the lock", next.acquire()).await.unwrap();
+        (next, guard)
+    });
+    bed.until_contenders("a", 2).await;
+    let start = Instant::now();
+    holder.kill();
+    let (next, guard) = waiting.await.unwrap();
+    let took = start.elapsed();
+    println!(
+        "killed: granted after {took:?}, session timeout {SESSION_TIMEOUT:?}, delay {delay:?}"
+    );
+    assert!(took >= delay, "{took:?}");
+    assert!(took < SESSION_TIMEOUT + delay + MARGIN, "{took:?}");
+    guard.release().await.unwrap();
+    assert_eq!(data(&bed), r#"{"zklock":1,"kept":true}"#);
+    // A process that lets go and exits was not lost.
+    let mut leaves = Process::start_with(&bed, Part::Leave, SESSION_TIMEOUT, [delay; 2]);
+    assert!(leaves.wait().success());
+    let error = next.try_acquire().await.unwrap_err();
+    assert!(error.to_string().contains("held at least"), "{error}");
+    let mut leaves =
+        Process::start_with(&bed, Part::Leave, SESSION_TIMEOUT, [delay, Duration::ZERO]);
+    assert!(leaves.wait().success());
+    next.try_acquire().await.unwrap().release().await.unwrap();
+    bed.end().await;
+}
+
+#[tokio::test]
+async fn a_container_of_others_is_replaced_and_their_data_is_not() {
+    let bed = Bed::shared("kept");
+    let options = LockOptions::default().hold_at_least(Duration::from_millis(1));
+    let session = bed.session().await;
+    session.mutex("a").unwrap().acquire().await.unwrap().release().await.unwrap();
+    mutex(&session, options).acquire().await.unwrap().release().await.unwrap();
+    assert!(data(&bed).starts_with(r#"{"zklock":1,"kept":true"#), "{}", data(&bed));
+    let mut raw = bed.raw();
+    raw.create(&bed.path("a/zzz"), b"", CreateMode::Persistent).unwrap();
+    raw.set_data(&bed.path("a"), b"3").unwrap();
+    raw.close().unwrap();
+    for options in [options, LockOptions::default().lock_delay(HOLD)] {
+        let error = mutex(&session, options).acquire().await.unwrap_err();
+        assert_eq!(error.code(), "1022");
+        assert_eq!(data(&bed), "3");
+    }
+    bed.end().await;
+}
+
+#[tokio::test]
+async fn a_delay_costs_a_read_and_a_commit_for_each_grant() {
+    let bed = Bed::shared("delay-cost");
+    let proxy = bed.proxy();
+    let session = bed.builder_at(&proxy.addr()).session_timeout(Duration::from_secs(60));
+    let session = bed.adopt(session.connect().await.unwrap());
+    let mutex = mutex(&session, LockOptions::default().lock_delay(HOLD));
+    mutex.acquire().await.unwrap().release().await.unwrap();
+    proxy.clear_log();
+    const TIMES: usize = 20;
+    for _ in 0..TIMES {
+        mutex.acquire().await.unwrap().release().await.unwrap();
+    }
+    let one = [OpCode::Create2, OpCode::GetChildren, OpCode::GetData, OpCode::Multi, OpCode::Multi];
+    assert_eq!(crate::cost::requests(&proxy), one.repeat(TIMES));
+    bed.end().await;
+}

@@ -1,0 +1,31 @@
+async fn nightly_report() {
+    const _: () = ::zklock::__private::check_pattern("reports/nightly");
+    let __zklock_call = ::zklock::__private::Call::new(
+            ::zklock::__private::Name::literal("reports/nightly"),
+        )
+        .try_once(true)
+        .hold_at_least(::zklock::__private::std::time::Duration::new(30u64, 0u32));
+    let __zklock_body = ::zklock::__private::std::option::Option::Some(async move {
+        if false {
+            return ::zklock::__private::never::<()>();
+        }
+        ({
+            write_report().await;
+        })
+    });
+    let __zklock_body = ::zklock::__private::std::pin::pin!(__zklock_body);
+    let __zklock_result = ::zklock::__private::run(
+            __zklock_call,
+            ::zklock::__private::busy_or::<
+                (),
+                _,
+                _,
+            >(
+                <() as ::zklock::__private::Skip>::skip as fn(_) -> _,
+                <() as ::zklock::__private::Skip>::fail as fn(_) -> _,
+            ),
+            __zklock_body,
+        )
+        .await;
+    __zklock_result
+}
