@@ -17,7 +17,7 @@ use crate::local::state::{Conflict, Fetch, Joined as Decided, Lent, Phase, State
 use crate::local::waiters::{Outcome, Place};
 use crate::mode::Mode;
 use crate::owner::Owner;
-use crate::recipe::driver::{is_same_layout, mixed};
+use crate::recipe::driver::{LockDriver, is_same_layout, mixed};
 use crate::session::handle::Session;
 use crate::session::lane::closed;
 use crate::session::releaser::Deletion;
@@ -59,15 +59,21 @@ impl Queue {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidOption`] if the one in use has another layout.
+    /// [`ErrorKind::InvalidOption`] if one in use in this process has another layout.
     pub fn of(session: &Session, target: Target) -> Result<Arc<Self>, LockError> {
         let (directory, driver) = (target.directory.clone(), target.driver.clone());
+        let (lock, shelf) = (target.lock.clone(), session.shelf());
         let make = |key| Queue::new(session.clone(), target, key);
-        let queue: Arc<Self> = session.shelf().resident(directory.as_str(), make);
-        if is_same_layout(&*queue.target.driver, &*driver) {
-            return Ok(queue);
-        }
-        Err(mixed(&*queue.target.driver, &*driver).on(queue.target.lock.clone()))
+        let refuse = |present: &dyn LockDriver| mixed(present, &*driver).on(lock.clone());
+        let queue: Arc<Self> =
+            shelf.resident(directory.as_str(), make).map_err(|other| refuse(&**other.driver()))?;
+        // Of this session, and of the others of this process.
+        let others = shelf.elsewhere(directory.as_str());
+        let present = others.iter().map(|other| other.driver());
+        let mut rivals = present.chain([&queue.target.driver]);
+        let rival = rivals.find(|present| !is_same_layout(&***present, &*driver));
+        rival.map_or(Ok(()), |rival| Err(refuse(&**rival)))?;
+        Ok(queue.clone())
     }
 
     /// A queue for a lock, which stands under `key` on the session's shelf.
@@ -147,7 +153,7 @@ impl Queue {
             let cancel = Arc::new(Notify::new());
             inner.driver = Some(cancel.clone());
             let lingers = inner.state.waiting().any(|waiting| !waiting.habits.linger.is_zero());
-            (driver, How { mode, once, lingers }, cancel)
+            (driver, How { lingers, ..How::one(mode, once) }, cancel)
         });
         let accompany = todo.accompany.map(|lease| {
             let stop = Arc::new(Notify::new());
@@ -382,6 +388,10 @@ impl Line for Queue {
 }
 
 impl Resident for Queue {
+    fn driver(&self) -> &Arc<dyn LockDriver> {
+        &self.target.driver
+    }
+
     fn held(&self) -> Vec<Held> {
         let (inner, now) = (self.lock(), self.now());
         let lock = &self.target.lock;

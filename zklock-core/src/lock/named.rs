@@ -21,7 +21,7 @@ use crate::observer::Event;
 use crate::options::LockOptions;
 use crate::path::ZnodePath;
 use crate::policy::Handoffs;
-use crate::recipe::driver::{LockDriver, check};
+use crate::recipe::driver::{LockDriver, check, mixed};
 use crate::session::handle::Session;
 use crate::who::Who;
 
@@ -264,7 +264,9 @@ impl NamedLock {
         // No path contains a NUL.
         let key = format!("{}\0{}", self.path(), NEXT.fetch_add(1, Ordering::Relaxed));
         let make = |key| Queue::new(self.session.clone(), self.target(), key);
-        Ok(self.session.shelf().resident(&key, make))
+        let resident = self.session.shelf().resident(&key, make);
+        // Nobody else has this key.
+        resident.map_err(|other| mixed(&**other.driver(), &*self.driver))
     }
 
     fn target(&self) -> Target {

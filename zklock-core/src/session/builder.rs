@@ -18,6 +18,7 @@ use crate::options::LockOptions;
 use crate::path::ZnodePath;
 use crate::recipe::driver::{LockDriver, check};
 use crate::session::handle::{Parts, Session};
+use crate::session::shelf::Place;
 
 /// How long an embedded session without a connection lives.
 const EMBEDDED_TIMEOUT: Duration = Duration::from_secs(10);
@@ -39,6 +40,23 @@ pub struct SessionBuilder {
 enum Store {
     ZooKeeper(Box<ZooKeeperOptions>),
     Embedded(Embedded, Duration),
+}
+
+impl Store {
+    /// Two that are named alike are the same.
+    fn place(&self) -> Place {
+        match self {
+            Store::ZooKeeper(options) => {
+                let connect = &options.connect;
+                let (servers, chroot) =
+                    connect.split_at(connect.find('/').unwrap_or(connect.len()));
+                Place { servers: servers.into(), chroot: chroot.trim_end_matches('/').into() }
+            }
+            Store::Embedded(store, _) => {
+                Place { servers: store.address().into(), chroot: "".into() }
+            }
+        }
+    }
 }
 
 impl SessionBuilder {
@@ -165,6 +183,7 @@ impl SessionBuilder {
             checked.into_iter().collect::<Result<Vec<()>, _>>()?;
         }
         let threaded = matches!(self.store, Store::ZooKeeper(_));
+        let place = self.store.place();
         let connector: Arc<dyn crate::coordinator::Connector> = match self.store {
             Store::ZooKeeper(options) => {
                 let invalid = |error: RequestError| match error {
@@ -181,6 +200,7 @@ impl SessionBuilder {
             connector,
             threaded,
             tick: self.tick,
+            place,
             root,
             app: self.app,
             defaults: self.defaults,

@@ -18,7 +18,7 @@ use crate::path::ZnodePath;
 use crate::recipe::driver::LockDriver;
 use crate::session::keeper::Keeping;
 use crate::session::lane::{Lane, Status, closed};
-use crate::session::shelf::{Held, Shelf};
+use crate::session::shelf::{Held, Place, Shelf};
 use crate::session::spawner::Spawner;
 use crate::session_state::SessionState;
 
@@ -58,6 +58,8 @@ pub struct Parts {
     pub threaded: bool,
     /// The server's tick, if it is known.
     pub tick: Option<Duration>,
+    /// Where its locks are, to find those of other sessions.
+    pub place: Place,
     /// Below which node the locks are.
     pub root: ZnodePath,
     /// The application's name.
@@ -81,8 +83,8 @@ impl Session {
             None => (Spawner::Inline, Clock::Caller),
         };
         let state = Arc::new(watch::Sender::new(SessionState::Connecting));
-        let Parts { connector, tick, root, app, defaults, driver, events, .. } = parts;
-        let shelf = Arc::new(Shelf::default());
+        let Parts { connector, tick, place, root, app, defaults, driver, events, .. } = parts;
+        let shelf = Shelf::new(place);
         let keeping = Keeping { state: state.clone(), shelf: shelf.clone() };
         let lane = Lane::start(connector, clock, tick, spawner.clone(), events.clone(), keeping);
         report_states(&spawner, &state, &events);
