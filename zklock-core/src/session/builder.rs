@@ -317,3 +317,21 @@ impl Session {
         SessionBuilder::new(Store::Embedded(store.clone(), EMBEDDED_TIMEOUT))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_the_servers_as_they_were_named_and_the_chroot() {
+        let place = |connect: &str| Session::builder(connect).store.place();
+        let (plain, below) = (place("zk1:2181,zk2:2181"), place("zk1:2181,zk2:2181/prod"));
+        assert_eq!((&*plain.servers, &*plain.chroot), ("zk1:2181,zk2:2181", ""));
+        assert_eq!((&*below.servers, &*below.chroot), ("zk1:2181,zk2:2181", "/prod"));
+        assert_eq!(place("zk1:2181/"), place("zk1:2181"));
+        let (one, other) = (Embedded::new(), Embedded::new());
+        let place = |store: &Embedded| Session::embedded_builder(store).store.place();
+        assert_eq!(place(&one), place(&one.clone()));
+        assert_ne!(place(&one), place(&other));
+    }
+}

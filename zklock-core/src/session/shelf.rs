@@ -200,3 +200,45 @@ impl Drop for Shelf {
         LIVE.fetch_sub(1, Ordering::AcqRel);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::curator::Curator;
+
+    #[derive(Debug)]
+    struct Fake(Arc<dyn LockDriver>);
+
+    impl Resident for Fake {
+        fn driver(&self) -> &Arc<dyn LockDriver> {
+            &self.0
+        }
+        fn held(&self) -> Vec<Held> {
+            Vec::new()
+        }
+        fn close(self: Arc<Self>) {}
+        fn leases_lost(self: Arc<Self>) {}
+    }
+
+    fn shelf(servers: &str, chroot: &str) -> Arc<Shelf> {
+        Shelf::new(Place { servers: servers.into(), chroot: chroot.into() })
+    }
+
+    #[test]
+    fn other_sessions_at_the_same_servers_are_found_whatever_their_chroots() {
+        let (plain, below) = (shelf("zk:1", ""), shelf("zk:1", "/prod"));
+        let [far, twin] = [shelf("zk:2", ""), shelf("zk:1", "")];
+        let make = |_| Arc::new(Fake(Arc::new(Curator)));
+        let held = plain.resident("/prod/zklock/a", make).unwrap();
+        assert_eq!(below.elsewhere("/zklock/a").len(), 1);
+        assert_eq!(twin.elsewhere("/prod/zklock/a").len(), 1);
+        assert!(below.elsewhere("/prod/zklock/a").is_empty());
+        assert!(twin.elsewhere("/zklock/a").is_empty());
+        assert!(far.elsewhere("/prod/zklock/a").is_empty());
+        assert!(plain.elsewhere("/prod/zklock/a").is_empty(), "that is its own");
+        let own = below.resident("/zklock/a", make).unwrap();
+        assert_eq!(plain.elsewhere("/prod/zklock/a").len(), 1);
+        drop((held, own));
+        assert!(twin.elsewhere("/prod/zklock/a").is_empty());
+    }
+}
