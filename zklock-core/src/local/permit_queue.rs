@@ -21,7 +21,7 @@ use crate::mode::Mode;
 use crate::owner::Owner;
 use crate::recipe::driver::LockDriver;
 use crate::session::handle::Session;
-use crate::session::lane::closed;
+use crate::session::lane::{Ride, closed};
 use crate::session::releaser::Deletion;
 use crate::session::shelf::{Held, Resident};
 use crate::who::Who;
@@ -160,7 +160,9 @@ impl PermitQueue {
         let quiet = todo.cancel || !todo.release.is_empty();
         let deletions = todo.release.iter().filter_map(|lease| lease.release()).collect();
         if let Some((fetch, cancel)) = fetch {
-            self.session.spawner().spawn(self.clone().fetch(fetch, cancel));
+            let ride = self.session.board();
+            let spawner = ride.lane().spawner().clone();
+            spawner.spawn(self.clone().fetch(ride, fetch, cancel));
         }
         todo.wake.into_iter().for_each(Waker::wake);
         if quiet {
@@ -169,13 +171,14 @@ impl PermitQueue {
         Deletions(deletions)
     }
 
-    async fn fetch(self: Arc<Self>, fetch: Fetch, cancel: Arc<Notify>) {
+    async fn fetch(self: Arc<Self>, ride: Ride, fetch: Fetch, cancel: Arc<Notify>) {
         let cancelled = async {
             cancel.notified().await;
             None
         };
-        let fetched = async { Some(self.acquire(fetch).await) };
+        let fetched = async { Some(self.acquire(&ride, fetch).await) };
         let Some(result) = futures_lite::future::or(fetched, cancelled).await else { return };
+        drop(ride);
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = None;
         let (now, mut inner) = (self.now(), self.lock());
         let grant = |wanting: &Wanting, leases| self.grant(wanting, leases, now);
@@ -184,11 +187,11 @@ impl PermitQueue {
     }
 
     /// Takes permits under one hold of the inner lock, all or none.
-    async fn acquire(&self, fetch: Fetch) -> Result<Vec<Arc<Lease>>, LockError> {
+    async fn acquire(&self, ride: &Ride, fetch: Fetch) -> Result<Vec<Arc<Lease>>, LockError> {
         self.limit.known(&self.session).await?;
         loop {
-            let inner = self.enter(fetch.once).await?;
-            let leases: Vec<_> = self.take(fetch).await?.into_iter().map(Arc::new).collect();
+            let inner = self.enter(ride, fetch.once).await?;
+            let leases: Vec<_> = self.take(ride, fetch).await?.into_iter().map(Arc::new).collect();
             // Without the lock others may have counted at the same time.
             if inner.is_valid() && leases.iter().all(|lease| lease.is_valid()) {
                 return Ok(leases);
@@ -198,15 +201,15 @@ impl PermitQueue {
 
     /// Makes the nodes of permits. Where every node is a holder, it is seen first that there is
     /// room for all of them.
-    async fn take(&self, fetch: Fetch) -> Result<Vec<Lease>, LockError> {
+    async fn take(&self, ride: &Ride, fetch: Fetch) -> Result<Vec<Lease>, LockError> {
         let (target, together) = (&self.targets.leases, fetch.permits as usize);
         let how = How { together, ..How::one(Mode::Permit, fetch.once) };
         let mut taken = Vec::with_capacity(together);
         if self.targets.counts_first {
             let first = How { counts_first: true, ..how };
-            taken.push(acquire(target, first, &self.seen).await?);
+            taken.push(acquire(target, ride, first, &self.seen).await?);
         }
-        let taking = (taken.len()..together).map(|_| acquire(target, how, &self.seen));
+        let taking = (taken.len()..together).map(|_| acquire(target, ride, how, &self.seen));
         let rest = all(taking).await?;
         taken.extend(rest);
         Ok(taken)
@@ -214,17 +217,17 @@ impl PermitQueue {
 
     /// Takes the inner lock. Whoever waits for a permit holds it, but also who just takes one: a
     /// try that meets it looks again for a moment.
-    async fn enter(&self, once: bool) -> Result<Lease, LockError> {
+    async fn enter(&self, ride: &Ride, once: bool) -> Result<Lease, LockError> {
         let (how, clock) = (How::one(Mode::Mutex, once), self.session.clock());
         for _ in 0..LOOKS.0 {
-            match acquire(&self.targets.locks, how, &self.seen).await {
+            match acquire(&self.targets.locks, ride, how, &self.seen).await {
                 Err(error) if once && error.is_busy() => {
                     clock.sleep_until(clock.now() + LOOKS.1).await;
                 }
                 result => return result,
             }
         }
-        acquire(&self.targets.locks, how, &self.seen).await
+        acquire(&self.targets.locks, ride, how, &self.seen).await
     }
 
     fn lock_error(&self) -> LockError {
@@ -300,7 +303,7 @@ impl Line for PermitQueue {
     }
 
     fn trouble(&self) -> Option<LockError> {
-        self.targets.leases.lane.trouble()
+        self.session.lane().trouble()
     }
 }
 

@@ -149,7 +149,6 @@ fn targets(
     limit: &Limit,
 ) -> Targets {
     let target = |directory, driver, limit| Target {
-        lane: session.lane().clone(),
         lock: name.to_shared(),
         directory,
         app: session.app().map(Arc::from),
