@@ -1,6 +1,7 @@
 //! The queue of one semaphore in this process: the state, and what carries out its decisions.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::ops::Deref;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Poll, Waker};
 use std::time::Duration;
@@ -44,9 +45,42 @@ pub struct PermitQueue {
     targets: Targets,
     limit: Limit,
     key: Arc<str>,
+    handles: AtomicUsize,
     used: AtomicBool,
     seen: Seen,
     state: Mutex<Inner>,
+}
+
+/// What users hold of a queue. A driver that is about to end holds the queue itself.
+#[derive(Debug)]
+pub struct Handle(Arc<PermitQueue>);
+
+impl Handle {
+    /// A handle of a queue in which it was [counted](PermitQueue::count_handle).
+    pub fn counted(queue: Arc<PermitQueue>) -> Self {
+        Handle(queue)
+    }
+}
+
+impl Clone for Handle {
+    fn clone(&self) -> Self {
+        self.count_handle();
+        Handle(self.0.clone())
+    }
+}
+
+impl Deref for Handle {
+    type Target = Arc<PermitQueue>;
+
+    fn deref(&self) -> &Arc<PermitQueue> {
+        &self.0
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.0.handles.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 #[derive(Debug)]
@@ -63,8 +97,21 @@ impl PermitQueue {
     /// A queue for a semaphore, which stands under `key` on the session's shelf.
     pub fn new(session: Session, targets: Targets, limit: Limit, key: Arc<str>) -> Arc<Self> {
         let state = Mutex::new(Inner { state: State::new(session.is_closing()), driver: None });
-        let (used, seen) = (AtomicBool::new(false), Seen::default());
-        Arc::new(PermitQueue { session, targets, limit, key, used, seen, state })
+        let (handles, used, seen) = (AtomicUsize::new(0), AtomicBool::new(false), Seen::default());
+        Arc::new(PermitQueue { session, targets, limit, key, handles, used, seen, state })
+    }
+
+    /// Counts a handle.
+    pub fn count_handle(&self) {
+        self.handles.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Whether somebody has a handle, holds permits or waits for some.
+    pub fn is_wanted(&self) -> bool {
+        let state = &self.lock().state;
+        self.handles.load(Ordering::SeqCst) > 0
+            || state.waiting().next().is_some()
+            || state.holders().any(|by| by.strong_count() > 0)
     }
 
     /// Says whether somebody is about to take permits, and answers whether that was so before: a

@@ -9,7 +9,7 @@ use crate::key::LockName;
 use crate::layout::curator::Curator;
 use crate::layout::kazoo::Kazoo;
 use crate::local::limit::{Limit, LimitSource};
-use crate::local::permit_queue::{PermitQueue, Targets};
+use crate::local::permit_queue::{Handle, PermitQueue, Targets};
 use crate::local::possession::Origin;
 use crate::path::ZnodePath;
 use crate::recipe::driver::{LockDriver, SemaphoreLayout, is_same_layout, mixed};
@@ -38,24 +38,37 @@ pub fn find(
     name: &LockName,
     asked: &Asked,
     layout: &SemaphoreLayout,
-) -> Result<Arc<PermitQueue>, LockError> {
+) -> Result<Handle, LockError> {
     let directory = name.under(session.root());
     let source = source(asked, layout, &directory)?;
     let key = key(layout, &directory);
-    let queue = session.shelf().resident(&key, |key| {
+    // One that nobody wants any more may still be ending.
+    let will_do = |queue: &PermitQueue| {
+        let same = *queue.limit().source() == source;
+        if same {
+            queue.count_handle();
+        }
+        same || queue.is_wanted()
+    };
+    let queue = session.shelf().resident_if(&key, will_do, |key| {
         let limit = Limit::follow(session, source.clone());
         let targets = targets(session, name, layout, directory, &limit);
-        PermitQueue::new(session.clone(), targets, limit, key)
+        let queue = PermitQueue::new(session.clone(), targets, limit, key);
+        queue.count_handle();
+        queue
     });
     let queue = queue.map_err(|other| mixed(&**other.driver(), &*rule(layout, Arc::default())))?;
+    let is_same = |queue: &PermitQueue| *queue.limit().source() == source;
+    let handle = is_same(&queue).then(|| Handle::counted(queue));
     let elsewhere = session.shelf().elsewhere(&key);
     let mut others = elsewhere.iter().filter_map(of_type::<PermitQueue>);
-    if *queue.limit().source() != source || others.any(|other| *other.limit().source() != source) {
+    let differs = others.any(|other| other.is_wanted() && !is_same(&other));
+    let Some(handle) = handle.filter(|_| !differs) else {
         let why = "this process uses the same semaphore with another limit; a semaphore has one \
                    limit, and one that changes is in a node (`Semaphore::limit_at`)";
         return Err(LockError::new(ErrorKind::InvalidOption, why));
-    }
-    Ok(queue)
+    };
+    Ok(handle)
 }
 
 /// Sees to it that this process does not use the semaphore in two layouts. Beside one of Curator's a
@@ -82,7 +95,7 @@ fn check_others(queue: &PermitQueue) -> Result<(), LockError> {
         let here = session.shelf().find(&key);
         for other in here.into_iter().chain(session.shelf().elsewhere(&key)) {
             let matters = match of_type::<PermitQueue>(&other) {
-                Some(semaphore) => semaphore.is_used(),
+                Some(semaphore) => semaphore.is_used() && semaphore.is_wanted(),
                 None => kazoos,
             };
             if matters && !is_same_layout(&**other.driver(), &**mine) {

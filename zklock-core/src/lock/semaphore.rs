@@ -9,7 +9,7 @@ use crate::guard::SemaphorePermit;
 use crate::inspect::site::Site;
 use crate::key::LockName;
 use crate::local::limit::LimitSource;
-use crate::local::permit_queue::PermitQueue;
+use crate::local::permit_queue::Handle;
 use crate::local::permits::Wanting;
 use crate::local::possession::Origin;
 use crate::local::state::Habits;
@@ -53,7 +53,7 @@ pub struct Semaphore {
     options: LockOptions,
     label: Option<Arc<str>>,
     asked: Asked,
-    queue: Arc<PermitQueue>,
+    queue: Handle,
     /// Whether it was looked whether this process uses it in another layout.
     unmixed: OnceLock<()>,
 }

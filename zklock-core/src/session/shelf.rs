@@ -133,14 +133,36 @@ impl Shelf {
         key: &str,
         make: impl FnOnce(Arc<str>) -> Arc<R>,
     ) -> Result<Arc<R>, Arc<dyn Resident>> {
+        self.resident_if(key, |_| true, make)
+    }
+
+    /// The same, if it will do; another takes its place if not.
+    ///
+    /// # Errors
+    ///
+    /// As [`resident`](Shelf::resident).
+    pub fn resident_if<R: Resident>(
+        &self,
+        key: &str,
+        will_do: impl FnOnce(&R) -> bool,
+        make: impl FnOnce(Arc<str>) -> Arc<R>,
+    ) -> Result<Arc<R>, Arc<dyn Resident>> {
         let mut residents = self.lock();
-        if let Some(found) = residents.get(key).and_then(Weak::upgrade) {
-            return of_type(&found).ok_or(found);
+        let found = residents.get(key).and_then(Weak::upgrade);
+        if let Some(other) = &found {
+            match of_type::<R>(other) {
+                None => return Err(other.clone()),
+                Some(same) if will_do(&same) => return Ok(same),
+                Some(_) => {}
+            }
         }
         let key: Arc<str> = Arc::from(key);
         let made = make(key.clone());
         let weak: Weak<R> = Arc::downgrade(&made);
         residents.insert(key, weak);
+        drop(residents);
+        // It may be the last of its kind, and looks itself up when it goes.
+        drop(found);
         Ok(made)
     }
 
