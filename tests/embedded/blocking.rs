@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use zklock::blocking::{Mutex, ZkLockTemplate};
+use zklock::blocking::{MultiLock, Mutex, ZkLockTemplate};
 use zklock::{ErrorKind, Session, current};
 
 fn mutex(session: &Session) -> Mutex {
@@ -51,6 +51,41 @@ fn a_thread_that_would_wait_for_itself_is_told_at_once() {
     let session = Session::embedded();
     let _guard = mutex(&session).acquire().unwrap();
     assert!(mutex(&session).acquire().unwrap_err().is_deadlock());
+}
+
+#[test]
+fn several_locks_are_taken_as_one_in_their_scope_and_released() {
+    let session = Session::embedded();
+    let [one, other] = ["a", "b"].map(|name| session.mutex(name).unwrap());
+    let locks = zklock::MultiLock::new([other.into(), one.into()]).unwrap();
+    let both = MultiLock::from(locks);
+    assert_eq!(both.as_async().members().len(), 2);
+    let guard = both.acquire().unwrap();
+    assert!(guard.is_valid() && !guard.remaining().is_zero() && !guard.is_revoked());
+    assert_eq!(guard.members()[0].lock(), "a");
+    assert_eq!(guard.fencing_token().split(',').count(), guard.fencing_tokens().len());
+    guard.scope(|| assert!(mutex(&session).is_held_here()));
+    let (tried, timed) = std::thread::scope(|scope| {
+        let tried = scope.spawn(|| both.try_acquire().unwrap_err());
+        let timed = scope.spawn(|| both.acquire_timeout(Duration::from_millis(50)).unwrap_err());
+        (tried.join().unwrap(), timed.join().unwrap())
+    });
+    assert!(tried.is_busy() && timed.is_busy(), "{tried} {timed}");
+    assert_eq!(both.acquire_timeout(Duration::ZERO).unwrap_err().kind(), ErrorKind::InvalidOption);
+    guard.release().unwrap();
+    let guard = both.acquire_tries().unwrap().detach();
+    std::thread::spawn(move || drop(guard.into_async())).join().unwrap();
+    both.try_acquire().unwrap().release().unwrap();
+}
+
+#[test]
+fn the_exclusive_lock_of_the_documents_is_a_mutex_for_threads() {
+    let session = Session::embedded();
+    let lock = Mutex::from(session.exclusive("a").unwrap());
+    let guard = lock.acquire().unwrap();
+    assert_eq!(guard.path(), "/zklock/a/lock");
+    assert!(!guard.is_revoked());
+    guard.release().unwrap();
 }
 
 #[test]

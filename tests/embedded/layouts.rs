@@ -98,6 +98,31 @@ async fn two_layouts_of_one_lock_in_one_process_are_an_error_that_says_so() {
     }
 }
 
+#[tokio::test]
+async fn two_layouts_of_one_lock_in_two_sessions_of_one_process_are_an_error_too() {
+    let (store, session) = store();
+    let python = Session::embedded_builder(&store).driver(Kazoo::default()).open().unwrap();
+    let held = session.mutex("a").unwrap().acquire().await.unwrap();
+    let kazoo = python.mutex("a").unwrap();
+    let error = kazoo.acquire().await.unwrap_err();
+    assert_eq!((error.kind(), error.lock()), (ErrorKind::InvalidOption, Some("a")));
+    let text = error.to_string();
+    assert!(text.contains("Curator") && text.contains("Kazoo"), "{text}");
+    assert!(python.rw_lock("a").unwrap().read().await.is_err());
+    // Other locks are none of its business, nor is another store, nor a root of another name.
+    drop(python.mutex("b").unwrap().acquire().await.unwrap());
+    drop(Session::embedded().mutex("a").unwrap().driver(Kazoo::default()).unwrap().acquire().await);
+    // The same directory by another way is the same lock.
+    let builder = Session::embedded_builder(&store).root("/").driver(Kazoo::default());
+    let root = builder.open().unwrap();
+    let error = root.mutex("zklock/a").unwrap().acquire().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidOption, "{error}");
+    held.release().await.unwrap();
+    // Nobody uses it any more.
+    drop(kazoo.acquire().await.unwrap());
+    assert!(contenders(&store, "/zklock/a").await.is_empty());
+}
+
 /// Reads only what its own check asks for.
 #[derive(Debug)]
 struct Sly;

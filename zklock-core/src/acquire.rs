@@ -104,6 +104,17 @@ pub struct How {
     pub once: bool,
     /// Whether its node may be kept for a while after the last release; it says so.
     pub lingers: bool,
+    /// How many nodes are wanted together, this one included.
+    pub together: usize,
+    /// Whether there must be room for all of them before this one is made.
+    pub counts_first: bool,
+}
+
+impl How {
+    /// For one node.
+    pub fn one(mode: Mode, once: bool) -> How {
+        How { mode, once, lingers: false, together: 1, counts_first: false }
+    }
 }
 
 /// How long a holder that only lingers has to give way to somebody who does not wait.
@@ -146,6 +157,17 @@ enum Setback {
     Interrupted,
     /// For good.
     Failed(LockError),
+}
+
+/// What ended a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Woken {
+    /// A node that was waited for was deleted.
+    Deletion,
+    /// Something else happened.
+    Change,
+    /// Nothing happened for at least a session timeout.
+    Time,
 }
 
 /// What became of making a node.
@@ -210,6 +232,9 @@ impl Drive<'_> {
 
     async fn enqueue_and_wait(&self, generation: &Arc<Generation>) -> Result<Lease, Setback> {
         let mut gave_way = false;
+        if self.how.counts_first {
+            self.wait_for_places(generation).await?;
+        }
         let (node, mine, mut children) = loop {
             match self.enqueue(generation).await? {
                 Enqueued::Mine(node, mine, children) => break (node, mine, children),
@@ -223,19 +248,9 @@ impl Drive<'_> {
         self.ride.arrived();
         let mut limit = self.target.limit.clone();
         loop {
-            let listed = match children.take() {
-                Some(listed) => listed,
-                None => match generation.coordinator().children(self.directory()).await {
-                    Ok(listed) => listed,
-                    Err(RequestError::NoNode) => {
-                        node.forget();
-                        return Err(Setback::Vanished);
-                    }
-                    Err(error) => {
-                        self.after(generation, error).await?;
-                        continue;
-                    }
-                },
+            let Some(listed) = self.list(generation, children.take()).await? else {
+                node.forget();
+                return Err(Setback::Vanished);
             };
             let queue = self.target.driver.queue(&listed);
             match self.target.driver.verdict(&queue, &mine) {
@@ -261,18 +276,112 @@ impl Drive<'_> {
                     self.stand_behind(obstacle, &paths, &mut gave_way).await?;
                 }
                 Verdict::Crowded { excess } => {
-                    let others = queue.iter().find(|other| other.name != mine.name);
-                    let head = others.map(|other| self.path_of(&other.name)).unwrap_or_default();
-                    let obstacle = self.obstacle(generation, head, excess);
-                    if self.how.once {
-                        self.refuse(obstacle, false).await?;
-                        continue;
-                    }
-                    self.see(Some(obstacle));
-                    children = self.wait_for_room(generation, listed.len(), &mut limit).await?;
+                    children =
+                        self.crowded(generation, &queue, &mine.name, excess, &mut limit).await?;
                 }
             }
         }
+    }
+
+    /// The children of the directory, unless they are known; `None` if there is no directory.
+    async fn list(
+        &self,
+        generation: &Arc<Generation>,
+        known: Option<Vec<String>>,
+    ) -> Result<Option<Vec<String>>, Setback> {
+        if known.is_some() {
+            return Ok(known);
+        }
+        loop {
+            match generation.coordinator().children(self.directory()).await {
+                Ok(listed) => return Ok(Some(listed)),
+                Err(RequestError::NoNode) => return Ok(None),
+                Err(error) => self.after(generation, error).await?,
+            }
+        }
+    }
+
+    /// Waits until there is room for all the nodes that are wanted together. Who calls it sees to
+    /// it that nobody else makes one.
+    async fn wait_for_places(&self, generation: &Arc<Generation>) -> Result<(), Setback> {
+        let (driver, mut limit) = (&self.target.driver, self.target.limit.clone());
+        let mut children = None;
+        loop {
+            // Without a directory there is nobody in it.
+            let Some(listed) = self.list(generation, children.take()).await? else { return Ok(()) };
+            let (queue, most) = (driver.queue(&listed), driver.most().unwrap_or(usize::MAX));
+            match (queue.len() + self.how.together).saturating_sub(most) {
+                0 => return Ok(()),
+                excess => {
+                    children = self.crowded(generation, &queue, "", excess, &mut limit).await?;
+                }
+            }
+        }
+    }
+
+    /// There are too many nodes: waits until there are others, and answers them if they are known.
+    /// Ends an acquire that does not wait, or that would wait for ever.
+    async fn crowded(
+        &self,
+        generation: &Arc<Generation>,
+        queue: &[Contender],
+        mine: &str,
+        excess: usize,
+        limit: &mut Option<watch::Receiver<u32>>,
+    ) -> Result<Option<Vec<String>>, Setback> {
+        let others = queue.iter().filter(|other| other.name != mine);
+        let others: Vec<_> = others.map(|other| self.path_of(&other.name)).collect();
+        let head = others.first().cloned().unwrap_or_default();
+        let obstacle = self.obstacle(generation, head, excess);
+        if self.how.once {
+            return self.refuse(obstacle, false).await.map(|()| None);
+        }
+        self.see(Some(obstacle.clone()));
+        let (woken, children) = self.wait_for_room(generation, queue.len(), limit).await?;
+        if woken == Woken::Time {
+            self.check_that_somebody_goes(obstacle, &others).await?;
+        }
+        Ok(children)
+    }
+
+    /// Nothing has happened for a session timeout, so who died is gone. If not enough others will
+    /// ever go, there is no use in waiting.
+    async fn check_that_somebody_goes(
+        &self,
+        obstacle: Obstacle,
+        others: &[String],
+    ) -> Result<(), Setback> {
+        if self.target.driver.holders_may_stay() {
+            return Ok(());
+        }
+        let coordinator = obstacle.generation.coordinator();
+        let asked: Vec<_> = others.iter().map(|path| (path, coordinator.get(path))).collect();
+        let mut staying = Vec::new();
+        for (path, reply) in asked {
+            match reply.await {
+                Ok((data, stat)) if stat.owner == 0 => staying.push((path, data)),
+                Ok(_) | Err(RequestError::NoNode) => {}
+                Err(error) => return self.after(&obstacle.generation, error).await,
+            }
+        }
+        let most = self.target.driver.most().unwrap_or(1);
+        match staying.first() {
+            Some((path, data)) if staying.len() + self.how.together > most => {
+                Err(Setback::Failed(self.for_ever(path, data, obstacle.ahead)))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The error of a lock that nobody who is alive holds.
+    fn for_ever(&self, path: &str, data: &[u8], ahead: usize) -> LockError {
+        let node = path.rsplit('/').next().unwrap_or_default().to_owned();
+        let owner = self.target.driver.owner(&node, data);
+        let why = format!(
+            "{path} is no ephemeral node, so it stays until somebody deletes it, and nobody has for \
+             a session timeout"
+        );
+        LockError::new(ErrorKind::Busy, why).held_by(Some(Holder { owner, node, ahead }))
     }
 
     fn directory(&self) -> &str {
@@ -300,9 +409,12 @@ impl Drive<'_> {
             let may_wait = obstacle.ahead == 1 && !std::mem::replace(gave_way, true);
             return self.refuse(obstacle, may_wait).await.map(|()| false);
         }
-        let generation = obstacle.generation.clone();
-        self.see(Some(obstacle));
-        self.wait_for(&generation, paths).await
+        self.see(Some(obstacle.clone()));
+        let woken = self.wait_for(&obstacle.generation, paths).await?;
+        if woken == Woken::Time {
+            self.check_that_somebody_goes(obstacle, paths).await?;
+        }
+        Ok(woken == Woken::Deletion)
     }
 
     /// Makes a node in the queue, and the directory if need be. One flight when all is well.
@@ -319,7 +431,8 @@ impl Drive<'_> {
         let new = driver.node(&Attempt::new(), mode, &owner);
         new.check(&**driver).map_err(Setback::Failed)?;
         let (recurring, kind) = (new.proof != Proof::Name, new.kind);
-        let only = (kind == NodeKind::Ephemeral).then(|| new.prefix.clone());
+        // One name that everybody tries to create; a unique one is among others.
+        let only = (kind == NodeKind::Ephemeral && recurring).then(|| new.prefix.clone());
         let clock = self.ride.lane().clock();
         let sent = marks.then(|| clock.now());
         let birth = Birth::send(generation, self.directory(), new);
@@ -449,49 +562,55 @@ impl Drive<'_> {
         generation: &Arc<Generation>,
         seen: usize,
         limit: &mut Option<watch::Receiver<u32>>,
-    ) -> Result<Option<Vec<String>>, Setback> {
+    ) -> Result<(Woken, Option<Vec<String>>), Setback> {
         let Some(_watching) = generation.room_for_watches(1, MOST_WATCHES) else {
             self.pass_time(generation).await;
-            return Ok(None);
+            return Ok((Woken::Change, None));
         };
         let watched = generation.coordinator().children_watched(self.directory()).await;
         let watch = match watched {
             Ok((children, watch)) if children.len() == seen => watch,
-            Ok((children, _)) => return Ok(Some(children)),
-            Err(RequestError::NoNode) => return Ok(None),
+            Ok((children, _)) => return Ok((Woken::Change, Some(children))),
+            Err(RequestError::NoNode) => return Ok((Woken::Change, None)),
             Err(error) => {
                 self.after(generation, error).await?;
-                return Ok(None);
+                return Ok((Woken::Change, None));
             }
         };
-        self.watch(generation, vec![watch], limit).await.map(|_| None)
+        Ok((self.watch(generation, vec![watch], limit).await?, None))
     }
 
-    /// Waits until one of the nodes is gone (answers true) or something happened that makes another
-    /// look at the queue worth while (false).
+    /// Waits until one of the nodes is gone or something happened that makes another look at the
+    /// queue worth while; by time only if all of them outlive their sessions.
     async fn wait_for(
         &self,
         generation: &Arc<Generation>,
         paths: &[String],
-    ) -> Result<bool, Setback> {
+    ) -> Result<Woken, Setback> {
         let Some(_watching) = generation.room_for_watches(paths.len(), MOST_WATCHES) else {
             self.pass_time(generation).await;
-            return Ok(false);
+            return Ok(Woken::Change);
         };
         let asked: Vec<_> =
             paths.iter().map(|path| generation.coordinator().get_watched(path)).collect();
-        let mut watches = Vec::with_capacity(asked.len());
+        let (mut watches, mut stay) = (Vec::with_capacity(asked.len()), true);
         for reply in asked {
             match reply.await {
-                Ok((_, _, watch)) => watches.push(watch),
-                Err(RequestError::NoNode) => return Ok(false),
+                Ok((_, stat, watch)) => {
+                    watches.push(watch);
+                    stay &= stat.owner == 0;
+                }
+                Err(RequestError::NoNode) => return Ok(Woken::Change),
                 Err(error) => {
                     self.after(generation, error).await?;
-                    return Ok(false);
+                    return Ok(Woken::Change);
                 }
             }
         }
-        self.watch(generation, watches, &mut None).await
+        match self.watch(generation, watches, &mut None).await? {
+            Woken::Time if !stay => Ok(Woken::Change),
+            woken => Ok(woken),
+        }
     }
 
     /// Waits without a watch, because there are too many: another look after a while will do.
@@ -502,14 +621,13 @@ impl Drive<'_> {
         futures_lite::future::or(timer, generation.changed()).await;
     }
 
-    /// Waits until one of the watches tells of a deletion (answers true), of something else, or another look
-    /// is worth while for other reasons (false).
+    /// Waits until one of the watches fires, or another look is worth while for other reasons.
     async fn watch(
         &self,
         generation: &Arc<Generation>,
         mut watches: Vec<Watch>,
         limit: &mut Option<watch::Receiver<u32>>,
-    ) -> Result<bool, Setback> {
+    ) -> Result<Woken, Setback> {
         let reconnects = generation.reconnects();
         // Watches were seen to be lost; a slow look now and then costs little.
         let (clock, poll_every) = (self.ride.lane().clock(), generation.lease().timeout());
@@ -521,30 +639,31 @@ impl Drive<'_> {
                 return Err(Setback::Interrupted);
             }
             if generation.reconnects() != reconnects {
-                return Ok(false);
+                return Ok(Woken::Change);
             }
             let event = poll_fn(|cx| {
                 for watch in &mut watches {
                     if let Poll::Ready(event) = watch.as_mut().poll(cx) {
-                        return Poll::Ready(Some(Ok(event)));
+                        return Poll::Ready(Some(match event {
+                            WatchEvent::Deleted => Ok(Woken::Deletion),
+                            WatchEvent::Changed => Ok(Woken::Change),
+                            WatchEvent::SessionEnded => Err(Setback::Interrupted),
+                        }));
                     }
                 }
                 if Pin::new(&mut poll).poll(cx).is_ready() {
-                    return Poll::Ready(Some(Err(())));
+                    return Poll::Ready(Some(Ok(Woken::Time)));
                 }
                 if let Some(limit) = limit.as_mut()
                     && pin!(limit.changed()).poll(cx).is_ready()
                 {
-                    return Poll::Ready(Some(Err(())));
+                    return Poll::Ready(Some(Ok(Woken::Change)));
                 }
                 changed.as_mut().poll(cx).map(|()| None)
             })
             .await;
-            match event {
-                Some(Ok(WatchEvent::Deleted)) => return Ok(true),
-                Some(Ok(WatchEvent::Changed) | Err(())) => return Ok(false),
-                Some(Ok(WatchEvent::SessionEnded)) => return Err(Setback::Interrupted),
-                None => {}
+            if let Some(woken) = event {
+                return woken;
             }
         }
     }

@@ -47,15 +47,16 @@ impl Contender {
     }
 
     /// The number at the end of a name that begins there with `marker`, as ZooKeeper writes it: ten
-    /// digits, and past the end of the numbers a sign and nine or ten.
+    /// digits, and past the end of the numbers a sign and nine or ten. What ZooKeeper never writes,
+    /// such as a number of more than 32 bits, is none: nobody would ever come to its turn.
     pub fn sequence_after(name: &str, marker: &str) -> Option<i64> {
         let (_, number) = name.rsplit_once(marker)?;
         let digits = number.strip_prefix('-').unwrap_or(number);
         let plain = (9..=10).contains(&digits.len()) && digits.bytes().all(|b| b.is_ascii_digit());
-        if !plain || number.len() < 10 {
+        if !plain || number.len() < 10 || (number.len() > 10 && digits.starts_with('0')) {
             return None;
         }
-        number.parse().ok()
+        number.parse::<i32>().ok().map(i64::from)
     }
 }
 
@@ -104,6 +105,11 @@ mod tests {
             ("x-lock-lock-0000000012", Some(12)),
             ("x-lock--2147483648", Some(-2_147_483_648)),
             ("x-lock--000000005", Some(-5)),
+            ("lock-2147483647", Some(2_147_483_647)),
+            ("lock-2147483648", None),
+            ("lock--2147483649", None),
+            ("lock--9999999999", None),
+            ("lock--0000000005", None),
             ("lock-", None),
             ("lock-1", None),
             ("lock-000000000x", None),

@@ -52,6 +52,12 @@ impl ZnodePath {
         }
     }
 
+    /// The path of a sibling, whose name is this one's with more behind it. Of a lock's directory;
+    /// the chroot has none.
+    pub fn beside(&self, suffix: &str) -> ZnodePath {
+        ZnodePath(Arc::from(format!("{}{suffix}", self.0)))
+    }
+
     /// The paths from the first segment down to this one.
     pub fn ancestors_and_self(&self) -> impl Iterator<Item = &str> {
         let path = self.as_str();
@@ -103,5 +109,6 @@ mod tests {
         assert_eq!(path.ancestors_and_self().collect::<Vec<_>>(), ["/a", "/a/b", "/a/b/c"]);
         assert_eq!(ZnodePath::new("/").unwrap().ancestors_and_self().count(), 0);
         assert_eq!(ZnodePath::new("/").unwrap().join("x").as_str(), "/x");
+        assert_eq!(path.beside("-__lock__").as_str(), "/a/b/c-__lock__");
     }
 }

@@ -71,6 +71,12 @@ impl<K: Kind> Guard<K> {
         self.0.remaining()
     }
 
+    /// Whether somebody asked that the lock be let go. See
+    /// [`Guard::is_revoked`](guard::Guard::is_revoked).
+    pub fn is_revoked(&self) -> bool {
+        self.0.is_revoked()
+    }
+
     /// Runs `body` in the scope of this guard: the same lock acquired inside is nested.
     pub fn scope<T>(&self, body: impl FnOnce() -> T) -> T {
         self.0.scope_sync(body)

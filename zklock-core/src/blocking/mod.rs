@@ -5,6 +5,7 @@
 //! tasks of that thread, which is warned about after a second; use `spawn_blocking` there.
 
 pub mod guard;
+pub mod multi;
 pub mod mutex;
 pub mod park;
 pub mod rwlock;
@@ -12,6 +13,7 @@ pub mod semaphore;
 pub mod template;
 
 pub use guard::{Guard, MutexGuard, RwLockReadGuard, RwLockWriteGuard, SemaphorePermit};
+pub use multi::{MultiGuard, MultiLock};
 pub use mutex::Mutex;
 pub use park::block_on;
 pub use rwlock::RwLock;

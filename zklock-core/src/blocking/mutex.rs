@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::blocking::guard::{MutexGuard, enter};
 use crate::error::LockError;
 use crate::local::wait::Wait;
+use crate::lock::exclusive::Exclusive;
 use crate::lock::mutex;
 
 /// A [`Mutex`](mutex::Mutex) for threads.
@@ -26,6 +27,13 @@ pub struct Mutex(mutex::Mutex);
 impl From<mutex::Mutex> for Mutex {
     fn from(mutex: mutex::Mutex) -> Self {
         Mutex(mutex)
+    }
+}
+
+/// The documents' exclusive lock is a mutex in a layout of one node.
+impl From<Exclusive> for Mutex {
+    fn from(lock: Exclusive) -> Self {
+        Mutex(lock.as_mutex().clone())
     }
 }
 

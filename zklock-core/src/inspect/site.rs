@@ -36,12 +36,17 @@ impl Site {
     /// The queue of a lock.
     pub(crate) fn new(session: &Session, name: LockName, driver: Arc<dyn LockDriver>) -> Self {
         let directory = name.under(session.root());
-        Site { session: session.clone(), name, directory, driver }
+        Site::at(session, name, directory, driver)
     }
 
-    /// The same in a directory below, in the layout of what is there.
-    pub(crate) fn below(self, directory: &str, driver: Arc<dyn LockDriver>) -> Self {
-        Site { directory: self.directory.join(directory), driver, ..self }
+    /// The queue of a lock in a directory of its own.
+    pub(crate) fn at(
+        session: &Session,
+        name: LockName,
+        directory: ZnodePath,
+        driver: Arc<dyn LockDriver>,
+    ) -> Self {
+        Site { session: session.clone(), name, directory, driver }
     }
 
     /// The path of the lock's directory.

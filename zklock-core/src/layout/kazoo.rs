@@ -9,10 +9,10 @@ use crate::contender::{Attempt, Contender};
 use crate::coordinator::NodeKind;
 use crate::mode::Mode;
 use crate::owner::Owner;
-use crate::recipe::driver::LockDriver;
+use crate::recipe::driver::{LockDriver, SemaphoreLayout};
 
-/// The layout of kazoo's `Lock`, `ReadLock` and `WriteLock`, so that a Python service that locks
-/// the same path excludes and is excluded.
+/// The layout of kazoo's `Lock`, `ReadLock`, `WriteLock` and `Semaphore`, so that a Python service
+/// that locks the same path excludes and is excluded.
 ///
 /// Parents are persistent: after its parent was removed, a kazoo lock that was used before fails
 /// for ever. What `contenders()` lists in Python are the payloads, JSON that says host, process and
@@ -61,6 +61,15 @@ impl LockDriver for Kazoo {
 
     fn directory(&self) -> NodeKind {
         NodeKind::Persistent
+    }
+
+    fn semaphore(&self) -> SemaphoreLayout {
+        SemaphoreLayout::Kazoo { identifier: self.identifier.clone() }
+    }
+
+    /// kazoo's `acquire(ephemeral=False)` makes such nodes.
+    fn holders_may_stay(&self) -> bool {
+        true
     }
 
     fn supports(&self, _: Mode) -> bool {

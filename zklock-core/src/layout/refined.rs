@@ -5,7 +5,7 @@ use crate::coordinator::NodeKind;
 use crate::error::{ErrorKind, LockError};
 use crate::mode::Mode;
 use crate::owner::Owner;
-use crate::recipe::driver::{LockDriver, Proof};
+use crate::recipe::driver::{LockDriver, Proof, SemaphoreLayout};
 use crate::recipe::leases::leases;
 use crate::recipe::verdict::Verdict;
 
@@ -32,6 +32,12 @@ macro_rules! as_below {
         }
         fn directory(&self) -> NodeKind {
             self.layout.directory()
+        }
+        fn semaphore(&self) -> SemaphoreLayout {
+            self.layout.semaphore()
+        }
+        fn holders_may_stay(&self) -> bool {
+            self.layout.holders_may_stay()
         }
     };
 }
@@ -94,6 +100,10 @@ impl<D: LockDriver> LockDriver for MaxLeases<D> {
         leases(queue, &mine.name, self.most)
     }
 
+    fn most(&self) -> Option<usize> {
+        Some(self.most)
+    }
+
     /// Only who is behind all the leases waits.
     fn anybody_behind(&self, queue: &[Contender], mine: &str) -> bool {
         !queue.iter().any(|contender| contender.name == mine) || queue.len() > self.most
@@ -135,6 +145,10 @@ impl<D: LockDriver> LockDriver for Removed<D> {
 
     fn removes_directory(&self) -> bool {
         true
+    }
+
+    fn most(&self) -> Option<usize> {
+        self.layout.most()
     }
 
     fn supports(&self, mode: Mode) -> bool {

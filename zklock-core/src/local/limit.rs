@@ -20,6 +20,8 @@ pub enum LimitSource {
     Fixed(u32),
     /// What the node says; if there is none, it is made with this number.
     Node(ZnodePath, u32),
+    /// So many, and the data of this node says so to others, as decimal text.
+    Said(ZnodePath, u32),
 }
 
 /// How many permits there are.
@@ -37,7 +39,7 @@ impl Limit {
     pub fn follow(session: &Session, source: LimitSource) -> Self {
         let malformed = Arc::new(AtomicBool::new(false));
         match &source {
-            LimitSource::Fixed(limit) => {
+            LimitSource::Fixed(limit) | LimitSource::Said(_, limit) => {
                 Limit { now: Arc::new(AtomicU32::new(*limit)), changes: None, malformed, source }
             }
             LimitSource::Node(path, initial) => {
@@ -68,12 +70,16 @@ impl Limit {
         self.now.load(Ordering::Acquire)
     }
 
-    /// Waits until there is a limit.
+    /// Waits until there is a limit on which all agree.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidOption`] if the node holds no number and never did.
-    pub async fn known(&self) -> Result<(), LockError> {
+    /// [`ErrorKind::InvalidOption`] if the node holds no number and never did, or another than
+    /// this process was given.
+    pub async fn known(&self, session: &Session) -> Result<(), LockError> {
+        if let LimitSource::Said(path, limit) = &self.source {
+            return agree(session, path, *limit).await;
+        }
         let Some(mut changes) = self.changes.clone() else { return Ok(()) };
         while self.now() == 0 {
             if self.malformed.load(Ordering::Acquire) {
@@ -112,6 +118,84 @@ fn written(limit: u32) -> [u8; 4] {
     i32::try_from(limit).unwrap_or(i32::MAX).to_be_bytes()
 }
 
+/// What the data of a node of kazoo's layout says.
+#[derive(Debug, PartialEq, Eq)]
+enum Said {
+    Nothing,
+    Limit(i64),
+    /// It is used for something else.
+    Other,
+}
+
+impl Said {
+    /// As Python's `int` reads it.
+    fn read(data: &[u8]) -> Said {
+        if data.is_empty() {
+            return Said::Nothing;
+        }
+        let number = str::from_utf8(data).ok().and_then(|text| text.trim().parse().ok());
+        number.map_or(Said::Other, Said::Limit)
+    }
+}
+
+/// Sees to it that the data of a node says the limit, as kazoo's `Semaphore` does: it writes the
+/// number when it makes the node, compares when the node is there, and takes data that is no number
+/// for something else. Between the two kazoo's node is empty for a moment, and whoever comes then
+/// does not compare; here the number is written where there is none, and compared each time. What
+/// else the server refuses, the acquire that follows meets too, and says so.
+async fn agree(session: &Session, path: &ZnodePath, limit: u32) -> Result<(), LockError> {
+    let text = limit.to_string();
+    loop {
+        let generation = session.lane().ready().await?;
+        let coordinator = generation.coordinator();
+        let outcome = match coordinator.get(path.as_str()).await {
+            Ok((data, _)) => match Said::read(&data) {
+                Said::Limit(said) if said == i64::from(limit) => return Ok(()),
+                Said::Limit(said) => {
+                    let why = format!(
+                        "the semaphore has {said} permits, says the data of {path}, and this \
+                         process was given the limit {limit}; all must give the same"
+                    );
+                    return Err(LockError::new(ErrorKind::InvalidOption, why));
+                }
+                Said::Other => return Ok(()),
+                Said::Nothing => coordinator.set(path.as_str(), text.as_bytes()).await.map(drop),
+            },
+            Err(RequestError::NoNode) => make(&generation, path, text.as_bytes()).await,
+            Err(error) => Err(error),
+        };
+        match outcome {
+            // Another may have made it at the same time: look what it says.
+            Ok(()) => {}
+            Err(error) if error.is_definite() => return Ok(()),
+            Err(_) => pause(session, &generation).await,
+        }
+    }
+}
+
+/// Makes a node with this data, and those above it.
+async fn make(
+    generation: &Arc<Generation>,
+    path: &ZnodePath,
+    data: &[u8],
+) -> Result<(), RequestError> {
+    for above in path.ancestors_and_self() {
+        let data = if above == path.as_str() { data } else { &[] };
+        match generation.create(above, data, NodeKind::Persistent).await {
+            Ok(_) | Err(RequestError::NodeExists) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Waits a little, or until something about the session changed.
+async fn pause(session: &Session, generation: &Generation) {
+    let clock = session.clock();
+    let timer = clock.sleep_until(clock.now() + RetryPolicy::default().pause(4));
+    futures_lite::future::or(timer, generation.changed()).await;
+}
+
 struct Follower {
     session: Session,
     path: ZnodePath,
@@ -129,9 +213,7 @@ impl Follower {
             while let Ok(generation) = self.session.lane().ready().await {
                 if let Err(error) = self.look(&generation).await {
                     tracing::debug!(path = self.path.as_str(), %error, "the limit is not read");
-                    let clock = self.session.clock();
-                    let timer = clock.sleep_until(clock.now() + RetryPolicy::default().pause(4));
-                    futures_lite::future::or(timer, generation.changed()).await;
+                    pause(&self.session, &generation).await;
                 }
             }
         })
@@ -158,22 +240,9 @@ impl Follower {
                 futures_lite::future::or(fired, changed).await;
                 Ok(())
             }
-            Err(RequestError::NoNode) => self.make(generation).await,
+            Err(RequestError::NoNode) => make(generation, &self.path, &written(self.initial)).await,
             Err(error) => Err(error),
         }
-    }
-
-    async fn make(&self, generation: &Arc<Generation>) -> Result<(), RequestError> {
-        let path = self.path.as_str();
-        for above in self.path.ancestors_and_self() {
-            let data = written(self.initial);
-            let data = if above == path { &data[..] } else { &[] };
-            match generation.create(above, data, NodeKind::Persistent).await {
-                Ok(_) | Err(RequestError::NodeExists) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
     }
 }
 
@@ -188,6 +257,21 @@ mod tests {
         assert_eq!(read(&written(u32::MAX)), Some(i32::MAX as u32));
         for wrong in [&b""[..], b"3", b"abc", b"abcde", &[0xff, 0xff, 0xff, 0xff]] {
             assert_eq!(read(wrong), None, "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn the_data_of_kazoos_node_is_read_as_python_reads_it() {
+        for (data, said) in [
+            (&b"3"[..], Said::Limit(3)),
+            (b" 12\n", Said::Limit(12)),
+            (b"-1", Said::Limit(-1)),
+            (b"", Said::Nothing),
+            (b"three", Said::Other),
+            (b"\xff\xfe", Said::Other),
+            (b"{\"limit\":3}", Said::Other),
+        ] {
+            assert_eq!(Said::read(data), said, "{data:?}");
         }
     }
 }

@@ -1,5 +1,7 @@
 //! The queue of one semaphore in this process: the state, and what carries out its decisions.
 
+use std::ops::Deref;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Poll, Waker};
 use std::time::Duration;
@@ -32,6 +34,8 @@ pub struct Targets {
     pub locks: Target,
     /// Where the permits are.
     pub leases: Target,
+    /// Whether a node is made only where there is room for it.
+    pub counts_first: bool,
 }
 
 /// The queue of one semaphore in this process. It lives as long as somebody uses it.
@@ -41,8 +45,42 @@ pub struct PermitQueue {
     targets: Targets,
     limit: Limit,
     key: Arc<str>,
+    handles: AtomicUsize,
+    used: AtomicBool,
     seen: Seen,
     state: Mutex<Inner>,
+}
+
+/// What users hold of a queue. A driver that is about to end holds the queue itself.
+#[derive(Debug)]
+pub struct Handle(Arc<PermitQueue>);
+
+impl Handle {
+    /// A handle of a queue in which it was [counted](PermitQueue::count_handle).
+    pub fn counted(queue: Arc<PermitQueue>) -> Self {
+        Handle(queue)
+    }
+}
+
+impl Clone for Handle {
+    fn clone(&self) -> Self {
+        self.count_handle();
+        Handle(self.0.clone())
+    }
+}
+
+impl Deref for Handle {
+    type Target = Arc<PermitQueue>;
+
+    fn deref(&self) -> &Arc<PermitQueue> {
+        &self.0
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.0.handles.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 #[derive(Debug)]
@@ -59,12 +97,42 @@ impl PermitQueue {
     /// A queue for a semaphore, which stands under `key` on the session's shelf.
     pub fn new(session: Session, targets: Targets, limit: Limit, key: Arc<str>) -> Arc<Self> {
         let state = Mutex::new(Inner { state: State::new(session.is_closing()), driver: None });
-        Arc::new(PermitQueue { session, targets, limit, key, seen: Seen::default(), state })
+        let (handles, used, seen) = (AtomicUsize::new(0), AtomicBool::new(false), Seen::default());
+        Arc::new(PermitQueue { session, targets, limit, key, handles, used, seen, state })
+    }
+
+    /// Counts a handle.
+    pub fn count_handle(&self) {
+        self.handles.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Whether somebody has a handle, holds permits or waits for some.
+    pub fn is_wanted(&self) -> bool {
+        let state = &self.lock().state;
+        self.handles.load(Ordering::SeqCst) > 0
+            || state.waiting().next().is_some()
+            || state.holders().any(|by| by.strong_count() > 0)
+    }
+
+    /// Says whether somebody is about to take permits, and answers whether that was so before: a
+    /// handle may only have been made on the way to one of another layout.
+    pub fn use_it(&self, used: bool) -> bool {
+        self.used.swap(used, Ordering::SeqCst)
+    }
+
+    /// Whether somebody took permits, or is about to.
+    pub fn is_used(&self) -> bool {
+        self.used.load(Ordering::SeqCst)
     }
 
     /// The limit.
     pub fn limit(&self) -> &Limit {
         &self.limit
+    }
+
+    /// Where its nodes are.
+    pub fn targets(&self) -> &Targets {
+        &self.targets
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -167,14 +235,10 @@ impl PermitQueue {
 
     /// Takes permits under one hold of the inner lock, all or none.
     async fn acquire(&self, ride: &Ride, fetch: Fetch) -> Result<Vec<Arc<Lease>>, LockError> {
-        let how = How { mode: Mode::Permit, once: fetch.once, lingers: false };
-        self.limit.known().await?;
+        self.limit.known(&self.session).await?;
         loop {
             let inner = self.enter(ride, fetch.once).await?;
-            let leases = &self.targets.leases;
-            let taking = (0..fetch.permits).map(|_| acquire(leases, ride, how, &self.seen));
-            let taken = all(taking).await?;
-            let leases: Vec<_> = taken.into_iter().map(Arc::new).collect();
+            let leases: Vec<_> = self.take(ride, fetch).await?.into_iter().map(Arc::new).collect();
             // Without the lock others may have counted at the same time.
             if inner.is_valid() && leases.iter().all(|lease| lease.is_valid()) {
                 return Ok(leases);
@@ -182,14 +246,29 @@ impl PermitQueue {
         }
     }
 
+    /// Makes the nodes of permits. Where every node is a holder, it is seen first that there is
+    /// room for all of them.
+    async fn take(&self, ride: &Ride, fetch: Fetch) -> Result<Vec<Lease>, LockError> {
+        let (target, together) = (&self.targets.leases, fetch.permits as usize);
+        let how = How { together, ..How::one(Mode::Permit, fetch.once) };
+        let mut taken = Vec::with_capacity(together);
+        if self.targets.counts_first {
+            let first = How { counts_first: true, ..how };
+            taken.push(acquire(target, ride, first, &self.seen).await?);
+        }
+        let taking = (taken.len()..together).map(|_| acquire(target, ride, how, &self.seen));
+        let rest = all(taking).await?;
+        taken.extend(rest);
+        Ok(taken)
+    }
+
     /// Takes the inner lock. Whoever waits for a permit holds it, but also who just takes one: a
     /// try that meets it looks again for a moment.
     async fn enter(&self, ride: &Ride, once: bool) -> Result<Lease, LockError> {
-        let how = How { mode: Mode::Mutex, once, lingers: false };
-        let clock = self.session.clock();
+        let (how, clock) = (How::one(Mode::Mutex, once), self.session.clock());
         for _ in 0..LOOKS.0 {
             match acquire(&self.targets.locks, ride, how, &self.seen).await {
-                Err(error) if error.is_busy() => {
+                Err(error) if once && error.is_busy() => {
                     clock.sleep_until(clock.now() + LOOKS.1).await;
                 }
                 result => return result,
@@ -280,6 +359,10 @@ impl Line for PermitQueue {
 }
 
 impl Resident for PermitQueue {
+    fn driver(&self) -> &Arc<dyn LockDriver> {
+        &self.targets.leases.driver
+    }
+
     fn held(&self) -> Vec<Held> {
         let (inner, now) = (self.lock(), self.now());
         let lock = self.lock_name();

@@ -60,15 +60,21 @@ impl Queue {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidOption`] if the one in use has another layout.
+    /// [`ErrorKind::InvalidOption`] if one in use in this process has another layout.
     pub fn of(session: &Session, target: Target) -> Result<Arc<Self>, LockError> {
-        let (key, driver) = (target.key(), target.driver.clone());
+        let (directory, key, driver) = (target.directory.clone(), target.key(), target.driver.clone());
+        let (lock, shelf) = (target.lock.clone(), session.shelf());
         let make = |key| Queue::new(session.clone(), target, key);
-        let queue: Arc<Self> = session.shelf().resident(&key, make);
-        if is_same_layout(&*queue.target.driver, &*driver) {
-            return Ok(queue);
-        }
-        Err(mixed(&*queue.target.driver, &*driver).on(queue.target.lock.clone()))
+        let refuse = |present: &dyn LockDriver| mixed(present, &*driver).on(lock.clone());
+        let queue: Arc<Self> =
+            shelf.resident(&key, make).map_err(|other| refuse(&**other.driver()))?;
+        // Of this session, and of the others of this process.
+        let others = shelf.elsewhere(directory.as_str());
+        let present = others.iter().map(|other| other.driver());
+        let mut rivals = present.chain([&queue.target.driver]);
+        let rival = rivals.find(|present| !is_same_layout(&***present, &*driver));
+        rival.map_or(Ok(()), |rival| Err(refuse(&**rival)))?;
+        Ok(queue.clone())
     }
 
     /// A queue for a lock, which stands under `key` on the session's shelf.
@@ -148,7 +154,7 @@ impl Queue {
             let cancel = Arc::new(Notify::new());
             inner.driver = Some(cancel.clone());
             let lingers = inner.state.waiting().any(|waiting| !waiting.habits.linger.is_zero());
-            (driver, How { mode, once, lingers }, cancel)
+            (driver, How { lingers, ..How::one(mode, once) }, cancel)
         });
         let accompany = todo.accompany.map(|lease| {
             let stop = Arc::new(Notify::new());
@@ -394,6 +400,10 @@ impl Line for Queue {
 }
 
 impl Resident for Queue {
+    fn driver(&self) -> &Arc<dyn LockDriver> {
+        &self.target.driver
+    }
+
     fn held(&self) -> Vec<Held> {
         let (inner, now) = (self.lock(), self.now());
         let lock = &self.target.lock;

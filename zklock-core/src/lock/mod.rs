@@ -5,6 +5,7 @@ pub mod exclusive;
 pub mod multi;
 pub mod mutex;
 pub mod named;
+pub mod permits;
 pub mod rwlock;
 pub mod semaphore;
 

@@ -107,12 +107,7 @@ impl MultiLock {
     ///
     /// As [`acquire`](MultiLock::acquire).
     pub async fn acquire_timeout(&self, timeout: Duration) -> Result<MultiGuard, LockError> {
-        if timeout.is_zero() {
-            let why = "the timeout must be longer than zero; to ask without waiting use \
-                       `try_acquire`";
-            return Err(LockError::new(ErrorKind::InvalidOption, why));
-        }
-        self.enter(Who::task(), Wait::Tries(timeout, 1), true).await
+        self.enter(Who::task(), MultiLock::within(timeout)?, true).await
     }
 
     /// Acquires all within the tries of the options: those of the member with the longest wait.
@@ -136,6 +131,15 @@ impl MultiLock {
             }
         }
         Ok(Wait::Once(longest))
+    }
+
+    pub(crate) fn within(timeout: Duration) -> Result<Wait, LockError> {
+        if timeout.is_zero() {
+            let why = "the timeout must be longer than zero; to ask without waiting use \
+                       `try_acquire`";
+            return Err(LockError::new(ErrorKind::InvalidOption, why));
+        }
+        Ok(Wait::Tries(timeout, 1))
     }
 
     pub(crate) fn tries(&self) -> Wait {

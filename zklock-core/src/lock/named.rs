@@ -299,7 +299,9 @@ impl NamedLock {
         // No path contains a NUL.
         let key = format!("{}\0{}", self.path(), NEXT.fetch_add(1, Ordering::Relaxed));
         let make = |key| Queue::new(self.0.session.clone(), self.target(), key);
-        Ok(self.0.session.shelf().resident(&key, make))
+        let resident = self.0.session.shelf().resident(&key, make);
+        // Nobody else has this key.
+        resident.map_err(|other| mixed(&**other.driver(), &*self.0.driver))
     }
 
     fn target(&self) -> Target {

@@ -1,6 +1,6 @@
 //! The semaphore.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::acquire::Target;
@@ -8,18 +8,16 @@ use crate::error::{ErrorKind, LockError};
 use crate::guard::SemaphorePermit;
 use crate::inspect::site::Site;
 use crate::key::LockName;
-use crate::layout::curator::Curator;
-use crate::local::limit::{Limit, LimitSource};
-use crate::local::permit_queue::{PermitQueue, Targets};
+use crate::local::limit::LimitSource;
+use crate::local::permit_queue::Handle;
 use crate::local::permits::Wanting;
 use crate::local::possession::Origin;
 use crate::local::state::Habits;
 use crate::local::wait::{Wait, wait};
+use crate::lock::permits::{Asked, check_alone, find};
 use crate::observer::Event;
 use crate::options::LockOptions;
-use crate::recipe::driver::LockDriver;
-use crate::recipe::parent_mark::Marks;
-use crate::recipe::permits::Permits;
+use crate::recipe::driver::{LockDriver, SemaphoreLayout};
 use crate::session::handle::Session;
 use crate::who::Who;
 
@@ -33,7 +31,8 @@ pub const MOST_PERMITS: u32 = 1_000;
 /// [bound of handoffs](crate::policy::Handoffs). Taking permits again inside the scope of a permit
 /// takes more of them: a semaphore is not reentrant.
 ///
-/// The layout is that of Curator's `InterProcessSemaphoreV2`.
+/// The layout is that of Curator's `InterProcessSemaphoreV2`, or that of kazoo's `Semaphore` where
+/// the session or the semaphore has the layout [`Kazoo`](crate::layout::Kazoo).
 ///
 /// ```
 /// # async fn example() -> Result<(), zklock_core::error::LockError> {
@@ -53,7 +52,10 @@ pub struct Semaphore {
     name: LockName,
     options: LockOptions,
     label: Option<Arc<str>>,
-    queue: Arc<PermitQueue>,
+    asked: Asked,
+    queue: Handle,
+    /// Whether it was looked whether this process uses it in another layout.
+    unmixed: OnceLock<()>,
 }
 
 impl Semaphore {
@@ -64,7 +66,7 @@ impl Semaphore {
     ///
     /// [`ErrorKind::InvalidOption`] for a limit of 0, or another than this process uses already.
     pub fn new(session: &Session, name: LockName, limit: u32) -> Result<Self, LockError> {
-        Self::with_limit(session, name, LimitSource::Fixed(limit), limit)
+        Self::with_limit(session, name, Asked::Number(limit), &session.driver().semaphore())
     }
 
     /// A semaphore whose limit is in a node, named relative to the session's root, in the format of
@@ -75,7 +77,8 @@ impl Semaphore {
     /// # Errors
     ///
     /// [`ErrorKind::InvalidOption`] as [`new`](Semaphore::new); [`ErrorKind::InvalidName`] for the
-    /// node.
+    /// node; [`ErrorKind::Unsupported`] in kazoo's layout, where the limit is in the semaphore's own
+    /// node and does not change.
     ///
     /// ```
     /// # fn main() -> Result<(), zklock_core::error::LockError> {
@@ -93,48 +96,43 @@ impl Semaphore {
         initial: u32,
     ) -> Result<Self, LockError> {
         let node = LockName::new(node)?.under(session.root());
-        Self::with_limit(session, name, LimitSource::Node(node, initial), initial)
+        Self::with_limit(session, name, Asked::Node(node, initial), &session.driver().semaphore())
+    }
+
+    /// Sets the layout: that of the semaphores that belong to locks of this layout.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Semaphore::new) and [`limit_at`](Semaphore::limit_at).
+    ///
+    /// ```
+    /// # fn main() -> Result<(), zklock_core::error::LockError> {
+    /// use zklock_core::{layout::Kazoo, session::Session};
+    ///
+    /// // `kazoo.recipe.lock.Semaphore(client, "/zklock/printers", max_leases=3)` in Python.
+    /// let printers = Session::embedded().semaphore("printers", 3)?.driver(Kazoo::default())?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn driver(self, driver: impl LockDriver) -> Result<Self, LockError> {
+        let Semaphore { session, name, options, label, asked, queue, .. } = self;
+        // It was not used in that layout, unless by others.
+        drop(queue);
+        let laid_out = Self::with_limit(&session, name, asked, &driver.semaphore())?;
+        Ok(Semaphore { options, label, ..laid_out })
     }
 
     fn with_limit(
         session: &Session,
         name: LockName,
-        source: LimitSource,
-        limit: u32,
+        asked: Asked,
+        layout: &SemaphoreLayout,
     ) -> Result<Self, LockError> {
-        let refused =
-            |why: &str| Err(LockError::new(ErrorKind::InvalidOption, why).on(name.to_shared()));
-        if limit == 0 || i32::try_from(limit).is_err() {
-            return refused("the limit of a semaphore is a number from 1 to 2147483647");
-        }
-        let directory = name.under(session.root());
-        // No path contains a NUL.
-        let key = format!("{}\0permits", directory.as_str());
-        let queue = session.shelf().resident(&key, |key| {
-            let limit = Limit::follow(session, source.clone());
-            let options = session.defaults();
-            let target = |below, driver: Arc<dyn LockDriver>, limit| Target {
-                lock: name.to_shared(),
-                directory: directory.join(below),
-                app: session.app().map(Arc::from),
-                driver,
-                vanished: options.vanished_policy(),
-                marks: Marks::default(),
-                limit,
-            };
-            let rule = Arc::new(Permits::new(limit.shared()));
-            let locks = target("locks", Arc::new(Curator), None);
-            let leases = target("leases", rule, limit.changes());
-            PermitQueue::new(session.clone(), Targets { locks, leases }, limit, key)
-        });
-        if *queue.limit().source() != source {
-            return refused(
-                "this process uses the same semaphore with another limit; a semaphore has one \
-                 limit, and one that changes is in a node (`Semaphore::limit_at`)",
-            );
-        }
+        let queue =
+            find(session, &name, &asked, layout).map_err(|error| error.on(name.to_shared()))?;
         let (session, options) = (session.clone(), session.defaults());
-        Ok(Semaphore { session, name, options, label: None, queue })
+        let (label, unmixed) = (None, OnceLock::new());
+        Ok(Semaphore { session, name, options, label, asked, queue, unmixed })
     }
 
     /// Sets all options at once. A semaphore does not linger, and every waiter of a fair one has a
@@ -181,9 +179,8 @@ impl Semaphore {
 
     /// Who holds its permits, to look at, and whoever is next.
     pub fn site(&self) -> Site {
-        let rule = Arc::new(Permits::new(self.queue.limit().shared()));
-        let driver = self.session.driver().clone();
-        Site::new(&self.session, self.name.clone(), driver).below("leases", rule)
+        let Target { directory, driver, .. } = &self.queue.targets().leases;
+        Site::at(&self.session, self.name.clone(), directory.clone(), driver.clone())
     }
 
     /// How many permits there are, as far as is known; 0 while the node of the limit is being read.
@@ -317,6 +314,10 @@ impl Semaphore {
         unscoped: bool,
     ) -> Result<SemaphorePermit, LockError> {
         self.check(permits)?;
+        if self.unmixed.get().is_none() {
+            check_alone(&self.queue).map_err(|error| error.on(self.name.to_shared()))?;
+            let _ = self.unmixed.set(());
+        }
         let since = self.session.clock().now();
         let habits = Habits { handoffs: self.options.handoff_bound(), ..Habits::default() };
         let wanting =
@@ -346,7 +347,7 @@ impl Semaphore {
 
     fn check(&self, permits: u32) -> Result<(), LockError> {
         let most = match self.queue.limit().source() {
-            LimitSource::Fixed(limit) => (*limit).min(MOST_PERMITS),
+            LimitSource::Fixed(limit) | LimitSource::Said(_, limit) => (*limit).min(MOST_PERMITS),
             // It may be raised while somebody waits.
             LimitSource::Node(..) => MOST_PERMITS,
         };

@@ -39,6 +39,22 @@ pub enum Proof {
     Owner,
 }
 
+/// How the semaphores of a layout are laid out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SemaphoreLayout {
+    /// As Curator's `InterProcessSemaphoreV2`: a mutex in `locks` and the permits in `leases` below
+    /// the semaphore's directory.
+    #[default]
+    Curator,
+    /// As kazoo's `Semaphore`: the permits in the semaphore's directory, whose data is the limit,
+    /// and a `Lock` beside it.
+    Kazoo {
+        /// The payload of its nodes; who makes them, as JSON, without it.
+        identifier: Option<String>,
+    },
+}
+
 /// Decides how a lock is laid out in ZooKeeper, and by which rule it is held. The layouts that are
 /// shipped are in [`layout`](crate::layout); the documents call this `LockInternalsDriver`.
 ///
@@ -118,6 +134,23 @@ pub trait LockDriver: Any + fmt::Debug + Send + Sync {
         self.proof() == Proof::Name
             && self.kind() == NodeKind::EphemeralSequential
             && !self.removes_directory()
+    }
+
+    /// How a semaphore is laid out where locks are laid out like this: as Curator's by default.
+    fn semaphore(&self) -> SemaphoreLayout {
+        SemaphoreLayout::Curator
+    }
+
+    /// Whether a holder's node may be one that outlives its session. Otherwise such a node is
+    /// nobody's, and who waits for nothing else is told so after a session timeout.
+    fn holders_may_stay(&self) -> bool {
+        false
+    }
+
+    /// How many may hold together, where that is a number.
+    #[doc(hidden)]
+    fn most(&self) -> Option<usize> {
+        None
     }
 
     /// Whether the lock can be taken in this mode: by default if the names tell it.

@@ -1,29 +1,56 @@
 //! The rule of a semaphore.
 //!
 //! ```text
-//! <semaphore>/leases   three nodes and a limit of 3: the fourth waits for any of them to go
-//! <semaphore>/locks    a mutex; who waits in `leases` holds it, so at most one does
+//! Curator   <semaphore>/leases     three nodes and a limit of 3: the fourth waits for any to go
+//!           <semaphore>/locks      a mutex; who waits in `leases` holds it, so at most one does
+//!
+//! kazoo     <semaphore>            data `3`, and three nodes: nobody makes a fourth
+//!           <semaphore>-__lock__   a mutex; who waits until there are fewer holds it
 //! ```
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::driver::LockDriver;
 use super::verdict::Verdict;
 use crate::contender::{Attempt, Contender};
+use crate::coordinator::NodeKind;
 use crate::mode::Mode;
+use crate::owner::Owner;
 
 /// The permits of Curator's `InterProcessSemaphoreV2`: a node is a permit, and every child counts,
 /// whoever made it.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Permits {
     limit: Arc<AtomicU32>,
+}
+
+/// As it shows in errors.
+impl fmt::Debug for Permits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Curator's InterProcessSemaphoreV2")
+    }
 }
 
 impl Permits {
     /// Permits up to a limit that may change.
     pub fn new(limit: Arc<AtomicU32>) -> Self {
         Permits { limit }
+    }
+}
+
+fn read(limit: &AtomicU32) -> usize {
+    limit.load(Ordering::Acquire) as usize
+}
+
+fn verdict(queue: &[Contender], mine: &Contender, limit: usize) -> Verdict {
+    if !queue.iter().any(|contender| contender.name == mine.name) {
+        return Verdict::Missing;
+    }
+    match queue.len().saturating_sub(limit) {
+        0 => Verdict::Held,
+        excess => Verdict::Crowded { excess },
     }
 }
 
@@ -37,15 +64,67 @@ impl LockDriver for Permits {
         Some(Contender::new(name, sequence, Mode::Permit))
     }
 
+    fn most(&self) -> Option<usize> {
+        Some(read(&self.limit))
+    }
+
     fn verdict(&self, queue: &[Contender], mine: &Contender) -> Verdict {
-        let limit = self.limit.load(Ordering::Acquire) as usize;
-        if !queue.iter().any(|contender| contender.name == mine.name) {
-            return Verdict::Missing;
+        verdict(queue, mine, read(&self.limit))
+    }
+}
+
+/// The permits of kazoo's `Semaphore`. There every child is a holder, so a node is made only where
+/// there is room for it; it is counted again when it is there, as the last word.
+#[derive(Clone)]
+pub struct KazooPermits {
+    limit: Arc<AtomicU32>,
+    identifier: Option<String>,
+}
+
+impl KazooPermits {
+    /// Permits up to a limit, whose nodes say who holds them, or this.
+    pub fn new(limit: Arc<AtomicU32>, identifier: Option<String>) -> Self {
+        KazooPermits { limit, identifier }
+    }
+}
+
+/// As it shows in errors.
+impl fmt::Debug for KazooPermits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("kazoo's Semaphore")
+    }
+}
+
+impl LockDriver for KazooPermits {
+    fn prefix(&self, attempt: &Attempt, _: Mode) -> String {
+        attempt.simple().to_string()
+    }
+
+    fn parse(&self, name: &str) -> Option<Contender> {
+        Some(Contender::new(name, 0, Mode::Permit))
+    }
+
+    fn payload(&self, _: &Attempt, _: Mode, owner: &Owner) -> Vec<u8> {
+        match &self.identifier {
+            Some(identifier) => identifier.as_bytes().to_vec(),
+            None => owner.to_payload(),
         }
-        match queue.len().saturating_sub(limit) {
-            0 => Verdict::Held,
-            excess => Verdict::Crowded { excess },
-        }
+    }
+
+    fn kind(&self) -> NodeKind {
+        NodeKind::Ephemeral
+    }
+
+    fn directory(&self) -> NodeKind {
+        NodeKind::Persistent
+    }
+
+    fn most(&self) -> Option<usize> {
+        Some(read(&self.limit))
+    }
+
+    fn verdict(&self, queue: &[Contender], mine: &Contender) -> Verdict {
+        verdict(queue, mine, read(&self.limit))
     }
 }
 
@@ -65,5 +144,18 @@ mod tests {
         assert_eq!(permits.verdict(&queue, &mine), Verdict::Held);
         let gone = permits.parse("_c_z-lease-0000000001").unwrap();
         assert_eq!(permits.verdict(&queue, &gone), Verdict::Missing);
+    }
+
+    #[test]
+    fn a_permit_of_kazoo_is_one_node_with_a_name_of_its_own() {
+        let permits = KazooPermits::new(Arc::new(AtomicU32::new(2)), Some("printer 7".into()));
+        let [one, other] = [Attempt::new(), Attempt::new()]
+            .map(|attempt| permits.node(&attempt, Mode::Permit, &Owner::default()));
+        assert_eq!((one.prefix.len(), one.kind), (32, NodeKind::Ephemeral));
+        assert_eq!(one.payload, b"printer 7");
+        let queue = permits.queue(&[one.prefix, other.prefix, "foreign".to_owned()]);
+        let mine = queue[0].clone();
+        assert_eq!(permits.verdict(&queue, &mine), Verdict::Crowded { excess: 1 });
+        assert_eq!(permits.verdict(&queue[..2], &mine), Verdict::Held);
     }
 }

@@ -18,6 +18,7 @@ use crate::options::LockOptions;
 use crate::path::ZnodePath;
 use crate::recipe::driver::{LockDriver, check};
 use crate::session::handle::{Parts, Session};
+use crate::session::shelf::Place;
 
 /// How long an embedded session without a connection lives.
 const EMBEDDED_TIMEOUT: Duration = Duration::from_secs(10);
@@ -43,6 +44,23 @@ pub struct SessionBuilder {
 enum Store {
     ZooKeeper(Box<ZooKeeperOptions>),
     Embedded(Embedded, Duration),
+}
+
+impl Store {
+    /// Two that are named alike are the same.
+    fn place(&self) -> Place {
+        match self {
+            Store::ZooKeeper(options) => {
+                let connect = &options.connect;
+                let (servers, chroot) =
+                    connect.split_at(connect.find('/').unwrap_or(connect.len()));
+                Place { servers: servers.into(), chroot: chroot.trim_end_matches('/').into() }
+            }
+            Store::Embedded(store, _) => {
+                Place { servers: store.address().into(), chroot: "".into() }
+            }
+        }
+    }
 }
 
 impl SessionBuilder {
@@ -194,6 +212,7 @@ impl SessionBuilder {
             return Err(LockError::new(ErrorKind::InvalidOption, why));
         }
         let threaded = matches!(self.store, Store::ZooKeeper(_));
+        let place = self.store.place();
         let connector: Arc<dyn crate::coordinator::Connector> = match self.store {
             Store::ZooKeeper(options) => {
                 let invalid = |error: RequestError| match error {
@@ -210,6 +229,7 @@ impl SessionBuilder {
             connector,
             threaded,
             tick: self.tick,
+            place,
             most_connections: self.most_connections,
             root,
             app: self.app,
@@ -325,5 +345,23 @@ impl Session {
     /// ```
     pub fn embedded_builder(store: &Embedded) -> SessionBuilder {
         SessionBuilder::new(Store::Embedded(store.clone(), EMBEDDED_TIMEOUT))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_the_servers_as_they_were_named_and_the_chroot() {
+        let place = |connect: &str| Session::builder(connect).store.place();
+        let (plain, below) = (place("zk1:2181,zk2:2181"), place("zk1:2181,zk2:2181/prod"));
+        assert_eq!((&*plain.servers, &*plain.chroot), ("zk1:2181,zk2:2181", ""));
+        assert_eq!((&*below.servers, &*below.chroot), ("zk1:2181,zk2:2181", "/prod"));
+        assert_eq!(place("zk1:2181/"), place("zk1:2181"));
+        let (one, other) = (Embedded::new(), Embedded::new());
+        let place = |store: &Embedded| Session::embedded_builder(store).store.place();
+        assert_eq!(place(&one), place(&one.clone()));
+        assert_ne!(place(&one), place(&other));
     }
 }

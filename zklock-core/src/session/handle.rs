@@ -20,7 +20,7 @@ use crate::path::ZnodePath;
 use crate::recipe::driver::LockDriver;
 use crate::session::lane::{Lane, Ride, Status, closed};
 use crate::session::lanes::{Lanes, Rails};
-use crate::session::shelf::{Held, Shelf};
+use crate::session::shelf::{Held, Place, Shelf};
 use crate::session::spawner::Spawner;
 use crate::session::standing::Standing;
 use crate::session_state::SessionState;
@@ -59,6 +59,8 @@ pub struct Parts {
     pub threaded: bool,
     /// The server's tick, if it is known.
     pub tick: Option<Duration>,
+    /// Where its locks are, to find those of other sessions.
+    pub place: Place,
     /// How many ZooKeeper sessions it opens at most.
     pub most_connections: usize,
     /// Below which node the locks are.
@@ -80,7 +82,7 @@ impl Session {
         parts.defaults.check()?;
         let clock = if parts.threaded { Clock::Boot(timers()?) } else { Clock::Caller };
         let state = Arc::new(watch::Sender::new(SessionState::Connecting));
-        let shelf = Arc::new(Shelf::default());
+        let shelf = Shelf::new(parts.place);
         let Parts { root, app, defaults, driver, events, .. } = parts;
         let rails = Rails {
             connector: parts.connector,

@@ -4,10 +4,13 @@ use std::any::Any;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::Notify;
+
+use crate::recipe::driver::LockDriver;
 
 /// A lock that this process holds or waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +42,9 @@ impl Held {
 
 /// What the session keeps for a lock that is in use.
 pub trait Resident: Any + Send + Sync + fmt::Debug {
+    /// How its nodes are laid out.
+    fn driver(&self) -> &Arc<dyn LockDriver>;
+
     /// Who holds and who waits.
     fn held(&self) -> Vec<Held>;
 
@@ -49,35 +55,115 @@ pub trait Resident: Any + Send + Sync + fmt::Debug {
     fn leases_lost(self: Arc<Self>);
 }
 
+/// Where the locks of a session are, as far as this process can tell: of two sessions with equal
+/// places, equal paths are the same lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The servers, as the program named them.
+    pub servers: Arc<str>,
+    /// What stands before every path.
+    pub chroot: Arc<str>,
+}
+
+/// The shelves of all sessions of this process, and how many live.
+static ALL: Mutex<Vec<Weak<Shelf>>> = Mutex::new(Vec::new());
+static LIVE: AtomicUsize = AtomicUsize::new(0);
+
+/// The resident as what it is.
+pub fn of_type<R: Resident>(resident: &Arc<dyn Resident>) -> Option<Arc<R>> {
+    (resident.clone() as Arc<dyn Any + Send + Sync>).downcast::<R>().ok()
+}
+
 /// The residents of a session. They live as long as somebody uses them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Shelf {
+    place: Place,
     residents: Mutex<HashMap<Arc<str>, Weak<dyn Resident>>>,
     left: Notify,
 }
 
 impl Shelf {
+    /// An empty shelf of a session, which the others of this process can find.
+    pub fn new(place: Place) -> Arc<Self> {
+        let shelf = Arc::new(Shelf { place, residents: Mutex::default(), left: Notify::new() });
+        let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|other| other.strong_count() > 0);
+        all.push(Arc::downgrade(&shelf));
+        LIVE.fetch_add(1, Ordering::AcqRel);
+        shelf
+    }
+
+    /// What other sessions of this process at the same place have in use under a path.
+    pub fn elsewhere(&self, path: &str) -> Vec<Arc<dyn Resident>> {
+        if LIVE.load(Ordering::Acquire) < 2 {
+            return Vec::new();
+        }
+        let others: Vec<_> = {
+            let all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
+            let there = all.iter().filter_map(Weak::upgrade);
+            there
+                .filter(|other| !std::ptr::eq(&**other, self) && self.is_at_the_servers_of(other))
+                .collect()
+        };
+        let path = [&self.place.chroot, path].concat();
+        let under = |other: &Arc<Shelf>| other.find(path.strip_prefix(&*other.place.chroot)?);
+        others.iter().filter_map(under).collect()
+    }
+
+    fn is_at_the_servers_of(&self, other: &Shelf) -> bool {
+        self.place.servers == other.place.servers
+    }
+
+    /// The resident under a key.
+    pub fn find(&self, key: &str) -> Option<Arc<dyn Resident>> {
+        self.lock().get(key).and_then(Weak::upgrade)
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Weak<dyn Resident>>> {
         self.residents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The resident under a key, made if there is none.
+    ///
+    /// # Errors
+    ///
+    /// The resident that is there, if it is of another type.
     pub fn resident<R: Resident>(
         &self,
         key: &str,
         make: impl FnOnce(Arc<str>) -> Arc<R>,
-    ) -> Arc<R> {
+    ) -> Result<Arc<R>, Arc<dyn Resident>> {
+        self.resident_if(key, |_| true, make)
+    }
+
+    /// The same, if it will do; another takes its place if not.
+    ///
+    /// # Errors
+    ///
+    /// As [`resident`](Shelf::resident).
+    pub fn resident_if<R: Resident>(
+        &self,
+        key: &str,
+        will_do: impl FnOnce(&R) -> bool,
+        make: impl FnOnce(Arc<str>) -> Arc<R>,
+    ) -> Result<Arc<R>, Arc<dyn Resident>> {
         let mut residents = self.lock();
-        if let Some(found) = residents.get(key).and_then(Weak::upgrade)
-            && let Ok(found) = (found as Arc<dyn Any + Send + Sync>).downcast::<R>()
-        {
-            return found;
+        let found = residents.get(key).and_then(Weak::upgrade);
+        if let Some(other) = &found {
+            match of_type::<R>(other) {
+                None => return Err(other.clone()),
+                Some(same) if will_do(&same) => return Ok(same),
+                Some(_) => {}
+            }
         }
         let key: Arc<str> = Arc::from(key);
         let made = make(key.clone());
         let weak: Weak<R> = Arc::downgrade(&made);
         residents.insert(key, weak);
-        made
+        drop(residents);
+        // It may be the last of its kind, and looks itself up when it goes.
+        drop(found);
+        Ok(made)
     }
 
     /// Forgets the resident under a key if it is gone; a resident calls it when it goes.
@@ -128,5 +214,53 @@ impl Shelf {
             }
             left.await;
         }
+    }
+}
+
+impl Drop for Shelf {
+    fn drop(&mut self) {
+        LIVE.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::curator::Curator;
+
+    #[derive(Debug)]
+    struct Fake(Arc<dyn LockDriver>);
+
+    impl Resident for Fake {
+        fn driver(&self) -> &Arc<dyn LockDriver> {
+            &self.0
+        }
+        fn held(&self) -> Vec<Held> {
+            Vec::new()
+        }
+        fn close(self: Arc<Self>) {}
+        fn leases_lost(self: Arc<Self>) {}
+    }
+
+    fn shelf(servers: &str, chroot: &str) -> Arc<Shelf> {
+        Shelf::new(Place { servers: servers.into(), chroot: chroot.into() })
+    }
+
+    #[test]
+    fn other_sessions_at_the_same_servers_are_found_whatever_their_chroots() {
+        let (plain, below) = (shelf("zk:1", ""), shelf("zk:1", "/prod"));
+        let [far, twin] = [shelf("zk:2", ""), shelf("zk:1", "")];
+        let make = |_| Arc::new(Fake(Arc::new(Curator)));
+        let held = plain.resident("/prod/zklock/a", make).unwrap();
+        assert_eq!(below.elsewhere("/zklock/a").len(), 1);
+        assert_eq!(twin.elsewhere("/prod/zklock/a").len(), 1);
+        assert!(below.elsewhere("/prod/zklock/a").is_empty());
+        assert!(twin.elsewhere("/zklock/a").is_empty());
+        assert!(far.elsewhere("/prod/zklock/a").is_empty());
+        assert!(plain.elsewhere("/prod/zklock/a").is_empty(), "that is its own");
+        let own = below.resident("/zklock/a", make).unwrap();
+        assert_eq!(plain.elsewhere("/prod/zklock/a").len(), 1);
+        drop((held, own));
+        assert!(twin.elsewhere("/prod/zklock/a").is_empty());
     }
 }

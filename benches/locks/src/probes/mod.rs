@@ -1,6 +1,7 @@
 //! What is not a rate: requests, wake-ups, memory, and one cycle frame by frame.
 
 mod constancy;
+mod herd;
 mod memory;
 mod trace;
 mod wakeups;
@@ -28,8 +29,9 @@ pub(crate) struct Probe {
 }
 
 /// All probes.
-pub(crate) const PROBES: [Probe; 3] = [
+pub(crate) const PROBES: [Probe; 4] = [
     Probe { name: "constancy", usual: true, run: constancy },
+    Probe { name: "herd", usual: true, run: herd::run },
     Probe { name: "memory", usual: true, run: memory::run },
     Probe { name: "trace", usual: false, run: trace::run },
 ];

@@ -11,6 +11,7 @@ mod zklock;
 
 use std::time::Duration;
 
+pub(crate) use bare::make_directory;
 pub(crate) use bed::{Bed, start_curator};
 pub(crate) use external::{serve, shared};
 

@@ -3,10 +3,11 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use zklock::{LockDriver, LockOptions, Session, layout};
-use zklock_test_support::peers::{Agent, Curator, Kazoo, LockKind, Run};
+use zklock::{ErrorKind, LockDriver, LockOptions, Session, layout};
+use zklock_test_support::peers::{Agent, Curator, Kazoo, LockKind, Outcome, Run};
 use zklock_test_support::{CreateMode, RawClient, ZooKeeper};
 
 use crate::bed::{soon, until};
@@ -159,13 +160,11 @@ async fn readers_and_writers_of_kazoo_as_curator_and_ours_keep_the_rules() {
     mix(layout::Curator, theirs, "curator", "as-curator-rw").await;
 }
 
-#[test]
-fn permits_of_curator_and_ours_never_exceed_the_limit() {
-    let (addr, curator) = (ZooKeeper::shared().addr(), Curator::compile());
-    let (each, path) = (sections() / 8, "/beside/curator-permits");
-    let theirs = [(); 4].map(|()| curator.mix(&addr, "semaphore:3", path, each));
-    let ours =
-        [(); 4].map(|()| ours("curator", "semaphore", path, each, Some(&PathBuf::from("3"))));
+/// Four processes of each side take one of three permits again and again.
+fn take_permits(theirs: impl Fn(usize) -> Run, layout: &str, path: &str) {
+    let each = sections() / 8;
+    let theirs = [(); 4].map(|()| theirs(each));
+    let ours = [(); 4].map(|()| ours(layout, "semaphore", path, each, Some(&PathBuf::from("3"))));
     let mut all: Vec<_> = theirs.into_iter().flat_map(|run| stays(&run.finish(), false)).collect();
     all.extend(ours.into_iter().flat_map(|run| stays(&run.finish(), true)));
     assert_eq!(all.len(), each * 8);
@@ -181,18 +180,58 @@ fn permits_of_curator_and_ours_never_exceed_the_limit() {
     assert!(inside.max() <= Some(3));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn curator_and_we_share_the_permits_of_one_semaphore() {
-    let agent = Curator::compile().agent(&ZooKeeper::shared().addr(), SESSION);
-    let (kind, path) = (LockKind::Semaphore(3), "/beside/shared-permits");
-    let (one, two) = (session(layout::Curator).await, session(layout::Curator).await);
-    let semaphore = |session: &Session| session.semaphore("shared-permits", 3).unwrap();
+#[test]
+fn permits_of_curator_and_ours_never_exceed_the_limit() {
+    let (addr, curator, path) =
+        (ZooKeeper::shared().addr(), Curator::compile(), "/beside/curator-permits");
+    take_permits(|n| curator.mix(&addr, "semaphore:3", path, n), "curator", path);
+}
+
+/// There every child is a holder, also to those who only look.
+#[test]
+fn permits_of_kazoo_and_ours_never_exceed_the_limit() {
+    let (addr, kazoo, path) =
+        (ZooKeeper::shared().addr(), Kazoo::install(), "/beside/kazoo-permits");
+    let mut raw = RawClient::connect(&addr, SESSION).unwrap();
+    let (done, looking) = (AtomicBool::new(false), &addr);
+    let most = std::thread::scope(|scope| {
+        let look = scope.spawn(|| {
+            let mut most = 0;
+            while !done.load(Ordering::SeqCst) {
+                most = most.max(raw.children(path).map_or(0, |names| names.len()));
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            most
+        });
+        let working = std::panic::catch_unwind(|| {
+            take_permits(|n| kazoo.mix(looking, "semaphore:3", path, n), "kazoo", path);
+        });
+        done.store(true, Ordering::SeqCst);
+        let most = look.join().unwrap();
+        working.unwrap_or_else(|failure| std::panic::resume_unwind(failure));
+        most
+    });
+    assert!(most <= 3, "{most} nodes");
+    raw.close().unwrap();
+}
+
+/// Each waits for permits of the other, and sees its nodes.
+async fn share_permits(driver: impl LockDriver + Clone, agent: &Agent, name: &str, nodes: &str) {
+    let (kind, path) = (LockKind::Semaphore(3), &format!("/beside/{name}"));
+    let (one, two) = (session(driver.clone()).await, session(driver).await);
+    let semaphore = |session: &Session| session.semaphore(name, 3).unwrap();
     let theirs = [(); 2].map(|()| agent.acquire(kind, path, None).held());
     let ours = semaphore(&one).acquire().await.unwrap();
     assert!(semaphore(&two).try_acquire().await.unwrap_err().is_busy());
     assert!(agent.acquire(kind, path, Some(Duration::from_millis(300))).is_busy());
     let holders = semaphore(&two).site().contenders().await.unwrap();
     assert!(theirs.iter().all(|grant| holders.iter().any(|one| grant.node.ends_with(&one.node))));
+    // What was tried is gone by and by.
+    until("it sees all three", || {
+        let seen = agent.participants(&format!("{path}{nodes}"));
+        (seen.len() == 3 && seen.iter().any(|node| node == ours.path())).then_some(())
+    })
+    .await;
     agent.release(&theirs[0]).unwrap();
     let next = soon("a permit", semaphore(&two).acquire()).await.unwrap();
     let pending = agent.start_acquire(kind, path, None);
@@ -204,6 +243,43 @@ async fn curator_and_we_share_the_permits_of_one_semaphore() {
     agent.release(&last).unwrap();
     one.close().await;
     two.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn curator_and_we_share_the_permits_of_one_semaphore() {
+    let agent = Curator::compile().agent(&ZooKeeper::shared().addr(), SESSION);
+    share_permits(layout::Curator, &agent, "shared-permits", "/leases").await;
+    agent.quit();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn kazoo_and_we_share_the_permits_of_one_semaphore() {
+    let agent = Kazoo::install().agent(&ZooKeeper::shared().addr(), SESSION);
+    share_permits(layout::Kazoo::default(), &agent, "shared-kazoo-permits", "").await;
+    agent.quit();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn kazoo_and_we_refuse_another_limit_than_the_first_gave() {
+    let agent = Kazoo::install().agent(&ZooKeeper::shared().addr(), SESSION);
+    let session = session(layout::Kazoo::default()).await;
+    // kazoo gave it.
+    let grant = agent.acquire(LockKind::Semaphore(3), "/beside/kazoos-limit", None).held();
+    let error = session.semaphore("kazoos-limit", 4).unwrap().acquire().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidOption);
+    assert!(error.to_string().contains("3 permits"), "{error}");
+    session.semaphore("kazoos-limit", 3).unwrap().acquire().await.unwrap().release().await.unwrap();
+    agent.release(&grant).unwrap();
+    // We gave it.
+    let permit = session.semaphore("our-limit", 3).unwrap().acquire().await.unwrap();
+    let refused = agent.acquire(LockKind::Semaphore(4), "/beside/our-limit", None);
+    let Outcome::Failed(why) = refused else { panic!("{refused:?}") };
+    assert!(why.contains("Inconsistent max leases"), "{why}");
+    agent
+        .release(&agent.acquire(LockKind::Semaphore(3), "/beside/our-limit", None).held())
+        .unwrap();
+    permit.release().await.unwrap();
+    session.close().await;
     agent.quit();
 }
 

@@ -105,6 +105,31 @@ async fn the_only_node_in_doubt_is_found_by_its_owner() {
     a_creation_in_doubt(Bed::shared("doubt-one"), OneNode).await;
 }
 
+/// Of one permit and of two, under the inner lock.
+#[tokio::test]
+async fn a_permit_of_kazoo_in_doubt_is_found_by_its_name() {
+    let bed = Bed::shared("doubt-permit");
+    let proxy = bed.proxy();
+    let builder = bed.builder_at(&proxy.addr()).driver(Kazoo::default());
+    let session = bed.adopt(builder.connect().await.unwrap());
+    let semaphore = session.semaphore("a", 2).unwrap();
+    semaphore.acquire().await.unwrap().release().await.unwrap();
+    for permits in [1, 2] {
+        for (matcher, action) in losses(OpCode::Create2) {
+            let rule = proxy.on(matcher.path("/a/"), action);
+            let guard = soon("the permits", semaphore.acquire_many(permits)).await.unwrap();
+            assert_eq!(rule.hits(), 1, "{action:?}");
+            let left = nodes(&bed);
+            assert_eq!(left.len(), permits as usize, "{action:?}: {left:?}");
+            assert!(left.iter().any(|name| guard.path().ends_with(name)) && guard.is_valid());
+            guard.release().await.unwrap();
+            until("the nodes are gone", || nodes(&bed).is_empty().then_some(())).await;
+            rule.release();
+        }
+    }
+    bed.end().await;
+}
+
 /// Of several nodes of one session with the same name and data, the one in doubt is found: while it
 /// holds one and waits with others, each gets its own.
 #[tokio::test]

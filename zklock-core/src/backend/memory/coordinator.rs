@@ -51,6 +51,11 @@ impl Embedded {
     pub fn connector(&self, session_timeout: Duration) -> EmbeddedConnector {
         EmbeddedConnector { store: self.store.clone(), session_timeout }
     }
+
+    /// What tells this store from the others that live.
+    pub(crate) fn address(&self) -> String {
+        format!("embedded {:p}", Arc::as_ptr(&self.store))
+    }
 }
 
 impl Default for Embedded {

@@ -1,0 +1,303 @@
+//! What lies in a lock's directory and is no contender, in every layout: it is in nobody's way, or
+//! the error says what is.
+
+use std::time::Duration;
+
+use zklock::layout::{
+    Curator, HostNodes, Kazoo, MaxLeases, Numbered, OneNode, ReadWriteNodes, Removed,
+};
+use zklock::{AnyLock, Embedded, LockDriver, LockError, Mutex, RwLock, Session};
+use zklock_core::coordinator::NodeKind;
+
+use crate::support::{client, contenders, store};
+
+/// Names that no layout gives, and data that no lock writes.
+const FOREIGN: [&str; 22] = [
+    "!",
+    "0",
+    "zzz",
+    "größe",
+    "config",
+    "lock-",
+    "lock-1",
+    "lock-00000000001",
+    "lock-9999999999",
+    "lock--9999999999",
+    "_c_x-lock-y",
+    "_c_x-__READ__",
+    "_c_x-__WRIT__00000000x0",
+    "__lock__",
+    "x__rlock__12",
+    "x__lock__00000000012",
+    "sub_",
+    "sub_-0000000001",
+    "read-node",
+    "write-node1",
+    "a-R-",
+    "a-W-12345678901",
+];
+
+/// A layout, what takes a lock in it, and the name of a node of another client in it.
+struct Case {
+    layout: &'static str,
+    lock: fn(&Session) -> Result<AnyLock, LockError>,
+    peer: &'static str,
+}
+
+fn mutex(session: &Session) -> Mutex {
+    session.mutex("a").unwrap()
+}
+
+fn rw(session: &Session) -> RwLock {
+    session.rw_lock("a").unwrap()
+}
+
+fn in_layout(session: &Session, driver: impl LockDriver) -> Result<AnyLock, LockError> {
+    Ok(mutex(session).driver(driver)?.into())
+}
+
+/// A reader, where its queue has a writer of another client, and a writer.
+fn cases() -> Vec<Case> {
+    let case = |layout, lock, peer| Case { layout, lock, peer };
+    vec![
+        case("Curator", |s| in_layout(s, Curator), "_c_0123456789abcdef0123456789abcdef-lock-"),
+        case("Curator, read", |s| Ok(AnyLock::Read(rw(s))), "_c_x-__WRIT__"),
+        case("Curator, write", |s| Ok(AnyLock::Write(rw(s))), "_c_x-__READ__"),
+        case("Numbered::dlock", |s| in_layout(s, Numbered::dlock()), "sub_"),
+        case("Numbered::lock", |s| in_layout(s, Numbered::lock()), "lock-"),
+        case("OneNode", |s| in_layout(s, OneNode), "lock"),
+        case("Removed", |s| in_layout(s, Removed::after(Curator)), "_c_x-lock-"),
+        case("MaxLeases", |s| in_layout(s, MaxLeases::new(1, Curator)?), "_c_x-lock-"),
+        case(
+            "ReadWriteNodes, read",
+            |s| Ok(AnyLock::Read(rw(s).driver(ReadWriteNodes)?)),
+            "write-node",
+        ),
+        case(
+            "ReadWriteNodes, write",
+            |s| Ok(AnyLock::Write(rw(s).driver(ReadWriteNodes)?)),
+            "read-node",
+        ),
+        case(
+            "HostNodes, read",
+            |s| Ok(AnyLock::Read(rw(s).driver(HostNodes::of("h"))?)),
+            "10.0.0.7-W-",
+        ),
+        case(
+            "HostNodes, write",
+            |s| Ok(AnyLock::Write(rw(s).driver(HostNodes::of("h"))?)),
+            "10.0.0.7-R-",
+        ),
+    ]
+}
+
+/// kazoo knows holders whose nodes outlive their sessions; all else is as in the others.
+fn kazoos() -> Vec<Case> {
+    let case = |layout, lock, peer| Case { layout, lock, peer };
+    vec![
+        case("Kazoo", |s| in_layout(s, Kazoo::default()), "x__lock__"),
+        case("Kazoo, read", |s| Ok(AnyLock::Read(rw(s).driver(Kazoo::default())?)), "x__lock__"),
+        case("Kazoo, write", |s| Ok(AnyLock::Write(rw(s).driver(Kazoo::default())?)), "x__rlock__"),
+    ]
+}
+
+async fn directory(store: &Embedded) {
+    let peer = client(store).await;
+    for path in ["/zklock", "/zklock/a"] {
+        peer.create(path, b"", NodeKind::Persistent).await.unwrap();
+    }
+}
+
+/// Puts everything foreign into the directory, and a lock of its own below one of it.
+async fn litter(store: &Embedded) {
+    directory(store).await;
+    let peer = client(store).await;
+    for name in FOREIGN {
+        let path = format!("/zklock/a/{name}");
+        peer.create(&path, b"\xff\0\xff", NodeKind::Persistent).await.unwrap();
+    }
+    let below = "/zklock/a/zzz/_c_x-lock-";
+    peer.create(below, b"", NodeKind::EphemeralSequential).await.unwrap();
+    std::mem::forget(peer);
+}
+
+async fn settle() {
+    tokio::time::sleep(Duration::from_millis(5)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn foreign_and_malformed_children_are_in_nobodys_way_in_any_layout() {
+    for Case { layout, lock, .. } in cases().into_iter().chain(kazoos()) {
+        let (store, session) = store();
+        litter(&store).await;
+        let other = Session::embedded_builder(&store).open().unwrap();
+        let guard = lock(&session).unwrap().try_acquire().await.unwrap();
+        let tried = lock(&other).unwrap().try_acquire().await;
+        if layout.ends_with("read") {
+            tried.unwrap().release().await.unwrap();
+        } else {
+            let holder = tried.unwrap_err().holder().unwrap().node.clone();
+            assert!(guard.path().ends_with(&holder), "{layout}: {holder}");
+        }
+        let queue = match lock(&session).unwrap() {
+            AnyLock::Mutex(mutex) => mutex.site(),
+            AnyLock::Read(rw) | AnyLock::Write(rw) => rw.site(),
+            _ => unreachable!(),
+        };
+        let seen = queue.contenders().await.unwrap();
+        assert_eq!(seen.len(), 1, "{layout}: {seen:?}");
+        let waiting = tokio::spawn({
+            let lock = lock(&other).unwrap();
+            async move { lock.acquire().await.unwrap() }
+        });
+        settle().await;
+        guard.release().await.unwrap();
+        waiting.await.unwrap().release().await.unwrap();
+        settle().await;
+        assert_eq!(contenders(&store, "/zklock/a").await.len(), FOREIGN.len(), "{layout}");
+    }
+}
+
+/// Makes a node that is ahead of us, in the way that the layout makes them.
+async fn ahead(store: &Embedded, name: &str, stays: bool) -> String {
+    let peer = client(store).await;
+    let path = format!("/zklock/a/{name}");
+    let sequential = name != "lock";
+    let created = match (sequential, stays) {
+        (true, false) => peer.create(&path, b"\xff", NodeKind::EphemeralSequential).await,
+        (false, false) => peer.create(&path, b"\xff", NodeKind::Ephemeral).await,
+        (true, true) => {
+            peer.create(&format!("{path}0000000000"), b"\xff", NodeKind::Persistent).await
+        }
+        (false, true) => peer.create(&path, b"\xff", NodeKind::Persistent).await,
+    };
+    let path = created.unwrap().path;
+    // Its session must not end.
+    std::mem::forget(peer);
+    path
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_contender_of_another_client_is_waited_for_in_any_layout() {
+    for Case { layout, lock, peer } in cases().into_iter().chain(kazoos()) {
+        let (store, session) = store();
+        directory(&store).await;
+        let path = ahead(&store, peer, false).await;
+        let lock = lock(&session).unwrap();
+        let error = lock.try_acquire().await.unwrap_err();
+        assert!(error.is_busy(), "{layout}: {error}");
+        assert!(path.ends_with(&error.holder().unwrap().node), "{layout}: {error}");
+        // However long it takes.
+        let waiting = tokio::spawn(async move { lock.acquire().await.unwrap() });
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        assert!(!waiting.is_finished(), "{layout}");
+        client(&store).await.delete(&path).await.unwrap();
+        waiting.await.unwrap().release().await.unwrap();
+    }
+}
+
+/// Of no session that could end. Who made it may still delete it, for a session timeout.
+#[tokio::test(start_paused = true)]
+async fn a_contender_that_is_not_ephemeral_is_an_error_after_a_while_and_nothing_is_held() {
+    for Case { layout, lock, peer } in cases() {
+        let (store, session) = store();
+        directory(&store).await;
+        let path = ahead(&store, peer, true).await;
+        let made = lock(&session).unwrap();
+        let waiting = tokio::spawn(async move { made.acquire().await });
+        tokio::time::sleep(Duration::from_secs(4)).await;
+        assert!(!waiting.is_finished(), "{layout}");
+        let error = waiting.await.unwrap().unwrap_err();
+        assert!(error.is_busy(), "{layout}: {error}");
+        assert!(error.to_string().contains(&format!("{path} is no ephemeral node")), "{error}");
+        assert!(path.ends_with(&error.holder().unwrap().node), "{layout}: {error}");
+        assert!(session.held().is_empty(), "{layout}");
+        settle().await;
+        assert_eq!(contenders(&store, "/zklock/a").await.len(), 1, "{layout}");
+        // One that goes in time was somebody's.
+        let made = lock(&session).unwrap();
+        let waiting = tokio::spawn(async move { made.acquire().await });
+        tokio::time::sleep(Duration::from_secs(4)).await;
+        client(&store).await.delete(&path).await.unwrap();
+        waiting.await.unwrap().unwrap().release().await.unwrap();
+    }
+}
+
+/// `lock.acquire(ephemeral=False)` in Python.
+#[tokio::test(start_paused = true)]
+async fn a_holder_of_kazoo_whose_node_stays_is_waited_for() {
+    for Case { layout, lock, peer } in kazoos() {
+        let (store, session) = store();
+        directory(&store).await;
+        let path = ahead(&store, peer, true).await;
+        let lock = lock(&session).unwrap();
+        let waiting = tokio::spawn(async move { lock.acquire().await.unwrap() });
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        assert!(!waiting.is_finished(), "{layout}");
+        client(&store).await.delete(&path).await.unwrap();
+        waiting.await.unwrap().release().await.unwrap();
+    }
+}
+
+/// A lock of two leases goes on as long as one of those ahead can go.
+#[tokio::test(start_paused = true)]
+async fn of_two_leases_one_that_stays_leaves_the_other() {
+    let (store, session) = store();
+    directory(&store).await;
+    let stays = ahead(&store, "_c_x-lock-", true).await;
+    let lock = |session: &Session| {
+        session.mutex("a").unwrap().driver(MaxLeases::new(2, Curator).unwrap()).unwrap()
+    };
+    let other = Session::embedded_builder(&store).open().unwrap();
+    // The second node: the number 0 was taken by hand.
+    let held = lock(&other).acquire().await.unwrap();
+    let waiting = tokio::spawn({
+        let lock = lock(&session);
+        async move { lock.acquire().await.unwrap() }
+    });
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert!(!waiting.is_finished());
+    held.release().await.unwrap();
+    waiting.await.unwrap().release().await.unwrap();
+    client(&store).await.delete(&stays).await.unwrap();
+}
+
+/// Any child is a permit, as Curator and kazoo count.
+#[tokio::test(start_paused = true)]
+async fn permits_that_never_come_back_are_an_error_after_a_while_and_nothing_is_held() {
+    let curator = |session: &Session| session.semaphore("a", 2).unwrap();
+    let kazoo =
+        |session: &Session| session.semaphore("a", 2).unwrap().driver(Kazoo::default()).unwrap();
+    for (semaphore, leases) in
+        [(curator as fn(&Session) -> zklock::Semaphore, "/zklock/a/leases"), (kazoo, "/zklock/a")]
+    {
+        let (store, session) = store();
+        drop(semaphore(&session).acquire().await.unwrap());
+        settle().await;
+        let peer = client(&store).await;
+        // A lock below this one, say.
+        peer.create(&format!("{leases}/color"), b"", NodeKind::Persistent).await.unwrap();
+        let one = semaphore(&session).acquire().await.unwrap();
+        let other = Session::embedded_builder(&store).open().unwrap();
+        let waiting = tokio::spawn({
+            let semaphore = semaphore(&other);
+            async move { semaphore.acquire().await.unwrap() }
+        });
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        assert!(!waiting.is_finished(), "the other permit comes back");
+        drop(one);
+        drop(waiting.await.unwrap());
+        for permits in [2, 1] {
+            if permits == 1 {
+                let path = format!("{leases}/size");
+                peer.create(&path, b"", NodeKind::Persistent).await.unwrap();
+            }
+            let error = semaphore(&session).acquire_many(permits).await.unwrap_err();
+            assert!(error.is_busy(), "{error}");
+            assert!(error.to_string().contains("is no ephemeral node"), "{error}");
+            assert!(session.held().is_empty());
+            settle().await;
+            assert_eq!(contenders(&store, leases).await.len(), 3 - permits as usize);
+        }
+    }
+}

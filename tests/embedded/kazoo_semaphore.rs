@@ -1,0 +1,295 @@
+//! The semaphore in kazoo's layout: its nodes, its limit, and what kazoo must never see.
+
+use std::time::Duration;
+
+use zklock::layout::{Curator, Kazoo, Removed};
+use zklock::{Embedded, ErrorKind, Handoffs, LockName, LockOptions, Semaphore, Session};
+use zklock_core::backend::memory::Op;
+use zklock_core::coordinator::NodeKind;
+
+use crate::support::{client, contenders, on, store};
+
+const PRINTERS: &str = "/zklock/printers";
+const INNER: &str = "/zklock/printers-__lock__";
+
+fn printers(session: &Session, limit: u32) -> Semaphore {
+    session.semaphore("printers", limit).unwrap().driver(Kazoo::default()).unwrap()
+}
+
+/// Another process.
+fn other(store: &Embedded) -> Session {
+    Session::embedded_builder(store).driver(Kazoo::default()).open().unwrap()
+}
+
+async fn permits(store: &Embedded) -> usize {
+    contenders(store, PRINTERS).await.len()
+}
+
+async fn settle() {
+    tokio::time::sleep(Duration::from_millis(5)).await;
+}
+
+async fn kazoo_creates(store: &Embedded, path: &str, data: &[u8], kind: NodeKind) {
+    let kazoo = client(store).await;
+    let above = path.match_indices('/').skip(1).map(|(at, _)| &path[..at]);
+    for path in above {
+        drop(kazoo.create(path, b"", NodeKind::Persistent).await);
+    }
+    kazoo.create(path, data, kind).await.unwrap();
+    if kind == NodeKind::Ephemeral {
+        // Its session must not end.
+        std::mem::forget(kazoo);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_and_data_are_those_of_kazoo() {
+    let (store, session) = store();
+    let semaphore = printers(&session, 3);
+    let two = semaphore.acquire_many(2).await.unwrap();
+    let peer = client(&store).await;
+    assert_eq!(peer.get(PRINTERS).await.unwrap().0, b"3");
+    let names = contenders(&store, PRINTERS).await;
+    assert_eq!(names.len(), 2);
+    assert!(names.iter().all(|name| name.len() == 32
+        && name.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))));
+    assert!(two.path().starts_with("/zklock/printers/"));
+    assert_eq!(semaphore.path(), PRINTERS);
+    // The inner lock is let go, and its directory stays: kazoo stands no other.
+    assert!(contenders(&store, INNER).await.is_empty());
+    for path in [PRINTERS, INNER] {
+        let error = peer.create(path, b"", NodeKind::Persistent).await.unwrap_err();
+        assert_eq!(error, zklock_core::coordinator::RequestError::NodeExists);
+    }
+    let holders = semaphore.site().contenders().await.unwrap();
+    assert!(holders.len() == 2 && holders.iter().all(|one| one.holder && one.here));
+    two.release().await.unwrap();
+    assert_eq!(permits(&store).await, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_identifier_is_the_payload_of_permits_and_of_the_inner_lock() {
+    let (store, _) = store();
+    let layout = Removed::after(Kazoo::default().identifier("printer 7"));
+    let session = Session::embedded_builder(&store).driver(layout).open().unwrap();
+    store.record();
+    let permit = session.semaphore("printers", 1).unwrap().acquire().await.unwrap();
+    let peer = client(&store).await;
+    assert_eq!(peer.get(permit.path()).await.unwrap().0, b"printer 7");
+    permit.release().await.unwrap();
+    // Directories stay, whatever the locks of the session do.
+    assert!(peer.get(PRINTERS).await.is_ok() && peer.get(INNER).await.is_ok());
+}
+
+/// To kazoo every child is a holder.
+#[tokio::test(start_paused = true)]
+async fn there_is_never_a_node_too_many_not_even_of_one_who_waits() {
+    let (store, session) = store();
+    let held = [printers(&session, 2).acquire().await.unwrap(), {
+        let semaphore = other(&store).semaphore("printers", 2).unwrap();
+        semaphore.acquire().await.unwrap()
+    }];
+    store.record();
+    let semaphore = other(&store).semaphore("printers", 2).unwrap();
+    let waiting = tokio::spawn(async move { semaphore.acquire().await.unwrap() });
+    settle().await;
+    assert_eq!((permits(&store).await, contenders(&store, INNER).await.len()), (2, 1));
+    let tried = other(&store).semaphore("printers", 2).unwrap().try_acquire().await.unwrap_err();
+    assert!(tried.is_busy() && tried.holder().is_some(), "{tried}");
+    settle().await;
+    let made = store.recorded().into_iter().filter(|logged| logged.op == Op::Create);
+    assert!(!made.map(|logged| logged.path).any(|path| path.starts_with("/zklock/printers/")));
+    let [first, second] = held;
+    first.release().await.unwrap();
+    let third = waiting.await.unwrap();
+    assert_eq!((permits(&store).await, contenders(&store, INNER).await.len()), (2, 0));
+    drop((second, third));
+    settle().await;
+    assert_eq!(permits(&store).await, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn several_permits_are_taken_all_or_none() {
+    let (store, session) = store();
+    let one = printers(&session, 3).acquire().await.unwrap();
+    let semaphore = other(&store).semaphore("printers", 3).unwrap();
+    assert!(semaphore.try_acquire_many(3).await.unwrap_err().is_busy());
+    let late = semaphore.acquire_many_timeout(3, Duration::from_millis(100)).await.unwrap_err();
+    assert!(late.is_busy(), "{late}");
+    settle().await;
+    assert_eq!((permits(&store).await, contenders(&store, INNER).await.len()), (1, 0));
+    let two = semaphore.acquire_many(2).await.unwrap();
+    let waiting = tokio::spawn({
+        let semaphore = printers(&session, 3);
+        async move { semaphore.acquire_many(3).await.unwrap() }
+    });
+    settle().await;
+    drop(one);
+    settle().await;
+    assert!(!waiting.is_finished());
+    drop(two);
+    assert_eq!(waiting.await.unwrap().permits(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_waiter_leaves_nothing() {
+    let (store, session) = store();
+    let held = printers(&session, 1).acquire().await.unwrap();
+    let semaphore = other(&store).semaphore("printers", 1).unwrap();
+    let waiting = tokio::spawn(async move { semaphore.acquire().await });
+    settle().await;
+    assert_eq!(contenders(&store, INNER).await.len(), 1);
+    waiting.abort();
+    assert!(waiting.await.is_err());
+    settle().await;
+    assert_eq!((permits(&store).await, contenders(&store, INNER).await.len()), (1, 0));
+    assert!(held.is_valid());
+}
+
+#[tokio::test(start_paused = true)]
+async fn local_waiters_are_handed_permits_in_memory() {
+    let (store, session) = store();
+    let bound = Handoffs { most: 1_000, within: Duration::from_secs(60) };
+    let options = LockOptions::default().handoffs(bound);
+    let semaphore = printers(&session, 2).with_options(options).unwrap();
+    store.record();
+    let tasks: Vec<_> = (0..20)
+        .map(|_| {
+            let semaphore = semaphore.clone();
+            tokio::spawn(async move {
+                let permit = semaphore.acquire().await.unwrap();
+                tokio::time::sleep(Duration::from_millis(1)).await;
+                drop(permit);
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    let made = store.recorded().into_iter().filter(|logged| logged.op == Op::Create);
+    let made = made.filter(|logged| logged.path.starts_with("/zklock/printers/")).count();
+    assert!((1..=4).contains(&made), "{made} nodes for 20 acquires");
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_limit_in_the_data_is_an_error_that_names_both_and_nothing_is_held() {
+    let (store, session) = store();
+    kazoo_creates(&store, PRINTERS, b"5", NodeKind::Persistent).await;
+    let error = printers(&session, 3).acquire().await.unwrap_err();
+    assert_eq!((error.kind(), error.lock()), (ErrorKind::InvalidOption, Some("printers")));
+    let text = error.to_string();
+    assert!(text.contains("5 permits") && text.contains("limit 3"), "{text}");
+    let error = printers(&session, 3).try_acquire().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidOption);
+    settle().await;
+    assert_eq!((permits(&store).await, contenders(&store, INNER).await.len()), (0, 0));
+    assert!(session.held().is_empty());
+    drop(printers(&session, 5).acquire().await.unwrap());
+    // It is compared each time, not only the first.
+    let semaphore = printers(&session, 5);
+    drop(semaphore.acquire().await.unwrap());
+    client(&store).await.set(PRINTERS, b"4").await.unwrap();
+    assert_eq!(semaphore.acquire().await.unwrap_err().kind(), ErrorKind::InvalidOption);
+}
+
+#[tokio::test(start_paused = true)]
+async fn data_that_is_no_number_is_left_alone_and_no_data_is_filled_in() {
+    let (store, session) = store();
+    kazoo_creates(&store, PRINTERS, b"the printers", NodeKind::Persistent).await;
+    drop(printers(&session, 3).acquire().await.unwrap());
+    let peer = client(&store).await;
+    assert_eq!(peer.get(PRINTERS).await.unwrap().0, b"the printers");
+    peer.set(PRINTERS, b"").await.unwrap();
+    drop(printers(&session, 3).acquire().await.unwrap());
+    assert_eq!(peer.get(PRINTERS).await.unwrap().0, b"3");
+}
+
+/// As kazoo says: the node is deleted to change the limit.
+#[tokio::test(start_paused = true)]
+async fn a_semaphore_that_was_deleted_is_made_again() {
+    let (store, session) = store();
+    let semaphore = printers(&session, 3);
+    drop(semaphore.acquire().await.unwrap());
+    settle().await;
+    let peer = client(&store).await;
+    peer.delete(PRINTERS).await.unwrap();
+    drop(semaphore.acquire().await.unwrap());
+    assert_eq!(peer.get(PRINTERS).await.unwrap().0, b"3");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_child_of_whomever_is_a_permit() {
+    let (store, session) = store();
+    drop(printers(&session, 2).acquire().await.unwrap());
+    kazoo_creates(&store, "/zklock/printers/anything", b"", NodeKind::Ephemeral).await;
+    let held = printers(&session, 2).acquire().await.unwrap();
+    let semaphore = other(&store).semaphore("printers", 2).unwrap();
+    assert!(semaphore.try_acquire().await.unwrap_err().is_busy());
+    drop(held);
+    drop(semaphore.acquire().await.unwrap());
+}
+
+/// Somebody who made a node without the inner lock: kazoo after a pause.
+#[tokio::test(start_paused = true)]
+async fn whoever_came_without_the_inner_lock_is_counted_before_the_grant() {
+    let (store, session) = store();
+    let semaphore = printers(&session, 1);
+    drop(semaphore.acquire().await.unwrap());
+    settle().await;
+    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    // The limit is compared, the inner lock is taken, those inside are counted: 100 ms each.
+    faults.delay_replies(Duration::from_millis(100));
+    let waiting = tokio::spawn(async move { semaphore.acquire().await.unwrap() });
+    tokio::time::sleep(Duration::from_millis(250)).await;
+    kazoo_creates(&store, "/zklock/printers/rogue", b"", NodeKind::Ephemeral).await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(permits(&store).await, 2, "ours was made after the count");
+    assert!(!waiting.is_finished());
+    client(&store).await.delete("/zklock/printers/rogue").await.unwrap();
+    drop(waiting.await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_in_a_node_is_not_of_this_layout() {
+    let (store, _) = store();
+    let session = other(&store);
+    let name = LockName::new("printers").unwrap();
+    let error = Semaphore::limit_at(&session, name, "limits/printers", 1).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(error.to_string().contains("its own node"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_one_process_a_name_is_one_thing() {
+    let (store, session) = store();
+    let invalid = |error: zklock::LockError, names: [&str; 2]| {
+        assert_eq!(error.kind(), ErrorKind::InvalidOption, "{error}");
+        assert!(names.iter().all(|name| error.to_string().contains(name)), "{error}");
+    };
+    let kazoo = printers(&session, 3);
+    drop(kazoo.acquire().await.unwrap());
+    // Another limit, here and in another session.
+    for session in [session.clone(), on(&store)] {
+        let four = session.semaphore("printers", 4).unwrap().driver(Kazoo::default());
+        invalid(four.unwrap_err(), ["another limit", "printers"]);
+    }
+    // Curator's semaphore and a mutex would put nodes among the permits.
+    for session in [session.clone(), on(&store)] {
+        let curator = session.semaphore("printers", 3).unwrap().acquire().await.unwrap_err();
+        invalid(curator, ["Curator's", "kazoo's"]);
+        let mutex = session.mutex("printers").unwrap().acquire().await.unwrap_err();
+        invalid(mutex, ["Curator", "kazoo's"]);
+    }
+    drop(kazoo.acquire().await.unwrap());
+    drop(kazoo);
+    let mutex = session.mutex("printers").unwrap();
+    drop(mutex.acquire().await.unwrap());
+    let error = session.semaphore("printers", 3).unwrap().driver(Kazoo::default()).unwrap_err();
+    invalid(error, ["Curator", "kazoo's"]);
+    let elsewhere = other(&store).semaphore("printers", 3).unwrap();
+    invalid(elsewhere.acquire().await.unwrap_err(), ["Curator", "kazoo's"]);
+    // Who was refused does not use it.
+    // Beside Curator's a mutex of the same name has nodes of its own.
+    let curators = session.semaphore("printers", 3).unwrap().driver(Curator).unwrap();
+    drop((mutex.acquire().await.unwrap(), curators.acquire().await.unwrap()));
+}

@@ -1,0 +1,193 @@
+//! Where the nodes of a semaphore are, by its layout, and its queue in this process.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+
+use crate::acquire::Target;
+use crate::error::{ErrorKind, LockError};
+use crate::key::LockName;
+use crate::layout::curator::Curator;
+use crate::layout::kazoo::Kazoo;
+use crate::local::limit::{Limit, LimitSource};
+use crate::local::permit_queue::{Handle, PermitQueue, Targets};
+use crate::local::possession::Origin;
+use crate::path::ZnodePath;
+use crate::recipe::driver::{LockDriver, SemaphoreLayout, is_same_layout, mixed};
+use crate::recipe::parent_mark::Marks;
+use crate::recipe::permits::{KazooPermits, Permits};
+use crate::session::handle::Session;
+use crate::session::shelf::{Resident, of_type};
+
+/// The limit that was asked for.
+#[derive(Clone, Debug)]
+pub enum Asked {
+    /// A number.
+    Number(u32),
+    /// What this node says, or else this number.
+    Node(ZnodePath, u32),
+}
+
+/// The queue of a semaphore in this process: the one in use, or a new one.
+///
+/// # Errors
+///
+/// [`ErrorKind::InvalidOption`] for a limit of 0, or another than this process uses already, or for
+/// a mutex of this name whose nodes would be permits; [`ErrorKind::Unsupported`] for a limit in a
+/// node where the layout has none.
+pub fn find(
+    session: &Session,
+    name: &LockName,
+    asked: &Asked,
+    layout: &SemaphoreLayout,
+) -> Result<Handle, LockError> {
+    let directory = name.under(session.root());
+    let source = source(asked, layout, &directory)?;
+    let key = key(layout, &directory);
+    // One that nobody wants any more may still be ending.
+    let will_do = |queue: &PermitQueue| {
+        let same = *queue.limit().source() == source;
+        if same {
+            queue.count_handle();
+        }
+        same || queue.is_wanted()
+    };
+    let queue = session.shelf().resident_if(&key, will_do, |key| {
+        let limit = Limit::follow(session, source.clone());
+        let targets = targets(session, name, layout, directory, &limit);
+        let queue = PermitQueue::new(session.clone(), targets, limit, key);
+        queue.count_handle();
+        queue
+    });
+    let queue = queue.map_err(|other| mixed(&**other.driver(), &*rule(layout, Arc::default())))?;
+    let is_same = |queue: &PermitQueue| *queue.limit().source() == source;
+    let handle = is_same(&queue).then(|| Handle::counted(queue));
+    let elsewhere = session.shelf().elsewhere(&key);
+    let mut others = elsewhere.iter().filter_map(of_type::<PermitQueue>);
+    let differs = others.any(|other| other.is_wanted() && !is_same(&other));
+    let Some(handle) = handle.filter(|_| !differs) else {
+        let why = "this process uses the same semaphore with another limit; a semaphore has one \
+                   limit, and one that changes is in a node (`Semaphore::limit_at`)";
+        return Err(LockError::new(ErrorKind::InvalidOption, why));
+    };
+    Ok(handle)
+}
+
+/// Sees to it that this process does not use the semaphore in two layouts. Beside one of Curator's a
+/// mutex of the same name has nodes of its own; among kazoo's its nodes would be permits.
+///
+/// # Errors
+///
+/// [`ErrorKind::InvalidOption`], which names both.
+pub fn check_alone(queue: &PermitQueue) -> Result<(), LockError> {
+    // Whoever looks second sees the first.
+    let before = queue.use_it(true);
+    let checked = check_others(queue);
+    if checked.is_err() && !before {
+        queue.use_it(false);
+    }
+    checked
+}
+
+fn check_others(queue: &PermitQueue) -> Result<(), LockError> {
+    let (session, mine) = (queue.session(), queue.driver());
+    let directory = LockName::new(queue.lock_name())?.under(session.root());
+    let kazoos = matches!(queue.limit().source(), LimitSource::Said(..));
+    for key in [key(&SemaphoreLayout::Curator, &directory), directory.as_str().to_owned()] {
+        let here = session.shelf().find(&key);
+        for other in here.into_iter().chain(session.shelf().elsewhere(&key)) {
+            let matters = match of_type::<PermitQueue>(&other) {
+                Some(semaphore) => semaphore.is_used() && semaphore.is_wanted(),
+                None => kazoos,
+            };
+            if matters && !is_same_layout(&**other.driver(), &**mine) {
+                return Err(mixed(&**other.driver(), &**mine));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Where the limit comes from.
+fn source(
+    asked: &Asked,
+    layout: &SemaphoreLayout,
+    directory: &ZnodePath,
+) -> Result<LimitSource, LockError> {
+    let (Asked::Number(limit) | Asked::Node(_, limit)) = *asked;
+    if limit == 0 || i32::try_from(limit).is_err() {
+        let why = "the limit of a semaphore is a number from 1 to 2147483647";
+        return Err(LockError::new(ErrorKind::InvalidOption, why));
+    }
+    match (layout, asked) {
+        (SemaphoreLayout::Curator, Asked::Number(_)) => Ok(LimitSource::Fixed(limit)),
+        (SemaphoreLayout::Curator, Asked::Node(node, _)) => {
+            Ok(LimitSource::Node(node.clone(), limit))
+        }
+        (SemaphoreLayout::Kazoo { .. }, Asked::Number(_)) => {
+            Ok(LimitSource::Said(directory.clone(), limit))
+        }
+        (SemaphoreLayout::Kazoo { .. }, Asked::Node(..)) => {
+            let why = "in kazoo's layout the limit of a semaphore is the data of its own node and \
+                       does not change; give a number, or use Curator's layout";
+            Err(LockError::new(ErrorKind::Unsupported, why))
+        }
+    }
+}
+
+/// Under which key the queue of a semaphore stands on the shelf: its directory, where permits are
+/// in the directory itself.
+fn key(layout: &SemaphoreLayout, directory: &ZnodePath) -> String {
+    match layout {
+        // No path contains a NUL.
+        SemaphoreLayout::Curator => format!("{directory}\0permits"),
+        SemaphoreLayout::Kazoo { .. } => directory.as_str().to_owned(),
+    }
+}
+
+/// How permits are counted.
+fn rule(layout: &SemaphoreLayout, limit: Arc<AtomicU32>) -> Arc<dyn LockDriver> {
+    match layout {
+        SemaphoreLayout::Curator => Arc::new(Permits::new(limit)),
+        SemaphoreLayout::Kazoo { identifier } => {
+            Arc::new(KazooPermits::new(limit, identifier.clone()))
+        }
+    }
+}
+
+/// Where the nodes of a semaphore are.
+fn targets(
+    session: &Session,
+    name: &LockName,
+    layout: &SemaphoreLayout,
+    above: ZnodePath,
+    limit: &Limit,
+) -> Targets {
+    let target = |directory, driver, limit| Target {
+        lock: name.to_shared(),
+        directory,
+        app: session.app().map(Arc::from),
+        driver,
+        vanished: session.defaults().vanished_policy(),
+        marks: Marks::default(),
+        limit,
+    };
+    let (rule, changes) = (rule(layout, limit.shared()), limit.changes());
+    match layout {
+        SemaphoreLayout::Curator => Targets {
+            locks: target(above.join("locks"), Arc::new(Curator), None),
+            leases: target(above.join("leases"), rule, changes),
+            counts_first: false,
+        },
+        SemaphoreLayout::Kazoo { identifier } => {
+            let locks = match identifier {
+                Some(identifier) => Kazoo::default().identifier(identifier),
+                None => Kazoo::default(),
+            };
+            Targets {
+                locks: target(above.beside("-__lock__"), Arc::new(locks), None),
+                leases: target(above, rule, changes),
+                counts_first: true,
+            }
+        }
+    }
+}
