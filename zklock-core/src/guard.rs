@@ -42,11 +42,13 @@ pub mod kind {
     /// A [`Mutex`](crate::lock::Mutex).
     ///
     /// ```
-    /// use zklock::{Guard, MutexGuard, kind};
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// use zklock::{Guard, kind};
     ///
-    /// fn short(guard: Guard<kind::Alone>) -> MutexGuard {
-    ///     guard
-    /// }
+    /// let guard: Guard<kind::Alone> = session.mutex("orders")?.acquire().await?;
+    /// assert!(guard.is_valid());
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     #[derive(Debug)]
     pub enum Alone {}
@@ -54,11 +56,14 @@ pub mod kind {
     /// A [`RwLock`](crate::lock::RwLock), with other readers.
     ///
     /// ```
-    /// use zklock::{Guard, RwLockReadGuard, kind};
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// use zklock::{Guard, kind};
     ///
-    /// fn short(guard: Guard<kind::Reading>) -> RwLockReadGuard {
-    ///     guard
-    /// }
+    /// let prices = session.rw_lock("prices")?;
+    /// let readers: Vec<Guard<kind::Reading>> = vec![prices.read().await?, prices.read().await?];
+    /// assert!(readers.iter().all(|reader| reader.is_valid()));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     #[derive(Debug)]
     pub enum Reading {}
@@ -66,11 +71,14 @@ pub mod kind {
     /// A [`RwLock`](crate::lock::RwLock), alone.
     ///
     /// ```
-    /// use zklock::{Guard, RwLockWriteGuard, kind};
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// use zklock::{Guard, kind};
     ///
-    /// fn short(guard: Guard<kind::Writing>) -> RwLockWriteGuard {
-    ///     guard
-    /// }
+    /// let writer: Guard<kind::Writing> = session.rw_lock("prices")?.write().await?;
+    /// let reader: Guard<kind::Reading> = writer.downgrade().await?;
+    /// assert!(reader.is_valid());
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     #[derive(Debug)]
     pub enum Writing {}
@@ -91,11 +99,13 @@ pub mod kind {
     /// A [`Semaphore`](crate::lock::Semaphore), with others.
     ///
     /// ```
-    /// use zklock::{Guard, SemaphorePermit, kind};
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// use zklock::{Guard, kind};
     ///
-    /// fn short(guard: Guard<kind::Sharing>) -> SemaphorePermit {
-    ///     guard
-    /// }
+    /// let two: Guard<kind::Sharing> = session.semaphore("printers", 3)?.acquire_many(2).await?;
+    /// assert_eq!(two.permits(), 2);
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     #[derive(Debug)]
     pub enum Sharing {}
@@ -120,6 +130,7 @@ use kind::{Alone, Kind, Reading, Sharing, Writing};
 /// # Ok::<(), zklock::LockError>(()) }).unwrap();
 /// ```
 pub type MutexGuard = Guard<Alone>;
+
 /// The guard of a reader of a [`RwLock`](crate::lock::RwLock).
 ///
 /// ```
@@ -127,14 +138,16 @@ pub type MutexGuard = Guard<Alone>;
 /// # let session = zklock::Session::embedded();
 /// use zklock::RwLockReadGuard;
 ///
-/// fn price(_: &RwLockReadGuard, item: &str) -> usize {
-///     item.len()
+/// // No price changes while the report is made.
+/// struct Report {
+///     prices: RwLockReadGuard,
 /// }
-/// let reading = session.rw_lock("prices")?.read().await?;
-/// assert_eq!(price(&reading, "apple"), 5);
+/// let report = Report { prices: session.rw_lock("prices")?.read().await? };
+/// assert!(report.prices.is_valid());
 /// # Ok::<(), zklock::LockError>(()) }).unwrap();
 /// ```
 pub type RwLockReadGuard = Guard<Reading>;
+
 /// The guard of a writer of a [`RwLock`](crate::lock::RwLock).
 ///
 /// ```
@@ -142,12 +155,13 @@ pub type RwLockReadGuard = Guard<Reading>;
 /// # let session = zklock::Session::embedded();
 /// use zklock::RwLockWriteGuard;
 ///
-/// fn set_price(prices: &mut Vec<u32>, _: &RwLockWriteGuard, price: u32) {
+/// // Whoever calls it proves that it may.
+/// fn set_price(_: &RwLockWriteGuard, prices: &mut Vec<u32>, price: u32) {
 ///     prices.push(price);
 /// }
 /// let (mut prices, writing) = (Vec::new(), session.rw_lock("prices")?.write().await?);
-/// set_price(&mut prices, &writing, 5);
-/// # assert_eq!(prices, [5]);
+/// set_price(&writing, &mut prices, 5);
+/// assert_eq!(prices, [5]);
 /// # Ok::<(), zklock::LockError>(()) }).unwrap();
 /// ```
 pub type RwLockWriteGuard = Guard<Writing>;

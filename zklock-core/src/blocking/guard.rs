@@ -23,6 +23,7 @@ use crate::who::Who;
 /// # Ok::<(), zklock::LockError>(())
 /// ```
 pub type MutexGuard = Guard<Alone>;
+
 /// The guard of a reader of a [`blocking::RwLock`](crate::blocking::RwLock).
 ///
 /// ```
@@ -35,6 +36,7 @@ pub type MutexGuard = Guard<Alone>;
 /// # Ok::<(), zklock::LockError>(())
 /// ```
 pub type RwLockReadGuard = Guard<Reading>;
+
 /// The guard of a writer of a [`blocking::RwLock`](crate::blocking::RwLock).
 ///
 /// ```

@@ -111,14 +111,14 @@ impl SessionBuilder {
     /// passwords of ZooKeeper sessions, with which a session can be taken over while it lives.
     ///
     /// ```no_run
-    /// # zklock::blocking::block_on(async {
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
     /// use zklock::{Acl, Session};
     ///
-    /// let secret = std::env::var("ZK_PASSWORD").unwrap_or_default();
-    /// let credentials = format!("orders:{secret}");
+    /// let credentials = format!("orders:{}", std::env::var("ZK_PASSWORD")?);
     /// let builder = Session::builder("zk1:2181").auth("digest", credentials);
     /// let session = builder.acl(Acl::CreatorAll).connect().await?;
-    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// # Ok(())
+    /// # }
     /// ```
     pub fn auth(self, scheme: impl Into<String>, credentials: impl Into<Vec<u8>>) -> Self {
         let auth = Auth { scheme: scheme.into(), credentials: credentials.into() };
@@ -145,13 +145,13 @@ impl SessionBuilder {
     /// TLS to all servers, with the feature `tls`.
     ///
     /// ```no_run
-    /// # zklock::blocking::block_on(async {
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
     /// use zklock::{Session, Tls};
     ///
-    /// let authority = std::fs::read_to_string("/etc/orders/authority.pem").unwrap_or_default();
-    /// let tls = Tls::new(&authority)?;
+    /// let tls = Tls::new(&std::fs::read_to_string("/etc/orders/authority.pem")?)?;
     /// let session = Session::builder("zk1:2281").tls(tls).connect().await?;
-    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// # Ok(())
+    /// # }
     /// ```
     #[cfg(feature = "tls")]
     pub fn tls(self, tls: impl Into<Tls>) -> Self {
@@ -162,13 +162,13 @@ impl SessionBuilder {
     /// process.
     ///
     /// ```no_run
-    /// # zklock::blocking::block_on(async {
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
     /// use zklock::{Sasl, Session};
     ///
-    /// let secret = std::env::var("ZK_PASSWORD").unwrap_or_default();
-    /// let sasl = Sasl::digest_md5("orders", secret);
+    /// let sasl = Sasl::digest_md5("orders", std::env::var("ZK_PASSWORD")?);
     /// let session = Session::builder("zk1:2181").sasl(sasl).connect().await?;
-    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// # Ok(())
+    /// # }
     /// ```
     #[cfg(feature = "sasl")]
     pub fn sasl(self, sasl: Sasl) -> Self {

@@ -53,10 +53,10 @@ impl Tls {
     /// ```no_run
     /// use zklock::Tls;
     ///
-    /// let read = |name| std::fs::read_to_string(name).unwrap_or_default();
-    /// let tls = Tls::new(&read("authority.pem"))?;
-    /// let tls = tls.identity(&read("orders.pem"), &read("orders.key"))?;
-    /// # Ok::<(), zklock::LockError>(())
+    /// let read = |name: &str| std::fs::read_to_string(format!("/etc/orders/{name}.pem"));
+    /// let tls = Tls::new(&read("authority")?)?;
+    /// let tls = tls.identity(&read("certificate")?, &read("key")?)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
@@ -95,12 +95,13 @@ impl fmt::Debug for Tls {
 /// A user of SASL with the mechanism DIGEST-MD5.
 ///
 /// ```no_run
-/// # zklock::blocking::block_on(async {
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// use zklock::{Sasl, Session};
 ///
-/// let sasl = Sasl::digest_md5("orders", std::env::var("ZK_PASSWORD").unwrap_or_default());
+/// let sasl = Sasl::digest_md5("orders", std::env::var("ZK_PASSWORD")?);
 /// let session = Session::builder("zk1:2181").sasl(sasl).connect().await?;
-/// # Ok::<(), zklock::LockError>(()) }).unwrap();
+/// # Ok(())
+/// # }
 /// ```
 #[cfg(feature = "sasl")]
 #[derive(Clone)]
