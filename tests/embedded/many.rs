@@ -1,31 +1,148 @@
-//! Many locks of one process.
+//! Many locks of one process: more than one ZooKeeper session.
 
+use std::collections::HashSet;
 use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use zklock::{Embedded, MutexGuard, Session, SessionState};
 
 use crate::support::{on, store};
 
-/// With more watches than fit into one request the client loses its session at the next reconnect.
-#[tokio::test(start_paused = true)]
-async fn more_waiters_than_watches_all_enter() {
-    let (store, session) = store();
-    let other = on(&store);
+const MANY: usize = 1_200;
+
+/// The ZooKeeper sessions that were opened since.
+fn opened(store: &Embedded, before: &HashSet<i64>) -> Vec<i64> {
+    store.sessions().into_iter().filter(|id| !before.contains(id)).collect()
+}
+
+fn sessions(store: &Embedded) -> HashSet<i64> {
+    store.sessions().into_iter().collect()
+}
+
+async fn held_by(session: &Session) -> Vec<MutexGuard> {
     let mut held = Vec::new();
-    for number in 0..1_200 {
-        let mutex = other.mutex(&format!("many/a{number}")).unwrap();
+    for number in 0..MANY {
+        let mutex = session.mutex(&format!("many/a{number}")).unwrap();
         held.push(mutex.acquire().await.unwrap());
     }
-    let waiting: Vec<_> = (0..1_200)
-        .map(|number| {
-            let mutex = session.mutex(&format!("many/a{number}")).unwrap();
-            tokio::spawn(async move { mutex.acquire().await.unwrap() })
-        })
-        .collect();
-    tokio::time::sleep(Duration::from_millis(100)).await;
-    let faults = store.faults(session.zookeeper_session().unwrap().0);
-    assert_eq!(faults.pending_watches(), 1_000);
-    drop(held);
+    held
+}
+
+fn waiting_in(session: &Session, locks: usize) -> Vec<JoinHandle<MutexGuard>> {
+    let wait = |number| {
+        let mutex = session.mutex(&format!("many/a{number}")).unwrap();
+        tokio::spawn(async move { mutex.acquire().await.unwrap() })
+    };
+    (0..locks).map(wait).collect()
+}
+
+async fn all_enter(waiting: Vec<JoinHandle<MutexGuard>>) {
     for waiting in waiting {
         let entered = tokio::time::timeout(Duration::from_secs(60), waiting).await;
         drop(entered.unwrap().unwrap());
     }
+}
+
+/// With more watches than fit into one request the client loses its session at the next reconnect.
+#[tokio::test(start_paused = true)]
+async fn more_waiters_than_watches_wait_in_several_sessions() {
+    let store = Embedded::new();
+    let held = held_by(&on(&store)).await;
+    let before = sessions(&store);
+    let session = on(&store);
+    let waiting = waiting_in(&session, MANY);
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let watches = |id: &i64| store.faults(*id).pending_watches();
+    let watches: Vec<_> = opened(&store, &before).iter().map(watches).collect();
+    assert_eq!(watches.len(), 3, "{watches:?}");
+    assert_eq!(watches.iter().sum::<usize>(), MANY, "{watches:?}");
+    assert!(watches.iter().all(|count| *count <= 501), "{watches:?}");
+    drop(held);
+    all_enter(waiting).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn more_waiters_than_watches_all_enter_though_there_is_one_connection() {
+    let store = Embedded::new();
+    let held = held_by(&on(&store)).await;
+    let session = Session::embedded_builder(&store).max_connections(1).open().unwrap();
+    let waiting = waiting_in(&session, MANY);
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    assert_eq!(faults.pending_watches(), 1_000);
+    drop(held);
+    all_enter(waiting).await;
+}
+
+#[tokio::test]
+async fn a_session_has_at_least_one_connection() {
+    let none = Session::embedded_builder(&Embedded::new()).max_connections(0).open();
+    let said = none.unwrap_err().to_string();
+    assert!(said.contains("max_connections is at least 1"), "{said}");
+}
+
+/// Eight acquires on their way, and their replies held back.
+async fn busy() -> (Embedded, Session, Vec<JoinHandle<MutexGuard>>) {
+    let (store, session) = store();
+    drop(session.mutex("many/first").unwrap().acquire().await.unwrap());
+    store.faults(session.zookeeper_session().unwrap().0).hold_replies();
+    let waiting = waiting_in(&session, 8);
+    tokio::task::yield_now().await;
+    (store, session, waiting)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_busy_connection_gets_company_and_loses_it_when_it_is_idle() {
+    let (store, session, waiting) = busy().await;
+    let first = sessions(&store);
+    // The ninth opens another connection, and the tenth uses it.
+    let ninth = session.mutex("many/ninth").unwrap();
+    let ninth = tokio::spawn(async move { ninth.acquire().await.unwrap() });
+    tokio::task::yield_now().await;
+    let second = opened(&store, &first);
+    assert_eq!(second.len(), 1);
+    let tenth = session.mutex("many/tenth").unwrap().acquire().await.unwrap();
+    assert!(!ninth.is_finished());
+    store.faults(*first.iter().next().unwrap()).release();
+    all_enter(waiting).await;
+    drop(ninth.await.unwrap());
+
+    // What is held there keeps it, whoever else is idle.
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    assert_eq!(opened(&store, &first), second);
+    assert!(tenth.is_valid());
+    tenth.release().await.unwrap();
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    assert_eq!(opened(&store, &first), Vec::<i64>::new());
+    assert_eq!(session.state(), SessionState::Connected);
+    drop(session.mutex("many/tenth").unwrap().acquire().await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn guards_of_several_connections_exclude_each_other_and_are_lost_apart() {
+    let (store, session, waiting) = busy().await;
+    let first = *sessions(&store).iter().next().unwrap();
+    let ninth = session.mutex("many/ninth").unwrap();
+    let ninth = tokio::spawn(async move { ninth.acquire().await.unwrap() });
+    tokio::task::yield_now().await;
+    let second = opened(&store, &HashSet::from([first]))[0];
+    let tenth = session.mutex("many/tenth").unwrap().acquire().await.unwrap();
+    store.faults(first).release();
+    let mut guards = Vec::new();
+    for guard in waiting {
+        guards.push(guard.await.unwrap());
+    }
+    let there = on(&store);
+    assert!(there.mutex("many/tenth").unwrap().try_acquire().await.unwrap_err().is_busy());
+    store.faults(second).expire();
+    tenth.lost().await;
+    assert!(guards.iter().all(MutexGuard::is_valid));
+    assert!(ninth.await.unwrap().is_valid());
+    drop(there.mutex("many/tenth").unwrap().acquire().await.unwrap());
+    // Another ZooKeeper session takes its place, and the session is whole again.
+    let mut states = session.states();
+    while states.next().await != Some(SessionState::Connected) {}
+    session.close().await;
+    drop((guards, tenth));
+    assert_eq!(store.sessions(), vec![there.zookeeper_session().unwrap().0]);
 }

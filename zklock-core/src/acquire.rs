@@ -28,14 +28,12 @@ use crate::policy::RetryPolicy;
 use crate::recipe::driver::{LockDriver, Proof, unread, unsupported};
 use crate::recipe::verdict::Verdict;
 use crate::session::generation::Generation;
-use crate::session::lane::Lane;
+use crate::session::lane::Ride;
 use crate::session::releaser::{Birth, Deletion};
 
 /// What is to be acquired.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// The lane that serves it.
-    pub lane: Arc<Lane>,
     /// The lock's name.
     pub lock: Arc<str>,
     /// Its directory.
@@ -102,8 +100,13 @@ const SLOW_LOOK: (Duration, Duration) = (Duration::from_millis(250), Duration::f
 /// # Cancel safety
 ///
 /// Dropping the future gives up the place in the queue; the node is deleted in the background.
-pub async fn acquire(target: &Target, how: How, seen: &Seen) -> Result<Lease, LockError> {
-    Drive { target, how, seen }.run().await.map_err(|error| error.on(target.lock.clone()))
+pub async fn acquire(
+    target: &Target,
+    ride: &Ride,
+    how: How,
+    seen: &Seen,
+) -> Result<Lease, LockError> {
+    Drive { target, ride, how, seen }.run().await.map_err(|error| error.on(target.lock.clone()))
 }
 
 /// Why one run through the queue ended without the lock.
@@ -128,13 +131,14 @@ enum Enqueued {
 
 struct Drive<'a> {
     target: &'a Target,
+    ride: &'a Ride,
     how: How,
     seen: &'a Seen,
 }
 
 impl Drive<'_> {
     async fn run(&self) -> Result<Lease, LockError> {
-        let Target { lane, vanished, .. } = self.target;
+        let (lane, vanished) = (self.ride.lane(), &self.target.vanished);
         let (mut made, mut losses, mut interruptions) = (0, 0, 0);
         loop {
             let generation = lane.ready().await?;
@@ -181,6 +185,7 @@ impl Drive<'_> {
                 }
             }
         };
+        self.ride.arrived();
         let mut limit = self.target.limit.clone();
         loop {
             let listed = match children.take() {
@@ -431,7 +436,7 @@ impl Drive<'_> {
     /// Waits without a watch, because there are too many: another look after a while will do.
     async fn pass_time(&self, generation: &Arc<Generation>) {
         let pause = generation.lease().timeout() / 4;
-        let clock = self.target.lane.clock();
+        let clock = self.ride.lane().clock();
         let timer = clock.sleep_until(clock.now() + pause.clamp(SLOW_LOOK.0, SLOW_LOOK.1));
         futures_lite::future::or(timer, generation.changed()).await;
     }
@@ -446,7 +451,7 @@ impl Drive<'_> {
     ) -> Result<bool, Setback> {
         let reconnects = generation.reconnects();
         // Watches were seen to be lost; a slow look now and then costs little.
-        let (clock, poll_every) = (self.target.lane.clock(), generation.lease().timeout());
+        let (clock, poll_every) = (self.ride.lane().clock(), generation.lease().timeout());
         let mut poll = clock.sleep_until(clock.now() + poll_every.max(Duration::from_secs(5)));
         loop {
             let mut changed = pin!(generation.changed());
@@ -488,7 +493,7 @@ impl Drive<'_> {
     async fn refuse(&self, obstacle: Obstacle, may_wait: bool) -> Result<(), Setback> {
         match obstacle.ask().await {
             Ok(holder) if holder.owner.linger && may_wait => {
-                let limit = Deadline::after(self.target.lane.clock().clone(), GIVE_WAY);
+                let limit = Deadline::after(self.ride.lane().clock().clone(), GIVE_WAY);
                 let head = [obstacle.head.to_string()];
                 let gone = self.wait_for(&obstacle.generation, &head);
                 limit.bound(gone).await.map_or(Ok(()), |looked| looked.map(drop))
@@ -515,7 +520,7 @@ impl Drive<'_> {
         if generation.is_retired() || error.is_definite() || error.ends_session() {
             return Err(setback(error));
         }
-        let clock = self.target.lane.clock();
+        let clock = self.ride.lane().clock();
         let timer = clock.sleep_until(clock.now() + RetryPolicy::default().pause(3));
         futures_lite::future::or(timer, generation.changed()).await;
         Ok(())
@@ -557,7 +562,7 @@ pub async fn stand_in(target: &Target, writer: &Lease) -> Result<Option<Lease>, 
             }
             Err(_) => {
                 in_doubt = true;
-                let clock = target.lane.clock();
+                let clock = generation.lease().clock();
                 let timer = clock.sleep_until(clock.now() + RetryPolicy::default().pause(3));
                 futures_lite::future::or(timer, generation.changed()).await;
                 continue;

@@ -13,6 +13,13 @@ use crate::measured::Measured;
 /// Why a side could not go on.
 pub(crate) type Failure = Box<dyn Error + Send + Sync>;
 
+static HOLD_MS: AtomicU64 = AtomicU64::new(0);
+
+/// Sets how long a task keeps the lock.
+pub(crate) fn set_hold(millis: u64) {
+    HOLD_MS.store(millis, Ordering::Relaxed);
+}
+
 /// A lock as one task uses it.
 pub(crate) trait Lock: Send + 'static {
     /// What a grant gives.
@@ -59,14 +66,14 @@ pub(crate) async fn cycles<L: Lock>(
     time: Duration,
     baton: Option<Baton>,
 ) -> Result<(Vec<L>, Measured), Failure> {
-    let barrier = Arc::new(Barrier::new(locks.len()));
+    let (barrier, alone) = (Arc::new(Barrier::new(locks.len())), locks.len() == 1);
     let tasks: Vec<_> = locks
         .into_iter()
         .map(|mut lock| {
             let (barrier, baton) = (barrier.clone(), baton.clone());
             tokio::spawn(async move {
                 barrier.wait().await;
-                let measured = cycle(&mut lock, time, baton.as_ref()).await?;
+                let measured = cycle(&mut lock, time, alone, baton.as_ref()).await?;
                 // Boxed: a runtime moves the output's place about on every poll.
                 Ok::<_, Failure>(Box::new((lock, measured)))
             })
@@ -84,8 +91,10 @@ pub(crate) async fn cycles<L: Lock>(
 async fn cycle<L: Lock>(
     lock: &mut L,
     time: Duration,
+    alone: bool,
     baton: Option<&Baton>,
 ) -> Result<Measured, Failure> {
+    let hold = Duration::from_millis(HOLD_MS.load(Ordering::Relaxed));
     let mut measured = Measured::default();
     let start = Instant::now();
     let mut asked = start;
@@ -96,8 +105,12 @@ async fn cycle<L: Lock>(
             measured.handoffs.record(handoff);
         }
         // The body: one yield, so that a lock in memory is passed on and not taken ten times in
-        // a row by the task that happens to run.
-        tokio::task::yield_now().await;
+        // a row by the task that happens to run. Where there is no other, there is no body.
+        if !hold.is_zero() {
+            tokio::time::sleep(hold).await;
+        } else if !alone {
+            tokio::task::yield_now().await;
+        }
         if let Some(baton) = baton {
             baton.pass();
         }

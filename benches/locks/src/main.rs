@@ -58,6 +58,7 @@ fn measure(options: &Options) -> Result<(), Failure> {
         return Err(format!("there is no workload `{name}`; see --help").into());
     }
     pool::set_workers(options.workers);
+    drive::set_hold(options.hold);
     let mut goals = measure_workloads(options)?;
     let plan = Plan { quick: options.quick, fsync: options.fsync };
     // With --side, somebody looks at a part of the tables.

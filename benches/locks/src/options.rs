@@ -23,6 +23,8 @@ cargo bench [-- OPTIONS]
   --rounds N         rounds of each side (5); the sides take turns, round by round
   --pairs N          pairs of the direct comparison with the bare requests (15; 0 skips it)
   --workers N        threads of each runtime of ours (2)
+  --hold MS          how long a task keeps the lock (0); not what other programs do: curator, kazoo,
+                     zklock-processes
   --no-fsync         the server does not wait for its disk: shows what the clients cost
   --ensemble         three servers instead of one; clients are at the same follower
   --sweep            instead of workloads: throughput and longest wait against the number of
@@ -32,8 +34,8 @@ cargo bench [-- OPTIONS]
   --json FILE        writes the figures to a file, too
   --help             this text
 
-ZKLOCK_BENCH_HANDOFF_MS sets another bound of handoffs for zklock. What zklock-processes does in ten processes, the other sides do with ten sessions
-in one: ten JVMs would measure the machine.
+ZKLOCK_BENCH_HANDOFF_MS sets another bound of handoffs for zklock. What zklock-processes does in ten
+processes, the other sides do with ten sessions in one: ten JVMs would measure the machine.
 
 Figures of one machine at one time mean little; the ratios are of rounds that ran directly after
 each other, and each is the median over the rounds.
@@ -48,6 +50,7 @@ pub(crate) struct Options {
     pub(crate) rounds: usize,
     pub(crate) pairs: usize,
     pub(crate) workers: usize,
+    pub(crate) hold: u64,
     pub(crate) fsync: bool,
     pub(crate) json: Option<PathBuf>,
     pub(crate) quick: bool,
@@ -72,7 +75,7 @@ pub(crate) enum Command {
 pub(crate) fn parse() -> Result<Command, lexopt::Error> {
     let (mut quick, mut seconds, mut rounds, mut pairs) = (false, None, None, None);
     let (mut workloads, mut sides, mut fsync, mut json) = (Vec::new(), Vec::new(), true, None);
-    let (mut workers, mut ensemble) = (2, false);
+    let (mut workers, mut hold, mut ensemble) = (2, 0, false);
     let mut pictures = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/pictures");
     let mut command: fn(Options) -> Command = Command::Measure;
     let mut parser = lexopt::Parser::from_env();
@@ -85,6 +88,7 @@ pub(crate) fn parse() -> Result<Command, lexopt::Error> {
             Long("rounds") => rounds = Some(parser.value()?.parse()?),
             Long("pairs") => pairs = Some(parser.value()?.parse()?),
             Long("workers") => workers = parser.value()?.parse()?,
+            Long("hold") => hold = parser.value()?.parse()?,
             Long("no-fsync") => fsync = false,
             Long("json") => json = Some(parser.value()?.into()),
             Long("ensemble") => ensemble = true,
@@ -110,6 +114,7 @@ pub(crate) fn parse() -> Result<Command, lexopt::Error> {
         rounds: rounds.unwrap_or(most).max(1),
         pairs: pairs.unwrap_or(count),
         workers,
+        hold,
         fsync,
         json,
         quick,

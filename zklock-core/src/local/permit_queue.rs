@@ -19,7 +19,7 @@ use crate::local::waiters::{Outcome, Place};
 use crate::mode::Mode;
 use crate::owner::Owner;
 use crate::session::handle::Session;
-use crate::session::lane::closed;
+use crate::session::lane::{Ride, closed};
 use crate::session::releaser::Deletion;
 use crate::session::shelf::{Held, Resident};
 use crate::who::Who;
@@ -138,7 +138,9 @@ impl PermitQueue {
         let quiet = todo.cancel || !todo.release.is_empty();
         let deletions = todo.release.iter().filter_map(|lease| lease.release()).collect();
         if let Some((fetch, cancel)) = fetch {
-            self.session.spawner().spawn(self.clone().fetch(fetch, cancel));
+            let ride = self.session.board();
+            let spawner = ride.lane().spawner().clone();
+            spawner.spawn(self.clone().fetch(ride, fetch, cancel));
         }
         todo.wake.into_iter().for_each(Waker::wake);
         if quiet {
@@ -147,13 +149,14 @@ impl PermitQueue {
         Deletions(deletions)
     }
 
-    async fn fetch(self: Arc<Self>, fetch: Fetch, cancel: Arc<Notify>) {
+    async fn fetch(self: Arc<Self>, ride: Ride, fetch: Fetch, cancel: Arc<Notify>) {
         let cancelled = async {
             cancel.notified().await;
             None
         };
-        let fetched = async { Some(self.acquire(fetch).await) };
+        let fetched = async { Some(self.acquire(&ride, fetch).await) };
         let Some(result) = futures_lite::future::or(fetched, cancelled).await else { return };
+        drop(ride);
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = None;
         let (now, mut inner) = (self.now(), self.lock());
         let grant = |wanting: &Wanting, leases| self.grant(wanting, leases, now);
@@ -162,12 +165,13 @@ impl PermitQueue {
     }
 
     /// Takes permits under one hold of the inner lock, all or none.
-    async fn acquire(&self, fetch: Fetch) -> Result<Vec<Arc<Lease>>, LockError> {
+    async fn acquire(&self, ride: &Ride, fetch: Fetch) -> Result<Vec<Arc<Lease>>, LockError> {
         let how = How { mode: Mode::Permit, once: fetch.once, lingers: false };
         self.limit.known().await?;
         loop {
-            let inner = self.enter(fetch.once).await?;
-            let taking = (0..fetch.permits).map(|_| acquire(&self.targets.leases, how, &self.seen));
+            let inner = self.enter(ride, fetch.once).await?;
+            let leases = &self.targets.leases;
+            let taking = (0..fetch.permits).map(|_| acquire(leases, ride, how, &self.seen));
             let taken = all(taking).await?;
             let leases: Vec<_> = taken.into_iter().map(Arc::new).collect();
             // Without the lock others may have counted at the same time.
@@ -179,18 +183,18 @@ impl PermitQueue {
 
     /// Takes the inner lock. Whoever waits for a permit holds it, but also who just takes one: a
     /// try that meets it looks again for a moment.
-    async fn enter(&self, once: bool) -> Result<Lease, LockError> {
+    async fn enter(&self, ride: &Ride, once: bool) -> Result<Lease, LockError> {
         let how = How { mode: Mode::Mutex, once, lingers: false };
         let clock = self.session.clock();
         for _ in 0..LOOKS.0 {
-            match acquire(&self.targets.locks, how, &self.seen).await {
+            match acquire(&self.targets.locks, ride, how, &self.seen).await {
                 Err(error) if error.is_busy() => {
                     clock.sleep_until(clock.now() + LOOKS.1).await;
                 }
                 result => return result,
             }
         }
-        acquire(&self.targets.locks, how, &self.seen).await
+        acquire(&self.targets.locks, ride, how, &self.seen).await
     }
 
     fn lock_error(&self) -> LockError {
@@ -266,7 +270,7 @@ impl Line for PermitQueue {
     }
 
     fn trouble(&self) -> Option<LockError> {
-        self.targets.leases.lane.trouble()
+        self.session.lane().trouble()
     }
 }
 

@@ -19,7 +19,8 @@ use crate::mode::Mode;
 use crate::owner::Owner;
 use crate::recipe::driver::{is_same_layout, mixed};
 use crate::session::handle::Session;
-use crate::session::lane::closed;
+use crate::session::keeper::MOST_WATCHES;
+use crate::session::lane::{Ride, closed};
 use crate::session::releaser::Deletion;
 use crate::session::shelf::{Held, Resident};
 use crate::who::Who;
@@ -161,7 +162,9 @@ impl Queue {
         let deletion = todo.release.and_then(|lease| lease.release());
         todo.let_go.into_iter().for_each(|lease| drop(lease.release()));
         if let Some((driver, how, cancel)) = fetch {
-            self.session.spawner().spawn(self.clone().fetch(driver, how, cancel));
+            let ride = self.session.board();
+            let spawner = ride.lane().spawner().clone();
+            spawner.spawn(self.clone().fetch(ride, driver, how, cancel));
         }
         if let Some(lease) = todo.ask {
             let queue = self.clone();
@@ -185,13 +188,14 @@ impl Queue {
     }
 
     /// Acquires a node.
-    async fn fetch(self: Arc<Self>, driver: u64, how: How, cancel: Arc<Notify>) {
+    async fn fetch(self: Arc<Self>, ride: Ride, driver: u64, how: How, cancel: Arc<Notify>) {
         let cancelled = async {
             cancel.notified().await;
             None
         };
-        let fetched = async { Some(acquire(&self.target, how, &self.seen).await) };
+        let fetched = async { Some(acquire(&self.target, &ride, how, &self.seen).await) };
         let Some(result) = futures_lite::future::or(fetched, cancelled).await else { return };
+        drop(ride);
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = None;
         let (now, mut inner) = (self.now(), self.lock());
         let grant = |w: &Waiting, lease: &Arc<Lease>| self.grant(w, lease, now);
@@ -218,6 +222,10 @@ impl Queue {
         };
         futures_lite::future::or(stopped, async {
             let mut watch: Option<Watch> = None;
+            // Where there are too many watches nothing lingers.
+            let Some(_watching) = lease.generation().room_for_watches(1, MOST_WATCHES) else {
+                return self.looked_behind(&lease, true);
+            };
             loop {
                 if watch.is_none() {
                     let coordinator = lease.generation().coordinator();
@@ -377,7 +385,7 @@ impl Line for Queue {
     }
 
     fn trouble(&self) -> Option<LockError> {
-        self.target.lane.trouble()
+        self.session.lane().trouble()
     }
 }
 

@@ -25,9 +25,13 @@ use crate::recipe::driver::{LockDriver, check};
 use crate::session::handle::Session;
 use crate::who::Who;
 
-/// A lock of a name, taken in one mode or another.
+/// A lock of a name, taken in one mode or another. Its clones share all this: ten thousand tasks
+/// that wait have one each.
 #[derive(Clone, Debug)]
-pub struct NamedLock {
+pub struct NamedLock(Arc<Shared>);
+
+#[derive(Clone, Debug)]
+struct Shared {
     session: Session,
     name: LockName,
     directory: ZnodePath,
@@ -43,26 +47,28 @@ impl NamedLock {
         let directory = name.under(session.root());
         let (session, options) = (session.clone(), session.defaults());
         let driver = session.driver().clone();
-        let label = None;
-        NamedLock { session, name, directory, options, label, driver, queue: OnceLock::new() }
+        let (label, queue) = (None, OnceLock::new());
+        let shared = Shared { session, name, directory, options, label, driver, queue };
+        NamedLock(Arc::new(shared))
     }
 
     /// Sets all options at once.
     pub fn with_options(mut self, options: LockOptions) -> Result<Self, LockError> {
-        options.check().map_err(|error| error.on(self.name.to_shared()))?;
-        self.options = options;
+        options.check().map_err(|error| error.on(self.0.name.to_shared()))?;
+        Arc::make_mut(&mut self.0).options = options;
         Ok(self)
     }
 
     /// Says for what it is taken.
     pub fn labelled(mut self, label: &str) -> Self {
-        self.label = Some(Arc::from(label));
+        Arc::make_mut(&mut self.0).label = Some(Arc::from(label));
         self
     }
 
     /// Whether it may be acquired again inside its own scope.
     pub fn reentrant(mut self, reentrant: bool) -> Self {
-        self.options = self.options.reentrant(reentrant);
+        let options = self.0.options.reentrant(reentrant);
+        Arc::make_mut(&mut self.0).options = options;
         self
     }
 
@@ -73,43 +79,43 @@ impl NamedLock {
         modes: &[Mode],
     ) -> Result<Self, LockError> {
         for mode in modes {
-            check(&driver, *mode).map_err(|error| error.on(self.name.to_shared()))?;
+            check(&driver, *mode).map_err(|error| error.on(self.0.name.to_shared()))?;
         }
-        self.driver = Arc::new(driver);
-        self.queue = OnceLock::new();
+        let shared = Arc::make_mut(&mut self.0);
+        (shared.driver, shared.queue) = (Arc::new(driver), OnceLock::new());
         Ok(self)
     }
 
     /// Its queue, to look at.
     pub fn site(&self) -> Site {
-        Site::new(&self.session, self.name.clone(), self.driver.clone())
+        Site::new(&self.0.session, self.0.name.clone(), self.0.driver.clone())
     }
 
     /// The session.
     pub fn session(&self) -> &Session {
-        &self.session
+        &self.0.session
     }
 
     /// The name of the lock.
     pub fn name(&self) -> &LockName {
-        &self.name
+        &self.0.name
     }
 
     /// The path of its directory.
     pub fn path(&self) -> &str {
-        self.directory.as_str()
+        self.0.directory.as_str()
     }
 
     /// The options.
     pub fn options(&self) -> LockOptions {
-        self.options
+        self.0.options
     }
 
     /// A wait for answers only. A node that lingers looks held to a try elsewhere, so the two do
     /// not go together.
     pub fn once(&self) -> Result<Wait, LockError> {
-        if self.options.linger_time().is_zero() {
-            return Ok(Wait::Once(self.options.try_timeout()));
+        if self.0.options.linger_time().is_zero() {
+            return Ok(Wait::Once(self.0.options.try_timeout()));
         }
         let why = "a lock that lingers cannot be tried: its idle node looks held to tries in other \
                    processes; use `acquire_timeout`, or do not linger";
@@ -118,14 +124,14 @@ impl NamedLock {
 
     /// A wait of at most this long.
     pub fn within(&self, timeout: std::time::Duration) -> Result<Wait, LockError> {
-        let checked = self.options.timeout(timeout).check();
-        checked.map_err(|error| error.on(self.name.to_shared()))?;
+        let checked = self.0.options.timeout(timeout).check();
+        checked.map_err(|error| error.on(self.0.name.to_shared()))?;
         Ok(Wait::Tries(timeout, 1))
     }
 
     /// A wait as the options say.
     pub fn tries(&self) -> Wait {
-        Wait::Tries(self.options.try_timeout(), self.options.tries())
+        Wait::Tries(self.0.options.try_timeout(), self.0.options.tries())
     }
 
     /// Whether the calls around the caller hold this lock, in this mode or one that includes it.
@@ -137,7 +143,7 @@ impl NamedLock {
 
     fn is_of(&self, possession: &Possession) -> bool {
         let queue = possession.queue();
-        queue.session().id() == self.session.id()
+        queue.session().id() == self.0.session.id()
             && queue.path() == self.path()
             && possession.mode() != Mode::Permit
     }
@@ -149,20 +155,22 @@ impl NamedLock {
         how: Wait,
         unscoped: bool,
     ) -> Result<Guard<K>, LockError> {
-        let started = self.session.clock().now();
+        let started = self.0.session.clock().now();
         let result = match context::find(|possession| self.is_of(possession)) {
             Some(frame) => Box::pin(self.nest(&frame, how)).await,
             None => self.queue_up(who, how, unscoped, started).await,
         };
-        let events = self.session.events();
+        let events = self.0.session.events();
         match &result {
             Ok(guard) => events.tell(|| Event::Acquired {
-                lock: self.name.to_shared(),
+                lock: self.0.name.to_shared(),
                 token: guard.fencing_token(),
-                waited: self.session.clock().now().since(started),
+                waited: self.0.session.clock().now().since(started),
             }),
-            Err(error) => events
-                .tell(|| Event::NotAcquired { lock: self.name.to_shared(), error: error.clone() }),
+            Err(error) => events.tell(|| Event::NotAcquired {
+                lock: self.0.name.to_shared(),
+                error: error.clone(),
+            }),
         }
         result
     }
@@ -175,8 +183,8 @@ impl NamedLock {
         now: Instant,
     ) -> Result<Guard<K>, LockError> {
         let (mode, once, habits) = (K::MODE, how.is_once(), self.habits());
-        let waiting = Waiting { who, mode, since: now, once, habits, label: self.label.clone() };
-        let hold = if self.options.is_fair() {
+        let waiting = Waiting { who, mode, since: now, once, habits, label: self.0.label.clone() };
+        let hold = if self.0.options.is_fair() {
             let queue = self.own_queue()?;
             wait(&queue, queue.join(waiting), how).await?
         } else {
@@ -185,7 +193,7 @@ impl NamedLock {
         };
         if let Some(possession) = hold.possession() {
             possession.set_unscoped(unscoped);
-            if self.options.is_revocable() {
+            if self.0.options.is_revocable() {
                 possession.lease().watch();
             }
         }
@@ -203,7 +211,7 @@ impl NamedLock {
                        writer: two that tried would wait for each other";
             return Err(self.error(ErrorKind::Deadlock, why));
         }
-        if !self.options.is_reentrant() {
+        if !self.0.options.is_reentrant() {
             return Err(self.error(ErrorKind::Deadlock, "it is held by a call around this one"));
         }
         let slot = match how {
@@ -211,7 +219,7 @@ impl NamedLock {
             Wait::Once(_) => frame.try_take_slot(K::MODE),
             Wait::Tries(timeout, tries) => {
                 let all = timeout.saturating_mul(tries);
-                let deadline = Deadline::after(self.session.clock().clone(), all);
+                let deadline = Deadline::after(self.0.session.clock().clone(), all);
                 deadline.bound(frame.take_slot(K::MODE)).await.ok().flatten()
             }
         };
@@ -234,24 +242,24 @@ impl NamedLock {
     }
 
     fn error(&self, kind: ErrorKind, detail: &str) -> LockError {
-        LockError::new(kind, detail).on(self.name.to_shared())
+        LockError::new(kind, detail).on(self.0.name.to_shared())
     }
 
     fn habits(&self) -> Habits {
-        if self.options.is_fair() {
+        if self.0.options.is_fair() {
             return Habits { handoffs: Handoffs::NONE, linger: std::time::Duration::ZERO };
         }
-        let (handoffs, linger) = (self.options.handoff_bound(), self.options.linger_time());
+        let (handoffs, linger) = (self.0.options.handoff_bound(), self.0.options.linger_time());
         Habits { handoffs, linger }
     }
 
     /// The queue of this lock in this process, looked up once for this handle.
     fn queue(&self) -> Result<&Arc<Queue>, LockError> {
-        match self.queue.get() {
+        match self.0.queue.get() {
             Some(queue) => Ok(queue),
             None => {
-                let queue = Queue::of(&self.session, self.target())?;
-                Ok(self.queue.get_or_init(|| queue))
+                let queue = Queue::of(&self.0.session, self.target())?;
+                Ok(self.0.queue.get_or_init(|| queue))
             }
         }
     }
@@ -263,18 +271,17 @@ impl NamedLock {
         self.queue()?;
         // No path contains a NUL.
         let key = format!("{}\0{}", self.path(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let make = |key| Queue::new(self.session.clone(), self.target(), key);
-        Ok(self.session.shelf().resident(&key, make))
+        let make = |key| Queue::new(self.0.session.clone(), self.target(), key);
+        Ok(self.0.session.shelf().resident(&key, make))
     }
 
     fn target(&self) -> Target {
         Target {
-            lane: self.session.lane().clone(),
-            lock: self.name.to_shared(),
-            directory: self.directory.clone(),
-            app: self.session.app().map(Arc::from),
-            driver: self.driver.clone(),
-            vanished: self.options.vanished_policy(),
+            lock: self.0.name.to_shared(),
+            directory: self.0.directory.clone(),
+            app: self.0.session.app().map(Arc::from),
+            driver: self.0.driver.clone(),
+            vanished: self.0.options.vanished_policy(),
             limit: None,
         }
     }

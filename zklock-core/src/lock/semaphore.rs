@@ -121,7 +121,6 @@ impl Semaphore {
             let limit = Limit::follow(session, source.clone());
             let options = session.defaults();
             let target = |below, driver: Arc<dyn LockDriver>, limit| Target {
-                lane: session.lane().clone(),
                 lock: name.to_shared(),
                 directory: directory.join(below),
                 app: session.app().map(Arc::from),

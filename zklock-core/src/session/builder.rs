@@ -22,6 +22,9 @@ use crate::session::handle::{Parts, Session};
 /// How long an embedded session without a connection lives.
 const EMBEDDED_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How many ZooKeeper sessions a session opens at most.
+const MOST_CONNECTIONS: usize = 4;
+
 /// Makes a [`Session`]. See [`Session::builder`].
 ///
 /// ```
@@ -38,6 +41,7 @@ pub struct SessionBuilder {
     root: String,
     app: Option<Arc<str>>,
     tick: Option<Duration>,
+    most_connections: usize,
     defaults: LockOptions,
     driver: Arc<dyn LockDriver>,
     observer: Option<Arc<dyn Observer>>,
@@ -56,6 +60,7 @@ impl SessionBuilder {
             root: "/zklock".to_owned(),
             app: None,
             tick: None,
+            most_connections: MOST_CONNECTIONS,
             defaults: LockOptions::default(),
             driver: Arc::new(Curator),
             observer: None,
@@ -194,6 +199,26 @@ impl SessionBuilder {
         self
     }
 
+    /// How many ZooKeeper sessions it opens at most, 4 by default. It begins with one, and opens
+    /// another when many acquires are under way at once; one that was idle for a minute is closed.
+    /// A server takes 60 connections of one machine unless it is told otherwise
+    /// (`maxClientCnxns`).
+    ///
+    /// ```
+    /// use zklock_core::session::Session;
+    ///
+    /// // A hundred tasks on a hundred locks.
+    /// let busy = Session::builder("zk1:2181").max_connections(8);
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Zero is [`InvalidOption`](ErrorKind::InvalidOption) when the session is opened.
+    pub fn max_connections(mut self, most: usize) -> Self {
+        self.most_connections = most;
+        self
+    }
+
     /// The node below which the locks are, `/zklock` by default. The lock `orders/create` is
     /// `/zklock/orders/create` then, for clients in other languages too.
     ///
@@ -305,6 +330,10 @@ impl SessionBuilder {
         if !checked.iter().any(Result::is_ok) {
             checked.into_iter().collect::<Result<Vec<()>, _>>()?;
         }
+        if self.most_connections == 0 {
+            let why = "max_connections is at least 1";
+            return Err(LockError::new(ErrorKind::InvalidOption, why));
+        }
         let threaded = matches!(self.store, Store::ZooKeeper(_));
         let connector: Arc<dyn crate::coordinator::Connector> = match self.store {
             Store::ZooKeeper(options) => {
@@ -322,6 +351,7 @@ impl SessionBuilder {
             connector,
             threaded,
             tick: self.tick,
+            most_connections: self.most_connections,
             root,
             app: self.app,
             defaults: self.defaults,

@@ -412,12 +412,17 @@ impl Generation {
         Cleaning(self.clone())
     }
 
+    /// Whether every deletion is confirmed.
+    pub fn is_clean(&self) -> bool {
+        self.cleaning.load(Ordering::Acquire) == 0
+    }
+
     /// Waits until every deletion is confirmed, or nothing is left to delete.
     pub async fn clean(&self) {
         loop {
             let mut cleaned = std::pin::pin!(self.cleaned.notified());
             cleaned.as_mut().enable();
-            if self.cleaning.load(Ordering::Acquire) == 0 || self.is_over() {
+            if self.is_clean() || self.is_over() {
                 return;
             }
             cleaned.await;

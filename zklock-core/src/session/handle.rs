@@ -1,5 +1,6 @@
 //! The session that users hold.
 
+use std::convert::Infallible;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,19 +8,21 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use crate::backend::io_thread::{IoThread, timers};
+use crate::backend::io_thread::timers;
 use crate::clock::Clock;
 use crate::coordinator::Connector;
 use crate::deadline::Deadline;
 use crate::error::LockError;
+use crate::first::all;
 use crate::observer::{Event, Events};
 use crate::options::LockOptions;
 use crate::path::ZnodePath;
 use crate::recipe::driver::LockDriver;
-use crate::session::keeper::Keeping;
-use crate::session::lane::{Lane, Status, closed};
+use crate::session::lane::{Lane, Ride, Status, closed};
+use crate::session::lanes::{Lanes, Rails};
 use crate::session::shelf::{Held, Shelf};
 use crate::session::spawner::Spawner;
+use crate::session::standing::Standing;
 use crate::session_state::SessionState;
 
 /// How long the releaser may take when a session is closed or dropped.
@@ -47,9 +50,7 @@ pub struct Session(Arc<Inner>);
 
 struct Inner {
     id: u64,
-    lane: Arc<Lane>,
-    spawner: Spawner,
-    io: Option<IoThread>,
+    lanes: Arc<Lanes>,
     root: ZnodePath,
     app: Option<Arc<str>>,
     defaults: LockOptions,
@@ -90,6 +91,8 @@ pub struct Parts {
     pub threaded: bool,
     /// The server's tick, if it is known.
     pub tick: Option<Duration>,
+    /// How many ZooKeeper sessions it opens at most.
+    pub most_connections: usize,
     /// Below which node the locks are.
     pub root: ZnodePath,
     /// The application's name.
@@ -129,26 +132,30 @@ impl Session {
     pub fn start(parts: Parts) -> Result<Self, LockError> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         parts.defaults.check()?;
-        let io = if parts.threaded { Some(IoThread::start()?) } else { None };
-        let (spawner, clock) = match &io {
-            Some(io) => (Spawner::Thread(io.handle().clone()), Clock::Boot(timers()?)),
-            None => (Spawner::Inline, Clock::Caller),
-        };
+        let clock = if parts.threaded { Clock::Boot(timers()?) } else { Clock::Caller };
         let state = Arc::new(watch::Sender::new(SessionState::Connecting));
-        let Parts { connector, tick, root, app, defaults, driver, events, .. } = parts;
         let shelf = Arc::new(Shelf::default());
-        let keeping = Keeping { state: state.clone(), shelf: shelf.clone() };
-        let lane = Lane::start(connector, clock, tick, spawner.clone(), events.clone(), keeping);
-        report_states(&spawner, &state, &events);
+        let Parts { root, app, defaults, driver, events, .. } = parts;
+        let rails = Rails {
+            connector: parts.connector,
+            threaded: parts.threaded,
+            clock,
+            tick: parts.tick,
+            most: parts.most_connections,
+            events: events.clone(),
+            standing: Standing::new(state.clone()),
+            shelf: shelf.clone(),
+        };
+        let lanes = Arc::new(Lanes::start(rails)?);
+        report_states(lanes.first().spawner(), &state, &events);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        let inner =
-            Inner { id, lane, spawner, io, root, app, defaults, driver, events, state, shelf };
+        let inner = Inner { id, lanes, root, app, defaults, driver, events, state, shelf };
         Ok(Session(Arc::new(inner)))
     }
 
     /// Waits for the first outcome of connecting.
     pub(crate) async fn first_contact(&self) -> Result<(), LockError> {
-        let mut status = self.0.lane.status();
+        let mut status = self.lane().status();
         let first = status.wait_for(|status| !matches!(status, Status::Connecting(None))).await;
         match first.as_deref() {
             Ok(Status::Ready(_)) => Ok(()),
@@ -170,9 +177,14 @@ impl Session {
         self.0.id
     }
 
-    /// The lane that serves a lock.
+    /// The first lane: for reads, and for what is alone of its kind.
     pub(crate) fn lane(&self) -> &Arc<Lane> {
-        &self.0.lane
+        self.0.lanes.first()
+    }
+
+    /// A place for an acquire.
+    pub(crate) fn board(&self) -> Ride {
+        self.0.lanes.board()
     }
 
     /// What is in use.
@@ -182,7 +194,7 @@ impl Session {
 
     /// Where background work goes.
     pub(crate) fn spawner(&self) -> &Spawner {
-        &self.0.spawner
+        self.lane().spawner()
     }
 
     /// Where events go.
@@ -192,7 +204,7 @@ impl Session {
 
     /// The clock that deadlines and leases are read on.
     pub(crate) fn clock(&self) -> &Clock {
-        self.0.lane.clock()
+        self.0.lanes.clock()
     }
 
     /// The node below which the locks of this session are.
@@ -282,7 +294,7 @@ impl Session {
     /// assert_eq!(status(&session), 503);
     /// ```
     pub fn is_ready(&self) -> bool {
-        self.state() == SessionState::Connected && self.0.lane.current().is_some()
+        self.state() == SessionState::Connected && self.lane().current().is_some()
     }
 
     /// The id of the present ZooKeeper session and the number of its generation, from 1.
@@ -295,7 +307,7 @@ impl Session {
     /// }
     /// ```
     pub fn zookeeper_session(&self) -> Option<(i64, u64)> {
-        let generation = self.0.lane.current()?;
+        let generation = self.lane().current()?;
         Some((generation.coordinator().session_id(), generation.number()))
     }
 
@@ -356,7 +368,7 @@ impl Session {
     /// Dropping the future leaves the session closing in the background.
     pub async fn close(&self) {
         self.enter(SessionState::Draining);
-        finish(self.0.lane.clone()).await;
+        finish(&self.0.lanes).await;
         self.enter(SessionState::Closed);
     }
 
@@ -389,22 +401,24 @@ impl fmt::Debug for Session {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        let (lane, io) = (self.lane.clone(), self.io.take());
-        // The thread ends with this task, after the last deletion.
-        self.spawner.spawn(async move {
-            finish(lane).await;
-            drop(io);
-        });
+        let lanes = self.lanes.clone();
+        // The threads end with this task, after the last deletion.
+        self.lanes.first().spawner().spawn(async move { finish(&lanes).await });
     }
 }
 
-/// Brings the releaser to its end, then closes the ZooKeeper session.
-async fn finish(lane: Arc<Lane>) {
-    let Some(generation) = lane.current() else { return lane.close() };
-    let limit = Deadline::after(lane.clock().clone(), FLUSH);
-    let _ = limit.bound(generation.clean()).await;
-    lane.close();
-    let _ = limit.bound(generation.coordinator().close()).await;
+/// Brings the releasers to their end, then closes the ZooKeeper sessions.
+async fn finish(lanes: &Lanes) {
+    let limit = Deadline::after(lanes.clock().clone(), FLUSH);
+    let ending = lanes.all().into_iter().map(|lane| {
+        let limit = &limit;
+        async move {
+            lane.end(limit).await;
+            Ok::<_, Infallible>(())
+        }
+    });
+    // None fails: each ends by itself, or by the limit.
+    drop(all(ending).await);
 }
 
 /// Tells the observer of every state.

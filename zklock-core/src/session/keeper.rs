@@ -5,13 +5,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use tokio::sync::watch;
-
 use crate::clock::Instant;
 use crate::coordinator::{Link, RequestError, WatchEvent};
 use crate::owner::REVOKE;
 use crate::session::generation::{Generation, HeldNode};
 use crate::session::shelf::Shelf;
+use crate::session::standing::OfLane;
 use crate::session_state::SessionState;
 
 /// How many nodes one heartbeat checks at most: a server takes tens of milliseconds for a thousand
@@ -19,9 +18,10 @@ use crate::session_state::SessionState;
 /// request may have.
 const BATCH: usize = 200;
 
-/// How many own nodes are watched at most: with ten thousand watches the client loses its session
-/// at the next reconnect, whose frame of watches is limited to 128 KiB.
-const MOST_WATCHES: usize = 500;
+/// How many nodes that are held are watched at most, or what is behind them: with ten thousand
+/// watches the client loses its session at the next reconnect, whose frame of watches is limited to
+/// 128 KiB.
+pub const MOST_WATCHES: usize = 500;
 
 type Beat = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -29,7 +29,7 @@ type Beat = Pin<Box<dyn Future<Output = ()> + Send>>;
 #[derive(Clone, Debug)]
 pub struct Keeping {
     /// The state of the session.
-    pub state: Arc<watch::Sender<SessionState>>,
+    pub standing: Arc<OfLane>,
     /// The locks in use, which hear of lost leases.
     pub shelf: Arc<Shelf>,
 }
@@ -80,7 +80,7 @@ pub async fn keep(generation: Arc<Generation>, keeping: Keeping) {
         // A retired generation is not the one that serves new acquires.
         if !generation.was_retired() {
             let suspect = holds && !self_aware && generation.lease().is_suspect();
-            publish(&keeping.state, stand(link, suspect));
+            keeping.standing.publish(stand(link, suspect));
         }
 
         // Nobody wakes the keeper when something is taken: a grant has more than one gap to live.
@@ -110,24 +110,13 @@ pub async fn keep(generation: Arc<Generation>, keeping: Keeping) {
     generation.end();
     keeping.shelf.leases_lost();
     if !generation.was_retired() {
-        publish(&keeping.state, SessionState::Connecting);
+        keeping.standing.publish(SessionState::Connecting);
     }
     generation.coordinator().close().await;
 }
 
 fn stand(link: Link, suspect: bool) -> SessionState {
     if link == Link::Up && !suspect { SessionState::Connected } else { SessionState::Suspended }
-}
-
-/// Publishes a state, unless the session is ending.
-fn publish(state: &watch::Sender<SessionState>, now: SessionState) {
-    state.send_if_modified(|state| {
-        let may = matches!(
-            state,
-            SessionState::Connecting | SessionState::Connected | SessionState::Suspended
-        );
-        may && std::mem::replace(state, now) != now
-    });
 }
 
 /// Commits that the held nodes exist, and finds those that do not.

@@ -1,13 +1,14 @@
 //! A lane: one ZooKeeper session after the other.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::sync::watch;
 
 use crate::clock::Clock;
 use crate::coordinator::{Connector, RequestError};
+use crate::deadline::Deadline;
 use crate::error::{ErrorKind, LockError};
 use crate::observer::Events;
 use crate::session::generation::Generation;
@@ -42,6 +43,12 @@ pub struct Lane {
     status: watch::Sender<Status>,
     keeping: Keeping,
     closed: AtomicBool,
+    /// How many acquires are under way.
+    riders: AtomicUsize,
+    /// How many of them are on their way to the server.
+    busy: AtomicUsize,
+    /// How many there ever were.
+    rides: AtomicU64,
 }
 
 impl Lane {
@@ -63,6 +70,9 @@ impl Lane {
             status: watch::Sender::new(Status::Connecting(None)),
             keeping,
             closed: AtomicBool::new(false),
+            riders: AtomicUsize::new(0),
+            busy: AtomicUsize::new(0),
+            rides: AtomicU64::new(0),
         });
         spawner.spawn(run(lane.clone()));
         lane
@@ -71,6 +81,41 @@ impl Lane {
     /// The clock that this lane lives by.
     pub fn clock(&self) -> &Clock {
         &self.clock
+    }
+
+    /// Where background work goes.
+    pub fn spawner(&self) -> &Spawner {
+        &self.spawner
+    }
+
+    /// How many acquires are under way.
+    pub fn riders(&self) -> usize {
+        self.riders.load(Ordering::Relaxed)
+    }
+
+    /// How many of them are on their way to the server.
+    pub fn busy(&self) -> usize {
+        self.busy.load(Ordering::Relaxed)
+    }
+
+    /// How many acquires there ever were.
+    pub fn rides(&self) -> u64 {
+        self.rides.load(Ordering::Relaxed)
+    }
+
+    /// Whether nothing is acquired, held or deleted.
+    pub fn is_idle(&self) -> bool {
+        let idle =
+            |generation: Arc<Generation>| generation.holds_nothing() && generation.is_clean();
+        self.riders() == 0 && self.current().is_none_or(idle)
+    }
+
+    /// Counts an acquire until the returned value is dropped.
+    pub fn ride(self: &Arc<Self>) -> Ride {
+        self.riders.fetch_add(1, Ordering::Relaxed);
+        self.busy.fetch_add(1, Ordering::Relaxed);
+        self.rides.fetch_add(1, Ordering::Relaxed);
+        Ride { lane: self.clone(), busy: AtomicBool::new(true) }
     }
 
     /// Where the lane stands, as a channel.
@@ -120,9 +165,22 @@ impl Lane {
     /// Ends the lane; the generation in use is ended and its ZooKeeper session closed.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);
+        self.keeping.standing.leave();
         let last = self.status.send_replace(Status::Closed);
         if let Status::Ready(generation) = last {
             generation.end();
+        }
+    }
+
+    /// Brings the releaser to its end, then closes the ZooKeeper session.
+    pub async fn end(&self, limit: &Deadline) {
+        let generation = self.current();
+        if let Some(generation) = &generation {
+            let _ = limit.bound(generation.clean()).await;
+        }
+        self.close();
+        if let Some(generation) = generation {
+            let _ = limit.bound(generation.coordinator().close()).await;
         }
     }
 
@@ -139,6 +197,34 @@ impl Lane {
             }
             open
         })
+    }
+}
+
+/// An acquire under way in a lane.
+#[derive(Debug)]
+pub struct Ride {
+    lane: Arc<Lane>,
+    busy: AtomicBool,
+}
+
+impl Ride {
+    /// The lane.
+    pub fn lane(&self) -> &Arc<Lane> {
+        &self.lane
+    }
+
+    /// The server has answered: from here on it waits for others.
+    pub fn arrived(&self) {
+        if self.busy.swap(false, Ordering::Relaxed) {
+            self.lane.busy.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for Ride {
+    fn drop(&mut self) {
+        self.arrived();
+        self.lane.riders.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -5,10 +5,12 @@ pub mod generation;
 pub mod handle;
 pub mod keeper;
 pub mod lane;
+pub mod lanes;
 pub mod lease_clock;
 pub mod releaser;
 pub mod shelf;
 pub mod spawner;
+pub mod standing;
 
 pub use builder::SessionBuilder;
 pub use handle::{Session, States};

@@ -12,6 +12,7 @@ mod expiry;
 mod frozen;
 mod inside;
 mod killed;
+mod lanes;
 mod lost_replies;
 mod mutex;
 mod names;

@@ -1,0 +1,175 @@
+//! The lanes of a session.
+//!
+//! One ZooKeeper session carries most processes. There are two reasons for another:
+//!
+//! - **Traffic.** Requests of one session are answered in order, and its client sends a small one only
+//!   when the last was answered. With a hundred tasks on a hundred locks, four sessions take 1.25
+//!   times the locks of bare requests on one, eight 1.5 times.
+//! - **Watches.** After a reconnect the client sends all its watches in one request, and loses the
+//!   session if that is longer than 128 KiB.
+//!
+//! A lane that was not used for a minute is closed.
+
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use crate::backend::io_thread::IoThread;
+use crate::clock::Clock;
+use crate::coordinator::Connector;
+use crate::deadline::Deadline;
+use crate::error::LockError;
+use crate::observer::Events;
+use crate::session::keeper::Keeping;
+use crate::session::lane::{Lane, Ride};
+use crate::session::shelf::Shelf;
+use crate::session::spawner::Spawner;
+use crate::session::standing::Standing;
+
+/// How many acquires may be on their way to the server in a lane before another is opened.
+const BUSY: usize = 8;
+
+/// How many acquires are under way in a lane, waiting ones included, before another is used. Each
+/// may need a watch, and the nodes that are held have 500 more: a thousand are far below the
+/// client's limit.
+const FULL: usize = 500;
+
+/// After how long a lane that nobody uses is closed, about.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// What lanes are made of.
+#[derive(Debug)]
+pub struct Rails {
+    /// Opens ZooKeeper sessions.
+    pub connector: Arc<dyn Connector>,
+    /// Whether a lane has a thread of its own.
+    pub threaded: bool,
+    /// What it lives by.
+    pub clock: Clock,
+    /// The server's tick, if it is known.
+    pub tick: Option<Duration>,
+    /// How many lanes there are at most.
+    pub most: usize,
+    /// Where events go.
+    pub events: Events,
+    /// What the lanes say together.
+    pub standing: Standing,
+    /// Who hears of lost leases.
+    pub shelf: Arc<Shelf>,
+}
+
+impl Rails {
+    fn lay(&self) -> Result<Track, LockError> {
+        let io = if self.threaded { Some(IoThread::start()?) } else { None };
+        let spawner =
+            io.as_ref().map_or(Spawner::Inline, |io| Spawner::Thread(io.handle().clone()));
+        let keeping = Keeping { standing: self.standing.of_another(), shelf: self.shelf.clone() };
+        let (connector, clock) = (self.connector.clone(), self.clock.clone());
+        let lane = Lane::start(connector, clock, self.tick, spawner, self.events.clone(), keeping);
+        Ok(Track { lane, _io: io })
+    }
+}
+
+/// A lane, and the thread that ends with it.
+#[derive(Debug)]
+struct Track {
+    lane: Arc<Lane>,
+    _io: Option<IoThread>,
+}
+
+/// The lanes of a session: one, and more when it is full.
+#[derive(Debug)]
+pub struct Lanes {
+    rails: Rails,
+    first: Track,
+    more: RwLock<Vec<Track>>,
+}
+
+impl Lanes {
+    /// Starts the first lane.
+    ///
+    /// # Errors
+    ///
+    /// [`Unavailable`](crate::error::ErrorKind::Unavailable) if the system has no thread for it.
+    pub fn start(rails: Rails) -> Result<Self, LockError> {
+        let first = rails.lay()?;
+        Ok(Lanes { rails, first, more: RwLock::default() })
+    }
+
+    /// The first lane, which is always there.
+    pub fn first(&self) -> &Arc<Lane> {
+        &self.first.lane
+    }
+
+    /// All lanes, the first of them first.
+    pub fn all(&self) -> Vec<Arc<Lane>> {
+        let more = self.more.read().unwrap_or_else(PoisonError::into_inner);
+        std::iter::once(&self.first).chain(&*more).map(|track| track.lane.clone()).collect()
+    }
+
+    /// The clock that all lanes live by.
+    pub fn clock(&self) -> &Clock {
+        &self.rails.clock
+    }
+
+    /// A place for an acquire.
+    pub fn board(self: &Arc<Self>) -> Ride {
+        if has_room(&self.first.lane) {
+            return self.first.lane.ride();
+        }
+        self.board_another()
+    }
+
+    #[cold]
+    fn board_another(self: &Arc<Self>) -> Ride {
+        let mut more = self.more.write().unwrap_or_else(PoisonError::into_inner);
+        let lanes = || std::iter::once(&self.first).chain(&*more).map(|track| &track.lane);
+        // One that does not get a connection is no help; nor is a second such.
+        let all_ready = lanes().all(|lane| lane.current().is_some());
+        let ready = lanes().filter(|lane| lane.current().is_some());
+        let emptiest = ready.min_by_key(|lane| (lane.riders() >= FULL, lane.busy()));
+        let lane = emptiest.unwrap_or(&self.first.lane);
+        let (ride, wanted) = (lane.ride(), !has_room(lane));
+        if wanted && all_ready && 1 + more.len() < self.rails.most {
+            match self.rails.lay() {
+                Ok(track) => {
+                    self.close_when_idle(&track.lane);
+                    more.push(track);
+                }
+                Err(error) => tracing::warn!(%error, "no further lane"),
+            }
+        }
+        ride
+    }
+
+    /// Closes a lane once it was idle at two looks, one after the other.
+    fn close_when_idle(self: &Arc<Self>, lane: &Arc<Lane>) {
+        let (lanes, lane, clock) = (Arc::downgrade(self), lane.clone(), self.clock().clone());
+        lane.spawner().clone().spawn(async move {
+            let mut seen = None;
+            loop {
+                clock.sleep_until(clock.now() + IDLE / 2).await;
+                let Some(lanes) = lanes.upgrade() else { return };
+                if let Some(track) = lanes.take_if_idle(&lane, &mut seen) {
+                    lane.end(&Deadline::after(clock, IDLE)).await;
+                    return drop(track);
+                }
+            }
+        });
+    }
+
+    /// Takes a lane out of use, if it had no rides since the last look and has nothing to do.
+    fn take_if_idle(&self, lane: &Arc<Lane>, seen: &mut Option<u64>) -> Option<Track> {
+        // Nobody boards meanwhile.
+        let mut more = self.more.write().unwrap_or_else(PoisonError::into_inner);
+        let rides = lane.rides();
+        if seen.replace(rides) != Some(rides) || !lane.is_idle() {
+            return None;
+        }
+        let at = more.iter().position(|track| Arc::ptr_eq(&track.lane, lane))?;
+        Some(more.swap_remove(at))
+    }
+}
+
+fn has_room(lane: &Lane) -> bool {
+    lane.busy() < BUSY && lane.riders() < FULL
+}
