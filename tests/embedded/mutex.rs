@@ -279,6 +279,6 @@ fn the_future_of_a_waiter_is_small() {
         ("acquire_tries", size_of_val(&mutex.acquire_tries())),
         ("read", size_of_val(&lock.read())),
     ] {
-        assert!(size <= 640, "{what}: {size} bytes");
+        assert!(size <= 560, "{what}: {size} bytes");
     }
 }

@@ -36,8 +36,8 @@ pub enum Joined<Q: Line> {
     Granted(Hold),
     /// In the queue.
     Waits(WaitInLine<Q>),
-    /// Somebody is ahead, and the caller does not wait.
-    Busy,
+    /// Somebody is ahead in this queue, and the caller does not wait.
+    Busy(Arc<Q>),
     /// It cannot be.
     Refused(LockError),
 }
@@ -55,6 +55,11 @@ impl<Q: Line> WaitInLine<Q> {
         WaitInLine { queue, place: Some(place) }
     }
 
+    /// The queue.
+    pub fn queue(&self) -> &Arc<Q> {
+        &self.queue
+    }
+
     /// The place.
     pub fn place(&self) -> Option<Place> {
         self.place
@@ -68,7 +73,8 @@ impl<Q: Line> Future for WaitInLine<Q> {
         let Some(place) = self.place else { return Poll::Pending };
         let Poll::Ready(outcome) = self.queue.poll(place, cx.waker()) else { return Poll::Pending };
         self.place = None;
-        Poll::Ready(outcome.unwrap_or_else(|| Err(closed())))
+        let outcome = outcome.unwrap_or_else(|| Err(closed()));
+        Poll::Ready(outcome.map_err(|error| error.on(self.queue.lock_name().clone())))
     }
 }
 

@@ -83,8 +83,8 @@ impl PermitQueue {
         self.carry_out(inner, todo);
         match decided {
             Decided::Waits(place) => Joined::Waits(WaitInLine::new(self.clone(), place)),
-            Decided::Busy => Joined::Busy,
-            Decided::Refused(error) => Joined::Refused(error),
+            Decided::Busy => Joined::Busy(self.clone()),
+            Decided::Refused(error) => Joined::Refused(error.on(self.lock_name().clone())),
         }
     }
 

@@ -99,8 +99,8 @@ impl Queue {
         match decided {
             Decided::Granted(hold) => Joined::Granted(hold),
             Decided::Waits(place) => Joined::Waits(WaitInLine::new(self.clone(), place)),
-            Decided::Busy => Joined::Busy,
-            Decided::Refused(error) => Joined::Refused(error),
+            Decided::Busy => Joined::Busy(self.clone()),
+            Decided::Refused(error) => Joined::Refused(error.on(self.lock_name().clone())),
         }
     }
 

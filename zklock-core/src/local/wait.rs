@@ -49,63 +49,59 @@ const ASK_AHEAD: Duration = Duration::from_millis(500);
 /// # Cancel safety
 ///
 /// Dropping the future gives up the place in the queue.
-pub async fn wait<Q: Line>(
-    queue: &Arc<Q>,
-    joined: Joined<Q>,
-    wait: Wait,
-) -> Result<Hold, LockError> {
-    let result = match joined {
-        Joined::Granted(hold) => return Ok(hold),
+pub async fn wait<Q: Line>(joined: Joined<Q>, wait: Wait) -> Result<Hold, LockError> {
+    match joined {
+        Joined::Granted(hold) => Ok(hold),
         Joined::Refused(error) => Err(error),
         // What is rare has a place of its own: who waits pays for the memory of this future.
-        Joined::Busy => Err(busy(Box::pin(ask(queue, None, WORD)).await.ok().flatten())),
+        Joined::Busy(queue) => Box::pin(turned_away(queue)).await,
         Joined::Waits(place) => match wait {
             Wait::Forever => place.await,
-            Wait::Once(limit) => Box::pin(once(queue, place, limit)).await,
-            Wait::Tries(timeout, tries) => within(queue, place, timeout, tries).await,
+            Wait::Once(limit) => Box::pin(once(place, limit)).await,
+            Wait::Tries(timeout, tries) => within(place, timeout, tries).await,
         },
-    };
-    result.map_err(|error| error.on(queue.lock_name().clone()))
+    }
 }
 
-async fn once<Q: Line>(
-    queue: &Arc<Q>,
-    place: WaitInLine<Q>,
-    limit: Duration,
-) -> Result<Hold, LockError> {
+async fn turned_away<Q: Line>(queue: Arc<Q>) -> Result<Hold, LockError> {
+    let holder = ask(&queue, None, WORD).await.ok().flatten();
+    Err(busy(holder).on(queue.lock_name().clone()))
+}
+
+async fn once<Q: Line>(place: WaitInLine<Q>, limit: Duration) -> Result<Hold, LockError> {
+    let queue = place.queue().clone();
     match Deadline::after(queue.session().clock().clone(), limit).bound(place).await {
         Ok(result) => result,
-        Err(_) => Err(unreachable(&**queue)),
+        Err(_) => Err(unreachable(&*queue)),
     }
 }
 
 /// Tries so many times; the place in the queue is kept from one try to the next. Shortly before
 /// the end of each it asks who holds, and at the end tells the observer.
 async fn within<Q: Line>(
-    queue: &Arc<Q>,
     place: WaitInLine<Q>,
     timeout: Duration,
     tries: u32,
 ) -> Result<Hold, LockError> {
-    let clock = queue.session().clock();
+    let clock = place.queue().session().clock().clone();
     let start = clock.now();
     let ahead = (timeout / 4).min(ASK_AHEAD);
     let mut place = pin!(place);
-    let first = Deadline::at(clock.clone(), start + timeout - ahead);
+    let first = Deadline::at(clock, start + timeout - ahead);
     match first.bound(&mut place).await {
         Ok(result) => result,
-        Err(_) => Box::pin(insist(queue, place, (start, ahead), timeout, tries)).await,
+        Err(_) => Box::pin(insist(place, (start, ahead), timeout, tries)).await,
     }
 }
 
 /// The rest of [`within`], from shortly before the end of the first try.
 async fn insist<Q: Line>(
-    queue: &Arc<Q>,
     mut place: Pin<&mut WaitInLine<Q>>,
     (start, ahead): (Instant, Duration),
     timeout: Duration,
     tries: u32,
 ) -> Result<Hold, LockError> {
+    let queue = &place.queue().clone();
     let clock = queue.session().clock();
     let here = place.place();
     let mut answer = None;
@@ -142,7 +138,7 @@ async fn insist<Q: Line>(
         });
     }
     Err(match answer {
-        Some(Ok(holder)) => busy(holder),
+        Some(Ok(holder)) => busy(holder).on(queue.lock_name().clone()),
         _ => unreachable(&**queue),
     })
 }
@@ -200,7 +196,7 @@ fn unreachable(queue: &impl Line) -> LockError {
         None => "ZooKeeper did not answer in time".to_owned(),
     };
     let error = LockError::new(ErrorKind::Unavailable, detail);
-    trouble.into_iter().fold(error, LockError::because)
+    trouble.into_iter().fold(error, LockError::because).on(queue.lock_name().clone())
 }
 
 #[cfg(test)]

@@ -54,9 +54,10 @@ impl<I, T> Waiters<I, T> {
         place
     }
 
-    /// Grows by a quarter: twice as much as is used would be half the memory of a waiter.
+    /// Begins with room for one, which is all that most locks need, and grows by a quarter: twice
+    /// as much as is used would be half the memory of a waiter.
     fn make_room(&mut self) {
-        let more = |used: usize| 16.max(used / 4);
+        let more = |used: usize| if used == 0 { 1 } else { 4.max(used / 4) };
         if self.slots.len() == self.slots.capacity() {
             self.slots.reserve_exact(more(self.slots.len()));
         }

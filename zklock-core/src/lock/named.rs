@@ -12,7 +12,8 @@ use crate::guard::Guard;
 use crate::guard::kind::Kind;
 use crate::inspect::site::Site;
 use crate::key::LockName;
-use crate::local::possession::Possession;
+use crate::local::line::Joined;
+use crate::local::possession::{Hold, Possession};
 use crate::local::queue::Queue;
 use crate::local::state::{Habits, Waiting};
 use crate::local::wait::{Wait, wait};
@@ -158,7 +159,10 @@ impl NamedLock {
         let started = self.0.session.clock().now();
         let result = match context::find(|possession| self.is_of(possession)) {
             Some(frame) => Box::pin(self.nest(&frame, how)).await,
-            None => self.queue_up(who, how, unscoped, started).await,
+            None => match self.join(who, K::MODE, how, started) {
+                Ok(joined) => wait(joined, how).await.and_then(|hold| self.guard(hold, unscoped)),
+                Err(error) => Err(error),
+            },
         };
         let events = self.0.session.events();
         match &result {
@@ -175,22 +179,23 @@ impl NamedLock {
         result
     }
 
-    async fn queue_up<K: Kind>(
+    /// Takes a place in the queue.
+    fn join(
         &self,
         who: Who,
+        mode: Mode,
         how: Wait,
-        unscoped: bool,
-        now: Instant,
-    ) -> Result<Guard<K>, LockError> {
-        let (mode, once, habits) = (K::MODE, how.is_once(), self.habits());
-        let waiting = Waiting { who, mode, since: now, once, habits, label: self.0.label.clone() };
-        let hold = if self.0.options.is_fair() {
-            let queue = self.own_queue()?;
-            wait(&queue, queue.join(waiting), how).await?
-        } else {
-            let queue = self.queue()?;
-            wait(queue, queue.join(waiting), how).await?
-        };
+        since: Instant,
+    ) -> Result<Joined<Queue>, LockError> {
+        let (once, habits, label) = (how.is_once(), self.habits(), self.0.label.clone());
+        let waiting = Waiting { who, mode, since, once, habits, label };
+        Ok(match self.0.options.is_fair() {
+            true => self.own_queue()?.join(waiting),
+            false => self.queue()?.join(waiting),
+        })
+    }
+
+    fn guard<K: Kind>(&self, hold: Hold, unscoped: bool) -> Result<Guard<K>, LockError> {
         if let Some(possession) = hold.possession() {
             possession.set_unscoped(unscoped);
             if self.0.options.is_revocable() {

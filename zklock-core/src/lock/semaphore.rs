@@ -452,7 +452,7 @@ impl Semaphore {
         let habits = Habits { handoffs: self.options.handoff_bound(), ..Habits::default() };
         let wanting =
             Wanting { who, since, permits, once: how.is_once(), habits, label: self.label.clone() };
-        let result = wait(&self.queue, self.queue.join(wanting), how).await.and_then(|hold| {
+        let result = wait(self.queue.join(wanting), how).await.and_then(|hold| {
             if let Some(possession) = hold.possession() {
                 possession.set_unscoped(unscoped);
                 if self.options.is_revocable() {
