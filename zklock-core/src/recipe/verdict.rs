@@ -3,8 +3,7 @@
 /// The answer of a recipe.
 ///
 /// ```
-/// use zklock_core::contender::Contender;
-/// use zklock_core::mode::Mode;
+/// use zklock::{Contender, Mode};
 /// use zklock_core::recipe::{Verdict, mutex};
 ///
 /// let queue = [4, 7].map(|n| Contender::new(n.to_string(), n, Mode::Mutex));

@@ -205,7 +205,7 @@ impl SessionBuilder {
     /// (`maxClientCnxns`).
     ///
     /// ```
-    /// use zklock_core::session::Session;
+    /// use zklock::Session;
     ///
     /// // A hundred tasks on a hundred locks.
     /// let busy = Session::builder("zk1:2181").max_connections(8);

@@ -61,27 +61,6 @@ struct Inner {
 }
 
 /// What a session is made of.
-///
-/// ```
-/// # let session = zklock::Session::embedded();
-/// use std::sync::Arc;
-/// use std::time::Duration;
-/// use zklock::{Embedded, LockOptions, layout::Curator};
-/// use zklock_core::{path::ZnodePath, session::handle::Parts};
-///
-/// let parts = Parts {
-///     connector: Arc::new(Embedded::new().connector(Duration::from_secs(10))),
-///     threaded: false,
-///     tick: None,
-///     root: ZnodePath::new("/zklock")?,
-///     app: None,
-///     defaults: LockOptions::default(),
-///     driver: Arc::new(Curator),
-///     events: Default::default(),
-/// };
-/// assert_eq!(parts.root.as_str(), "/zklock");
-/// # Ok::<(), zklock::LockError>(())
-/// ```
 #[derive(Debug)]
 pub struct Parts {
     /// Opens ZooKeeper sessions.
@@ -106,30 +85,13 @@ pub struct Parts {
 }
 
 impl Session {
-    /// Starts a session on a coordinator of one's own; it connects in the background. On the shipped
-    /// ones use [`Session::builder`] and [`Session::embedded_builder`].
-    ///
-    /// ```
-    /// # let session = zklock::Session::embedded();
-    /// # use std::sync::Arc;
-    /// # use std::time::Duration;
-    /// # use zklock::{Embedded, LockOptions, Session, layout::Curator};
-    /// # use zklock_core::{path::ZnodePath, session::handle::Parts};
-    /// # let connector = Embedded::new().connector(Duration::from_secs(10));
-    /// # let (root, driver) = (ZnodePath::new("/zklock")?, Arc::new(Curator));
-    /// # let (app, defaults, events) = (None, LockOptions::default(), Default::default());
-    /// let connector = Arc::new(connector);
-    /// let parts =
-    ///     Parts { connector, threaded: false, tick: None, root, app, defaults, driver, events };
-    /// assert!(Session::start(parts)?.is_ready());
-    /// # Ok::<(), zklock::LockError>(())
-    /// ```
+    /// Starts a session; it connects in the background.
     ///
     /// # Errors
     ///
     /// [`InvalidOption`](crate::error::ErrorKind::InvalidOption) for defaults that make no sense;
     /// [`Unavailable`](crate::error::ErrorKind::Unavailable) if the system has no thread for it.
-    pub fn start(parts: Parts) -> Result<Self, LockError> {
+    pub(crate) fn start(parts: Parts) -> Result<Self, LockError> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         parts.defaults.check()?;
         let clock = if parts.threaded { Clock::Boot(timers()?) } else { Clock::Caller };
