@@ -13,8 +13,7 @@ pub const LAST_SAFE_SEQUENCE: i64 = (1 << 31) - (1 << 20);
 /// A node in the queue of a lock.
 ///
 /// ```
-/// use zklock_core::contender::Contender;
-/// use zklock_core::mode::Mode;
+/// use zklock::{Contender, Mode};
 ///
 /// let mut queue = vec![
 ///     Contender::new("read-0000000009", 9, Mode::Read),
@@ -35,12 +34,28 @@ pub struct Contender {
 
 impl Contender {
     /// A contender of this name, number and mode.
+    ///
+    /// ```
+    /// use zklock::{Contender, Mode};
+    ///
+    /// let contender = Contender::new("sub_0000000012", 12, Mode::Mutex);
+    /// assert_eq!(contender.sequence, 12);
+    /// ```
     pub fn new(name: impl Into<String>, sequence: i64, mode: Mode) -> Self {
         Contender { name: name.into(), sequence, mode }
     }
 
     /// Puts contenders in the order of their queue: by number, and of equal numbers the reader
     /// last, which is a writer's own that it keeps when it steps down.
+    ///
+    /// ```
+    /// use zklock::{Contender, Mode};
+    ///
+    /// let mut queue = ["b", "a"].map(|name| Contender::new(name, 7, Mode::Mutex)).to_vec();
+    /// queue.push(Contender::new("c", 3, Mode::Mutex));
+    /// Contender::sort(&mut queue);
+    /// assert_eq!(queue.iter().map(|one| &*one.name).collect::<Vec<_>>(), ["c", "a", "b"]);
+    /// ```
     pub fn sort(queue: &mut [Contender]) {
         let key = |c: &Contender| (c.sequence, c.mode == Mode::Read);
         queue.sort_unstable_by(|a, b| key(a).cmp(&key(b)).then_with(|| a.name.cmp(&b.name)));
@@ -49,6 +64,13 @@ impl Contender {
     /// The number at the end of a name that begins there with `marker`, as ZooKeeper writes it: ten
     /// digits, and past the end of the numbers a sign and nine or ten. What ZooKeeper never writes,
     /// such as a number of more than 32 bits, is none: nobody would ever come to its turn.
+    ///
+    /// ```
+    /// use zklock::Contender;
+    ///
+    /// assert_eq!(Contender::sequence_after("sub_0000000012", "sub_"), Some(12));
+    /// assert_eq!(Contender::sequence_after("sub_12", "sub_"), None);
+    /// ```
     pub fn sequence_after(name: &str, marker: &str) -> Option<i64> {
         let (_, number) = name.rsplit_once(marker)?;
         let digits = number.strip_prefix('-').unwrap_or(number);
@@ -62,21 +84,47 @@ impl Contender {
 
 /// The unique part of a node's name or payload, by which a creation with an unknown outcome is
 /// found again.
+///
+/// ```
+/// use zklock::layout::Curator;
+/// use zklock::{Attempt, LockDriver, Mode};
+///
+/// let attempt = Attempt::new();
+/// assert!(Curator.prefix(&attempt, Mode::Mutex).contains(&attempt.hyphenated().to_string()));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Attempt(Uuid);
 
 impl Attempt {
     /// A fresh one.
+    ///
+    /// ```
+    /// use zklock::Attempt;
+    ///
+    /// assert_ne!(Attempt::new(), Attempt::new());
+    /// ```
     pub fn new() -> Self {
         Attempt(Uuid::new_v4())
     }
 
     /// With hyphens, 36 characters.
+    ///
+    /// ```
+    /// use zklock::Attempt;
+    ///
+    /// assert_eq!(Attempt::new().hyphenated().to_string().len(), 36);
+    /// ```
     pub fn hyphenated(&self) -> impl fmt::Display {
         self.0.hyphenated()
     }
 
     /// Without hyphens, 32 characters.
+    ///
+    /// ```
+    /// use zklock::Attempt;
+    ///
+    /// assert_eq!(Attempt::new().simple().to_string().len(), 32);
+    /// ```
     pub fn simple(&self) -> impl fmt::Display {
         self.0.simple()
     }

@@ -120,16 +120,20 @@ pub fn inside_sync<T>(frame: Option<Arc<Frame>>, body: impl FnOnce() -> T) -> T 
 /// acquired again in there, as a nested call that takes its turn with the others.
 ///
 /// ```
-/// # async fn example(mutex: zklock_core::lock::Mutex) -> Result<(), zklock_core::error::LockError> {
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), zklock::LockError> {
+/// # let mutex = zklock::Session::embedded().mutex("orders")?;
 /// let guard = mutex.acquire().await?;
-/// guard
-///     .scope(async {
-///         let nested = zklock_core::context::carry(async { mutex.acquire().await.map(drop) });
-///         nested.await
-///     })
-///     .await
+/// let nested = async move { mutex.acquire().await.map(drop) };
+/// let task = guard.scope(async { tokio::spawn(zklock::carry(nested)).await }).await;
+/// assert!(matches!(task, Ok(Ok(()))));
+/// # Ok(())
 /// # }
 /// ```
+///
+/// # Cancel safety
+///
+/// As `body`.
 pub fn carry<F: Future>(body: F) -> impl Future<Output = F::Output> {
     inside(current(), body)
 }
@@ -137,7 +141,7 @@ pub fn carry<F: Future>(body: F) -> impl Future<Output = F::Output> {
 /// The twin of [`carry`] for a closure that runs on a thread of its own.
 ///
 /// ```
-/// let answer = std::thread::spawn(zklock_core::context::carry_sync(|| 42)).join();
+/// let answer = std::thread::spawn(zklock::carry_sync(|| 42)).join();
 /// assert_eq!(answer.ok(), Some(42));
 /// ```
 pub fn carry_sync<T>(body: impl FnOnce() -> T) -> impl FnOnce() -> T {

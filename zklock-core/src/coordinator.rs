@@ -17,6 +17,17 @@ pub type Reply<T> = Pin<Box<dyn Future<Output = Result<T, RequestError>> + Send>
 pub type Watch = Pin<Box<dyn Future<Output = WatchEvent> + Send>>;
 
 /// How a request failed.
+///
+/// ```
+/// use zklock_core::coordinator::RequestError;
+///
+/// let what_next = match RequestError::NodeExists {
+///     RequestError::NodeExists => "it is taken",
+///     error if error.is_definite() => "it was refused",
+///     _ => "it may have been applied",
+/// };
+/// assert_eq!(what_next, "it is taken");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RequestError {
@@ -61,6 +72,13 @@ pub enum RequestError {
 
 impl RequestError {
     /// Whether the server answered, so that the request is known not to have been applied.
+    ///
+    /// ```
+    /// use zklock_core::coordinator::RequestError;
+    ///
+    /// assert!(RequestError::NoNode.is_definite());
+    /// assert!(!RequestError::ConnectionLoss.is_definite());
+    /// ```
     pub fn is_definite(&self) -> bool {
         !matches!(
             self,
@@ -73,6 +91,13 @@ impl RequestError {
     }
 
     /// Whether the session is over for good.
+    ///
+    /// ```
+    /// use zklock_core::coordinator::RequestError;
+    ///
+    /// assert!(RequestError::SessionExpired.ends_session());
+    /// assert!(!RequestError::ConnectionLoss.ends_session());
+    /// ```
     pub fn ends_session(&self) -> bool {
         matches!(
             self,
@@ -109,6 +134,21 @@ impl fmt::Display for RequestError {
 impl std::error::Error for RequestError {}
 
 /// What kind of node to create.
+///
+/// ```
+/// # zklock::blocking::block_on(async {
+/// use std::time::Duration;
+/// use zklock::Embedded;
+/// use zklock_core::coordinator::{Connector, NodeKind};
+///
+/// # let connect = async || {
+/// let client = Embedded::new().connector(Duration::from_secs(10)).connect().await?;
+/// let created = client.create("/queue-", b"", NodeKind::EphemeralSequential).await?;
+/// assert_eq!(created.path, "/queue-0000000000");
+/// # Ok::<(), zklock_core::coordinator::RequestError>(()) };
+/// # assert_eq!(connect().await, Ok(()));
+/// # Ok::<(), zklock::LockError>(()) }).unwrap();
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeKind {
     /// Stays until it is deleted.

@@ -1,6 +1,18 @@
 //! What ends a body before its end.
 
 /// What happens to an async body when the lock is lost while it runs.
+///
+/// ```
+/// # zklock::blocking::block_on(async {
+/// # let locks = zklock::testing::TestLocks::install();
+/// # let session = locks.session().clone();
+/// use zklock::{Body, OnLost, ZkLockTemplate};
+///
+/// let template = ZkLockTemplate::default().on_lost(OnLost::Finish);
+/// let outcome = template.execute("orders", || async { locks.lose() }).await;
+/// assert!(outcome.is_err_and(|error| error.body() == Body::Finished));
+/// # Ok::<(), zklock::LockError>(()) }).unwrap();
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum OnLost {
     /// It is dropped at its next await.

@@ -24,6 +24,19 @@ use crate::owner::Owner;
 /// | `Unsupported` | `1022` | this cannot be done here |
 /// | `Refused` | `1023` | the server refused a write of the caller's own; the source says why |
 /// | `Revoked` | `1024` | somebody asked that the lock be let go, and the body was to heed that |
+///
+/// ```
+/// use zklock::{ErrorKind, LockError};
+///
+/// fn status(error: &LockError) -> u16 {
+///     match error.kind() {
+///         ErrorKind::Busy => 409,
+///         ErrorKind::Unavailable | ErrorKind::Closing => 503,
+///         _ => 500,
+///     }
+/// }
+/// assert_eq!(status(&LockError::new(ErrorKind::Busy, "")), 409);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -59,6 +72,12 @@ pub enum ErrorKind {
 
 impl ErrorKind {
     /// The stable code.
+    ///
+    /// ```
+    /// use zklock::ErrorKind;
+    ///
+    /// assert_eq!(ErrorKind::Busy.code(), "1011");
+    /// ```
     pub fn code(self) -> &'static str {
         match self {
             ErrorKind::Busy => "1011",
@@ -79,6 +98,12 @@ impl ErrorKind {
     }
 
     /// The kind as one lower-case word.
+    ///
+    /// ```
+    /// use zklock::ErrorKind;
+    ///
+    /// assert_eq!(ErrorKind::NoChroot.as_str(), "no_chroot");
+    /// ```
     pub fn as_str(self) -> &'static str {
         match self {
             ErrorKind::Busy => "busy",
@@ -100,6 +125,17 @@ impl ErrorKind {
 }
 
 /// What became of the body when a lock was lost or revoked.
+///
+/// ```
+/// use zklock::{Body, ErrorKind, LockError};
+///
+/// let lost = LockError::new(ErrorKind::Lost, "its lease ran out").with_body(Body::Dropped);
+/// let try_again = match lost.body() {
+///     Body::NotStarted => true,
+///     Body::Dropped | Body::Finished => false, // It may have taken effect.
+/// };
+/// assert!(!try_again);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Body {
     /// It never began.
@@ -111,6 +147,17 @@ pub enum Body {
 }
 
 /// Who is in the way of a busy lock.
+///
+/// ```
+/// # zklock::blocking::block_on(async {
+/// # let locks = zklock::testing::TestLocks::install();
+/// # let session = locks.session().clone();
+/// # let _held = locks.hold("orders")?;
+/// let busy = session.mutex("orders")?.try_acquire().await.err();
+/// let holder = busy.as_ref().and_then(|error| error.holder());
+/// assert_eq!(holder.map(|holder| holder.ahead), Some(1));
+/// # Ok::<(), zklock::LockError>(()) }).unwrap();
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Holder {
@@ -127,7 +174,7 @@ pub struct Holder {
 /// Match on [`kind`](LockError::kind) or ask the predicates; show it to people with `Display`.
 ///
 /// ```
-/// use zklock_core::error::{ErrorKind, LockError};
+/// use zklock::{ErrorKind, LockError};
 ///
 /// fn status(error: &LockError) -> u16 {
 ///     match error.kind() {
@@ -151,6 +198,15 @@ struct Inner {
 
 impl LockError {
     /// Makes an error of a kind, with a sentence that says what happened or what is accepted.
+    ///
+    /// ```
+    /// use zklock::{ErrorKind, LockError};
+    ///
+    /// // For a double of something that locks.
+    /// let error = LockError::new(ErrorKind::Unavailable, "no answer in 2 s");
+    /// assert!(error.is_unavailable());
+    /// assert_eq!(error.to_string(), "no answer in 2 s");
+    /// ```
     pub fn new(kind: ErrorKind, detail: impl Into<String>) -> Self {
         LockError(Box::new(Inner {
             kind,
@@ -163,61 +219,167 @@ impl LockError {
     }
 
     /// Says which lock it is about.
+    ///
+    /// ```
+    /// use zklock::{ErrorKind, LockError};
+    ///
+    /// let error = LockError::new(ErrorKind::Busy, "").on("createOrder");
+    /// assert_eq!(error.to_string(), "createOrder is being processed");
+    /// ```
     pub fn on(mut self, lock: impl Into<Arc<str>>) -> Self {
         self.0.lock = Some(lock.into());
         self
     }
 
     /// Says who is in the way.
+    ///
+    /// ```
+    /// use zklock::{ErrorKind, LockError};
+    ///
+    /// fn renamed(error: &LockError, lock: &str) -> LockError {
+    ///     LockError::new(error.kind(), "").on(lock).held_by(error.holder().cloned())
+    /// }
+    /// let error = renamed(&LockError::new(ErrorKind::Busy, "").on("a7"), "imports");
+    /// assert_eq!(error.to_string(), "imports is being processed");
+    /// ```
     pub fn held_by(mut self, holder: Option<Holder>) -> Self {
         self.0.holder = holder;
         self
     }
 
     /// Says what became of the body.
+    ///
+    /// ```
+    /// use zklock::{Body, ErrorKind, LockError};
+    ///
+    /// let error = LockError::new(ErrorKind::Lost, "its node is gone").with_body(Body::Finished);
+    /// assert!(error.to_string().ends_with("the body finished, its result was discarded"));
+    /// ```
     pub fn with_body(mut self, body: Body) -> Self {
         self.0.body = Some(body);
         self
     }
 
     /// Names the cause.
+    ///
+    /// ```
+    /// use std::error::Error;
+    /// use zklock::{ErrorKind, LockError};
+    ///
+    /// let cause = std::io::Error::other("connection reset");
+    /// let error = LockError::new(ErrorKind::Unavailable, "no answer").because(cause);
+    /// assert_eq!(error.source().map(ToString::to_string).as_deref(), Some("connection reset"));
+    /// ```
     pub fn because(mut self, source: impl Error + Send + Sync + 'static) -> Self {
         self.0.source = Some(Arc::new(source));
         self
     }
 
     /// What kind of failure it was.
+    ///
+    /// ```
+    /// # let session = zklock::Session::embedded();
+    /// use zklock::ErrorKind;
+    ///
+    /// let error = session.mutex("orders//create").err();
+    /// assert_eq!(error.map(|error| error.kind()), Some(ErrorKind::InvalidName));
+    /// ```
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
     /// The stable code of the kind, `"1011"` for a busy lock. See the table at [`ErrorKind`].
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let locks = zklock::testing::TestLocks::install();
+    /// # let session = locks.session().clone();
+    /// # let _held = locks.hold("orders")?;
+    /// let busy = session.mutex("orders")?.try_acquire().await;
+    /// assert_eq!(busy.err().map(|error| error.code()), Some("1011"));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn code(&self) -> &'static str {
         self.0.kind.code()
     }
 
     /// The lock it is about, if it is about one.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let locks = zklock::testing::TestLocks::install();
+    /// # let session = locks.session().clone();
+    /// # let _held = locks.hold("orders")?;
+    /// let busy = session.mutex("orders")?.try_acquire().await;
+    /// assert!(busy.is_err_and(|error| error.lock() == Some("orders")));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn lock(&self) -> Option<&str> {
         self.0.lock.as_deref()
     }
 
     /// Who holds the lock, when it is busy and ZooKeeper could be asked in time.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let locks = zklock::testing::TestLocks::install();
+    /// # let session = locks.session().clone();
+    /// # let _held = locks.hold("orders")?;
+    /// let busy = session.mutex("orders")?.try_acquire().await.err();
+    /// let holder = busy.as_ref().and_then(|error| error.holder());
+    /// assert_eq!(holder.and_then(|holder| holder.owner.pid), Some(std::process::id()));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn holder(&self) -> Option<&Holder> {
         self.0.holder.as_ref()
     }
 
     /// What became of the body; it never began unless the lock was [lost](ErrorKind::Lost) or
     /// [revoked](ErrorKind::Revoked).
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let locks = zklock::testing::TestLocks::install();
+    /// # let session = locks.session().clone();
+    /// use zklock::Body;
+    ///
+    /// let outcome = zklock::execute("orders", || async {
+    ///     locks.lose();
+    ///     std::future::pending::<()>().await
+    /// });
+    /// assert!(outcome.await.is_err_and(|error| error.body() == Body::Dropped));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn body(&self) -> Body {
         self.0.body.unwrap_or(Body::NotStarted)
     }
 
     /// Whether somebody else holds the lock.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let locks = zklock::testing::TestLocks::install();
+    /// # let session = locks.session().clone();
+    /// # let _held = locks.hold("orders")?;
+    /// let busy = session.mutex("orders")?.try_acquire().await;
+    /// assert!(busy.is_err_and(|error| error.is_busy()));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn is_busy(&self) -> bool {
         self.0.kind == ErrorKind::Busy
     }
 
     /// Whether the lock was held and lost.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let locks = zklock::testing::TestLocks::install();
+    /// # let session = locks.session().clone();
+    /// let guard = session.mutex("orders")?.acquire().await?;
+    /// locks.lose();
+    /// assert!(guard.release().await.is_err_and(|error| error.is_lost()));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn is_lost(&self) -> bool {
         self.0.kind == ErrorKind::Lost
     }
@@ -228,21 +390,56 @@ impl LockError {
     }
 
     /// Whether ZooKeeper could not be reached, or did not answer, in time.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let locks = zklock::testing::TestLocks::install();
+    /// # let session = locks.session().clone();
+    /// use std::time::Duration;
+    ///
+    /// locks.outage(true);
+    /// let outcome = session.mutex("orders")?.acquire_timeout(Duration::from_millis(20)).await;
+    /// assert!(outcome.is_err_and(|error| error.is_unavailable()));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn is_unavailable(&self) -> bool {
         self.0.kind == ErrorKind::Unavailable
     }
 
     /// Whether waiting would have waited for oneself.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// let mutex = session.mutex("orders")?;
+    /// let _guard = mutex.acquire().await?;
+    /// // This task waits for itself: no scope says that the second belongs to the first.
+    /// assert!(mutex.acquire().await.is_err_and(|error| error.is_deadlock()));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn is_deadlock(&self) -> bool {
         self.0.kind == ErrorKind::Deadlock
     }
 
     /// Whether the session is draining or closed.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// session.close().await;
+    /// assert!(session.mutex("orders")?.acquire().await.is_err_and(|error| error.is_closing()));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn is_closing(&self) -> bool {
         self.0.kind == ErrorKind::Closing
     }
 
     /// Whether a change of the program or its configuration is needed: trying again is no use.
+    ///
+    /// ```
+    /// # let session = zklock::Session::embedded();
+    /// assert!(session.mutex("orders/..").is_err_and(|error| error.is_permanent()));
+    /// ```
     pub fn is_permanent(&self) -> bool {
         !matches!(
             self.0.kind,

@@ -16,19 +16,30 @@ use crate::path::ZnodePath;
 /// Paths are absolute, below the chroot of the connect string.
 ///
 /// ```
-/// # async fn example() -> Result<(), zklock_core::error::LockError> {
-/// let guard = zklock_core::session::Session::embedded().mutex("leader")?.acquire().await?;
+/// # zklock::blocking::block_on(async {
+/// let guard = zklock::Session::embedded().mutex("leader")?.acquire().await?;
 /// guard.fenced().create("/config", b"1").await?;
 /// guard.fenced().set("/config", b"2").await?;
 /// guard.fenced().delete("/config").await?;
-/// # Ok(())
-/// # }
+/// # Ok::<(), zklock::LockError>(()) }).unwrap();
 /// ```
 #[derive(Debug)]
 pub struct Fenced<'a>(&'a Arc<Possession>);
 
 impl<K: Kind> Guard<K> {
     /// Writes to ZooKeeper that succeed only while this lock is held.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let locks = zklock::testing::TestLocks::install();
+    /// # let session = locks.session().clone();
+    /// let guard = session.mutex("leader")?.acquire().await?;
+    /// guard.fenced().create("/leader", b"10.0.0.7").await?;
+    /// locks.lose();
+    /// let late = guard.fenced().set("/leader", b"10.0.0.7").await;
+    /// assert!(late.is_err_and(|error| error.is_lost()));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn fenced(&self) -> Fenced<'_> {
         Fenced(self.possession())
     }
@@ -36,6 +47,19 @@ impl<K: Kind> Guard<K> {
 
 impl Fenced<'_> {
     /// Sets the data of a node.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// use zklock::ErrorKind;
+    ///
+    /// let guard = session.mutex("leader")?.acquire().await?;
+    /// # guard.fenced().create("/config", b"1").await?;
+    /// guard.fenced().set("/config", b"2").await?;
+    /// let nowhere = guard.fenced().set("/missing", b"2").await;
+    /// assert!(nowhere.is_err_and(|error| error.kind() == ErrorKind::Refused));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     ///
     /// # Errors
     ///
@@ -56,6 +80,15 @@ impl Fenced<'_> {
 
     /// Creates a persistent node.
     ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// let guard = session.mutex("leader")?.acquire().await?;
+    /// guard.fenced().create("/config", b"1").await?;
+    /// assert!(guard.fenced().create("/config", b"1").await.is_err()); // It is there.
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`set`](Fenced::set); refused also if there is such a node.
@@ -70,6 +103,16 @@ impl Fenced<'_> {
     }
 
     /// Deletes a node.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// let guard = session.mutex("leader")?.acquire().await?;
+    /// # guard.fenced().create("/config", b"1").await?;
+    /// guard.fenced().delete("/config").await?;
+    /// assert!(guard.fenced().delete("/config").await.is_err()); // It is gone.
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     ///
     /// # Errors
     ///

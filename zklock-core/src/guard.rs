@@ -20,20 +20,65 @@ pub mod kind {
     use crate::mode::Mode;
 
     /// A way of holding a lock. There are no others than those of this module.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// use zklock::{Guard, kind};
+    ///
+    /// fn describe<K: kind::Kind>(guard: &Guard<K>) -> String {
+    ///     format!("{} as {}", guard.lock(), K::MODE)
+    /// }
+    /// let guard = session.rw_lock("prices")?.read().await?;
+    /// assert_eq!(describe(&guard), "prices as read");
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub trait Kind: sealed::Sealed + Send + Sync + 'static {
         /// The mode of the nodes.
         const MODE: Mode;
     }
 
     /// A [`Mutex`](crate::lock::Mutex).
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// use zklock::{Guard, kind};
+    ///
+    /// let guard: Guard<kind::Alone> = session.mutex("orders")?.acquire().await?;
+    /// assert!(guard.is_valid());
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     #[derive(Debug)]
     pub enum Alone {}
 
     /// A [`RwLock`](crate::lock::RwLock), with other readers.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// use zklock::{Guard, kind};
+    ///
+    /// let prices = session.rw_lock("prices")?;
+    /// let readers: Vec<Guard<kind::Reading>> = vec![prices.read().await?, prices.read().await?];
+    /// assert!(readers.iter().all(|reader| reader.is_valid()));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     #[derive(Debug)]
     pub enum Reading {}
 
     /// A [`RwLock`](crate::lock::RwLock), alone.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// use zklock::{Guard, kind};
+    ///
+    /// let writer: Guard<kind::Writing> = session.rw_lock("prices")?.write().await?;
+    /// let reader: Guard<kind::Reading> = writer.downgrade().await?;
+    /// assert!(reader.is_valid());
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     #[derive(Debug)]
     pub enum Writing {}
 
@@ -51,6 +96,16 @@ pub mod kind {
     }
 
     /// A [`Semaphore`](crate::lock::Semaphore), with others.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// use zklock::{Guard, kind};
+    ///
+    /// let two: Guard<kind::Sharing> = session.semaphore("printers", 3)?.acquire_many(2).await?;
+    /// assert_eq!(two.permits(), 2);
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     #[derive(Debug)]
     pub enum Sharing {}
 
@@ -60,13 +115,70 @@ pub mod kind {
 use kind::{Alone, Kind, Reading, Sharing, Writing};
 
 /// The guard of a [`Mutex`](crate::lock::Mutex).
+///
+/// ```
+/// # zklock::blocking::block_on(async {
+/// # let session = zklock::Session::embedded();
+/// use zklock::MutexGuard;
+///
+/// // Whoever leads keeps the guard, and leads no longer when it is dropped.
+/// struct Leader(MutexGuard);
+///
+/// let leader = Leader(session.mutex("leader")?.acquire().await?);
+/// assert!(leader.0.is_valid());
+/// # Ok::<(), zklock::LockError>(()) }).unwrap();
+/// ```
 pub type MutexGuard = Guard<Alone>;
+
 /// The guard of a reader of a [`RwLock`](crate::lock::RwLock).
+///
+/// ```
+/// # zklock::blocking::block_on(async {
+/// # let session = zklock::Session::embedded();
+/// use zklock::RwLockReadGuard;
+///
+/// // No price changes while the report is made.
+/// struct Report {
+///     prices: RwLockReadGuard,
+/// }
+/// let report = Report { prices: session.rw_lock("prices")?.read().await? };
+/// assert!(report.prices.is_valid());
+/// # Ok::<(), zklock::LockError>(()) }).unwrap();
+/// ```
 pub type RwLockReadGuard = Guard<Reading>;
+
 /// The guard of a writer of a [`RwLock`](crate::lock::RwLock).
+///
+/// ```
+/// # zklock::blocking::block_on(async {
+/// # let session = zklock::Session::embedded();
+/// use zklock::RwLockWriteGuard;
+///
+/// // Whoever calls it proves that it may.
+/// fn set_price(_: &RwLockWriteGuard, prices: &mut Vec<u32>, price: u32) {
+///     prices.push(price);
+/// }
+/// let (mut prices, writing) = (Vec::new(), session.rw_lock("prices")?.write().await?);
+/// set_price(&writing, &mut prices, 5);
+/// assert_eq!(prices, [5]);
+/// # Ok::<(), zklock::LockError>(()) }).unwrap();
+/// ```
 pub type RwLockWriteGuard = Guard<Writing>;
 
 /// One or several permits of a [`Semaphore`](crate::lock::Semaphore).
+///
+/// ```
+/// # zklock::blocking::block_on(async {
+/// # let session = zklock::Session::embedded();
+/// use zklock::SemaphorePermit;
+///
+/// struct Print {
+///     _printer: SemaphorePermit,
+/// }
+/// let job = Print { _printer: session.semaphore("printers", 3)?.acquire().await? };
+/// assert_eq!(session.held().len(), 1);
+/// # Ok::<(), zklock::LockError>(()) }).unwrap();
+/// ```
 pub type SemaphorePermit = Guard<Sharing>;
 
 /// Holds a lock. Dropped, it releases without waiting, in any place:
@@ -77,6 +189,16 @@ pub type SemaphorePermit = Guard<Sharing>;
 /// pause, a crash of the server) can give the lock to somebody else. If somebody deletes the lock's
 /// node or closes the ZooKeeper session from outside, it learns so within one heartbeat, a sixth of
 /// the session timeout; until then only the [fencing token](Guard::fencing_token) protects.
+///
+/// ```
+/// # zklock::blocking::block_on(async {
+/// # let session = zklock::Session::embedded();
+/// let guard = session.mutex("orders")?.acquire().await?;
+/// assert!(guard.is_valid());
+/// drop(guard); // Releases in the background.
+/// assert!(session.held().is_empty());
+/// # Ok::<(), zklock::LockError>(()) }).unwrap();
+/// ```
 #[must_use = "a guard that is dropped at once releases the lock at once"]
 pub struct Guard<K: Kind = Alone> {
     hold: Hold,
@@ -108,6 +230,16 @@ impl<K: Kind> Guard<K> {
     }
 
     /// A look at this guard that can be cloned, sent and kept; it releases nothing.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// let guard = session.mutex("orders")?.acquire().await?;
+    /// let view = guard.view();
+    /// let elsewhere = std::thread::spawn(move || view.is_valid());
+    /// assert_eq!(elsewhere.join().ok(), Some(true));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn view(&self) -> GuardView {
         GuardView::new(self.possession.clone(), Vec::new())
     }
@@ -117,11 +249,27 @@ impl<K: Kind> Guard<K> {
     }
 
     /// The name of the lock.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// let guard = session.mutex("orders/create")?.acquire().await?;
+    /// assert_eq!(guard.lock(), "orders/create");
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn lock(&self) -> &str {
         self.possession.queue().lock_name()
     }
 
     /// The path of the node behind the guard. Locals that share a node see the same one.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// let guard = session.mutex("orders")?.acquire().await?;
+    /// assert!(guard.path().starts_with("/zklock/orders/_c_"));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn path(&self) -> &str {
         self.possession.lease().path()
     }
@@ -129,23 +277,70 @@ impl<K: Kind> Guard<K> {
     /// The fencing token: greater than that of every grant before. Give it to the resource that
     /// the lock protects, and let that refuse a smaller one than it has seen. A nested guard has
     /// the token of the outermost.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// let mutex = session.mutex("orders")?;
+    /// let earlier = mutex.acquire().await?.fencing_token();
+    /// let later = mutex.acquire().await?.fencing_token();
+    /// assert!(later > earlier);
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn fencing_token(&self) -> FencingToken {
         self.possession.token()
     }
 
     /// Whether the lock is surely held now. Reads the clock; costs some ten nanoseconds.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let locks = zklock::testing::TestLocks::install();
+    /// # let session = locks.session().clone();
+    /// let guard = session.mutex("orders")?.acquire().await?;
+    /// assert!(guard.is_valid());
+    /// locks.lose(); // As if ZooKeeper had ended the session.
+    /// assert!(!guard.is_valid());
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn is_valid(&self) -> bool {
         self.possession.is_valid()
     }
 
     /// How long the lock is surely held from now if nothing more is heard from ZooKeeper. While
     /// the connection is up, heartbeats keep extending it.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// use std::time::Duration;
+    ///
+    /// let guard = session.mutex("orders")?.acquire().await?;
+    /// // Begin nothing now that takes longer.
+    /// assert!(guard.remaining() > Duration::from_secs(1));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn remaining(&self) -> Duration {
         self.possession.remaining()
     }
 
     /// Resolves when the lock is lost: at the latest when the lease clock runs out, at once when
     /// the session ends, within one heartbeat when somebody deleted the node.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let locks = zklock::testing::TestLocks::install();
+    /// # let session = locks.session().clone();
+    /// # async fn lead() { std::future::pending().await }
+    /// let guard = session.mutex("leader")?.acquire().await?;
+    /// # locks.lose();
+    /// let stopped = tokio::select! {
+    ///     () = lead() => false,
+    ///     () = guard.lost() => true, // Another may lead from now on.
+    /// };
+    /// assert!(stopped);
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     ///
     /// # Cancel safety
     ///
@@ -157,6 +352,16 @@ impl<K: Kind> Guard<K> {
     /// Runs `body` in the scope of this guard: the same lock acquired inside is nested and does
     /// not wait for this one.
     ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// let mutex = session.mutex("orders")?;
+    /// let guard = mutex.acquire().await?;
+    /// let nested = guard.scope(mutex.acquire()).await?;
+    /// assert_eq!(nested.fencing_token(), guard.fencing_token());
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    ///
     /// # Cancel safety
     ///
     /// As `body`.
@@ -165,6 +370,14 @@ impl<K: Kind> Guard<K> {
     }
 
     /// Runs `body` in the scope of this guard; the twin of [`scope`](Guard::scope).
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// let guard = session.mutex("orders")?.acquire().await?;
+    /// assert!(guard.scope_sync(|| zklock::is_held("orders")));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn scope_sync<T>(&self, body: impl FnOnce() -> T) -> T {
         inside_sync(Some(self.frame()), body)
     }
@@ -172,12 +385,30 @@ impl<K: Kind> Guard<K> {
     /// Says that another task, thread or branch may release this guard. Acquiring the same lock
     /// again in the task that acquired this guard then waits, where it otherwise is refused as a
     /// [deadlock](ErrorKind::Deadlock).
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// let mutex = session.mutex("orders")?;
+    /// let guard = mutex.acquire().await?.detach();
+    /// std::thread::spawn(move || drop(guard));
+    /// assert!(mutex.acquire().await?.is_valid()); // Waits for that thread.
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn detach(self) -> Self {
         self.possession.set_unscoped(false);
         self
     }
 
     /// Releases the lock and waits until the node is gone, or the lock is handed to the next here.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// session.mutex("orders")?.acquire().await?.release().await?;
+    /// assert!(session.site("orders")?.contenders().await?.is_empty());
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     ///
     /// # Errors
     ///
@@ -214,6 +445,18 @@ impl<K: Kind> Guard<K> {
     /// Whether somebody asked that the lock be let go, with
     /// [`Site::revoke`](crate::inspect::Site::revoke) or Curator's `Revoker`. It stays held until
     /// it is released.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// # let options = zklock::LockOptions::default().revocable(true);
+    /// # let mutex = session.mutex("orders")?.with_options(options)?;
+    /// let guard = mutex.acquire().await?;
+    /// mutex.site().revoke().await?;
+    /// # guard.revoked().await;
+    /// assert!(guard.is_revoked() && guard.is_valid()); // A wish: it is still held.
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn is_revoked(&self) -> bool {
         self.possession.is_revoked()
     }
@@ -223,13 +466,18 @@ impl<K: Kind> Guard<K> {
     /// session timeout.
     ///
     /// ```
-    /// # async fn example(guard: zklock_core::guard::MutexGuard) {
-    /// # async fn work() {}
-    /// tokio::select! {
-    ///     () = work() => {}
-    ///     () = guard.revoked() => {} // others are in a hurry
-    /// }
-    /// # }
+    /// # zklock::blocking::block_on(async {
+    /// # async fn work() { std::future::pending().await }
+    /// # let options = zklock::LockOptions::default().revocable(true);
+    /// # let mutex = zklock::Session::embedded().mutex("report")?.with_options(options)?;
+    /// # let guard = mutex.acquire().await?;
+    /// # mutex.site().revoke().await?;
+    /// let stopped = tokio::select! {
+    ///     () = work() => false,
+    ///     () = guard.revoked() => true, // Others are in a hurry.
+    /// };
+    /// assert!(stopped);
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     ///
     /// # Cancel safety
@@ -256,14 +504,13 @@ impl RwLockWriteGuard {
     /// Dropping the future releases the lock.
     ///
     /// ```
-    /// # async fn example() -> Result<(), zklock_core::error::LockError> {
-    /// let lock = zklock_core::session::Session::embedded().rw_lock("prices")?;
+    /// # zklock::blocking::block_on(async {
+    /// let lock = zklock::Session::embedded().rw_lock("prices")?;
     /// let writing = lock.write().await?;
     /// let reading = writing.downgrade().await?;
     /// assert!(lock.try_read().await.is_ok());
     /// # drop(reading);
-    /// # Ok(())
-    /// # }
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub async fn downgrade(self) -> Result<RwLockReadGuard, LockError> {
         if self.turn.is_some() || self.possession.holds() > 1 {
@@ -283,6 +530,14 @@ impl RwLockWriteGuard {
 
 impl SemaphorePermit {
     /// How many permits these are.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// let permits = session.semaphore("printers", 3)?.acquire_many(2).await?;
+    /// assert_eq!(permits.permits(), 2);
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn permits(&self) -> u32 {
         u32::try_from(self.possession.leases().count()).unwrap_or(u32::MAX)
     }

@@ -17,7 +17,7 @@ pub const LONGEST_NAME: usize = 1024;
 /// A validated lock name.
 ///
 /// ```
-/// use zklock_core::key::LockName;
+/// use zklock::LockName;
 ///
 /// assert_eq!(LockName::new("orders/create").unwrap().as_str(), "orders/create");
 /// assert!(LockName::new("orders//create").is_err());
@@ -30,6 +30,15 @@ pub struct LockName(Arc<str>);
 impl LockName {
     /// Validates a name that the programmer wrote.
     ///
+    /// ```
+    /// use zklock::{ErrorKind, LockName};
+    ///
+    /// assert_eq!(LockName::new("orders/create")?.as_str(), "orders/create");
+    /// let error = LockName::new("/orders").err();
+    /// assert_eq!(error.map(|error| error.kind()), Some(ErrorKind::InvalidName));
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`ErrorKind::InvalidName`], which says what is accepted.
@@ -41,21 +50,56 @@ impl LockName {
     }
 
     /// Starts a name that is made of literal text and of values.
+    ///
+    /// ```
+    /// use zklock::LockName;
+    ///
+    /// let customer = "../7";
+    /// let name = LockName::build().text("orders/by-").value(&customer).finish()?;
+    /// assert_eq!(name.as_str(), "orders/by-..~2F7");
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
     pub fn build() -> NameBuilder {
         NameBuilder::default()
     }
 
     /// The name as text, with its escapes.
+    ///
+    /// ```
+    /// use zklock::LockName;
+    ///
+    /// let name = LockName::build().text("orders/").value(&"a/b").finish()?;
+    /// assert_eq!(name.as_str(), "orders/a~2Fb");
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
     /// The same text, shared.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use zklock::LockName;
+    ///
+    /// let label: Arc<str> = LockName::new("orders")?.to_shared();
+    /// assert_eq!(&*label, "orders");
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
     pub fn to_shared(&self) -> Arc<str> {
         self.0.clone()
     }
 
     /// The path of the lock's directory under a root.
+    ///
+    /// ```
+    /// # let session = zklock::Session::embedded();
+    /// use zklock::LockName;
+    ///
+    /// let path = LockName::new("orders/create")?.under(session.root());
+    /// assert_eq!(path.as_str(), "/zklock/orders/create");
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
     pub fn under(&self, root: &ZnodePath) -> ZnodePath {
         root.join(&self.0)
     }
@@ -230,6 +274,17 @@ const fn is_refused_at(text: &[u8], at: usize) -> bool {
 }
 
 /// A name in the making. See [`LockName::build`].
+///
+/// ```
+/// use zklock::LockName;
+///
+/// let mut name = LockName::build().text("accounts");
+/// for part in ["eu", "a7"] {
+///     name = name.text("/").value(&part);
+/// }
+/// assert_eq!(name.finish()?.as_str(), "accounts/eu/a7");
+/// # Ok::<(), zklock::LockError>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct NameBuilder {
     name: String,
@@ -242,6 +297,14 @@ pub struct NameBuilder {
 
 impl NameBuilder {
     /// Adds text that the programmer wrote; its slashes are segments.
+    ///
+    /// ```
+    /// use zklock::LockName;
+    ///
+    /// assert_eq!(LockName::build().text("orders/create").finish()?.as_str(), "orders/create");
+    /// assert!(LockName::build().text("orders//create").finish().is_err());
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
     pub fn text(mut self, text: &str) -> Self {
         for (i, piece) in text.split('/').enumerate() {
             if i > 0 {
@@ -258,6 +321,15 @@ impl NameBuilder {
     }
 
     /// Adds a value, escaped. No value can add a segment or leave one.
+    ///
+    /// ```
+    /// use zklock::LockName;
+    ///
+    /// // A later segment that begins with a character up to `0` is escaped, too.
+    /// let name = LockName::build().text("orders/").value(&"0/7").finish()?;
+    /// assert_eq!(name.as_str(), "orders/~30~2F7");
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
     pub fn value(mut self, value: &dyn Display) -> Self {
         let text = value.to_string();
         // A value of megabytes is refused in the end; it need not be escaped first.
@@ -277,6 +349,15 @@ impl NameBuilder {
     }
 
     /// Ends the name.
+    ///
+    /// ```
+    /// use zklock::LockName;
+    ///
+    /// let of = |customer: &str| LockName::build().text("orders/").value(&customer).finish();
+    /// assert_eq!(of("smith")?.as_str(), "orders/smith");
+    /// assert!(of("").is_err());
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
     ///
     /// # Errors
     ///

@@ -3,6 +3,16 @@
 use std::fmt;
 
 /// The kind of a contender.
+///
+/// ```
+/// # zklock::blocking::block_on(async {
+/// # let session = zklock::Session::embedded();
+/// use zklock::Mode;
+///
+/// let _guard = session.rw_lock("prices")?.write().await?;
+/// assert_eq!(session.site("prices")?.contenders().await?[0].mode, Mode::Write);
+/// # Ok::<(), zklock::LockError>(()) }).unwrap();
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Mode {

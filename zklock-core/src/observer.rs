@@ -10,6 +10,19 @@ use crate::session_state::SessionState;
 use crate::token::FencingToken;
 
 /// Something that happened to a lock or to its session.
+///
+/// ```
+/// use zklock::Event;
+///
+/// fn line(event: &Event) -> Option<String> {
+///     match event {
+///         Event::Acquired { lock, waited, .. } => Some(format!("{lock} after {waited:?}")),
+///         Event::Lost { lock } => Some(format!("{lock} lost")),
+///         _ => None,
+///     }
+/// }
+/// assert_eq!(line(&Event::Lost { lock: "orders".into() }).as_deref(), Some("orders lost"));
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event {
@@ -75,7 +88,7 @@ pub enum Event {
 /// delays no lock.
 ///
 /// ```
-/// use zklock_core::observer::{Event, Observer};
+/// use zklock::{Event, Observer};
 ///
 /// #[derive(Debug)]
 /// struct CountLost(std::sync::atomic::AtomicUsize);
@@ -90,6 +103,21 @@ pub enum Event {
 /// ```
 pub trait Observer: Send + Sync + fmt::Debug + 'static {
     /// Is told what happened.
+    ///
+    /// ```
+    /// use zklock::{Event, Observer};
+    ///
+    /// /// Prints what becomes of locks.
+    /// #[derive(Debug)]
+    /// struct Print;
+    ///
+    /// impl Observer for Print {
+    ///     fn event(&self, event: &Event) {
+    ///         println!("{event:?}");
+    ///     }
+    /// }
+    /// Print.event(&Event::Lost { lock: "orders".into() });
+    /// ```
     fn event(&self, event: &Event);
 }
 

@@ -11,7 +11,7 @@ use crate::recipe::parent_mark::Marks;
 ///
 /// ```
 /// use std::time::Duration;
-/// use zklock_core::options::LockOptions;
+/// use zklock::LockOptions;
 ///
 /// let options = LockOptions::default().timeout(Duration::from_secs(5)).retries(1);
 /// assert_eq!(options.longest_wait(), Duration::from_secs(5));
@@ -51,24 +51,54 @@ impl Default for LockOptions {
 impl LockOptions {
     /// Bounds one try. The lock is tried `retries` times, at most `timeout` each, so a call waits
     /// at most `timeout × retries` (2 × 2 s = 4 s by default).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use zklock::LockOptions;
+    ///
+    /// let options = LockOptions::default().timeout(Duration::from_millis(500));
+    /// assert_eq!(options.longest_wait(), Duration::from_secs(1)); // Two tries.
+    /// ```
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
     /// The number of tries, not of extra tries: 1 tries once.
+    ///
+    /// ```
+    /// use zklock::LockOptions;
+    ///
+    /// let once = LockOptions::default().retries(1);
+    /// assert_eq!(once.longest_wait(), once.try_timeout());
+    /// ```
     pub fn retries(mut self, retries: u32) -> Self {
         self.retries = retries;
         self
     }
 
     /// Whether the same lock may be taken again inside its own scope.
+    ///
+    /// ```
+    /// use zklock::LockOptions;
+    ///
+    /// assert!(LockOptions::default().is_reentrant());
+    /// assert!(!LockOptions::default().reentrant(false).is_reentrant());
+    /// ```
     pub fn reentrant(mut self, reentrant: bool) -> Self {
         self.reentrant = reentrant;
         self
     }
 
     /// What to do when the node or its directory vanished while the lock was being taken.
+    ///
+    /// ```
+    /// use zklock::{LockOptions, RetryPolicy};
+    ///
+    /// // Fails at once when a script has deleted the node in the queue.
+    /// let options = LockOptions::default().vanished(RetryPolicy::NEVER);
+    /// assert_eq!(options.vanished_policy().attempts, 0);
+    /// ```
     pub fn vanished(mut self, policy: RetryPolicy) -> Self {
         self.vanished = policy;
         self
@@ -76,6 +106,13 @@ impl LockOptions {
 
     /// How long the lock may be handed from task to task of this process before other processes
     /// are looked for.
+    ///
+    /// ```
+    /// use zklock::{Handoffs, LockOptions};
+    ///
+    /// let bound = Handoffs { most: 100, ..Handoffs::default() };
+    /// assert_eq!(LockOptions::default().handoffs(bound).handoff_bound(), bound);
+    /// ```
     pub fn handoffs(mut self, bound: Handoffs) -> Self {
         self.handoffs = bound;
         self
@@ -88,6 +125,19 @@ impl LockOptions {
     /// timeout. And somebody who only tries meets a node that nobody uses: zklock's own try waits
     /// at most 100 ms for it to give way, the tries of Curator and kazoo do not. So `try_acquire`
     /// on a lock that lingers is refused.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// use std::time::Duration;
+    /// use zklock::LockOptions;
+    ///
+    /// let options = LockOptions::default().linger(Duration::from_secs(5));
+    /// let mutex = session.mutex("orders")?.with_options(options)?;
+    /// let first = mutex.acquire().await?.path().to_owned();
+    /// assert_eq!(mutex.acquire().await?.path(), first); // The same node.
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn linger(mut self, linger: Duration) -> Self {
         self.linger = linger;
         self
@@ -95,6 +145,18 @@ impl LockOptions {
 
     /// Gives every waiting task a node of its own: strictly first come, first served in the whole
     /// fleet, and two commits a turn. Nothing is handed on in memory and nothing lingers.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// use zklock::LockOptions;
+    ///
+    /// let options = LockOptions::default().fair(true);
+    /// let mutex = session.mutex("orders")?.with_options(options)?;
+    /// let first = mutex.acquire().await?.path().to_owned();
+    /// assert_ne!(mutex.acquire().await?.path(), first); // A node for each.
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn fair(mut self, fair: bool) -> Self {
         self.fair = fair;
         self
@@ -102,6 +164,19 @@ impl LockOptions {
 
     /// Whether its holder is to learn at once that somebody asked it to let go, for one read more a
     /// grant. Without this it learns so within a heartbeat, a sixth of the session timeout.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// use zklock::LockOptions;
+    ///
+    /// let options = LockOptions::default().revocable(true);
+    /// let mutex = session.mutex("report")?.with_options(options)?;
+    /// let guard = mutex.acquire().await?;
+    /// mutex.site().revoke().await?;
+    /// guard.revoked().await;
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn revocable(mut self, revocable: bool) -> Self {
         self.revocable = revocable;
         self
@@ -225,51 +300,113 @@ impl LockOptions {
     }
 
     /// How long the lock may be handed on.
+    ///
+    /// ```
+    /// use zklock::LockOptions;
+    ///
+    /// assert_eq!(LockOptions::default().handoff_bound().within.as_millis(), 10);
+    /// ```
     pub fn handoff_bound(&self) -> Handoffs {
         self.handoffs
     }
 
     /// How long the node is kept after the last release.
+    ///
+    /// ```
+    /// use zklock::LockOptions;
+    ///
+    /// assert!(LockOptions::default().linger_time().is_zero());
+    /// ```
     pub fn linger_time(&self) -> Duration {
         self.linger
     }
 
     /// Whether every waiting task has a node of its own.
+    ///
+    /// ```
+    /// use zklock::LockOptions;
+    ///
+    /// assert!(LockOptions::default().fair(true).is_fair());
+    /// ```
     pub fn is_fair(&self) -> bool {
         self.fair
     }
 
     /// Whether a holder learns at once that it is to let go.
+    ///
+    /// ```
+    /// use zklock::LockOptions;
+    ///
+    /// assert!(!LockOptions::default().is_revocable());
+    /// ```
     pub fn is_revocable(&self) -> bool {
         self.revocable || self.ends.revoked == OnRevoked::Cancel
     }
 
     /// The bound of one try.
+    ///
+    /// ```
+    /// use zklock::LockOptions;
+    ///
+    /// assert_eq!(LockOptions::default().try_timeout().as_secs(), 2);
+    /// ```
     pub fn try_timeout(&self) -> Duration {
         self.timeout
     }
 
     /// The number of tries.
+    ///
+    /// ```
+    /// use zklock::LockOptions;
+    ///
+    /// assert_eq!(LockOptions::default().tries(), 2);
+    /// ```
     pub fn tries(&self) -> u32 {
         self.retries
     }
 
     /// Whether the lock is reentrant.
+    ///
+    /// ```
+    /// # let session = zklock::Session::embedded();
+    /// let mutex = session.mutex("orders")?.reentrant(false);
+    /// assert!(!mutex.options().is_reentrant());
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
     pub fn is_reentrant(&self) -> bool {
         self.reentrant
     }
 
     /// What is done when the node or its directory vanished.
+    ///
+    /// ```
+    /// use zklock::LockOptions;
+    ///
+    /// assert_eq!(LockOptions::default().vanished_policy().attempts, 20);
+    /// ```
     pub fn vanished_policy(&self) -> RetryPolicy {
         self.vanished
     }
 
     /// The longest time that a call waits: `timeout × retries`.
+    ///
+    /// ```
+    /// use zklock::LockOptions;
+    ///
+    /// assert_eq!(LockOptions::default().longest_wait().as_secs(), 4); // 2 × 2 s
+    /// ```
     pub fn longest_wait(&self) -> Duration {
         self.timeout.saturating_mul(self.retries)
     }
 
     /// Checks the values.
+    ///
+    /// ```
+    /// use zklock::LockOptions;
+    ///
+    /// let error = LockOptions::default().retries(0).check();
+    /// assert!(error.is_err_and(|error| error.to_string().contains("`retries = 1` tries once")));
+    /// ```
     ///
     /// # Errors
     ///

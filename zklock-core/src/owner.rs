@@ -10,6 +10,13 @@ use serde::{Deserialize, Serialize};
 ///
 /// zklock writes this as JSON into the data of its nodes, where any ZooKeeper tool shows it.
 /// Curator writes the host's address only, kazoo an identifier; then the other fields are empty.
+///
+/// ```
+/// use zklock::Owner;
+///
+/// let owner = Owner::from_payload(br#"{"host":"db7","pid":42,"app":"orders"}"#);
+/// assert_eq!(owner.to_string(), "orders on db7 (process 42)");
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Owner {
@@ -42,6 +49,13 @@ pub const REVOKE: &[u8] = b"__REVOKE__";
 
 impl Owner {
     /// Describes this process, now.
+    ///
+    /// ```
+    /// use zklock::Owner;
+    ///
+    /// let owner = Owner::here(Some("orders"));
+    /// assert_eq!((owner.app.as_deref(), owner.pid), (Some("orders"), Some(std::process::id())));
+    /// ```
     pub fn here(app: Option<&str>) -> Self {
         Owner {
             host: HOST.clone(),
@@ -54,30 +68,66 @@ impl Owner {
     }
 
     /// Says since how long it has been in the queue.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use zklock::Owner;
+    ///
+    /// let minute = Owner::here(None).since_ago(Duration::from_secs(60));
+    /// assert!(minute.since < Owner::here(None).since); // RFC 3339 sorts as time does.
+    /// ```
     pub fn since_ago(mut self, ago: Duration) -> Self {
         self.since = Some(wall_clock(ago));
         self
     }
 
     /// Says whether it may keep the lock without using it.
+    ///
+    /// ```
+    /// use zklock::Owner;
+    ///
+    /// let payload = Owner::here(None).lingering(true).to_payload();
+    /// assert!(Owner::from_payload(&payload).linger);
+    /// ```
     pub fn lingering(mut self, linger: bool) -> Self {
         self.linger = linger;
         self
     }
 
     /// Makes the payload unique.
+    ///
+    /// ```
+    /// use zklock::{Attempt, Owner};
+    ///
+    /// let [one, other] = [(); 2].map(|()| Owner::here(None).marked(Attempt::new().simple()));
+    /// assert_ne!(one.to_payload(), other.to_payload());
+    /// ```
     pub fn marked(mut self, attempt: impl fmt::Display) -> Self {
         self.attempt = Some(attempt.to_string());
         self
     }
 
     /// The payload of a node.
+    ///
+    /// ```
+    /// use zklock::Owner;
+    ///
+    /// let payload = Owner::here(Some("orders")).to_payload();
+    /// assert!(payload.starts_with(b"{\"host\":"));
+    /// ```
     pub fn to_payload(&self) -> Vec<u8> {
         serde_json::to_vec(self).unwrap_or_default()
     }
 
     /// Reads a payload, of zklock or of any other client. Of a node whose owner was asked to let go
     /// nothing is known any more.
+    ///
+    /// ```
+    /// use zklock::Owner;
+    ///
+    /// assert_eq!(Owner::from_payload(b"10.0.0.7").host, "10.0.0.7"); // As Curator writes it.
+    /// assert_eq!(Owner::from_payload(b"__REVOKE__"), Owner::default());
+    /// ```
     pub fn from_payload(data: &[u8]) -> Self {
         if data.len() > LONGEST_PAYLOAD || data == REVOKE {
             return Owner::default();

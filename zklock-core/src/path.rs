@@ -6,11 +6,26 @@ use std::sync::Arc;
 use crate::error::{ErrorKind, LockError};
 
 /// A validated absolute path of a node; `/` is the chroot itself.
+///
+/// ```
+/// use zklock_core::path::ZnodePath;
+///
+/// let root = ZnodePath::new("/prod")?;
+/// assert_eq!(root.join("orders/create").to_string(), "/prod/orders/create");
+/// # Ok::<(), zklock::LockError>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ZnodePath(Arc<str>);
 
 impl ZnodePath {
     /// Validates a path as ZooKeeper does.
+    ///
+    /// ```
+    /// use zklock_core::path::ZnodePath;
+    ///
+    /// assert!(ZnodePath::new("/").is_ok());
+    /// assert!(ZnodePath::new("prod").is_err() && ZnodePath::new("/prod/").is_err());
+    /// ```
     ///
     /// # Errors
     ///
@@ -40,11 +55,21 @@ impl ZnodePath {
     }
 
     /// The path as text.
+    ///
+    /// ```
+    /// # let session = zklock::Session::embedded();
+    /// assert_eq!(session.root().as_str(), "/zklock");
+    /// ```
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
     /// The path of a node below this one. `relative` must have been validated.
+    ///
+    /// ```
+    /// # let session = zklock::Session::embedded();
+    /// assert_eq!(session.root().join("orders").as_str(), "/zklock/orders");
+    /// ```
     pub fn join(&self, relative: &str) -> ZnodePath {
         match &*self.0 {
             "/" => ZnodePath(Arc::from(format!("/{relative}"))),
@@ -59,6 +84,13 @@ impl ZnodePath {
     }
 
     /// The paths from the first segment down to this one.
+    ///
+    /// ```
+    /// # let session = zklock::Session::embedded();
+    /// let orders = session.root().join("orders/create");
+    /// let paths: Vec<_> = orders.ancestors_and_self().collect();
+    /// assert_eq!(paths, ["/zklock", "/zklock/orders", "/zklock/orders/create"]);
+    /// ```
     pub fn ancestors_and_self(&self) -> impl Iterator<Item = &str> {
         let path = self.as_str();
         path.char_indices()

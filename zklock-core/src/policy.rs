@@ -10,7 +10,7 @@ use std::time::Duration;
 ///
 /// ```
 /// use std::time::Duration;
-/// use zklock_core::policy::RetryPolicy;
+/// use zklock::RetryPolicy;
 ///
 /// let patient = RetryPolicy { attempts: 100, ..RetryPolicy::default() };
 /// assert_eq!(patient.pause(0), Duration::ZERO);
@@ -44,6 +44,13 @@ impl RetryPolicy {
         RetryPolicy { attempts: 0, first: Duration::ZERO, longest: Duration::ZERO };
 
     /// The pause before a retry, counted from 0.
+    ///
+    /// ```
+    /// use zklock::RetryPolicy;
+    ///
+    /// let pauses = [0, 1, 2, 3].map(|retry| RetryPolicy::default().pause(retry).as_millis());
+    /// assert_eq!(pauses, [0, 5, 10, 20]);
+    /// ```
     pub fn pause(&self, retry: u32) -> Duration {
         match retry.checked_sub(1) {
             None => Duration::ZERO,
@@ -56,7 +63,7 @@ impl RetryPolicy {
 /// the lock goes to the back of the fleet's queue.
 ///
 /// ```
-/// use zklock_core::policy::Handoffs;
+/// use zklock::Handoffs;
 ///
 /// let shared = Handoffs::default();
 /// let never = Handoffs::NONE;

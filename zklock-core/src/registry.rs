@@ -29,14 +29,11 @@ use crate::session::handle::Session;
 /// For the session `billing` they are `ZKLOCK_BILLING_CONNECT` and so on.
 ///
 /// ```
-/// use zklock_core::registry::SessionRegistry;
-/// use zklock_core::session::Session;
+/// use zklock::{Session, SessionRegistry};
 ///
-/// # fn main() -> Result<(), zklock_core::error::LockError> {
 /// SessionRegistry::global().register("billing", Session::embedded());
 /// assert!(SessionRegistry::global().session(Some("billing"))?.is_ready());
-/// # Ok(())
-/// # }
+/// # Ok::<(), zklock::LockError>(())
 /// ```
 #[derive(Debug, Default)]
 pub struct SessionRegistry {
@@ -69,21 +66,62 @@ static GLOBAL: Lazy<SessionRegistry> = Lazy::new(SessionRegistry::default);
 
 impl SessionRegistry {
     /// The registry of this process.
+    ///
+    /// ```
+    /// # let session = zklock::Session::embedded();
+    /// use zklock::SessionRegistry;
+    ///
+    /// SessionRegistry::global().register_default(session.clone());
+    /// assert_eq!(SessionRegistry::global().session(None)?.id(), session.id());
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
     pub fn global() -> &'static SessionRegistry {
         &GLOBAL
     }
 
     /// Makes a session the default one. Answers the one before.
+    ///
+    /// ```
+    /// use zklock::{Session, SessionRegistry};
+    ///
+    /// let registry = SessionRegistry::default();
+    /// assert!(registry.register_default(Session::embedded()).is_none());
+    /// assert!(registry.register_default(Session::embedded()).is_some());
+    /// ```
     pub fn register_default(&self, session: Session) -> Option<Session> {
         self.default.write().unwrap_or_else(PoisonError::into_inner).replace(session)
     }
 
     /// Registers a session under a name. Answers the one before.
+    ///
+    /// ```
+    /// # let session = zklock::Session::embedded();
+    /// use zklock::SessionRegistry;
+    ///
+    /// // For `#[zk_locked("…", session = "billing")]`.
+    /// SessionRegistry::global().register("billing", session.clone());
+    /// assert_eq!(SessionRegistry::global().session(Some("billing"))?.id(), session.id());
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
     pub fn register(&self, name: impl Into<Arc<str>>, session: Session) -> Option<Session> {
         self.named.write().unwrap_or_else(PoisonError::into_inner).insert(name.into(), session)
     }
 
     /// Takes a session out, the default one for `None`. It closes when its last user is gone.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// use zklock::SessionRegistry;
+    ///
+    /// let registry = SessionRegistry::default();
+    /// registry.register("billing", session);
+    /// if let Some(session) = registry.remove(Some("billing")) {
+    ///     session.close().await;
+    /// }
+    /// assert!(registry.remove(Some("billing")).is_none());
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn remove(&self, name: Option<&str>) -> Option<Session> {
         match name {
             None => self.default.write().unwrap_or_else(PoisonError::into_inner).take(),
@@ -96,8 +134,7 @@ impl SessionRegistry {
     /// spawns see it, those of other tests do not. It ends when the answer is dropped.
     ///
     /// ```
-    /// use zklock_core::registry::SessionRegistry;
-    /// use zklock_core::session::Session;
+    /// use zklock::{Session, SessionRegistry};
     ///
     /// let _session = SessionRegistry::global().install_here(Session::embedded());
     /// assert!(SessionRegistry::global().session(None).is_ok());
@@ -107,6 +144,16 @@ impl SessionRegistry {
     }
 
     /// The same for a named session.
+    ///
+    /// ```
+    /// # let session = zklock::Session::embedded();
+    /// use zklock::{Session, SessionRegistry};
+    ///
+    /// let registry = SessionRegistry::global();
+    /// let _session = registry.install_named_here("billing", Session::embedded());
+    /// assert!(registry.session(Some("billing"))?.is_ready());
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
     pub fn install_named_here(
         &'static self,
         name: impl Into<Arc<str>>,
@@ -138,6 +185,14 @@ impl SessionRegistry {
 
     /// The session of a name, or the default one for `None`; made from the environment if it was
     /// not registered.
+    ///
+    /// ```
+    /// # let session = zklock::Session::embedded();
+    /// use zklock::{ErrorKind, SessionRegistry};
+    ///
+    /// let nowhere = SessionRegistry::default().session(Some("nowhere"));
+    /// assert!(nowhere.is_err_and(|error| error.kind() == ErrorKind::NotConfigured));
+    /// ```
     ///
     /// # Errors
     ///
@@ -182,6 +237,15 @@ impl SessionRegistry {
 }
 
 /// Keeps a session installed. See [`SessionRegistry::install_here`].
+///
+/// ```
+/// # let session = zklock::Session::embedded();
+/// use zklock::{Session, SessionRegistry};
+///
+/// let installed = SessionRegistry::global().install_named_here("billing", Session::embedded());
+/// drop(installed);
+/// assert!(SessionRegistry::global().session(Some("billing")).is_err());
+/// ```
 #[derive(Debug)]
 #[must_use = "the session is installed until this is dropped"]
 pub struct Installed {
@@ -212,10 +276,8 @@ impl Drop for Installed {
 /// Makes a session the default one of this process. Answers the one before.
 ///
 /// ```
-/// # fn main() -> Result<(), zklock_core::error::LockError> {
-/// zklock_core::registry::init(zklock_core::session::Session::embedded());
-/// # Ok(())
-/// # }
+/// zklock::init(zklock::Session::embedded());
+/// # Ok::<(), zklock::LockError>(())
 /// ```
 pub fn init(session: Session) -> Option<Session> {
     SessionRegistry::global().register_default(session)

@@ -3,6 +3,14 @@
 use std::fmt;
 
 /// What a session can do for a lock right now.
+///
+/// ```
+/// # let session = zklock::Session::embedded();
+/// use zklock::SessionState;
+///
+/// let healthy = matches!(session.state(), SessionState::Connected | SessionState::Suspended);
+/// assert!(healthy);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SessionState {
@@ -20,6 +28,12 @@ pub enum SessionState {
 
 impl SessionState {
     /// The state as one lower-case word.
+    ///
+    /// ```
+    /// use zklock::SessionState;
+    ///
+    /// assert_eq!(SessionState::Suspended.as_str(), "suspended");
+    /// ```
     pub fn as_str(self) -> &'static str {
         match self {
             SessionState::Connecting => "connecting",

@@ -21,14 +21,50 @@ use crate::who::Who;
 
 /// Runs bodies under locks. [`ZkLockTemplate`] is the one on ZooKeeper; code that takes any can be
 /// tested with one of its own.
+///
+/// ```
+/// # zklock::blocking::block_on(async {
+/// use zklock::{LockError, LockTemplate, Session, ZkLockTemplate};
+///
+/// async fn issue(locks: &impl LockTemplate) -> Result<u64, LockError> {
+///     locks.execute("orderNumber", || async { 42 }).await
+/// }
+/// assert_eq!(issue(&ZkLockTemplate::new(Session::embedded())).await?, 42);
+/// # Ok::<(), zklock::LockError>(()) }).unwrap();
+/// ```
 pub trait LockTemplate {
     /// Runs `body` while this process, in the whole fleet, holds the lock `name`.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// use zklock::{LockError, LockTemplate};
+    ///
+    /// /// For tests of code whose locks are of no interest.
+    /// struct NoLock;
+    ///
+    /// impl LockTemplate for NoLock {
+    ///     async fn execute<T, F, B>(&self, _: &str, body: F) -> Result<T, LockError>
+    ///     where
+    ///         T: Send,
+    ///         F: FnOnce() -> B + Send,
+    ///         B: Future<Output = T> + Send,
+    ///     {
+    ///         Ok(body().await)
+    ///     }
+    /// }
+    /// assert_eq!(NoLock.execute("orders", || async { 42 }).await?, 42);
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     ///
     /// # Errors
     ///
     /// Whatever kept the lock from being acquired or held; then the body did not run, unless the
     /// error is [lost](crate::error::ErrorKind::Lost) or
     /// [revoked](crate::error::ErrorKind::Revoked) and says otherwise.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the body, which may have taken effect, and releases the lock.
     fn execute<T, F, B>(
         &self,
         name: &str,
@@ -48,14 +84,13 @@ pub trait LockTemplate {
 /// here, as in "tried 2 times, at most 2 s each", it is the number of tries.
 ///
 /// ```
-/// # async fn example() -> Result<(), zklock_core::error::LockError> {
-/// use zklock_core::{session::Session, template::ZkLockTemplate};
+/// # zklock::blocking::block_on(async {
+/// use zklock::{Session, ZkLockTemplate};
 ///
 /// let template = ZkLockTemplate::new(Session::embedded());
 /// let order = template.execute("createOrder", || async { 42 }).await?;
 /// assert_eq!(order, 42);
-/// # Ok(())
-/// # }
+/// # Ok::<(), zklock::LockError>(()) }).unwrap();
 /// ```
 #[derive(Clone, Debug)]
 pub struct ZkLockTemplate {
@@ -83,11 +118,28 @@ impl Default for ZkLockTemplate {
 
 impl ZkLockTemplate {
     /// A template on a session, with the session's defaults.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// use zklock::{Session, ZkLockTemplate};
+    ///
+    /// let template = ZkLockTemplate::new(Session::embedded());
+    /// assert!(template.execute("orders", || async { zklock::is_held("orders") }).await?);
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn new(session: Session) -> Self {
         ZkLockTemplate { session: Some(session), ..ZkLockTemplate::default() }
     }
 
     /// Other options than the session's defaults.
+    ///
+    /// ```
+    /// use zklock::{LockOptions, Session, ZkLockTemplate};
+    ///
+    /// let template = ZkLockTemplate::new(Session::embedded());
+    /// assert!(template.clone().with_options(LockOptions::default().retries(1)).is_ok());
+    /// assert!(template.with_options(LockOptions::default().retries(0)).is_err());
+    /// ```
     ///
     /// # Errors
     ///
@@ -101,6 +153,22 @@ impl ZkLockTemplate {
 
     /// What happens to a body when the lock is lost while it runs, where that is not as the options
     /// say.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let locks = zklock::testing::TestLocks::install();
+    /// # let session = locks.session().clone();
+    /// use zklock::{Body, OnLost, ZkLockTemplate};
+    ///
+    /// let template = ZkLockTemplate::default().on_lost(OnLost::Cancel);
+    /// let body = || async {
+    ///     locks.lose();
+    ///     std::future::pending::<()>().await // Dropped here.
+    /// };
+    /// let outcome = template.execute("orders", body).await;
+    /// assert!(outcome.is_err_and(|error| error.body() == Body::Dropped));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn on_lost(mut self, on_lost: OnLost) -> Self {
         self.on_lost = Some(on_lost);
         self
@@ -147,13 +215,12 @@ impl ZkLockTemplate {
     /// Takes read/write locks for reading, where it took mutexes.
     ///
     /// ```
-    /// # async fn example() -> Result<(), zklock_core::error::LockError> {
-    /// use zklock_core::{session::Session, template::ZkLockTemplate};
+    /// # zklock::blocking::block_on(async {
+    /// use zklock::{Session, ZkLockTemplate};
     ///
     /// let reading = ZkLockTemplate::new(Session::embedded()).read();
     /// let report = reading.execute("prices", || async { "report" }).await?;
-    /// # Ok(())
-    /// # }
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn read(mut self) -> Self {
         self.kind = Kind::Read;
@@ -161,12 +228,34 @@ impl ZkLockTemplate {
     }
 
     /// Takes read/write locks for writing, where it took mutexes.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// use zklock::ZkLockTemplate;
+    ///
+    /// let writing = ZkLockTemplate::new(session.clone()).write();
+    /// let prices = session.rw_lock("prices")?;
+    /// assert!(writing.execute("prices", || async { prices.is_written_here() }).await?);
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn write(mut self) -> Self {
         self.kind = Kind::Write;
         self
     }
 
     /// Takes so many permits of semaphores with this limit, where it took mutexes.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// use zklock::ZkLockTemplate;
+    ///
+    /// let printing = ZkLockTemplate::new(session.clone()).permits(3, 2);
+    /// let free = || async { session.semaphore("printers", 3)?.try_acquire_many(1).await };
+    /// assert!(printing.execute("printers", free).await?.is_ok()); // Two of three are taken.
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn permits(mut self, limit: u32, permits: u32) -> Self {
         self.kind = Kind::Permits { limit, permits };
         self
@@ -207,13 +296,12 @@ impl ZkLockTemplate {
     /// [`ErrorKind::InvalidOption`]: crate::error::ErrorKind::InvalidOption
     ///
     /// ```
-    /// # async fn example() -> Result<(), zklock_core::error::LockError> {
-    /// use zklock_core::{session::Session, template::ZkLockTemplate};
+    /// # zklock::blocking::block_on(async {
+    /// use zklock::{Session, ZkLockTemplate};
     ///
     /// let template = ZkLockTemplate::new(Session::embedded());
     /// template.execute_all(&["accounts/7", "accounts/3"], || async { "transfer" }).await?;
-    /// # Ok(())
-    /// # }
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub async fn execute_all<T, F, B>(&self, names: &[&str], body: F) -> Result<T, LockError>
     where
@@ -225,6 +313,21 @@ impl ZkLockTemplate {
     }
 
     /// Runs `body` while the caller holds the lock `name`. The body is made only then.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let locks = zklock::testing::TestLocks::install();
+    /// # let session = locks.session().clone();
+    /// # let _held = locks.hold("createOrder")?;
+    /// use std::time::Duration;
+    /// use zklock::{LockOptions, ZkLockTemplate};
+    ///
+    /// let once = LockOptions::default().timeout(Duration::from_millis(20)).retries(1);
+    /// let template = ZkLockTemplate::default().with_options(once)?;
+    /// let order = template.execute("createOrder", || async { 42 }).await;
+    /// assert_eq!(order.map_err(|error| error.code()), Err("1011")); // Somebody else is at it.
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     ///
     /// # Errors
     ///
@@ -246,6 +349,19 @@ impl ZkLockTemplate {
     }
 
     /// As [`execute`](ZkLockTemplate::execute), with a view of the guard for the body.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// use zklock::{Session, ZkLockTemplate};
+    ///
+    /// let template = ZkLockTemplate::new(Session::embedded());
+    /// let issue = async |guard: zklock::GuardView| {
+    ///     // Work, then look directly before the commit.
+    ///     if guard.is_valid() { Ok(guard.fencing_token()) } else { Err("lost") }
+    /// };
+    /// assert!(template.execute_with("orderNumber", issue).await?.is_ok());
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     ///
     /// # Errors
     ///
@@ -301,11 +417,10 @@ where
 /// As [`ZkLockTemplate::execute`].
 ///
 /// ```
-/// # async fn example() -> Result<(), zklock_core::error::LockError> {
-/// zklock_core::registry::init(zklock_core::session::Session::embedded());
-/// let order = zklock_core::template::execute("createOrder", || async { 42 }).await?;
-/// # Ok(())
-/// # }
+/// # zklock::blocking::block_on(async {
+/// zklock::init(zklock::Session::embedded());
+/// let order = zklock::execute("createOrder", || async { 42 }).await?;
+/// # Ok::<(), zklock::LockError>(()) }).unwrap();
 /// ```
 pub async fn execute<T, F, B>(name: &str, body: F) -> Result<T, LockError>
 where

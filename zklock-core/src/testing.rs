@@ -20,13 +20,13 @@ use crate::session::handle::Session;
 /// each other's; the tasks that a test spawns see its own.
 ///
 /// ```
-/// use zklock_core::testing::TestLocks;
+/// use zklock::testing::TestLocks;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), zklock_core::error::LockError> {
+/// # async fn main() -> Result<(), zklock::LockError> {
 /// let locks = TestLocks::install();
 ///
-/// zklock_core::template::execute("createOrder", || async {}).await?;
+/// zklock::execute("createOrder", || async {}).await?;
 /// locks.assert_taken("createOrder");
 ///
 /// // As if another process held it.
@@ -53,11 +53,29 @@ struct TestSession {
 
 impl TestLocks {
     /// Installs locks for this test, until the answer is dropped.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// use zklock::testing::TestLocks;
+    ///
+    /// let locks = TestLocks::install();
+    /// zklock::execute("orders", || async {}).await?;
+    /// assert_eq!(locks.taken(), ["orders"]);
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn install() -> Self {
         TestLocks::with_defaults(LockOptions::default())
     }
 
     /// The same with other defaults for all locks.
+    ///
+    /// ```
+    /// # let session = zklock::Session::embedded();
+    /// use zklock::{LockOptions, testing::TestLocks};
+    ///
+    /// let locks = TestLocks::with_defaults(LockOptions::default().retries(1));
+    /// assert_eq!(locks.session().defaults().tries(), 1);
+    /// ```
     pub fn with_defaults(defaults: LockOptions) -> Self {
         let taken = Arc::new(Taken::default());
         let locks = TestLocks { sessions: Vec::new(), defaults, taken, expected: Vec::new() };
@@ -66,6 +84,15 @@ impl TestLocks {
 
     /// Installs a named session, too, for `session = "…"`. Its locks are others than those of the
     /// default session, and it breaks by itself.
+    ///
+    /// ```
+    /// # let session = zklock::Session::embedded();
+    /// use zklock::{SessionRegistry, testing::TestLocks};
+    ///
+    /// let _locks = TestLocks::install().and_session("billing");
+    /// assert!(SessionRegistry::global().session(Some("billing"))?.is_ready());
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
     pub fn and_session(self, name: impl Into<Arc<str>>) -> Self {
         self.add(Some(name.into()))
     }
@@ -89,24 +116,65 @@ impl TestLocks {
 
     /// Expects that a lock is taken before this is dropped: the test fails if it was not. The name
     /// is as in [`taken`](TestLocks::taken).
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// use zklock::testing::TestLocks;
+    ///
+    /// let _locks = TestLocks::install().expecting("orders");
+    /// zklock::execute("orders", || async {}).await?; // Without it the test would fail.
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn expecting(mut self, name: impl Into<String>) -> Self {
         self.expected.push(name.into());
         self
     }
 
     /// The default session.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// use zklock::testing::TestLocks;
+    ///
+    /// let locks = TestLocks::install();
+    /// assert!(locks.session().mutex("orders")?.acquire().await?.is_valid());
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn session(&self) -> &Session {
         &self.sessions[0].session
     }
 
     /// The locks that were taken so far, once for each grant and in their order: their names as they
     /// are in ZooKeeper, with the values filled in. Locks that were not to be had are not among them.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// use zklock::testing::TestLocks;
+    ///
+    /// let locks = TestLocks::install();
+    /// for customer in [7, 8] {
+    ///     zklock::execute(&format!("orders/{customer}"), || async {}).await?;
+    /// }
+    /// assert_eq!(locks.taken(), ["orders/7", "orders/8"]);
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn taken(&self) -> Vec<String> {
         self.taken.settle(&self.sessions);
         self.taken.names()
     }
 
     /// Fails the test if a lock was not taken so far.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// use zklock::testing::TestLocks;
+    ///
+    /// let locks = TestLocks::install();
+    /// zklock::execute("orders", || async {}).await?;
+    /// locks.assert_taken("orders");
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     ///
     /// # Panics
     ///
@@ -119,6 +187,20 @@ impl TestLocks {
 
     /// Holds a lock of the default session as another process would: it is busy until the answer is
     /// dropped.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// use zklock::testing::TestLocks;
+    ///
+    /// let locks = TestLocks::install();
+    /// let held = locks.hold("orders")?;
+    /// let mutex = locks.session().mutex("orders")?;
+    /// assert!(mutex.try_acquire().await.is_err_and(|error| error.is_busy()));
+    /// drop(held);
+    /// assert!(mutex.try_acquire().await.is_ok());
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     ///
     /// # Errors
     ///
@@ -143,6 +225,16 @@ impl TestLocks {
     }
 
     /// Lets ZooKeeper end the sessions: what is held is lost, and the next acquire finds new ones.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// use zklock::testing::TestLocks;
+    ///
+    /// let locks = TestLocks::install();
+    /// let outcome = zklock::execute("orders", || async { locks.lose() }).await;
+    /// assert!(outcome.is_err_and(|error| error.is_lost()));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn lose(&self) {
         for TestSession { store, session, .. } in &self.sessions {
             if let Some((id, _)) = session.zookeeper_session() {
@@ -152,6 +244,19 @@ impl TestLocks {
     }
 
     /// Makes ZooKeeper unreachable, or reachable again.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// use zklock::testing::TestLocks;
+    ///
+    /// let locks = TestLocks::install();
+    /// locks.outage(true);
+    /// assert!(!locks.session().is_ready());
+    /// locks.outage(false);
+    /// zklock::execute("orders", || async {}).await?;
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn outage(&self, out: bool) {
         for TestSession { store, session, .. } in &self.sessions {
             let gone = || RequestError::Unreachable("so says the test".to_owned());

@@ -13,7 +13,7 @@ use std::str::FromStr;
 /// 16 bytes, big endian, which sort likewise: `char(33)` or `binary(16)` columns hold it.
 ///
 /// ```
-/// use zklock_core::token::FencingToken;
+/// use zklock::FencingToken;
 ///
 /// let token = FencingToken::new(0x1f, 2);
 /// assert_eq!(token.to_string(), "000000000000001f-0000000000000002");
@@ -29,21 +29,52 @@ pub struct FencingToken {
 
 impl FencingToken {
     /// Makes a token of the czxid of a node and the number of the grant on that node.
+    ///
+    /// ```
+    /// use zklock::FencingToken;
+    ///
+    /// // Greater than the first grant on the node, and smaller than any on a later node.
+    /// assert!(FencingToken::new(0x1f, 2) > FencingToken::new(0x1f, 1));
+    /// assert!(FencingToken::new(0x1f, 2) < FencingToken::new(0x20, 1));
+    /// ```
     pub const fn new(czxid: u64, grant: u64) -> Self {
         FencingToken { czxid, grant }
     }
 
     /// The czxid of the node behind the grant.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// let guard = session.mutex("orders")?.acquire().await?;
+    /// println!("0x{:x}", guard.fencing_token().czxid()); // `cZxid` in `zkCli.sh stat`.
+    /// # assert!(guard.fencing_token().czxid() > 0);
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub const fn czxid(self) -> u64 {
         self.czxid
     }
 
     /// The token as 16 bytes that sort as the tokens do.
+    ///
+    /// ```
+    /// use zklock::FencingToken;
+    ///
+    /// let bytes = FencingToken::new(0x1f, 2).to_bytes(); // For a column `binary(16)`.
+    /// assert_eq!((bytes[7], bytes[15]), (0x1f, 2));
+    /// ```
     pub const fn to_bytes(self) -> [u8; 16] {
         (((self.czxid as u128) << 64) | self.grant as u128).to_be_bytes()
     }
 
     /// Reads what [`to_bytes`](Self::to_bytes) wrote.
+    ///
+    /// ```
+    /// use zklock::FencingToken;
+    ///
+    /// let token = FencingToken::new(0x1f, 2);
+    /// assert_eq!(FencingToken::from_bytes(token.to_bytes()), token);
+    /// ```
     pub const fn from_bytes(bytes: [u8; 16]) -> Self {
         let both = u128::from_be_bytes(bytes);
         FencingToken { czxid: (both >> 64) as u64, grant: both as u64 }

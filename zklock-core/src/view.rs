@@ -11,13 +11,12 @@ use crate::token::FencingToken;
 /// What a body can know of the guard around it. It releases nothing.
 ///
 /// ```
-/// # async fn example() -> Result<(), zklock_core::error::LockError> {
-/// use zklock_core::{session::Session, template::ZkLockTemplate};
+/// # zklock::blocking::block_on(async {
+/// use zklock::{Session, ZkLockTemplate};
 ///
 /// let template = ZkLockTemplate::new(Session::embedded());
 /// let token = template.execute_with("a", |guard| async move { guard.fencing_token() }).await?;
-/// # Ok(())
-/// # }
+/// # Ok::<(), zklock::LockError>(()) }).unwrap();
 /// ```
 ///
 /// Inside a multi-lock it is a look at all members: valid while all are, named after the last.
@@ -41,22 +40,56 @@ impl GuardView {
     }
 
     /// The name of the lock.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let template = zklock::ZkLockTemplate::new(zklock::Session::embedded());
+    /// let lock = template.execute_with("orders", async |guard| guard.lock().to_owned()).await?;
+    /// assert_eq!(lock, "orders");
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn lock(&self) -> &str {
         self.last.queue().lock_name()
     }
 
     /// The path of the node behind the guard.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let template = zklock::ZkLockTemplate::new(zklock::Session::embedded());
+    /// let path = template.execute_with("orders", async |guard| guard.path().to_owned()).await?;
+    /// assert!(path.starts_with("/zklock/orders/"));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn path(&self) -> &str {
         self.last.lease().path()
     }
 
     /// The fencing token, for the resource to check; inside a multi-lock that of the last member.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let template = zklock::ZkLockTemplate::new(zklock::Session::embedded());
+    /// // What a table keeps as `char(33)`, and refuses a smaller one.
+    /// let token = template.execute_with("orders", async |guard| guard.fencing_token()).await?;
+    /// assert_eq!(token.to_string().len(), 33);
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn fencing_token(&self) -> FencingToken {
         self.last.token()
     }
 
     /// The fencing tokens of all members of a multi-lock, in the order in which they were taken; of
     /// another lock the one.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let template = zklock::ZkLockTemplate::new(zklock::Session::embedded());
+    /// let names = ["accounts/a7", "accounts/a3"];
+    /// let tokens = || async { zklock::current().view().map(|view| view.fencing_tokens()) };
+    /// assert_eq!(template.execute_all(&names, tokens).await?.map(|tokens| tokens.len()), Some(2));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn fencing_tokens(&self) -> Vec<FencingToken> {
         let mut tokens: Vec<_> = self.all().map(|possession| possession.token()).collect();
         tokens.reverse();
@@ -64,16 +97,45 @@ impl GuardView {
     }
 
     /// Whether the lock is surely held now.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// let guard = session.mutex("orders")?.acquire().await?;
+    /// let view = guard.view(); // To ask from another task.
+    /// assert!(view.is_valid());
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn is_valid(&self) -> bool {
         self.all().all(|possession| possession.is_valid())
     }
 
     /// How long the lock is surely held if nothing more is heard.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let template = zklock::ZkLockTemplate::new(zklock::Session::embedded());
+    /// let enough = template.execute_with("orders", async |guard| guard.remaining().as_secs() > 1);
+    /// assert!(enough.await?);
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn remaining(&self) -> Duration {
         self.all().map(|possession| possession.remaining()).min().unwrap_or_default()
     }
 
     /// Resolves when the lock is lost.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let locks = zklock::testing::TestLocks::install();
+    /// # let session = locks.session().clone();
+    /// let guard = session.mutex("orders")?.acquire().await?;
+    /// let view = guard.view();
+    /// locks.lose();
+    /// view.lost().await;
+    /// assert!(!view.is_valid());
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     ///
     /// # Cancel safety
     ///
@@ -101,36 +163,107 @@ impl GuardView {
 }
 
 /// The innermost guard whose body the caller is in. See [`current`].
+///
+/// ```
+/// # zklock::blocking::block_on(async {
+/// # let session = zklock::Session::embedded();
+/// let guard = session.mutex("orders")?.acquire().await?;
+/// let inside = guard.scope(async { zklock::current() }).await;
+/// assert_eq!(inside.lock(), Some("orders"));
+/// assert!(zklock::current().lock().is_none());
+/// # Ok::<(), zklock::LockError>(()) }).unwrap();
+/// ```
 #[derive(Clone, Debug)]
 pub struct Current(Option<GuardView>);
 
 impl Current {
     /// The view of the guard, `None` outside of any body.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// let guard = session.mutex("orders")?.acquire().await?;
+    /// let view = guard.scope(async { zklock::current().view().cloned() }).await;
+    /// assert!(view.is_some_and(|view| view.is_valid()));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn view(&self) -> Option<&GuardView> {
         self.0.as_ref()
     }
 
     /// The name of the lock.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let template = zklock::ZkLockTemplate::new(zklock::Session::embedded());
+    /// let lock = || async { zklock::current().lock().map(str::to_owned) };
+    /// assert_eq!(template.execute("orders", lock).await?.as_deref(), Some("orders"));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn lock(&self) -> Option<&str> {
         self.0.as_ref().map(GuardView::lock)
     }
 
     /// The fencing token, for the resource to check.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let template = zklock::ZkLockTemplate::new(zklock::Session::embedded());
+    /// let token = || async { zklock::current().fencing_token() };
+    /// let token = template.execute("orders", token).await?;
+    /// assert!(token.is_some_and(|token| token.czxid() > 0));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn fencing_token(&self) -> Option<FencingToken> {
         self.0.as_ref().map(GuardView::fencing_token)
     }
 
     /// Whether a lock is surely held now; false outside of any body.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let template = zklock::ZkLockTemplate::new(zklock::Session::embedded());
+    /// let commit = || async {
+    ///     // Directly before it is written for good.
+    ///     if zklock::current().is_valid() { Ok("written") } else { Err("lost") }
+    /// };
+    /// assert_eq!(template.execute("orders", commit).await?, Ok("written"));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn is_valid(&self) -> bool {
         self.0.as_ref().is_some_and(GuardView::is_valid)
     }
 
     /// How long it is surely held if nothing more is heard; zero outside of any body.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let template = zklock::ZkLockTemplate::new(zklock::Session::embedded());
+    /// let enough = || async { zklock::current().remaining().as_secs() > 1 };
+    /// assert!(template.execute("orders", enough).await?);
+    /// assert!(zklock::current().remaining().is_zero());
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn remaining(&self) -> Duration {
         self.0.as_ref().map(GuardView::remaining).unwrap_or_default()
     }
 
     /// Resolves when the lock is lost; at once outside of any body.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let locks = zklock::testing::TestLocks::install();
+    /// # let session = locks.session().clone();
+    /// use zklock::{OnLost, ZkLockTemplate};
+    ///
+    /// let template = ZkLockTemplate::default().on_lost(OnLost::Finish);
+    /// let body = || async {
+    ///     # locks.lose();
+    ///     zklock::current().lost().await; // Time to clean up.
+    /// };
+    /// assert!(template.execute("orders", body).await.is_err_and(|error| error.is_lost()));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     ///
     /// # Cancel safety
     ///
@@ -165,7 +298,7 @@ impl Current {
 /// A body that owns a transaction asks it directly before it commits.
 ///
 /// ```
-/// assert!(!zklock_core::view::current().is_valid());
+/// assert!(!zklock::current().is_valid());
 /// ```
 pub fn current() -> Current {
     Current(context::current().map(|frame| GuardView::of(&frame)))
@@ -178,9 +311,9 @@ pub fn current() -> Current {
 ///
 /// ```
 /// fn write_order() {
-///     debug_assert!(zklock_core::view::is_held("createOrder"));
+///     debug_assert!(zklock::is_held("createOrder"));
 /// }
-/// assert!(!zklock_core::view::is_held("createOrder"));
+/// assert!(!zklock::is_held("createOrder"));
 /// ```
 pub fn is_held(name: &str) -> bool {
     context::find(|possession| &**possession.queue().lock_name() == name)

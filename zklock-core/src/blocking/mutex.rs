@@ -11,15 +11,13 @@ use crate::lock::mutex;
 /// A [`Mutex`](mutex::Mutex) for threads.
 ///
 /// ```
-/// # fn main() -> Result<(), zklock_core::error::LockError> {
-/// use zklock_core::{blocking, session::Session};
+/// use zklock::{Session, blocking};
 ///
 /// let mutex = blocking::Mutex::from(Session::embedded().mutex("orders/create")?);
 /// let guard = mutex.acquire()?;
 /// assert!(guard.is_valid());
 /// guard.release()?;
-/// # Ok(())
-/// # }
+/// # Ok::<(), zklock::LockError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Mutex(mutex::Mutex);
@@ -39,11 +37,27 @@ impl From<Exclusive> for Mutex {
 
 impl Mutex {
     /// The async form of the same lock.
+    ///
+    /// ```
+    /// # let session = zklock::Session::embedded();
+    /// # let mutex = zklock::blocking::Mutex::from(session.mutex("orders")?);
+    /// assert_eq!(mutex.as_async().name().as_str(), "orders");
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
     pub fn as_async(&self) -> &mutex::Mutex {
         &self.0
     }
 
     /// Acquires the lock and waits as long as it takes.
+    ///
+    /// ```
+    /// # let session = zklock::Session::embedded();
+    /// # let mutex = zklock::blocking::Mutex::from(session.mutex("orders")?);
+    /// let guard = mutex.acquire()?;
+    /// // It would wait for this very thread.
+    /// assert!(mutex.acquire().is_err_and(|error| error.is_deadlock()));
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -56,6 +70,15 @@ impl Mutex {
 
     /// Acquires the lock if that needs no waiting for others.
     ///
+    /// ```
+    /// # let locks = zklock::testing::TestLocks::install();
+    /// # let session = locks.session().clone();
+    /// # let mutex = zklock::blocking::Mutex::from(session.mutex("orders")?);
+    /// # let _held = locks.hold("orders")?;
+    /// assert!(mutex.try_acquire().is_err_and(|error| error.is_busy()));
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`Mutex::try_acquire`](mutex::Mutex::try_acquire).
@@ -64,6 +87,15 @@ impl Mutex {
     }
 
     /// Acquires the lock within a time, connecting included.
+    ///
+    /// ```
+    /// # let session = zklock::Session::embedded();
+    /// # let mutex = zklock::blocking::Mutex::from(session.mutex("orders")?);
+    /// use std::time::Duration;
+    ///
+    /// assert!(mutex.acquire_timeout(Duration::from_secs(2))?.is_valid());
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -74,6 +106,14 @@ impl Mutex {
 
     /// Acquires the lock within the tries of its options.
     ///
+    /// ```
+    /// # let session = zklock::Session::embedded();
+    /// # let mutex = zklock::blocking::Mutex::from(session.mutex("orders")?);
+    /// let guard = mutex.acquire_tries()?; // At most 2 × 2 s by default.
+    /// assert_eq!(guard.lock(), "orders");
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`Mutex::acquire_tries`](mutex::Mutex::acquire_tries).
@@ -82,6 +122,15 @@ impl Mutex {
     }
 
     /// Whether the calls around the caller hold this lock.
+    ///
+    /// ```
+    /// # let session = zklock::Session::embedded();
+    /// # let mutex = zklock::blocking::Mutex::from(session.mutex("orders")?);
+    /// let guard = mutex.acquire()?;
+    /// assert!(guard.scope(|| mutex.is_held_here()));
+    /// assert!(!mutex.is_held_here()); // Held, but not by a call around this one.
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
     pub fn is_held_here(&self) -> bool {
         self.0.is_held_here()
     }

@@ -14,8 +14,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// `Session::close`. Inside a runtime its time does not go on meanwhile, so real time is used.
 ///
 /// ```
-/// use zklock_core::blocking::block_on;
-/// use zklock_core::session::Session;
+/// use zklock::Session;
+/// use zklock::blocking::block_on;
 ///
 /// block_on(Session::embedded().close());
 /// ```

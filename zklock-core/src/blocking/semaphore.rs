@@ -12,15 +12,13 @@ use crate::who::Who;
 /// A [`Semaphore`](semaphore::Semaphore) for threads.
 ///
 /// ```
-/// # fn main() -> Result<(), zklock_core::error::LockError> {
-/// use zklock_core::{blocking, session::Session};
+/// use zklock::{Session, blocking};
 ///
 /// let printers = blocking::Semaphore::from(Session::embedded().semaphore("printers", 3)?);
 /// let all = printers.acquire_many(3)?;
 /// assert!(printers.try_acquire().is_err());
 /// all.release()?;
-/// # Ok(())
-/// # }
+/// # Ok::<(), zklock::LockError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Semaphore(semaphore::Semaphore);
@@ -33,11 +31,26 @@ impl From<semaphore::Semaphore> for Semaphore {
 
 impl Semaphore {
     /// The async form of the same semaphore.
+    ///
+    /// ```
+    /// # let session = zklock::Session::embedded();
+    /// # let printers = zklock::blocking::Semaphore::from(session.semaphore("printers", 3)?);
+    /// assert_eq!(printers.as_async().limit(), 3);
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
     pub fn as_async(&self) -> &semaphore::Semaphore {
         &self.0
     }
 
     /// Acquires one permit and waits as long as it takes.
+    ///
+    /// ```
+    /// # let session = zklock::Session::embedded();
+    /// # let printers = zklock::blocking::Semaphore::from(session.semaphore("printers", 3)?);
+    /// let permit = printers.acquire()?;
+    /// assert_eq!(permit.permits(), 1);
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -48,6 +61,14 @@ impl Semaphore {
 
     /// Acquires several permits, all or none, and waits as long as it takes.
     ///
+    /// ```
+    /// # let session = zklock::Session::embedded();
+    /// # let printers = zklock::blocking::Semaphore::from(session.semaphore("printers", 3)?);
+    /// assert_eq!(printers.acquire_many(3)?.permits(), 3);
+    /// assert!(printers.acquire_many(4).is_err()); // There are three.
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`acquire_many`](semaphore::Semaphore::acquire_many).
@@ -56,6 +77,17 @@ impl Semaphore {
     }
 
     /// Acquires one permit if that needs no waiting for others.
+    ///
+    /// ```
+    /// # let store = zklock::Embedded::new();
+    /// # let session = zklock::Session::embedded_builder(&store).open()?;
+    /// # let other = zklock::Session::embedded_builder(&store).open()?;
+    /// # let printers = zklock::blocking::Semaphore::from(session.semaphore("printers", 3)?);
+    /// # let elsewhere = zklock::blocking::Semaphore::from(other.semaphore("printers", 3)?);
+    /// let _all = elsewhere.acquire_many(3)?;
+    /// assert!(printers.try_acquire().is_err_and(|error| error.is_busy()));
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -66,6 +98,18 @@ impl Semaphore {
 
     /// Acquires several permits, all or none, if that needs no waiting for others.
     ///
+    /// ```
+    /// # let store = zklock::Embedded::new();
+    /// # let session = zklock::Session::embedded_builder(&store).open()?;
+    /// # let other = zklock::Session::embedded_builder(&store).open()?;
+    /// # let printers = zklock::blocking::Semaphore::from(session.semaphore("printers", 3)?);
+    /// # let elsewhere = zklock::blocking::Semaphore::from(other.semaphore("printers", 3)?);
+    /// let _one = elsewhere.acquire()?;
+    /// assert!(printers.try_acquire_many(3).is_err_and(|error| error.is_busy()));
+    /// assert!(printers.try_acquire_many(2).is_ok());
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`try_acquire_many`](semaphore::Semaphore::try_acquire_many).
@@ -75,6 +119,15 @@ impl Semaphore {
 
     /// Acquires one permit within a time, connecting included.
     ///
+    /// ```
+    /// # let session = zklock::Session::embedded();
+    /// # let printers = zklock::blocking::Semaphore::from(session.semaphore("printers", 3)?);
+    /// use std::time::Duration;
+    ///
+    /// assert!(printers.acquire_timeout(Duration::from_secs(2))?.is_valid());
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`acquire_timeout`](semaphore::Semaphore::acquire_timeout).
@@ -83,6 +136,20 @@ impl Semaphore {
     }
 
     /// Acquires several permits, all or none, within a time, connecting included.
+    ///
+    /// ```
+    /// # let store = zklock::Embedded::new();
+    /// # let session = zklock::Session::embedded_builder(&store).open()?;
+    /// # let other = zklock::Session::embedded_builder(&store).open()?;
+    /// # let printers = zklock::blocking::Semaphore::from(session.semaphore("printers", 3)?);
+    /// # let elsewhere = zklock::blocking::Semaphore::from(other.semaphore("printers", 3)?);
+    /// use std::time::Duration;
+    ///
+    /// let _one = elsewhere.acquire()?;
+    /// let busy = printers.acquire_many_timeout(3, Duration::from_millis(20));
+    /// assert!(busy.is_err_and(|error| error.is_busy()));
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -96,6 +163,14 @@ impl Semaphore {
     }
 
     /// Acquires several permits, all or none, within the tries of the options.
+    ///
+    /// ```
+    /// # let session = zklock::Session::embedded();
+    /// # let printers = zklock::blocking::Semaphore::from(session.semaphore("printers", 3)?);
+    /// let permits = printers.acquire_many_tries(2)?; // At most 2 × 2 s by default.
+    /// assert_eq!(permits.permits(), 2);
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
     ///
     /// # Errors
     ///

@@ -12,13 +12,11 @@ use crate::who::Who;
 /// A [`ZkLockTemplate`](template::ZkLockTemplate) for threads.
 ///
 /// ```
-/// # fn main() -> Result<(), zklock_core::error::LockError> {
-/// use zklock_core::{blocking, session::Session, template::ZkLockTemplate};
+/// use zklock::{Session, ZkLockTemplate, blocking};
 ///
 /// let template = blocking::ZkLockTemplate::from(ZkLockTemplate::new(Session::embedded()));
 /// assert_eq!(template.execute("createOrder", || 42)?, 42);
-/// # Ok(())
-/// # }
+/// # Ok::<(), zklock::LockError>(())
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct ZkLockTemplate(template::ZkLockTemplate);
@@ -32,6 +30,20 @@ impl From<template::ZkLockTemplate> for ZkLockTemplate {
 impl ZkLockTemplate {
     /// Runs `body` while the caller holds the lock `name`.
     ///
+    /// ```
+    /// # let locks = zklock::testing::TestLocks::install();
+    /// # let session = locks.session().clone();
+    /// # let template = zklock::ZkLockTemplate::new(session.clone());
+    /// # let template = zklock::blocking::ZkLockTemplate::from(template);
+    /// # let _held = locks.hold("createOrder")?;
+    /// # let short = zklock::LockOptions::default().timeout(std::time::Duration::from_millis(20));
+    /// # let template = zklock::ZkLockTemplate::default().with_options(short)?;
+    /// # let template = zklock::blocking::ZkLockTemplate::from(template);
+    /// let order = template.execute("createOrder", || 42);
+    /// assert_eq!(order.map_err(|error| error.code()), Err("1011")); // Somebody else is at it.
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`ZkLockTemplate::execute`](template::ZkLockTemplate::execute). A body that is no future
@@ -42,6 +54,15 @@ impl ZkLockTemplate {
     }
 
     /// As [`execute`](ZkLockTemplate::execute), with a view of the guard for the body.
+    ///
+    /// ```
+    /// # let session = zklock::Session::embedded();
+    /// # let template = zklock::ZkLockTemplate::new(session.clone());
+    /// # let template = zklock::blocking::ZkLockTemplate::from(template);
+    /// let token = template.execute_with("orders", |guard| guard.fencing_token())?;
+    /// assert!(template.execute_with("orders", |guard| guard.fencing_token())? > token);
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -56,6 +77,16 @@ impl ZkLockTemplate {
     }
 
     /// Runs `body` while the caller holds all the locks.
+    ///
+    /// ```
+    /// # let session = zklock::Session::embedded();
+    /// # let template = zklock::ZkLockTemplate::new(session.clone());
+    /// # let template = zklock::blocking::ZkLockTemplate::from(template);
+    /// let both = ["accounts/a7", "accounts/a3"];
+    /// let held = template.execute_all(&both, || both.iter().all(|name| zklock::is_held(name)))?;
+    /// assert!(held);
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
     ///
     /// # Errors
     ///

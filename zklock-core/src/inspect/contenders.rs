@@ -16,6 +16,20 @@ const BATCH: usize = 100;
 
 /// A node in a lock's queue: somebody, perhaps with another client in another language, who holds
 /// the lock or waits for it.
+///
+/// ```
+/// # zklock::blocking::block_on(async {
+/// # let session = zklock::Session::embedded();
+/// use zklock::Participant;
+///
+/// fn line(one: &Participant) -> String {
+///     format!("{} {}: {}", if one.holder { "holds" } else { "waits" }, one.mode, one.owner)
+/// }
+/// let _guard = session.mutex("orders")?.acquire().await?;
+/// let queue = session.site("orders")?.contenders().await?;
+/// assert!(line(&queue[0]).starts_with("holds mutex: "));
+/// # Ok::<(), zklock::LockError>(()) }).unwrap();
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Participant {
@@ -38,6 +52,17 @@ impl Site {
     /// order of the grants to come. Nodes that went while it was listed are left out.
     ///
     /// Costs one request, and one for each node.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// let site = session.site("orders")?;
+    /// assert!(site.contenders().await?.is_empty());
+    /// let _guard = session.mutex("orders")?.acquire().await?;
+    /// let queue = site.contenders().await?;
+    /// assert!(queue.len() == 1 && queue[0].holder && queue[0].here);
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     ///
     /// # Errors
     ///

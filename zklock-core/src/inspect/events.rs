@@ -15,6 +15,24 @@ use crate::inspect::site::Site;
 use crate::session::generation::Generation;
 
 /// What happened to a lock's queue.
+///
+/// ```
+/// # zklock::blocking::block_on(async {
+/// # let session = zklock::Session::embedded();
+/// use zklock::LockEvent;
+///
+/// let mut events = session.site("orders")?.events();
+/// # let _guard = session.mutex("orders")?.acquire().await?;
+/// let holder = loop {
+///     match events.next().await {
+///         Some(LockEvent::Granted(holder)) => break Some(holder),
+///         Some(LockEvent::Blind) | None => break None,
+///         Some(_) => {}
+///     }
+/// };
+/// assert!(holder.is_some_and(|holder| holder.here));
+/// # Ok::<(), zklock::LockError>(()) }).unwrap();
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LockEvent {
@@ -37,6 +55,18 @@ pub enum LockEvent {
 /// sessions. Events come in the order of the queue's changes. It keeps nobody waiting and stores
 /// nothing but the queue: it looks when it is asked for the [next](LockEvents::next) event, and
 /// what came and went between two looks is not told.
+///
+/// ```
+/// # zklock::blocking::block_on(async {
+/// # let session = zklock::Session::embedded();
+/// use zklock::LockEvent;
+///
+/// let _guard = session.mutex("orders")?.acquire().await?;
+/// // What is there already is told first.
+/// let mut events = session.site("orders")?.events();
+/// assert!(matches!(events.next().await, Some(LockEvent::Joined(_))));
+/// # Ok::<(), zklock::LockError>(()) }).unwrap();
+/// ```
 #[derive(Debug)]
 pub struct LockEvents {
     site: Site,
@@ -116,18 +146,17 @@ impl Site {
     /// Watches the queue of this lock.
     ///
     /// ```
-    /// # async fn example() -> Result<(), zklock_core::error::LockError> {
-    /// use zklock_core::inspect::LockEvent;
+    /// # zklock::blocking::block_on(async {
+    /// use zklock::LockEvent;
     ///
-    /// let session = zklock_core::session::Session::embedded();
+    /// let session = zklock::Session::embedded();
     /// let mut events = session.site("orders/create")?.events();
     /// let guard = session.mutex("orders/create")?.acquire().await?;
     /// assert!(matches!(events.next().await, Some(LockEvent::Joined(_))));
     /// assert!(matches!(events.next().await, Some(LockEvent::Granted(_))));
     /// guard.release().await?;
     /// assert!(matches!(events.next().await, Some(LockEvent::Left(_))));
-    /// # Ok(())
-    /// # }
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn events(&self) -> LockEvents {
         let (known, waiting) = (Vec::new(), VecDeque::new());
@@ -137,6 +166,15 @@ impl Site {
 
 impl LockEvents {
     /// The next event, `None` once the session is closed.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// let mut events = session.site("orders")?.events();
+    /// session.close().await;
+    /// assert_eq!(events.next().await, None);
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     ///
     /// # Cancel safety
     ///

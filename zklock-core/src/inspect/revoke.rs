@@ -17,6 +17,17 @@ impl Site {
     /// [revocable](crate::options::LockOptions::revocable); one of Curator's if its lock was made
     /// revocable; one of kazoo's never.
     ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// let site = session.site("orders")?;
+    /// assert_eq!(site.revoke().await?, 0); // Nobody holds it.
+    /// let guard = session.mutex("orders")?.acquire().await?;
+    /// assert_eq!(site.revoke().await?, 1);
+    /// assert!(guard.is_valid());
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`contenders`](Site::contenders); [`ErrorKind::Unauthorized`] if an ACL forbids it.

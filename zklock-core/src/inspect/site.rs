@@ -15,14 +15,13 @@ use crate::session::handle::Session;
 /// its own gives its own.
 ///
 /// ```
-/// # async fn example() -> Result<(), zklock_core::error::LockError> {
-/// let session = zklock_core::session::Session::embedded();
+/// # zklock::blocking::block_on(async {
+/// let session = zklock::Session::embedded();
 /// let _guard = session.mutex("orders/create")?.acquire().await?;
 /// for contender in session.site("orders/create")?.contenders().await? {
 ///     println!("{} {}: {}", contender.mode, contender.node, contender.owner);
 /// }
-/// # Ok(())
-/// # }
+/// # Ok::<(), zklock::LockError>(()) }).unwrap();
 /// ```
 #[derive(Clone, Debug)]
 pub struct Site {
@@ -50,6 +49,12 @@ impl Site {
     }
 
     /// The path of the lock's directory.
+    ///
+    /// ```
+    /// # let session = zklock::Session::embedded();
+    /// assert_eq!(session.site("orders/create")?.path(), "/zklock/orders/create");
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
     pub fn path(&self) -> &str {
         self.directory.as_str()
     }
@@ -106,6 +111,14 @@ fn refused(error: RequestError) -> LockError {
 
 impl Session {
     /// The queue of a lock in the session's layout, to look at.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// assert!(session.site("orders")?.contenders().await?.is_empty());
+    /// assert!(session.site("orders/").is_err());
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     ///
     /// # Errors
     ///

@@ -15,8 +15,8 @@ use crate::recipe::driver::LockDriver;
 /// in it too.
 ///
 /// ```
-/// use zklock_core::layout::Curator;
-/// use zklock_core::recipe::LockDriver;
+/// use zklock::LockDriver;
+/// use zklock::layout::Curator;
 ///
 /// let contender = Curator.parse("_c_be2ee212-c507-4b18-a733-81c86278175c-lock-0000000004");
 /// assert_eq!(contender.map(|contender| contender.sequence), Some(4));

@@ -19,8 +19,8 @@ use crate::recipe::driver::{LockDriver, SemaphoreLayout};
 /// application, or the [identifier](Kazoo::identifier) given here.
 ///
 /// ```
-/// use zklock_core::layout::Kazoo;
-/// use zklock_core::recipe::LockDriver;
+/// use zklock::LockDriver;
+/// use zklock::layout::Kazoo;
 ///
 /// let contender = Kazoo::default().parse("be2ee212c5074b18a73381c86278175c__rlock__0000000004");
 /// assert_eq!(contender.map(|contender| contender.sequence), Some(4));
@@ -32,6 +32,18 @@ pub struct Kazoo {
 
 impl Kazoo {
     /// Makes `identifier` the payload of the nodes, as kazoo's own locks do.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// use zklock::layout::Kazoo;
+    ///
+    /// let imports = session.mutex("imports")?.driver(Kazoo::default().identifier("worker-7"))?;
+    /// let _guard = imports.acquire().await?;
+    /// // What `Lock.contenders()` answers in Python.
+    /// assert_eq!(imports.site().contenders().await?[0].owner.host, "worker-7");
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn identifier(mut self, identifier: impl Into<String>) -> Self {
         self.identifier = Some(identifier.into());
         self

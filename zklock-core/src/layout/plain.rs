@@ -20,8 +20,8 @@ use crate::recipe::driver::{LockDriver, Proof};
 /// its payload.
 ///
 /// ```
-/// use zklock_core::layout::Numbered;
-/// use zklock_core::recipe::LockDriver;
+/// use zklock::LockDriver;
+/// use zklock::layout::Numbered;
 ///
 /// // The documents' `/zk_lock/sub_0000000012` is the lock `zk_lock` under the root `/`.
 /// assert!(Numbered::dlock().parse("sub_0000000012").is_some());
@@ -32,16 +32,46 @@ pub struct Numbered(&'static str);
 
 impl Numbered {
     /// Nodes that begin with `word`.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// use zklock::layout::Numbered;
+    ///
+    /// let lock = session.mutex("jobs")?.driver(Numbered::new("job-"))?;
+    /// assert!(lock.acquire().await?.path().ends_with("/job-0000000000"));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn new(word: &'static str) -> Self {
         Numbered(word)
     }
 
     /// The documents' `DLock` and `MyLock`: `sub_0000000000`.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// use zklock::layout::Numbered;
+    ///
+    /// let lock = session.mutex("zk_lock")?.driver(Numbered::dlock())?;
+    /// assert!(lock.acquire().await?.path().ends_with("/zk_lock/sub_0000000000"));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn dlock() -> Self {
         Numbered("sub_")
     }
 
     /// The documents' `lock-0000000000`.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// use zklock::layout::Numbered;
+    ///
+    /// let lock = session.mutex("lock")?.driver(Numbered::lock())?;
+    /// assert!(lock.acquire().await?.path().ends_with("/lock/lock-0000000000"));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn lock() -> Self {
         Numbered("lock-")
     }
@@ -72,6 +102,17 @@ impl LockDriver for Numbered {
 /// The documents' read/write lock: `read-node0000000000` with the data `read`, and
 /// `write-node0000000000` with the data `write`. Nothing in a node is unique, so a process makes its
 /// nodes of one lock one after the other.
+///
+/// ```
+/// # zklock::blocking::block_on(async {
+/// # let session = zklock::Session::embedded();
+/// use zklock::layout::ReadWriteNodes;
+///
+/// let lock = session.rw_lock("lock-node")?.driver(ReadWriteNodes)?;
+/// assert!(lock.read().await?.path().ends_with("/read-node0000000000"));
+/// assert!(lock.write().await?.path().ends_with("/write-node0000000001"));
+/// # Ok::<(), zklock::LockError>(()) }).unwrap();
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadWriteNodes;
 
@@ -109,8 +150,8 @@ impl LockDriver for ReadWriteNodes {
 /// The documents' shared lock: `[host]-R-0000000000` and `[host]-W-0000000000`.
 ///
 /// ```
-/// use zklock_core::layout::HostNodes;
-/// use zklock_core::recipe::LockDriver;
+/// use zklock::LockDriver;
+/// use zklock::layout::HostNodes;
 ///
 /// let layout = HostNodes::of("10.0.0.7");
 /// assert!(layout.parse("10.0.0.8-W-0000000003").is_some());
@@ -122,11 +163,29 @@ pub struct HostNodes {
 
 impl HostNodes {
     /// Nodes of this host, by its name.
+    ///
+    /// ```
+    /// use zklock::layout::HostNodes;
+    /// use zklock::{Attempt, LockDriver, Mode, Owner};
+    ///
+    /// let name = HostNodes::here().prefix(&Attempt::new(), Mode::Write);
+    /// assert_eq!(name, format!("{}-W-", Owner::here(None).host));
+    /// ```
     pub fn here() -> Self {
         HostNodes::of(Owner::here(None).host)
     }
 
     /// Nodes of a host, by name or address.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// use zklock::layout::HostNodes;
+    ///
+    /// let lock = session.rw_lock("shared_lock")?.driver(HostNodes::of("10.0.0.7"))?;
+    /// assert!(lock.read().await?.path().ends_with("/10.0.0.7-R-0000000000"));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn of(host: impl Into<String>) -> Self {
         HostNodes { host: host.into() }
     }
@@ -164,6 +223,16 @@ impl LockDriver for HostNodes {
 
 /// The documents' exclusive lock: one ephemeral node `lock` that everybody tries to create, and
 /// whose deletion wakes everybody who waits. See [`Exclusive`](crate::lock::Exclusive).
+///
+/// ```
+/// # zklock::blocking::block_on(async {
+/// # let session = zklock::Session::embedded();
+/// use zklock::layout::OneNode;
+///
+/// let lock = session.mutex("exclusive_lock")?.driver(OneNode)?;
+/// assert_eq!(lock.acquire().await?.path(), "/zklock/exclusive_lock/lock");
+/// # Ok::<(), zklock::LockError>(()) }).unwrap();
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OneNode;
 

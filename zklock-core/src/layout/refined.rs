@@ -51,13 +51,11 @@ macro_rules! as_below {
 /// semaphore.
 ///
 /// ```
-/// use zklock_core::layout::{Curator, MaxLeases};
+/// use zklock::layout::{Curator, MaxLeases};
 ///
-/// # fn main() -> Result<(), zklock_core::error::LockError> {
-/// # let session = zklock_core::session::Session::embedded();
+/// # let session = zklock::Session::embedded();
 /// let three_at_once = session.mutex("imports")?.driver(MaxLeases::new(3, Curator)?)?;
-/// # Ok(())
-/// # }
+/// # Ok::<(), zklock::LockError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MaxLeases<D> {
@@ -67,6 +65,21 @@ pub struct MaxLeases<D> {
 
 impl<D: LockDriver> MaxLeases<D> {
     /// At most `most` holders at once.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let store = zklock::Embedded::new();
+    /// # let session = zklock::Session::embedded_builder(&store).open()?;
+    /// # let elsewhere = zklock::Session::embedded_builder(&store).app("billing").open()?;
+    /// use zklock::layout::{Curator, MaxLeases};
+    ///
+    /// let two = MaxLeases::new(2, Curator)?;
+    /// let _here = session.mutex("imports")?.driver(two)?.acquire().await?;
+    /// let there = elsewhere.mutex("imports")?.driver(two)?.try_acquire().await;
+    /// assert!(there.is_ok());
+    /// assert!(MaxLeases::new(0, Curator).is_err());
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     ///
     /// # Errors
     ///
@@ -115,18 +128,14 @@ impl<D: LockDriver> LockDriver for MaxLeases<D> {
 /// stays.
 ///
 /// ```
-/// use zklock_core::layout::{Curator, Removed};
-///
-/// # fn main() -> Result<(), zklock_core::error::LockError> {
-/// use zklock_core::backend::memory::Embedded;
-/// use zklock_core::session::Session;
+/// use zklock::layout::{Curator, Removed};
+/// use zklock::{Embedded, Session};
 ///
 /// let session = Session::embedded_builder(&Embedded::new())
 ///     .root("/distributed/lock")
 ///     .driver(Removed::after(Curator))
 ///     .open()?;
-/// # Ok(())
-/// # }
+/// # Ok::<(), zklock::LockError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Removed<D> {
@@ -135,6 +144,16 @@ pub struct Removed<D> {
 
 impl<D: LockDriver> Removed<D> {
     /// Removes the directory after a release.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// use zklock::layout::{Kazoo, Removed};
+    ///
+    /// let imports = session.mutex("imports")?.driver(Removed::after(Kazoo::default()))?;
+    /// assert!(imports.acquire().await?.is_valid()); // And then `/zklock/imports` goes, too.
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn after(layout: D) -> Self {
         Removed { layout }
     }

@@ -27,14 +27,12 @@ use crate::who::Who;
 /// A lock, and in which way it is to be taken.
 ///
 /// ```
-/// # fn main() -> Result<(), zklock_core::error::LockError> {
-/// use zklock_core::{lock::AnyLock, session::Session};
+/// use zklock::{AnyLock, Session};
 ///
 /// let session = Session::embedded();
 /// let reading = AnyLock::Read(session.rw_lock("prices")?);
 /// let alone: AnyLock = session.mutex("orders")?.into();
-/// # Ok(())
-/// # }
+/// # Ok::<(), zklock::LockError>(())
 /// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -125,6 +123,15 @@ impl From<Mutex> for AnyLock {
 
 impl AnyLock {
     /// The name of the lock.
+    ///
+    /// ```
+    /// # let session = zklock::Session::embedded();
+    /// use zklock::AnyLock;
+    ///
+    /// let lock: AnyLock = session.mutex("orders")?.into();
+    /// assert_eq!(lock.name(), "orders");
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
     pub fn name(&self) -> &str {
         match self {
             AnyLock::Mutex(lock) => lock.name().as_str(),
@@ -134,6 +141,18 @@ impl AnyLock {
     }
 
     /// Acquires the lock and waits as long as it takes.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// use zklock::AnyLock;
+    ///
+    /// for lock in [session.mutex("orders")?.into(), AnyLock::Write(session.rw_lock("prices")?)] {
+    ///     let guard = lock.acquire().await?;
+    ///     assert_eq!(guard.lock(), lock.name());
+    /// }
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     ///
     /// # Errors
     ///
@@ -148,6 +167,19 @@ impl AnyLock {
 
     /// Acquires the lock if that needs no waiting for others.
     ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let store = zklock::Embedded::new();
+    /// # let session = zklock::Session::embedded_builder(&store).open()?;
+    /// # let elsewhere = zklock::Session::embedded_builder(&store).app("billing").open()?;
+    /// use zklock::AnyLock;
+    ///
+    /// let _two = elsewhere.semaphore("printers", 3)?.acquire_many(2).await?;
+    /// let two_more = AnyLock::Permits(session.semaphore("printers", 3)?, 2);
+    /// assert!(two_more.try_acquire().await.is_err_and(|error| error.is_busy()));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`Mutex::try_acquire`].
@@ -160,6 +192,17 @@ impl AnyLock {
     }
 
     /// Acquires the lock within the tries of its options.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// use zklock::AnyLock;
+    ///
+    /// // At most 2 × 2 s by default.
+    /// let guard = AnyLock::Read(session.rw_lock("prices")?).acquire_tries().await?;
+    /// assert!(guard.is_valid());
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     ///
     /// # Errors
     ///
@@ -237,6 +280,20 @@ impl AnyLock {
 }
 
 /// The guard of a lock of any kind.
+///
+/// ```
+/// # zklock::blocking::block_on(async {
+/// # let session = zklock::Session::embedded();
+/// use zklock::{AnyGuard, AnyLock};
+///
+/// let permits = AnyLock::Permits(session.semaphore("printers", 3)?, 2);
+/// let count = match permits.acquire().await? {
+///     AnyGuard::Permits(permits) => permits.permits(),
+///     _ => 1,
+/// };
+/// assert_eq!(count, 2);
+/// # Ok::<(), zklock::LockError>(()) }).unwrap();
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 #[must_use = "a guard that is dropped at once releases the lock at once"]
@@ -264,31 +321,86 @@ macro_rules! each {
 
 impl AnyGuard {
     /// The name of the lock.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// # let any: zklock::AnyLock = session.mutex("orders")?.into();
+    /// assert_eq!(any.acquire().await?.lock(), "orders");
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn lock(&self) -> &str {
         each!(self, guard => guard.lock())
     }
 
     /// The path of the node behind the guard.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// # let any: zklock::AnyLock = session.mutex("orders")?.into();
+    /// assert!(any.acquire().await?.path().starts_with("/zklock/orders/"));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn path(&self) -> &str {
         each!(self, guard => guard.path())
     }
 
     /// The fencing token, for the resource to check.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// # let any: zklock::AnyLock = session.mutex("orders")?.into();
+    /// let earlier = any.acquire().await?.fencing_token();
+    /// assert!(any.acquire().await?.fencing_token() > earlier);
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn fencing_token(&self) -> FencingToken {
         each!(self, guard => guard.fencing_token())
     }
 
     /// Whether the lock is surely held now.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// # let any: zklock::AnyLock = session.mutex("orders")?.into();
+    /// let guard = any.acquire().await?;
+    /// assert!(guard.is_valid());
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn is_valid(&self) -> bool {
         each!(self, guard => guard.is_valid())
     }
 
     /// How long the lock is surely held if nothing more is heard.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// # let any: zklock::AnyLock = session.mutex("orders")?.into();
+    /// let guard = any.acquire().await?;
+    /// assert!(guard.remaining().as_secs() > 1);
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn remaining(&self) -> Duration {
         each!(self, guard => guard.remaining())
     }
 
     /// Resolves when the lock is lost.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let locks = zklock::testing::TestLocks::install();
+    /// # let session = locks.session().clone();
+    /// # let any: zklock::AnyLock = session.mutex("orders")?.into();
+    /// let guard = any.acquire().await?;
+    /// locks.lose();
+    /// guard.lost().await;
+    /// assert!(!guard.is_valid());
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     ///
     /// # Cancel safety
     ///
@@ -298,12 +410,33 @@ impl AnyGuard {
     }
 
     /// Whether somebody asked that the lock be let go.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// # let any: zklock::AnyLock = session.mutex("orders")?.into();
+    /// let guard = any.acquire().await?;
+    /// assert!(!guard.is_revoked());
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn is_revoked(&self) -> bool {
         each!(self, guard => guard.is_revoked())
     }
 
     /// Resolves when somebody asks that the lock be let go. See
     /// [`Guard::revoked`](crate::guard::Guard::revoked).
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// # let options = zklock::LockOptions::default().revocable(true);
+    /// # let any: zklock::AnyLock = session.mutex("orders")?.with_options(options)?.into();
+    /// let guard = any.acquire().await?;
+    /// session.site("orders")?.revoke().await?;
+    /// guard.revoked().await;
+    /// assert!(guard.is_revoked());
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     ///
     /// # Cancel safety
     ///
@@ -313,11 +446,30 @@ impl AnyGuard {
     }
 
     /// Writes to ZooKeeper that succeed only while this lock is held.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// # let any: zklock::AnyLock = session.mutex("orders")?.into();
+    /// let guard = any.acquire().await?;
+    /// guard.fenced().create("/orders", b"1").await?;
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn fenced(&self) -> Fenced<'_> {
         each!(self, guard => guard.fenced())
     }
 
     /// Runs `body` in the scope of this guard.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// # let any: zklock::AnyLock = session.mutex("orders")?.into();
+    /// let guard = any.acquire().await?;
+    /// let token = guard.scope(async { zklock::current().fencing_token() }).await;
+    /// assert_eq!(token, Some(guard.fencing_token()));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     ///
     /// # Cancel safety
     ///
@@ -328,6 +480,16 @@ impl AnyGuard {
 
     /// Says that another task may release this guard. See
     /// [`Guard::detach`](crate::guard::Guard::detach).
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// # let any: zklock::AnyLock = session.mutex("orders")?.into();
+    /// let guard = any.acquire().await?.detach();
+    /// std::thread::spawn(move || drop(guard));
+    /// assert!(any.acquire().await?.is_valid()); // Waits for that thread.
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn detach(self) -> Self {
         match self {
             AnyGuard::Mutex(guard) => AnyGuard::Mutex(guard.detach()),
@@ -338,6 +500,15 @@ impl AnyGuard {
     }
 
     /// Releases the lock and waits until that is done.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// # let any: zklock::AnyLock = session.mutex("orders")?.into();
+    /// any.acquire().await?.release().await?;
+    /// assert!(session.held().is_empty());
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     ///
     /// # Errors
     ///

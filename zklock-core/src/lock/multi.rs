@@ -23,9 +23,8 @@ use crate::who::Who;
 /// further locks inside by hand must keep to the order.
 ///
 /// ```
-/// # async fn example() -> Result<(), zklock_core::error::LockError> {
-/// use zklock_core::lock::{AnyLock, MultiLock};
-/// use zklock_core::session::Session;
+/// # zklock::blocking::block_on(async {
+/// use zklock::{AnyLock, MultiLock, Session};
 ///
 /// let session = Session::embedded();
 /// let transfer = MultiLock::new([
@@ -36,8 +35,7 @@ use crate::who::Who;
 /// let guard = transfer.acquire().await?;
 /// assert!(guard.is_valid());
 /// guard.release().await?;
-/// # Ok(())
-/// # }
+/// # Ok::<(), zklock::LockError>(()) }).unwrap();
 /// ```
 #[derive(Clone, Debug)]
 pub struct MultiLock {
@@ -47,6 +45,17 @@ pub struct MultiLock {
 
 impl MultiLock {
     /// Several locks as one.
+    ///
+    /// ```
+    /// # let session = zklock::Session::embedded();
+    /// use zklock::MultiLock;
+    ///
+    /// let account = |number: u32| session.mutex(&format!("accounts/a{number}"));
+    /// let both = MultiLock::new([account(7)?.into(), account(3)?.into()])?;
+    /// assert_eq!(both.members().len(), 2);
+    /// assert!(MultiLock::new([account(7)?.into(), account(7)?.into()]).is_err());
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -67,11 +76,30 @@ impl MultiLock {
     }
 
     /// The members in the order in which they are taken.
+    ///
+    /// ```
+    /// # let session = zklock::Session::embedded();
+    /// # let (b, a) = (session.mutex("b")?, session.mutex("a")?);
+    /// # let both = zklock::MultiLock::new([b.into(), a.into()])?;
+    /// let names: Vec<_> = both.members().iter().map(|member| member.name()).collect();
+    /// assert_eq!(names, ["a", "b"]); // Whichever was named first.
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
     pub fn members(&self) -> &[AnyLock] {
         &self.members
     }
 
     /// Acquires all and waits as long as it takes.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// # let (b, a) = (session.mutex("b")?, session.mutex("a")?);
+    /// # let both = zklock::MultiLock::new([b.into(), a.into()])?;
+    /// let guard = both.acquire().await?;
+    /// assert!(guard.is_valid()); // Both are held.
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     ///
     /// # Errors
     ///
@@ -86,6 +114,19 @@ impl MultiLock {
 
     /// Acquires all if that needs no waiting for others.
     ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let store = zklock::Embedded::new();
+    /// # let session = zklock::Session::embedded_builder(&store).open()?;
+    /// # let elsewhere = zklock::Session::embedded_builder(&store).app("billing").open()?;
+    /// # let (b, a) = (session.mutex("b")?, session.mutex("a")?);
+    /// # let both = zklock::MultiLock::new([b.into(), a.into()])?;
+    /// let _guard = elsewhere.mutex("b")?.acquire().await?;
+    /// let busy = both.try_acquire().await;
+    /// assert!(busy.is_err_and(|error| error.is_busy() && error.lock() == Some("b")));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`acquire`](MultiLock::acquire); busy names the first member that was not free.
@@ -99,6 +140,18 @@ impl MultiLock {
 
     /// Acquires all within a time, connecting included.
     ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// # let (b, a) = (session.mutex("b")?, session.mutex("a")?);
+    /// # let both = zklock::MultiLock::new([b.into(), a.into()])?;
+    /// use std::time::Duration;
+    ///
+    /// let guard = both.acquire_timeout(Duration::from_secs(2)).await?; // For all together.
+    /// assert_eq!(guard.members().len(), 2);
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`acquire`](MultiLock::acquire); [`ErrorKind::InvalidOption`] for a zero timeout.
@@ -111,6 +164,22 @@ impl MultiLock {
     }
 
     /// Acquires all within the tries of the options: those of the member with the longest wait.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let store = zklock::Embedded::new();
+    /// # let session = zklock::Session::embedded_builder(&store).open()?;
+    /// # let elsewhere = zklock::Session::embedded_builder(&store).app("billing").open()?;
+    /// # let (b, a) = (session.mutex("b")?, session.mutex("a")?);
+    /// # let both = zklock::MultiLock::new([b.into(), a.into()])?;
+    /// # let short = zklock::LockOptions::default().timeout(std::time::Duration::from_millis(20));
+    /// # let short = |name| session.mutex(name)?.with_options(short);
+    /// # let both = zklock::MultiLock::new([short("a")?.into(), short("b")?.into()])?;
+    /// let _guard = elsewhere.mutex("b")?.acquire().await?;
+    /// assert!(both.acquire_tries().await.is_err_and(|error| error.is_busy()));
+    /// assert!(session.site("a")?.contenders().await?.is_empty()); // All or none.
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     ///
     /// # Errors
     ///
@@ -190,6 +259,18 @@ impl MultiLock {
 
 /// Holds all members of a [`MultiLock`]. Dropped, it releases them without waiting, the last taken
 /// first.
+///
+/// ```
+/// # zklock::blocking::block_on(async {
+/// # let session = zklock::Session::embedded();
+/// # let (b, a) = (session.mutex("b")?, session.mutex("a")?);
+/// # let both = zklock::MultiLock::new([b.into(), a.into()])?;
+/// let guard = both.acquire().await?;
+/// assert_eq!(session.held().len(), 2);
+/// drop(guard);
+/// assert!(session.held().is_empty());
+/// # Ok::<(), zklock::LockError>(()) }).unwrap();
+/// ```
 #[must_use = "a guard that is dropped at once releases the lock at once"]
 pub struct MultiGuard {
     members: Vec<AnyGuard>,
@@ -197,33 +278,103 @@ pub struct MultiGuard {
 
 impl MultiGuard {
     /// The guards of the members, in the order in which they were taken.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// # let (b, a) = (session.mutex("b")?, session.mutex("a")?);
+    /// # let both = zklock::MultiLock::new([b.into(), a.into()])?;
+    /// let guard = both.acquire().await?;
+    /// assert_eq!(guard.members()[0].lock(), "a");
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn members(&self) -> &[AnyGuard] {
         &self.members
     }
 
     /// The fencing tokens of the members, in the order in which they were taken. Joined with `,`
     /// they are the token of the multi-lock.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// # let (b, a) = (session.mutex("b")?, session.mutex("a")?);
+    /// # let both = zklock::MultiLock::new([b.into(), a.into()])?;
+    /// let guard = both.acquire().await?;
+    /// let tokens = guard.fencing_tokens();
+    /// assert_eq!(tokens[1], guard.members()[1].fencing_token());
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn fencing_tokens(&self) -> Vec<FencingToken> {
         self.members.iter().map(AnyGuard::fencing_token).collect()
     }
 
     /// The fencing tokens as text, joined with `,`.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// # let (b, a) = (session.mutex("b")?, session.mutex("a")?);
+    /// # let both = zklock::MultiLock::new([b.into(), a.into()])?;
+    /// let guard = both.acquire().await?;
+    /// assert_eq!(guard.fencing_token().split(',').count(), 2);
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn fencing_token(&self) -> String {
         let tokens: Vec<_> = self.fencing_tokens().iter().map(ToString::to_string).collect();
         tokens.join(",")
     }
 
     /// Whether all are surely held now.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let locks = zklock::testing::TestLocks::install();
+    /// # let session = locks.session().clone();
+    /// # let (b, a) = (session.mutex("b")?, session.mutex("a")?);
+    /// # let both = zklock::MultiLock::new([b.into(), a.into()])?;
+    /// let guard = both.acquire().await?;
+    /// assert!(guard.is_valid());
+    /// locks.lose();
+    /// assert!(!guard.is_valid());
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn is_valid(&self) -> bool {
         self.members.iter().all(AnyGuard::is_valid)
     }
 
     /// How long all are surely held if nothing more is heard.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// # let (b, a) = (session.mutex("b")?, session.mutex("a")?);
+    /// # let both = zklock::MultiLock::new([b.into(), a.into()])?;
+    /// let guard = both.acquire().await?;
+    /// assert!(guard.remaining().as_secs() > 1);
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn remaining(&self) -> Duration {
         self.members.iter().map(AnyGuard::remaining).min().unwrap_or_default()
     }
 
     /// Resolves when one of them is lost.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let locks = zklock::testing::TestLocks::install();
+    /// # let session = locks.session().clone();
+    /// # let (b, a) = (session.mutex("b")?, session.mutex("a")?);
+    /// # let both = zklock::MultiLock::new([b.into(), a.into()])?;
+    /// let guard = both.acquire().await?;
+    /// # locks.lose();
+    /// let stopped = tokio::select! {
+    ///     () = guard.lost() => true,
+    ///     () = std::future::pending() => false, // The work.
+    /// };
+    /// assert!(stopped);
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     ///
     /// # Cancel safety
     ///
@@ -233,12 +384,35 @@ impl MultiGuard {
     }
 
     /// Whether somebody asked that one of them be let go.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// # let (b, a) = (session.mutex("b")?, session.mutex("a")?);
+    /// # let both = zklock::MultiLock::new([b.into(), a.into()])?;
+    /// let guard = both.acquire().await?;
+    /// assert!(!guard.is_revoked());
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn is_revoked(&self) -> bool {
         self.members.iter().any(AnyGuard::is_revoked)
     }
 
     /// Resolves when somebody asks that one of them be let go. See
     /// [`Guard::revoked`](crate::guard::Guard::revoked).
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// # let options = zklock::LockOptions::default().revocable(true);
+    /// # let revocable = |name| session.mutex(name)?.with_options(options);
+    /// # let both = zklock::MultiLock::new([revocable("b")?.into(), revocable("a")?.into()])?;
+    /// let guard = both.acquire().await?;
+    /// session.site("b")?.revoke().await?;
+    /// guard.revoked().await;
+    /// assert!(guard.is_revoked() && guard.members()[1].is_revoked());
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     ///
     /// # Cancel safety
     ///
@@ -249,6 +423,16 @@ impl MultiGuard {
 
     /// Runs `body` in the scope of all members.
     ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// # let (b, a) = (session.mutex("b")?, session.mutex("a")?);
+    /// # let both = zklock::MultiLock::new([b.into(), a.into()])?;
+    /// let guard = both.acquire().await?;
+    /// assert!(guard.scope(async { zklock::is_held("a") && zklock::is_held("b") }).await);
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    ///
     /// # Cancel safety
     ///
     /// As `body`.
@@ -258,12 +442,33 @@ impl MultiGuard {
 
     /// Says that another task may release this guard. See
     /// [`Guard::detach`](crate::guard::Guard::detach).
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// # let (b, a) = (session.mutex("b")?, session.mutex("a")?);
+    /// # let both = zklock::MultiLock::new([b.into(), a.into()])?;
+    /// let guard = both.acquire().await?.detach();
+    /// std::thread::spawn(move || drop(guard));
+    /// assert!(both.acquire().await?.is_valid()); // Waits for that thread.
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn detach(mut self) -> Self {
         self.members = self.members.drain(..).map(AnyGuard::detach).collect();
         self
     }
 
     /// Releases all, the last taken first, and waits until that is done.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// # let (b, a) = (session.mutex("b")?, session.mutex("a")?);
+    /// # let both = zklock::MultiLock::new([b.into(), a.into()])?;
+    /// both.acquire().await?.release().await?;
+    /// assert!(session.site("a")?.contenders().await?.is_empty());
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     ///
     /// # Errors
     ///

@@ -27,22 +27,30 @@ use crate::who::Who;
 /// Inside the [scope](MutexGuard::scope) of a guard the same lock can be acquired again.
 ///
 /// ```
-/// # async fn example() -> Result<(), zklock_core::error::LockError> {
-/// use zklock_core::session::Session;
+/// # zklock::blocking::block_on(async {
+/// use zklock::Session;
 ///
 /// let session = Session::embedded();
 /// let mutex = session.mutex("orders/create")?;
 /// let guard = mutex.acquire().await?;
 /// assert!(guard.is_valid());
 /// guard.release().await?;
-/// # Ok(())
-/// # }
+/// # Ok::<(), zklock::LockError>(()) }).unwrap();
 /// ```
 #[derive(Clone, Debug)]
 pub struct Mutex(NamedLock);
 
 impl Mutex {
     /// A mutex of a session, with the session's defaults.
+    ///
+    /// ```
+    /// # let session = zklock::Session::embedded();
+    /// use zklock::{LockName, Mutex};
+    ///
+    /// let name = LockName::build().text("orders/").value(&7).finish()?;
+    /// assert_eq!(Mutex::new(&session, name).path(), "/zklock/orders/7");
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
     pub fn new(session: &Session, name: LockName) -> Self {
         Mutex(NamedLock::new(session, name))
     }
@@ -52,6 +60,17 @@ impl Mutex {
     }
 
     /// Sets all options at once.
+    ///
+    /// ```
+    /// # let session = zklock::Session::embedded();
+    /// use std::time::Duration;
+    /// use zklock::LockOptions;
+    ///
+    /// let patient = LockOptions::default().timeout(Duration::from_secs(10)).retries(3);
+    /// let mutex = session.mutex("orders")?.with_options(patient)?;
+    /// assert_eq!(mutex.options().longest_wait(), Duration::from_secs(30));
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -63,6 +82,16 @@ impl Mutex {
 
     /// Whether this lock may be acquired again inside its own scope; it may by default. If not,
     /// that is a [deadlock](ErrorKind::Deadlock), reported at once.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// let mutex = session.mutex("orders")?.reentrant(false);
+    /// let guard = mutex.acquire().await?;
+    /// let nested = guard.scope(mutex.acquire()).await;
+    /// assert!(nested.is_err_and(|error| error.is_deadlock()));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn reentrant(self, reentrant: bool) -> Self {
         Mutex(self.0.reentrant(reentrant))
     }
@@ -70,13 +99,11 @@ impl Mutex {
     /// How this lock is laid out in ZooKeeper, where that is not as its session says.
     ///
     /// ```
-    /// # fn example() -> Result<(), zklock_core::error::LockError> {
-    /// # let session = zklock_core::session::Session::embedded();
-    /// use zklock_core::layout::Kazoo;
+    /// # let session = zklock::Session::embedded();
+    /// use zklock::layout::Kazoo;
     ///
     /// let lock = session.mutex("imports")?.driver(Kazoo::default())?;
-    /// # Ok(())
-    /// # }
+    /// # Ok::<(), zklock::LockError>(())
     /// ```
     ///
     /// # Errors
@@ -93,6 +120,17 @@ impl Mutex {
     }
 
     /// Its queue, to look at.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// use zklock::layout::Kazoo;
+    ///
+    /// let mutex = session.mutex("imports")?.driver(Kazoo::default())?;
+    /// let _guard = mutex.acquire().await?;
+    /// assert_eq!(mutex.site().contenders().await?.len(), 1);
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn site(&self) -> Site {
         self.0.site()
     }
@@ -104,33 +142,62 @@ impl Mutex {
     /// [`Site::contenders`]: crate::inspect::Site::contenders
     ///
     /// ```
-    /// # async fn example() -> Result<(), zklock_core::error::LockError> {
-    /// let session = zklock_core::session::Session::embedded();
+    /// # zklock::blocking::block_on(async {
+    /// let session = zklock::Session::embedded();
     /// let guard = session.mutex("orders")?.labelled("import of 7 May").acquire().await?;
     /// assert_eq!(session.held()[0].label.as_deref(), Some("import of 7 May"));
-    /// # Ok(())
-    /// # }
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn labelled(self, label: &str) -> Self {
         Mutex(self.0.labelled(label))
     }
 
     /// The name of the lock.
+    ///
+    /// ```
+    /// # let session = zklock::Session::embedded();
+    /// let mutex = session.mutex("orders/create")?;
+    /// assert_eq!(mutex.name().as_str(), "orders/create");
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
     pub fn name(&self) -> &LockName {
         self.0.name()
     }
 
     /// The path of its directory.
+    ///
+    /// ```
+    /// # let session = zklock::Session::embedded();
+    /// // What `zkCli.sh ls` takes.
+    /// assert_eq!(session.mutex("orders/create")?.path(), "/zklock/orders/create");
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
     pub fn path(&self) -> &str {
         self.0.path()
     }
 
     /// The options.
+    ///
+    /// ```
+    /// # let session = zklock::Session::embedded();
+    /// let options = session.mutex("orders")?.options();
+    /// assert_eq!((options.tries(), options.try_timeout().as_secs()), (2, 2));
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
     pub fn options(&self) -> LockOptions {
         self.0.options()
     }
 
     /// Acquires the lock and waits as long as it takes.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// let guard = session.mutex("orders")?.acquire().await?;
+    /// assert!(guard.is_valid()); // Nobody else in the fleet is here.
+    /// guard.release().await?;
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     ///
     /// # Errors
     ///
@@ -148,6 +215,19 @@ impl Mutex {
 
     /// Acquires the lock if that needs no waiting for others.
     ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let locks = zklock::testing::TestLocks::install();
+    /// # let session = locks.session().clone();
+    /// # let _held = locks.hold("orders")?;
+    /// let skipped = match session.mutex("orders")?.try_acquire().await {
+    ///     Ok(guard) => guard.release().await.is_err(),
+    ///     Err(error) => error.is_busy(), // Another is at it.
+    /// };
+    /// assert!(skipped);
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`ErrorKind::Busy`] if somebody holds it or waits for it, naming the holder;
@@ -163,6 +243,16 @@ impl Mutex {
 
     /// Acquires the lock within a time, connecting included. The bound holds to within 100 ms also
     /// when the server is frozen or gone.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// use std::time::Duration;
+    ///
+    /// let guard = session.mutex("orders")?.acquire_timeout(Duration::from_secs(2)).await?;
+    /// assert_eq!(guard.lock(), "orders");
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     ///
     /// # Errors
     ///
@@ -180,6 +270,21 @@ impl Mutex {
     /// Acquires the lock within the tries of its options: `retries` tries of at most `timeout`
     /// each.
     ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let locks = zklock::testing::TestLocks::install();
+    /// # let session = locks.session().clone();
+    /// # let _held = locks.hold("orders")?;
+    /// use std::time::Duration;
+    /// use zklock::LockOptions;
+    ///
+    /// let options = LockOptions::default().timeout(Duration::from_millis(20)).retries(2);
+    /// let mutex = session.mutex("orders")?.with_options(options)?;
+    /// // Somebody else holds it for longer than two tries of 20 ms.
+    /// assert!(mutex.acquire_tries().await.is_err_and(|error| error.is_busy()));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`acquire_timeout`](Mutex::acquire_timeout).
@@ -193,6 +298,16 @@ impl Mutex {
 
     /// Whether the calls around the caller hold this lock and it is still valid: not whether some
     /// other task of this process does.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// let mutex = session.mutex("orders")?;
+    /// let guard = mutex.acquire().await?;
+    /// assert!(guard.scope(async { mutex.is_held_here() }).await);
+    /// assert!(!mutex.is_held_here()); // Held, but not by a call around this one.
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn is_held_here(&self) -> bool {
         self.0.is_held_here(Mode::Mutex)
     }
@@ -200,6 +315,13 @@ impl Mutex {
 
 impl Session {
     /// The mutex of a name.
+    ///
+    /// ```
+    /// # let session = zklock::Session::embedded();
+    /// assert_eq!(session.mutex("orders/create")?.path(), "/zklock/orders/create");
+    /// assert!(session.mutex("/orders").is_err()); // Names are relative.
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
     ///
     /// # Errors
     ///

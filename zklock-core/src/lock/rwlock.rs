@@ -31,21 +31,29 @@ use crate::who::Who;
 /// The layout is that of Curator's `InterProcessReadWriteLock`.
 ///
 /// ```
-/// # async fn example() -> Result<(), zklock_core::error::LockError> {
-/// use zklock_core::session::Session;
+/// # zklock::blocking::block_on(async {
+/// use zklock::Session;
 ///
 /// let prices = Session::embedded().rw_lock("prices")?;
 /// let (first, second) = (prices.read().await?, prices.read().await?);
-/// assert!(prices.try_write().await.is_err_and(|error| error.is_busy()));
+/// assert!(prices.try_write().await.is_err());
 /// # drop((first, second));
-/// # Ok(())
-/// # }
+/// # Ok::<(), zklock::LockError>(()) }).unwrap();
 /// ```
 #[derive(Clone, Debug)]
 pub struct RwLock(NamedLock);
 
 impl RwLock {
     /// A lock of a session, with the session's defaults.
+    ///
+    /// ```
+    /// # let session = zklock::Session::embedded();
+    /// use zklock::{LockName, RwLock};
+    ///
+    /// let prices = RwLock::new(&session, LockName::new("prices")?);
+    /// assert_eq!(prices.path(), "/zklock/prices");
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
     pub fn new(session: &Session, name: LockName) -> Self {
         RwLock(NamedLock::new(session, name).without_hold())
     }
@@ -55,6 +63,15 @@ impl RwLock {
     }
 
     /// Sets all options at once.
+    ///
+    /// ```
+    /// # let session = zklock::Session::embedded();
+    /// use zklock::LockOptions;
+    ///
+    /// let prices = session.rw_lock("prices")?.with_options(LockOptions::default().retries(1))?;
+    /// assert_eq!(prices.options().tries(), 1);
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -72,6 +89,15 @@ impl RwLock {
     }
 
     /// Whether this lock may be acquired again inside its own scope.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// let prices = session.rw_lock("prices")?.reentrant(false);
+    /// let writing = prices.write().await?;
+    /// assert!(writing.scope(prices.read()).await.is_err_and(|error| error.is_deadlock()));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn reentrant(self, reentrant: bool) -> Self {
         RwLock(self.0.reentrant(reentrant))
     }
@@ -79,13 +105,11 @@ impl RwLock {
     /// How this lock is laid out in ZooKeeper, where that is not as its session says.
     ///
     /// ```
-    /// # fn example() -> Result<(), zklock_core::error::LockError> {
-    /// # let session = zklock_core::session::Session::embedded();
-    /// use zklock_core::layout::ReadWriteNodes;
+    /// # let session = zklock::Session::embedded();
+    /// use zklock::layout::ReadWriteNodes;
     ///
     /// let lock = session.rw_lock("imports")?.driver(ReadWriteNodes)?;
-    /// # Ok(())
-    /// # }
+    /// # Ok::<(), zklock::LockError>(())
     /// ```
     ///
     /// # Errors
@@ -102,32 +126,78 @@ impl RwLock {
     }
 
     /// Its queue, to look at.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// use zklock::Mode;
+    ///
+    /// let prices = session.rw_lock("prices")?;
+    /// let _reading = prices.read().await?;
+    /// assert_eq!(prices.site().contenders().await?[0].mode, Mode::Read);
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn site(&self) -> Site {
         self.0.site()
     }
 
     /// Says for what this handle takes the lock, as
     /// [`Mutex::labelled`](crate::lock::Mutex::labelled).
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// let _reading = session.rw_lock("prices")?.labelled("monthly report").read().await?;
+    /// assert_eq!(session.held()[0].label.as_deref(), Some("monthly report"));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn labelled(self, label: &str) -> Self {
         RwLock(self.0.labelled(label))
     }
 
     /// The name of the lock.
+    ///
+    /// ```
+    /// # let session = zklock::Session::embedded();
+    /// assert_eq!(session.rw_lock("shop/prices")?.name().as_str(), "shop/prices");
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
     pub fn name(&self) -> &LockName {
         self.0.name()
     }
 
     /// The path of its directory.
+    ///
+    /// ```
+    /// # let session = zklock::Session::embedded();
+    /// assert_eq!(session.rw_lock("shop/prices")?.path(), "/zklock/shop/prices");
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
     pub fn path(&self) -> &str {
         self.0.path()
     }
 
     /// The options.
+    ///
+    /// ```
+    /// # let session = zklock::Session::embedded();
+    /// assert!(session.rw_lock("prices")?.options().is_reentrant());
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
     pub fn options(&self) -> LockOptions {
         self.0.options()
     }
 
     /// Acquires the lock for reading and waits as long as it takes.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// let prices = session.rw_lock("prices")?;
+    /// let (first, second) = (prices.read().await?, prices.read().await?);
+    /// assert!(first.is_valid() && second.is_valid());
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     ///
     /// # Errors
     ///
@@ -142,6 +212,19 @@ impl RwLock {
 
     /// Acquires the lock for reading if that needs no waiting for others.
     ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let store = zklock::Embedded::new();
+    /// # let session = zklock::Session::embedded_builder(&store).open()?;
+    /// # let elsewhere = zklock::Session::embedded_builder(&store).app("billing").open()?;
+    /// let writing = elsewhere.rw_lock("prices")?.write().await?;
+    /// let prices = session.rw_lock("prices")?;
+    /// assert!(prices.try_read().await.is_err_and(|error| error.is_busy()));
+    /// writing.release().await?;
+    /// assert!(prices.try_read().await.is_ok());
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`Mutex::try_acquire`](crate::lock::Mutex::try_acquire): busy if a writer holds it or waits for it.
@@ -154,6 +237,16 @@ impl RwLock {
     }
 
     /// Acquires the lock for reading within a time, connecting included.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// use std::time::Duration;
+    ///
+    /// let reading = session.rw_lock("prices")?.read_timeout(Duration::from_secs(2)).await?;
+    /// assert!(reading.is_valid());
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     ///
     /// # Errors
     ///
@@ -168,6 +261,21 @@ impl RwLock {
 
     /// Acquires the lock for reading within the tries of its options.
     ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let store = zklock::Embedded::new();
+    /// # let session = zklock::Session::embedded_builder(&store).open()?;
+    /// # let elsewhere = zklock::Session::embedded_builder(&store).app("billing").open()?;
+    /// use std::time::Duration;
+    /// use zklock::LockOptions;
+    ///
+    /// let _writing = elsewhere.rw_lock("prices")?.write().await?;
+    /// let options = LockOptions::default().timeout(Duration::from_millis(20));
+    /// let prices = session.rw_lock("prices")?.with_options(options)?;
+    /// assert!(prices.read_tries().await.is_err_and(|error| error.is_busy()));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`Mutex::acquire_timeout`](crate::lock::Mutex::acquire_timeout).
@@ -180,6 +288,15 @@ impl RwLock {
     }
 
     /// Acquires the lock for writing and waits as long as it takes.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// let writing = session.rw_lock("prices")?.write().await?;
+    /// assert!(writing.is_valid()); // No reader and no other writer is here.
+    /// writing.release().await?;
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     ///
     /// # Errors
     ///
@@ -195,6 +312,17 @@ impl RwLock {
 
     /// Acquires the lock for writing if that needs no waiting for others.
     ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let store = zklock::Embedded::new();
+    /// # let session = zklock::Session::embedded_builder(&store).open()?;
+    /// # let elsewhere = zklock::Session::embedded_builder(&store).app("billing").open()?;
+    /// let _reading = elsewhere.rw_lock("prices")?.read().await?;
+    /// let busy = session.rw_lock("prices")?.try_write().await;
+    /// assert!(busy.is_err_and(|error| error.is_busy()));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`Mutex::try_acquire`](crate::lock::Mutex::try_acquire): busy if anybody holds it or waits for it.
@@ -207,6 +335,19 @@ impl RwLock {
     }
 
     /// Acquires the lock for writing within a time, connecting included.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let store = zklock::Embedded::new();
+    /// # let session = zklock::Session::embedded_builder(&store).open()?;
+    /// # let elsewhere = zklock::Session::embedded_builder(&store).app("billing").open()?;
+    /// use std::time::Duration;
+    ///
+    /// let _reading = elsewhere.rw_lock("prices")?.read().await?;
+    /// let busy = session.rw_lock("prices")?.write_timeout(Duration::from_millis(20)).await;
+    /// assert!(busy.is_err_and(|error| error.is_busy()));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     ///
     /// # Errors
     ///
@@ -221,6 +362,15 @@ impl RwLock {
 
     /// Acquires the lock for writing within the tries of its options.
     ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// // At most 2 × 2 s by default.
+    /// let writing = session.rw_lock("prices")?.write_tries().await?;
+    /// assert_eq!(writing.lock(), "prices");
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`Mutex::acquire_timeout`](crate::lock::Mutex::acquire_timeout).
@@ -233,11 +383,29 @@ impl RwLock {
     }
 
     /// Whether the calls around the caller hold this lock for reading or writing, still.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// let prices = session.rw_lock("prices")?;
+    /// let reading = prices.read().await?;
+    /// assert!(reading.scope(async { prices.is_read_here() && !prices.is_written_here() }).await);
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn is_read_here(&self) -> bool {
         self.0.is_held_here(Mode::Read)
     }
 
     /// Whether the calls around the caller hold this lock for writing, still.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// let prices = session.rw_lock("prices")?;
+    /// let writing = prices.write().await?;
+    /// assert!(writing.scope(async { prices.is_written_here() && prices.is_read_here() }).await);
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn is_written_here(&self) -> bool {
         self.0.is_held_here(Mode::Write)
     }
@@ -245,6 +413,15 @@ impl RwLock {
 
 impl Session {
     /// The read/write lock of a name.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// let prices = session.rw_lock("prices")?;
+    /// assert!(prices.read().await?.is_valid());
+    /// assert!(session.rw_lock("").is_err());
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     ///
     /// # Errors
     ///

@@ -35,16 +35,15 @@ pub const MOST_PERMITS: u32 = 1_000;
 /// the session or the semaphore has the layout [`Kazoo`](crate::layout::Kazoo).
 ///
 /// ```
-/// # async fn example() -> Result<(), zklock_core::error::LockError> {
-/// use zklock_core::session::Session;
+/// # zklock::blocking::block_on(async {
+/// use zklock::Session;
 ///
 /// let printers = Session::embedded().semaphore("printers", 3)?;
 /// let two = printers.acquire_many(2).await?;
 /// let one = printers.acquire().await?;
-/// assert!(printers.try_acquire().await.is_err_and(|error| error.is_busy()));
+/// assert!(printers.try_acquire().await.is_err());
 /// # drop((two, one));
-/// # Ok(())
-/// # }
+/// # Ok::<(), zklock::LockError>(()) }).unwrap();
 /// ```
 #[derive(Clone, Debug)]
 pub struct Semaphore {
@@ -61,6 +60,17 @@ pub struct Semaphore {
 impl Semaphore {
     /// A semaphore with so many permits. All processes must name the same number; where it is to
     /// change, use [`limit_at`](Semaphore::limit_at).
+    ///
+    /// ```
+    /// # let session = zklock::Session::embedded();
+    /// use zklock::{ErrorKind, LockName, Semaphore};
+    ///
+    /// let name = LockName::new("printers")?;
+    /// let printers = Semaphore::new(&session, name.clone(), 3)?;
+    /// let another = Semaphore::new(&session, name, 4).err();
+    /// assert_eq!(another.map(|error| error.kind()), Some(ErrorKind::InvalidOption));
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -81,13 +91,11 @@ impl Semaphore {
     /// node and does not change.
     ///
     /// ```
-    /// # fn main() -> Result<(), zklock_core::error::LockError> {
-    /// use zklock_core::{key::LockName, lock::Semaphore, session::Session};
+    /// use zklock::{LockName, Semaphore, Session};
     ///
     /// let name = LockName::new("printers")?;
     /// let printers = Semaphore::limit_at(&Session::embedded(), name, "limits/printers", 3)?;
-    /// # Ok(())
-    /// # }
+    /// # Ok::<(), zklock::LockError>(())
     /// ```
     pub fn limit_at(
         session: &Session,
@@ -138,6 +146,18 @@ impl Semaphore {
     /// Sets all options at once. A semaphore does not linger, and every waiter of a fair one has a
     /// node of its own anyway.
     ///
+    /// ```
+    /// # let session = zklock::Session::embedded();
+    /// use std::time::Duration;
+    /// use zklock::LockOptions;
+    ///
+    /// let printers = session.semaphore("printers", 3)?;
+    /// assert!(printers.clone().with_options(LockOptions::default().retries(5)).is_ok());
+    /// let lingering = LockOptions::default().linger(Duration::from_secs(1));
+    /// assert!(printers.with_options(lingering).is_err());
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`ErrorKind::InvalidOption`] for zero tries, a zero timeout, or one that lingers, delays or is
@@ -162,38 +182,88 @@ impl Semaphore {
     }
 
     /// Says for what this handle takes permits, as [`Mutex::labelled`](crate::lock::Mutex::labelled).
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// let _permit = session.semaphore("printers", 3)?.labelled("invoice 7").acquire().await?;
+    /// assert_eq!(session.held()[0].label.as_deref(), Some("invoice 7"));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn labelled(mut self, label: &str) -> Self {
         self.label = Some(Arc::from(label));
         self
     }
 
     /// The path of the directory of its permits.
+    ///
+    /// ```
+    /// # let session = zklock::Session::embedded();
+    /// assert_eq!(session.semaphore("printers", 3)?.path(), "/zklock/printers/leases");
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
     pub fn path(&self) -> &str {
         self.queue.path()
     }
 
     /// The name of the semaphore.
+    ///
+    /// ```
+    /// # let session = zklock::Session::embedded();
+    /// assert_eq!(session.semaphore("shop/printers", 3)?.name().as_str(), "shop/printers");
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
     pub fn name(&self) -> &LockName {
         &self.name
     }
 
     /// Who holds its permits, to look at, and whoever is next.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// let printers = session.semaphore("printers", 3)?;
+    /// let _two = printers.acquire_many(2).await?;
+    /// assert_eq!(printers.site().contenders().await?.len(), 2); // A node for each permit.
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn site(&self) -> Site {
         let Target { directory, driver, .. } = &self.queue.targets().leases;
         Site::at(&self.session, self.name.clone(), directory.clone(), driver.clone())
     }
 
     /// How many permits there are, as far as is known; 0 while the node of the limit is being read.
+    ///
+    /// ```
+    /// # let session = zklock::Session::embedded();
+    /// assert_eq!(session.semaphore("printers", 3)?.limit(), 3);
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
     pub fn limit(&self) -> u32 {
         self.queue.limit().now()
     }
 
     /// The options.
+    ///
+    /// ```
+    /// # let session = zklock::Session::embedded();
+    /// let options = session.semaphore("printers", 3)?.options();
+    /// assert_eq!(options.longest_wait().as_secs(), 4);
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
     pub fn options(&self) -> LockOptions {
         self.options
     }
 
     /// Acquires one permit and waits as long as it takes.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// let permit = session.semaphore("printers", 3)?.acquire().await?;
+    /// assert_eq!(permit.permits(), 1);
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     ///
     /// # Errors
     ///
@@ -207,6 +277,18 @@ impl Semaphore {
     }
 
     /// Acquires several permits, all or none, and waits as long as it takes.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// use zklock::ErrorKind;
+    ///
+    /// let printers = session.semaphore("printers", 3)?;
+    /// assert_eq!(printers.acquire_many(3).await?.permits(), 3);
+    /// let four = printers.acquire_many(4).await;
+    /// assert!(four.is_err_and(|error| error.kind() == ErrorKind::InvalidOption));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     ///
     /// # Errors
     ///
@@ -223,6 +305,17 @@ impl Semaphore {
 
     /// Acquires one permit if that needs no waiting for others.
     ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let store = zklock::Embedded::new();
+    /// # let session = zklock::Session::embedded_builder(&store).open()?;
+    /// # let elsewhere = zklock::Session::embedded_builder(&store).app("billing").open()?;
+    /// let _all = elsewhere.semaphore("printers", 3)?.acquire_many(3).await?;
+    /// let busy = session.semaphore("printers", 3)?.try_acquire().await;
+    /// assert!(busy.is_err_and(|error| error.is_busy()));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`ErrorKind::Busy`] if there is none, naming a holder; [`ErrorKind::Unavailable`] if
@@ -237,6 +330,18 @@ impl Semaphore {
 
     /// Acquires several permits, all or none, if that needs no waiting for others.
     ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let store = zklock::Embedded::new();
+    /// # let session = zklock::Session::embedded_builder(&store).open()?;
+    /// # let elsewhere = zklock::Session::embedded_builder(&store).app("billing").open()?;
+    /// let _one = elsewhere.semaphore("printers", 3)?.acquire().await?;
+    /// let printers = session.semaphore("printers", 3)?;
+    /// assert!(printers.try_acquire_many(3).await.is_err_and(|error| error.is_busy()));
+    /// assert_eq!(printers.try_acquire_many(2).await?.permits(), 2);
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`try_acquire`](Semaphore::try_acquire) and [`acquire_many`](Semaphore::acquire_many).
@@ -250,6 +355,17 @@ impl Semaphore {
 
     /// Acquires one permit within a time, connecting included.
     ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// use std::time::Duration;
+    ///
+    /// let printers = session.semaphore("printers", 3)?;
+    /// let permit = printers.acquire_timeout(Duration::from_secs(2)).await?;
+    /// permit.release().await?;
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`acquire_many_timeout`](Semaphore::acquire_many_timeout).
@@ -262,6 +378,20 @@ impl Semaphore {
     }
 
     /// Acquires several permits, all or none, within a time, connecting included.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let store = zklock::Embedded::new();
+    /// # let session = zklock::Session::embedded_builder(&store).open()?;
+    /// # let elsewhere = zklock::Session::embedded_builder(&store).app("billing").open()?;
+    /// use std::time::Duration;
+    ///
+    /// let _one = elsewhere.semaphore("printers", 3)?.acquire().await?;
+    /// let printers = session.semaphore("printers", 3)?;
+    /// let busy = printers.acquire_many_timeout(3, Duration::from_millis(20)).await;
+    /// assert!(busy.is_err_and(|error| error.is_busy()));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     ///
     /// # Errors
     ///
@@ -280,6 +410,15 @@ impl Semaphore {
     }
 
     /// Acquires several permits, all or none, within the tries of the options.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// // At most 2 × 2 s by default.
+    /// let permits = session.semaphore("printers", 3)?.acquire_many_tries(2).await?;
+    /// assert_eq!(permits.permits(), 2);
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     ///
     /// # Errors
     ///
@@ -365,6 +504,13 @@ impl Semaphore {
 
 impl Session {
     /// The semaphore of a name, with so many permits.
+    ///
+    /// ```
+    /// # let session = zklock::Session::embedded();
+    /// assert_eq!(session.semaphore("printers", 3)?.limit(), 3);
+    /// assert!(session.semaphore("scanners", 0).is_err());
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
     ///
     /// # Errors
     ///

@@ -14,6 +14,14 @@ use crate::owner::{LONGEST_PAYLOAD, Owner};
 use crate::path::is_refused;
 
 /// A node to be made in a queue.
+///
+/// ```
+/// use zklock::layout::Numbered;
+/// use zklock::{Attempt, LockDriver, Mode, Owner};
+///
+/// let node = Numbered::dlock().node(&Attempt::new(), Mode::Mutex, &Owner::here(None));
+/// assert_eq!(node.prefix, "sub_");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewNode {
     /// The beginning of its name; ZooKeeper appends ten digits. The whole name of a node that is
@@ -29,6 +37,16 @@ pub struct NewNode {
 }
 
 /// By what a node of ours is known. Its ZooKeeper session must be ours in every case.
+///
+/// ```
+/// use zklock::LockDriver;
+/// use zklock::layout::{Curator, Numbered, OneNode};
+/// use zklock_core::recipe::driver::Proof;
+///
+/// assert_eq!(Curator.proof(), Proof::Name);
+/// assert_eq!(Numbered::lock().proof(), Proof::Payload);
+/// assert_eq!(OneNode.proof(), Proof::Owner);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proof {
     /// Its name begins with the prefix, which is unique.
@@ -63,9 +81,7 @@ pub enum SemaphoreLayout {
 /// with `Debug`, so a field that changes the layout must show there.
 ///
 /// ```
-/// use zklock_core::contender::{Attempt, Contender};
-/// use zklock_core::mode::Mode;
-/// use zklock_core::recipe::driver::LockDriver;
+/// use zklock::{Attempt, Contender, LockDriver, Mode};
 ///
 /// #[derive(Debug)]
 /// struct Tickets;
@@ -85,13 +101,38 @@ pub trait LockDriver: Any + fmt::Debug + Send + Sync {
     /// The beginning of the name of a new node. Where the layout has room, `attempt` is in it: by
     /// that a node is found again whose creation was not answered. Where it has not, say so in
     /// [`proof`](LockDriver::proof).
+    ///
+    /// ```
+    /// use zklock::layout::HostNodes;
+    /// use zklock::{Attempt, LockDriver, Mode};
+    ///
+    /// let prefix = HostNodes::of("10.0.0.7").prefix(&Attempt::new(), Mode::Read);
+    /// assert_eq!(prefix, "10.0.0.7-R-");
+    /// ```
     fn prefix(&self, attempt: &Attempt, mode: Mode) -> String;
 
     /// Reads the name of a node. `None` for one that is no contender: it is in nobody's way.
+    ///
+    /// ```
+    /// use zklock::LockDriver;
+    /// use zklock::layout::Numbered;
+    ///
+    /// let contender = Numbered::dlock().parse("sub_0000000012");
+    /// assert_eq!(contender.map(|contender| contender.sequence), Some(12));
+    /// assert_eq!(Numbered::dlock().parse("config"), None);
+    /// ```
     fn parse(&self, name: &str) -> Option<Contender>;
 
     /// The data of a new node: who makes it, as JSON, with the attempt in it if that is the
     /// [proof](LockDriver::proof).
+    ///
+    /// ```
+    /// use zklock::layout::ReadWriteNodes;
+    /// use zklock::{Attempt, LockDriver, Mode, Owner};
+    ///
+    /// let data = ReadWriteNodes.payload(&Attempt::new(), Mode::Write, &Owner::here(None));
+    /// assert_eq!(data, b"write");
+    /// ```
     fn payload(&self, attempt: &Attempt, _mode: Mode, owner: &Owner) -> Vec<u8> {
         match self.proof() {
             Proof::Payload => owner.clone().marked(attempt.hyphenated()).to_payload(),
@@ -100,28 +141,71 @@ pub trait LockDriver: Any + fmt::Debug + Send + Sync {
     }
 
     /// By what a node is found again: its name, unless the layout has no room there.
+    ///
+    /// ```
+    /// use zklock::LockDriver;
+    /// use zklock::layout::ReadWriteNodes;
+    /// use zklock_core::recipe::driver::Proof;
+    ///
+    /// // Names and data are fixed.
+    /// assert_eq!(ReadWriteNodes.proof(), Proof::Owner);
+    /// ```
     fn proof(&self) -> Proof {
         Proof::Name
     }
 
     /// Who made a node, by its name and data.
+    ///
+    /// ```
+    /// use zklock::LockDriver;
+    /// use zklock::layout::{Curator, HostNodes};
+    ///
+    /// assert_eq!(Curator.owner("_c_7-lock-0000000004", b"10.0.0.7").host, "10.0.0.7");
+    /// assert_eq!(HostNodes::here().owner("10.0.0.8-W-0000000004", b"").host, "10.0.0.8");
+    /// ```
     fn owner(&self, _name: &str, data: &[u8]) -> Owner {
         Owner::from_payload(data)
     }
 
     /// Whether ZooKeeper numbers the nodes, as in every queue, or all try to create the one that
     /// [`prefix`](LockDriver::prefix) names ([`NodeKind::Ephemeral`]).
+    ///
+    /// ```
+    /// use zklock::LockDriver;
+    /// use zklock::layout::{Curator, OneNode};
+    /// use zklock_core::coordinator::NodeKind;
+    ///
+    /// assert_eq!(Curator.kind(), NodeKind::EphemeralSequential);
+    /// assert_eq!(OneNode.kind(), NodeKind::Ephemeral);
+    /// ```
     fn kind(&self) -> NodeKind {
         NodeKind::EphemeralSequential
     }
 
     /// Of which kind a missing directory is made: containers, which ZooKeeper removes when they
     /// have been empty for a while.
+    ///
+    /// ```
+    /// use zklock::LockDriver;
+    /// use zklock::layout::{Curator, Kazoo};
+    /// use zklock_core::coordinator::NodeKind;
+    ///
+    /// assert_eq!(Curator.directory(), NodeKind::Container);
+    /// assert_eq!(Kazoo::default().directory(), NodeKind::Persistent);
+    /// ```
     fn directory(&self) -> NodeKind {
         NodeKind::Container
     }
 
     /// Whether the directory is removed in the background after a release, if it is empty.
+    ///
+    /// ```
+    /// use zklock::LockDriver;
+    /// use zklock::layout::{Curator, Removed};
+    ///
+    /// assert!(!Curator.removes_directory());
+    /// assert!(Removed::after(Curator).removes_directory());
+    /// ```
     fn removes_directory(&self) -> bool {
         false
     }
@@ -154,11 +238,31 @@ pub trait LockDriver: Any + fmt::Debug + Send + Sync {
     }
 
     /// Whether the lock can be taken in this mode: by default if the names tell it.
+    ///
+    /// ```
+    /// use zklock::layout::Numbered;
+    /// use zklock::{LockDriver, Mode};
+    ///
+    /// assert!(Numbered::lock().supports(Mode::Mutex));
+    /// assert!(!Numbered::lock().supports(Mode::Read));
+    /// ```
     fn supports(&self, mode: Mode) -> bool {
         self.parse(&self.example(mode, 0)).is_some_and(|contender| contender.mode == mode)
     }
 
     /// Whether mine is held in a queue that is in order, or which node it watches.
+    ///
+    /// ```
+    /// use zklock::LockDriver;
+    /// use zklock::layout::Numbered;
+    /// use zklock_core::recipe::Verdict;
+    ///
+    /// let names = ["sub_0000000004", "sub_0000000007"].map(str::to_owned);
+    /// let queue = Numbered::dlock().queue(&names);
+    /// let verdict = |place: usize| Numbered::dlock().verdict(&queue, &queue[place]);
+    /// assert_eq!(verdict(0), Verdict::Held);
+    /// assert!(matches!(verdict(1), Verdict::Wait { ahead: 1, .. }));
+    /// ```
     fn verdict(&self, queue: &[Contender], mine: &Contender) -> Verdict {
         match mine.mode {
             // Permits have a driver of their own.
@@ -169,17 +273,44 @@ pub trait LockDriver: Any + fmt::Debug + Send + Sync {
     }
 
     /// Whether somebody behind mine waits for it to go.
+    ///
+    /// ```
+    /// use zklock::LockDriver;
+    /// use zklock::layout::Numbered;
+    ///
+    /// let names = ["sub_0000000004", "sub_0000000007"].map(str::to_owned);
+    /// let queue = Numbered::dlock().queue(&names);
+    /// assert!(Numbered::dlock().anybody_behind(&queue, &names[0]));
+    /// assert!(!Numbered::dlock().anybody_behind(&queue, &names[1]));
+    /// ```
     fn anybody_behind(&self, queue: &[Contender], mine: &str) -> bool {
         anybody_behind(queue, mine)
     }
 
     /// The node to be made by an attempt.
+    ///
+    /// ```
+    /// use zklock::layout::OneNode;
+    /// use zklock::{Attempt, LockDriver, Mode, Owner};
+    ///
+    /// let node = OneNode.node(&Attempt::new(), Mode::Mutex, &Owner::here(None));
+    /// assert_eq!(node.prefix, "lock");
+    /// ```
     fn node(&self, attempt: &Attempt, mode: Mode, owner: &Owner) -> NewNode {
         let (prefix, payload) = (self.prefix(attempt, mode), self.payload(attempt, mode, owner));
         NewNode { prefix, payload, proof: self.proof(), kind: self.kind() }
     }
 
     /// The contenders among the children of a lock's directory, in the order of the queue.
+    ///
+    /// ```
+    /// use zklock::LockDriver;
+    /// use zklock::layout::Numbered;
+    ///
+    /// let children = ["sub_0000000007", "config", "sub_0000000004"].map(str::to_owned);
+    /// let queue = Numbered::dlock().queue(&children);
+    /// assert_eq!(queue.iter().map(|one| one.sequence).collect::<Vec<_>>(), [4, 7]);
+    /// ```
     fn queue(&self, children: &[String]) -> Vec<Contender> {
         let mut queue: Vec<_> = children.iter().filter_map(|name| self.parse(name)).collect();
         Contender::sort(&mut queue);
@@ -257,6 +388,15 @@ pub fn check(driver: &dyn LockDriver, mode: Mode) -> Result<(), LockError> {
 
 impl NewNode {
     /// Checks what ZooKeeper would not accept, or put somewhere else.
+    ///
+    /// ```
+    /// use zklock::layout::Numbered;
+    /// use zklock::{Attempt, LockDriver, Mode, Owner};
+    ///
+    /// let driver = Numbered::new("jobs/");
+    /// let node = driver.node(&Attempt::new(), Mode::Mutex, &Owner::here(None));
+    /// assert!(node.check(&driver).is_err_and(|error| error.to_string().contains("has a slash")));
+    /// ```
     ///
     /// # Errors
     ///

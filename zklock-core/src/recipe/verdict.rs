@@ -1,6 +1,15 @@
 //! What a rule decides.
 
 /// The answer of a recipe.
+///
+/// ```
+/// use zklock::{Contender, Mode};
+/// use zklock_core::recipe::{Verdict, mutex};
+///
+/// let queue = [4, 7].map(|n| Contender::new(n.to_string(), n, Mode::Mutex));
+/// let Verdict::Wait { predecessor, .. } = mutex(&queue, "7") else { unreachable!() };
+/// assert_eq!(predecessor, "4");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Nobody is in the way.

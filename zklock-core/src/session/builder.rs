@@ -27,6 +27,14 @@ const EMBEDDED_TIMEOUT: Duration = Duration::from_secs(10);
 const MOST_CONNECTIONS: usize = 4;
 
 /// Makes a [`Session`]. See [`Session::builder`].
+///
+/// ```
+/// use zklock::{Embedded, Session};
+///
+/// let session = Session::embedded_builder(&Embedded::new()).root("/prod").app("orders").open()?;
+/// assert_eq!(session.mutex("create")?.path(), "/prod/create");
+/// # Ok::<(), zklock::LockError>(())
+/// ```
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct SessionBuilder {
@@ -86,6 +94,17 @@ impl SessionBuilder {
 
     /// The session timeout to ask for, 10 s by default: how long after a crash of this process its
     /// locks are free again. The server may grant another, within its own limits.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// use std::time::Duration;
+    /// use zklock::{Embedded, Session};
+    ///
+    /// let timeout = Duration::from_secs(4);
+    /// let session = Session::embedded_builder(&Embedded::new()).session_timeout(timeout).open()?;
+    /// assert!(session.mutex("orders")?.acquire().await?.remaining() < timeout);
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn session_timeout(mut self, timeout: Duration) -> Self {
         if let Store::Embedded(_, embedded) = &mut self.store {
             *embedded = timeout;
@@ -94,6 +113,16 @@ impl SessionBuilder {
     }
 
     /// How long one attempt to connect may take, 5 s by default.
+    ///
+    /// ```no_run
+    /// # zklock::blocking::block_on(async {
+    /// use std::time::Duration;
+    /// use zklock::Session;
+    ///
+    /// let soon = Session::builder("zk1:2181").connect_timeout(Duration::from_secs(1));
+    /// assert!(soon.connect().await.is_err_and(|error| error.is_unavailable()));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn connect_timeout(self, timeout: Duration) -> Self {
         self.zookeeper(|options| options.connect_timeout = timeout)
     }
@@ -103,17 +132,50 @@ impl SessionBuilder {
     ///
     /// The client has secrets of its own: at level `debug` its target `zookeeper_client` logs the
     /// passwords of ZooKeeper sessions, with which a session can be taken over while it lives.
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// use zklock::{Acl, Session};
+    ///
+    /// let credentials = format!("orders:{}", std::env::var("ZK_PASSWORD")?);
+    /// let builder = Session::builder("zk1:2181").auth("digest", credentials);
+    /// let session = builder.acl(Acl::CreatorAll).connect().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn auth(self, scheme: impl Into<String>, credentials: impl Into<Vec<u8>>) -> Self {
         let auth = Auth { scheme: scheme.into(), credentials: credentials.into() };
         self.zookeeper(|options| options.auth.push(auth))
     }
 
     /// Who may do what with the nodes of the locks; everybody everything by default.
+    ///
+    /// ```no_run
+    /// # zklock::blocking::block_on(async {
+    /// use zklock::{Acl, Session};
+    ///
+    /// let session = Session::builder("zk1:2181")
+    ///     .auth("digest", "orders:secret")
+    ///     .acl(Acl::ReadOnlyOthers)
+    ///     .connect()
+    ///     .await?;
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn acl(self, acl: Acl) -> Self {
         self.zookeeper(|options| options.acl = acl)
     }
 
     /// TLS to all servers, with the feature `tls`.
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// use zklock::{Session, Tls};
+    ///
+    /// let tls = Tls::new(&std::fs::read_to_string("/etc/orders/authority.pem")?)?;
+    /// let session = Session::builder("zk1:2281").tls(tls).connect().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[cfg(feature = "tls")]
     pub fn tls(self, tls: impl Into<Tls>) -> Self {
         self.zookeeper(|options| options.tls = Some(tls.into()))
@@ -121,6 +183,16 @@ impl SessionBuilder {
 
     /// SASL, with the feature `sasl`. The password is never printed, and does not leave this
     /// process.
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// use zklock::{Sasl, Session};
+    ///
+    /// let sasl = Sasl::digest_md5("orders", std::env::var("ZK_PASSWORD")?);
+    /// let session = Session::builder("zk1:2181").sasl(sasl).connect().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[cfg(feature = "sasl")]
     pub fn sasl(self, sasl: Sasl) -> Self {
         self.zookeeper(|options| options.sasl = Some(sasl))
@@ -129,6 +201,17 @@ impl SessionBuilder {
     /// The server's `tickTime`, if it is known. With it leases live a little longer without an
     /// answer: until a sixth of the session timeout and half a tick before its end, where otherwise
     /// a quarter of the timeout stands in for the half tick.
+    ///
+    /// ```no_run
+    /// # zklock::blocking::block_on(async {
+    /// use std::time::Duration;
+    /// use zklock::Session;
+    ///
+    /// // `tickTime=2000` in zoo.cfg.
+    /// let session =
+    ///     Session::builder("zk1:2181").tick_time(Duration::from_millis(2_000)).connect().await?;
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn tick_time(mut self, tick: Duration) -> Self {
         self.tick = Some(tick);
         self
@@ -140,7 +223,7 @@ impl SessionBuilder {
     /// (`maxClientCnxns`).
     ///
     /// ```
-    /// use zklock_core::session::Session;
+    /// use zklock::Session;
     ///
     /// // A hundred tasks on a hundred locks.
     /// let busy = Session::builder("zk1:2181").max_connections(8);
@@ -156,6 +239,14 @@ impl SessionBuilder {
 
     /// The node below which the locks are, `/zklock` by default. The lock `orders/create` is
     /// `/zklock/orders/create` then, for clients in other languages too.
+    ///
+    /// ```
+    /// use zklock::{Embedded, Session};
+    ///
+    /// let session = Session::embedded_builder(&Embedded::new()).root("/billing/locks").open()?;
+    /// assert_eq!(session.mutex("orders")?.path(), "/billing/locks/orders");
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
     pub fn root(mut self, root: impl Into<String>) -> Self {
         self.root = root.into();
         self
@@ -163,12 +254,34 @@ impl SessionBuilder {
 
     /// The application's name, as other processes see it in a busy error. The program's name by
     /// default.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let store = zklock::Embedded::new();
+    /// # let session = zklock::Session::embedded_builder(&store).open()?;
+    /// use zklock::Session;
+    ///
+    /// let billing = Session::embedded_builder(&store).app("billing").open()?;
+    /// let _guard = billing.mutex("orders")?.acquire().await?;
+    /// let busy = session.mutex("orders")?.try_acquire().await;
+    /// assert!(busy.is_err_and(|error| error.to_string().contains("by billing on")));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn app(mut self, app: impl Into<Arc<str>>) -> Self {
         self.app = Some(app.into());
         self
     }
 
     /// The defaults of all locks of the session.
+    ///
+    /// ```
+    /// use zklock::{Embedded, LockOptions, Session};
+    ///
+    /// let once = LockOptions::default().retries(1);
+    /// let session = Session::embedded_builder(&Embedded::new()).defaults(once).open()?;
+    /// assert_eq!(session.mutex("orders")?.options().tries(), 1);
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
     pub fn defaults(mut self, defaults: LockOptions) -> Self {
         self.defaults = defaults;
         self
@@ -178,8 +291,8 @@ impl SessionBuilder {
     /// layouts are in [`layout`](crate::layout).
     ///
     /// ```
-    /// use zklock_core::layout::Kazoo;
-    /// use zklock_core::session::Session;
+    /// use zklock::Session;
+    /// use zklock::layout::Kazoo;
     ///
     /// let beside_python = Session::builder("zk1:2181").driver(Kazoo::default());
     /// ```
@@ -189,6 +302,25 @@ impl SessionBuilder {
     }
 
     /// Who is told what happens.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # use zklock::{Event, Observer};
+    /// # #[derive(Debug)]
+    /// # struct Tell(std::sync::mpsc::Sender<Event>);
+    /// # impl Observer for Tell {
+    /// #     fn event(&self, event: &Event) { drop(self.0.send(event.clone())) }
+    /// # }
+    /// use std::sync::{Arc, mpsc};
+    /// use zklock::{Embedded, Session};
+    ///
+    /// let (tell, events) = mpsc::channel();
+    /// let observer = Arc::new(Tell(tell)); // Sends what it is told.
+    /// let session = Session::embedded_builder(&Embedded::new()).observer(observer).open()?;
+    /// drop(session.mutex("orders")?.acquire().await?);
+    /// assert!(events.iter().any(|event| matches!(event, Event::Acquired { .. })));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
         self.observer = Some(observer);
         self
@@ -196,6 +328,15 @@ impl SessionBuilder {
 
     /// Makes the session, which connects in the background. What waits for a lock waits for the
     /// connection too, under its own deadline.
+    ///
+    /// ```
+    /// use zklock::Session;
+    ///
+    /// let session = Session::builder_for("embedded").open()?;
+    /// assert!(session.is_ready());
+    /// assert!(Session::builder("no port:x").open().is_err());
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -241,6 +382,18 @@ impl SessionBuilder {
 
     /// Makes the session and waits until it is connected, at most for the connect timeout.
     ///
+    /// ```no_run
+    /// # zklock::blocking::block_on(async {
+    /// use zklock::{ErrorKind, Session};
+    ///
+    /// match Session::builder("zk1:2181,zk2:2181/prod").connect().await {
+    ///     Ok(session) => assert!(session.is_ready()),
+    ///     Err(error) if error.kind() == ErrorKind::NoChroot => println!("create /prod first"),
+    ///     Err(error) => return Err(error),
+    /// }
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    ///
     /// # Errors
     ///
     /// Those of [`open`](SessionBuilder::open); [`ErrorKind::Unavailable`] for a server that cannot
@@ -261,13 +414,17 @@ impl Session {
     /// Connects to ZooKeeper with the defaults of [`Session::builder`].
     ///
     /// ```no_run
-    /// # async fn example() -> Result<(), zklock_core::error::LockError> {
-    /// let session = zklock_core::session::Session::connect("zk1:2181,zk2:2181/locks").await?;
+    /// # async fn example() -> Result<(), zklock::LockError> {
+    /// let session = zklock::Session::connect("zk1:2181,zk2:2181/locks").await?;
     /// # Ok(())
     /// # }
     /// ```
     ///
     /// # Errors
+    ///
+    /// As [`SessionBuilder::connect`].
+    ///
+    /// # Cancel safety
     ///
     /// As [`SessionBuilder::connect`].
     pub async fn connect(servers: &str) -> Result<Session, LockError> {
@@ -278,9 +435,9 @@ impl Session {
     /// between them, then a chroot if the locks live below a node of their own.
     ///
     /// ```no_run
-    /// # async fn example() -> Result<(), zklock_core::error::LockError> {
+    /// # async fn example() -> Result<(), zklock::LockError> {
     /// use std::time::Duration;
-    /// use zklock_core::session::Session;
+    /// use zklock::Session;
     ///
     /// let session = Session::builder("zk1:2181,zk2:2181,zk3:2181/prod")
     ///     .session_timeout(Duration::from_secs(15))
@@ -300,13 +457,11 @@ impl Session {
     /// `embedded:2181`.
     ///
     /// ```
-    /// # fn main() -> Result<(), zklock_core::error::LockError> {
-    /// use zklock_core::session::Session;
+    /// use zklock::Session;
     ///
     /// let connect = std::env::args().nth(1).unwrap_or_else(|| "embedded".to_owned());
     /// let session = Session::builder_for(&connect).app("orders").open()?;
-    /// # Ok(())
-    /// # }
+    /// # Ok::<(), zklock::LockError>(())
     /// ```
     pub fn builder_for(connect: &str) -> SessionBuilder {
         match connect {
@@ -319,7 +474,7 @@ impl Session {
     /// and demos. It excludes nobody outside of this process.
     ///
     /// ```
-    /// let session = zklock_core::session::Session::embedded();
+    /// let session = zklock::Session::embedded();
     /// assert!(session.is_ready());
     /// ```
     pub fn embedded() -> Session {
@@ -332,16 +487,13 @@ impl Session {
     /// A session in the making, on an embedded coordinator that several can share.
     ///
     /// ```
-    /// use zklock_core::backend::memory::Embedded;
-    /// use zklock_core::session::Session;
+    /// use zklock::{Embedded, Session};
     ///
-    /// # fn main() -> Result<(), zklock_core::error::LockError> {
     /// let store = Embedded::new();
     /// let (one, two) =
     ///     (Session::embedded_builder(&store).open()?, Session::embedded_builder(&store).open()?);
     /// assert_ne!(one.zookeeper_session(), two.zookeeper_session());
-    /// # Ok(())
-    /// # }
+    /// # Ok::<(), zklock::LockError>(())
     /// ```
     pub fn embedded_builder(store: &Embedded) -> SessionBuilder {
         SessionBuilder::new(Store::Embedded(store.clone(), EMBEDDED_TIMEOUT))

@@ -34,6 +34,17 @@ const FLUSH: Duration = Duration::from_secs(5);
 /// Cheap to clone; the clones are one session. It lives as long as a clone, a lock or a guard of
 /// it, and closes in the background after the last; [`close`](Session::close) does so now and waits
 /// for it, which a process should do before it exits.
+///
+/// ```
+/// # zklock::blocking::block_on(async {
+/// use zklock::Session;
+///
+/// let session = Session::embedded();
+/// session.mutex("orders")?.acquire().await?.release().await?;
+/// session.close().await;
+/// assert!(!session.is_ready());
+/// # Ok::<(), zklock::LockError>(()) }).unwrap();
+/// ```
 #[derive(Clone)]
 pub struct Session(Arc<Inner>);
 
@@ -77,7 +88,12 @@ pub struct Parts {
 
 impl Session {
     /// Starts a session; it connects in the background.
-    pub fn start(parts: Parts) -> Result<Self, LockError> {
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidOption`](crate::error::ErrorKind::InvalidOption) for defaults that make no sense;
+    /// [`Unavailable`](crate::error::ErrorKind::Unavailable) if the system has no thread for it.
+    pub(crate) fn start(parts: Parts) -> Result<Self, LockError> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         parts.defaults.check()?;
         let clock = if parts.threaded { Clock::Boot(timers()?) } else { Clock::Caller };
@@ -113,6 +129,14 @@ impl Session {
     }
 
     /// A number that no other session of this process has.
+    ///
+    /// ```
+    /// use zklock::Session;
+    ///
+    /// let session = Session::embedded();
+    /// assert_eq!(session.clone().id(), session.id());
+    /// assert_ne!(Session::embedded().id(), session.id());
+    /// ```
     pub fn id(&self) -> u64 {
         self.0.id
     }
@@ -148,54 +172,138 @@ impl Session {
     }
 
     /// The node below which the locks of this session are.
+    ///
+    /// ```
+    /// # let session = zklock::Session::embedded();
+    /// assert_eq!(session.root().as_str(), "/zklock");
+    /// ```
     pub fn root(&self) -> &ZnodePath {
         &self.0.root
     }
 
     /// The application's name, as other processes see it.
+    ///
+    /// ```
+    /// use zklock::{Embedded, Session};
+    ///
+    /// let session = Session::embedded_builder(&Embedded::new()).app("orders").open()?;
+    /// assert_eq!(session.app(), Some("orders"));
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
     pub fn app(&self) -> Option<&str> {
         self.0.app.as_deref()
     }
 
     /// The defaults of its locks.
+    ///
+    /// ```
+    /// # let session = zklock::Session::embedded();
+    /// let fair = session.defaults().fair(true);
+    /// assert!(session.mutex("orders")?.with_options(fair)?.options().is_fair());
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
     pub fn defaults(&self) -> LockOptions {
         self.0.defaults
     }
 
     /// How its locks are laid out, unless a lock says otherwise.
+    ///
+    /// ```
+    /// # let session = zklock::Session::embedded();
+    /// let contender = session.driver().parse("_c_7-lock-0000000004");
+    /// assert_eq!(contender.map(|contender| contender.sequence), Some(4));
+    /// ```
     pub fn driver(&self) -> &Arc<dyn LockDriver> {
         &self.0.driver
     }
 
     /// What the session can do for a lock right now.
+    ///
+    /// ```
+    /// # let session = zklock::Session::embedded();
+    /// use zklock::SessionState;
+    ///
+    /// assert_eq!(session.state(), SessionState::Connected);
+    /// ```
     pub fn state(&self) -> SessionState {
         *self.0.state.borrow()
     }
 
     /// A stream of the state's changes: the present state first, then each new one. States that
     /// follow each other faster than they are read are merged.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// use zklock::SessionState;
+    ///
+    /// let mut states = session.states();
+    /// assert_eq!(states.next().await, Some(SessionState::Connected));
+    /// session.close().await;
+    /// assert_eq!(states.next().await, Some(SessionState::Closed));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn states(&self) -> States {
         States { receiver: self.0.state.subscribe(), first: true }
     }
 
     /// Whether a lock can be expected to be granted now: for health checks.
+    ///
+    /// ```
+    /// # let locks = zklock::testing::TestLocks::install();
+    /// # let session = locks.session().clone();
+    /// let status = |session: &zklock::Session| if session.is_ready() { 200 } else { 503 };
+    /// assert_eq!(status(&session), 200);
+    /// locks.outage(true);
+    /// assert_eq!(status(&session), 503);
+    /// ```
     pub fn is_ready(&self) -> bool {
         self.state() == SessionState::Connected && self.lane().current().is_some()
     }
 
     /// The id of the present ZooKeeper session and the number of its generation, from 1.
+    ///
+    /// ```
+    /// # let session = zklock::Session::embedded();
+    /// if let Some((id, generation)) = session.zookeeper_session() {
+    ///     println!("0x{id:x}"); // As `zkCli.sh stat` prints an ephemeral owner.
+    ///     assert_eq!(generation, 1);
+    /// }
+    /// ```
     pub fn zookeeper_session(&self) -> Option<(i64, u64)> {
         let generation = self.lane().current()?;
         Some((generation.coordinator().session_id(), generation.number()))
     }
 
     /// What this process holds and waits for through this session, oldest first.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// let _guard = session.mutex("orders")?.acquire().await?;
+    /// for held in session.held() {
+    ///     println!("{} by {}, {} ms", held.lock, held.who, held.since.as_millis());
+    /// }
+    /// assert_eq!(session.held().len(), 1);
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn held(&self) -> Vec<Held> {
         self.0.shelf.held()
     }
 
     /// Stops granting, for SIGTERM: who waits fails as [closing](crate::error::ErrorKind::Closing)
     /// at once, who holds may finish within `limit`. Answers what is still held then.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// use std::time::Duration;
+    ///
+    /// let _guard = session.mutex("orders")?.acquire().await?;
+    /// let left = session.drain(Duration::from_millis(10)).await;
+    /// assert_eq!(&*left[0].lock, "orders");
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     ///
     /// # Cancel safety
     ///
@@ -209,6 +317,15 @@ impl Session {
 
     /// Closes the session: nothing more is granted, what is held is lost, and every deletion that
     /// is still on its way is brought to its end, for at most five seconds.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// drop(session.mutex("orders")?.acquire().await?);
+    /// session.close().await; // The node is gone now.
+    /// assert!(session.mutex("orders")?.acquire().await.is_err_and(|error| error.is_closing()));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     ///
     /// # Cancel safety
     ///
@@ -281,6 +398,22 @@ fn report_states(spawner: &Spawner, state: &watch::Sender<SessionState>, events:
 }
 
 /// The changes of a session's state. See [`Session::states`].
+///
+/// ```
+/// # zklock::blocking::block_on(async {
+/// # let session = zklock::Session::embedded();
+/// use zklock::SessionState;
+///
+/// let mut states = session.states();
+/// # session.close().await;
+/// while let Some(state) = states.next().await {
+///     println!("{state}");
+///     if state == SessionState::Closed {
+///         break;
+///     }
+/// }
+/// # Ok::<(), zklock::LockError>(()) }).unwrap();
+/// ```
 #[derive(Debug)]
 pub struct States {
     receiver: watch::Receiver<SessionState>,
@@ -289,6 +422,15 @@ pub struct States {
 
 impl States {
     /// The next state, `None` once the session is gone.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// use zklock::SessionState;
+    ///
+    /// assert_eq!(session.states().next().await, Some(SessionState::Connected));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     ///
     /// # Cancel safety
     ///

@@ -13,6 +13,15 @@ use tokio::sync::Notify;
 use crate::recipe::driver::LockDriver;
 
 /// A lock that this process holds or waits for.
+///
+/// ```
+/// # zklock::blocking::block_on(async {
+/// # let session = zklock::Session::embedded();
+/// let _guard = session.mutex("orders")?.acquire().await?;
+/// let held = &session.held()[0];
+/// assert!(held.granted && &*held.lock == "orders");
+/// # Ok::<(), zklock::LockError>(()) }).unwrap();
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Held {
@@ -30,6 +39,16 @@ pub struct Held {
 
 impl Held {
     /// Describes a holder or a waiter.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::time::Duration;
+    /// use zklock::Held;
+    ///
+    /// let who = ("task 7".to_owned(), None);
+    /// let held = Held::new(Arc::from("orders"), true, Duration::from_secs(3), who);
+    /// assert_eq!(held.who, "task 7");
+    /// ```
     pub fn new(
         lock: Arc<str>,
         granted: bool,

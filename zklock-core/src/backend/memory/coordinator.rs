@@ -16,6 +16,17 @@ use crate::coordinator::{
 };
 
 /// How an [`Embedded`] store behaves.
+///
+/// ```
+/// use std::time::Duration;
+/// use zklock::Embedded;
+/// use zklock_core::backend::memory::EmbeddedOptions;
+///
+/// let mut options = EmbeddedOptions::default();
+/// assert_eq!(options.reap_after, Duration::from_secs(60));
+/// options.reap_after = Duration::from_millis(100);
+/// let store = Embedded::with_options(&options);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EmbeddedOptions {
@@ -30,6 +41,18 @@ impl Default for EmbeddedOptions {
 }
 
 /// A tree of nodes in memory that any number of sessions share. Clones are the same store.
+///
+/// ```
+/// # zklock::blocking::block_on(async {
+/// use zklock::{Embedded, Session};
+///
+/// // Two processes of a fleet, in one test.
+/// let store = Embedded::new();
+/// let (one, other) = (Session::embedded_builder(&store), Session::embedded_builder(&store));
+/// let _guard = one.open()?.mutex("orders")?.acquire().await?;
+/// assert!(other.open()?.mutex("orders")?.try_acquire().await.is_err_and(|error| error.is_busy()));
+/// # Ok::<(), zklock::LockError>(()) }).unwrap();
+/// ```
 #[derive(Clone)]
 pub struct Embedded {
     pub(super) store: Arc<Store>,
@@ -37,17 +60,51 @@ pub struct Embedded {
 
 impl Embedded {
     /// Returns a new, empty store.
+    ///
+    /// ```
+    /// use zklock::{Embedded, Session};
+    ///
+    /// let session = Session::embedded_builder(&Embedded::new()).app("orders").open()?;
+    /// assert!(session.is_ready());
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
     pub fn new() -> Self {
         Embedded::with_options(&EmbeddedOptions::default())
     }
 
     /// Returns a new, empty store that behaves as the options say.
+    ///
+    /// ```
+    /// use zklock::{Embedded, Session};
+    /// use zklock_core::backend::memory::EmbeddedOptions;
+    ///
+    /// let store = Embedded::with_options(&EmbeddedOptions::default());
+    /// assert!(Session::embedded_builder(&store).open()?.is_ready());
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
     pub fn with_options(options: &EmbeddedOptions) -> Self {
         Embedded { store: Store::new(options.reap_after) }
     }
 
     /// Returns a connector that opens sessions on this store. A session without a connection
     /// expires after `session_timeout`.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let store = zklock::Embedded::new();
+    /// # let session = zklock::Session::embedded_builder(&store).open()?;
+    /// use std::time::Duration;
+    /// use zklock_core::coordinator::Connector;
+    ///
+    /// // A plain client, to look at the nodes from outside.
+    /// let client = store.connector(Duration::from_secs(10)).connect().await.map_err(failed)?;
+    /// let _guard = session.mutex("orders")?.acquire().await?;
+    /// assert_eq!(client.children("/zklock/orders").await.map_err(failed)?.len(), 1);
+    /// # fn failed(why: zklock_core::coordinator::RequestError) -> zklock::LockError {
+    /// #     zklock::LockError::new(zklock::ErrorKind::Unavailable, "no answer").because(why)
+    /// # }
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn connector(&self, session_timeout: Duration) -> EmbeddedConnector {
         EmbeddedConnector { store: self.store.clone(), session_timeout }
     }
@@ -71,6 +128,19 @@ impl fmt::Debug for Embedded {
 }
 
 /// Opens sessions on an [`Embedded`] store.
+///
+/// ```
+/// # zklock::blocking::block_on(async {
+/// use std::time::Duration;
+/// use zklock::Embedded;
+/// use zklock_core::coordinator::Connector;
+///
+/// let connector = Embedded::new().connector(Duration::from_secs(10));
+/// let timeout = connector.connect().await.map(|client| client.session_timeout());
+/// assert_eq!(timeout, Ok(Duration::from_secs(10)));
+/// # Ok::<(), zklock::LockError>(())?;
+/// # Ok::<(), zklock::LockError>(()) }).unwrap();
+/// ```
 #[derive(Clone)]
 pub struct EmbeddedConnector {
     store: Arc<Store>,

@@ -6,6 +6,19 @@ use crate::backend::limits::{check_multi, check_size};
 use crate::coordinator::{Created, NodeKind, Operation, RequestError, Stat};
 
 /// The kinds of request, for choosing and counting them.
+///
+/// ```
+/// # zklock::blocking::block_on(async {
+/// # let store = zklock::Embedded::new();
+/// # let session = zklock::Session::embedded_builder(&store).open()?;
+/// use zklock_core::backend::memory::Op;
+///
+/// store.record();
+/// let _guard = session.mutex("orders")?.acquire().await?;
+/// let log = store.recorded();
+/// assert!(log.iter().all(|one| one.op != Op::Set && one.op != Op::Delete));
+/// # Ok::<(), zklock::LockError>(()) }).unwrap();
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Op {

@@ -5,6 +5,15 @@ use std::ops::BitOr;
 use zookeeper_client as zk;
 
 /// The access control list of every node that a session creates.
+///
+/// ```
+/// use zklock::{Acl, AclEntry, Permissions};
+///
+/// let id = "10.0.0.0/8".to_owned();
+/// let inside = AclEntry { scheme: "ip".to_owned(), id, permissions: Permissions::ALL };
+/// let acl = Acl::Custom(vec![inside]);
+/// assert_ne!(acl, Acl::default());
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Acl {
@@ -20,6 +29,14 @@ pub enum Acl {
 }
 
 /// One entry of an access control list.
+///
+/// ```
+/// use zklock::{AclEntry, Permissions};
+///
+/// let everybody = ("world".to_owned(), "anyone".to_owned());
+/// let looks = AclEntry { scheme: everybody.0, id: everybody.1, permissions: Permissions::READ };
+/// assert!(!looks.permissions.contains(Permissions::WRITE));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AclEntry {
     /// The scheme, for instance `digest`, `ip`, `auth` or `world`.
@@ -31,6 +48,13 @@ pub struct AclEntry {
 }
 
 /// A set of permissions, joined with `|`.
+///
+/// ```
+/// use zklock::Permissions;
+///
+/// let some = Permissions::READ | Permissions::CREATE | Permissions::DELETE;
+/// assert!(Permissions::ALL.contains(some) && some != Permissions::ALL);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Permissions(u8);
 
@@ -51,6 +75,13 @@ impl Permissions {
     pub const ALL: Permissions = Permissions(31);
 
     /// Returns whether this set contains every permission of `other`.
+    ///
+    /// ```
+    /// use zklock::Permissions;
+    ///
+    /// assert!(Permissions::ALL.contains(Permissions::ADMIN));
+    /// assert!(!Permissions::READ.contains(Permissions::READ | Permissions::WRITE));
+    /// ```
     pub fn contains(self, other: Permissions) -> bool {
         self.0 & other.0 == other.0
     }

@@ -16,8 +16,7 @@ use crate::error::{ErrorKind, LockError};
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// use zklock_core::backend::zookeeper::Tls;
-/// use zklock_core::session::Session;
+/// use zklock::{Session, Tls};
 ///
 /// let read = |name: &str| std::fs::read_to_string(format!("/etc/orders/{name}.pem"));
 /// let tls = Tls::new(&read("authority")?)?.identity(&read("certificate")?, &read("key")?)?;
@@ -33,6 +32,13 @@ pub struct Tls(pub(super) zookeeper_client::TlsOptions);
 impl Tls {
     /// Trusts the servers that these authorities have signed; certificates in PEM.
     ///
+    /// ```
+    /// use zklock::{ErrorKind, Tls};
+    ///
+    /// let error = Tls::new("no certificate").err();
+    /// assert_eq!(error.map(|error| error.kind()), Some(ErrorKind::InvalidOption));
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`ErrorKind::InvalidOption`] if there is no certificate in it.
@@ -43,6 +49,15 @@ impl Tls {
 
     /// Shows this certificate to the servers: the certificate with those that lead to its
     /// authority, and its private key, both in PEM.
+    ///
+    /// ```no_run
+    /// use zklock::Tls;
+    ///
+    /// let read = |name: &str| std::fs::read_to_string(format!("/etc/orders/{name}.pem"));
+    /// let tls = Tls::new(&read("authority")?)?;
+    /// let tls = tls.identity(&read("certificate")?, &read("key")?)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -78,6 +93,16 @@ impl fmt::Debug for Tls {
 }
 
 /// A user of SASL with the mechanism DIGEST-MD5.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use zklock::{Sasl, Session};
+///
+/// let sasl = Sasl::digest_md5("orders", std::env::var("ZK_PASSWORD")?);
+/// let session = Session::builder("zk1:2181").sasl(sasl).connect().await?;
+/// # Ok(())
+/// # }
+/// ```
 #[cfg(feature = "sasl")]
 #[derive(Clone)]
 pub struct Sasl {
@@ -88,6 +113,13 @@ pub struct Sasl {
 #[cfg(feature = "sasl")]
 impl Sasl {
     /// A user and the password, which is never printed.
+    ///
+    /// ```
+    /// use zklock::Sasl;
+    ///
+    /// let printed = format!("{:?}", Sasl::digest_md5("orders", "secret"));
+    /// assert!(printed.contains("orders") && !printed.contains("secret"));
+    /// ```
     pub fn digest_md5(user: impl Into<String>, password: impl Into<String>) -> Self {
         Sasl { user: user.into(), password: password.into() }
     }
