@@ -302,7 +302,7 @@ impl Origin for PermitQueue {
         self.targets.leases.directory.as_str()
     }
 
-    fn driver(&self) -> &dyn LockDriver {
+    fn layout(&self) -> &dyn LockDriver {
         &*self.targets.leases.driver
     }
 

@@ -36,7 +36,7 @@ pub trait Origin: Send + Sync + fmt::Debug {
     fn path(&self) -> &str;
 
     /// How it is laid out.
-    fn driver(&self) -> &dyn LockDriver;
+    fn layout(&self) -> &dyn LockDriver;
 
     /// Who holds the lock in this process, and how many are ahead of the one in a place, or of a
     /// newcomer.

@@ -337,7 +337,7 @@ impl Origin for Queue {
         self.target.directory.as_str()
     }
 
-    fn driver(&self) -> &dyn LockDriver {
+    fn layout(&self) -> &dyn LockDriver {
         &*self.target.driver
     }
 

@@ -221,7 +221,7 @@ impl NamedLock {
         frame: &context::Frame,
         how: Wait,
     ) -> Result<Guard<K>, LockError> {
-        let held = frame.possession().queue().driver();
+        let held = frame.possession().queue().layout();
         if !is_same_layout(held, &*self.0.driver) {
             return Err(mixed(held, &*self.0.driver).on(self.0.name.to_shared()));
         }
