@@ -28,8 +28,10 @@ async fn an_uncontended_lock_is_create_list_delete_and_nothing_else() {
     let proxy = bed.proxy();
     let session = patient(&bed, &proxy).await;
     let mutex = session.mutex("a").unwrap();
-    mutex.acquire().await.unwrap().release().await.unwrap();
+    // While it is held: an empty directory may be reaped at any moment.
+    let guard = mutex.acquire().await.unwrap();
     bed.keep_directory("a");
+    guard.release().await.unwrap();
     proxy.clear_log();
     const TIMES: usize = 20;
     for _ in 0..TIMES {
@@ -47,8 +49,10 @@ async fn the_list_does_not_wait_for_the_creation() {
     let proxy = bed.proxy();
     let session = patient(&bed, &proxy).await;
     let mutex = session.mutex("a").unwrap();
-    mutex.acquire().await.unwrap().release().await.unwrap();
+    // While it is held: an empty directory may be reaped at any moment.
+    let guard = mutex.acquire().await.unwrap();
     bed.keep_directory("a");
+    guard.release().await.unwrap();
     let created = proxy.on(Matcher::reply(OpCode::Create2), Action::Hold);
     let listed = proxy.on(Matcher::request(OpCode::GetChildren), Action::Pass);
     let acquired = acquiring(&session, "a");
