@@ -57,6 +57,12 @@ pub struct Sharing;
 #[derive(Debug)]
 pub struct Readme;
 
+/// The code in the guide to fencing, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/fencing.md")]
+#[derive(Debug)]
+pub struct Fencing;
+
 /// The code in the guide to watches, compiled.
 #[cfg(doctest)]
 #[doc = include_str!("../docs/watching.md")]
