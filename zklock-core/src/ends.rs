@@ -24,6 +24,20 @@ pub enum OnLost {
 
 /// What happens to a body when somebody asks that its lock be let go, with
 /// [`Site::revoke`](crate::inspect::Site::revoke) or Curator's `Revoker`.
+///
+/// ```
+/// # zklock::blocking::block_on(async {
+/// # let locks = zklock::testing::TestLocks::install();
+/// use zklock::{Body, OnRevoked, ZkLockTemplate};
+///
+/// let template = ZkLockTemplate::default().on_revoked(OnRevoked::Cancel);
+/// let work = template.execute("report", || async {
+///     locks.revoke("report").unwrap();
+///     std::future::pending::<()>().await
+/// });
+/// assert!(work.await.is_err_and(|error| error.is_revoked() && error.body() == Body::Dropped));
+/// # Ok::<(), zklock::LockError>(()) }).unwrap();
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum OnRevoked {
     /// An async body is dropped at its next await, and one that has not begun does not begin. A

@@ -385,6 +385,13 @@ impl LockError {
     }
 
     /// Whether the lock was held, and the body ended because somebody asked that it be let go.
+    ///
+    /// ```
+    /// use zklock::{ErrorKind, LockError};
+    ///
+    /// assert!(LockError::new(ErrorKind::Revoked, "").is_revoked());
+    /// assert!(!LockError::new(ErrorKind::Lost, "").is_revoked());
+    /// ```
     pub fn is_revoked(&self) -> bool {
         self.0.kind == ErrorKind::Revoked
     }

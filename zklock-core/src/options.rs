@@ -183,6 +183,13 @@ impl LockOptions {
     }
 
     /// What happens to an async body that a template or the attribute runs, when the lock is lost.
+    ///
+    /// ```
+    /// use zklock::{LockOptions, OnLost};
+    ///
+    /// let options = LockOptions::default().on_lost(OnLost::Finish);
+    /// assert_eq!(options.lost_policy(), OnLost::Finish);
+    /// ```
     pub fn on_lost(mut self, on_lost: OnLost) -> Self {
         self.ends.lost = on_lost;
         self
@@ -190,17 +197,36 @@ impl LockOptions {
 
     /// What happens to a body that a template or the attribute runs, when somebody asks that the
     /// lock be let go. [`OnRevoked::Cancel`] makes the lock [revocable](LockOptions::revocable).
+    ///
+    /// ```
+    /// use zklock::{LockOptions, OnRevoked};
+    ///
+    /// let options = LockOptions::default().on_revoked(OnRevoked::Cancel);
+    /// assert_eq!(options.revoked_policy(), OnRevoked::Cancel);
+    /// ```
     pub fn on_revoked(mut self, on_revoked: OnRevoked) -> Self {
         self.ends.revoked = on_revoked;
         self
     }
 
     /// What happens to an async body when the lock is lost.
+    ///
+    /// ```
+    /// use zklock::{LockOptions, OnLost};
+    ///
+    /// assert_eq!(LockOptions::default().lost_policy(), OnLost::Cancel);
+    /// ```
     pub fn lost_policy(&self) -> OnLost {
         self.ends.lost
     }
 
     /// What happens to a body when somebody asks that the lock be let go.
+    ///
+    /// ```
+    /// use zklock::{LockOptions, OnRevoked};
+    ///
+    /// assert_eq!(LockOptions::default().revoked_policy(), OnRevoked::Ignore);
+    /// ```
     pub fn revoked_policy(&self) -> OnRevoked {
         self.ends.revoked
     }
@@ -285,17 +311,33 @@ impl LockOptions {
     }
 
     /// How long the lock rests when a holder was lost.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use zklock::LockOptions;
+    ///
+    /// let options = LockOptions::default().lock_delay(Duration::from_secs(15));
+    /// assert_eq!(options.delay_time(), Duration::from_secs(15));
+    /// ```
     pub fn delay_time(&self) -> Duration {
         self.marks.delay()
     }
 
     /// How long the lock is kept from the grant at least.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use zklock::LockOptions;
+    ///
+    /// let options = LockOptions::default().hold_at_least(Duration::from_secs(30));
+    /// assert_eq!(options.least_hold(), Duration::from_secs(30));
+    /// ```
     pub fn least_hold(&self) -> Duration {
         self.marks.hold()
     }
 
     /// What is noted in the lock's directory.
-    pub fn marks(&self) -> Marks {
+    pub(crate) fn marks(&self) -> Marks {
         self.marks
     }
 

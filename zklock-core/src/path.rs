@@ -79,6 +79,12 @@ impl ZnodePath {
 
     /// The path of a sibling, whose name is this one's with more behind it. Of a lock's directory;
     /// the chroot has none.
+    ///
+    /// ```
+    /// # let session = zklock::Session::embedded();
+    /// let printers = session.root().join("printers");
+    /// assert_eq!(printers.beside("-locks").as_str(), "/zklock/printers-locks");
+    /// ```
     pub fn beside(&self, suffix: &str) -> ZnodePath {
         ZnodePath(Arc::from(format!("{}{suffix}", self.0)))
     }

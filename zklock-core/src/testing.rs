@@ -216,6 +216,17 @@ impl TestLocks {
     /// answers how many were asked. Of a lock in another layout than the session's it finds none,
     /// nor of a semaphore, for which there is [`Semaphore::site`](crate::lock::Semaphore::site).
     ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// use zklock::testing::TestLocks;
+    ///
+    /// let locks = TestLocks::install();
+    /// let guard = locks.session().mutex("report")?.acquire().await?;
+    /// assert_eq!(locks.revoke("report")?, 1);
+    /// guard.revoked().await;
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    ///
     /// # Errors
     ///
     /// An invalid name, and unavailable during an outage.

@@ -146,6 +146,19 @@ impl GuardView {
 
     /// Whether somebody asked that the lock be let go. It stays held until the body is over. See
     /// [`revoked`](GuardView::revoked) for how soon it is known.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let locks = zklock::testing::TestLocks::install();
+    /// # let session = locks.session().clone();
+    /// let guard = session.mutex("orders")?.acquire().await?;
+    /// let view = guard.view();
+    /// assert!(!view.is_revoked());
+    /// locks.revoke("orders")?;
+    /// view.revoked().await;
+    /// assert!(view.is_revoked());
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn is_revoked(&self) -> bool {
         self.all().any(|possession| possession.is_revoked())
     }
@@ -153,6 +166,18 @@ impl GuardView {
     /// Resolves when somebody asks that the lock be let go: at once if it is
     /// [revocable](crate::options::LockOptions::revocable), else within a heartbeat, a sixth of the
     /// session timeout.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let locks = zklock::testing::TestLocks::install();
+    /// # let session = locks.session().clone();
+    /// let guard = session.mutex("orders")?.acquire().await?;
+    /// let view = guard.view();
+    /// locks.revoke("orders")?;
+    /// view.revoked().await;
+    /// assert!(view.is_valid()); // Held, until the guard lets go.
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     ///
     /// # Cancel safety
     ///
@@ -275,12 +300,35 @@ impl Current {
     }
 
     /// Whether somebody asked that the lock be let go; false outside of any body.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let locks = zklock::testing::TestLocks::install();
+    /// zklock::execute("report", || async {
+    ///     for _page in 0..10 {
+    ///         if zklock::current().is_revoked() {
+    ///             break; // Somebody waits who is more important.
+    ///         }
+    ///     }
+    /// }).await?;
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn is_revoked(&self) -> bool {
         self.0.as_ref().is_some_and(GuardView::is_revoked)
     }
 
     /// Resolves when somebody asks that the lock be let go, as [`GuardView::revoked`]; never outside
     /// of any body.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let locks = zklock::testing::TestLocks::install();
+    /// zklock::execute("report", || async {
+    ///     locks.revoke("report").unwrap();
+    ///     zklock::current().revoked().await; // In a `select!` with the work.
+    /// }).await?;
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     ///
     /// # Cancel safety
     ///

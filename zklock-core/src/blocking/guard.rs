@@ -170,6 +170,18 @@ impl<K: Kind> Guard<K> {
 
     /// Whether somebody asked that the lock be let go. See
     /// [`Guard::is_revoked`](guard::Guard::is_revoked).
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// let lock = session.mutex("orders")?;
+    /// let guard = zklock::blocking::Mutex::from(lock.clone()).try_acquire()?;
+    /// assert!(!guard.is_revoked());
+    /// lock.site().revoke().await?;
+    /// # lock.site().contenders().await?;
+    /// assert!(guard.is_revoked());
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
     pub fn is_revoked(&self) -> bool {
         self.0.is_revoked()
     }

@@ -62,7 +62,8 @@ impl Queue {
     ///
     /// [`ErrorKind::InvalidOption`] if one in use in this process has another layout.
     pub fn of(session: &Session, target: Target) -> Result<Arc<Self>, LockError> {
-        let (directory, key, driver) = (target.directory.clone(), target.key(), target.driver.clone());
+        let (directory, key, driver) =
+            (target.directory.clone(), target.key(), target.driver.clone());
         let (lock, shelf) = (target.lock.clone(), session.shelf());
         let make = |key| Queue::new(session.clone(), target, key);
         let refuse = |present: &dyn LockDriver| mixed(present, &*driver).on(lock.clone());

@@ -58,6 +58,12 @@ pub enum Proof {
 }
 
 /// How the semaphores of a layout are laid out.
+///
+/// ```
+/// use zklock_core::recipe::driver::SemaphoreLayout;
+///
+/// assert_eq!(SemaphoreLayout::default(), SemaphoreLayout::Curator);
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SemaphoreLayout {
@@ -214,6 +220,13 @@ pub trait LockDriver: Any + fmt::Debug + Send + Sync {
     /// [`lock_delay`](crate::options::LockOptions::lock_delay) and
     /// [`hold_at_least`](crate::options::LockOptions::hold_at_least): there is one holder, its node
     /// has a name of its own, and the directory stays.
+    ///
+    /// ```
+    /// use zklock::{LockDriver as _, layout};
+    ///
+    /// assert!(layout::Curator.keeps_marks());
+    /// assert!(!layout::Removed::after(layout::Curator).keeps_marks());
+    /// ```
     fn keeps_marks(&self) -> bool {
         self.proof() == Proof::Name
             && self.kind() == NodeKind::EphemeralSequential
@@ -221,12 +234,27 @@ pub trait LockDriver: Any + fmt::Debug + Send + Sync {
     }
 
     /// How a semaphore is laid out where locks are laid out like this: as Curator's by default.
+    ///
+    /// ```
+    /// use zklock::{LockDriver as _, layout};
+    /// use zklock_core::recipe::driver::SemaphoreLayout;
+    ///
+    /// assert_eq!(layout::Curator.semaphore(), SemaphoreLayout::Curator);
+    /// assert_ne!(layout::Kazoo::default().semaphore(), SemaphoreLayout::Curator);
+    /// ```
     fn semaphore(&self) -> SemaphoreLayout {
         SemaphoreLayout::Curator
     }
 
     /// Whether a holder's node may be one that outlives its session. Otherwise such a node is
     /// nobody's, and who waits for nothing else is told so after a session timeout.
+    ///
+    /// ```
+    /// use zklock::{LockDriver as _, layout};
+    ///
+    /// assert!(!layout::Curator.holders_may_stay());
+    /// assert!(layout::Kazoo::default().holders_may_stay()); // kazoo's `ephemeral=False`
+    /// ```
     fn holders_may_stay(&self) -> bool {
         false
     }
