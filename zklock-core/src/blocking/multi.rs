@@ -73,8 +73,8 @@ impl MultiLock {
     /// # let session = zklock::Session::embedded();
     /// # let locks = [session.mutex("accounts/7")?.into(), session.mutex("accounts/3")?.into()];
     /// # let both = zklock::blocking::MultiLock::from(zklock::MultiLock::new(locks)?);
-    /// let elsewhere = session.mutex("accounts/3")?;
-    /// let held = zklock::blocking::Mutex::from(elsewhere).acquire()?.detach();
+    /// let one = zklock::blocking::Mutex::from(session.mutex("accounts/3")?);
+    /// let held = std::thread::spawn(move || one.acquire()).join().unwrap()?;
     /// assert!(both.try_acquire().is_err_and(|error| error.is_busy()));
     /// drop(held);
     /// assert!(both.try_acquire().is_ok());
