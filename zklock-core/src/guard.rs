@@ -211,9 +211,23 @@ pub struct Guard<K: Kind = Alone> {
 }
 
 impl<K: Kind> Guard<K> {
-    pub(crate) fn new(hold: Hold, turn: Option<OwnedSemaphorePermit>) -> Option<Self> {
-        let possession = hold.possession()?.clone();
-        Some(Guard { hold, possession, children: OnceLock::new(), turn, kind: PhantomData })
+    /// The guard of a hold that was just granted.
+    pub(crate) fn granted(hold: Hold, revocable: bool, unscoped: bool) -> Result<Self, LockError> {
+        if let Some(possession) = hold.possession() {
+            possession.set_unscoped(unscoped);
+            possession.lease().take(true);
+            if revocable {
+                possession.watch();
+            }
+        }
+        Guard::new(hold, None)
+    }
+
+    pub(crate) fn new(hold: Hold, turn: Option<OwnedSemaphorePermit>) -> Result<Self, LockError> {
+        let Some(possession) = hold.possession().cloned() else {
+            return Err(LockError::new(ErrorKind::Lost, "it was lost while it was granted"));
+        };
+        Ok(Guard { hold, possession, children: OnceLock::new(), turn, kind: PhantomData })
     }
 
     pub(crate) fn frame(&self) -> Arc<Frame> {
@@ -518,13 +532,10 @@ impl RwLockWriteGuard {
             let lock = self.possession.queue().lock_name().clone();
             return Err(LockError::new(ErrorKind::Deadlock, why).on(lock));
         }
-        let (possession, hold) = (self.possession.clone(), self.hold);
-        let unscoped = possession.is_unscoped();
-        let hold = possession.queue().clone().step_down(possession.clone(), hold).await?;
-        if let Some(possession) = hold.possession() {
-            possession.set_unscoped(unscoped);
-        }
-        Guard::new(hold, None).ok_or_else(|| possession.lost_error())
+        let (queue, unscoped) = (self.possession.queue().clone(), self.possession.is_unscoped());
+        let lock = queue.lock_name().clone();
+        let hold = queue.step_down(self.possession, self.hold).await?;
+        Guard::granted(hold, false, unscoped).map_err(|error| error.on(lock))
     }
 }
 
