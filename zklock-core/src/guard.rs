@@ -239,6 +239,13 @@ impl<K: Kind> Guard<K> {
         Frame::join(outer, self.possession.clone(), self.slot())
     }
 
+    fn tell_released(&self, error: Option<&LockError>) {
+        self.possession.queue().session().events().tell(|| Event::Released {
+            lock: self.possession.queue().lock_name().clone(),
+            error: error.cloned(),
+        });
+    }
+
     fn slot(&self) -> Slot {
         self.children.get_or_init(free_slot).clone()
     }
@@ -436,7 +443,8 @@ impl<K: Kind> Guard<K> {
         let now = self.possession.now();
         let lost = self.possession.holds() == 1 && !self.possession.is_leased_at(now);
         let lost = lost.then(|| self.possession.lost_error());
-        let outcome = match self.hold.give_back(now) {
+        let mut hold = self.hold.take();
+        let outcome = match hold.give_back(now) {
             Some(deletion) => deletion.await.map_err(|error| {
                 LockError::new(ErrorKind::Unauthorized, "its node could not be deleted")
                     .because(error)
@@ -444,10 +452,7 @@ impl<K: Kind> Guard<K> {
             }),
             None => Ok(()),
         };
-        self.possession.queue().session().events().tell(|| Event::Released {
-            lock: self.possession.queue().lock_name().clone(),
-            error: outcome.clone().err(),
-        });
+        self.tell_released(outcome.as_ref().err());
         match lost {
             Some(error) => Err(error),
             None => outcome,
@@ -526,7 +531,7 @@ impl RwLockWriteGuard {
     /// # drop(reading);
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
-    pub async fn downgrade(self) -> Result<RwLockReadGuard, LockError> {
+    pub async fn downgrade(mut self) -> Result<RwLockReadGuard, LockError> {
         if self.turn.is_some() || self.possession.holds() > 1 {
             let why = "a write lock that is held more than once is not downgraded";
             let lock = self.possession.queue().lock_name().clone();
@@ -534,7 +539,7 @@ impl RwLockWriteGuard {
         }
         let (queue, unscoped) = (self.possession.queue().clone(), self.possession.is_unscoped());
         let lock = queue.lock_name().clone();
-        let hold = queue.step_down(self.possession, self.hold).await?;
+        let hold = queue.step_down(self.possession.clone(), self.hold.take()).await?;
         Guard::granted(hold, false, unscoped).map_err(|error| error.on(lock))
     }
 }
@@ -551,6 +556,15 @@ impl SemaphorePermit {
     /// ```
     pub fn permits(&self) -> u32 {
         u32::try_from(self.possession.leases().count()).unwrap_or(u32::MAX)
+    }
+}
+
+impl<K: Kind> Drop for Guard<K> {
+    fn drop(&mut self) {
+        if self.hold.possession().is_some() {
+            drop(self.hold.take());
+            self.tell_released(None);
+        }
     }
 }
 
