@@ -34,7 +34,7 @@ pub struct Queue {
     /// Under which key it stands on the session's shelf.
     key: Arc<str>,
     seen: Seen,
-    /// Whether it was seen that no other session of this process has this lock in another layout.
+    /// Whether it was seen that nobody else in this process has this lock in another layout.
     unrivalled: AtomicBool,
     state: Mutex<Inner>,
 }
@@ -76,9 +76,10 @@ impl Queue {
         if is_rival(&queue.target.driver) {
             return Err(refuse(&*queue.target.driver));
         }
-        // Other sessions of this process: who comes later looks for this one.
+        // With other options, and in other sessions of this process. Who comes later looks for it.
         if !queue.unrivalled.load(Ordering::Acquire) {
-            let others = shelf.elsewhere(directory.as_str());
+            let mut others = shelf.under(directory.as_str());
+            others.extend(shelf.elsewhere(directory.as_str()));
             if let Some(rival) = others.iter().map(|other| other.driver()).find(|d| is_rival(d)) {
                 return Err(refuse(&**rival));
             }
