@@ -93,7 +93,8 @@ impl Inline {
 
 impl Wake for Inline {
     fn wake(self: Arc<Self>) {
-        let mut work = self.0.try_lock().expect("work that wakes itself is not for this");
+        // Work that wakes itself is not for this.
+        let mut work = self.0.try_lock().unwrap();
         let waker = Waker::from(self.clone());
         let mut cx = Context::from_waker(&waker);
         if work.as_mut().is_some_and(|work| work.as_mut().poll(&mut cx).is_ready()) {
