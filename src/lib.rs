@@ -24,7 +24,7 @@ pub use zklock_core::mode::Mode;
 pub use zklock_core::observer::{Event, Observer};
 pub use zklock_core::options::LockOptions;
 pub use zklock_core::owner::Owner;
-pub use zklock_core::policy::{Handoffs, RetryPolicy};
+pub use zklock_core::policy::{Handoffs, RetryPolicy, StopAt};
 pub use zklock_core::recipe::LockDriver;
 pub use zklock_core::registry::{Installed, SessionRegistry, init};
 pub use zklock_core::session::{Held, Session, SessionBuilder, States};

@@ -25,5 +25,6 @@ mod reentrancy;
 mod revoked;
 mod rwlock;
 mod semaphore;
+mod stop_at;
 mod support;
 mod template;

@@ -27,7 +27,7 @@ use crate::mode::Mode;
 use crate::note::Note;
 use crate::owner::Owner;
 use crate::path::ZnodePath;
-use crate::policy::RetryPolicy;
+use crate::policy::{RetryPolicy, StopAt};
 use crate::recipe::driver::{LockDriver, Proof, unmarked, unread, unsupported};
 use crate::recipe::parent_mark::{Mark, Marks};
 use crate::recipe::server_time::ServerTime;
@@ -57,10 +57,14 @@ pub struct Target {
 
 impl Target {
     /// What those have in common who may hand a node to each other.
-    pub fn key(&self) -> String {
+    pub fn key(&self, stop_at: StopAt) -> String {
         let directory = self.directory.as_str().to_owned();
-        // A node bears the mark of the one who fetched it. No path contains a NUL.
-        if self.marks.any() { format!("{directory}\0{:?}", self.marks) } else { directory }
+        // A node bears the mark of the one who fetched it, and its lease stops where that one's
+        // does. No path contains a NUL.
+        match (self.marks.any(), stop_at) {
+            (false, StopAt::Lost) => directory,
+            _ => format!("{directory}\0{:?} {stop_at:?}", self.marks),
+        }
     }
 }
 
@@ -108,12 +112,15 @@ pub struct How {
     pub together: usize,
     /// Whether there must be room for all of them before this one is made.
     pub counts_first: bool,
+    /// Where the lease stops, if the connection is in trouble.
+    pub stop_at: StopAt,
 }
 
 impl How {
     /// For one node.
     pub fn one(mode: Mode, once: bool) -> How {
-        How { mode, once, lingers: false, together: 1, counts_first: false }
+        let stop_at = StopAt::Lost;
+        How { mode, once, lingers: false, together: 1, counts_first: false, stop_at }
     }
 }
 
@@ -540,7 +547,7 @@ impl Drive<'_> {
             node = Box::pin(self.mark(generation, node)).await?;
         }
         loop {
-            node = match node.grant(&self.target.lock) {
+            node = match node.grant(&self.target.lock, self.how.stop_at) {
                 Ok(lease) => return Ok(lease),
                 Err(node) => node,
             };

@@ -8,7 +8,9 @@ use std::task::Poll;
 use crate::clock::Instant;
 use crate::coordinator::{Link, RequestError, WatchEvent};
 use crate::owner::REVOKE;
+use crate::policy::StopAt;
 use crate::session::generation::{Generation, HeldNode};
+use crate::session::lease_clock::Condition;
 use crate::session::shelf::Shelf;
 use crate::session::standing::OfLane;
 use crate::session_state::SessionState;
@@ -37,7 +39,7 @@ pub struct Keeping {
 /// Keeps a generation until its ZooKeeper session is over, or nothing is held after it was
 /// retired; then closes it.
 pub async fn keep(generation: Arc<Generation>, keeping: Keeping) {
-    let mut losses = 0;
+    let (mut losses, mut doubts) = (0, 0);
     let mut beat: Option<Beat> = None;
     let mut next_beat = Instant::ORIGIN;
     let mut seen = generation.coordinator().link();
@@ -65,12 +67,21 @@ pub async fn keep(generation: Arc<Generation>, keeping: Keeping) {
         if generation.is_retired() && !holds {
             break;
         }
-        if holds && now >= generation.valid_until() {
+        let until = generation.valid_until(StopAt::Lost);
+        if holds && now >= until {
             tracing::warn!("no commit was answered in time: what is held is lost");
             generation.lose_leases();
             continue;
         }
         let self_aware = generation.is_self_aware();
+        let overdue = holds && !self_aware && generation.lease().condition(now) != Condition::Held;
+        let suspect = link == Link::Down || overdue;
+        if suspect {
+            generation.doubt();
+        } else if generation.lease().doubts() != doubts {
+            generation.lose_doubted();
+        }
+        doubts = generation.lease().doubts();
         let due = next_beat.max(generation.lease().last_commit() + gap);
         let beats = holds && beat.is_none() && link == Link::Up && !self_aware;
         if beats && now >= due {
@@ -79,8 +90,8 @@ pub async fn keep(generation: Arc<Generation>, keeping: Keeping) {
         }
         // A retired generation is not the one that serves new acquires.
         if !generation.was_retired() {
-            let suspect = holds && !self_aware && generation.lease().is_suspect();
-            keeping.standing.publish(stand(link, suspect));
+            let connected = SessionState::Connected;
+            keeping.standing.publish(if suspect { SessionState::Suspended } else { connected });
         }
 
         // Nobody wakes the keeper when something is taken: a grant has more than one gap to live.
@@ -88,10 +99,9 @@ pub async fn keep(generation: Arc<Generation>, keeping: Keeping) {
             Instant::FAR
         } else if !holds {
             now + gap
-        } else if beats && beat.is_none() {
-            generation.valid_until().min(due)
         } else {
-            generation.valid_until()
+            let until = if suspect { until } else { generation.valid_until(StopAt::Suspect) };
+            if beats && beat.is_none() { until.min(due) } else { until }
         };
         let mut timer = generation.lease().clock().sleep_until(wake_at);
         let mut link_changed = generation.coordinator().link_changed(link);
@@ -113,10 +123,6 @@ pub async fn keep(generation: Arc<Generation>, keeping: Keeping) {
         keeping.standing.publish(SessionState::Connecting);
     }
     generation.coordinator().close().await;
-}
-
-fn stand(link: Link, suspect: bool) -> SessionState {
-    if link == Link::Up && !suspect { SessionState::Connected } else { SessionState::Suspended }
 }
 
 /// Commits that the held nodes exist, and finds those that do not.
