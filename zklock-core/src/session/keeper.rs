@@ -190,3 +190,175 @@ pub fn watch_own(generation: &Arc<Generation>, node: &Arc<HeldNode>) {
         }
     });
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::memory::{Embedded, Faults};
+    use crate::clock::Clock;
+    use crate::coordinator::{
+        Connector, Coordinator, Created, NodeKind, Operation, Reply, Stat, Watch,
+    };
+    use crate::observer::Events;
+    use crate::session::lease_clock::LeaseClock;
+    use crate::session::shelf::Place;
+    use crate::session::spawner::Spawner;
+    use crate::session::standing::Standing;
+    use std::time::Duration;
+    use tokio::sync::watch;
+    use tokio::time::{advance, sleep, timeout};
+
+    const T: Duration = Duration::from_secs(12);
+    const MOMENT: Duration = Duration::from_millis(1);
+
+    /// The embedded coordinator, which does not know when it was last in contact.
+    #[derive(Debug)]
+    struct Unaware(Arc<dyn Coordinator>);
+
+    impl Coordinator for Unaware {
+        fn session_id(&self) -> i64 {
+            self.0.session_id()
+        }
+        fn session_timeout(&self) -> Duration {
+            self.0.session_timeout()
+        }
+        fn create(&self, path: &str, data: &[u8], kind: NodeKind) -> Reply<Created> {
+            self.0.create(path, data, kind)
+        }
+        fn delete(&self, path: &str) -> Reply<()> {
+            self.0.delete(path)
+        }
+        fn children(&self, path: &str) -> Reply<Vec<String>> {
+            self.0.children(path)
+        }
+        fn children_watched(&self, path: &str) -> Reply<(Vec<String>, Watch)> {
+            self.0.children_watched(path)
+        }
+        fn get(&self, path: &str) -> Reply<(Vec<u8>, Stat)> {
+            self.0.get(path)
+        }
+        fn get_watched(&self, path: &str) -> Reply<(Vec<u8>, Stat, Watch)> {
+            self.0.get_watched(path)
+        }
+        fn set(&self, path: &str, data: &[u8]) -> Reply<Stat> {
+            self.0.set(path, data)
+        }
+        fn multi(&self, operations: Vec<Operation>) -> Reply<()> {
+            self.0.multi(operations)
+        }
+        fn sync(&self, path: &str) -> Reply<()> {
+            self.0.sync(path)
+        }
+        fn link(&self) -> Link {
+            self.0.link()
+        }
+        fn link_changed(&self, seen: Link) -> Pin<Box<dyn Future<Output = Link> + Send>> {
+            self.0.link_changed(seen)
+        }
+        fn close(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+            self.0.close()
+        }
+    }
+
+    struct Kept {
+        generation: Arc<Generation>,
+        faults: Faults,
+        state: watch::Receiver<SessionState>,
+    }
+
+    async fn kept() -> Kept {
+        let store = Embedded::new();
+        let coordinator = store.connector(T).connect().await.unwrap();
+        let faults = store.faults(coordinator.session_id());
+        let lease = LeaseClock::new(Clock::Caller, T, None, Clock::Caller.now());
+        let (spawner, events) = (Spawner::Inline, Events::to(None));
+        let coordinator = Arc::new(Unaware(coordinator));
+        let generation = Generation::new(1, coordinator, lease, spawner, events);
+        let (state, told) = watch::channel(SessionState::Connecting);
+        let standing = Standing::new(Arc::new(state)).of_another();
+        let shelf = Shelf::new(Place { servers: "keeper".into(), chroot: "".into() });
+        tokio::spawn(keep(generation.clone(), Keeping { standing, shelf }));
+        Kept { generation, faults, state: told }
+    }
+
+    impl Kept {
+        async fn hold(&self, path: &str, stop_at: StopAt) -> Arc<HeldNode> {
+            let generation = &self.generation;
+            let created = generation.create(path, b"", NodeKind::Ephemeral).await.unwrap();
+            let term = generation.grantable(stop_at).unwrap();
+            generation.hold(path.into(), path.into(), created.stat.czxid, term)
+        }
+
+        fn is_valid(&self, node: &HeldNode) -> bool {
+            self.generation.is_valid_at(node.term, Clock::Caller.now())
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_overdue_heartbeat_is_told_at_a_third_of_the_session_timeout() {
+        let mut kept = kept().await;
+        let careful = kept.hold("/a", StopAt::Suspect).await;
+        let patient = kept.hold("/b", StopAt::Lost).await;
+        sleep(2 * T).await;
+        assert!(kept.is_valid(&careful) && kept.is_valid(&patient));
+        let last = kept.generation.lease().last_commit();
+        kept.faults.hold_replies();
+        timeout(T, kept.state.wait_for(|state| *state == SessionState::Suspended))
+            .await
+            .unwrap()
+            .unwrap();
+        let after = Clock::Caller.now().since(last);
+        assert!(after.abs_diff(T / 3) <= 2 * MOMENT, "{after:?}");
+        assert_eq!(kept.generation.coordinator().link(), Link::Up);
+        assert!(!kept.is_valid(&careful) && kept.is_valid(&patient));
+        assert_eq!(kept.generation.held().len(), 1, "nobody cares for it any more");
+        kept.faults.release();
+        kept.state.wait_for(|state| *state == SessionState::Connected).await.unwrap();
+        assert!(!kept.is_valid(&careful) && kept.is_valid(&patient));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_comes_before_the_keeper_looks_hides_no_doubt() {
+        let kept = kept().await;
+        let careful = kept.hold("/a", StopAt::Suspect).await;
+        let patient = kept.hold("/b", StopAt::Lost).await;
+        // As if the process had been stopped.
+        advance(T / 3).await;
+        kept.generation.delete("/none").await.unwrap_err();
+        let answered = kept.generation.check(["/a".into()]);
+        answered.await.unwrap();
+        assert!(!kept.is_valid(&careful) && kept.is_valid(&patient));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_stops_at_suspect_is_granted_only_while_no_heartbeat_is_due() {
+        let Kept { generation, .. } = kept().await;
+        let granted = |stop_at| generation.grantable(stop_at).is_some();
+        sleep(T / 6 - MOMENT).await;
+        assert!(granted(StopAt::Suspect) && granted(StopAt::Lost));
+        sleep(2 * MOMENT).await;
+        assert!(!granted(StopAt::Suspect) && granted(StopAt::Lost));
+        sleep(T / 6).await;
+        assert!(!granted(StopAt::Suspect) && !granted(StopAt::Lost));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_keeper_that_sleeps_looks_when_something_is_held_that_stops_at_suspect() {
+        let kept = kept().await;
+        let generation = &kept.generation;
+        let created = generation.coordinator().create("/a", b"", NodeKind::Ephemeral);
+        let czxid = created.await.unwrap().stat.czxid;
+        // It looks every T/6 while nothing is held, and has just done so. The heartbeat is nearly
+        // due, and will take long.
+        sleep(T / 3 + 10 * MOMENT).await;
+        generation.check(["/a".into()]).await.unwrap();
+        sleep(T / 6 - 5 * MOMENT).await;
+        kept.faults.delay_replies(T / 12);
+        let term = generation.grantable(StopAt::Suspect).unwrap();
+        let node = generation.hold("/a".into(), "a".into(), czxid, term);
+        for _ in 0..100 {
+            sleep(T / 30).await;
+            assert!(kept.is_valid(&node));
+        }
+    }
+}
