@@ -63,6 +63,12 @@ pub struct Readme;
 #[derive(Debug)]
 pub struct Fencing;
 
+/// The code in the guide to what a guard knows, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/lost.md")]
+#[derive(Debug)]
+pub struct Lost;
+
 /// The code in the guide to watches, compiled.
 #[cfg(doctest)]
 #[doc = include_str!("../docs/watching.md")]

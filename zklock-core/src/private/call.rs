@@ -11,6 +11,7 @@ use crate::error::LockError;
 use crate::local::wait::Wait;
 use crate::lock::any::{AnyLock, Kind};
 use crate::lock::multi::MultiLock;
+use crate::policy::StopAt;
 use crate::recipe::driver::LockDriver;
 use crate::registry::SessionRegistry;
 use crate::session::handle::Session;
@@ -35,6 +36,7 @@ struct Wanted {
     once: bool,
     on_lost: Option<OnLost>,
     on_revoked: Option<OnRevoked>,
+    stop_at: Option<StopAt>,
     driver: Option<Arc<dyn LockDriver>>,
 }
 
@@ -62,6 +64,7 @@ impl Call {
             once: false,
             on_lost: None,
             on_revoked: None,
+            stop_at: None,
             driver: None,
         }))
     }
@@ -170,6 +173,12 @@ impl Call {
         self.with(|wanted| wanted.on_revoked = Some(on_revoked))
     }
 
+    /// When it stops being held, if the connection is in trouble.
+    #[must_use]
+    pub fn stop_at(self, stop_at: StopAt) -> Self {
+        self.with(|wanted| wanted.stop_at = Some(stop_at))
+    }
+
     /// How the lock is laid out in ZooKeeper.
     #[must_use]
     pub fn driver(self, driver: impl ToDriver) -> Self {
@@ -207,6 +216,9 @@ impl Wanted {
         }
         if let Some(on_revoked) = self.on_revoked {
             options = options.on_revoked(on_revoked);
+        }
+        if let Some(stop_at) = self.stop_at {
+            options = options.stop_at(stop_at);
         }
         let (once, driver) = (self.once, self.driver.as_ref());
         let lock = self.kind.lock(&session, name.clone(), options, driver)?;
