@@ -300,7 +300,8 @@ impl Drive<'_> {
             return Ok(known);
         }
         loop {
-            match generation.coordinator().children(self.directory()).await {
+            let listed = generation.coordinator().children(self.directory());
+            match generation.answer(listed).await {
                 Ok(listed) => return Ok(Some(listed)),
                 Err(RequestError::NoNode) => return Ok(None),
                 Err(error) => self.after(generation, error).await?,
@@ -480,7 +481,10 @@ impl Drive<'_> {
         let children = match (listing, only) {
             (_, Some(name)) => Some(vec![name]),
             // A list from before the node was found again says nothing.
-            (Some(listing), None) => listing.await.ok().filter(|names| names.contains(&mine.name)),
+            (Some(listing), None) => {
+                let listed = generation.answer(listing).await.ok();
+                listed.filter(|names| names.contains(&mine.name))
+            }
             (None, None) => None,
         };
         Ok(Enqueued::Mine(node, mine, children))
@@ -574,7 +578,8 @@ impl Drive<'_> {
             self.pass_time(generation).await;
             return Ok((Woken::Change, None));
         };
-        let watched = generation.coordinator().children_watched(self.directory()).await;
+        let watched = generation.coordinator().children_watched(self.directory());
+        let watched = generation.answer(watched).await;
         let watch = match watched {
             Ok((children, watch)) if children.len() == seen => watch,
             Ok((children, _)) => return Ok((Woken::Change, Some(children))),
@@ -602,7 +607,7 @@ impl Drive<'_> {
             paths.iter().map(|path| generation.coordinator().get_watched(path)).collect();
         let (mut watches, mut stay) = (Vec::with_capacity(asked.len()), true);
         for reply in asked {
-            match reply.await {
+            match generation.answer(reply).await {
                 Ok((_, stat, watch)) => {
                     watches.push(watch);
                     stay &= stat.owner == 0;

@@ -21,6 +21,8 @@ use crate::session::spawner::Spawner;
 pub struct Generation {
     number: u64,
     coordinator: Arc<dyn Coordinator>,
+    /// Whether that knows by itself when it was last in contact.
+    self_aware: bool,
     lease: LeaseClock,
     spawner: Spawner,
     events: Events,
@@ -93,6 +95,7 @@ impl Generation {
     ) -> Arc<Self> {
         Arc::new(Generation {
             number,
+            self_aware: coordinator.last_contact().is_some(),
             coordinator,
             lease,
             spawner,
@@ -140,7 +143,7 @@ impl Generation {
     /// Whether the coordinator itself knows when it was last in contact: then no heartbeats are
     /// needed, and expiry is found by asking.
     pub fn is_self_aware(&self) -> bool {
-        self.coordinator.last_contact().is_some()
+        self.self_aware
     }
 
     /// Asks a self-aware coordinator where it stands.
@@ -392,6 +395,30 @@ impl Generation {
         self.losses.load(Ordering::Acquire)
     }
 
+    /// Waits for an answer, but no longer than a session lasts: a server or a proxy that forgets one,
+    /// on a connection that lives on, is asked again.
+    ///
+    /// # Errors
+    ///
+    /// [`RequestError::ConnectionLoss`] then: nobody knows what became of the request.
+    pub async fn answer<T>(
+        &self,
+        reply: impl Future<Output = Result<T, RequestError>>,
+    ) -> Result<T, RequestError> {
+        if self.is_self_aware() {
+            // It forgets none.
+            return reply.await;
+        }
+        let clock = self.lease.clock();
+        let timer = clock.sleep_until(clock.now() + self.lease.timeout());
+        let forgotten = async {
+            timer.await;
+            tracing::warn!("no answer for a session timeout");
+            Err(RequestError::ConnectionLoss)
+        };
+        futures_lite::future::or(reply, forgotten).await
+    }
+
     /// Creates a node; an answer feeds the lease clock. The request is sent by this call.
     pub fn create(
         self: &Arc<Self>,
@@ -403,7 +430,7 @@ impl Generation {
         let reply = self.coordinator.create(path, data, kind);
         let this = self.clone();
         async move {
-            let created = reply.await?;
+            let created = this.answer(reply).await?;
             let owner = created.stat.owner;
             if owner != 0 && owner != this.coordinator.session_id() {
                 // The server replaced the session silently: what was held before is gone.
@@ -454,7 +481,7 @@ impl Generation {
     {
         let this = self.clone();
         async move {
-            let answer = reply.await?;
+            let answer = this.answer(reply).await?;
             this.committed(sent);
             Ok(answer)
         }

@@ -40,7 +40,7 @@ pub struct Keeping {
 /// retired; then closes it.
 pub async fn keep(generation: Arc<Generation>, keeping: Keeping) {
     let (mut losses, mut doubts) = (0, 0);
-    let mut beat: Option<Beat> = None;
+    let (mut beat, mut late): (Option<Beat>, Option<Beat>) = (None, None);
     let mut next_beat = Instant::ORIGIN;
     let mut seen = generation.coordinator().link();
     loop {
@@ -83,8 +83,12 @@ pub async fn keep(generation: Arc<Generation>, keeping: Keeping) {
         }
         doubts = generation.lease().doubts();
         let due = next_beat.max(generation.lease().last_commit() + gap);
-        let beats = holds && beat.is_none() && link == Link::Up && !self_aware;
-        if beats && now >= due {
+        if overdue && now >= next_beat && beat.is_some() {
+            // It may still be answered, or be forgotten: another is sent beside it.
+            late = beat.take();
+        }
+        let beats = holds && link == Link::Up && !self_aware;
+        if beats && beat.is_none() && now >= due {
             next_beat = now + gap;
             beat = Some(Box::pin(heartbeat(generation.clone())));
         }
@@ -101,14 +105,16 @@ pub async fn keep(generation: Arc<Generation>, keeping: Keeping) {
             now + gap
         } else {
             let until = if suspect { until } else { generation.valid_until(StopAt::Suspect) };
-            if beats && beat.is_none() { until.min(due) } else { until }
+            if beats && (beat.is_none() || overdue) { until.min(due) } else { until }
         };
         let mut timer = generation.lease().clock().sleep_until(wake_at);
         let mut link_changed = generation.coordinator().link_changed(link);
         poll_fn(|cx| {
-            if beat.as_mut().is_some_and(|beat| beat.as_mut().poll(cx).is_ready()) {
-                beat = None;
-                return Poll::Ready(());
+            for beat in [&mut late, &mut beat] {
+                if beat.as_mut().is_some_and(|beat| beat.as_mut().poll(cx).is_ready()) {
+                    *beat = None;
+                    return Poll::Ready(());
+                }
             }
             let woken = changed.as_mut().poll(cx).is_ready()
                 || link_changed.as_mut().poll(cx).is_ready()
@@ -117,6 +123,8 @@ pub async fn keep(generation: Arc<Generation>, keeping: Keeping) {
         })
         .await;
     }
+    // A reply that is waited for would keep the ZooKeeper session open.
+    drop((beat, late));
     generation.end();
     keeping.shelf.leases_lost();
     if !generation.was_retired() {
@@ -169,7 +177,7 @@ pub fn watch_own(generation: &Arc<Generation>, node: &Arc<HeldNode>) {
     generation.clone().spawner().spawn(async move {
         let _watching = watching;
         loop {
-            match reply.await {
+            match generation.answer(reply).await {
                 // Another node has its path.
                 Ok((_, stat, _)) if stat.czxid != node.czxid => return generation.lost_node(&node),
                 Ok((data, _, watch)) => {
@@ -200,10 +208,14 @@ mod tests {
         Connector, Coordinator, Created, NodeKind, Operation, Reply, Stat, Watch,
     };
     use crate::observer::Events;
+    use crate::recipe::driver::{NewNode, Proof};
     use crate::session::lease_clock::LeaseClock;
+    use crate::session::releaser::{Birth, Deletion};
     use crate::session::shelf::Place;
     use crate::session::spawner::Spawner;
     use crate::session::standing::Standing;
+    use std::future::pending;
+    use std::sync::atomic::{AtomicU32, Ordering};
     use std::time::Duration;
     use tokio::sync::watch;
     use tokio::time::{advance, sleep, timeout};
@@ -211,9 +223,20 @@ mod tests {
     const T: Duration = Duration::from_secs(12);
     const MOMENT: Duration = Duration::from_millis(1);
 
-    /// The embedded coordinator, which does not know when it was last in contact.
+    /// The embedded coordinator, which does not know when it was last in contact, and forgets
+    /// answers.
     #[derive(Debug)]
-    struct Unaware(Arc<dyn Coordinator>);
+    struct Unaware(Arc<dyn Coordinator>, Arc<AtomicU32>);
+
+    impl Unaware {
+        fn forget<T: Send + 'static>(&self, reply: Reply<T>) -> Reply<T> {
+            let one_less = |left: u32| left.checked_sub(1);
+            match self.1.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less) {
+                Ok(_) => Box::pin(pending()),
+                Err(_) => reply,
+            }
+        }
+    }
 
     impl Coordinator for Unaware {
         fn session_id(&self) -> i64 {
@@ -223,10 +246,10 @@ mod tests {
             self.0.session_timeout()
         }
         fn create(&self, path: &str, data: &[u8], kind: NodeKind) -> Reply<Created> {
-            self.0.create(path, data, kind)
+            self.forget(self.0.create(path, data, kind))
         }
         fn delete(&self, path: &str) -> Reply<()> {
-            self.0.delete(path)
+            self.forget(self.0.delete(path))
         }
         fn children(&self, path: &str) -> Reply<Vec<String>> {
             self.0.children(path)
@@ -244,7 +267,7 @@ mod tests {
             self.0.set(path, data)
         }
         fn multi(&self, operations: Vec<Operation>) -> Reply<()> {
-            self.0.multi(operations)
+            self.forget(self.0.multi(operations))
         }
         fn sync(&self, path: &str) -> Reply<()> {
             self.0.sync(path)
@@ -263,6 +286,7 @@ mod tests {
     struct Kept {
         generation: Arc<Generation>,
         faults: Faults,
+        forgets: Arc<AtomicU32>,
         state: watch::Receiver<SessionState>,
     }
 
@@ -272,13 +296,14 @@ mod tests {
         let faults = store.faults(coordinator.session_id());
         let lease = LeaseClock::new(Clock::Caller, T, None, Clock::Caller.now());
         let (spawner, events) = (Spawner::Inline, Events::to(None));
-        let coordinator = Arc::new(Unaware(coordinator));
+        let forgets = Arc::new(AtomicU32::new(0));
+        let coordinator = Arc::new(Unaware(coordinator, forgets.clone()));
         let generation = Generation::new(1, coordinator, lease, spawner, events);
         let (state, told) = watch::channel(SessionState::Connecting);
         let standing = Standing::new(Arc::new(state)).of_another();
         let shelf = Shelf::new(Place { servers: "keeper".into(), chroot: "".into() });
         tokio::spawn(keep(generation.clone(), Keeping { standing, shelf }));
-        Kept { generation, faults, state: told }
+        Kept { generation, faults, forgets, state: told }
     }
 
     impl Kept {
@@ -360,5 +385,40 @@ mod tests {
             sleep(T / 30).await;
             assert!(kept.is_valid(&node));
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_heartbeat_whose_answer_is_forgotten_is_sent_again_in_time() {
+        let kept = kept().await;
+        let patient = kept.hold("/b", StopAt::Lost).await;
+        for _ in 0..3 {
+            kept.forgets.store(1, Ordering::SeqCst);
+            for _ in 0..20 {
+                sleep(T / 10).await;
+                assert!(kept.is_valid(&patient));
+            }
+            assert_eq!(kept.forgets.load(Ordering::SeqCst), 0);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_node_is_deleted_and_made_although_the_answers_are_forgotten() {
+        let kept = kept().await;
+        let (generation, coordinator) = (&kept.generation, kept.generation.coordinator());
+        coordinator.create("/d", b"", NodeKind::Persistent).await.unwrap();
+        kept.hold("/b", StopAt::Lost).await;
+        let prefix = "n-".to_owned();
+        let (payload, proof, kind) = (Vec::new(), Proof::Name, NodeKind::EphemeralSequential);
+        let new = NewNode { prefix, payload, proof, kind };
+        kept.forgets.store(1, Ordering::SeqCst);
+        let made = timeout(2 * T, Birth::send(generation, "/d", new)).await.unwrap().unwrap();
+        let names = coordinator.children("/d").await.unwrap();
+        assert_eq!(names.len(), 1, "{names:?}");
+        assert!(made.path.ends_with(&names[0]));
+        kept.forgets.store(1, Ordering::SeqCst);
+        let deletion = Deletion::send(generation, made.path.into());
+        timeout(2 * T, deletion).await.unwrap().unwrap();
+        assert!(coordinator.children("/d").await.unwrap().is_empty());
+        generation.clean().await;
     }
 }
