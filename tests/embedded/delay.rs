@@ -8,7 +8,7 @@ use zklock::{Embedded, ErrorKind, LockOptions, Mutex, Session};
 use zklock_core::backend::memory::{Fault, Op};
 use zklock_core::coordinator::{NodeKind, RequestError};
 
-use crate::support::{client, contenders, on, store};
+use crate::support::{about, client, contenders, data, on, store};
 
 const DELAY: Duration = Duration::from_secs(5);
 const NOTHING: &str = r#"{"zklock":1,"kept":true}"#;
@@ -28,14 +28,7 @@ fn crash(store: &Embedded, session: &Session) {
 
 /// The data of the lock's directory.
 async fn mark(store: &Embedded) -> String {
-    let (data, _) = client(store).await.get("/zklock/a").await.unwrap();
-    String::from_utf8(data).unwrap()
-}
-
-/// About so long: the clocks are known to within milliseconds.
-fn about(elapsed: Duration, expected: Duration) {
-    assert!(elapsed >= expected, "{elapsed:?} instead of {expected:?}");
-    assert!(elapsed < expected + Duration::from_millis(50), "{elapsed:?} instead of {expected:?}");
+    data(store, "/zklock/a").await
 }
 
 #[tokio::test(start_paused = true)]

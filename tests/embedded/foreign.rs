@@ -177,6 +177,15 @@ async fn ahead(store: &Embedded, name: &str, stays: bool) -> String {
     path
 }
 
+/// However long it takes.
+async fn is_waited_for(store: &Embedded, lock: AnyLock, path: &str, layout: &str) {
+    let waiting = tokio::spawn(async move { lock.acquire().await.unwrap() });
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert!(!waiting.is_finished(), "{layout}");
+    client(store).await.delete(path).await.unwrap();
+    waiting.await.unwrap().release().await.unwrap();
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_contender_of_another_client_is_waited_for_in_any_layout() {
     for Case { layout, lock, peer } in cases().into_iter().chain(kazoos()) {
@@ -187,12 +196,7 @@ async fn a_contender_of_another_client_is_waited_for_in_any_layout() {
         let error = lock.try_acquire().await.unwrap_err();
         assert!(error.is_busy(), "{layout}: {error}");
         assert!(path.ends_with(&error.holder().unwrap().node), "{layout}: {error}");
-        // However long it takes.
-        let waiting = tokio::spawn(async move { lock.acquire().await.unwrap() });
-        tokio::time::sleep(Duration::from_secs(600)).await;
-        assert!(!waiting.is_finished(), "{layout}");
-        client(&store).await.delete(&path).await.unwrap();
-        waiting.await.unwrap().release().await.unwrap();
+        is_waited_for(&store, lock, &path, layout).await;
     }
 }
 
@@ -230,12 +234,7 @@ async fn a_holder_of_kazoo_whose_node_stays_is_waited_for() {
         let (store, session) = store();
         directory(&store).await;
         let path = ahead(&store, peer, true).await;
-        let lock = lock(&session).unwrap();
-        let waiting = tokio::spawn(async move { lock.acquire().await.unwrap() });
-        tokio::time::sleep(Duration::from_secs(600)).await;
-        assert!(!waiting.is_finished(), "{layout}");
-        client(&store).await.delete(&path).await.unwrap();
-        waiting.await.unwrap().release().await.unwrap();
+        is_waited_for(&store, lock(&session).unwrap(), &path, layout).await;
     }
 }
 

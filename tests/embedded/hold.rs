@@ -10,7 +10,7 @@ use zklock::{
 use zklock_core::backend::memory::{Fault, Op};
 use zklock_core::coordinator::NodeKind;
 
-use crate::support::{client, contenders, on, store};
+use crate::support::{about, client, contenders, data, on, store};
 
 const HOLD: Duration = Duration::from_secs(30);
 const SECOND: Duration = Duration::from_secs(1);
@@ -22,16 +22,6 @@ fn options() -> LockOptions {
 
 fn held(session: &Session, name: &str) -> Mutex {
     session.mutex(name).unwrap().with_options(options()).unwrap()
-}
-
-async fn mark(store: &Embedded, path: &str) -> String {
-    let (data, _) = client(store).await.get(path).await.unwrap();
-    String::from_utf8(data).unwrap()
-}
-
-fn about(elapsed: Duration, expected: Duration) {
-    assert!(elapsed >= expected, "{elapsed:?} instead of {expected:?}");
-    assert!(elapsed < expected + Duration::from_millis(50), "{elapsed:?} instead of {expected:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -53,7 +43,7 @@ async fn the_node_stays_after_the_release_and_the_caller_goes_on() {
     // Of two timers of one moment either may come first.
     tokio::time::sleep(SECOND / 100).await;
     assert!(contenders(&store, "/zklock/a").await.is_empty());
-    assert_eq!(mark(&store, "/zklock/a").await, NOTHING);
+    assert_eq!(data(&store, "/zklock/a").await, NOTHING);
     drop(other.try_acquire().await.unwrap());
 }
 
@@ -107,7 +97,7 @@ async fn a_released_lock_is_not_a_lost_one_whatever_its_delay() {
     let mutex = held(&on(&store), "b");
     drop(mutex.acquire().await.unwrap());
     tokio::time::sleep(HOLD + SECOND).await;
-    assert_eq!(mark(&store, "/zklock/b").await, NOTHING);
+    assert_eq!(data(&store, "/zklock/b").await, NOTHING);
 }
 
 #[tokio::test(start_paused = true)]
@@ -136,7 +126,7 @@ async fn a_holder_that_takes_longer_lets_go_at_its_end() {
     let guard = mutex.acquire().await.unwrap();
     tokio::time::sleep(HOLD + SECOND).await;
     guard.release().await.unwrap();
-    assert_eq!(mark(&store, "/zklock/a").await, NOTHING);
+    assert_eq!(data(&store, "/zklock/a").await, NOTHING);
     drop(other.try_acquire().await.unwrap());
 }
 
@@ -156,7 +146,7 @@ async fn a_grant_that_nobody_took_is_not_held() {
         tokio::time::sleep(SECOND).await;
         let left = contenders(&store, "/zklock/a").await.len() - 1;
         assert_eq!(left == 1, granted, "pass {pass}");
-        assert_eq!(mark(&store, "/zklock/a").await == NOTHING, !granted, "pass {pass}");
+        assert_eq!(data(&store, "/zklock/a").await == NOTHING, !granted, "pass {pass}");
     }
 }
 
@@ -167,7 +157,7 @@ async fn a_multi_lock_that_fails_holds_none_of_its_members() {
     let busy = on(&store).mutex("b").unwrap().acquire().await.unwrap();
     assert!(both.try_acquire().await.unwrap_err().is_busy());
     assert!(contenders(&store, "/zklock/a").await.is_empty());
-    assert_eq!(mark(&store, "/zklock/a").await, NOTHING);
+    assert_eq!(data(&store, "/zklock/a").await, NOTHING);
     drop(busy);
     let start = Instant::now();
     both.acquire().await.unwrap().release().await.unwrap();
@@ -196,7 +186,7 @@ async fn an_empty_container_is_replaced_by_a_directory_that_stays() {
     held(&session, "a").acquire().await.unwrap().release().await.unwrap();
     session.close().await;
     // ZooKeeper looks for empty containers once a minute.
-    assert!(mark(&store, "/zklock/a").await.contains("until"));
+    assert!(data(&store, "/zklock/a").await.contains("until"));
     let long = LockOptions::default().hold_at_least(10 * HOLD);
     let other = on(&store);
     tokio::time::sleep(HOLD).await;

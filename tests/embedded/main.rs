@@ -21,6 +21,7 @@ mod linger;
 mod many;
 mod multi;
 mod mutex;
+mod observed;
 mod reentrancy;
 mod revoked;
 mod rwlock;

@@ -10,6 +10,8 @@ use crate::support::{contenders, on, store};
 
 const MANY: usize = 1_200;
 
+type Waiting = JoinHandle<MutexGuard>;
+
 /// The ZooKeeper sessions that were opened since.
 fn opened(store: &Embedded, before: &HashSet<i64>) -> Vec<i64> {
     store.sessions().into_iter().filter(|id| !before.contains(id)).collect()
@@ -28,7 +30,7 @@ async fn held_by(session: &Session) -> Vec<MutexGuard> {
     held
 }
 
-fn waiting_in(session: &Session, locks: usize) -> Vec<JoinHandle<MutexGuard>> {
+fn waiting_in(session: &Session, locks: usize) -> Vec<Waiting> {
     let wait = |number| {
         let mutex = session.mutex(&format!("many/a{number}")).unwrap();
         tokio::spawn(async move { mutex.acquire().await.unwrap() })
@@ -36,7 +38,7 @@ fn waiting_in(session: &Session, locks: usize) -> Vec<JoinHandle<MutexGuard>> {
     (0..locks).map(wait).collect()
 }
 
-async fn all_enter(waiting: Vec<JoinHandle<MutexGuard>>) {
+async fn all_enter(waiting: Vec<Waiting>) {
     for waiting in waiting {
         let entered = tokio::time::timeout(Duration::from_secs(60), waiting).await;
         drop(entered.unwrap().unwrap());
@@ -81,50 +83,48 @@ async fn a_session_has_at_least_one_connection() {
     assert!(said.contains("max_connections is at least 1"), "{said}");
 }
 
-/// Eight acquires on their way, and their replies held back.
-async fn busy() -> (Embedded, Session, Vec<JoinHandle<MutexGuard>>) {
+/// Eight acquires on their way, their replies held back in the first ZooKeeper session; and a ninth.
+async fn busy() -> (Embedded, Session, i64, (Vec<Waiting>, Waiting)) {
     let (store, session) = store();
     drop(session.mutex("many/first").unwrap().acquire().await.unwrap());
-    store.faults(session.zookeeper_session().unwrap().0).hold_replies();
+    let first = session.zookeeper_session().unwrap().0;
+    store.faults(first).hold_replies();
     let waiting = waiting_in(&session, 8);
     tokio::task::yield_now().await;
-    (store, session, waiting)
+    assert_eq!(sessions(&store), HashSet::from([first]));
+    let ninth = session.mutex("many/ninth").unwrap();
+    let ninth = tokio::spawn(async move { ninth.acquire().await.unwrap() });
+    tokio::task::yield_now().await;
+    (store, session, first, (waiting, ninth))
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_busy_connection_gets_company_and_loses_it_when_it_is_idle() {
-    let (store, session, waiting) = busy().await;
-    let first = sessions(&store);
-    // The ninth opens another connection, and the tenth uses it.
-    let ninth = session.mutex("many/ninth").unwrap();
-    let ninth = tokio::spawn(async move { ninth.acquire().await.unwrap() });
-    tokio::task::yield_now().await;
-    let second = opened(&store, &first);
+    let (store, session, first, (waiting, ninth)) = busy().await;
+    // The ninth has opened another connection, and the tenth uses it.
+    let alone = HashSet::from([first]);
+    let second = opened(&store, &alone);
     assert_eq!(second.len(), 1);
     let tenth = session.mutex("many/tenth").unwrap().acquire().await.unwrap();
     assert!(!ninth.is_finished());
-    store.faults(*first.iter().next().unwrap()).release();
+    store.faults(first).release();
     all_enter(waiting).await;
     drop(ninth.await.unwrap());
 
     // What is held there keeps it, whoever else is idle.
     tokio::time::sleep(Duration::from_secs(300)).await;
-    assert_eq!(opened(&store, &first), second);
+    assert_eq!(opened(&store, &alone), second);
     assert!(tenth.is_valid());
     tenth.release().await.unwrap();
     tokio::time::sleep(Duration::from_secs(120)).await;
-    assert_eq!(opened(&store, &first), Vec::<i64>::new());
+    assert_eq!(opened(&store, &alone), Vec::<i64>::new());
     assert_eq!(session.state(), SessionState::Connected);
     drop(session.mutex("many/tenth").unwrap().acquire().await.unwrap());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_connection_stays_while_a_released_lock_is_kept_for_its_time() {
-    let (store, session, waiting) = busy().await;
-    let first = *sessions(&store).iter().next().unwrap();
-    let ninth = session.mutex("many/ninth").unwrap();
-    let ninth = tokio::spawn(async move { ninth.acquire().await.unwrap() });
-    tokio::task::yield_now().await;
+    let (store, session, first, (waiting, ninth)) = busy().await;
     let options = LockOptions::default().hold_at_least(Duration::from_secs(600));
     let job = session.mutex("many/job").unwrap().with_options(options).unwrap();
     job.acquire().await.unwrap().release().await.unwrap();
@@ -139,11 +139,7 @@ async fn a_connection_stays_while_a_released_lock_is_kept_for_its_time() {
 
 #[tokio::test(start_paused = true)]
 async fn guards_of_several_connections_exclude_each_other_and_are_lost_apart() {
-    let (store, session, waiting) = busy().await;
-    let first = *sessions(&store).iter().next().unwrap();
-    let ninth = session.mutex("many/ninth").unwrap();
-    let ninth = tokio::spawn(async move { ninth.acquire().await.unwrap() });
-    tokio::task::yield_now().await;
+    let (store, session, first, (waiting, ninth)) = busy().await;
     let second = opened(&store, &HashSet::from([first]))[0];
     let tenth = session.mutex("many/tenth").unwrap().acquire().await.unwrap();
     store.faults(first).release();
@@ -164,4 +160,27 @@ async fn guards_of_several_connections_exclude_each_other_and_are_lost_apart() {
     session.close().await;
     drop((guards, tenth));
     assert_eq!(store.sessions(), vec![there.zookeeper_session().unwrap().0]);
+}
+
+/// Who waits for others sends nothing, wherever it waits.
+#[tokio::test(start_paused = true)]
+async fn who_waits_does_not_keep_a_connection_busy() {
+    let (store, session) = store();
+    let elsewhere = on(&store);
+    let mut held = Vec::new();
+    let mut waiting = Vec::new();
+    for number in 0..12 {
+        let name = format!("many/only{number}");
+        held.push(elsewhere.exclusive(&name).unwrap().acquire().await.unwrap());
+        let exclusive = session.exclusive(&name).unwrap();
+        waiting.push(tokio::spawn(async move { exclusive.acquire().await.unwrap() }));
+        tokio::task::yield_now().await;
+    }
+    let before = sessions(&store);
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    drop(session.mutex("many/other").unwrap().acquire().await.unwrap());
+    assert_eq!(opened(&store, &before), Vec::<i64>::new());
+    assert_eq!(before.len(), 2);
+    drop(held);
+    all_enter(waiting).await;
 }

@@ -25,6 +25,18 @@ pub(crate) async fn client(store: &Embedded) -> Arc<dyn Coordinator> {
 }
 
 /// The names of the nodes in a lock's directory.
+/// The data of a node.
+pub(crate) async fn data(store: &Embedded, path: &str) -> String {
+    let (data, _) = client(store).await.get(path).await.unwrap();
+    String::from_utf8(data).unwrap()
+}
+
+/// About so long: the clocks are known to within milliseconds.
+pub(crate) fn about(elapsed: Duration, expected: Duration) {
+    assert!(elapsed >= expected, "{elapsed:?} instead of {expected:?}");
+    assert!(elapsed < expected + Duration::from_millis(50), "{elapsed:?} instead of {expected:?}");
+}
+
 pub(crate) async fn contenders(store: &Embedded, path: &str) -> Vec<String> {
     client(store).await.children(path).await.unwrap_or_default()
 }

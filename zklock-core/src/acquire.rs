@@ -26,7 +26,7 @@ use crate::lease::{Lease, QueuedNode};
 use crate::mode::Mode;
 use crate::note::Note;
 use crate::owner::Owner;
-use crate::path::ZnodePath;
+use crate::path::{ZnodePath, name_of};
 use crate::policy::{RetryPolicy, StopAt};
 use crate::recipe::driver::{LockDriver, Proof, unmarked, unread, unsupported};
 use crate::recipe::parent_mark::{Mark, Marks};
@@ -90,14 +90,27 @@ impl Obstacle {
         if let Some(why) = &self.rests {
             return Ok(LockError::new(ErrorKind::Busy, &**why));
         }
-        let node = self.head.rsplit('/').next().unwrap_or_default().to_owned();
+        let node = name_of(&self.head).to_owned();
         let holder = Holder { owner: self.driver.owner(&node, &data), node, ahead: self.ahead };
         Ok(LockError::new(ErrorKind::Busy, "").held_by(Some(holder)))
     }
 }
 
-/// The obstacle, shared with those who want to know.
-pub type Seen = Arc<Mutex<Option<Obstacle>>>;
+/// The obstacle, if there is one, shared with those who want to know.
+#[derive(Clone, Debug, Default)]
+pub struct Seen(Arc<Mutex<Option<Obstacle>>>);
+
+impl Seen {
+    /// Says who is in the way.
+    pub fn set(&self, obstacle: Option<Obstacle>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = obstacle;
+    }
+
+    /// Who is in the way.
+    pub fn get(&self) -> Option<Obstacle> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
 
 /// How an acquire behaves.
 #[derive(Clone, Copy, Debug)]
@@ -252,7 +265,6 @@ impl Drive<'_> {
                 }
             }
         };
-        self.ride.arrived();
         let mut limit = self.target.limit.clone();
         loop {
             let Some(listed) = self.list(generation, children.take()).await? else {
@@ -383,7 +395,7 @@ impl Drive<'_> {
 
     /// The error of a lock that nobody who is alive holds.
     fn for_ever(&self, path: &str, data: &[u8], ahead: usize) -> LockError {
-        let node = path.rsplit('/').next().unwrap_or_default().to_owned();
+        let node = name_of(path).to_owned();
         let owner = self.target.driver.owner(&node, data);
         let why = format!(
             "{path} is no ephemeral node, so it stays until somebody deletes it, and nobody has for \
@@ -696,8 +708,12 @@ impl Drive<'_> {
         }
     }
 
+    /// Says who is in the way. From then on it waits for others, and not for the server.
     fn see(&self, obstacle: Option<Obstacle>) {
-        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = obstacle;
+        if obstacle.is_some() {
+            self.ride.arrived();
+        }
+        self.seen.set(obstacle);
     }
 
     /// After a failed read: final, or worth another look once the connection is back.

@@ -212,9 +212,23 @@ pub struct Guard<K: Kind = Alone> {
 }
 
 impl<K: Kind> Guard<K> {
-    pub(crate) fn new(hold: Hold, turn: Option<OwnedSemaphorePermit>) -> Option<Self> {
-        let possession = hold.possession()?.clone();
-        Some(Guard { hold, possession, children: OnceLock::new(), turn, kind: PhantomData })
+    /// The guard of a hold that was just granted.
+    pub(crate) fn granted(hold: Hold, revocable: bool, unscoped: bool) -> Result<Self, LockError> {
+        if let Some(possession) = hold.possession() {
+            possession.set_unscoped(unscoped);
+            possession.lease().take(true);
+            if revocable {
+                possession.watch();
+            }
+        }
+        Guard::new(hold, None)
+    }
+
+    pub(crate) fn new(hold: Hold, turn: Option<OwnedSemaphorePermit>) -> Result<Self, LockError> {
+        let Some(possession) = hold.possession().cloned() else {
+            return Err(LockError::new(ErrorKind::Lost, "it was lost while it was granted"));
+        };
+        Ok(Guard { hold, possession, children: OnceLock::new(), turn, kind: PhantomData })
     }
 
     pub(crate) fn frame(&self) -> Arc<Frame> {
@@ -224,6 +238,13 @@ impl<K: Kind> Guard<K> {
     /// A frame inside that of another member of the same multi-lock.
     pub(crate) fn frame_beside(&self, outer: Arc<Frame>) -> Arc<Frame> {
         Frame::join(outer, self.possession.clone(), self.slot())
+    }
+
+    fn tell_released(&self, error: Option<&LockError>) {
+        self.possession.queue().session().events().tell(|| Event::Released {
+            lock: self.possession.queue().lock_name().clone(),
+            error: error.cloned(),
+        });
     }
 
     fn slot(&self) -> Slot {
@@ -433,7 +454,8 @@ impl<K: Kind> Guard<K> {
         let now = self.possession.now();
         let lost = self.possession.holds() == 1 && !self.possession.is_leased_at(now);
         let lost = lost.then(|| self.possession.lost_error());
-        let outcome = match self.hold.give_back(now) {
+        let mut hold = self.hold.take();
+        let outcome = match hold.give_back(now) {
             Some(deletion) => deletion.await.map_err(|error| {
                 LockError::new(ErrorKind::Unauthorized, "its node could not be deleted")
                     .because(error)
@@ -441,10 +463,7 @@ impl<K: Kind> Guard<K> {
             }),
             None => Ok(()),
         };
-        self.possession.queue().session().events().tell(|| Event::Released {
-            lock: self.possession.queue().lock_name().clone(),
-            error: outcome.clone().err(),
-        });
+        self.tell_released(outcome.as_ref().err());
         match lost {
             Some(error) => Err(error),
             None => outcome,
@@ -523,19 +542,16 @@ impl RwLockWriteGuard {
     /// # drop(reading);
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
-    pub async fn downgrade(self) -> Result<RwLockReadGuard, LockError> {
+    pub async fn downgrade(mut self) -> Result<RwLockReadGuard, LockError> {
         if self.turn.is_some() || self.possession.holds() > 1 {
             let why = "a write lock that is held more than once is not downgraded";
             let lock = self.possession.queue().lock_name().clone();
             return Err(LockError::new(ErrorKind::Deadlock, why).on(lock));
         }
-        let (possession, hold) = (self.possession.clone(), self.hold);
-        let unscoped = possession.is_unscoped();
-        let hold = possession.queue().clone().step_down(possession.clone(), hold).await?;
-        if let Some(possession) = hold.possession() {
-            possession.set_unscoped(unscoped);
-        }
-        Guard::new(hold, None).ok_or_else(|| possession.lost_error())
+        let (queue, unscoped) = (self.possession.queue().clone(), self.possession.is_unscoped());
+        let lock = queue.lock_name().clone();
+        let hold = queue.step_down(self.possession.clone(), self.hold.take()).await?;
+        Guard::granted(hold, false, unscoped).map_err(|error| error.on(lock))
     }
 }
 
@@ -551,6 +567,15 @@ impl SemaphorePermit {
     /// ```
     pub fn permits(&self) -> u32 {
         u32::try_from(self.possession.leases().count()).unwrap_or(u32::MAX)
+    }
+}
+
+impl<K: Kind> Drop for Guard<K> {
+    fn drop(&mut self) {
+        if self.hold.possession().is_some() {
+            drop(self.hold.take());
+            self.tell_released(None);
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::clock::Instant;
 use crate::ends::{Ends, OnLost, OnRevoked};
 use crate::note::Note;
+use crate::path::name_of;
 use crate::policy::StopAt;
 use crate::session::generation::{Generation, HeldNode};
 use crate::session::keeper::watch_own;
@@ -77,7 +78,7 @@ impl QueuedNode {
 
     /// The node's name.
     pub fn name(&self) -> &str {
-        self.path.rsplit('/').next().unwrap_or_default()
+        name_of(&self.path)
     }
 
     /// Makes the node a lease, if the lease clock allows a grant now; gives it back otherwise.
@@ -133,7 +134,7 @@ impl Lease {
 
     /// The name of the node in its directory.
     pub fn node_name(&self) -> &str {
-        self.node.path.rsplit('/').next().unwrap_or_default()
+        name_of(&self.node.path)
     }
 
     /// Whether the lease is valid now.

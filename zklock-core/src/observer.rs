@@ -56,7 +56,8 @@ pub enum Event {
         /// Why.
         error: LockError,
     },
-    /// A lock was released. If `error` is `None` its node is deleted, or stays for the rest of its
+    /// A lock was released. If `error` is `None` it was handed to the next of this process, or its
+    /// node is deleted (after a drop, is being deleted), or the node stays for the rest of its
     /// [shortest hold](crate::options::LockOptions::hold_at_least).
     Released {
         /// The lock's name.

@@ -274,6 +274,14 @@ impl LockOptions {
         self.ends.revoked
     }
 
+    /// Sets what is there to be set.
+    pub(crate) fn with<T>(self, value: Option<T>, set: impl FnOnce(Self, T) -> Self) -> Self {
+        match value {
+            Some(value) => set(self, value),
+            None => self,
+        }
+    }
+
     pub(crate) fn ends(&self) -> Ends {
         self.ends
     }

@@ -119,6 +119,11 @@ impl Owner {
         serde_json::to_vec(self).unwrap_or_default()
     }
 
+    /// The payload of a node, or what is to be there instead.
+    pub(crate) fn to_payload_or(&self, said: Option<&str>) -> Vec<u8> {
+        said.map_or_else(|| self.to_payload(), |said| said.as_bytes().to_vec())
+    }
+
     /// Reads a payload, of zklock or of any other client. Of a node whose owner was asked to let go
     /// nothing is known any more.
     ///

@@ -106,6 +106,11 @@ impl ZnodePath {
     }
 }
 
+/// The name of a node: what follows the last slash of its path.
+pub fn name_of(path: &str) -> &str {
+    path.rsplit_once('/').map_or(path, |(_, name)| name)
+}
+
 impl fmt::Display for ZnodePath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)

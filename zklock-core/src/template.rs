@@ -266,13 +266,10 @@ impl ZkLockTemplate {
             Some(session) => session.clone(),
             None => SessionRegistry::global().session(None)?,
         };
-        let mut options = self.options.unwrap_or_else(|| self.kind.defaults(&session));
-        if let Some(on_lost) = self.on_lost {
-            options = options.on_lost(on_lost);
-        }
-        if let Some(on_revoked) = self.on_revoked {
-            options = options.on_revoked(on_revoked);
-        }
+        let options = self.options.unwrap_or_else(|| self.kind.defaults(&session));
+        let options = options
+            .with(self.on_lost, LockOptions::on_lost)
+            .with(self.on_revoked, LockOptions::on_revoked);
         self.kind.lock(&session, LockName::new(name)?, options, self.driver.as_ref())
     }
 

@@ -65,10 +65,7 @@ impl LockDriver for Kazoo {
     }
 
     fn payload(&self, _: &Attempt, _: Mode, owner: &Owner) -> Vec<u8> {
-        match &self.identifier {
-            Some(identifier) => identifier.as_bytes().to_vec(),
-            None => owner.to_payload(),
-        }
+        owner.to_payload_or(self.identifier.as_deref())
     }
 
     fn directory(&self) -> NodeKind {

@@ -4,12 +4,15 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use crate::acquire::Obstacle;
 use crate::error::LockError;
 use crate::local::possession::{Hold, Origin};
 use crate::local::waiters::{Outcome, Place};
 use crate::session::lane::closed;
+use crate::session::shelf::Held;
+use crate::who::Who;
 
 /// A queue that can be waited in.
 pub trait Line: Origin + Sized {
@@ -27,6 +30,16 @@ pub trait Line: Origin + Sized {
 
     /// Why there is no connection, as far as that is known.
     fn trouble(&self) -> Option<LockError>;
+}
+
+/// Describes somebody who waits to people.
+pub fn describe_waiter(
+    lock: &Arc<str>,
+    who: &Who,
+    label: &Option<Arc<str>>,
+    waited: Duration,
+) -> Held {
+    Held::new(lock.clone(), false, waited, (who.to_string(), label.clone()))
 }
 
 /// What became of joining.

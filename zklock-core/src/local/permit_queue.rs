@@ -14,7 +14,7 @@ use crate::error::{ErrorKind, Holder, LockError};
 use crate::first::all;
 use crate::lease::Lease;
 use crate::local::limit::Limit;
-use crate::local::line::{Joined, Line, WaitInLine};
+use crate::local::line::{Joined, Line, WaitInLine, describe_waiter};
 use crate::local::permits::{Fetch, Joined as Decided, State, Todo, Wanting};
 use crate::local::possession::{Hold, Origin, Possession, SteppingDown};
 use crate::local::waiters::{Outcome, Place};
@@ -207,9 +207,8 @@ impl PermitQueue {
         let quiet = todo.cancel || !todo.release.is_empty();
         let deletions = todo.release.iter().filter_map(|lease| lease.release()).collect();
         if let Some((fetch, cancel)) = fetch {
-            let ride = self.session.board();
-            let spawner = ride.lane().spawner().clone();
-            spawner.spawn(self.clone().fetch(ride, fetch, cancel));
+            let queue = self.clone();
+            self.session.drive(cancel, move |ride| queue.fetch(ride, fetch));
         }
         todo.wake.into_iter().for_each(Waker::wake);
         if quiet {
@@ -218,15 +217,10 @@ impl PermitQueue {
         Deletions(deletions)
     }
 
-    async fn fetch(self: Arc<Self>, ride: Ride, fetch: Fetch, cancel: Arc<Notify>) {
-        let cancelled = async {
-            cancel.notified().await;
-            None
-        };
-        let fetched = async { Some(self.acquire(&ride, fetch).await) };
-        let Some(result) = futures_lite::future::or(fetched, cancelled).await else { return };
+    async fn fetch(self: Arc<Self>, ride: Ride, fetch: Fetch) {
+        let result = self.acquire(&ride, fetch).await;
         drop(ride);
-        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.seen.set(None);
         let (now, mut inner) = (self.now(), self.lock());
         let grant = |wanting: &Wanting, leases| self.grant(wanting, leases, now);
         let todo = inner.state.fetched(fetch.driver, result, now, grant, no_lease);
@@ -351,7 +345,7 @@ impl Line for PermitQueue {
     }
 
     fn obstacle(&self) -> Option<Obstacle> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.seen.get()
     }
 
     fn trouble(&self) -> Option<LockError> {
@@ -370,8 +364,7 @@ impl Resident for PermitQueue {
         let holders = inner.state.holders().filter_map(Weak::upgrade);
         let holders = holders.map(|by| by.describe(now));
         let waiting = |waiting: &Wanting| {
-            let who = (waiting.who.to_string(), waiting.label.clone());
-            Held::new(lock.clone(), false, now.since(waiting.since), who)
+            describe_waiter(lock, &waiting.who, &waiting.label, now.since(waiting.since))
         };
         holders.chain(inner.state.waiting().map(waiting)).collect()
     }

@@ -257,6 +257,11 @@ impl Hold {
         self.0.as_ref()
     }
 
+    /// Takes the hold and leaves none.
+    pub fn take(&mut self) -> Hold {
+        Hold(self.0.take())
+    }
+
     /// Gives the hold back. Answers the deletion of the node, if this was the last hold and nobody
     /// here is next.
     pub fn give_back(&mut self, now: Instant) -> Option<Deletion> {

@@ -1,5 +1,6 @@
 //! The queue of one lock in this process: the state, and what carries out its decisions.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Poll, Waker};
 use std::time::Duration;
@@ -11,7 +12,7 @@ use crate::clock::Instant;
 use crate::coordinator::{Link, Watch};
 use crate::error::{ErrorKind, Holder, LockError};
 use crate::lease::Lease;
-use crate::local::line::{Joined, Line, WaitInLine};
+use crate::local::line::{Joined, Line, WaitInLine, describe_waiter};
 use crate::local::possession::{Hold, Origin, Possession, SteppingDown};
 use crate::local::state::{Conflict, Fetch, Joined as Decided, Lent, Phase, State, Todo, Waiting};
 use crate::local::waiters::{Outcome, Place};
@@ -38,6 +39,8 @@ pub struct Queue {
     /// in another layout.
     _plain: Option<Arc<Queue>>,
     seen: Seen,
+    /// Whether it was seen that no other session of this process has this lock in another layout.
+    unrivalled: AtomicBool,
     state: Mutex<Inner>,
 }
 
@@ -84,13 +87,19 @@ impl Queue {
         let refuse = |present: &dyn LockDriver| mixed(present, &*driver).on(lock.clone());
         let queue: Arc<Self> =
             shelf.resident(&key, make).map_err(|other| refuse(&**other.driver()))?;
-        // Of this session, and of the others of this process.
-        let others = shelf.elsewhere(directory.as_str());
-        let present = others.iter().map(|other| other.driver());
-        let mut rivals = present.chain([&queue.target.driver]);
-        let rival = rivals.find(|present| !is_same_layout(&***present, &*driver));
-        rival.map_or(Ok(()), |rival| Err(refuse(&**rival)))?;
-        Ok(queue.clone())
+        let is_rival = |present: &Arc<dyn LockDriver>| !is_same_layout(&**present, &*driver);
+        if is_rival(&queue.target.driver) {
+            return Err(refuse(&*queue.target.driver));
+        }
+        // Other sessions of this process: who comes later looks for this one.
+        if !queue.unrivalled.load(Ordering::Acquire) {
+            let others = shelf.elsewhere(directory.as_str());
+            if let Some(rival) = others.iter().map(|other| other.driver()).find(|d| is_rival(d)) {
+                return Err(refuse(&**rival));
+            }
+            queue.unrivalled.store(true, Ordering::Release);
+        }
+        Ok(queue)
     }
 
     /// A queue for a lock, which stands under `key` on the session's shelf.
@@ -102,8 +111,9 @@ impl Queue {
     ) -> Arc<Self> {
         let state = State::new(session.is_closing());
         let inner = Inner { state, driver: None, companion: None };
-        let (seen, state) = (Seen::default(), Mutex::new(inner));
-        Arc::new(Queue { session, target, key, _plain: plain, seen, state })
+        let (seen, unrivalled) = (Seen::default(), AtomicBool::new(false));
+        let state = Mutex::new(inner);
+        Arc::new(Queue { session, target, key, _plain: plain, seen, unrivalled, state })
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -191,9 +201,8 @@ impl Queue {
         let deletion = todo.release.and_then(|lease| lease.release());
         todo.let_go.into_iter().for_each(|lease| drop(lease.release()));
         if let Some((driver, how, cancel)) = fetch {
-            let ride = self.session.board();
-            let spawner = ride.lane().spawner().clone();
-            spawner.spawn(self.clone().fetch(ride, driver, how, cancel));
+            let queue = self.clone();
+            self.session.drive(cancel, move |ride| queue.fetch(ride, driver, how));
         }
         if let Some(lease) = todo.ask {
             let queue = self.clone();
@@ -217,15 +226,10 @@ impl Queue {
     }
 
     /// Acquires a node.
-    async fn fetch(self: Arc<Self>, ride: Ride, driver: u64, how: How, cancel: Arc<Notify>) {
-        let cancelled = async {
-            cancel.notified().await;
-            None
-        };
-        let fetched = async { Some(acquire(&self.target, &ride, how, &self.seen).await) };
-        let Some(result) = futures_lite::future::or(fetched, cancelled).await else { return };
+    async fn fetch(self: Arc<Self>, ride: Ride, driver: u64, how: How) {
+        let result = acquire(&self.target, &ride, how, &self.seen).await;
         drop(ride);
-        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.seen.set(None);
         let (now, mut inner) = (self.now(), self.lock());
         let grant = |w: &Waiting, lease: &Arc<Lease>| self.grant(w, lease, now);
         let todo = inner.state.fetched(driver, how.once, result.map(Arc::new), now, grant);
@@ -414,7 +418,7 @@ impl Line for Queue {
     }
 
     fn obstacle(&self) -> Option<Obstacle> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.seen.get()
     }
 
     fn trouble(&self) -> Option<LockError> {
@@ -433,8 +437,7 @@ impl Resident for Queue {
         let holders = inner.state.holders().filter_map(Weak::upgrade);
         let holders = holders.map(|by| by.describe(now));
         let waiting = |waiting: &Waiting| {
-            let who = (waiting.who.to_string(), waiting.label.clone());
-            Held::new(lock.clone(), false, now.since(waiting.since), who)
+            describe_waiter(lock, &waiting.who, &waiting.label, now.since(waiting.since))
         };
         holders.chain(inner.state.waiting().map(waiting)).collect()
     }

@@ -12,6 +12,7 @@ use crate::local::line::{Joined, Line, WaitInLine};
 use crate::local::possession::Hold;
 use crate::local::waiters::Place;
 use crate::observer::Event;
+use crate::options::LockOptions;
 
 /// How an acquire waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +26,26 @@ pub enum Wait {
 }
 
 impl Wait {
+    /// Waits for answers only, as long as the options give one try.
+    pub fn once(options: &LockOptions) -> Wait {
+        Wait::Once(options.try_timeout())
+    }
+
+    /// Waits this long at most.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidOption`] if that is no time.
+    pub fn within(timeout: Duration, options: &LockOptions) -> Result<Wait, LockError> {
+        options.timeout(timeout).check()?;
+        Ok(Wait::Tries(timeout, 1))
+    }
+
+    /// Waits as the options say.
+    pub fn tries(options: &LockOptions) -> Wait {
+        Wait::Tries(options.try_timeout(), options.tries())
+    }
+
     /// Whether it waits for answers only.
     pub fn is_once(&self) -> bool {
         matches!(self, Wait::Once(_))

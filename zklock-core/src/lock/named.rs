@@ -19,7 +19,6 @@ use crate::local::queue::Queue;
 use crate::local::state::{Habits, Waiting};
 use crate::local::wait::{Wait, wait};
 use crate::mode::Mode;
-use crate::observer::Event;
 use crate::options::LockOptions;
 use crate::path::ZnodePath;
 use crate::policy::Handoffs;
@@ -125,7 +124,7 @@ impl NamedLock {
     /// not go together.
     pub fn once(&self) -> Result<Wait, LockError> {
         if self.0.options.linger_time().is_zero() {
-            return Ok(Wait::Once(self.0.options.try_timeout()));
+            return Ok(Wait::once(&self.0.options));
         }
         let why = "a lock that lingers cannot be tried: its idle node looks held to tries in other \
                    processes; use `acquire_timeout`, or do not linger";
@@ -134,14 +133,13 @@ impl NamedLock {
 
     /// A wait of at most this long.
     pub fn within(&self, timeout: Duration) -> Result<Wait, LockError> {
-        let checked = self.0.options.timeout(timeout).check();
-        checked.map_err(|error| error.on(self.0.name.to_shared()))?;
-        Ok(Wait::Tries(timeout, 1))
+        let within = Wait::within(timeout, &self.0.options);
+        within.map_err(|error| error.on(self.0.name.to_shared()))
     }
 
     /// A wait as the options say.
     pub fn tries(&self) -> Wait {
-        Wait::Tries(self.0.options.try_timeout(), self.0.options.tries())
+        Wait::tries(&self.0.options)
     }
 
     /// Whether the calls around the caller hold this lock, in this mode or one that includes it.
@@ -173,18 +171,8 @@ impl NamedLock {
                 Err(error) => Err(error),
             },
         };
-        let events = self.0.session.events();
-        match &result {
-            Ok(guard) => events.tell(|| Event::Acquired {
-                lock: self.0.name.to_shared(),
-                token: guard.fencing_token(),
-                waited: self.0.session.clock().now().since(started),
-            }),
-            Err(error) => events.tell(|| Event::NotAcquired {
-                lock: self.0.name.to_shared(),
-                error: error.clone(),
-            }),
-        }
+        let end = result.as_ref().map(|guard| guard.fencing_token());
+        self.0.session.tell_end(&self.0.name, end, started);
         result
     }
 
@@ -205,14 +193,8 @@ impl NamedLock {
     }
 
     fn guard<K: Kind>(&self, hold: Hold, unscoped: bool) -> Result<Guard<K>, LockError> {
-        if let Some(possession) = hold.possession() {
-            possession.set_unscoped(unscoped);
-            possession.lease().take(true);
-            if self.0.options.is_revocable() {
-                possession.watch();
-            }
-        }
-        Guard::new(hold, None).ok_or_else(|| self.lost_at_grant())
+        let granted = Guard::granted(hold, self.0.options.is_revocable(), unscoped);
+        granted.map_err(|error| error.on(self.0.name.to_shared()))
     }
 
     /// A nested acquire: takes its turn among its siblings, not in the queue.
@@ -254,13 +236,12 @@ impl NamedLock {
             frame.possession().watch();
         }
         match frame.hold_again() {
-            Some(hold) => Guard::new(hold, Some(slot)).ok_or_else(|| self.lost_at_grant()),
+            Some(hold) => {
+                let nested = Guard::new(hold, Some(slot));
+                nested.map_err(|error| error.on(self.0.name.to_shared()))
+            }
             None => Err(frame.possession().lost_error()),
         }
-    }
-
-    fn lost_at_grant(&self) -> LockError {
-        self.error(ErrorKind::Lost, "it was lost while it was granted")
     }
 
     fn error(&self, kind: ErrorKind, detail: &str) -> LockError {

@@ -15,7 +15,6 @@ use crate::local::possession::Origin;
 use crate::local::state::Habits;
 use crate::local::wait::{Wait, wait};
 use crate::lock::permits::{Asked, check_alone, find};
-use crate::observer::Event;
 use crate::options::LockOptions;
 use crate::recipe::driver::{LockDriver, SemaphoreLayout};
 use crate::session::handle::Session;
@@ -432,17 +431,16 @@ impl Semaphore {
     }
 
     pub(crate) fn once(&self) -> Wait {
-        Wait::Once(self.options.try_timeout())
+        Wait::once(&self.options)
     }
 
     pub(crate) fn within(&self, timeout: Duration) -> Result<Wait, LockError> {
-        let checked = self.options.timeout(timeout).check();
-        checked.map_err(|error| error.on(self.name.to_shared()))?;
-        Ok(Wait::Tries(timeout, 1))
+        let within = Wait::within(timeout, &self.options);
+        within.map_err(|error| error.on(self.name.to_shared()))
     }
 
     pub(crate) fn tries(&self) -> Wait {
-        Wait::Tries(self.options.try_timeout(), self.options.tries())
+        Wait::tries(&self.options)
     }
 
     pub(crate) async fn enter(
@@ -463,25 +461,11 @@ impl Semaphore {
         let wanting =
             Wanting { who, since, permits, once: how.is_once(), habits, label: self.label.clone() };
         let result = wait(self.queue.join(wanting), how).await.and_then(|hold| {
-            if let Some(possession) = hold.possession() {
-                possession.set_unscoped(unscoped);
-                if self.options.is_revocable() {
-                    possession.watch();
-                }
-            }
-            let lost = || self.error(ErrorKind::Lost, "it was lost while it was granted");
-            SemaphorePermit::new(hold, None).ok_or_else(lost)
+            let granted = SemaphorePermit::granted(hold, self.options.is_revocable(), unscoped);
+            granted.map_err(|error| error.on(self.name.to_shared()))
         });
-        let events = self.session.events();
-        match &result {
-            Ok(permit) => events.tell(|| Event::Acquired {
-                lock: self.name.to_shared(),
-                token: permit.fencing_token(),
-                waited: self.session.clock().now().since(since),
-            }),
-            Err(error) => events
-                .tell(|| Event::NotAcquired { lock: self.name.to_shared(), error: error.clone() }),
-        }
+        let end = result.as_ref().map(|permit| permit.fencing_token());
+        self.session.tell_end(&self.name, end, since);
         result
     }
 

@@ -11,6 +11,7 @@ use crate::error::LockError;
 use crate::local::wait::Wait;
 use crate::lock::any::{AnyLock, Kind};
 use crate::lock::multi::MultiLock;
+use crate::options::LockOptions;
 use crate::policy::StopAt;
 use crate::recipe::driver::LockDriver;
 use crate::registry::SessionRegistry;
@@ -192,34 +193,18 @@ impl Wanted {
         let name = self.name.finish()?;
         let session = self.session.unwrap_or_else(|| SessionRegistry::global().session(None));
         let session = session.map_err(|error| error.on(name.to_shared()))?;
-        let mut options = self.kind.defaults(&session);
-        if let Some(timeout) = self.timeout {
-            options = options.timeout(timeout);
-        }
-        if let Some(retries) = self.retries {
-            options = options.retries(retries);
-        }
-        if let Some(reentrant) = self.reentrant {
-            options = options.reentrant(reentrant);
-        }
-        if let Some(fair) = self.fair {
-            options = options.fair(fair);
-        }
-        if let Some(linger) = self.linger {
-            options = options.linger(linger);
-        }
-        if let Some(hold) = self.hold_at_least {
-            options = options.hold_at_least(hold);
-        }
-        if let Some(on_lost) = self.on_lost {
-            options = options.on_lost(on_lost);
-        }
-        if let Some(on_revoked) = self.on_revoked {
-            options = options.on_revoked(on_revoked);
-        }
-        if let Some(stop_at) = self.stop_at {
-            options = options.stop_at(stop_at);
-        }
+        let options = self
+            .kind
+            .defaults(&session)
+            .with(self.timeout, LockOptions::timeout)
+            .with(self.retries, LockOptions::retries)
+            .with(self.reentrant, LockOptions::reentrant)
+            .with(self.fair, LockOptions::fair)
+            .with(self.linger, LockOptions::linger)
+            .with(self.hold_at_least, LockOptions::hold_at_least)
+            .with(self.on_lost, LockOptions::on_lost)
+            .with(self.on_revoked, LockOptions::on_revoked)
+            .with(self.stop_at, LockOptions::stop_at);
         let (once, driver) = (self.once, self.driver.as_ref());
         let lock = self.kind.lock(&session, name.clone(), options, driver)?;
         if self.also.is_empty() {

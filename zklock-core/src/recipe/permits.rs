@@ -105,10 +105,7 @@ impl LockDriver for KazooPermits {
     }
 
     fn payload(&self, _: &Attempt, _: Mode, owner: &Owner) -> Vec<u8> {
-        match &self.identifier {
-            Some(identifier) => identifier.as_bytes().to_vec(),
-            None => owner.to_payload(),
-        }
+        owner.to_payload_or(self.identifier.as_deref())
     }
 
     fn kind(&self) -> NodeKind {

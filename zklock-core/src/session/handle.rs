@@ -2,18 +2,21 @@
 
 use std::convert::Infallible;
 use std::fmt;
+use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tokio::sync::watch;
+use futures_lite::future::or;
+use tokio::sync::{Notify, watch};
 
 use crate::backend::io_thread::timers;
-use crate::clock::Clock;
+use crate::clock::{Clock, Instant};
 use crate::coordinator::Connector;
 use crate::deadline::Deadline;
 use crate::error::LockError;
 use crate::first::all;
+use crate::key::LockName;
 use crate::observer::{Event, Events};
 use crate::options::LockOptions;
 use crate::path::ZnodePath;
@@ -24,6 +27,7 @@ use crate::session::shelf::{Held, Place, Shelf};
 use crate::session::spawner::Spawner;
 use crate::session::standing::Standing;
 use crate::session_state::SessionState;
+use crate::token::FencingToken;
 
 /// How long the releaser may take when a session is closed or dropped.
 const FLUSH: Duration = Duration::from_secs(5);
@@ -149,6 +153,33 @@ impl Session {
     /// A place for an acquire.
     pub(crate) fn board(&self) -> Ride {
         self.0.lanes.board()
+    }
+
+    /// Starts what acquires in a place for it, until it is stopped.
+    pub(crate) fn drive<F>(&self, stop: Arc<Notify>, acquire: impl FnOnce(Ride) -> F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let ride = self.board();
+        let spawner = ride.lane().spawner().clone();
+        let acquiring = acquire(ride);
+        spawner.spawn(async move { or(acquiring, stop.notified()).await });
+    }
+
+    /// Tells the observer how an acquire ended.
+    pub(crate) fn tell_end(
+        &self,
+        name: &LockName,
+        end: Result<FencingToken, &LockError>,
+        since: Instant,
+    ) {
+        self.events().tell(|| match end {
+            Ok(token) => {
+                let waited = self.clock().now().since(since);
+                Event::Acquired { lock: name.to_shared(), token, waited }
+            }
+            Err(error) => Event::NotAcquired { lock: name.to_shared(), error: error.clone() },
+        });
     }
 
     /// What is in use.
