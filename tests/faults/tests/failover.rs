@@ -39,7 +39,7 @@ async fn after_a_leader_is_killed_waiting_clients_go_on_within_three_session_tim
     // How long these servers take to elect follows initLimit: a new client was served 5.6 s after
     // the kill with 25 ticks of 200 ms, 1.6 s with 5. Supposed, not shown: the proxy between the
     // servers takes a follower's call before the new leader listens, and the leader waits for it.
-    let ensemble = ZooKeeper::builder().init_limit(10).ensemble(3);
+    let ensemble = ZooKeeper::builder().init_limit(10).sync_limit(5).ensemble(3);
     let last = Arc::new(AtomicU64::new(0));
     let (mut sessions, mut tasks) = (Vec::new(), Vec::new());
     for _ in 0..3 {
