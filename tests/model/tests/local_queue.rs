@@ -322,7 +322,7 @@ impl World {
 }
 
 fn bound(most: u32) -> Habits {
-    Habits { handoffs: Handoffs { most, within: Duration::from_secs(1) }, linger: Duration::ZERO }
+    Habits { handoffs: Handoffs { most, within: Duration::from_secs(1) }, ..Habits::default() }
 }
 
 fn lingering() -> Habits {

@@ -148,6 +148,9 @@ impl Generation {
 
     /// Asks a self-aware coordinator where it stands.
     fn refresh(&self) {
+        if !self.self_aware {
+            return;
+        }
         if let Some(at) = self.coordinator.last_contact() {
             self.lease.observed(at);
             if !self.over.load(Ordering::Acquire) && self.coordinator.link().is_over() {
