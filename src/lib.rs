@@ -24,7 +24,7 @@ pub use zklock_core::mode::Mode;
 pub use zklock_core::observer::{Event, Observer};
 pub use zklock_core::options::LockOptions;
 pub use zklock_core::owner::Owner;
-pub use zklock_core::policy::{Handoffs, RetryPolicy};
+pub use zklock_core::policy::{Handoffs, RetryPolicy, StopAt};
 pub use zklock_core::recipe::LockDriver;
 pub use zklock_core::registry::{Installed, SessionRegistry, init};
 pub use zklock_core::session::{Held, Session, SessionBuilder, States};
@@ -62,6 +62,12 @@ pub struct Readme;
 #[doc = include_str!("../docs/fencing.md")]
 #[derive(Debug)]
 pub struct Fencing;
+
+/// The code in the guide to what a guard knows, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/lost.md")]
+#[derive(Debug)]
+pub struct Lost;
 
 /// The code in the guide to watches, compiled.
 #[cfg(doctest)]

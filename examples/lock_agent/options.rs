@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lexopt::prelude::{Long, Short, ValueExt};
-use zklock::{Handoffs, LockError, LockOptions, Session, SessionBuilder, layout};
+use zklock::{Handoffs, LockError, LockOptions, Session, SessionBuilder, StopAt, layout};
 
 pub(crate) const HELP: &str = "\
 Serves locks to any program over stdin and stdout, one JSON object a line.
@@ -23,6 +23,7 @@ Usage: lock_agent --connect SERVERS [OPTIONS]
                              that takes; without it for 10 ms
   --fair                     a node for each waiting request; nothing is handed on
   --revocable                hears of revocations at once, and not only within a heartbeat
+  --stop-at-suspect          guards are lost as soon as the connection is in doubt
   -h, --help                 shows this
 
 Requests:
@@ -140,6 +141,7 @@ pub(crate) fn parse() -> Result<Command, lexopt::Error> {
                 defaults = defaults.handoffs(Handoffs { most, within: Duration::MAX });
             }
             Long("revocable") => defaults = defaults.revocable(true),
+            Long("stop-at-suspect") => defaults = defaults.stop_at(StopAt::Suspect),
             Long("fair") => defaults = defaults.fair(true),
             Short('h') | Long("help") => return Ok(Command::Help),
             other => return Err(other.unexpected()),

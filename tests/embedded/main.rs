@@ -26,5 +26,6 @@ mod reentrancy;
 mod revoked;
 mod rwlock;
 mod semaphore;
+mod stop_at;
 mod support;
 mod template;

@@ -27,7 +27,7 @@ use crate::mode::Mode;
 use crate::note::Note;
 use crate::owner::Owner;
 use crate::path::{ZnodePath, name_of};
-use crate::policy::RetryPolicy;
+use crate::policy::{RetryPolicy, StopAt};
 use crate::recipe::driver::{LockDriver, Proof, unmarked, unread, unsupported};
 use crate::recipe::parent_mark::{Mark, Marks};
 use crate::recipe::server_time::ServerTime;
@@ -57,10 +57,14 @@ pub struct Target {
 
 impl Target {
     /// What those have in common who may hand a node to each other.
-    pub fn key(&self) -> String {
+    pub fn key(&self, stop_at: StopAt) -> String {
         let directory = self.directory.as_str().to_owned();
-        // A node bears the mark of the one who fetched it. No path contains a NUL.
-        if self.marks.any() { format!("{directory}\0{:?}", self.marks) } else { directory }
+        // A node bears the mark of the one who fetched it, and its lease stops where that one's
+        // does. No path contains a NUL.
+        match (self.marks.any(), stop_at) {
+            (false, StopAt::Lost) => directory,
+            _ => format!("{directory}\0{:?} {stop_at:?}", self.marks),
+        }
     }
 }
 
@@ -121,12 +125,15 @@ pub struct How {
     pub together: usize,
     /// Whether there must be room for all of them before this one is made.
     pub counts_first: bool,
+    /// Where the lease stops, if the connection is in trouble.
+    pub stop_at: StopAt,
 }
 
 impl How {
     /// For one node.
     pub fn one(mode: Mode, once: bool) -> How {
-        How { mode, once, lingers: false, together: 1, counts_first: false }
+        let stop_at = StopAt::Lost;
+        How { mode, once, lingers: false, together: 1, counts_first: false, stop_at }
     }
 }
 
@@ -305,7 +312,8 @@ impl Drive<'_> {
             return Ok(known);
         }
         loop {
-            match generation.coordinator().children(self.directory()).await {
+            let listed = generation.coordinator().children(self.directory());
+            match generation.answer(listed).await {
                 Ok(listed) => return Ok(Some(listed)),
                 Err(RequestError::NoNode) => return Ok(None),
                 Err(error) => self.after(generation, error).await?,
@@ -485,7 +493,10 @@ impl Drive<'_> {
         let children = match (listing, only) {
             (_, Some(name)) => Some(vec![name]),
             // A list from before the node was found again says nothing.
-            (Some(listing), None) => listing.await.ok().filter(|names| names.contains(&mine.name)),
+            (Some(listing), None) => {
+                let listed = generation.answer(listing).await.ok();
+                listed.filter(|names| names.contains(&mine.name))
+            }
             (None, None) => None,
         };
         Ok(Enqueued::Mine(node, mine, children))
@@ -552,7 +563,7 @@ impl Drive<'_> {
             node = Box::pin(self.mark(generation, node)).await?;
         }
         loop {
-            node = match node.grant(&self.target.lock) {
+            node = match node.grant(&self.target.lock, self.how.stop_at) {
                 Ok(lease) => return Ok(lease),
                 Err(node) => node,
             };
@@ -579,7 +590,8 @@ impl Drive<'_> {
             self.pass_time(generation).await;
             return Ok((Woken::Change, None));
         };
-        let watched = generation.coordinator().children_watched(self.directory()).await;
+        let watched = generation.coordinator().children_watched(self.directory());
+        let watched = generation.answer(watched).await;
         let watch = match watched {
             Ok((children, watch)) if children.len() == seen => watch,
             Ok((children, _)) => return Ok((Woken::Change, Some(children))),
@@ -607,7 +619,7 @@ impl Drive<'_> {
             paths.iter().map(|path| generation.coordinator().get_watched(path)).collect();
         let (mut watches, mut stay) = (Vec::with_capacity(asked.len()), true);
         for reply in asked {
-            match reply.await {
+            match generation.answer(reply).await {
                 Ok((_, stat, watch)) => {
                     watches.push(watch);
                     stay &= stat.owner == 0;

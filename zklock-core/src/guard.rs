@@ -188,7 +188,8 @@ pub type SemaphorePermit = Guard<Sharing>;
 /// [`remaining`](Guard::remaining) read a clock that runs out before silence (a partition, a
 /// pause, a crash of the server) can give the lock to somebody else. If somebody deletes the lock's
 /// node or closes the ZooKeeper session from outside, it learns so within one heartbeat, a sixth of
-/// the session timeout; until then only the [fencing token](Guard::fencing_token) protects.
+/// the session timeout (at the latest when its lease runs out, should the server be silent); until
+/// then only the [fencing token](Guard::fencing_token) protects.
 ///
 /// ```
 /// # zklock::blocking::block_on(async {
@@ -312,7 +313,12 @@ impl<K: Kind> Guard<K> {
         self.possession.token()
     }
 
-    /// Whether the lock is surely held now. Reads the clock; costs some ten nanoseconds.
+    /// Whether the lock is surely held now, as far as silence goes. Reads the clock; costs some ten
+    /// nanoseconds. False for good once it was lost.
+    ///
+    /// A node that somebody deleted, or a ZooKeeper session that somebody closed, is noticed within
+    /// one heartbeat, a sixth of the session timeout; until then it is true, and only the
+    /// [fencing token](Guard::fencing_token) protects.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -346,7 +352,10 @@ impl<K: Kind> Guard<K> {
     }
 
     /// Resolves when the lock is lost: at the latest when the lease clock runs out, at once when
-    /// the session ends, within one heartbeat when somebody deleted the node.
+    /// the session is seen to end, within one heartbeat (a sixth of the session timeout) when
+    /// somebody deleted the node or closed the ZooKeeper session. Until then only the
+    /// [fencing token](Guard::fencing_token) protects. With
+    /// [`StopAt::Suspect`](crate::policy::StopAt::Suspect), as soon as the session is suspect.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -422,6 +431,8 @@ impl<K: Kind> Guard<K> {
     }
 
     /// Releases the lock and waits until the node is gone, or the lock is handed to the next here.
+    /// If the server cannot be reached, that is when it is back or the ZooKeeper session is over; a
+    /// deletion that is not answered for a session timeout is sent again.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {

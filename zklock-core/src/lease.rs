@@ -8,6 +8,7 @@ use crate::clock::Instant;
 use crate::ends::{Ends, OnLost, OnRevoked};
 use crate::note::Note;
 use crate::path::name_of;
+use crate::policy::StopAt;
 use crate::session::generation::{Generation, HeldNode};
 use crate::session::keeper::watch_own;
 use crate::session::releaser::{Deletion, Heed};
@@ -21,7 +22,6 @@ pub struct Lease {
     heed: Heed,
     note: Option<Box<Note>>,
     czxid: u64,
-    epoch: u64,
     grants: AtomicU64,
     released: AtomicBool,
 }
@@ -82,11 +82,11 @@ impl QueuedNode {
     }
 
     /// Makes the node a lease, if the lease clock allows a grant now; gives it back otherwise.
-    pub fn grant(mut self, lock: &Arc<str>) -> Result<Lease, QueuedNode> {
-        let Some(epoch) = self.generation.grantable_epoch() else { return Err(self) };
+    pub fn grant(mut self, lock: &Arc<str>, stop_at: StopAt) -> Result<Lease, QueuedNode> {
+        let Some(term) = self.generation.grantable(stop_at) else { return Err(self) };
         self.kept = false;
         let generation = self.generation.clone();
-        let node = generation.hold(self.path.clone(), lock.clone(), self.czxid);
+        let node = generation.hold(self.path.clone(), lock.clone(), self.czxid, term);
         // A heartbeat would not notice that another's node has its path.
         if generation.is_self_aware() || self.heed.only.is_some() {
             watch_own(&generation, &node);
@@ -94,13 +94,13 @@ impl QueuedNode {
         let (grants, released) = (AtomicU64::new(0), AtomicBool::new(false));
         let (czxid, heed) = (self.czxid.unsigned_abs(), self.heed);
         let note = self.note.take();
-        Ok(Lease { generation, node, heed, note, czxid, epoch, grants, released })
+        Ok(Lease { generation, node, heed, note, czxid, grants, released })
     }
 
     /// As [`grant`](QueuedNode::grant), where the node takes the place of another that we hold: it
     /// goes on with that one's tokens. Its own is greater than that of a writer that waits.
     pub fn succeed(self, lock: &Arc<str>, other: &Lease) -> Result<Lease, QueuedNode> {
-        let mut lease = self.grant(lock)?;
+        let mut lease = self.grant(lock, other.stop_at())?;
         lease.czxid = other.czxid;
         lease.grants = AtomicU64::new(other.grants.load(Ordering::Relaxed));
         Ok(lease)
@@ -146,7 +146,12 @@ impl Lease {
     pub fn is_valid_at(&self, now: Instant) -> bool {
         !self.released.load(Ordering::Acquire)
             && !self.node.is_gone()
-            && self.generation.is_valid_at(self.epoch, now)
+            && self.generation.is_valid_at(self.node.term, now)
+    }
+
+    /// Where the lease stops, if the connection is in trouble.
+    pub fn stop_at(&self) -> StopAt {
+        self.node.term.stop_at()
     }
 
     /// How long the lease is surely valid if nothing more is heard.
@@ -154,7 +159,8 @@ impl Lease {
         if !self.is_valid() {
             return Duration::ZERO;
         }
-        self.generation.valid_until().since(self.generation.lease().clock().now())
+        let until = self.generation.valid_until(self.stop_at());
+        until.since(self.generation.lease().clock().now())
     }
 
     /// The token of the next grant on this node.

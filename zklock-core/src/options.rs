@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::ends::{Ends, OnLost, OnRevoked};
 use crate::error::{ErrorKind, LockError};
-use crate::policy::{Handoffs, RetryPolicy};
+use crate::policy::{Handoffs, RetryPolicy, StopAt};
 use crate::recipe::parent_mark::Marks;
 
 /// How a lock behaves. A session has defaults for all its locks.
@@ -27,6 +27,7 @@ pub struct LockOptions {
     fair: bool,
     revocable: bool,
     ends: Ends,
+    stop_at: StopAt,
     marks: Marks,
 }
 
@@ -43,6 +44,7 @@ impl Default for LockOptions {
             fair: false,
             revocable: false,
             ends: Ends::default(),
+            stop_at: StopAt::default(),
             marks: Marks::default(),
         }
     }
@@ -207,6 +209,47 @@ impl LockOptions {
     pub fn on_revoked(mut self, on_revoked: OnRevoked) -> Self {
         self.ends.revoked = on_revoked;
         self
+    }
+
+    /// When a guard stops being valid, if the connection to ZooKeeper is in trouble. With
+    /// [`StopAt::Suspect`] it does so as soon as the session is not connected, or no commit was
+    /// answered for a third of the session timeout, and it stays lost if the connection comes back:
+    /// `is_valid()` is false, `lost()` resolves, and a body ends as
+    /// [`on_lost`](LockOptions::on_lost) says. Every short outage costs the guard then.
+    ///
+    /// The node is deleted when the guard is released or dropped, and until then others wait. It is
+    /// not handed on, nor does it linger. Tasks of one process share a node only with those that
+    /// stop at the same point; a nested guard is as the outermost. A lock is granted while a
+    /// heartbeat is not due, so a commit must be answered within a sixth of the session timeout.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let locks = zklock::testing::TestLocks::install();
+    /// use zklock::{Body, LockOptions, StopAt, ZkLockTemplate};
+    ///
+    /// let options = LockOptions::default().stop_at(StopAt::Suspect);
+    /// let template = ZkLockTemplate::default().with_options(options)?;
+    /// let payment = template.execute("payments", || async {
+    ///     locks.outage(true);
+    ///     std::future::pending::<()>().await // Dropped here.
+    /// });
+    /// assert!(payment.await.is_err_and(|error| error.is_lost() && error.body() == Body::Dropped));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    pub fn stop_at(mut self, stop_at: StopAt) -> Self {
+        self.stop_at = stop_at;
+        self
+    }
+
+    /// When a guard stops being valid, if the connection is in trouble.
+    ///
+    /// ```
+    /// use zklock::{LockOptions, StopAt};
+    ///
+    /// assert_eq!(LockOptions::default().stops_at(), StopAt::Lost);
+    /// ```
+    pub fn stops_at(&self) -> StopAt {
+        self.stop_at
     }
 
     /// What happens to an async body when the lock is lost.

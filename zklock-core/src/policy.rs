@@ -1,4 +1,4 @@
-//! How stubborn an acquire is, and how long a process keeps a lock to itself.
+//! How stubborn an acquire is, how long a process keeps a lock to itself, and when it stops.
 
 use std::time::Duration;
 
@@ -87,4 +87,35 @@ impl Default for Handoffs {
 impl Handoffs {
     /// No handoffs: every grant looks for other processes first.
     pub const NONE: Handoffs = Handoffs { most: 0, within: Duration::ZERO };
+}
+
+/// When a guard stops being valid, if the connection to ZooKeeper is in trouble.
+///
+/// A session is *suspect* while it is not connected, and while no commit was answered for a third of
+/// the session timeout. What is held is *lost* when its lease runs out, shortly before ZooKeeper can
+/// give the lock to somebody else.
+///
+/// ```
+/// # zklock::blocking::block_on(async {
+/// # let locks = zklock::testing::TestLocks::install();
+/// # let session = locks.session().clone();
+/// use zklock::{LockOptions, StopAt};
+///
+/// let options = LockOptions::default().stop_at(StopAt::Suspect);
+/// let careful = session.mutex("payments")?.with_options(options)?.acquire().await?;
+/// let patient = session.mutex("reports")?.acquire().await?;
+/// locks.outage(true);
+/// assert!(!careful.is_valid() && patient.is_valid());
+/// locks.outage(false);
+/// assert!(!careful.is_valid() && patient.is_valid()); // It stays lost.
+/// # Ok::<(), zklock::LockError>(()) }).unwrap();
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum StopAt {
+    /// When its session is suspect, and it stays lost if the connection comes back. Curator calls
+    /// this its standard policy for connection states.
+    Suspect,
+    /// When it is lost. An outage that is over before then costs nothing.
+    #[default]
+    Lost,
 }

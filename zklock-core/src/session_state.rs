@@ -18,7 +18,9 @@ pub enum SessionState {
     Connecting,
     /// Connected, and a commit was answered lately.
     Connected,
-    /// The connection is in doubt; what is held stays held until its lease runs out.
+    /// Suspect: not connected, or no commit was answered for a third of the session timeout while
+    /// something is held. What is held stays held until its lease runs out, unless it
+    /// [stops here](crate::policy::StopAt::Suspect).
     Suspended,
     /// No new grants; holders finish.
     Draining,

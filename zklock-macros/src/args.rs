@@ -10,7 +10,7 @@ use syn::{
 };
 
 use crate::{
-    choice::{self, OnBusy, OnLost, OnRevoked},
+    choice::{self, OnBusy, OnLost, OnRevoked, StopAt},
     errors::Errors,
     mode::{self, Mode},
     options,
@@ -35,6 +35,7 @@ pub(crate) struct Args {
     pub(crate) on_error: Option<Expr>,
     pub(crate) on_lost: Option<OnLost>,
     pub(crate) on_revoked: Option<OnRevoked>,
+    pub(crate) stop_at: Option<StopAt>,
     pub(crate) condition: Option<Expr>,
     pub(crate) reentrant: Option<Value<bool>>,
     pub(crate) fair: Option<Value<bool>>,
@@ -165,6 +166,7 @@ impl Reader<'_> {
             "on_error" => args.on_error = Some(choice::on_error(value)?),
             "on_lost" => args.on_lost = Some(choice::on_lost(&value)?),
             "on_revoked" => args.on_revoked = Some(choice::on_revoked(&value)?),
+            "stop_at" => args.stop_at = Some(choice::stop_at(&value)?),
             "condition" => args.condition = Some(choice::condition(value)?),
             "linger" => args.linger = Some(value::linger(value)?),
             "hold_at_least" => args.hold_at_least = Some(value::hold_at_least(value)?),

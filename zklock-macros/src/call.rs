@@ -5,7 +5,7 @@ use quote::{ToTokens as _, quote, quote_spanned};
 use syn::{Expr, ExprReference, LitStr, Path, Token, spanned::Spanned as _};
 
 use crate::{
-    choice::{OnBusy, OnLost, OnRevoked},
+    choice::{OnBusy, OnLost, OnRevoked, StopAt},
     mode::Mode,
     model::Plan,
     name::Part,
@@ -124,13 +124,17 @@ fn call(plan: &Plan) -> TokenStream {
         OnRevoked::Cancel => quote!(.on_revoked(#private::OnRevoked::Cancel)),
         OnRevoked::Ignore => quote!(.on_revoked(#private::OnRevoked::Ignore)),
     });
+    let stop_at = settings.stop_at.as_ref().map(|stop_at| match stop_at {
+        StopAt::Suspect => quote!(.stop_at(#private::StopAt::Suspect)),
+        StopAt::Lost => quote!(.stop_at(#private::StopAt::Lost)),
+    });
     let hold = duration("hold_at_least", &settings.hold_at_least);
     let driver =
         settings.driver.as_ref().map(|expr| quote_spanned!(ours(expr.span())=> .driver(#expr)));
     quote! {
         #new
             #mode #session #driver #timeout #retries #once #reentrant #fair #linger #hold
-            #on_lost #on_revoked
+            #on_lost #on_revoked #stop_at
     }
 }
 

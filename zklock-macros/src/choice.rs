@@ -30,6 +30,12 @@ pub(crate) enum OnRevoked {
     Ignore,
 }
 
+/// When a guard stops being valid, if the connection is in trouble.
+pub(crate) enum StopAt {
+    Suspect,
+    Lost,
+}
+
 const ON_BUSY: &str = "on_busy is `error`, `skip`, or a function that makes the result from the \
     error: `on_busy = |error| Ok(Answer::Busy)`";
 const ON_ERROR: &str = "on_error is a function that makes the result from the error: \
@@ -37,6 +43,8 @@ const ON_ERROR: &str = "on_error is a function that makes the result from the er
 const ON_LOST: &str = "on_lost is `cancel` (the body is dropped at its next await) or `finish`";
 const ON_REVOKED: &str = "on_revoked is `cancel` (the body is dropped at its next await when \
     somebody asks that the lock be let go) or `ignore`";
+const STOP_AT: &str = "stop_at is `suspect` (the lock is lost as soon as the connection is in \
+    doubt) or `lost` (only when it could not be kept)";
 const CONDITION: &str = "condition is an expression of type `bool`; when it is false the function \
     runs without the lock: `condition = amount > 0`";
 
@@ -95,22 +103,43 @@ pub(crate) fn on_revoked(value: &Expr) -> syn::Result<OnRevoked> {
     Ok(if cancels { OnRevoked::Cancel } else { OnRevoked::Ignore })
 }
 
+/// Reads `stop_at`: one of two words.
+pub(crate) fn stop_at(value: &Expr) -> syn::Result<StopAt> {
+    let suspect = first_of(value, ["suspect", "lost"], STOP_AT, |text| match text {
+        "suspended" | "doubt" | "standard" => Some("suspect"),
+        "expired" | "session" => Some("lost"),
+        _ => None,
+    })?;
+    Ok(if suspect { StopAt::Suspect } else { StopAt::Lost })
+}
+
 /// Reads `cancel` or another word.
 fn cancels_or(value: &Expr, other: &str, usage: &str) -> syn::Result<bool> {
+    first_of(value, ["cancel", other], usage, |text| match text {
+        "abort" | "drop" | "stop" => Some("cancel"),
+        "finish" | "ignore" | "keep" | "go_on" => Some(other),
+        _ => None,
+    })
+}
+
+/// Reads one of two words, and says whether it is the first; `meant` knows what others call them.
+fn first_of<'a>(
+    value: &Expr,
+    words: [&'a str; 2],
+    usage: &str,
+    meant: impl FnOnce(&str) -> Option<&'a str>,
+) -> syn::Result<bool> {
     let Some(word) = word(value) else {
-        let quoted = quotes(value, "cancel") || quotes(value, other);
+        let quoted = words.iter().any(|word| quotes(value, word));
         let hint = if quoted { "; without quotes" } else { "" };
         return Err(syn::Error::new_spanned(value, format!("{usage}{hint}")));
     };
     let text = word.to_string();
-    if text == "cancel" || text == other {
-        return Ok(text == "cancel");
+    if let Some(at) = words.iter().position(|word| *word == text) {
+        return Ok(at == 0);
     }
-    let meant = match text.to_lowercase().as_str() {
-        "abort" | "drop" | "stop" => Some("cancel"),
-        "finish" | "ignore" | "keep" | "go_on" => Some(other),
-        text => suggest::closest(text, &["cancel", other]),
-    };
+    let text = text.to_lowercase();
+    let meant = meant(&text).or_else(|| suggest::closest(&text, &words));
     let guess = meant.map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default();
     Err(syn::Error::new(word.span(), format!("{usage}{guess}")))
 }

@@ -49,6 +49,7 @@ use proc_macro::TokenStream;
 /// | `on_error` | a function that makes the result from the error | `From<LockError>` |
 /// | `on_lost` | `cancel` or `finish`: what becomes of an async body whose lock is lost | the session's, at first `cancel` |
 /// | `on_revoked` | `cancel` or `ignore`: what becomes of a body when somebody asks that its lock be let go | the session's, at first `ignore` |
+/// | `stop_at` | `suspect` or `lost`: when the lock counts as lost, if the connection is in trouble | the session's, at first `lost` |
 /// | `condition` | a `bool`: if it is false, the body runs without the lock | the lock is taken |
 /// | `reentrant` | a `bool`: whether a call around this one may hold the lock already | the session's, at first true |
 /// | `fair` | bare, or a `bool`: strictly first come, first served in the whole fleet | the session's, at first false |
@@ -315,6 +316,24 @@ use proc_macro::TokenStream;
 /// ```
 #[doc = include_str!("../expansions/preamble.txt")]
 #[doc = include_str!("../expansions/on_revoked.expanded.rs")]
+/// ```
+///
+/// # `stop_at`
+///
+/// With `suspect`, the lock is lost as soon as ZooKeeper is not connected, or has not answered a write
+/// for a third of the session timeout, and stays lost if the connection comes back. The body ends as
+/// `on_lost` says. With `lost` it goes on as long as the server surely keeps the lock.
+///
+/// ```
+#[doc = include_str!("../expansions/preamble.txt")]
+#[doc = include_str!("../expansions/stop_at.rs")]
+/// ```
+///
+/// expands to
+///
+/// ```
+#[doc = include_str!("../expansions/preamble.txt")]
+#[doc = include_str!("../expansions/stop_at.expanded.rs")]
 /// ```
 ///
 /// # `condition`

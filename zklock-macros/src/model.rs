@@ -7,7 +7,7 @@ use syn::{Expr, Ident, Path, parse_quote};
 
 use crate::{
     args::{self, Args},
-    choice::{OnBusy, OnLost, OnRevoked},
+    choice::{OnBusy, OnLost, OnRevoked, StopAt},
     errors::Errors,
     item::Function,
     mentions::mentions,
@@ -47,6 +47,7 @@ pub(crate) struct Settings {
     /// Of a plain function there is no choice.
     pub(crate) on_lost: Option<OnLost>,
     pub(crate) on_revoked: Option<OnRevoked>,
+    pub(crate) stop_at: Option<StopAt>,
     pub(crate) driver: Option<Expr>,
     pub(crate) condition: Option<Expr>,
 }
@@ -85,7 +86,7 @@ fn build(args: Args, function: Function, errors: &mut Errors) -> Option<Plan> {
     let Args { name, keys, mode, namespace, timeout, retries, try_once, on_busy, on_error, .. } =
         args;
     let Args { on_lost, on_revoked, condition, reentrant, fair, linger, hold_at_least, .. } = args;
-    let Args { session, driver, krate, .. } = args;
+    let Args { stop_at, session, driver, krate, .. } = args;
     let literal = name?;
     let pieces = pattern::parse(&literal, &params, errors);
     let name = Name::of(namespace.as_ref(), &literal, pieces, keys);
@@ -102,6 +103,7 @@ fn build(args: Args, function: Function, errors: &mut Errors) -> Option<Plan> {
         hold_at_least,
         on_lost,
         on_revoked,
+        stop_at,
         driver,
         condition,
     };

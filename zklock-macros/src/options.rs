@@ -14,6 +14,7 @@ const OPTIONS: &[(&str, &str)] = &[
     ("on_error", "on_error = into_response"),
     ("on_lost", "on_lost = finish"),
     ("on_revoked", "on_revoked = cancel"),
+    ("stop_at", "stop_at = suspect"),
     ("condition", "condition = amount > 0"),
     ("reentrant", "reentrant = false"),
     ("fair", "fair"),
@@ -45,6 +46,7 @@ const FOREIGN: &[(&str, &[&str])] = &[
     ),
     ("here it is `on_error`", &["error_handler", "on_failure", "on_unavailable", "map_err"]),
     ("here it is `on_revoked = cancel`", &["revocable", "revoke", "cancel_on_revoke"]),
+    ("here it is `stop_at = suspect`", &["error_policy", "on_suspended", "stop_at_suspect"]),
     ("here it is `condition`", &["if", "unless", "when"]),
     ("here it is `hold_at_least`", &["at_least", "lock_at_least_for", "min_hold", "minimum_hold"]),
     (

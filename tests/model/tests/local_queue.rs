@@ -22,7 +22,7 @@ use zklock_core::local::state::{
     Conflict, Fetch, Habits, Joined, Lent, Phase, State, Todo, Waiting,
 };
 use zklock_core::mode::Mode;
-use zklock_core::policy::Handoffs;
+use zklock_core::policy::{Handoffs, StopAt};
 use zklock_core::who::Who;
 
 /// A node that holds the lock.
@@ -42,6 +42,10 @@ impl Lent for Node {
 
     fn is_revoked(&self) -> bool {
         self.revoked.load(Ordering::SeqCst)
+    }
+
+    fn stop_at(&self) -> StopAt {
+        StopAt::Lost
     }
 }
 
@@ -318,7 +322,7 @@ impl World {
 }
 
 fn bound(most: u32) -> Habits {
-    Habits { handoffs: Handoffs { most, within: Duration::from_secs(1) }, linger: Duration::ZERO }
+    Habits { handoffs: Handoffs { most, within: Duration::from_secs(1) }, ..Habits::default() }
 }
 
 fn lingering() -> Habits {

@@ -244,7 +244,8 @@ impl PermitQueue {
     /// room for all of them.
     async fn take(&self, ride: &Ride, fetch: Fetch) -> Result<Vec<Lease>, LockError> {
         let (target, together) = (&self.targets.leases, fetch.permits as usize);
-        let how = How { together, ..How::one(Mode::Permit, fetch.once) };
+        let how = How::one(Mode::Permit, fetch.once);
+        let how = How { together, stop_at: fetch.stop_at, ..how };
         let mut taken = Vec::with_capacity(together);
         if self.targets.counts_first {
             let first = How { counts_first: true, ..how };

@@ -13,7 +13,7 @@ use crate::error::LockError;
 use crate::local::state::{Habits, Lent};
 use crate::local::turn::Turn;
 use crate::local::waiters::{Outcome, Place, Waiters};
-use crate::policy::Handoffs;
+use crate::policy::{Handoffs, StopAt};
 use crate::who::Who;
 
 /// What is known of a waiter.
@@ -40,6 +40,8 @@ pub struct Fetch {
     pub driver: u64,
     /// How many permits it acquires.
     pub permits: u32,
+    /// Where they stop, if the connection is in trouble.
+    pub stop_at: StopAt,
     /// Whether it waits for ZooKeeper's answer only.
     pub once: bool,
 }
@@ -122,17 +124,17 @@ impl<L: Lent, B, O> State<L, B, O> {
     }
 
     fn fetch(&mut self, once: bool) -> Option<Fetch> {
-        let permits = self.waiters.first()?.permits;
+        let Wanting { permits, habits: Habits { stop_at, .. }, .. } = *self.waiters.first()?;
         self.drivers += 1;
-        self.fetching = Some(Fetch { driver: self.drivers, permits, once });
+        self.fetching = Some(Fetch { driver: self.drivers, permits, stop_at, once });
         self.fetching
     }
 
     /// Sees to it that a driver is on its way exactly when somebody waits, and for what the first
     /// of them needs.
     fn adjust(&mut self, todo: &mut Todo<L>) {
-        let wanted = self.waiters.first().map(|first| first.permits);
-        if self.fetching.map(|fetch| fetch.permits) == wanted {
+        let wanted = self.waiters.first().map(|first| (first.permits, first.habits.stop_at));
+        if self.fetching.map(|fetch| (fetch.permits, fetch.stop_at)) == wanted {
             return;
         }
         todo.cancel |= self.fetching.take().is_some();
@@ -230,12 +232,14 @@ impl<L: Lent, B, O> State<L, B, O> {
         let mut todo = Todo::default();
         self.holders.retain(|holder| !is_holder(holder));
         let mut left = VecDeque::from(leases);
+        let stop_at = left.front().map(|lease| lease.stop_at());
         if left.iter().all(|lease| lease.is_valid(now) && !lease.is_revoked()) {
-            while let Some(needs) = self.waiters.first().map(|first| first.permits as usize)
-                && needs <= left.len()
+            while let Some(first) = self.waiters.first()
+                && first.permits as usize <= left.len()
+                && stop_at == Some(first.habits.stop_at)
                 && self.turn.take(now)
             {
-                let handed = left.drain(..needs).collect();
+                let handed = left.drain(..first.permits as usize).collect();
                 self.grant_first(&mut todo, handed, &mut grant, &lost);
             }
         }

@@ -14,6 +14,7 @@ use crate::first::first;
 use crate::lease::Lease;
 use crate::local::waiters::Place;
 use crate::mode::Mode;
+use crate::policy::StopAt;
 use crate::recipe::driver::LockDriver;
 use crate::session::handle::Session;
 use crate::session::releaser::Deletion;
@@ -238,8 +239,11 @@ impl Possession {
 
     /// The error of a lock that was lost.
     pub fn lost_error(&self) -> LockError {
-        LockError::new(ErrorKind::Lost, "its lease ran out or its node was deleted")
-            .on(self.queue.lock_name().clone())
+        let why = match self.lease.stop_at() {
+            StopAt::Suspect => "its session was suspect, or its node was deleted",
+            StopAt::Lost => "its lease ran out or its node was deleted",
+        };
+        LockError::new(ErrorKind::Lost, why).on(self.queue.lock_name().clone())
     }
 }
 

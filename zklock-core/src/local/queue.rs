@@ -18,7 +18,9 @@ use crate::local::state::{Conflict, Fetch, Joined as Decided, Lent, Phase, State
 use crate::local::waiters::{Outcome, Place};
 use crate::mode::Mode;
 use crate::owner::Owner;
+use crate::policy::StopAt;
 use crate::recipe::driver::{LockDriver, is_same_layout, mixed};
+use crate::recipe::parent_mark::Marks;
 use crate::session::handle::Session;
 use crate::session::keeper::MOST_WATCHES;
 use crate::session::lane::{Ride, closed};
@@ -33,6 +35,9 @@ pub struct Queue {
     target: Target,
     /// Under which key it stands on the session's shelf.
     key: Arc<str>,
+    /// The one of those who want nothing special. It stays empty, and finds whoever uses this lock
+    /// in another layout.
+    _plain: Option<Arc<Queue>>,
     seen: Seen,
     /// Whether it was seen that nobody else in this process has this lock in another layout.
     unrivalled: AtomicBool,
@@ -56,6 +61,10 @@ impl Lent for Lease {
     fn is_revoked(&self) -> bool {
         Lease::is_revoked(self)
     }
+
+    fn stop_at(&self) -> StopAt {
+        Lease::stop_at(self)
+    }
 }
 
 impl Queue {
@@ -64,11 +73,17 @@ impl Queue {
     /// # Errors
     ///
     /// [`ErrorKind::InvalidOption`] if one in use in this process has another layout.
-    pub fn of(session: &Session, target: Target) -> Result<Arc<Self>, LockError> {
+    pub fn of(session: &Session, target: Target, stop_at: StopAt) -> Result<Arc<Self>, LockError> {
         let (directory, key, driver) =
-            (target.directory.clone(), target.key(), target.driver.clone());
+            (target.directory.clone(), target.key(stop_at), target.driver.clone());
         let (lock, shelf) = (target.lock.clone(), session.shelf());
-        let make = |key| Queue::new(session.clone(), target, key);
+        let plain = if key == directory.as_str() {
+            None
+        } else {
+            let target = Target { marks: Marks::default(), ..target.clone() };
+            Some(Queue::of(session, target, StopAt::Lost)?)
+        };
+        let make = |key| Queue::new(session.clone(), target, key, plain);
         let refuse = |present: &dyn LockDriver| mixed(present, &*driver).on(lock.clone());
         let queue: Arc<Self> =
             shelf.resident(&key, make).map_err(|other| refuse(&**other.driver()))?;
@@ -89,11 +104,17 @@ impl Queue {
     }
 
     /// A queue for a lock, which stands under `key` on the session's shelf.
-    pub fn new(session: Session, target: Target, key: Arc<str>) -> Arc<Self> {
+    pub fn new(
+        session: Session,
+        target: Target,
+        key: Arc<str>,
+        plain: Option<Arc<Queue>>,
+    ) -> Arc<Self> {
         let state = State::new(session.is_closing());
         let inner = Inner { state, driver: None, companion: None };
         let (seen, unrivalled) = (Seen::default(), AtomicBool::new(false));
-        Arc::new(Queue { session, target, key, seen, unrivalled, state: Mutex::new(inner) })
+        let state = Mutex::new(inner);
+        Arc::new(Queue { session, target, key, _plain: plain, seen, unrivalled, state })
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -166,7 +187,8 @@ impl Queue {
             let cancel = Arc::new(Notify::new());
             inner.driver = Some(cancel.clone());
             let lingers = inner.state.waiting().any(|waiting| !waiting.habits.linger.is_zero());
-            (driver, How { lingers, ..How::one(mode, once) }, cancel)
+            let stop_at = inner.state.waiting().next().map_or(StopAt::Lost, |w| w.habits.stop_at);
+            (driver, How { lingers, stop_at, ..How::one(mode, once) }, cancel)
         });
         let accompany = todo.accompany.map(|lease| {
             let stop = Arc::new(Notify::new());

@@ -12,7 +12,7 @@ use crate::error::LockError;
 use crate::local::turn::Turn;
 use crate::local::waiters::{Outcome, Place, Waiters};
 use crate::mode::Mode;
-use crate::policy::Handoffs;
+use crate::policy::{Handoffs, StopAt};
 use crate::who::Who;
 
 /// What the state asks of a lease.
@@ -22,6 +22,9 @@ pub trait Lent {
 
     /// Whether somebody asked to let it go. Then it is not handed on.
     fn is_revoked(&self) -> bool;
+
+    /// Where it stops, if the connection is in trouble.
+    fn stop_at(&self) -> StopAt;
 }
 
 /// How a waiter wants the lock treated while and after it has it.
@@ -31,6 +34,8 @@ pub struct Habits {
     pub handoffs: Handoffs,
     /// How long the node is kept after the last release, zero for not at all.
     pub linger: Duration,
+    /// Where it stops, if the connection is in trouble. In one queue all stop at the same.
+    pub stop_at: StopAt,
 }
 
 /// What is known of a waiter.

@@ -250,11 +250,12 @@ impl NamedLock {
     }
 
     fn habits(&self) -> Habits {
+        let stop_at = self.0.options.stops_at();
         if self.has_own_nodes() {
-            return Habits { handoffs: Handoffs::NONE, linger: Duration::ZERO };
+            return Habits { handoffs: Handoffs::NONE, linger: Duration::ZERO, stop_at };
         }
         let (handoffs, linger) = (self.0.options.handoff_bound(), self.0.options.linger_time());
-        Habits { handoffs, linger }
+        Habits { handoffs, linger, stop_at }
     }
 
     /// The queue of this lock in this process, looked up once for this handle.
@@ -262,7 +263,8 @@ impl NamedLock {
         match self.0.queue.get() {
             Some(queue) => Ok(queue),
             None => {
-                let queue = Queue::of(&self.0.session, self.target())?;
+                let stop_at = self.0.options.stops_at();
+                let queue = Queue::of(&self.0.session, self.target(), stop_at)?;
                 Ok(self.0.queue.get_or_init(|| queue))
             }
         }
@@ -275,7 +277,7 @@ impl NamedLock {
         self.queue()?;
         // No path contains a NUL.
         let key = format!("{}\0{}", self.path(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let make = |key| Queue::new(self.0.session.clone(), self.target(), key);
+        let make = |key| Queue::new(self.0.session.clone(), self.target(), key, None);
         let resident = self.0.session.shelf().resident(&key, make);
         // Nobody else has this key.
         resident.map_err(|other| mixed(&**other.driver(), &*self.0.driver))

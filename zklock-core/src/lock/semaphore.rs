@@ -457,7 +457,8 @@ impl Semaphore {
             let _ = self.unmixed.set(());
         }
         let since = self.session.clock().now();
-        let habits = Habits { handoffs: self.options.handoff_bound(), ..Habits::default() };
+        let (handoffs, stop_at) = (self.options.handoff_bound(), self.options.stops_at());
+        let habits = Habits { handoffs, stop_at, ..Habits::default() };
         let wanting =
             Wanting { who, since, permits, once: how.is_once(), habits, label: self.label.clone() };
         let result = patience.wait(self.queue.join(wanting)).await.and_then(|hold| {

@@ -12,6 +12,7 @@ use crate::local::wait::Wait;
 use crate::lock::any::{AnyLock, Kind};
 use crate::lock::multi::MultiLock;
 use crate::options::LockOptions;
+use crate::policy::StopAt;
 use crate::recipe::driver::LockDriver;
 use crate::registry::SessionRegistry;
 use crate::session::handle::Session;
@@ -36,6 +37,7 @@ struct Wanted {
     once: bool,
     on_lost: Option<OnLost>,
     on_revoked: Option<OnRevoked>,
+    stop_at: Option<StopAt>,
     driver: Option<Arc<dyn LockDriver>>,
 }
 
@@ -63,6 +65,7 @@ impl Call {
             once: false,
             on_lost: None,
             on_revoked: None,
+            stop_at: None,
             driver: None,
         }))
     }
@@ -172,6 +175,12 @@ impl Call {
         self.with(|wanted| wanted.on_revoked = Some(on_revoked))
     }
 
+    /// When it stops being held, if the connection is in trouble.
+    #[must_use]
+    pub fn stop_at(self, stop_at: StopAt) -> Self {
+        self.with(|wanted| wanted.stop_at = Some(stop_at))
+    }
+
     /// How the lock is laid out in ZooKeeper.
     #[must_use]
     pub fn driver(self, driver: impl ToDriver) -> Self {
@@ -196,7 +205,8 @@ impl Wanted {
             .with(self.linger, LockOptions::linger)
             .with(self.hold_at_least, LockOptions::hold_at_least)
             .with(self.on_lost, LockOptions::on_lost)
-            .with(self.on_revoked, LockOptions::on_revoked);
+            .with(self.on_revoked, LockOptions::on_revoked)
+            .with(self.stop_at, LockOptions::stop_at);
         let (once, driver) = (self.once, self.driver.as_ref());
         let lock = self.kind.lock(&session, name.clone(), options, driver)?;
         if self.also.is_empty() {

@@ -21,3 +21,5 @@ pub use session::ToSession;
 
 #[doc(hidden)]
 pub use crate::ends::{OnLost, OnRevoked};
+#[doc(hidden)]
+pub use crate::policy::StopAt;

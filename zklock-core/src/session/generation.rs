@@ -9,10 +9,11 @@ use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
 use crate::clock::Instant;
-use crate::coordinator::{Coordinator, Created, NodeKind, Operation, RequestError};
+use crate::coordinator::{Coordinator, Created, Link, NodeKind, Operation, RequestError};
 use crate::error::{ErrorKind, LockError};
 use crate::observer::{Event, Events};
-use crate::session::lease_clock::LeaseClock;
+use crate::policy::StopAt;
+use crate::session::lease_clock::{Condition, LeaseClock, Term};
 use crate::session::spawner::Spawner;
 
 /// One ZooKeeper session. Guards belong to one generation and are lost with it.
@@ -20,6 +21,8 @@ use crate::session::spawner::Spawner;
 pub struct Generation {
     number: u64,
     coordinator: Arc<dyn Coordinator>,
+    /// Whether that knows by itself when it was last in contact.
+    self_aware: bool,
     lease: LeaseClock,
     spawner: Spawner,
     events: Events,
@@ -57,6 +60,8 @@ pub struct HeldNode {
     pub lock: Arc<str>,
     /// Its czxid: another node may have its path later.
     pub czxid: i64,
+    /// What its lease belongs to.
+    pub term: Term,
     gone: AtomicBool,
     watched: AtomicBool,
     revoked: AtomicBool,
@@ -90,6 +95,7 @@ impl Generation {
     ) -> Arc<Self> {
         Arc::new(Generation {
             number,
+            self_aware: coordinator.last_contact().is_some(),
             coordinator,
             lease,
             spawner,
@@ -137,11 +143,14 @@ impl Generation {
     /// Whether the coordinator itself knows when it was last in contact: then no heartbeats are
     /// needed, and expiry is found by asking.
     pub fn is_self_aware(&self) -> bool {
-        self.coordinator.last_contact().is_some()
+        self.self_aware
     }
 
     /// Asks a self-aware coordinator where it stands.
     fn refresh(&self) {
+        if !self.self_aware {
+            return;
+        }
         if let Some(at) = self.coordinator.last_contact() {
             self.lease.observed(at);
             if !self.over.load(Ordering::Acquire) && self.coordinator.link().is_over() {
@@ -166,23 +175,46 @@ impl Generation {
         self.retired.load(Ordering::Acquire) || self.is_over()
     }
 
-    /// The epoch that a lease granted now belongs to, if a commit was answered lately enough: a
-    /// grant needs so much time left that the keeper is sure to look before it runs out.
-    pub fn grantable_epoch(&self) -> Option<u64> {
-        let epoch = self.lease.epoch();
-        (self.is_valid_at(epoch, self.lease.clock().now()) && !self.lease.is_suspect())
-            .then_some(epoch)
+    /// What a lease granted now belongs to, if a commit was answered lately enough: a grant needs so
+    /// much time left that the keeper is sure to look before it runs out.
+    pub fn grantable(&self, stop_at: StopAt) -> Option<Term> {
+        let (term, now) = (self.lease.term(stop_at), self.lease.clock().now());
+        let valid = self.is_valid_at(term, now);
+        let fresh = match stop_at {
+            // The next heartbeat is not even due.
+            StopAt::Suspect => now < self.lease.last_commit() + self.lease.heartbeat(),
+            StopAt::Lost => self.lease.condition(now) == Condition::Held,
+        };
+        (valid && fresh).then_some(term)
     }
 
-    /// Whether a lease of an epoch is valid at a moment that was just read.
-    pub fn is_valid_at(&self, epoch: u64, now: Instant) -> bool {
-        !self.is_over() && self.lease.epoch() == epoch && now < self.lease.valid_until()
+    /// Whether a lease of a term is valid at a moment that was just read.
+    pub fn is_valid_at(&self, term: Term, now: Instant) -> bool {
+        let valid = !self.is_over() && self.lease.is_present(term);
+        match term.stop_at() {
+            StopAt::Lost => valid && now < self.lease.valid_until(),
+            StopAt::Suspect => valid && !self.is_suspect_at(now),
+        }
+    }
+
+    /// Whether the connection is in doubt. Who sees that has seen it for good: the keeper may not
+    /// look before the connection is back.
+    fn is_suspect_at(&self, now: Instant) -> bool {
+        let suspect =
+            self.coordinator.link() != Link::Up || self.lease.condition(now) != Condition::Held;
+        if suspect {
+            self.lease.doubt();
+        }
+        suspect
     }
 
     /// Until when leases are valid if nothing more is heard.
-    pub fn valid_until(&self) -> Instant {
+    pub fn valid_until(&self, stop_at: StopAt) -> Instant {
         self.refresh();
-        self.lease.valid_until()
+        match stop_at {
+            StopAt::Suspect => self.lease.suspect_at(),
+            StopAt::Lost => self.lease.valid_until(),
+        }
     }
 
     /// Waits for the next change of anything in here. Enable it before looking.
@@ -219,6 +251,29 @@ impl Generation {
         self.changed.notify_waiters();
     }
 
+    /// Notes that the connection is in doubt: those leases are lost that stop there.
+    pub fn doubt(&self) {
+        self.lease.doubt();
+        self.lose_doubted();
+    }
+
+    /// Tells of the leases that were lost because the connection was in doubt.
+    pub fn lose_doubted(&self) {
+        let lost: Vec<_> = {
+            let mut held = self.lock_held();
+            held.extract_if(|_, node| !self.lease.is_present(node.term)).collect()
+        };
+        if lost.is_empty() {
+            return;
+        }
+        self.losses.fetch_add(1, Ordering::AcqRel);
+        for (path, node) in lost {
+            tracing::warn!(%path, "the session is suspect, where this lock stops");
+            self.events.tell(|| Event::Lost { lock: node.lock.clone() });
+        }
+        self.changed.notify_waiters();
+    }
+
     /// Takes the generation out of use because a node cannot be deleted: new acquires go to a
     /// fresh one, and this one is closed when nothing is held in it.
     pub fn retire(&self, path: &str, why: &RequestError) {
@@ -236,11 +291,19 @@ impl Generation {
     }
 
     /// Puts a node under the care of the heartbeat.
-    pub fn hold(&self, path: Arc<str>, lock: Arc<str>, czxid: i64) -> Arc<HeldNode> {
+    pub fn hold(&self, path: Arc<str>, lock: Arc<str>, czxid: i64, term: Term) -> Arc<HeldNode> {
         let [gone, watched, revoked] = [const { AtomicBool::new(false) }; 3];
-        let node = HeldNode { path: path.clone(), lock, czxid, gone, watched, revoked };
+        let node = HeldNode { path: path.clone(), lock, czxid, term, gone, watched, revoked };
         let node = Arc::new(node);
-        self.lock_held().insert(path, node.clone());
+        let first = {
+            let mut held = self.lock_held();
+            held.insert(path, node.clone());
+            held.len() == 1
+        };
+        if first && term.stop_at() == StopAt::Suspect {
+            // The keeper sleeps for a heartbeat while nothing is held, and then it would be late.
+            self.changed.notify_waiters();
+        }
         node
     }
 
@@ -335,6 +398,30 @@ impl Generation {
         self.losses.load(Ordering::Acquire)
     }
 
+    /// Waits for an answer, but no longer than a session lasts: a server or a proxy that forgets one,
+    /// on a connection that lives on, is asked again.
+    ///
+    /// # Errors
+    ///
+    /// [`RequestError::ConnectionLoss`] then: nobody knows what became of the request.
+    pub async fn answer<T>(
+        &self,
+        reply: impl Future<Output = Result<T, RequestError>>,
+    ) -> Result<T, RequestError> {
+        if self.is_self_aware() {
+            // It forgets none.
+            return reply.await;
+        }
+        let clock = self.lease.clock();
+        let timer = clock.sleep_until(clock.now() + self.lease.timeout());
+        let forgotten = async {
+            timer.await;
+            tracing::warn!("no answer for a session timeout");
+            Err(RequestError::ConnectionLoss)
+        };
+        futures_lite::future::or(reply, forgotten).await
+    }
+
     /// Creates a node; an answer feeds the lease clock. The request is sent by this call.
     pub fn create(
         self: &Arc<Self>,
@@ -346,7 +433,7 @@ impl Generation {
         let reply = self.coordinator.create(path, data, kind);
         let this = self.clone();
         async move {
-            let created = reply.await?;
+            let created = this.answer(reply).await?;
             let owner = created.stat.owner;
             if owner != 0 && owner != this.coordinator.session_id() {
                 // The server replaced the session silently: what was held before is gone.
@@ -397,15 +484,22 @@ impl Generation {
     {
         let this = self.clone();
         async move {
-            let answer = reply.await?;
+            let answer = this.answer(reply).await?;
             this.committed(sent);
             Ok(answer)
         }
     }
 
     fn committed(&self, sent: Instant) {
-        if self.lease.committed(sent) {
-            self.lose_leases();
+        let now = self.lease.clock().now();
+        if self.lease.condition(now) != Condition::Held {
+            // A coordinator that knows by itself when it was last in contact was not asked lately.
+            self.refresh();
+        }
+        match self.lease.committed(sent, now) {
+            Condition::Held => {}
+            Condition::Suspect => self.lose_doubted(),
+            Condition::Lost => self.lose_leases(),
         }
     }
 

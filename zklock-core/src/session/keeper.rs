@@ -8,7 +8,9 @@ use std::task::Poll;
 use crate::clock::Instant;
 use crate::coordinator::{Link, RequestError, WatchEvent};
 use crate::owner::REVOKE;
+use crate::policy::StopAt;
 use crate::session::generation::{Generation, HeldNode};
+use crate::session::lease_clock::Condition;
 use crate::session::shelf::Shelf;
 use crate::session::standing::OfLane;
 use crate::session_state::SessionState;
@@ -37,8 +39,8 @@ pub struct Keeping {
 /// Keeps a generation until its ZooKeeper session is over, or nothing is held after it was
 /// retired; then closes it.
 pub async fn keep(generation: Arc<Generation>, keeping: Keeping) {
-    let mut losses = 0;
-    let mut beat: Option<Beat> = None;
+    let (mut losses, mut doubts) = (0, 0);
+    let (mut beat, mut late): (Option<Beat>, Option<Beat>) = (None, None);
     let mut next_beat = Instant::ORIGIN;
     let mut seen = generation.coordinator().link();
     loop {
@@ -65,22 +67,35 @@ pub async fn keep(generation: Arc<Generation>, keeping: Keeping) {
         if generation.is_retired() && !holds {
             break;
         }
-        if holds && now >= generation.valid_until() {
+        let until = generation.valid_until(StopAt::Lost);
+        if holds && now >= until {
             tracing::warn!("no commit was answered in time: what is held is lost");
             generation.lose_leases();
             continue;
         }
         let self_aware = generation.is_self_aware();
+        let overdue = holds && !self_aware && generation.lease().condition(now) != Condition::Held;
+        let suspect = link == Link::Down || overdue;
+        if suspect {
+            generation.doubt();
+        } else if generation.lease().doubts() != doubts {
+            generation.lose_doubted();
+        }
+        doubts = generation.lease().doubts();
         let due = next_beat.max(generation.lease().last_commit() + gap);
-        let beats = holds && beat.is_none() && link == Link::Up && !self_aware;
-        if beats && now >= due {
+        if overdue && now >= next_beat && beat.is_some() {
+            // It may still be answered, or be forgotten: another is sent beside it.
+            late = beat.take();
+        }
+        let beats = holds && link == Link::Up && !self_aware;
+        if beats && beat.is_none() && now >= due {
             next_beat = now + gap;
             beat = Some(Box::pin(heartbeat(generation.clone())));
         }
         // A retired generation is not the one that serves new acquires.
         if !generation.was_retired() {
-            let suspect = holds && !self_aware && generation.lease().is_suspect();
-            keeping.standing.publish(stand(link, suspect));
+            let connected = SessionState::Connected;
+            keeping.standing.publish(if suspect { SessionState::Suspended } else { connected });
         }
 
         // Nobody wakes the keeper when something is taken: a grant has more than one gap to live.
@@ -88,17 +103,18 @@ pub async fn keep(generation: Arc<Generation>, keeping: Keeping) {
             Instant::FAR
         } else if !holds {
             now + gap
-        } else if beats && beat.is_none() {
-            generation.valid_until().min(due)
         } else {
-            generation.valid_until()
+            let until = if suspect { until } else { generation.valid_until(StopAt::Suspect) };
+            if beats && (beat.is_none() || overdue) { until.min(due) } else { until }
         };
         let mut timer = generation.lease().clock().sleep_until(wake_at);
         let mut link_changed = generation.coordinator().link_changed(link);
         poll_fn(|cx| {
-            if beat.as_mut().is_some_and(|beat| beat.as_mut().poll(cx).is_ready()) {
-                beat = None;
-                return Poll::Ready(());
+            for beat in [&mut late, &mut beat] {
+                if beat.as_mut().is_some_and(|beat| beat.as_mut().poll(cx).is_ready()) {
+                    *beat = None;
+                    return Poll::Ready(());
+                }
             }
             let woken = changed.as_mut().poll(cx).is_ready()
                 || link_changed.as_mut().poll(cx).is_ready()
@@ -107,16 +123,14 @@ pub async fn keep(generation: Arc<Generation>, keeping: Keeping) {
         })
         .await;
     }
+    // A reply that is waited for would keep the ZooKeeper session open.
+    drop((beat, late));
     generation.end();
     keeping.shelf.leases_lost();
     if !generation.was_retired() {
         keeping.standing.publish(SessionState::Connecting);
     }
     generation.coordinator().close().await;
-}
-
-fn stand(link: Link, suspect: bool) -> SessionState {
-    if link == Link::Up && !suspect { SessionState::Connected } else { SessionState::Suspended }
 }
 
 /// Commits that the held nodes exist, and finds those that do not.
@@ -163,7 +177,7 @@ pub fn watch_own(generation: &Arc<Generation>, node: &Arc<HeldNode>) {
     generation.clone().spawner().spawn(async move {
         let _watching = watching;
         loop {
-            match reply.await {
+            match generation.answer(reply).await {
                 // Another node has its path.
                 Ok((_, stat, _)) if stat.czxid != node.czxid => return generation.lost_node(&node),
                 Ok((data, _, watch)) => {
@@ -183,4 +197,228 @@ pub fn watch_own(generation: &Arc<Generation>, node: &Arc<HeldNode>) {
             reply = generation.coordinator().get_watched(&node.path);
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::memory::{Embedded, Faults};
+    use crate::clock::Clock;
+    use crate::coordinator::{
+        Connector, Coordinator, Created, NodeKind, Operation, Reply, Stat, Watch,
+    };
+    use crate::observer::Events;
+    use crate::recipe::driver::{NewNode, Proof};
+    use crate::session::lease_clock::LeaseClock;
+    use crate::session::releaser::{Birth, Deletion};
+    use crate::session::shelf::Place;
+    use crate::session::spawner::Spawner;
+    use crate::session::standing::Standing;
+    use std::future::pending;
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::time::Duration;
+    use tokio::sync::watch;
+    use tokio::time::{advance, sleep, timeout};
+
+    const T: Duration = Duration::from_secs(12);
+    const MOMENT: Duration = Duration::from_millis(1);
+
+    /// The embedded coordinator, which does not know when it was last in contact, and forgets
+    /// answers.
+    #[derive(Debug)]
+    struct Unaware(Arc<dyn Coordinator>, Arc<AtomicU32>);
+
+    impl Unaware {
+        fn forget<T: Send + 'static>(&self, reply: Reply<T>) -> Reply<T> {
+            let one_less = |left: u32| left.checked_sub(1);
+            match self.1.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less) {
+                Ok(_) => Box::pin(pending()),
+                Err(_) => reply,
+            }
+        }
+    }
+
+    impl Coordinator for Unaware {
+        fn session_id(&self) -> i64 {
+            self.0.session_id()
+        }
+        fn session_timeout(&self) -> Duration {
+            self.0.session_timeout()
+        }
+        fn create(&self, path: &str, data: &[u8], kind: NodeKind) -> Reply<Created> {
+            self.forget(self.0.create(path, data, kind))
+        }
+        fn delete(&self, path: &str) -> Reply<()> {
+            self.forget(self.0.delete(path))
+        }
+        fn children(&self, path: &str) -> Reply<Vec<String>> {
+            self.0.children(path)
+        }
+        fn children_watched(&self, path: &str) -> Reply<(Vec<String>, Watch)> {
+            self.0.children_watched(path)
+        }
+        fn get(&self, path: &str) -> Reply<(Vec<u8>, Stat)> {
+            self.0.get(path)
+        }
+        fn get_watched(&self, path: &str) -> Reply<(Vec<u8>, Stat, Watch)> {
+            self.0.get_watched(path)
+        }
+        fn set(&self, path: &str, data: &[u8]) -> Reply<Stat> {
+            self.0.set(path, data)
+        }
+        fn multi(&self, operations: Vec<Operation>) -> Reply<()> {
+            self.forget(self.0.multi(operations))
+        }
+        fn sync(&self, path: &str) -> Reply<()> {
+            self.0.sync(path)
+        }
+        fn link(&self) -> Link {
+            self.0.link()
+        }
+        fn link_changed(&self, seen: Link) -> Pin<Box<dyn Future<Output = Link> + Send>> {
+            self.0.link_changed(seen)
+        }
+        fn close(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+            self.0.close()
+        }
+    }
+
+    struct Kept {
+        generation: Arc<Generation>,
+        faults: Faults,
+        forgets: Arc<AtomicU32>,
+        state: watch::Receiver<SessionState>,
+    }
+
+    async fn kept() -> Kept {
+        let store = Embedded::new();
+        let coordinator = store.connector(T).connect().await.unwrap();
+        let faults = store.faults(coordinator.session_id());
+        let lease = LeaseClock::new(Clock::Caller, T, None, Clock::Caller.now());
+        let (spawner, events) = (Spawner::Inline, Events::to(None));
+        let forgets = Arc::new(AtomicU32::new(0));
+        let coordinator = Arc::new(Unaware(coordinator, forgets.clone()));
+        let generation = Generation::new(1, coordinator, lease, spawner, events);
+        let (state, told) = watch::channel(SessionState::Connecting);
+        let standing = Standing::new(Arc::new(state)).of_another();
+        let shelf = Shelf::new(Place { servers: "keeper".into(), chroot: "".into() });
+        tokio::spawn(keep(generation.clone(), Keeping { standing, shelf }));
+        Kept { generation, faults, forgets, state: told }
+    }
+
+    impl Kept {
+        async fn hold(&self, path: &str, stop_at: StopAt) -> Arc<HeldNode> {
+            let generation = &self.generation;
+            let created = generation.create(path, b"", NodeKind::Ephemeral).await.unwrap();
+            let term = generation.grantable(stop_at).unwrap();
+            generation.hold(path.into(), path.into(), created.stat.czxid, term)
+        }
+
+        fn is_valid(&self, node: &HeldNode) -> bool {
+            self.generation.is_valid_at(node.term, Clock::Caller.now())
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_overdue_heartbeat_is_told_at_a_third_of_the_session_timeout() {
+        let mut kept = kept().await;
+        let careful = kept.hold("/a", StopAt::Suspect).await;
+        let patient = kept.hold("/b", StopAt::Lost).await;
+        sleep(2 * T).await;
+        assert!(kept.is_valid(&careful) && kept.is_valid(&patient));
+        let last = kept.generation.lease().last_commit();
+        kept.faults.hold_replies();
+        timeout(T, kept.state.wait_for(|state| *state == SessionState::Suspended))
+            .await
+            .unwrap()
+            .unwrap();
+        let after = Clock::Caller.now().since(last);
+        assert!(after.abs_diff(T / 3) <= 2 * MOMENT, "{after:?}");
+        assert_eq!(kept.generation.coordinator().link(), Link::Up);
+        assert!(!kept.is_valid(&careful) && kept.is_valid(&patient));
+        assert_eq!(kept.generation.held().len(), 1, "nobody cares for it any more");
+        kept.faults.release();
+        kept.state.wait_for(|state| *state == SessionState::Connected).await.unwrap();
+        assert!(!kept.is_valid(&careful) && kept.is_valid(&patient));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_comes_before_the_keeper_looks_hides_no_doubt() {
+        let kept = kept().await;
+        let careful = kept.hold("/a", StopAt::Suspect).await;
+        let patient = kept.hold("/b", StopAt::Lost).await;
+        // As if the process had been stopped.
+        advance(T / 3).await;
+        kept.generation.delete("/none").await.unwrap_err();
+        let answered = kept.generation.check(["/a".into()]);
+        answered.await.unwrap();
+        assert!(!kept.is_valid(&careful) && kept.is_valid(&patient));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_stops_at_suspect_is_granted_only_while_no_heartbeat_is_due() {
+        let Kept { generation, .. } = kept().await;
+        let granted = |stop_at| generation.grantable(stop_at).is_some();
+        sleep(T / 6 - MOMENT).await;
+        assert!(granted(StopAt::Suspect) && granted(StopAt::Lost));
+        sleep(2 * MOMENT).await;
+        assert!(!granted(StopAt::Suspect) && granted(StopAt::Lost));
+        sleep(T / 6).await;
+        assert!(!granted(StopAt::Suspect) && !granted(StopAt::Lost));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_keeper_that_sleeps_looks_when_something_is_held_that_stops_at_suspect() {
+        let kept = kept().await;
+        let generation = &kept.generation;
+        let created = generation.coordinator().create("/a", b"", NodeKind::Ephemeral);
+        let czxid = created.await.unwrap().stat.czxid;
+        // It looks every T/6 while nothing is held, and has just done so. The heartbeat is nearly
+        // due, and will take long.
+        sleep(T / 3 + 10 * MOMENT).await;
+        generation.check(["/a".into()]).await.unwrap();
+        sleep(T / 6 - 5 * MOMENT).await;
+        kept.faults.delay_replies(T / 12);
+        let term = generation.grantable(StopAt::Suspect).unwrap();
+        let node = generation.hold("/a".into(), "a".into(), czxid, term);
+        for _ in 0..100 {
+            sleep(T / 30).await;
+            assert!(kept.is_valid(&node));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_heartbeat_whose_answer_is_forgotten_is_sent_again_in_time() {
+        let kept = kept().await;
+        let patient = kept.hold("/b", StopAt::Lost).await;
+        for _ in 0..3 {
+            kept.forgets.store(1, Ordering::SeqCst);
+            for _ in 0..20 {
+                sleep(T / 10).await;
+                assert!(kept.is_valid(&patient));
+            }
+            assert_eq!(kept.forgets.load(Ordering::SeqCst), 0);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_node_is_deleted_and_made_although_the_answers_are_forgotten() {
+        let kept = kept().await;
+        let (generation, coordinator) = (&kept.generation, kept.generation.coordinator());
+        coordinator.create("/d", b"", NodeKind::Persistent).await.unwrap();
+        kept.hold("/b", StopAt::Lost).await;
+        let prefix = "n-".to_owned();
+        let (payload, proof, kind) = (Vec::new(), Proof::Name, NodeKind::EphemeralSequential);
+        let new = NewNode { prefix, payload, proof, kind };
+        kept.forgets.store(1, Ordering::SeqCst);
+        let made = timeout(2 * T, Birth::send(generation, "/d", new)).await.unwrap().unwrap();
+        let names = coordinator.children("/d").await.unwrap();
+        assert_eq!(names.len(), 1, "{names:?}");
+        assert!(made.path.ends_with(&names[0]));
+        kept.forgets.store(1, Ordering::SeqCst);
+        let deletion = Deletion::send(generation, made.path.into());
+        timeout(2 * T, deletion).await.unwrap().unwrap();
+        assert!(coordinator.children("/d").await.unwrap().is_empty());
+        generation.clean().await;
+    }
 }

@@ -4,6 +4,7 @@
 //!            send of the last acknowledged commit                 the server may expire us
 //!            |<------------------------ T ------------------------>|
 //!            |<--------- valid --------->|<-------- margin ------->|
+//!            |<- T/3 ->|<--- suspect --->|
 //! ```
 //!
 //! Only commits feed the clock: a follower that is cut off from its leader answers reads for
@@ -15,6 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::clock::{Clock, Instant};
+use crate::policy::StopAt;
 
 /// The lease clock of one ZooKeeper session.
 #[derive(Debug)]
@@ -26,6 +28,35 @@ pub struct LeaseClock {
     last: AtomicU64,
     /// Counts how often the clock ran out; a lease of an earlier count stays lost.
     epoch: AtomicU64,
+    /// Counts how often the session was suspect; of an earlier count, a lease that stops there
+    /// stays lost.
+    doubts: AtomicU64,
+}
+
+/// What a lease may count on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Condition {
+    /// A commit was answered lately.
+    Held,
+    /// None was for a third of the session timeout.
+    Suspect,
+    /// The clock ran out.
+    Lost,
+}
+
+/// What a lease belongs to from its grant on, and stays lost with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Term {
+    epoch: u64,
+    /// Of a lease that stops where the session is suspect.
+    doubts: Option<u64>,
+}
+
+impl Term {
+    /// Where a lease of this term stops.
+    pub fn stop_at(self) -> StopAt {
+        if self.doubts.is_some() { StopAt::Suspect } else { StopAt::Lost }
+    }
 }
 
 impl LeaseClock {
@@ -39,6 +70,7 @@ impl LeaseClock {
             term: timeout - Self::gap(timeout) - half_tick,
             last: AtomicU64::new(start.as_nanos()),
             epoch: AtomicU64::new(0),
+            doubts: AtomicU64::new(0),
         }
     }
 
@@ -62,10 +94,20 @@ impl LeaseClock {
         Self::gap(self.timeout)
     }
 
-    /// Whether no commit was answered for a third of the session timeout, so that a lease is in
-    /// doubt.
-    pub fn is_suspect(&self) -> bool {
-        self.clock.now() >= self.last_commit() + self.timeout / 3
+    /// From when on a lease is in doubt if nothing more is heard.
+    pub fn suspect_at(&self) -> Instant {
+        self.last_commit() + self.timeout / 3
+    }
+
+    /// What a lease may count on at a moment that was just read.
+    pub fn condition(&self, now: Instant) -> Condition {
+        if now < self.suspect_at() {
+            Condition::Held
+        } else if now < self.valid_until() {
+            Condition::Suspect
+        } else {
+            Condition::Lost
+        }
     }
 
     /// When the last acknowledged commit was sent.
@@ -78,25 +120,28 @@ impl LeaseClock {
         self.last_commit() + self.term
     }
 
-    /// Whether leases are valid now.
-    pub fn is_valid(&self) -> bool {
-        self.clock.now() < self.valid_until()
+    /// The present term.
+    pub fn term(&self, stop_at: StopAt) -> Term {
+        let doubts = (stop_at == StopAt::Suspect).then(|| self.doubts());
+        Term { epoch: self.epoch.load(Ordering::Acquire), doubts }
     }
 
-    /// The present epoch. A lease belongs to the one that it was granted in.
-    pub fn epoch(&self) -> u64 {
-        self.epoch.load(Ordering::Acquire)
+    /// Whether a term is the present one. It may be while the clock has run out.
+    pub fn is_present(&self, term: Term) -> bool {
+        term == self.term(term.stop_at())
     }
 
-    /// Takes note of an acknowledged commit that was sent at `sent`. A clock that ran out before
-    /// does not run again for the leases of that time; answers whether it had.
-    pub fn committed(&self, sent: Instant) -> bool {
-        let ran_out = !self.is_valid();
-        if ran_out {
-            self.end_epoch();
+    /// Takes note of an acknowledged commit that was sent at `sent`. A clock that ran out before,
+    /// or ran into doubt, does not run again for the leases of that time; answers how it stood.
+    pub fn committed(&self, sent: Instant, now: Instant) -> Condition {
+        let condition = self.condition(now);
+        match condition {
+            Condition::Held => {}
+            Condition::Suspect => self.doubt(),
+            Condition::Lost => self.end_epoch(),
         }
         self.last.fetch_max(sent.as_nanos(), Ordering::AcqRel);
-        ran_out
+        condition
     }
 
     /// Takes the word of a coordinator that knows by itself when it was last in contact.
@@ -107,6 +152,16 @@ impl LeaseClock {
     /// Loses every lease granted so far.
     pub fn end_epoch(&self) {
         self.epoch.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// How often the session was suspect.
+    pub fn doubts(&self) -> u64 {
+        self.doubts.load(Ordering::Acquire)
+    }
+
+    /// Loses every lease granted so far that stops where the session is suspect.
+    pub fn doubt(&self) {
+        self.doubts.fetch_add(1, Ordering::AcqRel);
     }
 }
 
@@ -125,10 +180,9 @@ mod tests {
     async fn a_lease_ends_before_the_server_can_expire_the_session() {
         let (clock, start) = started();
         assert_eq!(clock.valid_until().since(start), Duration::from_secs(7));
-        tokio::time::advance(Duration::from_millis(6_999)).await;
-        assert!(clock.is_valid());
-        tokio::time::advance(Duration::from_millis(1)).await;
-        assert!(!clock.is_valid());
+        let at = |seconds| clock.condition(start + Duration::from_millis(seconds));
+        assert_eq!([3_999, 4_000].map(at), [Condition::Held, Condition::Suspect]);
+        assert_eq!([6_999, 7_000].map(at), [Condition::Suspect, Condition::Lost]);
     }
 
     #[tokio::test(start_paused = true)]
@@ -141,20 +195,29 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_commit_counts_from_when_it_was_sent() {
         let (clock, start) = started();
-        tokio::time::advance(Duration::from_secs(5)).await;
-        assert!(!clock.committed(start + Duration::from_secs(1)));
+        let now = start + Duration::from_secs(3);
+        assert_eq!(clock.committed(start + Duration::from_secs(1), now), Condition::Held);
         assert_eq!(clock.valid_until().since(start), Duration::from_secs(8));
-        assert!(!clock.committed(start));
+        assert_eq!(clock.committed(start, now), Condition::Held);
         assert_eq!(clock.valid_until().since(start), Duration::from_secs(8));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_clock_that_ran_out_loses_its_leases_for_good() {
-        let (clock, _) = started();
-        let epoch = clock.epoch();
-        tokio::time::advance(T).await;
-        assert!(clock.committed(Clock::Caller.now()));
-        assert!(clock.is_valid());
-        assert_ne!(clock.epoch(), epoch);
+        let (clock, start) = started();
+        let terms = [StopAt::Suspect, StopAt::Lost].map(|stop_at| clock.term(stop_at));
+        assert_eq!(clock.committed(start + T, start + T), Condition::Lost);
+        assert_eq!(clock.condition(start + T), Condition::Held);
+        assert_eq!(terms.map(|term| clock.is_present(term)), [false, false]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_clock_that_was_in_doubt_loses_those_leases_for_good_that_stop_there() {
+        let (clock, start) = started();
+        let terms = [StopAt::Suspect, StopAt::Lost].map(|stop_at| clock.term(stop_at));
+        let late = start + T / 3;
+        assert_eq!(clock.committed(late, late), Condition::Suspect);
+        assert_eq!(clock.condition(late), Condition::Held);
+        assert_eq!(terms.map(|term| clock.is_present(term)), [false, true]);
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use tokio::task::yield_now;
 use zklock::testing::TestLocks;
-use zklock::{Body, ErrorKind, LockError, current, zk_locked};
+use zklock::{Body, ErrorKind, LockError, LockOptions, StopAt, current, zk_locked};
 
 use crate::journal::{Journal, Local};
 
@@ -196,4 +196,34 @@ fn a_plain_body_that_loses_its_lock_finishes_and_the_caller_is_told() {
     let error = plain(&locks, &journal).unwrap_err();
     assert_eq!((error.is_lost(), error.body()), (true, Body::Finished));
     assert_eq!(journal.read(), ["finished", "local"]);
+}
+
+#[zk_locked("careful", stop_at = suspect)]
+async fn careful(locks: &TestLocks) -> Result<(), LockError> {
+    locks.outage(true);
+    yield_now().await;
+    Ok(())
+}
+
+#[zk_locked("patient", stop_at = lost)]
+async fn patient(locks: &TestLocks) -> Result<(), LockError> {
+    locks.outage(true);
+    yield_now().await;
+    locks.outage(false);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_may_stop_as_soon_as_the_connection_is_in_doubt() {
+    let careful_locks = LockOptions::default().stop_at(StopAt::Suspect);
+    let locks = TestLocks::with_defaults(careful_locks);
+    patient(&locks).await.unwrap();
+    let locks = TestLocks::install();
+    let (outcome, ()) = tokio::join!(careful(&locks), async {
+        yield_now().await;
+        // The release is awaited.
+        locks.outage(false);
+    });
+    let error = outcome.unwrap_err();
+    assert_eq!((error.kind(), error.body()), (ErrorKind::Lost, Body::Dropped));
 }

@@ -71,6 +71,13 @@ pub enum OnRevoked {
     Ignore,
 }
 
+/// Stops at.
+#[derive(Clone, Copy, Debug)]
+pub enum StopAt {
+    Suspect,
+    Lost,
+}
+
 /// The value of a `condition`.
 #[must_use]
 pub const fn condition(condition: bool) -> bool {
@@ -174,6 +181,11 @@ impl Call {
     #[must_use]
     pub fn on_revoked(self, on_revoked: OnRevoked) -> Self {
         self.say(format_args!("heeds={}", on_revoked == OnRevoked::Cancel))
+    }
+
+    #[must_use]
+    pub fn stop_at(self, stop_at: StopAt) -> Self {
+        self.say(format_args!("stop_at={stop_at:?}"))
     }
 
     #[must_use]

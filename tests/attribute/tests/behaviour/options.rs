@@ -90,6 +90,16 @@ fn heeding_sync() -> Locked<()> {
     Ok(())
 }
 
+#[zk_locked("careful", stop_at = suspect)]
+async fn careful() -> Locked<()> {
+    Ok(())
+}
+
+#[zk_locked("patient", stop_at = lost)]
+fn patient() -> Locked<()> {
+    Ok(())
+}
+
 #[zk_locked("laid out", driver = zklock::layout::Kazoo::default(), mode = read)]
 async fn laid_out() -> Locked<()> {
     Ok(())
@@ -211,6 +221,8 @@ fn what_ends_a_body_and_the_layout_reach_the_lock() {
     wait(heeding()).unwrap();
     wait(stubborn()).unwrap();
     heeding_sync().unwrap();
+    wait(careful()).unwrap();
+    patient().unwrap();
     wait(laid_out()).unwrap();
     laid_out_by(&kazoo()).unwrap();
     wait(chosen(std::sync::Arc::new(kazoo()))).unwrap();
@@ -218,6 +230,8 @@ fn what_ends_a_body_and_the_layout_reach_the_lock() {
         "heeding finish=true heeds=true",
         "stubborn finish=false heeds=false",
         "heeding_sync heeds=true",
+        "careful stop_at=Suspect",
+        "patient stop_at=Lost",
         "laid out read driver=Kazoo { _identifier: None }",
         "laid out by driver=Kazoo { _identifier: None }",
         "chosen driver=Kazoo { _identifier: None }",

@@ -12,6 +12,9 @@ use zklock_test_support::{Builder, CreateMode, Ensemble, Proxy, RawClient, RawEr
 /// Long enough for two busy cores; nothing here waits that long unless it is broken.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
+/// That of the servers.
+pub(crate) const TICK: Duration = Duration::from_millis(200);
+
 /// A root of its own on a server. [`end`](Bed::end) it: that proves that nothing is left.
 pub(crate) struct Bed {
     server: Server,

@@ -1,5 +1,7 @@
 //! Requests and replies that are lost with their connection: applied or not, nobody knows.
 
+use std::time::Duration;
+
 use zklock::Session;
 use zklock_test_support::{Action, Cut, Direction, Matcher, OpCode, Proxy};
 
@@ -159,5 +161,85 @@ async fn a_cancelled_creation_in_doubt_leaves_nothing() {
         bed.until_contenders("a", 0).await;
         rule.release();
     }
+    bed.end().await;
+}
+
+/// As short as will do: an answer that is swallowed is waited for that long.
+const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
+
+/// A session through a proxy, which swallows nothing but single answers: the connection lives on.
+async fn proxied_briefly(bed: &Bed) -> (Proxy, Session) {
+    let proxy = bed.proxy();
+    let builder = bed.builder_at(&proxy.addr()).session_timeout(SESSION_TIMEOUT);
+    let session = bed.adopt(builder.connect().await.unwrap());
+    session.mutex("a").unwrap().acquire().await.unwrap().release().await.unwrap();
+    (proxy, session)
+}
+
+#[tokio::test]
+async fn a_deletion_whose_answer_alone_is_swallowed_is_brought_to_its_end() {
+    let bed = Bed::shared("delete-swallowed");
+    let (proxy, session) = proxied_briefly(&bed).await;
+    let other = session.mutex("b").unwrap().acquire().await.unwrap();
+    let before = (session.zookeeper_session(), proxy.connections_total());
+    for awaited in [true, false] {
+        let guard = soon("the lock", session.mutex("a").unwrap().acquire()).await.unwrap();
+        let rule = proxy.on(Matcher::reply(OpCode::Delete).first(1), Action::Drop);
+        if awaited {
+            soon("the release", guard.release()).await.unwrap();
+        } else {
+            drop(guard);
+        }
+        until("the answer is swallowed", || (rule.hits() == 1).then_some(())).await;
+        bed.until_contenders("a", 0).await;
+        rule.release();
+    }
+    assert!(other.is_valid());
+    assert_eq!(before, (session.zookeeper_session(), proxy.connections_total()));
+    other.release().await.unwrap();
+    // Nothing is waited for any more.
+    bed.end().await;
+}
+
+#[tokio::test]
+async fn an_acquire_whose_answers_alone_are_swallowed_goes_on() {
+    let bed = Bed::shared("acquire-swallowed");
+    let (proxy, session) = proxied_briefly(&bed).await;
+    let before = (session.zookeeper_session(), proxy.connections_total());
+    for opcode in [OpCode::Create2, OpCode::GetChildren] {
+        let rule = proxy.on(Matcher::reply(opcode).first(1), Action::Drop);
+        let guard = soon("the lock", session.mutex("a").unwrap().acquire()).await.unwrap();
+        assert_eq!((rule.hits(), bed.contenders("a").len()), (1, 1), "{opcode:?}");
+        guard.release().await.unwrap();
+        rule.release();
+        // One who does not wait for it leaves nothing either.
+        let rule = proxy.on(Matcher::reply(opcode).first(1), Action::Drop);
+        let limit = Duration::from_millis(300);
+        let error = session.mutex("a").unwrap().acquire_timeout(limit).await.unwrap_err();
+        assert!(error.is_unavailable(), "{opcode:?}: {error}");
+        bed.until_contenders("a", 0).await;
+        rule.release();
+    }
+    assert_eq!(before, (session.zookeeper_session(), proxy.connections_total()));
+    bed.end().await;
+}
+
+#[tokio::test]
+async fn a_heartbeat_whose_answer_alone_is_swallowed_is_sent_again() {
+    let bed = Bed::shared("heartbeat-swallowed");
+    let proxy = bed.proxy();
+    // Long enough for a busy machine: the second is sent after a third of it, and in time until
+    // more than a half is over.
+    let builder = bed.builder_at(&proxy.addr()).session_timeout(3 * SESSION_TIMEOUT);
+    let session = bed.adopt(builder.connect().await.unwrap());
+    let guard = session.mutex("a").unwrap().acquire().await.unwrap();
+    let beat = Matcher::reply(OpCode::Multi);
+    let lost = proxy.on(beat.clone().first(1), Action::Drop);
+    until("a heartbeat is swallowed", || (lost.hits() == 1).then_some(())).await;
+    lost.release();
+    let next = proxy.on(beat, Action::Pass);
+    until("others are answered", || (next.hits() == 2).then_some(())).await;
+    assert!(guard.is_valid());
+    guard.release().await.unwrap();
     bed.end().await;
 }

@@ -23,3 +23,4 @@ mod queue;
 mod quorum;
 mod restart;
 mod silence;
+mod stop_at;

@@ -1,7 +1,7 @@
 //! A process of its own: this test binary again, with its part in the environment.
 
-use std::io::{BufRead, BufReader, Lines};
-use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::io::{BufRead, BufReader, Lines, Write, stdin};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::Duration;
 use std::{env, thread};
 
@@ -9,7 +9,7 @@ use zklock::blocking::{Mutex, block_on};
 use zklock::{LockOptions, Session};
 use zklock_test_support::monotonic_ns;
 
-use crate::bed::Bed;
+use crate::bed::{Bed, TICK};
 
 /// What the process does once it holds the lock `a`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +18,8 @@ pub(crate) enum Part {
     Hold,
     /// Reads its guard all the time, and says until when it was valid.
     Watch,
+    /// Says whether its guard is valid, whenever it is [asked](Process::ask).
+    Answer,
     /// Drops its guard, closes its session and exits at once.
     Leave,
 }
@@ -25,6 +27,7 @@ pub(crate) enum Part {
 /// A process that holds the lock `a`; killed when this is dropped.
 pub(crate) struct Process {
     child: Child,
+    asked: ChildStdin,
     said: Lines<BufReader<ChildStdout>>,
 }
 
@@ -49,11 +52,14 @@ impl Process {
             .env("ZKLOCK_SESSION_TIMEOUT", session_timeout.as_millis().to_string())
             .env("ZKLOCK_DELAY", delay.as_millis().to_string())
             .env("ZKLOCK_HOLD", hold.as_millis().to_string())
+            .env("ZKLOCK_TICK", TICK.as_millis().to_string())
+            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
+        let asked = child.stdin.take().unwrap();
         let said = BufReader::new(child.stdout.take().unwrap()).lines();
-        let mut process = Process { child, said };
+        let mut process = Process { child, asked, said };
         process.hears("held");
         process
     }
@@ -63,6 +69,16 @@ impl Process {
         let mut lines = self.said.by_ref().map_while(Result::ok);
         let rest = lines.find_map(|line| line.strip_prefix(word).map(str::to_owned));
         rest.unwrap_or_else(|| panic!("the process ended before it said {word:?}"))
+    }
+
+    /// Asks whether its guard is valid; a process that is stopped hears it when it goes on.
+    pub(crate) fn ask(&mut self) {
+        self.asked.write_all(b"\n").unwrap();
+    }
+
+    /// Its answer to the first question that it has not answered.
+    pub(crate) fn answer(&mut self) -> bool {
+        self.hears("valid ").parse().unwrap()
     }
 
     /// Stops it (SIGSTOP).
@@ -107,6 +123,7 @@ fn child() {
     let timeout = time("ZKLOCK_SESSION_TIMEOUT");
     let builder = Session::builder(said("ZKLOCK_SERVERS"))
         .root(said("ZKLOCK_ROOT").trim_end_matches('/'))
+        .tick_time(time("ZKLOCK_TICK"))
         .session_timeout(timeout);
     let session = block_on(builder.connect()).unwrap();
     let (delay, hold) = (time("ZKLOCK_DELAY"), time("ZKLOCK_HOLD"));
@@ -126,6 +143,12 @@ fn child() {
                 break println!("lost {last}");
             }
             last = now;
+        }
+    }
+    if part == format!("{:?}", Part::Answer) {
+        for line in stdin().lines() {
+            // The body's next statement, after however long a pause.
+            println!("valid {}", line.is_ok() && guard.is_valid());
         }
     }
     drop(guard);

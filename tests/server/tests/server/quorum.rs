@@ -5,12 +5,9 @@ use std::time::{Duration, Instant};
 use zklock::Session;
 use zklock_test_support::{Ensemble, RawClient, ZooKeeper, monotonic_ns};
 
-use crate::bed::{Bed, acquiring, soon, until};
+use crate::bed::{Bed, TICK, acquiring, soon, until};
 
 const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
-
-/// That of the servers.
-const TICK: Duration = Duration::from_millis(200);
 
 fn after(start: u64, at: u64) -> Duration {
     Duration::from_nanos(at - start)

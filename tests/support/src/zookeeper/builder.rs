@@ -22,6 +22,7 @@ pub struct Builder {
     heap_mb: u32,
     init_limit: u32,
     sync_limit: u32,
+    direct: bool,
     class_path: Vec<String>,
     properties: Vec<(String, String)>,
     lines: Vec<String>,
@@ -40,6 +41,7 @@ impl Default for Builder {
             heap_mb: 128,
             init_limit: 25,
             sync_limit: 10,
+            direct: false,
             class_path: Vec::new(),
             properties: Vec::new(),
             lines: Vec::new(),
@@ -100,6 +102,17 @@ impl Builder {
     pub fn sync_limit(mut self, ticks: u32) -> Self {
         self.sync_limit = ticks;
         self
+    }
+
+    /// Lets the servers of an ensemble reach each other without proxies between them, as in
+    /// production. None of them can be isolated then.
+    pub fn direct(mut self) -> Self {
+        self.direct = true;
+        self
+    }
+
+    pub(super) fn is_direct(&self) -> bool {
+        self.direct
     }
 
     /// Makes the server speak TLS, on the same port as plain text. Clients over TLS must show a

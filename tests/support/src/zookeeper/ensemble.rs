@@ -9,7 +9,8 @@ use super::{Builder, ZooKeeper};
 use crate::port::ReservedPort;
 use crate::proxy::{Framing, Proxy};
 
-/// Servers that elect a leader, with a proxy on every way from one to another.
+/// Servers that elect a leader, with a proxy on every way from one to another, unless they are
+/// [direct](Builder::direct).
 ///
 /// Servers are counted from 0. Clients reach them directly, whatever is isolated; put a
 /// [`Proxy`] in front of one to break that way too.
@@ -44,14 +45,15 @@ impl Ensemble {
     pub(super) fn launch(builder: &Builder, size: usize) -> Self {
         let quorum: Vec<_> = (0..size).map(|_| ReservedPort::new()).collect();
         let election: Vec<_> = (0..size).map(|_| ReservedPort::new()).collect();
-        let links = connect(&quorum, &election);
+        let links = if builder.is_direct() { Vec::new() } else { connect(&quorum, &election) };
         let servers: Vec<_> = (0..size)
             .map(|i| {
-                let own = format!("127.0.0.1:{}:{}", quorum[i].number(), election[i].number());
+                let direct =
+                    |j: usize| format!("127.0.0.1:{}:{}", quorum[j].number(), election[j].number());
                 let lines: Vec<_> = (0..size)
                     .map(|j| {
                         let link = links.iter().find(|link| (link.from, link.to) == (i, j));
-                        let addr = link.map_or_else(|| own.clone(), Link::addr);
+                        let addr = link.map_or_else(|| direct(j), Link::addr);
                         format!("server.{}={addr}", j + 1)
                     })
                     .collect();

@@ -1,0 +1,25 @@
+async fn create_order(request: Request) -> Result<Order, ApiError> {
+    const _: () = ::zklock::__private::check_pattern("orders/create");
+    let __zklock_call = ::zklock::__private::Call::new(
+            ::zklock::__private::Name::literal("orders/create"),
+        )
+        .stop_at(::zklock::__private::StopAt::Suspect);
+    let __zklock_body = ::zklock::__private::std::option::Option::Some(async move {
+        if false {
+            return ::zklock::__private::never::<Result<Order, ApiError>>();
+        }
+        let request = request;
+        ({ store(&request).await })
+    });
+    let __zklock_body = ::zklock::__private::std::pin::pin!(__zklock_body);
+    let __zklock_result = ::zklock::__private::run(
+            __zklock_call,
+            <Result<
+                Order,
+                ApiError,
+            > as ::zklock::__private::FromLockError>::from_lock_error as fn(_) -> _,
+            __zklock_body,
+        )
+        .await;
+    __zklock_result
+}
