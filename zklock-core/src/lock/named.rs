@@ -277,7 +277,7 @@ impl NamedLock {
         self.queue()?;
         // No path contains a NUL.
         let key = format!("{}\0{}", self.path(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let make = |key| Queue::new(self.0.session.clone(), self.target(), key, None);
+        let make = |key| Queue::new(self.0.session.clone(), self.target(), key);
         let resident = self.0.session.shelf().resident(&key, make);
         // Nobody else has this key.
         resident.map_err(|other| mixed(&**other.driver(), &*self.0.driver))
