@@ -10,4 +10,5 @@ mod beside;
 mod exclusive;
 mod look;
 mod lost_replies;
+mod overflow;
 mod places;

@@ -27,6 +27,7 @@ pub struct Builder {
     properties: Vec<(String, String)>,
     lines: Vec<String>,
     files: Vec<(String, String)>,
+    counters: Vec<(String, i32)>,
 }
 
 impl Default for Builder {
@@ -46,6 +47,7 @@ impl Default for Builder {
             properties: Vec::new(),
             lines: Vec::new(),
             files: Vec::new(),
+            counters: Vec::new(),
         }
     }
 }
@@ -158,6 +160,12 @@ impl Builder {
         self
     }
 
+    /// Makes a node that has had so many children: the next sequential one there gets this number.
+    pub fn sequence(mut self, path: &str, next: i32) -> Self {
+        self.counters.push((path.to_owned(), next));
+        self
+    }
+
     /// Adds a Java system property of the server.
     pub fn java_property(mut self, name: &str, value: &str) -> Self {
         self.properties.push((name.to_owned(), value.to_owned()));
@@ -192,6 +200,11 @@ impl Builder {
     /// As [`start`](Self::start).
     pub fn ensemble(self, size: usize) -> Ensemble {
         Ensemble::launch(&self, size)
+    }
+
+    /// How many children nodes have had.
+    pub(super) fn counters(&self) -> &[(String, i32)] {
+        &self.counters
     }
 
     /// The files beside the configuration file.

@@ -1,6 +1,7 @@
 //! Real servers, alone and together.
 
 mod builder;
+mod counters;
 mod ensemble;
 mod four_letter;
 mod server;

@@ -8,6 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::builder::Builder;
+use super::counters;
 use super::four_letter::{self, ServerSession};
 use crate::port::ReservedPort;
 use crate::process::{Folder, Process};
@@ -74,6 +75,9 @@ impl ZooKeeper {
         let data = folder.0.join("data");
         fs::create_dir(&data).expect("the folder is new");
         fs::write(folder.0.join("zoo.cfg"), cfg).expect("the folder is ours");
+        if !builder.counters().is_empty() {
+            counters::write(&data, builder.counters());
+        }
         for (name, text) in builder.files() {
             fs::write(folder.0.join(name), text).expect("the folder is ours");
         }

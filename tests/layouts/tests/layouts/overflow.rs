@@ -1,0 +1,94 @@
+//! Sequence numbers that are nearly used up, on a server whose counters were pushed up.
+
+use std::time::Duration;
+
+use zklock::{ErrorKind, Session};
+use zklock_test_support::peers::{Curator, LockKind, Outcome};
+use zklock_test_support::{RawClient, ZooKeeper};
+
+const SESSION: Duration = Duration::from_secs(20);
+
+/// The first number that is refused.
+const REFUSED: i32 = i32::MAX - (1 << 20) + 1;
+
+fn server() -> ZooKeeper {
+    ZooKeeper::builder()
+        .sequence("/locks/nearly", REFUSED - 2)
+        .sequence("/locks/full", i32::MAX)
+        .start()
+}
+
+async fn session(server: &ZooKeeper) -> Session {
+    Session::builder(server.addr()).root("/locks").session_timeout(SESSION).connect().await.unwrap()
+}
+
+fn contenders(server: &ZooKeeper, path: &str) -> Vec<String> {
+    let mut raw = RawClient::connect(&server.addr(), SESSION).unwrap();
+    let children = raw.children(path).unwrap();
+    raw.close().unwrap();
+    children
+}
+
+#[tokio::test]
+async fn the_last_safe_number_is_granted_and_the_next_refused_with_the_cure() {
+    let server = server();
+    let session = session(&server).await;
+    let mutex = session.mutex("nearly").unwrap();
+    mutex.acquire().await.unwrap().release().await.unwrap();
+    let last = mutex.acquire().await.unwrap();
+    assert!(last.path().ends_with(&(REFUSED - 1).to_string()), "{}", last.path());
+    let elsewhere = self::session(&server).await;
+    let error = elsewhere.mutex("nearly").unwrap().try_acquire().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Exhausted, "{error}");
+    for words in [REFUSED.to_string().as_str(), "/locks/nearly", "delete the empty node"] {
+        assert!(error.to_string().contains(words), "{error}");
+    }
+    // It costs the holder nothing, and leaves nothing behind.
+    assert!(last.is_valid());
+    last.release().await.unwrap();
+    while !contenders(&server, "/locks/nearly").is_empty() {
+        tokio::task::yield_now().await;
+    }
+    // The cure.
+    let mut raw = RawClient::connect(&server.addr(), SESSION).unwrap();
+    raw.delete("/locks/nearly").unwrap();
+    raw.close().unwrap();
+    let first = mutex.acquire().await.unwrap();
+    assert!(first.path().ends_with("-0000000000"), "{}", first.path());
+    first.release().await.unwrap();
+    session.close().await;
+    elsewhere.close().await;
+}
+
+/// The server gives the last number again and again. Among equal numbers Curator's order is that of
+/// the server's list, and a newcomer may be before the holder.
+#[tokio::test]
+async fn past_the_end_curator_grants_twice_where_we_refuse() {
+    let server = server();
+    let curator = Curator::compile();
+    let [one, other] = [(); 2].map(|()| curator.agent(&server.addr(), SESSION));
+    let path = "/locks/full";
+    let Outcome::Held(held) = one.acquire(LockKind::Mutex, path, Some(Duration::ZERO)) else {
+        panic!("nobody else is there");
+    };
+    assert!(held.node.ends_with("-2147483647"), "{}", held.node);
+    let twice =
+        (0..100).find_map(|_| match other.acquire(LockKind::Mutex, path, Some(Duration::ZERO)) {
+            Outcome::Held(grant) => Some(grant),
+            _ => None,
+        });
+    let twice = twice.expect("every second name is before the holder's");
+    assert!(twice.node.ends_with("-2147483647") && twice.node != held.node, "{}", twice.node);
+    let both = contenders(&server, path);
+    assert_eq!(both.len(), 2, "{both:?}");
+    let session = session(&server).await;
+    let error = session.mutex("full").unwrap().try_acquire().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Exhausted, "{error}");
+    while contenders(&server, path).len() > 2 {
+        tokio::task::yield_now().await;
+    }
+    for (agent, grant) in [(&one, held), (&other, twice)] {
+        agent.release(&grant).unwrap();
+    }
+    session.close().await;
+}
