@@ -1,5 +1,6 @@
 //! The semaphore in kazoo's layout: its nodes, its limit, and what kazoo must never see.
 
+use std::sync::mpsc;
 use std::time::Duration;
 
 use zklock::layout::{Curator, Kazoo, Removed};
@@ -7,7 +8,7 @@ use zklock::{Embedded, ErrorKind, Handoffs, LockName, LockOptions, Semaphore, Se
 use zklock_core::backend::memory::Op;
 use zklock_core::coordinator::NodeKind;
 
-use crate::support::{client, contenders, on, store};
+use crate::support::{Inline, client, contenders, on, store};
 
 const PRINTERS: &str = "/zklock/printers";
 const INNER: &str = "/zklock/printers-__lock__";
@@ -190,6 +191,37 @@ async fn another_limit_in_the_data_is_an_error_that_names_both_and_nothing_is_he
     drop(semaphore.acquire().await.unwrap());
     client(&store).await.set(PRINTERS, b"4").await.unwrap();
     assert_eq!(semaphore.acquire().await.unwrap_err().kind(), ErrorKind::InvalidOption);
+}
+
+/// Whoever is refused may try another way before the driver that found out has come to its end.
+#[tokio::test(start_paused = true)]
+async fn after_a_refusal_another_limit_or_layout_may_be_tried_at_once() {
+    for layout in ["kazoo's", "Curator's"] {
+        let (store, session) = store();
+        kazoo_creates(&store, PRINTERS, b"5", NodeKind::Persistent).await;
+        let faults = store.faults(session.zookeeper_session().unwrap().0);
+        faults.hold_replies();
+        let (tell, told) = mpsc::channel();
+        let here = session.clone();
+        let work = Inline::start(async move {
+            let three = printers(&here, 3);
+            let refused = three.acquire().await.unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::InvalidOption);
+            drop(three);
+            // The driver goes on when this returns.
+            let next = here.semaphore("printers", 5).unwrap();
+            let next = if layout == "kazoo's" { next.driver(Kazoo::default()) } else { Ok(next) };
+            let granted = match next {
+                Ok(next) => next.acquire().await.map(drop),
+                Err(error) => Err(error),
+            };
+            tell.send(granted).unwrap();
+        });
+        assert!(!work.is_done());
+        faults.release();
+        assert!(work.is_done(), "it ran inside the driver");
+        told.recv().unwrap().unwrap();
+    }
 }
 
 #[tokio::test(start_paused = true)]

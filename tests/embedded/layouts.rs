@@ -7,7 +7,7 @@ use zklock::{Attempt, Contender, ErrorKind, LockDriver, LockOptions, Mode, Sessi
 use zklock_core::coordinator::NodeKind;
 use zklock_core::recipe::driver::Proof;
 
-use crate::support::{client, contenders, store};
+use crate::support::{client, contenders, on, store};
 
 /// A queue of named numbers.
 #[derive(Debug)]
@@ -121,6 +121,26 @@ async fn two_layouts_of_one_lock_in_two_sessions_of_one_process_are_an_error_too
     // Nobody uses it any more.
     drop(kazoo.acquire().await.unwrap());
     assert!(contenders(&store, "/zklock/a").await.is_empty());
+}
+
+/// Those with a delay do not hand the lock to those without, but it is one lock.
+#[tokio::test]
+async fn two_layouts_of_one_lock_are_an_error_whatever_the_other_options() {
+    let (store, session) = store();
+    let elsewhere = on(&store);
+    let plain = LockOptions::default();
+    let delayed = plain.lock_delay(Duration::from_secs(5));
+    let held = delayed.hold_at_least(Duration::from_secs(5));
+    for (first, second) in [(plain, delayed), (delayed, plain), (delayed, held)] {
+        let curator = session.mutex("a").unwrap().with_options(first).unwrap();
+        let guard = curator.acquire().await.unwrap();
+        for other in [&session, &elsewhere] {
+            let kazoo = other.mutex("a").unwrap().driver(Kazoo::default()).unwrap();
+            let error = kazoo.with_options(second).unwrap().try_acquire().await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidOption, "{first:?} {second:?}: {error}");
+        }
+        guard.release().await.unwrap();
+    }
 }
 
 /// Reads only what its own check asks for.

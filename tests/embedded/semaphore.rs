@@ -1,13 +1,13 @@
 //! The semaphore among tasks and sessions.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use zklock::{Embedded, ErrorKind, Handoffs, LockName, LockOptions, Semaphore, Session};
 use zklock_core::coordinator::NodeKind;
 
-use crate::support::{client, contenders, on, store};
+use crate::support::{Inline, client, contenders, on, store};
 
 fn printers(session: &Session, limit: u32) -> Semaphore {
     session.semaphore("printers", limit).unwrap()
@@ -249,6 +249,37 @@ async fn bad_limits_and_bad_numbers_are_errors_and_nothing_is_held() {
     // Nobody uses it any more, so it may have another limit.
     drop(session.semaphore("printers", 2).unwrap());
     assert_eq!(leases(&store).await, 0);
+}
+
+/// Whoever is granted a permit may be done with it, and with the semaphore, before the driver that
+/// fetched it has come to its end.
+#[tokio::test(start_paused = true)]
+async fn a_limit_goes_with_the_last_who_wants_the_semaphore_and_not_with_its_driver() {
+    let (store, session) = store();
+    let other = on(&store);
+    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    faults.hold_replies();
+    let (tell, told) = mpsc::channel();
+    let here = session.clone();
+    let work = Inline::start(async move {
+        let three = printers(&here, 3);
+        drop(three.acquire().await.unwrap());
+        drop(three);
+        // The driver goes on when this returns.
+        for session in [&other, &here] {
+            tell.send(session.semaphore("printers", 2)).unwrap();
+        }
+    });
+    assert!(!work.is_done());
+    faults.release();
+    assert!(work.is_done(), "it ran inside the driver");
+    let two: Vec<_> = told.iter().map(Result::unwrap).collect();
+    assert!(two.iter().all(|semaphore| semaphore.limit() == 2));
+    // What the driver leaves behind when it ends is none of theirs.
+    assert!(session.semaphore("printers", 3).is_err());
+    let held = two[0].acquire_many(2).await.unwrap();
+    assert!(two[1].try_acquire().await.unwrap_err().is_busy());
+    drop(held);
 }
 
 #[tokio::test(start_paused = true)]

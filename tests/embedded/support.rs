@@ -1,7 +1,9 @@
 //! Sessions on a store that the test can break.
 
-use std::sync::Arc;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 use zklock::{Embedded, Session};
@@ -67,5 +69,36 @@ impl Inside {
     /// How many went in.
     pub(crate) fn total(&self) -> usize {
         self.total.load(Ordering::SeqCst)
+    }
+}
+
+/// Work that goes on inside the call that wakes it, before that call returns.
+pub(crate) struct Inline(Mutex<Option<Work>>);
+
+type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+impl Inline {
+    /// Runs it as far as it comes.
+    pub(crate) fn start(work: impl Future<Output = ()> + Send + 'static) -> Arc<Inline> {
+        let inline = Arc::new(Inline(Mutex::new(Some(Box::pin(work)))));
+        inline.clone().wake();
+        inline
+    }
+
+    /// Whether it came to its end.
+    pub(crate) fn is_done(&self) -> bool {
+        self.0.lock().unwrap().is_none()
+    }
+}
+
+impl Wake for Inline {
+    fn wake(self: Arc<Self>) {
+        // Work that wakes itself is not for this.
+        let mut work = self.0.try_lock().unwrap();
+        let waker = Waker::from(self.clone());
+        let mut cx = Context::from_waker(&waker);
+        if work.as_mut().is_some_and(|work| work.as_mut().poll(&mut cx).is_ready()) {
+            *work = None;
+        }
     }
 }

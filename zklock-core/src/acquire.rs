@@ -756,7 +756,12 @@ pub async fn stand_in(target: &Target, writer: &Lease) -> Result<Option<Lease>, 
             Ok(created) => created.stat.czxid,
             // Ours, from a try that was not answered.
             Err(RequestError::NodeExists) => match generation.coordinator().get(&path).await {
-                Ok((_, stat)) => stat.czxid,
+                Ok((_, stat)) if stat.owner == generation.coordinator().session_id() => stat.czxid,
+                Ok(_) => {
+                    // The server replaced the session silently, and the writer's node goes.
+                    generation.end();
+                    return Ok(None);
+                }
                 Err(_) => continue,
             },
             Err(error) if error.is_definite() => {

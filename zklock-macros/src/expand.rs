@@ -1,8 +1,8 @@
 //! From the plan to tokens; nothing is decided here.
 
-use proc_macro2::{Ident, Span, TokenStream};
+use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
 use quote::quote;
-use syn::{Block, Expr, Local, Pat, Stmt, Token, Type, token::Brace};
+use syn::{Block, Expr, Stmt, Token, Type, token::Brace};
 
 use crate::{
     call::{before, failed, internal},
@@ -45,8 +45,9 @@ pub(crate) fn expand(plan: &Plan) -> TokenStream {
                 let ty = returns::future_output(&declared).map(returns::without_impl);
                 let edge = ty.as_ref().map(|ty| edge(plan, ty));
                 let mode = block.capture;
-                let inner = rebinding(plan, &block.block);
-                let work = work(edge, &named(plan), &quote!(#inner));
+                let Block { brace_token, stmts: inner } = &block.block;
+                let inner = braced(*brace_token, &rebinding(plan, quote!(#(#inner)*)));
+                let work = work(edge, &named(plan), &inner);
                 let guarded = run(plan, ty.as_ref(), &quote!(async #mode #work));
                 block.block = Block {
                     brace_token: block.block.brace_token,
@@ -108,23 +109,44 @@ fn named(plan: &Plan) -> TokenStream {
     plan.read.iter().map(borrow).collect()
 }
 
-/// Uses what a block binds anew by the name of a parameter that was read, as `#[async_trait]` does.
-fn rebinding(plan: &Plan, block: &Block) -> Block {
-    let used = |stmt: &Stmt| match stmt {
-        Stmt::Local(Local { pat: Pat::Ident(name), init: Some(init), .. }) => match &*init.expr {
-            Expr::Path(path) if path.path.is_ident(&name.ident) => {
-                plan.read.iter().find(|root| **root == name.ident)
+/// Uses what a block binds anew by the name of a parameter that was read.
+///
+/// `#[async_trait]` does so at the head of its block, which an `#[instrument]` above the attribute
+/// puts into another async block.
+fn rebinding(plan: &Plan, statements: TokenStream) -> TokenStream {
+    let mut done: Vec<TokenTree> = Vec::new();
+    for token in statements {
+        match token {
+            TokenTree::Group(group) if ends_with_async(&done) => {
+                let mut block = Group::new(group.delimiter(), rebinding(plan, group.stream()));
+                block.set_span(group.span());
+                done.push(block.into());
             }
-            _ => None,
-        },
-        _ => None,
-    };
-    let with_use = |stmt: &Stmt| {
-        let uses = used(stmt).map(|root| Stmt::Expr(Expr::Verbatim(borrow(root)), None));
-        [Some(stmt.clone()), uses]
-    };
-    let stmts = block.stmts.iter().flat_map(with_use).flatten().collect();
-    Block { brace_token: block.brace_token, stmts }
+            token => done.push(token),
+        }
+        if let Some(root) = bound_anew(&done).and_then(|name| plan.read.iter().find(|r| *r == name))
+        {
+            done.extend(borrow(root));
+        }
+    }
+    done.into_iter().collect()
+}
+
+fn ends_with_async(tokens: &[TokenTree]) -> bool {
+    let is = |token: &TokenTree, word: &str| matches!(token, TokenTree::Ident(i) if i == word);
+    match tokens {
+        [.., first, last] if is(last, "move") => is(first, "async"),
+        [.., last] => is(last, "async"),
+        [] => false,
+    }
+}
+
+/// The name in a `let name = name;` at the end.
+fn bound_anew(tokens: &[TokenTree]) -> Option<&Ident> {
+    use TokenTree::{Ident, Punct};
+    let [.., first, Ident(name), Punct(is), Ident(value), Punct(end)] = tokens else { return None };
+    let binds = matches!(first, Ident(word) if word == "let" || word == "mut");
+    (binds && name == value && is.as_char() == '=' && end.as_char() == ';').then_some(name)
 }
 
 /// Uses a parameter, so that the block takes it and nothing says that it is unused.

@@ -20,6 +20,18 @@ pub(crate) fn set_hold(millis: u64) {
     HOLD_MS.store(millis, Ordering::Relaxed);
 }
 
+/// What a task does while it holds the lock: the same on all sides, so that what an idle machine
+/// takes to wake up is measured on all of them.
+pub(crate) async fn body(alone: bool) {
+    match HOLD_MS.load(Ordering::Relaxed) {
+        0 if alone => {}
+        // One yield, so that a lock in memory is passed on and not taken ten times in a row by the
+        // task that happens to run.
+        0 => tokio::task::yield_now().await,
+        millis => tokio::time::sleep(Duration::from_millis(millis)).await,
+    }
+}
+
 /// A lock as one task uses it.
 pub(crate) trait Lock: Send + 'static {
     /// What a grant gives.
@@ -94,7 +106,6 @@ async fn cycle<L: Lock>(
     alone: bool,
     baton: Option<&Baton>,
 ) -> Result<Measured, Failure> {
-    let hold = Duration::from_millis(HOLD_MS.load(Ordering::Relaxed));
     let mut measured = Measured::default();
     let start = Instant::now();
     let mut asked = start;
@@ -104,13 +115,8 @@ async fn cycle<L: Lock>(
         if let Some(handoff) = baton.and_then(|baton| baton.take(granted)) {
             measured.handoffs.record(handoff);
         }
-        // The body: one yield, so that a lock in memory is passed on and not taken ten times in
-        // a row by the task that happens to run. Where there is no other, there is no body.
-        if !hold.is_zero() {
-            tokio::time::sleep(hold).await;
-        } else if !alone {
-            tokio::task::yield_now().await;
-        }
+        body(alone).await;
+        // Read behind the body, so that no handoff has a late timer in it.
         if let Some(baton) = baton {
             baton.pass();
         }

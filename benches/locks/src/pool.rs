@@ -27,22 +27,23 @@ pub(crate) fn runtime() -> Result<Runtime, Failure> {
 pub(crate) struct Pool<L> {
     runtime: Runtime,
     locks: Vec<L>,
-    baton: Option<Baton>,
+    passes: bool,
 }
 
 impl<L: Lock> Pool<L> {
     /// The locks of all tasks.
     pub(crate) fn side(runtime: Runtime, shape: Shape, locks: Vec<L>) -> Box<dyn Side> {
         // Only where sessions pass one lock around: in memory the clock would be what is measured.
-        let baton = (shape.sessions > 1 && shape.locks == 1).then(Baton::new);
-        Box::new(Pool { runtime, locks, baton })
+        let passes = shape.sessions > 1 && shape.locks == 1;
+        Box::new(Pool { runtime, locks, passes })
     }
 }
 
 impl<L: Lock> Side for Pool<L> {
     fn round(&mut self, time: Duration) -> Result<Measured, Failure> {
         let locks = std::mem::take(&mut self.locks);
-        let running = cycles(locks, time, self.baton.clone());
+        // A new one: from the last release of a round to the first grant of the next is no handoff.
+        let running = cycles(locks, time, self.passes.then(Baton::new));
         let (locks, measured) = self.runtime.block_on(running)?;
         self.locks = locks;
         Ok(measured)

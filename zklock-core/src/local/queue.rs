@@ -20,7 +20,6 @@ use crate::mode::Mode;
 use crate::owner::Owner;
 use crate::policy::StopAt;
 use crate::recipe::driver::{LockDriver, is_same_layout, mixed};
-use crate::recipe::parent_mark::Marks;
 use crate::session::handle::Session;
 use crate::session::keeper::MOST_WATCHES;
 use crate::session::lane::{Ride, closed};
@@ -35,11 +34,8 @@ pub struct Queue {
     target: Target,
     /// Under which key it stands on the session's shelf.
     key: Arc<str>,
-    /// The one of those who want nothing special. It stays empty, and finds whoever uses this lock
-    /// in another layout.
-    _plain: Option<Arc<Queue>>,
     seen: Seen,
-    /// Whether it was seen that no other session of this process has this lock in another layout.
+    /// Whether it was seen that nobody else in this process has this lock in another layout.
     unrivalled: AtomicBool,
     state: Mutex<Inner>,
 }
@@ -77,13 +73,7 @@ impl Queue {
         let (directory, key, driver) =
             (target.directory.clone(), target.key(stop_at), target.driver.clone());
         let (lock, shelf) = (target.lock.clone(), session.shelf());
-        let plain = if key == directory.as_str() {
-            None
-        } else {
-            let target = Target { marks: Marks::default(), ..target.clone() };
-            Some(Queue::of(session, target, StopAt::Lost)?)
-        };
-        let make = |key| Queue::new(session.clone(), target, key, plain);
+        let make = |key| Queue::new(session.clone(), target, key);
         let refuse = |present: &dyn LockDriver| mixed(present, &*driver).on(lock.clone());
         let queue: Arc<Self> =
             shelf.resident(&key, make).map_err(|other| refuse(&**other.driver()))?;
@@ -91,9 +81,10 @@ impl Queue {
         if is_rival(&queue.target.driver) {
             return Err(refuse(&*queue.target.driver));
         }
-        // Other sessions of this process: who comes later looks for this one.
+        // With other options, and in other sessions of this process. Who comes later looks for it.
         if !queue.unrivalled.load(Ordering::Acquire) {
-            let others = shelf.elsewhere(directory.as_str());
+            let mut others = shelf.under(directory.as_str());
+            others.extend(shelf.elsewhere(directory.as_str()));
             if let Some(rival) = others.iter().map(|other| other.driver()).find(|d| is_rival(d)) {
                 return Err(refuse(&**rival));
             }
@@ -103,17 +94,11 @@ impl Queue {
     }
 
     /// A queue for a lock, which stands under `key` on the session's shelf.
-    pub fn new(
-        session: Session,
-        target: Target,
-        key: Arc<str>,
-        plain: Option<Arc<Queue>>,
-    ) -> Arc<Self> {
+    pub fn new(session: Session, target: Target, key: Arc<str>) -> Arc<Self> {
         let state = State::new(session.is_closing());
         let inner = Inner { state, driver: None, companion: None };
         let (seen, unrivalled) = (Seen::default(), AtomicBool::new(false));
-        let state = Mutex::new(inner);
-        Arc::new(Queue { session, target, key, _plain: plain, seen, unrivalled, state })
+        Arc::new(Queue { session, target, key, seen, unrivalled, state: Mutex::new(inner) })
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {

@@ -632,3 +632,16 @@ impl<L: Lent, B, O> State<L, B, O> {
         todo
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ten thousand waiters have ten thousand of these.
+    #[test]
+    fn what_is_kept_of_a_waiter_is_small() {
+        type Grant = Option<Arc<()>>;
+        let bytes = Waiters::<Waiting, Outcome<Grant>>::BYTES_EACH;
+        assert!(bytes <= 152, "{bytes} bytes");
+    }
+}

@@ -1,6 +1,7 @@
 //! Waiting for a lock: the deadline, and the reason when it comes first.
 
-use std::pin::{Pin, pin};
+use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -65,22 +66,57 @@ const LOOK_AGAIN: Duration = Duration::from_millis(5);
 /// How long before the end of a try that is asked, at most.
 const ASK_AHEAD: Duration = Duration::from_millis(500);
 
-/// Waits for a lock.
-///
-/// # Cancel safety
-///
-/// Dropping the future gives up the place in the queue.
-pub async fn wait<Q: Line>(joined: Joined<Q>, wait: Wait) -> Result<Hold, LockError> {
-    match joined {
-        Joined::Granted(hold) => Ok(hold),
-        Joined::Refused(error) => Err(error),
-        // What is rare has a place of its own: who waits pays for the memory of this future.
-        Joined::Busy(queue) => Box::pin(turned_away(queue)).await,
-        Joined::Waits(place) => match wait {
-            Wait::Forever => place.await,
-            Wait::Once(limit) => Box::pin(once(place, limit)).await,
-            Wait::Tries(timeout, tries) => within(place, timeout, tries).await,
-        },
+/// A way to wait for a lock. Each has a future of its own, because who waits pays for its memory:
+/// who waits as long as it takes has no use for a deadline and for what is said when it comes.
+pub trait Patience {
+    /// How long.
+    fn how(&self) -> Wait;
+
+    /// Waits for a lock.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future gives up the place in the queue.
+    fn wait<Q: Line>(
+        self,
+        joined: Joined<Q>,
+    ) -> impl Future<Output = Result<Hold, LockError>> + Send;
+}
+
+/// As long as it takes.
+#[derive(Clone, Copy, Debug)]
+pub struct Forever;
+
+impl Patience for Forever {
+    fn how(&self) -> Wait {
+        Wait::Forever
+    }
+
+    async fn wait<Q: Line>(self, joined: Joined<Q>) -> Result<Hold, LockError> {
+        match joined {
+            Joined::Granted(hold) => Ok(hold),
+            Joined::Refused(error) => Err(error),
+            // What is rare has a place of its own.
+            Joined::Busy(queue) => Box::pin(turned_away(queue)).await,
+            Joined::Waits(place) => place.await,
+        }
+    }
+}
+
+impl Patience for Wait {
+    fn how(&self) -> Wait {
+        *self
+    }
+
+    async fn wait<Q: Line>(self, joined: Joined<Q>) -> Result<Hold, LockError> {
+        match joined {
+            Joined::Waits(place) => match self {
+                Wait::Forever => place.await,
+                Wait::Once(limit) => Box::pin(once(place, limit)).await,
+                Wait::Tries(timeout, tries) => within(place, timeout, tries).await,
+            },
+            at_once => Forever.wait(at_once).await,
+        }
     }
 }
 
@@ -100,24 +136,23 @@ async fn once<Q: Line>(place: WaitInLine<Q>, limit: Duration) -> Result<Hold, Lo
 /// Tries so many times; the place in the queue is kept from one try to the next. Shortly before
 /// the end of each it asks who holds, and at the end tells the observer.
 async fn within<Q: Line>(
-    place: WaitInLine<Q>,
+    mut place: WaitInLine<Q>,
     timeout: Duration,
     tries: u32,
 ) -> Result<Hold, LockError> {
     let clock = place.queue().session().clock().clone();
     let start = clock.now();
     let ahead = (timeout / 4).min(ASK_AHEAD);
-    let mut place = pin!(place);
     let first = Deadline::at(clock, start + timeout - ahead);
     match first.bound(&mut place).await {
         Ok(result) => result,
-        Err(_) => Box::pin(insist(place, (start, ahead), timeout, tries)).await,
+        Err(_) => Box::pin(insist(&mut place, (start, ahead), timeout, tries)).await,
     }
 }
 
 /// The rest of [`within`], from shortly before the end of the first try.
 async fn insist<Q: Line>(
-    mut place: Pin<&mut WaitInLine<Q>>,
+    place: &mut WaitInLine<Q>,
     (start, ahead): (Instant, Duration),
     timeout: Duration,
     tries: u32,
@@ -129,7 +164,7 @@ async fn insist<Q: Line>(
     for number in 1..=tries {
         let end = start + timeout.saturating_mul(number);
         if number > 1
-            && let Ok(result) = Deadline::at(clock.clone(), end - ahead).bound(&mut place).await
+            && let Ok(result) = Deadline::at(clock.clone(), end - ahead).bound(&mut *place).await
         {
             return result;
         }
@@ -137,13 +172,13 @@ async fn insist<Q: Line>(
         let last = if number == tries { last_word(ahead) } else { Duration::ZERO };
         let mut asking = pin!(ask(queue, here, ahead + last));
         let both = async {
-            let got = futures_lite::future::or(async { Some((&mut place).await) }, async {
+            let got = futures_lite::future::or(async { Some((&mut *place).await) }, async {
                 answer = Some((&mut asking).await);
                 None
             });
             match got.await {
                 Some(result) => result,
-                None => (&mut place).await,
+                None => (&mut *place).await,
             }
         };
         if let Ok(result) = Deadline::at(clock.clone(), end).bound(both).await {

@@ -1,6 +1,8 @@
 //! The waiters of one process for one lock: first come, first served.
 
 use std::collections::VecDeque;
+use std::mem::replace;
+use std::num::NonZeroU64;
 use std::task::{Poll, Waker};
 
 use slab::Slab;
@@ -14,15 +16,27 @@ pub type Outcome<O> = Result<O, LockError>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     key: usize,
-    ticket: u64,
+    /// Never zero, so that a place that may be none is no larger.
+    ticket: NonZeroU64,
 }
 
 #[derive(Debug)]
 struct Slot<I, T> {
-    ticket: u64,
+    ticket: NonZeroU64,
     info: I,
-    waker: Option<Waker>,
-    outcome: Option<T>,
+    stage: Stage<T>,
+}
+
+#[derive(Debug)]
+enum Stage<T> {
+    Waits(Option<Waker>),
+    Settled(T),
+}
+
+impl<I, T> Slot<I, T> {
+    fn waits(&self) -> bool {
+        matches!(self.stage, Stage::Waits(_))
+    }
 }
 
 /// Waiters with what is known of each (`I`), until each has its outcome (`T`).
@@ -31,23 +45,27 @@ pub struct Waiters<I, T> {
     slots: Slab<Slot<I, T>>,
     /// May name places that were left; they are skipped.
     order: VecDeque<Place>,
-    next: u64,
+    next: NonZeroU64,
     waiting: usize,
 }
 
 impl<I, T> Default for Waiters<I, T> {
     fn default() -> Self {
-        Waiters { slots: Slab::new(), order: VecDeque::new(), next: 0, waiting: 0 }
+        Waiters { slots: Slab::new(), order: VecDeque::new(), next: NonZeroU64::MIN, waiting: 0 }
     }
 }
 
 impl<I, T> Waiters<I, T> {
+    /// What is kept of each, in bytes, beside the room to grow.
+    #[cfg(test)]
+    pub const BYTES_EACH: usize = size_of::<Slot<I, T>>() + size_of::<Place>();
+
     /// Takes the last place.
     pub fn join(&mut self, info: I) -> Place {
         self.make_room();
         let ticket = self.next;
-        self.next += 1;
-        let key = self.slots.insert(Slot { ticket, info, waker: None, outcome: None });
+        self.next = ticket.saturating_add(1);
+        let key = self.slots.insert(Slot { ticket, info, stage: Stage::Waits(None) });
         let place = Place { key, ticket };
         self.order.push_back(place);
         self.waiting += 1;
@@ -84,7 +102,7 @@ impl<I, T> Waiters<I, T> {
     pub fn iter(&self) -> impl Iterator<Item = &I> {
         self.order.iter().filter_map(|place| {
             let slot = self.slots.get(place.key)?;
-            (slot.ticket == place.ticket && slot.outcome.is_none()).then_some(&slot.info)
+            (slot.ticket == place.ticket && slot.waits()).then_some(&slot.info)
         })
     }
 
@@ -115,10 +133,13 @@ impl<I, T> Waiters<I, T> {
         loop {
             let place = self.order.pop_front()?;
             if let Some(slot) = self.slot(place) {
-                slot.outcome = Some(outcome(&slot.info));
-                let waker = slot.waker.take();
+                let settled = Stage::Settled(outcome(&slot.info));
+                let before = replace(&mut slot.stage, settled);
                 self.waiting -= 1;
-                return waker;
+                return match before {
+                    Stage::Waits(waker) => waker,
+                    Stage::Settled(_) => None,
+                };
             }
         }
     }
@@ -135,22 +156,27 @@ impl<I, T> Waiters<I, T> {
     /// Takes the outcome of a waiter, which ends its stay, or leaves its waker.
     pub fn poll(&mut self, place: Place, waker: &Waker) -> Poll<Option<T>> {
         let Some(slot) = self.slot(place) else { return Poll::Ready(None) };
-        if let Some(outcome) = slot.outcome.take() {
-            self.slots.remove(place.key);
-            return Poll::Ready(Some(outcome));
-        }
-        match &mut slot.waker {
-            Some(known) => known.clone_from(waker),
-            none => *none = Some(waker.clone()),
+        match &mut slot.stage {
+            Stage::Waits(Some(known)) => known.clone_from(waker),
+            Stage::Waits(none) => *none = Some(waker.clone()),
+            Stage::Settled(_) => return Poll::Ready(self.clear(place)),
         }
         Poll::Pending
+    }
+
+    /// Clears a slot; answers the outcome, if it has one.
+    fn clear(&mut self, place: Place) -> Option<T> {
+        match self.slots.remove(place.key).stage {
+            Stage::Waits(_) => None,
+            Stage::Settled(outcome) => Some(outcome),
+        }
     }
 
     /// Gives up a place; answers an outcome that nobody took.
     pub fn leave(&mut self, place: Place) -> Option<T> {
         self.slot(place)?;
-        let slot = self.slots.remove(place.key);
-        if slot.outcome.is_none() {
+        let outcome = self.clear(place);
+        if outcome.is_none() {
             self.waiting -= 1;
             // Many who gave up must not pile up behind one who holds for hours.
             if self.order.len() > 32 && self.order.len() > 2 * self.waiting {
@@ -160,7 +186,7 @@ impl<I, T> Waiters<I, T> {
                 });
             }
         }
-        slot.outcome
+        outcome
     }
 }
 

@@ -9,7 +9,7 @@ use crate::error::LockError;
 use crate::guard::MutexGuard;
 use crate::inspect::site::Site;
 use crate::key::LockName;
-use crate::local::wait::Wait;
+use crate::local::wait::Forever;
 use crate::lock::named::NamedLock;
 use crate::mode::Mode;
 use crate::options::LockOptions;
@@ -210,7 +210,7 @@ impl Mutex {
     /// Dropping the future gives up the place in the queue and leaves no node behind, at whichever
     /// await that happens.
     pub async fn acquire(&self) -> Result<MutexGuard, LockError> {
-        self.0.enter(Who::task(), Wait::Forever, true).await
+        self.0.enter(Who::task(), Forever, true).await
     }
 
     /// Acquires the lock if that needs no waiting for others.

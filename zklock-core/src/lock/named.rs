@@ -17,7 +17,7 @@ use crate::local::line::Joined;
 use crate::local::possession::{Hold, Possession};
 use crate::local::queue::Queue;
 use crate::local::state::{Habits, Waiting};
-use crate::local::wait::{Wait, wait};
+use crate::local::wait::{Patience, Wait};
 use crate::mode::Mode;
 use crate::options::LockOptions;
 use crate::path::ZnodePath;
@@ -160,16 +160,17 @@ impl NamedLock {
     pub async fn enter<K: Kind>(
         &self,
         who: Who,
-        how: Wait,
+        patience: impl Patience,
         unscoped: bool,
     ) -> Result<Guard<K>, LockError> {
+        let how = patience.how();
         let started = self.0.session.clock().now();
         let result = match context::find(|possession| self.is_of(possession)) {
             Some(frame) => Box::pin(self.nest(&frame, how)).await,
-            None => match self.join(who, K::MODE, how, started) {
-                Ok(joined) => wait(joined, how).await.and_then(|hold| self.guard(hold, unscoped)),
-                Err(error) => Err(error),
-            },
+            None => {
+                let joined = self.join(who, K::MODE, how, started);
+                patience.wait(joined).await.and_then(|hold| self.guard(hold, unscoped))
+            }
         };
         let end = result.as_ref().map(|guard| guard.fencing_token());
         self.0.session.tell_end(&self.0.name, end, started);
@@ -177,19 +178,14 @@ impl NamedLock {
     }
 
     /// Takes a place in the queue.
-    fn join(
-        &self,
-        who: Who,
-        mode: Mode,
-        how: Wait,
-        since: Instant,
-    ) -> Result<Joined<Queue>, LockError> {
+    fn join(&self, who: Who, mode: Mode, how: Wait, since: Instant) -> Joined<Queue> {
         let (once, habits, label) = (how.is_once(), self.habits(), self.0.label.clone());
         let waiting = Waiting { who, mode, since, once, habits, label };
-        Ok(match self.has_own_nodes() {
-            true => self.own_queue()?.join(waiting),
-            false => self.queue()?.join(waiting),
-        })
+        let joined = match self.has_own_nodes() {
+            true => self.own_queue().map(|queue| queue.join(waiting)),
+            false => self.queue().map(|queue| queue.join(waiting)),
+        };
+        joined.unwrap_or_else(Joined::Refused)
     }
 
     fn guard<K: Kind>(&self, hold: Hold, unscoped: bool) -> Result<Guard<K>, LockError> {
@@ -281,7 +277,7 @@ impl NamedLock {
         self.queue()?;
         // No path contains a NUL.
         let key = format!("{}\0{}", self.path(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let make = |key| Queue::new(self.0.session.clone(), self.target(), key, None);
+        let make = |key| Queue::new(self.0.session.clone(), self.target(), key);
         let resident = self.0.session.shelf().resident(&key, make);
         // Nobody else has this key.
         resident.map_err(|other| mixed(&**other.driver(), &*self.0.driver))

@@ -93,7 +93,7 @@ fn check_others(queue: &PermitQueue) -> Result<(), LockError> {
     let directory = LockName::new(queue.lock_name())?.under(session.root());
     let kazoos = matches!(queue.limit().source(), LimitSource::Said(..));
     for key in [key(&SemaphoreLayout::Curator, &directory), directory.as_str().to_owned()] {
-        let here = session.shelf().find(&key);
+        let here = session.shelf().under(&key);
         for other in here.into_iter().chain(session.shelf().elsewhere(&key)) {
             let matters = match of_type::<PermitQueue>(&other) {
                 Some(semaphore) => semaphore.is_used() && semaphore.is_wanted(),

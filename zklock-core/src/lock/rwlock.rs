@@ -7,7 +7,7 @@ use crate::error::{ErrorKind, LockError};
 use crate::guard::{RwLockReadGuard, RwLockWriteGuard};
 use crate::inspect::site::Site;
 use crate::key::LockName;
-use crate::local::wait::Wait;
+use crate::local::wait::Forever;
 use crate::lock::named::NamedLock;
 use crate::mode::Mode;
 use crate::options::LockOptions;
@@ -207,7 +207,7 @@ impl RwLock {
     ///
     /// Dropping the future gives up the place in the queue and leaves no node behind.
     pub async fn read(&self) -> Result<RwLockReadGuard, LockError> {
-        self.0.enter(Who::task(), Wait::Forever, true).await
+        self.0.enter(Who::task(), Forever, true).await
     }
 
     /// Acquires the lock for reading if that needs no waiting for others.
@@ -307,7 +307,7 @@ impl RwLock {
     ///
     /// Dropping the future gives up the place in the queue and leaves no node behind.
     pub async fn write(&self) -> Result<RwLockWriteGuard, LockError> {
-        self.0.enter(Who::task(), Wait::Forever, true).await
+        self.0.enter(Who::task(), Forever, true).await
     }
 
     /// Acquires the lock for writing if that needs no waiting for others.

@@ -13,7 +13,7 @@ use crate::local::permit_queue::Handle;
 use crate::local::permits::Wanting;
 use crate::local::possession::Origin;
 use crate::local::state::Habits;
-use crate::local::wait::{Wait, wait};
+use crate::local::wait::{Forever, Patience, Wait};
 use crate::lock::permits::{Asked, check_alone, find};
 use crate::options::LockOptions;
 use crate::recipe::driver::{LockDriver, SemaphoreLayout};
@@ -299,7 +299,7 @@ impl Semaphore {
     ///
     /// As [`acquire`](Semaphore::acquire).
     pub async fn acquire_many(&self, permits: u32) -> Result<SemaphorePermit, LockError> {
-        self.enter(Who::task(), permits, Wait::Forever, true).await
+        self.enter(Who::task(), permits, Forever, true).await
     }
 
     /// Acquires one permit if that needs no waiting for others.
@@ -447,9 +447,10 @@ impl Semaphore {
         &self,
         who: Who,
         permits: u32,
-        how: Wait,
+        patience: impl Patience,
         unscoped: bool,
     ) -> Result<SemaphorePermit, LockError> {
+        let how = patience.how();
         self.check(permits)?;
         if self.unmixed.get().is_none() {
             check_alone(&self.queue).map_err(|error| error.on(self.name.to_shared()))?;
@@ -460,7 +461,7 @@ impl Semaphore {
         let habits = Habits { handoffs, stop_at, ..Habits::default() };
         let wanting =
             Wanting { who, since, permits, once: how.is_once(), habits, label: self.label.clone() };
-        let result = wait(self.queue.join(wanting), how).await.and_then(|hold| {
+        let result = patience.wait(self.queue.join(wanting)).await.and_then(|hold| {
             let granted = SemaphorePermit::granted(hold, self.options.is_revocable(), unscoped);
             granted.map_err(|error| error.on(self.name.to_shared()))
         });

@@ -85,8 +85,9 @@ impl Call {
     }
 
     /// The lock, unless the condition was false.
-    pub(super) fn entry(self) -> Option<Result<Entry, LockError>> {
-        self.0.map(Wanted::entry)
+    pub(super) fn entry(mut self) -> Option<Result<Entry, LockError>> {
+        // Where it is: it is large, and to move it costs as much as what it says.
+        self.0.as_mut().map(Wanted::entry)
     }
 
     fn with(mut self, change: impl FnOnce(&mut Wanted)) -> Self {
@@ -189,9 +190,10 @@ impl Call {
 
 impl Wanted {
     /// Makes the lock.
-    fn entry(self) -> Result<Entry, LockError> {
-        let name = self.name.finish()?;
-        let session = self.session.unwrap_or_else(|| SessionRegistry::global().session(None));
+    fn entry(&mut self) -> Result<Entry, LockError> {
+        let name = self.name.take().finish()?;
+        let session = self.session.take();
+        let session = session.unwrap_or_else(|| SessionRegistry::global().session(None));
         let session = session.map_err(|error| error.on(name.to_shared()))?;
         let options = self
             .kind
@@ -212,7 +214,7 @@ impl Wanted {
             return Ok(Entry { lock: Locks::One(lock), how });
         }
         let mut names = vec![name];
-        for also in self.also {
+        for also in self.also.drain(..) {
             names.push(also.finish()?);
         }
         // A transfer from an account to itself takes one lock.

@@ -94,6 +94,11 @@ pub trait Text: AsRef<str> {}
 impl<T: AsRef<str> + ?Sized> Text for T {}
 
 impl Name {
+    /// Takes it and leaves none.
+    pub(super) fn take(&mut self) -> Name {
+        std::mem::replace(self, Name::literal(""))
+    }
+
     /// The validated name.
     pub(super) fn finish(self) -> Result<LockName, LockError> {
         match self.0 {

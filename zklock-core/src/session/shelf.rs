@@ -2,8 +2,9 @@
 
 use std::any::Any;
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Bound;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -97,7 +98,7 @@ pub fn of_type<R: Resident>(resident: &Arc<dyn Resident>) -> Option<Arc<R>> {
 #[derive(Debug)]
 pub struct Shelf {
     place: Place,
-    residents: Mutex<HashMap<Arc<str>, Weak<dyn Resident>>>,
+    residents: Mutex<BTreeMap<Arc<str>, Weak<dyn Resident>>>,
     left: Notify,
 }
 
@@ -125,20 +126,25 @@ impl Shelf {
                 .collect()
         };
         let path = [&self.place.chroot, path].concat();
-        let under = |other: &Arc<Shelf>| other.find(path.strip_prefix(&*other.place.chroot)?);
-        others.iter().filter_map(under).collect()
+        let below =
+            |other: &Arc<Shelf>| Some(other.under(path.strip_prefix(&*other.place.chroot)?));
+        others.iter().filter_map(below).flatten().collect()
     }
 
     fn is_at_the_servers_of(&self, other: &Shelf) -> bool {
         self.place.servers == other.place.servers
     }
 
-    /// The resident under a key.
-    pub fn find(&self, key: &str) -> Option<Arc<dyn Resident>> {
-        self.lock().get(key).and_then(Weak::upgrade)
+    /// What is in use under a path: the resident with this key, and those whose keys go on behind a
+    /// NUL, which no path contains.
+    pub fn under(&self, path: &str) -> Vec<Arc<dyn Resident>> {
+        let end = format!("{path}\u{1}");
+        let residents = self.lock();
+        let under = residents.range::<str, _>((Bound::Included(path), Bound::Excluded(&*end)));
+        under.filter_map(|(_, resident)| resident.upgrade()).collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Weak<dyn Resident>>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, Weak<dyn Resident>>> {
         self.residents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -1,6 +1,6 @@
 //! The floor of a handoff between processes: the commit of a deletion and the word of it to a
-//! session that watches. A cycle is a creation, a watch and a deletion; what counts is the
-//! handoff.
+//! session that watches. A cycle is a creation, a watch, as long a hold as that of a lock, and a
+//! deletion; what counts is the handoff.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use zookeeper_client::{Acls, Client, CreateMode};
 
 use super::Side;
 use super::bare::{connected, make_directory};
-use crate::drive::Failure;
+use crate::drive::{Failure, body};
 use crate::measured::Measured;
 use crate::pool::runtime;
 
@@ -34,6 +34,7 @@ impl Notify {
                 watcher.changed().await;
                 Instant::now()
             });
+            body(false).await;
             let released = Instant::now();
             self.holder.delete(&path, None).await?;
             let handoff = told.await?.duration_since(released).as_nanos() as u64;

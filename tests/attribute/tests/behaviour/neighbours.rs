@@ -32,6 +32,158 @@ fn above_sync(id: u32, secret: &str) -> Locked<usize> {
     Ok(secret.len())
 }
 
+/// Parameters that only the name reads, in every kind of function and below and above what
+/// `#[instrument]` makes of it. Warnings are errors here.
+macro_rules! only_the_name_reads {
+    ($module:ident, $($instrument:tt)*) => {
+        mod $module {
+            use crate::support::{Locked, pause};
+            use zklock::zk_locked;
+
+            #[zk_locked("above-{id}")]
+            #[tracing::instrument($($instrument)*)]
+            pub(super) async fn above(id: u32) -> Locked<()> {
+                pause().await;
+                Ok(())
+            }
+
+            #[tracing::instrument($($instrument)*)]
+            #[zk_locked("below-{id}")]
+            pub(super) async fn below(id: u32) -> Locked<()> {
+                pause().await;
+                Ok(())
+            }
+
+            #[zk_locked("plain-above-{id}")]
+            #[tracing::instrument($($instrument)*)]
+            pub(super) fn plain_above(id: u32) -> Locked<()> {
+                Ok(())
+            }
+
+            #[tracing::instrument($($instrument)*)]
+            #[zk_locked("plain-below-{id}")]
+            pub(super) fn plain_below(id: u32) -> Locked<()> {
+                Ok(())
+            }
+
+            #[zk_locked("future-above-{id}")]
+            #[tracing::instrument($($instrument)*)]
+            pub(super) fn future_above(id: u32) -> impl std::future::Future<Output = Locked<()>> {
+                async move {
+                    pause().await;
+                    Ok(())
+                }
+            }
+
+            #[tracing::instrument($($instrument)*)]
+            #[zk_locked("future-below-{id}")]
+            pub(super) fn future_below(id: u32) -> impl std::future::Future<Output = Locked<()>> {
+                async move {
+                    pause().await;
+                    Ok(())
+                }
+            }
+
+            pub(super) trait Native {
+                async fn native_above(&self, id: u32) -> Locked<()>;
+                async fn native_below(&self, id: u32) -> Locked<()>;
+            }
+
+            impl Native for () {
+                #[zk_locked("native-above-{id}")]
+                #[tracing::instrument($($instrument)*)]
+                async fn native_above(&self, id: u32) -> Locked<()> {
+                    pause().await;
+                    Ok(())
+                }
+
+                #[tracing::instrument($($instrument)*)]
+                #[zk_locked("native-below-{id}")]
+                async fn native_below(&self, id: u32) -> Locked<()> {
+                    pause().await;
+                    Ok(())
+                }
+            }
+
+            #[async_trait::async_trait]
+            pub(super) trait Boxed {
+                async fn boxed_above(&self, id: u32) -> Locked<()>;
+                async fn boxed_below(&self, id: u32, name: &str) -> Locked<()>;
+
+                #[tracing::instrument($($instrument)*)]
+                #[zk_locked("boxed-provided-{id}")]
+                async fn boxed_provided(&self, id: String) -> Locked<()> {
+                    pause().await;
+                    Ok(())
+                }
+            }
+
+            #[async_trait::async_trait]
+            impl Boxed for () {
+                #[zk_locked("boxed-above-{id}")]
+                #[tracing::instrument($($instrument)*)]
+                async fn boxed_above(&self, id: u32) -> Locked<()> {
+                    pause().await;
+                    Ok(())
+                }
+
+                #[tracing::instrument($($instrument)*)]
+                #[zk_locked("boxed-below-{id}-{name}")]
+                async fn boxed_below(&self, id: u32, name: &str) -> Locked<()> {
+                    pause().await;
+                    Ok(())
+                }
+            }
+
+            pub(super) async fn all() -> Locked<()> {
+                above(1).await?;
+                below(1).await?;
+                plain_above(1)?;
+                plain_below(1)?;
+                future_above(1).await?;
+                future_below(1).await?;
+                ().native_above(1).await?;
+                ().native_below(1).await?;
+                ().boxed_above(1).await?;
+                ().boxed_below(1, "n").await?;
+                ().boxed_provided("1".to_owned()).await
+            }
+        }
+    };
+}
+
+only_the_name_reads!(skips, skip_all);
+only_the_name_reads!(skips_and_tells_errors, skip_all, err);
+only_the_name_reads!(skips_and_tells_results, skip_all, ret);
+only_the_name_reads!(skips_and_tells_both, skip_all, err, ret);
+
+#[test]
+fn a_parameter_that_only_the_name_reads_is_used_whatever_is_skipped() {
+    let expected = [
+        "above-1",
+        "below-1",
+        "plain-above-1",
+        "plain-below-1",
+        "future-above-1",
+        "future-below-1",
+        "native-above-1",
+        "native-below-1",
+        "boxed-above-1",
+        "boxed-below-1-n",
+        "boxed-provided-1",
+    ];
+    let all: [fn() -> Locked<()>; 4] = [
+        || wait(skips::all()),
+        || wait(skips_and_tells_errors::all()),
+        || wait(skips_and_tells_results::all()),
+        || wait(skips_and_tells_both::all()),
+    ];
+    for run in all {
+        assert_eq!(run(), Ok(()));
+        assert_eq!(acquired(), expected);
+    }
+}
+
 struct Shop;
 
 #[async_trait::async_trait]

@@ -10,8 +10,12 @@ use zklock_test_support::monotonic_ns;
 
 use super::random::Random;
 
-/// How many acquires of a client are under way at once.
-const HANDS: usize = 8;
+/// How many acquires of a client are under way at once: of one that gives each waiter a node of its
+/// own, and of one whose waiters hand locks on in memory.
+const HANDS: (usize, usize) = (8, 32);
+
+/// On how many of the mutexes those crowd, so that there is something to hand on.
+const CROWDED: u64 = 2;
 
 /// What all clients share.
 #[derive(Debug)]
@@ -92,7 +96,7 @@ impl Work {
     pub(super) fn begin(&self, client: u64, fair: bool, send: &impl Fn(&Value)) -> Hands {
         let random = Random(self.seed ^ client.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let mut hands = Hands { random, next: 1, waiting: HashMap::new(), fair };
-        for _ in 0..HANDS {
+        for _ in 0..if fair { HANDS.0 } else { HANDS.1 } {
             self.busy.fetch_add(1, Ordering::SeqCst);
             self.acquire(&mut hands, send);
         }
@@ -105,8 +109,9 @@ impl Work {
             return;
         }
         let (random, id) = (&mut hands.random, hands.next);
+        let mutexes = if hands.fair || random.below(4) == 0 { 24 } else { CROWDED };
         let mut request = match random.below(20) {
-            0..10 => json!({ "kind": "mutex", "lock": format!("mutex-{}", random.below(24)) }),
+            0..10 => json!({ "kind": "mutex", "lock": format!("mutex-{}", random.below(mutexes)) }),
             10..13 => json!({ "kind": "read", "lock": format!("rw-{}", random.below(6)) }),
             13..15 => json!({ "kind": "write", "lock": format!("rw-{}", random.below(6)) }),
             15..18 => json!({ "kind": "semaphore", "lock": "semaphore", "limit": 3,
