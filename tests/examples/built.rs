@@ -23,7 +23,7 @@ fn folder() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let profile = test.parent().and_then(Path::parent).unwrap();
     let folder = profile.join("examples");
-    let names = ["driver", "lock_agent", "order_numbers", "template"];
+    let names = ["driver", "lock_agent", "order_numbers", "read_write", "template"];
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let sources = ["Cargo.toml", "Cargo.lock", "src", "examples", "zklock-core", "zklock-macros"];
     let newest = sources.iter().filter_map(|source| last_change(&root.join(source))).max();
