@@ -275,10 +275,9 @@ impl LockOptions {
     }
 
     /// Sets what is there to be set.
-    pub(crate) fn with<T>(self, value: Option<T>, set: impl FnOnce(Self, T) -> Self) -> Self {
-        match value {
-            Some(value) => set(self, value),
-            None => self,
+    pub(crate) fn set<T>(&mut self, value: Option<T>, to: impl FnOnce(Self, T) -> Self) {
+        if let Some(value) = value {
+            *self = to(*self, value);
         }
     }
 

@@ -266,10 +266,9 @@ impl ZkLockTemplate {
             Some(session) => session.clone(),
             None => SessionRegistry::global().session(None)?,
         };
-        let options = self.options.unwrap_or_else(|| self.kind.defaults(&session));
-        let options = options
-            .with(self.on_lost, LockOptions::on_lost)
-            .with(self.on_revoked, LockOptions::on_revoked);
+        let mut options = self.options.unwrap_or_else(|| self.kind.defaults(&session));
+        options.set(self.on_lost, LockOptions::on_lost);
+        options.set(self.on_revoked, LockOptions::on_revoked);
         self.kind.lock(&session, LockName::new(name)?, options, self.driver.as_ref())
     }
 

@@ -195,18 +195,16 @@ impl Wanted {
         let session = self.session.take();
         let session = session.unwrap_or_else(|| SessionRegistry::global().session(None));
         let session = session.map_err(|error| error.on(name.to_shared()))?;
-        let options = self
-            .kind
-            .defaults(&session)
-            .with(self.timeout, LockOptions::timeout)
-            .with(self.retries, LockOptions::retries)
-            .with(self.reentrant, LockOptions::reentrant)
-            .with(self.fair, LockOptions::fair)
-            .with(self.linger, LockOptions::linger)
-            .with(self.hold_at_least, LockOptions::hold_at_least)
-            .with(self.on_lost, LockOptions::on_lost)
-            .with(self.on_revoked, LockOptions::on_revoked)
-            .with(self.stop_at, LockOptions::stop_at);
+        let mut options = self.kind.defaults(&session);
+        options.set(self.timeout, LockOptions::timeout);
+        options.set(self.retries, LockOptions::retries);
+        options.set(self.reentrant, LockOptions::reentrant);
+        options.set(self.fair, LockOptions::fair);
+        options.set(self.linger, LockOptions::linger);
+        options.set(self.hold_at_least, LockOptions::hold_at_least);
+        options.set(self.on_lost, LockOptions::on_lost);
+        options.set(self.on_revoked, LockOptions::on_revoked);
+        options.set(self.stop_at, LockOptions::stop_at);
         let (once, driver) = (self.once, self.driver.as_ref());
         let lock = self.kind.lock(&session, name.clone(), options, driver)?;
         if self.also.is_empty() {

@@ -10,11 +10,14 @@ use zklock_test_support::monotonic_ns;
 
 use super::random::Random;
 
-/// How many acquires of a client are under way at once: of one that gives each waiter a node of its
-/// own, and of one whose waiters hand locks on in memory.
-const HANDS: (usize, usize) = (8, 32);
+/// How many hands of a client want any lock.
+const HANDS: usize = 8;
 
-/// On how many of the mutexes those crowd, so that there is something to hand on.
+/// How many more, of a client whose waiters hand locks on in memory, crowd on a few mutexes and
+/// want nothing else: all others are slower, and in the end every hand would wait for one.
+const CROWD: usize = 16;
+
+/// How many mutexes those are.
 const CROWDED: u64 = 2;
 
 /// What all clients share.
@@ -53,11 +56,20 @@ pub(super) struct Hands {
 /// What an answer is for.
 #[derive(Debug)]
 enum For {
-    Acquire,
+    Acquire(Hand),
     /// So many more looks at this guard.
-    Check(u64, u64),
-    Release,
+    Check(Hand, u64, u64),
+    Release(Hand),
     Cancel,
+}
+
+/// What a hand wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Hand {
+    /// Any lock.
+    Any,
+    /// One of those on which they crowd.
+    Crowd,
 }
 
 impl Work {
@@ -96,22 +108,24 @@ impl Work {
     pub(super) fn begin(&self, client: u64, fair: bool, send: &impl Fn(&Value)) -> Hands {
         let random = Random(self.seed ^ client.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let mut hands = Hands { random, next: 1, waiting: HashMap::new(), fair };
-        for _ in 0..if fair { HANDS.0 } else { HANDS.1 } {
+        let crowd = if fair { 0 } else { CROWD };
+        for hand in [Hand::Any].repeat(HANDS).into_iter().chain([Hand::Crowd].repeat(crowd)) {
             self.busy.fetch_add(1, Ordering::SeqCst);
-            self.acquire(&mut hands, send);
+            self.acquire(hand, &mut hands, send);
         }
         hands
     }
 
-    fn acquire(&self, hands: &mut Hands, send: &impl Fn(&Value)) {
+    fn acquire(&self, hand: Hand, hands: &mut Hands, send: &impl Fn(&Value)) {
         if self.over.load(Ordering::SeqCst) {
             self.busy.fetch_sub(1, Ordering::SeqCst);
             return;
         }
         let (random, id) = (&mut hands.random, hands.next);
-        let mutexes = if hands.fair || random.below(4) == 0 { 24 } else { CROWDED };
+        let mutex = |number| json!({ "kind": "mutex", "lock": format!("mutex-{number}") });
         let mut request = match random.below(20) {
-            0..10 => json!({ "kind": "mutex", "lock": format!("mutex-{}", random.below(mutexes)) }),
+            _ if hand == Hand::Crowd => mutex(random.below(CROWDED)),
+            0..10 => mutex(random.below(24)),
             10..13 => json!({ "kind": "read", "lock": format!("rw-{}", random.below(6)) }),
             13..15 => json!({ "kind": "write", "lock": format!("rw-{}", random.below(6)) }),
             15..18 => json!({ "kind": "semaphore", "lock": "semaphore", "limit": 3,
@@ -130,7 +144,7 @@ impl Work {
             _ => {}
         }
         hands.next += 1;
-        hands.waiting.insert(id, For::Acquire);
+        hands.waiting.insert(id, For::Acquire(hand));
         let cancels = hands.random.below(40) == 0;
         send(&request);
         if cancels {
@@ -153,31 +167,34 @@ impl Work {
         let ok = answer.ok == Some(true);
         match what {
             For::Cancel => {}
-            For::Acquire => {
+            For::Acquire(hand) => {
                 self.count(hands);
                 match answer.handle.filter(|_| ok) {
                     Some(handle) => {
                         self.granted();
-                        let looks = [0, 0, 0, 1, 3, 20][hands.random.below(6) as usize];
-                        self.hold(hands, handle, looks, send);
+                        let looks = match hand {
+                            Hand::Any => [0, 0, 0, 1, 3, 20][hands.random.below(6) as usize],
+                            Hand::Crowd => hands.random.below(2),
+                        };
+                        self.hold(hand, hands, handle, looks, send);
                     }
-                    None => self.acquire(hands, send),
+                    None => self.acquire(hand, hands, send),
                 }
             }
-            For::Check(handle, left) => self.hold(hands, handle, left, send),
-            For::Release => {
+            For::Check(hand, handle, left) => self.hold(hand, hands, handle, left, send),
+            For::Release(hand) => {
                 self.count(hands);
-                self.acquire(hands, send);
+                self.acquire(hand, hands, send);
             }
         }
     }
 
-    fn hold(&self, hands: &mut Hands, handle: u64, looks: u64, send: &impl Fn(&Value)) {
+    fn hold(&self, hand: Hand, hands: &mut Hands, handle: u64, looks: u64, send: &impl Fn(&Value)) {
         match looks.checked_sub(1) {
-            Some(left) => Self::ask(hands, "check", handle, For::Check(handle, left), send),
+            Some(left) => Self::ask(hands, "check", handle, For::Check(hand, handle, left), send),
             None => {
                 let op = if hands.random.below(8) == 0 { "drop" } else { "release" };
-                Self::ask(hands, op, handle, For::Release, send);
+                Self::ask(hands, op, handle, For::Release(hand), send);
             }
         }
     }
