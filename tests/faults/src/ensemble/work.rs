@@ -15,10 +15,10 @@ const HANDS: usize = 8;
 
 /// How many more, of a client whose waiters hand locks on in memory, crowd on a few mutexes and
 /// want nothing else: all others are slower, and in the end every hand would wait for one.
-const CROWD: usize = 16;
+const CROWD: usize = 36;
 
 /// How many mutexes those are.
-const CROWDED: u64 = 2;
+const CROWDED: u64 = 6;
 
 /// What all clients share.
 #[derive(Debug)]
