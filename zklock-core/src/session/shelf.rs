@@ -138,9 +138,11 @@ impl Shelf {
     /// What is in use under a path: the resident with this key, and those whose keys go on behind a
     /// NUL, which no path contains.
     pub fn under(&self, path: &str) -> Vec<Arc<dyn Resident>> {
-        let end = format!("{path}\u{1}");
+        // These keys are next to each other: nothing sorts before a NUL.
+        let of_path = |rest: &str| rest.is_empty() || rest.starts_with('\0');
         let residents = self.lock();
-        let under = residents.range::<str, _>((Bound::Included(path), Bound::Excluded(&*end)));
+        let from = residents.range::<str, _>((Bound::Included(path), Bound::Unbounded));
+        let under = from.take_while(|(key, _)| key.strip_prefix(path).is_some_and(of_path));
         under.filter_map(|(_, resident)| resident.upgrade()).collect()
     }
 
