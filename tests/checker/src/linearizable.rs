@@ -7,6 +7,7 @@
 //! for others but their waiting, so it is left out. A release that was not answered, and the end of
 //! a guard that was lost or whose process died, may have happened at any time, or not yet.
 
+use std::collections::HashMap;
 use std::fmt::Debug;
 use std::hash::Hash;
 use std::time::Duration;
@@ -238,16 +239,15 @@ where
         }
         Entry { id, root, mode: hold.mode, permits: hold.permits, token: hold.token }
     };
-    let reader_of = |writer: usize| {
-        holds.iter().copied().find(|hold| history.holds[*hold].stepped_down == Some(writer))
-    };
+    let stepped_down = |reader: &usize| Some((history.holds[*reader].stepped_down?, *reader));
+    let reader_of: HashMap<_, _> = holds.iter().filter_map(stepped_down).collect();
     let mut steps = Vec::new();
     for id in holds.iter().copied() {
         let hold = &history.holds[id];
         if hold.stepped_down.is_none() {
             steps.push(operation(hold.asked, hold.granted, Step::Enter(entry(id))));
         }
-        match reader_of(id).filter(|_| hold.mode == Mode::Write) {
+        match reader_of.get(&id).copied() {
             Some(reader) => {
                 let done = hold.released.unwrap_or(u64::MAX);
                 let step = Step::StepDown(entry(id), entry(reader));
