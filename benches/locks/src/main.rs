@@ -57,6 +57,10 @@ fn measure(options: &Options) -> Result<(), Failure> {
     if let Some(name) = options.workloads.iter().find(|name| !known(name)) {
         return Err(format!("there is no workload `{name}`; see --help").into());
     }
+    let sides = || WORKLOADS.iter().flat_map(|workload| workload.sides);
+    if let Some(name) = options.sides.iter().find(|name| !sides().any(|side| side == *name)) {
+        return Err(format!("there is no side `{name}`; see --help").into());
+    }
     pool::set_workers(options.workers);
     drive::set_hold(options.hold);
     let mut goals = measure_workloads(options)?;

@@ -15,7 +15,8 @@ cargo bench [-- OPTIONS]
   --workload NAME    only this workload (may be repeated): single, tasks, threads, sessions,
                      fleet, many; constancy (requests, watches and bytes per grant), herd (watch
                      events and requests per release, beside locks that herd), memory; trace (one
-                     cycle, frame by frame; not without being named)
+                     cycle, frame by frame) and turns (one turn of ten sessions, frame by frame;
+                     neither without being named)
   --side NAME        only this side (may be repeated): zklock, zklock-drop, zklock-linger,
                      zklock-tries, zklock-blocking, zklock-processes, create+delete,
                      create|list+delete, notify, tokio-mutex, client-lock, curator, kazoo,

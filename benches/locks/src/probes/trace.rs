@@ -1,15 +1,13 @@
 //! One cycle, frame by frame: how often an uncontended lock waits for the server.
 
-use std::cell::RefCell;
-use std::rc::Rc;
 use std::time::Duration;
 
 use zklock_test_support::{Direction, Frame, OpCode, Proxy, ZooKeeper};
 
-use super::Plan;
+use super::{Plan, side_at};
 use crate::drive::Failure;
 use crate::goals::Goal;
-use crate::sides::{Side, connect, shared, start_curator};
+use crate::sides::Side;
 use crate::table::time;
 use crate::workload::Shape;
 
@@ -30,14 +28,7 @@ pub(super) fn run(plan: Plan) -> Result<Vec<Goal>, Failure> {
     for name in ["create+delete", "create|list+delete", "zklock", "curator"] {
         let proxy = Proxy::start(server.socket_addr());
         proxy.delay_one_way(Direction::ToServer, NETWORK);
-        let side = match name {
-            "curator" => {
-                let process = start_curator(&proxy.addr(), &["-Xmx128m"]);
-                process.map(|process| shared(Rc::new(RefCell::new(process)), ONE))
-            }
-            name => connect(&proxy.addr(), name, ONE),
-        };
-        match side {
+        match side_at(&proxy, name, ONE) {
             Ok(side) => trace(name, side, &proxy, plan)?,
             Err(why) => println!("{name} is left out: {why}"),
         }

@@ -72,6 +72,9 @@ pub(crate) fn draw(folder: &Path) -> Result<(), Failure> {
         .map_err(|error| format!("{}: {error}; --sweep makes it", file.display()))?;
     let sweep: Value = serde_json::from_str(&text)?;
     for axis in &AXES {
+        if sweep[axis.name].as_object().is_none_or(serde_json::Map::is_empty) {
+            return Err(format!("{} has no {}; --sweep makes it", file.display(), axis.name).into());
+        }
         let picture = folder.join(format!("{}.svg", axis.name));
         std::fs::write(&picture, chart::draw(axis, &sweep[axis.name]))?;
         println!("{}", picture.display());
