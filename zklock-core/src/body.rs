@@ -1,6 +1,7 @@
 //! Running a body under a guard.
 
 use std::future::{Future, poll_fn};
+use std::mem;
 use std::pin::pin;
 use std::task::Poll;
 
@@ -29,9 +30,12 @@ pub async fn run<G: Guarding, F: Future>(
     may_begin(guard, ends)?;
     let mut body = pin!(inside(guard.frame(), body));
     let mut ending = pin!(guard.ended(ends));
+    let mut begun = false;
     poll_fn(|cx| {
         // Asked before the body goes on: it may have been asleep for longer than the lease.
-        if let Some(error) = over(guard, ends) {
+        if mem::replace(&mut begun, true)
+            && let Some(error) = over(guard, ends)
+        {
             return Poll::Ready(Err(error.with_body(Body::Dropped)));
         }
         match body.as_mut().poll(cx) {

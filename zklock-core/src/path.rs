@@ -71,9 +71,10 @@ impl ZnodePath {
     /// assert_eq!(session.root().join("orders").as_str(), "/zklock/orders");
     /// ```
     pub fn join(&self, relative: &str) -> ZnodePath {
+        // Every call of a guarded function comes by here: formatting costs six times as much.
         match &*self.0 {
-            "/" => ZnodePath(Arc::from(format!("/{relative}"))),
-            base => ZnodePath(Arc::from(format!("{base}/{relative}"))),
+            "/" => ZnodePath(Arc::from(["/", relative].concat())),
+            base => ZnodePath(Arc::from([base, "/", relative].concat())),
         }
     }
 

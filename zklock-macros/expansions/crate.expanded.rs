@@ -1,8 +1,11 @@
 async fn create_order(request: Request) -> Result<Order, ApiError> {
     const _: () = prelude::zklock::__private::check_pattern("orders/create");
-    let __zklock_call = prelude::zklock::__private::Call::new(
-        prelude::zklock::__private::Name::literal("orders/create"),
-    );
+    let __zklock_call = prelude::zklock::__private::Call::new({
+        static __ZKLOCK_NAME: prelude::zklock::__private::Literal = prelude::zklock::__private::Literal::new(
+            "orders/create",
+        );
+        __ZKLOCK_NAME.name()
+    });
     let __zklock_body = prelude::zklock::__private::std::option::Option::Some(async move {
         if false {
             return prelude::zklock::__private::never::<Result<Order, ApiError>>();

@@ -1,8 +1,11 @@
 async fn create_order(request: Request) -> Result<Order, ApiError> {
     const _: () = ::zklock::__private::check_pattern("printers");
-    let __zklock_call = ::zklock::__private::Call::new(
-            ::zklock::__private::Name::literal("printers"),
-        )
+    let __zklock_call = ::zklock::__private::Call::new({
+            static __ZKLOCK_NAME: ::zklock::__private::Literal = ::zklock::__private::Literal::new(
+                "printers",
+            );
+            __ZKLOCK_NAME.name()
+        })
         .semaphore(3u32);
     let __zklock_body = ::zklock::__private::std::option::Option::Some(async move {
         if false {

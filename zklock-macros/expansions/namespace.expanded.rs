@@ -3,9 +3,12 @@ async fn create_order(request: Request) -> Result<Order, ApiError> {
         ::zklock::__private::check_pattern("billing");
         ::zklock::__private::check_pattern("billing/orders/create")
     };
-    let __zklock_call = ::zklock::__private::Call::new(
-        ::zklock::__private::Name::literal("billing/orders/create"),
-    );
+    let __zklock_call = ::zklock::__private::Call::new({
+        static __ZKLOCK_NAME: ::zklock::__private::Literal = ::zklock::__private::Literal::new(
+            "billing/orders/create",
+        );
+        __ZKLOCK_NAME.name()
+    });
     let __zklock_body = ::zklock::__private::std::option::Option::Some(async move {
         if false {
             return ::zklock::__private::never::<Result<Order, ApiError>>();

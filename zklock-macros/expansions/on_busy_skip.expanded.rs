@@ -1,8 +1,11 @@
 async fn nightly_report() {
     const _: () = ::zklock::__private::check_pattern("reports/nightly");
-    let __zklock_call = ::zklock::__private::Call::new(
-            ::zklock::__private::Name::literal("reports/nightly"),
-        )
+    let __zklock_call = ::zklock::__private::Call::new({
+            static __ZKLOCK_NAME: ::zklock::__private::Literal = ::zklock::__private::Literal::new(
+                "reports/nightly",
+            );
+            __ZKLOCK_NAME.name()
+        })
         .try_once(true);
     let __zklock_body = ::zklock::__private::std::option::Option::Some(async move {
         if false {

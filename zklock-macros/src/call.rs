@@ -143,7 +143,11 @@ fn new(plan: &Plan) -> TokenStream {
     let Plan { name, private, .. } = plan;
     let literal = &name.written;
     if let Some(text) = name.constant() {
-        return quote!(#private::Call::new(#private::Name::literal(#text)));
+        let shared = Ident::new("__ZKLOCK_NAME", Span::mixed_site());
+        return quote!(#private::Call::new({
+            static #shared: #private::Literal = #private::Literal::new(#text);
+            #shared.name()
+        }));
     }
     let parts = name.parts.iter().map(|part| match part {
         Part::Text(text) => quote!(.text(#text)),

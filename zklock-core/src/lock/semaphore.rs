@@ -45,7 +45,10 @@ pub const MOST_PERMITS: u32 = 1_000;
 /// # Ok::<(), zklock::LockError>(()) }).unwrap();
 /// ```
 #[derive(Clone, Debug)]
-pub struct Semaphore {
+pub struct Semaphore(Arc<Shared>);
+
+#[derive(Clone, Debug)]
+struct Shared {
     session: Session,
     name: LockName,
     options: LockOptions,
@@ -122,11 +125,14 @@ impl Semaphore {
     /// # }
     /// ```
     pub fn driver(self, driver: impl LockDriver) -> Result<Self, LockError> {
-        let Semaphore { session, name, options, label, asked, queue, .. } = self;
+        let Shared { session, name, options, label, asked, queue, .. } =
+            Arc::unwrap_or_clone(self.0);
         // It was not used in that layout, unless by others.
         drop(queue);
-        let laid_out = Self::with_limit(&session, name, asked, &driver.semaphore())?;
-        Ok(Semaphore { options, label, ..laid_out })
+        let mut laid_out = Self::with_limit(&session, name, asked, &driver.semaphore())?;
+        let shared = Arc::make_mut(&mut laid_out.0);
+        (shared.options, shared.label) = (options, label);
+        Ok(laid_out)
     }
 
     fn with_limit(
@@ -139,7 +145,8 @@ impl Semaphore {
             find(session, &name, &asked, layout).map_err(|error| error.on(name.to_shared()))?;
         let (session, options) = (session.clone(), session.defaults());
         let (label, unmixed) = (None, OnceLock::new());
-        Ok(Semaphore { session, name, options, label, asked, queue, unmixed })
+        let shared = Shared { session, name, options, label, asked, queue, unmixed };
+        Ok(Semaphore(Arc::new(shared)))
     }
 
     /// Sets all options at once. A semaphore does not linger, and every waiter of a fair one has a
@@ -162,7 +169,7 @@ impl Semaphore {
     /// [`ErrorKind::InvalidOption`] for zero tries, a zero timeout, or one that lingers, delays or is
     /// held for a time.
     pub fn with_options(mut self, options: LockOptions) -> Result<Self, LockError> {
-        options.check().map_err(|error| error.on(self.name.to_shared()))?;
+        options.check().map_err(|error| error.on(self.0.name.to_shared()))?;
         if !options.linger_time().is_zero() {
             let why = "a semaphore does not linger: its permits go to whoever waits";
             return Err(self.error(ErrorKind::InvalidOption, why));
@@ -172,12 +179,12 @@ impl Semaphore {
                        holder; use a mutex";
             return Err(self.error(ErrorKind::InvalidOption, why));
         }
-        self.options = options;
+        Arc::make_mut(&mut self.0).options = options;
         Ok(self)
     }
 
     pub(crate) fn session(&self) -> &Session {
-        &self.session
+        &self.0.session
     }
 
     /// Says for what this handle takes permits, as [`Mutex::labelled`](crate::lock::Mutex::labelled).
@@ -190,7 +197,7 @@ impl Semaphore {
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn labelled(mut self, label: &str) -> Self {
-        self.label = Some(Arc::from(label));
+        Arc::make_mut(&mut self.0).label = Some(Arc::from(label));
         self
     }
 
@@ -202,7 +209,7 @@ impl Semaphore {
     /// # Ok::<(), zklock::LockError>(())
     /// ```
     pub fn path(&self) -> &str {
-        self.queue.path()
+        self.0.queue.path()
     }
 
     /// The name of the semaphore.
@@ -213,7 +220,7 @@ impl Semaphore {
     /// # Ok::<(), zklock::LockError>(())
     /// ```
     pub fn name(&self) -> &LockName {
-        &self.name
+        &self.0.name
     }
 
     /// Who holds its permits, to look at, and whoever is next.
@@ -227,8 +234,8 @@ impl Semaphore {
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn site(&self) -> Site {
-        let Target { directory, driver, .. } = &self.queue.targets().leases;
-        Site::at(&self.session, self.name.clone(), directory.clone(), driver.clone())
+        let Target { directory, driver, .. } = &self.0.queue.targets().leases;
+        Site::at(&self.0.session, self.0.name.clone(), directory.clone(), driver.clone())
     }
 
     /// How many permits there are, as far as is known; 0 while the node of the limit is being read.
@@ -239,7 +246,7 @@ impl Semaphore {
     /// # Ok::<(), zklock::LockError>(())
     /// ```
     pub fn limit(&self) -> u32 {
-        self.queue.limit().now()
+        self.0.queue.limit().now()
     }
 
     /// The options.
@@ -251,7 +258,7 @@ impl Semaphore {
     /// # Ok::<(), zklock::LockError>(())
     /// ```
     pub fn options(&self) -> LockOptions {
-        self.options
+        self.0.options
     }
 
     /// Acquires one permit and waits as long as it takes.
@@ -431,16 +438,16 @@ impl Semaphore {
     }
 
     pub(crate) fn once(&self) -> Wait {
-        Wait::once(&self.options)
+        Wait::once(&self.0.options)
     }
 
     pub(crate) fn within(&self, timeout: Duration) -> Result<Wait, LockError> {
-        let within = Wait::within(timeout, &self.options);
-        within.map_err(|error| error.on(self.name.to_shared()))
+        let within = Wait::within(timeout, &self.0.options);
+        within.map_err(|error| error.on(self.0.name.to_shared()))
     }
 
     pub(crate) fn tries(&self) -> Wait {
-        Wait::tries(&self.options)
+        Wait::tries(&self.0.options)
     }
 
     pub(crate) async fn enter(
@@ -452,26 +459,32 @@ impl Semaphore {
     ) -> Result<SemaphorePermit, LockError> {
         let how = patience.how();
         self.check(permits)?;
-        if self.unmixed.get().is_none() {
-            check_alone(&self.queue).map_err(|error| error.on(self.name.to_shared()))?;
-            let _ = self.unmixed.set(());
+        if self.0.unmixed.get().is_none() {
+            check_alone(&self.0.queue).map_err(|error| error.on(self.0.name.to_shared()))?;
+            let _ = self.0.unmixed.set(());
         }
-        let since = self.session.clock().now();
-        let (handoffs, stop_at) = (self.options.handoff_bound(), self.options.stops_at());
+        let since = self.0.session.clock().now();
+        let (handoffs, stop_at) = (self.0.options.handoff_bound(), self.0.options.stops_at());
         let habits = Habits { handoffs, stop_at, ..Habits::default() };
-        let wanting =
-            Wanting { who, since, permits, once: how.is_once(), habits, label: self.label.clone() };
-        let result = patience.wait(self.queue.join(wanting)).await.and_then(|hold| {
-            let granted = SemaphorePermit::granted(hold, self.options.is_revocable(), unscoped);
-            granted.map_err(|error| error.on(self.name.to_shared()))
+        let wanting = Wanting {
+            who,
+            since,
+            permits,
+            once: how.is_once(),
+            habits,
+            label: self.0.label.clone(),
+        };
+        let result = patience.wait(self.0.queue.join(wanting)).await.and_then(|hold| {
+            let granted = SemaphorePermit::granted(hold, self.0.options.is_revocable(), unscoped);
+            granted.map_err(|error| error.on(self.0.name.to_shared()))
         });
         let end = result.as_ref().map(|permit| permit.fencing_token());
-        self.session.tell_end(&self.name, end, since);
+        self.0.session.tell_end(&self.0.name, end, since);
         result
     }
 
     fn check(&self, permits: u32) -> Result<(), LockError> {
-        let most = match self.queue.limit().source() {
+        let most = match self.0.queue.limit().source() {
             LimitSource::Fixed(limit) | LimitSource::Said(_, limit) => (*limit).min(MOST_PERMITS),
             // It may be raised while somebody waits.
             LimitSource::Node(..) => MOST_PERMITS,
@@ -484,7 +497,7 @@ impl Semaphore {
     }
 
     fn error(&self, kind: ErrorKind, detail: &str) -> LockError {
-        LockError::new(kind, detail).on(self.name.to_shared())
+        LockError::new(kind, detail).on(self.0.name.to_shared())
     }
 }
 

@@ -23,7 +23,8 @@ pub struct Call(Option<Wanted>);
 
 #[derive(Debug)]
 struct Wanted {
-    name: Name,
+    /// Until it is taken.
+    name: Option<Name>,
     /// The names of further locks, taken as one with the first.
     also: Vec<Name>,
     kind: Kind,
@@ -52,7 +53,7 @@ impl Call {
     #[must_use]
     pub const fn new(name: Name) -> Self {
         Call(Some(Wanted {
-            name,
+            name: Some(name),
             also: Vec::new(),
             kind: Kind::Mutex,
             session: None,
@@ -85,9 +86,11 @@ impl Call {
     }
 
     /// The lock, unless the condition was false.
-    pub(super) fn entry(mut self) -> Option<Result<Entry, LockError>> {
-        // Where it is: it is large, and to move it costs as much as what it says.
-        self.0.as_mut().map(Wanted::entry)
+    pub(super) fn entry(&mut self) -> Option<Result<Entry, LockError>> {
+        // Where it is: to move it costs as much as what it says.
+        let wanted = self.0.as_mut()?;
+        let name = wanted.name.take()?;
+        Some(wanted.entry(name))
     }
 
     fn with(mut self, change: impl FnOnce(&mut Wanted)) -> Self {
@@ -190,8 +193,8 @@ impl Call {
 
 impl Wanted {
     /// Makes the lock.
-    fn entry(&mut self) -> Result<Entry, LockError> {
-        let name = self.name.take().finish()?;
+    fn entry(&mut self, name: Name) -> Result<Entry, LockError> {
+        let name = name.0?;
         let session = self.session.take();
         let session = session.unwrap_or_else(|| SessionRegistry::global().session(None));
         let session = session.map_err(|error| error.on(name.to_shared()))?;
@@ -206,19 +209,18 @@ impl Wanted {
         options.set(self.on_revoked, LockOptions::on_revoked);
         options.set(self.stop_at, LockOptions::stop_at);
         let (once, driver) = (self.once, self.driver.as_ref());
-        let lock = self.kind.lock(&session, name.clone(), options, driver)?;
+        let lock = |name| self.kind.lock(&session, name, options, driver);
         if self.also.is_empty() {
+            let lock = lock(name)?;
             let how = if once { lock.once()? } else { lock.tries() };
             return Ok(Entry { lock: Locks::One(lock), how });
         }
-        let mut names = vec![name];
-        for also in self.also.drain(..) {
-            names.push(also.finish()?);
-        }
+        let also = self.also.iter().map(|also| also.0.clone());
+        let mut names = also.collect::<Result<Vec<_>, _>>()?;
+        names.push(name);
         // A transfer from an account to itself takes one lock.
         names.sort();
         names.dedup();
-        let lock = |name| self.kind.lock(&session, name, options, driver);
         let locks = MultiLock::new(names.into_iter().map(lock).collect::<Result<Vec<_>, _>>()?)?;
         let how = if once { locks.once()? } else { locks.tries() };
         Ok(Entry { lock: Locks::Several(locks), how })

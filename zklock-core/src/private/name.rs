@@ -1,6 +1,7 @@
 //! The name of a lock, checked when compiling and filled in when called.
 
 use std::fmt::Display;
+use std::sync::OnceLock;
 
 use crate::error::LockError;
 use crate::key::{LockName, NameBuilder as KeyBuilder, check_literal};
@@ -20,21 +21,31 @@ pub const fn check_pattern(literal: &str) {
 
 /// A name with its values filled in, or the reason why that cannot be.
 #[derive(Debug)]
-pub struct Name(Source);
+pub struct Name(pub(super) Result<LockName, LockError>);
 
+/// A name without values, made when a function is called first and shared by all its calls.
 #[derive(Debug)]
-enum Source {
-    Literal(&'static str),
-    Filled(Result<LockName, LockError>),
+pub struct Literal(&'static str, OnceLock<LockName>);
+
+impl Literal {
+    /// What the programmer wrote.
+    #[must_use]
+    pub const fn new(name: &'static str) -> Self {
+        Literal(name, OnceLock::new())
+    }
+
+    /// The name for one call.
+    #[must_use]
+    pub fn name(&self) -> Name {
+        let Literal(name, made) = self;
+        Name(match made.get() {
+            Some(name) => Ok(name.clone()),
+            None => LockName::new(name).map(|name| made.get_or_init(|| name).clone()),
+        })
+    }
 }
 
 impl Name {
-    /// A name without values.
-    #[must_use]
-    pub const fn literal(name: &'static str) -> Self {
-        Name(Source::Literal(name))
-    }
-
     /// A name with values.
     #[must_use]
     pub fn pattern() -> NameBuilder {
@@ -68,7 +79,7 @@ impl NameBuilder {
     /// Ends the name.
     #[must_use]
     pub fn build(self) -> Name {
-        Name(Source::Filled(self.0.finish()))
+        Name(self.0.finish())
     }
 }
 
@@ -93,17 +104,19 @@ pub trait Text: AsRef<str> {}
 #[diagnostic::do_not_recommend]
 impl<T: AsRef<str> + ?Sized> Text for T {}
 
-impl Name {
-    /// Takes it and leaves none.
-    pub(super) fn take(&mut self) -> Name {
-        std::mem::replace(self, Name::literal(""))
-    }
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
 
-    /// The validated name.
-    pub(super) fn finish(self) -> Result<LockName, LockError> {
-        match self.0 {
-            Source::Literal(literal) => LockName::new(literal),
-            Source::Filled(name) => name,
+    use super::*;
+
+    #[test]
+    fn a_literal_is_made_once_and_refused_every_time() {
+        let (good, bad) = (Literal::new("orders"), Literal::new("a//b"));
+        let made = || good.name().0.unwrap().to_shared();
+        assert!(Arc::ptr_eq(&made(), &made()));
+        for _ in 0..2 {
+            assert!(bad.name().0.is_err());
         }
     }
 }

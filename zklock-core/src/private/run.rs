@@ -19,7 +19,7 @@ pub fn never<T>() -> T {
 /// The lock is made before there is a future: so this holds the lock, and not also what it is made
 /// of.
 pub fn run<T, E, F>(
-    call: Call,
+    mut call: Call,
     failed: E,
     body: Pin<&mut Option<F>>,
 ) -> impl Future<Output = T> + use<'_, T, E, F>
@@ -68,7 +68,7 @@ impl<F: Future> Future for Emptied<'_, F> {
 
 /// Runs a plain body under the lock.
 #[cfg(feature = "blocking")]
-pub fn run_blocking<T, E, B>(call: Call, failed: E, body: B) -> T
+pub fn run_blocking<T, E, B>(mut call: Call, failed: E, body: B) -> T
 where
     E: FnOnce(LockError) -> T,
     B: FnOnce() -> T,

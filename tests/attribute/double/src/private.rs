@@ -261,12 +261,22 @@ impl ToDriver for std::sync::Arc<dyn LockDriver> {
 /// A name with its values filled in, or the reason why that cannot be.
 pub struct Name(Result<Cow<'static, str>, LockError>);
 
-impl Name {
+/// A name without values.
+pub struct Literal(&'static str);
+
+impl Literal {
     #[must_use]
-    pub const fn literal(name: &'static str) -> Self {
-        Self(Ok(Cow::Borrowed(name)))
+    pub const fn new(name: &'static str) -> Self {
+        Self(name)
     }
 
+    #[must_use]
+    pub const fn name(&self) -> Name {
+        Name(Ok(Cow::Borrowed(self.0)))
+    }
+}
+
+impl Name {
     #[must_use]
     pub const fn pattern() -> NameBuilder {
         NameBuilder { text: String::new(), error: None }
