@@ -4,7 +4,9 @@
 // What cannot be had fails the test.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod answers;
 mod attribute;
+mod beside;
 mod blocking;
 mod cancel;
 mod deadlines;

@@ -1,0 +1,250 @@
+//! An answer that is forgotten, on a connection that lives on: whichever it is, it is asked for again.
+
+use std::time::Duration;
+
+use tokio::time::{sleep, timeout};
+use zklock::layout::{Kazoo, OneNode};
+use zklock::{
+    Embedded, Handoffs, LockEvent, LockName, LockOptions, Mutex, Semaphore, Session, StopAt,
+};
+use zklock_core::backend::memory::{Fault, Op};
+use zklock_core::coordinator::NodeKind;
+
+use crate::support::{client, contenders, data, on, store};
+
+/// A forgotten answer is waited for that long.
+const T: Duration = Duration::from_secs(1);
+
+/// Longer than anything here takes with one answer less.
+const LONG: Duration = Duration::from_secs(20);
+
+fn briefly(store: &Embedded) -> Session {
+    Session::embedded_builder(store).app("test").session_timeout(T).open().unwrap()
+}
+
+/// Forgets the first answer to a session, then the second, and so on to the last.
+async fn whichever_is_forgotten(scenario: impl AsyncFn(&Embedded, &Session)) {
+    for forgotten in 0.. {
+        let store = Embedded::new();
+        let session = briefly(&store);
+        let id = session.zookeeper_session().unwrap().0;
+        store.faults(id).inject(Fault::forget_reply().skip(forgotten));
+        store.record();
+        let ended = timeout(LONG, scenario(&store, &session)).await;
+        let mut sent = store.recorded().into_iter().filter(|request| request.session == id);
+        let Some(request) = sent.nth(usize::try_from(forgotten).unwrap()) else {
+            ended.unwrap();
+            assert!(forgotten > 0, "nothing was asked");
+            return;
+        };
+        assert!(ended.is_ok(), "held up by answer {forgotten}, to {request:?}");
+        sleep(2 * T).await;
+        for lock in ["a", "a/leases", "a/locks"] {
+            let left = contenders(&store, &format!("/zklock/{lock}")).await;
+            let left: Vec<_> = left.iter().filter(|name| name.contains("lock-")).collect();
+            assert!(left.is_empty(), "{left:?} after answer {forgotten}, to {request:?}");
+        }
+        session.close().await;
+    }
+}
+
+fn with(session: &Session, options: LockOptions) -> Mutex {
+    session.mutex("a").unwrap().with_options(options).unwrap()
+}
+
+/// Holds the lock in another process for a moment.
+async fn held_elsewhere(store: &Embedded) -> tokio::task::JoinHandle<()> {
+    let guard = on(store).mutex("a").unwrap().acquire().await.unwrap();
+    tokio::spawn(async move {
+        sleep(Duration::from_millis(100)).await;
+        guard.release().await.unwrap();
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_acquire_and_a_release_go_on() {
+    whichever_is_forgotten(async |store, session| {
+        let elsewhere = held_elsewhere(store).await;
+        let guard = session.mutex("a").unwrap().acquire().await.unwrap();
+        guard.release().await.unwrap();
+        elsewhere.await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_that_comes_again_goes_on() {
+    whichever_is_forgotten(async |store, session| {
+        let lock = |session: &Session| session.mutex("a").unwrap().driver(OneNode).unwrap();
+        let held = lock(&on(store)).acquire().await.unwrap();
+        tokio::spawn(async move {
+            sleep(Duration::from_millis(100)).await;
+            held.release().await.unwrap();
+        });
+        lock(session).acquire().await.unwrap().release().await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_try_of_a_busy_lock_says_so_and_those_behind_it_go_on() {
+    whichever_is_forgotten(async |store, session| {
+        let elsewhere = held_elsewhere(store).await;
+        let trying = tokio::spawn({
+            let mutex = session.mutex("a").unwrap();
+            async move { mutex.try_acquire().await.map(drop) }
+        });
+        sleep(Duration::from_millis(1)).await;
+        session.mutex("a").unwrap().acquire().await.unwrap().release().await.unwrap();
+        // Which it is not any more when it is asked for again.
+        assert!(trying.await.unwrap().map_or_else(|error| error.is_busy(), |()| true));
+        elsewhere.await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_busy_lock_is_busy_whichever_answer_is_forgotten() {
+    for op in [Op::Create, Op::Children, Op::Get] {
+        let (store, holder) = store();
+        let guard = holder.mutex("a").unwrap().acquire().await.unwrap();
+        let session = briefly(&store);
+        let id = session.zookeeper_session().unwrap().0;
+        store.faults(id).inject(Fault::forget_reply().on(op));
+        let error = session.mutex("a").unwrap().try_acquire().await.unwrap_err();
+        assert!(error.is_busy() && error.holder().is_some(), "{op:?}: {error}");
+        drop(guard);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_downgrade_goes_on() {
+    whichever_is_forgotten(async |_, session| {
+        let lock = session.rw_lock("a").unwrap();
+        let reading = lock.write().await.unwrap().downgrade().await.unwrap();
+        reading.release().await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_look_behind_at_the_bound_of_handoffs_goes_on() {
+    whichever_is_forgotten(async |_, session| {
+        let bound = Handoffs { most: 1, within: LONG };
+        let mutex = with(session, LockOptions::default().handoffs(bound));
+        let tasks = (0..4).map(|_| {
+            let mutex = mutex.clone();
+            tokio::spawn(async move {
+                let guard = mutex.acquire().await.unwrap();
+                tokio::task::yield_now().await;
+                guard.release().await.unwrap();
+            })
+        });
+        for task in tasks.collect::<Vec<_>>() {
+            task.await.unwrap();
+        }
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_lingers_goes_for_others_and_when_its_time_is_over() {
+    whichever_is_forgotten(async |store, session| {
+        let mutex = with(session, LockOptions::default().linger(Duration::from_secs(5)));
+        drop(mutex.acquire().await.unwrap());
+        let other = on(store).mutex("a").unwrap();
+        timeout(4 * T, other.acquire()).await.unwrap().unwrap().release().await.unwrap();
+        drop(mutex.acquire().await.unwrap());
+        sleep(Duration::from_secs(6)).await;
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mark_is_left_and_taken_away() {
+    for options in [
+        LockOptions::default().lock_delay(Duration::from_secs(5)),
+        LockOptions::default().hold_at_least(Duration::from_millis(100)),
+        LockOptions::default().stop_at(StopAt::Suspect).lock_delay(Duration::from_secs(5)),
+    ] {
+        whichever_is_forgotten(async |store, session| {
+            for _ in 0..2 {
+                with(session, options).acquire().await.unwrap().release().await.unwrap();
+            }
+            sleep(3 * T).await;
+            assert_eq!(data(store, "/zklock/a").await, r#"{"zklock":1,"kept":true}"#);
+        })
+        .await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_is_made_read_and_compared() {
+    whichever_is_forgotten(async |_, session| {
+        let name = LockName::new("a").unwrap();
+        let semaphore = Semaphore::limit_at(session, name, "limits/a", 2).unwrap();
+        let one = semaphore.acquire().await.unwrap();
+        assert_eq!(semaphore.limit(), 2);
+        one.release().await.unwrap();
+    })
+    .await;
+    for empty in [false, true] {
+        whichever_is_forgotten(async |store, session| {
+            if empty {
+                let kazoo = client(store).await;
+                for path in ["/zklock", "/zklock/a"] {
+                    kazoo.create(path, b"", NodeKind::Persistent).await.unwrap();
+                }
+            }
+            let semaphore = session.semaphore("a", 2).unwrap().driver(Kazoo::default()).unwrap();
+            semaphore.acquire().await.unwrap().release().await.unwrap();
+            assert_eq!(data(store, "/zklock/a").await, "2");
+        })
+        .await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_look_from_outside_is_answered() {
+    whichever_is_forgotten(async |store, session| {
+        let guard = on(store).mutex("a").unwrap().acquire().await.unwrap();
+        let site = session.site("a").unwrap();
+        let queue = site.contenders().await.unwrap();
+        assert!(queue.len() == 1 && queue[0].holder);
+        let mut events = site.events();
+        loop {
+            match events.next().await.unwrap() {
+                LockEvent::Granted(holder) => break assert_eq!(holder, queue[0]),
+                LockEvent::Blind | LockEvent::Joined(_) => {}
+                other => panic!("{other:?}"),
+            }
+        }
+        drop(guard);
+        loop {
+            match events.next().await.unwrap() {
+                LockEvent::Left(_) => break,
+                LockEvent::Blind => {}
+                other => panic!("{other:?}"),
+            }
+        }
+        let guard = on(store).mutex("a").unwrap().acquire().await.unwrap();
+        assert_eq!(site.revoke().await.unwrap(), 1);
+        drop(guard);
+    })
+    .await;
+}
+
+/// Somebody is ahead who never goes, which is looked at after a while.
+#[tokio::test(start_paused = true)]
+async fn the_look_at_who_stays_goes_on() {
+    whichever_is_forgotten(async |store, session| {
+        let peer = client(store).await;
+        for path in ["/zklock", "/zklock/a", "/zklock/a/_c_7-lock-0000000000"] {
+            peer.create(path, b"", NodeKind::Persistent).await.unwrap();
+        }
+        let error = session.mutex("a").unwrap().acquire().await.unwrap_err();
+        assert!(error.to_string().contains("is no ephemeral node"), "{error}");
+        peer.delete("/zklock/a/_c_7-lock-0000000000").await.unwrap();
+    })
+    .await;
+}

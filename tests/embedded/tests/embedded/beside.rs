@@ -1,0 +1,161 @@
+//! One lock through handles with different options: they do not share a node, but it is one lock.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout};
+use zklock::{LockError, LockOptions, Session, StopAt};
+
+use crate::support::{contenders, on, store};
+
+const DELAY: Duration = Duration::from_secs(5);
+
+/// Options that do not share a node with each other.
+fn kinds() -> [LockOptions; 5] {
+    let plain = LockOptions::default();
+    [
+        plain,
+        plain.stop_at(StopAt::Suspect),
+        plain.lock_delay(DELAY),
+        plain.hold_at_least(Duration::from_millis(10)),
+        plain.fair(true),
+    ]
+}
+
+/// The error that an acquire without a deadline ends with at once.
+async fn refused<T: std::fmt::Debug>(
+    acquire: impl Future<Output = Result<T, LockError>>,
+) -> LockError {
+    // Longer, and it waits for itself.
+    timeout(Duration::from_millis(1), acquire).await.unwrap().unwrap_err()
+}
+
+fn mutex(session: &Session, options: LockOptions) -> zklock::Mutex {
+    session.mutex("a").unwrap().with_options(options).unwrap()
+}
+
+fn rw_lock(session: &Session, options: LockOptions) -> zklock::RwLock {
+    session.rw_lock("a").unwrap().with_options(options).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_holds_it_through_one_handle_does_not_wait_for_itself_through_another() {
+    for first in kinds() {
+        for second in kinds() {
+            let (store, session) = store();
+            let guard = mutex(&session, first).acquire().await.unwrap();
+            let start = Instant::now();
+            let error = refused(mutex(&session, second).acquire()).await;
+            assert!(error.is_deadlock(), "{first:?}, then {second:?}: {error}");
+            assert_eq!(error.lock(), Some("a"));
+            assert!(mutex(&session, second).try_acquire().await.unwrap_err().is_deadlock());
+            let long = Duration::from_secs(1);
+            let error = mutex(&session, second).acquire_timeout(long).await.unwrap_err();
+            assert!(error.is_deadlock(), "{error}");
+            assert!(start.elapsed().is_zero(), "{:?}", start.elapsed());
+            assert_eq!(contenders(&store, "/zklock/a").await.len(), 1);
+            // Another task waits for it, and so does who said that another one releases it.
+            let waiting = tokio::spawn({
+                let mutex = mutex(&session, second);
+                async move { mutex.acquire().await.map(drop) }
+            });
+            tokio::task::yield_now().await;
+            assert!(!waiting.is_finished());
+            guard.release().await.unwrap();
+            waiting.await.unwrap().unwrap();
+            let _detached = mutex(&session, first).acquire().await.unwrap().detach();
+            let error = mutex(&session, second).acquire_timeout(long).await.unwrap_err();
+            assert!(error.is_busy(), "{first:?}, then {second:?}: {error}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_sessions_each_is_a_process_of_its_own() {
+    let (store, session) = store();
+    let _guard = mutex(&session, LockOptions::default()).acquire().await.unwrap();
+    let other = mutex(&on(&store), LockOptions::default().stop_at(StopAt::Suspect));
+    let error = other.acquire_timeout(Duration::from_secs(1)).await.unwrap_err();
+    assert!(error.is_busy(), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scope_nests_through_another_handle() {
+    let (_store, session) = store();
+    for (first, second) in kinds().into_iter().zip(kinds().into_iter().rev()) {
+        let guard = mutex(&session, first).acquire().await.unwrap();
+        let nested = mutex(&session, second);
+        guard.scope(async { drop(nested.acquire().await.unwrap()) }).await;
+        guard.release().await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn readers_hold_it_together_and_no_reader_waits_behind_a_writer_for_itself() {
+    let (plain, strict) = (LockOptions::default(), LockOptions::default().stop_at(StopAt::Suspect));
+    for (first, second) in [(plain, strict), (strict, plain)] {
+        let (_store, session) = store();
+        let reading = rw_lock(&session, first).read().await.unwrap();
+        let beside = rw_lock(&session, second).read().await.unwrap();
+        let error = refused(rw_lock(&session, second).write()).await;
+        assert!(error.is_deadlock(), "{error}");
+        drop(beside);
+        let writing = tokio::spawn({
+            let lock = rw_lock(&session, second);
+            async move { lock.write().await.map(drop) }
+        });
+        tokio::task::yield_now().await;
+        let error = refused(rw_lock(&session, second).read()).await;
+        assert!(error.is_deadlock(), "{error}");
+        reading.release().await.unwrap();
+        writing.await.unwrap().unwrap();
+        // And a writer waits for nobody else.
+        let writing = rw_lock(&session, first).write().await.unwrap();
+        let error = refused(rw_lock(&session, second).read()).await;
+        assert!(error.is_deadlock(), "{error}");
+        writing.release().await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_lost_it_through_one_handle_starts_anew_through_another() {
+    let (store, session) = store();
+    let strict = LockOptions::default().stop_at(StopAt::Suspect);
+    let lost = mutex(&session, strict).acquire().await.unwrap();
+    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    faults.disconnect();
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    faults.reconnect();
+    assert!(!lost.is_valid());
+    assert_eq!(contenders(&store, "/zklock/a").await.len(), 1);
+    let anew = mutex(&session, LockOptions::default());
+    let anew = anew.acquire_timeout(Duration::from_secs(1)).await.unwrap();
+    assert!(anew.fencing_token() > lost.fencing_token());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_thread_is_told_at_once_too() {
+    let (_store, session) = store();
+    let blocking = |options| zklock::blocking::Mutex::from(mutex(&session, options));
+    let _guard = blocking(LockOptions::default()).acquire().unwrap();
+    let error = blocking(LockOptions::default().lock_delay(DELAY)).acquire_timeout(DELAY);
+    let error = error.unwrap_err();
+    assert!(error.is_deadlock(), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn tasks_that_wait_for_each_other_are_not_taken_for_one() {
+    let (store, session) = store();
+    let tasks = kinds().into_iter().cycle().take(40).map(|options| {
+        let mutex = mutex(&session, options);
+        tokio::spawn(async move {
+            let guard = mutex.acquire().await.unwrap();
+            tokio::task::yield_now().await;
+            guard.release().await.unwrap();
+        })
+    });
+    for task in tasks.collect::<Vec<_>>() {
+        task.await.unwrap();
+    }
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(contenders(&store, "/zklock/a").await.is_empty());
+}
