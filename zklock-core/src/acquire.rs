@@ -8,33 +8,35 @@
 //! Whatever is dropped on the way (a creation that is not answered, a node in the queue) deletes
 //! itself, so a future that is dropped at any await leaves nothing behind.
 
+mod enqueue;
 mod marking;
+mod obstacle;
+mod stand_in;
+mod watching;
 
-use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::Poll;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
 
-use crate::contender::{Attempt, Contender, LAST_SAFE_SEQUENCE};
-use crate::coordinator::{Link, NodeKind, RequestError, Watch, WatchEvent};
+pub use obstacle::{Obstacle, Seen};
+pub use stand_in::stand_in;
+
+use self::enqueue::Enqueued;
+use self::watching::Woken;
+use crate::contender::Contender;
+use crate::coordinator::{Link, RequestError};
 use crate::deadline::Deadline;
 use crate::error::{ErrorKind, Holder, LockError};
 use crate::lease::{Lease, QueuedNode};
 use crate::mode::Mode;
-use crate::note::Note;
-use crate::owner::Owner;
 use crate::path::{ZnodePath, name_of};
 use crate::policy::{RetryPolicy, StopAt};
-use crate::recipe::driver::{LockDriver, Proof, unmarked, unread, unsupported};
-use crate::recipe::parent_mark::{Mark, Marks};
-use crate::recipe::server_time::ServerTime;
+use crate::recipe::driver::LockDriver;
+use crate::recipe::parent_mark::Marks;
 use crate::recipe::verdict::Verdict;
 use crate::session::generation::Generation;
 use crate::session::lane::Ride;
-use crate::session::releaser::{Birth, Deletion};
 
 /// What is to be acquired.
 #[derive(Clone, Debug)]
@@ -65,50 +67,6 @@ impl Target {
             (false, StopAt::Lost) => directory,
             _ => format!("{directory}\0{:?} {stop_at:?}", self.marks),
         }
-    }
-}
-
-/// Who is in the way in ZooKeeper's queue, as the acquire loop last saw it.
-#[derive(Clone, Debug)]
-pub struct Obstacle {
-    generation: Arc<Generation>,
-    driver: Arc<dyn LockDriver>,
-    head: Arc<str>,
-    ahead: usize,
-    /// Why nobody holds the lock, and it rests. The head is the directory then.
-    rests: Option<Arc<str>>,
-}
-
-impl Obstacle {
-    /// Asks ZooKeeper about the holder: one read. Answers the error of a busy lock.
-    ///
-    /// # Errors
-    ///
-    /// Whatever the read says; [`RequestError::NoNode`] if the holder went just now.
-    pub async fn ask(&self) -> Result<LockError, RequestError> {
-        let (data, _) = self.generation.coordinator().get(&self.head).await?;
-        if let Some(why) = &self.rests {
-            return Ok(LockError::new(ErrorKind::Busy, &**why));
-        }
-        let node = name_of(&self.head).to_owned();
-        let holder = Holder { owner: self.driver.owner(&node, &data), node, ahead: self.ahead };
-        Ok(LockError::new(ErrorKind::Busy, "").held_by(Some(holder)))
-    }
-}
-
-/// The obstacle, if there is one, shared with those who want to know.
-#[derive(Clone, Debug, Default)]
-pub struct Seen(Arc<Mutex<Option<Obstacle>>>);
-
-impl Seen {
-    /// Says who is in the way.
-    pub fn set(&self, obstacle: Option<Obstacle>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = obstacle;
-    }
-
-    /// Who is in the way.
-    pub fn get(&self) -> Option<Obstacle> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -143,13 +101,6 @@ const GIVE_WAY: Duration = Duration::from_millis(100);
 /// How long who cannot change the directory at least makes room for somebody who can.
 const STEP_ASIDE: Duration = Duration::from_millis(50);
 
-/// The most watches of a ZooKeeper session.
-const MOST_WATCHES: usize = 1_000;
-
-/// How long a waiter without a watch rests between two looks, at least and at most: a quarter of
-/// the session timeout.
-const SLOW_LOOK: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));
-
 /// Acquires a lock: waits for as long as it takes, or only for ZooKeeper's answers.
 /// Says in `seen` who is in the way.
 ///
@@ -177,25 +128,6 @@ enum Setback {
     Interrupted,
     /// For good.
     Failed(LockError),
-}
-
-/// What ended a wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Woken {
-    /// A node that was waited for was deleted.
-    Deletion,
-    /// Something else happened.
-    Change,
-    /// Nothing happened for at least a session timeout.
-    Time,
-}
-
-/// What became of making a node.
-enum Enqueued {
-    /// It is in the queue; the list, if it is known to be newer.
-    Mine(QueuedNode, Contender, Option<Vec<String>>),
-    /// There is only one, at this path, and it is another's.
-    Taken(String),
 }
 
 struct Drive<'a> {
@@ -312,8 +244,7 @@ impl Drive<'_> {
             return Ok(known);
         }
         loop {
-            let listed = generation.coordinator().children(self.directory());
-            match generation.answer(listed).await {
+            match generation.coordinator().children(self.directory()).await {
                 Ok(listed) => return Ok(Some(listed)),
                 Err(RequestError::NoNode) => return Ok(None),
                 Err(error) => self.after(generation, error).await?,
@@ -437,122 +368,6 @@ impl Drive<'_> {
         Ok(woken == Woken::Deletion)
     }
 
-    /// Makes a node in the queue, and the directory if need be. One flight when all is well.
-    async fn enqueue(&self, generation: &Arc<Generation>) -> Result<Enqueued, Setback> {
-        let (driver, mode) = (&self.target.driver, self.how.mode);
-        if !driver.supports(mode) {
-            return Err(Setback::Failed(unsupported(&**driver, mode)));
-        }
-        let marks = self.target.marks.any();
-        if marks && !driver.keeps_marks() {
-            return Err(Setback::Failed(unmarked(&**driver)));
-        }
-        let owner = Owner::here(self.target.app.as_deref()).lingering(self.how.lingers);
-        let new = driver.node(&Attempt::new(), mode, &owner);
-        new.check(&**driver).map_err(Setback::Failed)?;
-        let (recurring, kind) = (new.proof != Proof::Name, new.kind);
-        // One name that everybody tries to create; a unique one is among others.
-        let only = (kind == NodeKind::Ephemeral && recurring).then(|| new.prefix.clone());
-        let clock = self.ride.lane().clock();
-        let sent = marks.then(|| clock.now());
-        let birth = Birth::send(generation, self.directory(), new);
-        // Where there is one node only, there is nothing to list.
-        let listing = (only.is_none() && birth.is_sent())
-            .then(|| generation.coordinator().children(self.directory()));
-        let created = match birth.await {
-            Ok(created) => created,
-            Err(RequestError::NoNode) => {
-                self.make_directory(generation).await?;
-                return Err(Setback::NoDirectory);
-            }
-            Err(RequestError::NodeExists) => match only {
-                Some(name) => return Ok(Enqueued::Taken(self.path_of(&name))),
-                // Past the end ZooKeeper gives the last number again and again.
-                None => return Err(self.exhausted(i64::from(i32::MAX))),
-            },
-            Err(error) => return Err(setback(error)),
-        };
-        let (czxid, ctime) = (created.stat.czxid, created.stat.ctime);
-        let note = sent.map(|sent| {
-            let time = ServerTime { ctime, sent, answered: clock.now() };
-            Box::new(Note::new(self.directory().into(), time))
-        });
-        let node = QueuedNode::new(generation.clone(), created.path.into(), czxid)
-            .recurring(recurring)
-            .noting(note)
-            .with_directory(driver.removes_directory());
-        let mine = driver.parse(node.name()).filter(|mine| mine.name == node.name());
-        let Some(mine) = mine else {
-            return Err(Setback::Failed(unread(&**driver, node.name())));
-        };
-        // A name may not tell a writer from a mutex.
-        let mine = Contender { mode, ..mine };
-        if !(0..LAST_SAFE_SEQUENCE).contains(&mine.sequence) {
-            return Err(self.exhausted(mine.sequence));
-        }
-        let children = match (listing, only) {
-            (_, Some(name)) => Some(vec![name]),
-            // A list from before the node was found again says nothing.
-            (Some(listing), None) => {
-                let listed = generation.answer(listing).await.ok();
-                listed.filter(|names| names.contains(&mine.name))
-            }
-            (None, None) => None,
-        };
-        Ok(Enqueued::Mine(node, mine, children))
-    }
-
-    fn exhausted(&self, sequence: i64) -> Setback {
-        Setback::Failed(LockError::new(
-            ErrorKind::Exhausted,
-            format!(
-                "the sequence numbers of {} are nearly used up (at {sequence} of 2147483647); let \
-                 the directory run empty so that it is removed and begins again at 0: stop its \
-                 users for a minute, or delete the empty node",
-                self.directory()
-            ),
-        ))
-    }
-
-    /// Creates a node of the path to the directory. A directory with marks must stay.
-    async fn make(&self, generation: &Arc<Generation>, path: &str) -> Result<(), RequestError> {
-        let kind = self.target.driver.directory();
-        let marked = self.target.marks.any() && path == self.directory();
-        let created = if marked && kind == NodeKind::Container {
-            generation.create(path, &Mark::nothing(true).to_data(), NodeKind::Persistent)
-        } else {
-            generation.create(path, &[], kind)
-        };
-        created.await.map(drop)
-    }
-
-    async fn make_directory(&self, generation: &Arc<Generation>) -> Result<(), Setback> {
-        let mut missing = Vec::new();
-        for path in self.target.directory.ancestors_and_self().collect::<Vec<_>>().into_iter().rev()
-        {
-            match self.make(generation, path).await {
-                Ok(()) | Err(RequestError::NodeExists) => break,
-                Err(RequestError::NoNode) => missing.push(path),
-                Err(error) => return Err(setback(error)),
-            }
-        }
-        if missing.len() == self.target.directory.ancestors_and_self().count() {
-            return Err(Setback::Failed(LockError::new(
-                ErrorKind::NoChroot,
-                "the chroot of the connect string no longer exists",
-            )));
-        }
-        for path in missing.into_iter().rev() {
-            match self.make(generation, path).await {
-                Ok(()) | Err(RequestError::NodeExists) => {}
-                // Removed again in between: begin anew.
-                Err(RequestError::NoNode) => return Ok(()),
-                Err(error) => return Err(setback(error)),
-            }
-        }
-        Ok(())
-    }
-
     /// Grants the lock if the lease clock allows it; otherwise a commit must be answered first.
     async fn grant(
         &self,
@@ -574,120 +389,6 @@ impl Drive<'_> {
                     return Err(Setback::Vanished);
                 }
                 Err(error) => self.after(generation, error).await?,
-            }
-        }
-    }
-
-    /// Waits until there are other children than so many, or something else happened that makes
-    /// another look worth while.
-    async fn wait_for_room(
-        &self,
-        generation: &Arc<Generation>,
-        seen: usize,
-        limit: &mut Option<watch::Receiver<u32>>,
-    ) -> Result<(Woken, Option<Vec<String>>), Setback> {
-        let Some(_watching) = generation.room_for_watches(1, MOST_WATCHES) else {
-            self.pass_time(generation).await;
-            return Ok((Woken::Change, None));
-        };
-        let watched = generation.coordinator().children_watched(self.directory());
-        let watched = generation.answer(watched).await;
-        let watch = match watched {
-            Ok((children, watch)) if children.len() == seen => watch,
-            Ok((children, _)) => return Ok((Woken::Change, Some(children))),
-            Err(RequestError::NoNode) => return Ok((Woken::Change, None)),
-            Err(error) => {
-                self.after(generation, error).await?;
-                return Ok((Woken::Change, None));
-            }
-        };
-        Ok((self.watch(generation, vec![watch], limit).await?, None))
-    }
-
-    /// Waits until one of the nodes is gone or something happened that makes another look at the
-    /// queue worth while; by time only if all of them outlive their sessions.
-    async fn wait_for(
-        &self,
-        generation: &Arc<Generation>,
-        paths: &[String],
-    ) -> Result<Woken, Setback> {
-        let Some(_watching) = generation.room_for_watches(paths.len(), MOST_WATCHES) else {
-            self.pass_time(generation).await;
-            return Ok(Woken::Change);
-        };
-        let asked: Vec<_> =
-            paths.iter().map(|path| generation.coordinator().get_watched(path)).collect();
-        let (mut watches, mut stay) = (Vec::with_capacity(asked.len()), true);
-        for reply in asked {
-            match generation.answer(reply).await {
-                Ok((_, stat, watch)) => {
-                    watches.push(watch);
-                    stay &= stat.owner == 0;
-                }
-                Err(RequestError::NoNode) => return Ok(Woken::Change),
-                Err(error) => {
-                    self.after(generation, error).await?;
-                    return Ok(Woken::Change);
-                }
-            }
-        }
-        match self.watch(generation, watches, &mut None).await? {
-            Woken::Time if !stay => Ok(Woken::Change),
-            woken => Ok(woken),
-        }
-    }
-
-    /// Waits without a watch, because there are too many: another look after a while will do.
-    async fn pass_time(&self, generation: &Arc<Generation>) {
-        let pause = generation.lease().timeout() / 4;
-        let clock = self.ride.lane().clock();
-        let timer = clock.sleep_until(clock.now() + pause.clamp(SLOW_LOOK.0, SLOW_LOOK.1));
-        futures_lite::future::or(timer, generation.changed()).await;
-    }
-
-    /// Waits until one of the watches fires, or another look is worth while for other reasons.
-    async fn watch(
-        &self,
-        generation: &Arc<Generation>,
-        mut watches: Vec<Watch>,
-        limit: &mut Option<watch::Receiver<u32>>,
-    ) -> Result<Woken, Setback> {
-        let reconnects = generation.reconnects();
-        // Watches were seen to be lost; a slow look now and then costs little.
-        let (clock, poll_every) = (self.ride.lane().clock(), generation.lease().timeout());
-        let mut poll = clock.sleep_until(clock.now() + poll_every.max(Duration::from_secs(5)));
-        loop {
-            let mut changed = pin!(generation.changed());
-            changed.as_mut().enable();
-            if generation.is_retired() {
-                return Err(Setback::Interrupted);
-            }
-            if generation.reconnects() != reconnects {
-                return Ok(Woken::Change);
-            }
-            let event = poll_fn(|cx| {
-                for watch in &mut watches {
-                    if let Poll::Ready(event) = watch.as_mut().poll(cx) {
-                        return Poll::Ready(Some(match event {
-                            WatchEvent::Deleted => Ok(Woken::Deletion),
-                            WatchEvent::Changed => Ok(Woken::Change),
-                            WatchEvent::SessionEnded => Err(Setback::Interrupted),
-                        }));
-                    }
-                }
-                if Pin::new(&mut poll).poll(cx).is_ready() {
-                    return Poll::Ready(Some(Ok(Woken::Time)));
-                }
-                if let Some(limit) = limit.as_mut()
-                    && pin!(limit.changed()).poll(cx).is_ready()
-                {
-                    return Poll::Ready(Some(Ok(Woken::Change)));
-                }
-                changed.as_mut().poll(cx).map(|()| None)
-            })
-            .await;
-            if let Some(woken) = event {
-                return woken;
             }
         }
     }
@@ -729,58 +430,6 @@ impl Drive<'_> {
         let timer = clock.sleep_until(clock.now() + RetryPolicy::default().pause(3));
         futures_lite::future::or(timer, generation.changed()).await;
         Ok(())
-    }
-}
-
-/// Makes a reader's node beside that of a writer who holds the lock, with the same number, and
-/// grants it. `None` if the lease of the writer is lost before.
-///
-/// # Errors
-///
-/// [`ErrorKind::Unauthorized`] if the server refuses the node.
-pub async fn stand_in(target: &Target, writer: &Lease) -> Result<Option<Lease>, LockError> {
-    let (generation, driver) = (writer.generation(), &target.driver);
-    let Some(number) = driver.parse(writer.node_name()) else { return Ok(None) };
-    let owner = Owner::here(target.app.as_deref());
-    let new = driver.node(&Attempt::new(), Mode::Read, &owner);
-    let path = format!("{}/{}{:010}", target.directory.as_str(), new.prefix, number.sequence);
-    let mut in_doubt = false;
-    loop {
-        if !writer.is_valid() {
-            if in_doubt {
-                drop(Deletion::send(generation, path.into()));
-            }
-            return Ok(None);
-        }
-        let made = match generation.create(&path, &new.payload, NodeKind::Ephemeral).await {
-            Ok(created) => created.stat.czxid,
-            // Ours, from a try that was not answered.
-            Err(RequestError::NodeExists) => match generation.coordinator().get(&path).await {
-                Ok((_, stat)) if stat.owner == generation.coordinator().session_id() => stat.czxid,
-                Ok(_) => {
-                    // The server replaced the session silently, and the writer's node goes.
-                    generation.end();
-                    return Ok(None);
-                }
-                Err(_) => continue,
-            },
-            Err(error) if error.is_definite() => {
-                let why = "the server refuses the reader's node";
-                return Err(LockError::new(ErrorKind::Unauthorized, why)
-                    .because(error)
-                    .on(target.lock.clone()));
-            }
-            Err(_) => {
-                in_doubt = true;
-                let clock = generation.lease().clock();
-                let timer = clock.sleep_until(clock.now() + RetryPolicy::default().pause(3));
-                futures_lite::future::or(timer, generation.changed()).await;
-                continue;
-            }
-        };
-        let node = QueuedNode::new(generation.clone(), path.as_str().into(), made);
-        // Without a lease the node deletes itself.
-        return Ok(node.succeed(&target.lock, writer).ok());
     }
 }
 

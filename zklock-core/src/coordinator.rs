@@ -323,4 +323,10 @@ pub trait Connector: Send + Sync + fmt::Debug + 'static {
     /// [`RequestError::AuthFailed`], [`RequestError::BadArguments`] and [`RequestError::NoNode`]
     /// (the chroot does not exist) are final; [`RequestError::Unreachable`] is worth another try.
     fn connect(&self) -> Reply<Arc<dyn Coordinator>>;
+
+    /// Whether a server may have opened a session for a `connect` that is under way. If not, that
+    /// can be dropped and leaves nothing.
+    fn is_opening(&self) -> bool {
+        true
+    }
 }

@@ -24,7 +24,7 @@ use crate::session::handle::Session;
 use crate::session::keeper::MOST_WATCHES;
 use crate::session::lane::{Ride, closed};
 use crate::session::releaser::Deletion;
-use crate::session::shelf::{Held, Resident};
+use crate::session::shelf::{Held, Resident, of_type};
 use crate::who::Who;
 
 /// The queue of one lock in this process. It lives as long as somebody uses it.
@@ -111,20 +111,52 @@ impl Queue {
 
     /// Takes the last place, or the lock if it is there for the taking.
     pub fn join(self: &Arc<Self>, waiting: Waiting) -> Joined<Self> {
-        let (who, since) = (waiting.who, waiting.since);
+        let (who, mode, since) = (waiting.who, waiting.mode, waiting.since);
         let mut inner = self.lock();
         let conflict = |by: &Weak<Possession>| {
             by.upgrade().map_or(Conflict::None, |holder| self.conflict(&who, &holder))
         };
         let grant = |waiting: &Waiting, lease: &Arc<Lease>| self.grant(waiting, lease, since);
         let (decided, todo) = inner.state.join(waiting, grant, conflict, closed);
+        let others_may_hold = !inner.state.excludes_others();
         self.carry_out(inner, todo);
-        match decided {
-            Decided::Granted(hold) => Joined::Granted(hold),
+        let joined = match decided {
+            Decided::Granted(hold) => return Joined::Granted(hold),
             Decided::Waits(place) => Joined::Waits(WaitInLine::new(self.clone(), place)),
             Decided::Busy => Joined::Busy(self.clone()),
-            Decided::Refused(error) => Joined::Refused(error.on(self.lock_name().clone())),
+            Decided::Refused(error) => return self.refuse(error),
+        };
+        let deadlock = others_may_hold.then(|| self.deadlock_beside(&who, mode)).flatten();
+        deadlock.map_or(joined, |error| self.refuse(error))
+    }
+
+    fn refuse(&self, error: LockError) -> Joined<Self> {
+        Joined::Refused(error.on(self.lock_name().clone()))
+    }
+
+    /// Whether the newcomer would wait for itself: it has this lock through another queue, because
+    /// that is for other options.
+    fn deadlock_beside(self: &Arc<Self>, who: &Who, mode: Mode) -> Option<LockError> {
+        let under = self.session.shelf().under(self.path());
+        let queues = under.iter().filter_map(of_type::<Queue>);
+        let beside = queues.filter(|other| !Arc::ptr_eq(other, self));
+        let mut refused = None;
+        for holder in beside.flat_map(|other| other.in_the_way()) {
+            match self.conflict(who, &holder) {
+                // Two readers hold it together, unless a writer here is between them.
+                Conflict::Deadlock(_)
+                    if (holder.mode(), mode) == (Mode::Read, Mode::Read)
+                        && self.lock().state.waiting().all(|other| other.mode == Mode::Read) => {}
+                Conflict::Deadlock(error) => refused = Some(error),
+                Conflict::LetGo(lease) => drop(lease.release()),
+                Conflict::None => {}
+            }
         }
+        refused
+    }
+
+    fn in_the_way(&self) -> Vec<Arc<Possession>> {
+        self.lock().state.in_the_way().filter_map(Weak::upgrade).collect()
     }
 
     fn grant(

@@ -227,6 +227,21 @@ impl<L: Lent, B, O> State<L, B, O> {
         self.holders.iter()
     }
 
+    /// Who holds the lock, or lost it and has not given it back.
+    pub fn in_the_way(&self) -> impl Iterator<Item = &B> {
+        self.holders.iter().chain(self.lost.iter().map(|(_, by)| by))
+    }
+
+    /// Whether nobody else has the lock: it is held here, and not for reading.
+    pub fn excludes_others(&self) -> bool {
+        match &self.phase {
+            Phase::Idle | Phase::Fetching { .. } => false,
+            Phase::Held { mode, .. }
+            | Phase::Asking { mode, .. }
+            | Phase::Lingering { mode, .. } => *mode != Mode::Read,
+        }
+    }
+
     /// Who waits, in order.
     pub fn waiting(&self) -> impl Iterator<Item = &Waiting> {
         self.waiters.iter()
@@ -321,7 +336,7 @@ impl<L: Lent, B, O> State<L, B, O> {
             _ => None,
         };
         let mut refused = None;
-        for holder in self.holders.iter().chain(self.lost.iter().map(|(_, by)| by)) {
+        for holder in self.in_the_way() {
             match conflict(holder) {
                 Conflict::None => {}
                 Conflict::Deadlock(error) => refused = Some(error),

@@ -13,6 +13,7 @@ use crate::coordinator::{Coordinator, Created, Link, NodeKind, Operation, Reques
 use crate::error::{ErrorKind, LockError};
 use crate::observer::{Event, Events};
 use crate::policy::StopAt;
+use crate::session::answered::Answered;
 use crate::session::lease_clock::{Condition, LeaseClock, Term};
 use crate::session::spawner::Spawner;
 
@@ -96,7 +97,7 @@ impl Generation {
         Arc::new(Generation {
             number,
             self_aware: coordinator.last_contact().is_some(),
-            coordinator,
+            coordinator: Arc::new(Answered::new(coordinator, lease.clock().clone())),
             lease,
             spawner,
             events,
@@ -120,7 +121,7 @@ impl Generation {
         self.number
     }
 
-    /// The ZooKeeper session.
+    /// The ZooKeeper session. What it does not answer for a session timeout has failed.
     pub fn coordinator(&self) -> &Arc<dyn Coordinator> {
         &self.coordinator
     }
@@ -398,30 +399,6 @@ impl Generation {
         self.losses.load(Ordering::Acquire)
     }
 
-    /// Waits for an answer, but no longer than a session lasts: a server or a proxy that forgets one,
-    /// on a connection that lives on, is asked again.
-    ///
-    /// # Errors
-    ///
-    /// [`RequestError::ConnectionLoss`] then: nobody knows what became of the request.
-    pub async fn answer<T>(
-        &self,
-        reply: impl Future<Output = Result<T, RequestError>>,
-    ) -> Result<T, RequestError> {
-        if self.is_self_aware() {
-            // It forgets none.
-            return reply.await;
-        }
-        let clock = self.lease.clock();
-        let timer = clock.sleep_until(clock.now() + self.lease.timeout());
-        let forgotten = async {
-            timer.await;
-            tracing::warn!("no answer for a session timeout");
-            Err(RequestError::ConnectionLoss)
-        };
-        futures_lite::future::or(reply, forgotten).await
-    }
-
     /// Creates a node; an answer feeds the lease clock. The request is sent by this call.
     pub fn create(
         self: &Arc<Self>,
@@ -433,7 +410,7 @@ impl Generation {
         let reply = self.coordinator.create(path, data, kind);
         let this = self.clone();
         async move {
-            let created = this.answer(reply).await?;
+            let created = reply.await?;
             let owner = created.stat.owner;
             if owner != 0 && owner != this.coordinator.session_id() {
                 // The server replaced the session silently: what was held before is gone.
@@ -484,7 +461,7 @@ impl Generation {
     {
         let this = self.clone();
         async move {
-            let answer = this.answer(reply).await?;
+            let answer = reply.await?;
             this.committed(sent);
             Ok(answer)
         }

@@ -346,8 +346,9 @@ impl Session {
         self.held()
     }
 
-    /// Closes the session: nothing more is granted, what is held is lost, and every deletion that
-    /// is still on its way is brought to its end, for at most five seconds.
+    /// Closes the session: nothing more is granted, what is held is lost, every deletion that is
+    /// still on its way is brought to its end, and a connection that is just being opened is closed
+    /// once it is; for at most five seconds.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -405,7 +406,7 @@ impl Drop for Inner {
 /// Brings the releasers to their end, then closes the ZooKeeper sessions.
 async fn finish(lanes: &Lanes) {
     let limit = Deadline::after(lanes.clock().clone(), FLUSH);
-    let ending = lanes.all().into_iter().map(|lane| {
+    let ending = lanes.complete().into_iter().map(|lane| {
         let limit = &limit;
         async move {
             lane.end(limit).await;

@@ -177,7 +177,7 @@ pub fn watch_own(generation: &Arc<Generation>, node: &Arc<HeldNode>) {
     generation.clone().spawner().spawn(async move {
         let _watching = watching;
         loop {
-            match generation.answer(reply).await {
+            match reply.await {
                 // Another node has its path.
                 Ok((_, stat, _)) if stat.czxid != node.czxid => return generation.lost_node(&node),
                 Ok((data, _, watch)) => {

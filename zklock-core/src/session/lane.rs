@@ -1,13 +1,16 @@
 //! A lane: one ZooKeeper session after the other.
 
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::sync::watch;
 
 use crate::clock::Clock;
-use crate::coordinator::{Connector, RequestError};
+use crate::coordinator::{Connector, Coordinator, RequestError};
 use crate::deadline::Deadline;
 use crate::error::{ErrorKind, LockError};
 use crate::observer::Events;
@@ -43,6 +46,8 @@ pub struct Lane {
     status: watch::Sender<Status>,
     keeping: Keeping,
     closed: AtomicBool,
+    /// Whether it opens nothing any more, and has closed what it opened last.
+    over: watch::Sender<bool>,
     /// How many acquires are under way.
     riders: AtomicUsize,
     /// How many of them are on their way to the server.
@@ -70,6 +75,7 @@ impl Lane {
             status: watch::Sender::new(Status::Connecting(None)),
             keeping,
             closed: AtomicBool::new(false),
+            over: watch::Sender::new(false),
             riders: AtomicUsize::new(0),
             busy: AtomicUsize::new(0),
             rides: AtomicU64::new(0),
@@ -173,7 +179,8 @@ impl Lane {
         }
     }
 
-    /// Brings the releaser to its end, then closes the ZooKeeper session.
+    /// Brings the releaser to its end, then closes the ZooKeeper session. One that a server may have
+    /// opened just now is waited for, and closed.
     pub async fn end(&self, limit: &Deadline) {
         let generation = self.current();
         if let Some(generation) = &generation {
@@ -183,6 +190,7 @@ impl Lane {
         if let Some(generation) = generation {
             let _ = limit.bound(generation.coordinator().close()).await;
         }
+        let _ = limit.bound(self.over.subscribe().wait_for(|over| *over)).await;
     }
 
     fn is_closed(&self) -> bool {
@@ -239,7 +247,8 @@ async fn run(lane: Arc<Lane>) {
     let mut number = 0;
     while !lane.is_closed() {
         let opened = lane.clock.now();
-        match lane.connector.connect().await {
+        let Some(session) = open(&lane).await else { break };
+        match session {
             Ok(coordinator) => {
                 pause = PAUSE.0;
                 number += 1;
@@ -250,6 +259,7 @@ async fn run(lane: Arc<Lane>) {
                 lane.spawner.spawn(keep(generation.clone(), lane.keeping.clone()));
                 if !lane.set(Status::Ready(generation.clone())) {
                     generation.end();
+                    generation.coordinator().close().await;
                     break;
                 }
                 until_retired(&generation).await;
@@ -268,6 +278,23 @@ async fn run(lane: Arc<Lane>) {
             }
         }
     }
+    lane.over.send_replace(true);
+}
+
+/// Opens a session; `None` if the lane was closed and no server can have opened one.
+async fn open(lane: &Lane) -> Option<Result<Arc<dyn Coordinator>, RequestError>> {
+    let (mut opening, mut status) = (lane.connector.connect(), lane.status());
+    let mut closed = pin!(status.wait_for(|status| matches!(status, Status::Closed)));
+    poll_fn(|cx| {
+        if let Poll::Ready(session) = opening.as_mut().poll(cx) {
+            return Poll::Ready(Some(session));
+        }
+        if !lane.is_closed() && closed.as_mut().poll(cx).is_pending() {
+            return Poll::Pending;
+        }
+        if lane.connector.is_opening() { Poll::Pending } else { Poll::Ready(None) }
+    })
+    .await
 }
 
 async fn until_retired(generation: &Arc<Generation>) {

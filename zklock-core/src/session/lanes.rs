@@ -10,7 +10,7 @@
 //!
 //! A lane that was not used for a minute is closed.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::backend::io_thread::IoThread;
@@ -76,12 +76,20 @@ struct Track {
     _io: Option<IoThread>,
 }
 
+/// The lanes behind the first.
+#[derive(Debug, Default)]
+struct More {
+    tracks: Vec<Track>,
+    /// Whether no other is opened.
+    complete: bool,
+}
+
 /// The lanes of a session: one, and more when it is full.
 #[derive(Debug)]
 pub struct Lanes {
     rails: Rails,
     first: Track,
-    more: RwLock<Vec<Track>>,
+    more: Mutex<More>,
 }
 
 impl Lanes {
@@ -92,7 +100,7 @@ impl Lanes {
     /// [`Unavailable`](crate::error::ErrorKind::Unavailable) if the system has no thread for it.
     pub fn start(rails: Rails) -> Result<Self, LockError> {
         let first = rails.lay()?;
-        Ok(Lanes { rails, first, more: RwLock::default() })
+        Ok(Lanes { rails, first, more: Mutex::default() })
     }
 
     /// The first lane, which is always there.
@@ -100,10 +108,15 @@ impl Lanes {
         &self.first.lane
     }
 
-    /// All lanes, the first of them first.
-    pub fn all(&self) -> Vec<Arc<Lane>> {
-        let more = self.more.read().unwrap_or_else(PoisonError::into_inner);
-        std::iter::once(&self.first).chain(&*more).map(|track| track.lane.clone()).collect()
+    /// All lanes, the first of them first. No other is opened any more.
+    pub fn complete(&self) -> Vec<Arc<Lane>> {
+        let mut more = self.lock();
+        more.complete = true;
+        std::iter::once(&self.first).chain(&more.tracks).map(|track| track.lane.clone()).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, More> {
+        self.more.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The clock that all lanes live by.
@@ -121,19 +134,19 @@ impl Lanes {
 
     #[cold]
     fn board_another(self: &Arc<Self>) -> Ride {
-        let mut more = self.more.write().unwrap_or_else(PoisonError::into_inner);
-        let lanes = || std::iter::once(&self.first).chain(&*more).map(|track| &track.lane);
+        let mut more = self.lock();
+        let lanes = || std::iter::once(&self.first).chain(&more.tracks).map(|track| &track.lane);
         // One that does not get a connection is no help; nor is a second such.
         let all_ready = lanes().all(|lane| lane.current().is_some());
         let ready = lanes().filter(|lane| lane.current().is_some());
         let emptiest = ready.min_by_key(|lane| (lane.riders() >= FULL, lane.busy()));
         let lane = emptiest.unwrap_or(&self.first.lane);
-        let (ride, wanted) = (lane.ride(), !has_room(lane));
-        if wanted && all_ready && 1 + more.len() < self.rails.most {
+        let (ride, wanted) = (lane.ride(), !has_room(lane) && !more.complete);
+        if wanted && all_ready && 1 + more.tracks.len() < self.rails.most {
             match self.rails.lay() {
                 Ok(track) => {
                     self.close_when_idle(&track.lane);
-                    more.push(track);
+                    more.tracks.push(track);
                 }
                 Err(error) => tracing::warn!(%error, "no further lane"),
             }
@@ -160,16 +173,46 @@ impl Lanes {
     /// Takes a lane out of use, if it had no rides since the last look and has nothing to do.
     fn take_if_idle(&self, lane: &Arc<Lane>, seen: &mut Option<u64>) -> Option<Track> {
         // Nobody boards meanwhile.
-        let mut more = self.more.write().unwrap_or_else(PoisonError::into_inner);
+        let tracks = &mut self.lock().tracks;
         let rides = lane.rides();
         if seen.replace(rides) != Some(rides) || !lane.is_idle() {
             return None;
         }
-        let at = more.iter().position(|track| Arc::ptr_eq(&track.lane, lane))?;
-        Some(more.swap_remove(at))
+        let at = tracks.iter().position(|track| Arc::ptr_eq(&track.lane, lane))?;
+        Some(tracks.swap_remove(at))
     }
 }
 
 fn has_room(lane: &Lane) -> bool {
     lane.busy() < BUSY && lane.riders() < FULL
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::memory::Embedded;
+    use crate::session::shelf::Place;
+    use crate::session_state::SessionState;
+    use tokio::sync::watch;
+
+    #[test]
+    fn after_the_last_call_no_lane_is_opened() {
+        let store = Embedded::new();
+        let place = Place { servers: "lanes".into(), chroot: "".into() };
+        let rails = Rails {
+            connector: Arc::new(store.connector(Duration::from_secs(10))),
+            threaded: false,
+            clock: Clock::Caller,
+            tick: None,
+            most: 4,
+            events: Events::to(None),
+            standing: Standing::new(Arc::new(watch::Sender::new(SessionState::Connecting))),
+            shelf: Shelf::new(place),
+        };
+        let lanes = Arc::new(Lanes::start(rails).unwrap());
+        let mut rides: Vec<_> = (0..=BUSY).map(|_| lanes.board()).collect();
+        assert_eq!((lanes.complete().len(), store.sessions().len()), (2, 2));
+        rides.extend((0..4 * BUSY).map(|_| lanes.board()));
+        assert_eq!((lanes.complete().len(), store.sessions().len()), (2, 2));
+    }
 }

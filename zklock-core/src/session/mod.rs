@@ -1,5 +1,6 @@
 //! Sessions: generations, the lease clock, the releaser.
 
+pub mod answered;
 pub mod builder;
 pub mod clearing;
 pub mod generation;

@@ -89,7 +89,7 @@ fn delete(
     let looked = generation.coordinator().get(path);
     let (generation, path) = (generation.clone(), path.clone());
     Box::pin(async move {
-        match generation.answer(looked).await {
+        match looked.await {
             Ok((_, stat)) if stat.czxid == czxid => generation.delete(&path).await,
             Ok(_) => Ok(()),
             Err(error) => Err(error),
@@ -265,15 +265,15 @@ impl Labour {
         let coordinator = self.generation.coordinator();
         let synced = coordinator.sync(&self.directory);
         let listed = coordinator.children(&self.directory);
-        self.generation.answer(synced).await?;
+        synced.await?;
         let NewNode { prefix, payload, proof, kind } = &self.node;
         let whole = *kind == NodeKind::Ephemeral;
-        let mut names = self.generation.answer(listed).await?;
+        let mut names = listed.await?;
         names.retain(|name| if whole { name == prefix } else { name.starts_with(prefix) });
         let paths = names.into_iter().map(|name| format!("{}/{name}", self.directory));
         let asked: Vec<_> = paths.map(|path| (coordinator.get(&path), path)).collect();
         for (reply, path) in asked {
-            let (data, stat) = match self.generation.answer(reply).await {
+            let (data, stat) = match reply.await {
                 Ok(answer) => answer,
                 // Another's, which is gone.
                 Err(RequestError::NoNode) => continue,

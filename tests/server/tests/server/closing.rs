@@ -71,6 +71,30 @@ async fn closing_waits_for_a_deletion_that_is_not_answered_yet() {
 }
 
 #[tokio::test]
+async fn closing_waits_for_a_connection_that_is_being_opened_and_ends_its_session() {
+    let bed = Bed::own();
+    let proxy = bed.proxy();
+    let session = bed.builder_at(&proxy.addr()).session_timeout(LONG).connect().await.unwrap();
+    let opening = proxy.on(Matcher::reply(OpCode::Connect), Action::Hold);
+    // So many at once are under way that another connection is opened for those to come.
+    let creating = proxy.on(Matcher::request(OpCode::Create2), Action::Hold);
+    let acquiring: Vec<_> = (0..20).map(|lock| acquiring(&session, &format!("l{lock}"))).collect();
+    until("another session", || (bed.server().sessions().len() == 2).then_some(())).await;
+    creating.release();
+    for guard in acquiring {
+        soon("the lock", guard).await.unwrap().release().await.unwrap();
+    }
+    let mut closing = std::pin::pin!(session.close());
+    // Longer than closing waits for a goodbye.
+    let early = tokio::time::timeout(Duration::from_millis(1_500), &mut closing).await;
+    assert!(early.is_err() && opening.hits() == 1, "closed with a session left behind");
+    opening.release();
+    closing.await;
+    assert_eq!(bed.server().sessions(), []);
+    bed.end().await;
+}
+
+#[tokio::test]
 async fn closing_frees_what_is_held_and_who_waits_elsewhere_gets_it_at_once() {
     let bed = Bed::shared("close-held");
     let holder = bed.builder().session_timeout(LONG).connect().await.unwrap();
@@ -118,6 +142,20 @@ async fn a_session_that_is_dropped_closes_in_the_background() {
     assert!(guard.is_valid());
     drop(guard);
     until("the session is gone", || (!bed.has_session(id)).then_some(())).await;
+    bed.end().await;
+}
+
+#[tokio::test]
+async fn a_session_that_looks_for_a_server_in_vain_closes_at_once() {
+    let bed = Bed::own();
+    let session = bed.builder().session_timeout(Duration::from_secs(2)).connect().await.unwrap();
+    bed.server().kill();
+    until("no session", || session.zookeeper_session().is_none().then_some(())).await;
+    let start = Instant::now();
+    session.close().await;
+    // Nobody can have opened one: there is nothing to wait for, and it would be for five seconds.
+    assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
+    bed.server().restart();
     bed.end().await;
 }
 

@@ -39,6 +39,7 @@ pub(super) enum Effect {
     Refuse(RequestError),
     LoseRequest,
     LoseReply,
+    ForgetReply,
     CutBefore,
     CutAfter,
     Expire,
@@ -101,6 +102,28 @@ impl Fault {
     /// ```
     pub fn lose_reply() -> Self {
         Fault::new(Effect::LoseReply)
+    }
+
+    /// The request is applied and never answered. The link stays up, and what comes after it is
+    /// answered.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let store = zklock::Embedded::new();
+    /// use std::time::{Duration, Instant};
+    /// use zklock_core::backend::memory::{Fault, Op};
+    ///
+    /// let timeout = Duration::from_millis(20);
+    /// let session = zklock::Session::embedded_builder(&store).session_timeout(timeout).open()?;
+    /// let mutex = session.mutex("orders")?;
+    /// store.faults(store.sessions()[0]).inject(Fault::forget_reply().on(Op::Create));
+    /// let start = Instant::now();
+    /// assert!(mutex.acquire().await?.is_valid()); // Asked again.
+    /// assert!(start.elapsed() >= timeout);
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    pub fn forget_reply() -> Self {
+        Fault::new(Effect::ForgetReply)
     }
 
     /// The connection breaks before the request is applied. It fails with a lost connection, those

@@ -34,12 +34,19 @@ impl State {
         let waits = wire != Wire::Up || hold.is_some_and(|(hold, _)| hold == Hold::Requests);
         if !waits {
             let answer = self.execute(id, request, now);
-            if hold.is_none() && delay.is_zero() || answer.as_ref().is_err_and(broken) {
-                return Submitted::Ready(answer);
-            }
+            let answer = match answer {
+                Some(answer)
+                    if hold.is_none() && delay.is_zero() || answer.as_ref().is_err_and(broken) =>
+                {
+                    return Submitted::Ready(answer);
+                }
+                answer => answer,
+            };
             let slot = self.new_slot();
             self.with_slots(id, |slots| slots.insert(slot, Slot::default()));
-            self.fill(id, slot, answer, now);
+            if let Some(answer) = answer {
+                self.fill(id, slot, answer, now);
+            }
             return Submitted::Pending(slot);
         }
         let slot = self.new_slot();
@@ -85,8 +92,9 @@ impl State {
                 return;
             }
             let Some((slot, request)) = session.queue.pop_front() else { return };
-            let answer = self.execute(id, request, now);
-            self.fill(id, slot, answer, now);
+            if let Some(answer) = self.execute(id, request, now) {
+                self.fill(id, slot, answer, now);
+            }
         }
     }
 

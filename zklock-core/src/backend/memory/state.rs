@@ -64,19 +64,19 @@ impl State {
         self.next_slot
     }
 
-    /// Lets a request reach the server, or what a fault makes of it.
+    /// Lets a request reach the server, or what a fault makes of it; `None` if no answer comes.
     pub(super) fn execute(
         &mut self,
         id: i64,
         request: Request,
         now: Instant,
-    ) -> Result<Answer, RequestError> {
+    ) -> Option<Result<Answer, RequestError>> {
         if let Some(log) = &mut self.log {
             let path = request.paths().first().copied().unwrap_or_default().to_owned();
             log.push(Logged { session: id, op: request.op(), path });
         }
         let effect = self.sessions.get_mut(&id).and_then(|s| s.plan.strike(&request));
-        match effect {
+        Some(match effect {
             None => self.apply(id, request, now),
             Some(Effect::Refuse(error)) => Err(error),
             Some(Effect::LoseRequest) => Err(RequestError::ConnectionLoss),
@@ -84,6 +84,11 @@ impl State {
                 let answer = self.apply(id, request, now);
                 self.discard(answer);
                 Err(RequestError::ConnectionLoss)
+            }
+            Some(Effect::ForgetReply) => {
+                let answer = self.apply(id, request, now);
+                self.discard(answer);
+                return None;
             }
             Some(Effect::CutBefore) => {
                 self.disconnect(id, now);
@@ -99,7 +104,7 @@ impl State {
                 self.expire(id, now);
                 Err(RequestError::SessionExpired)
             }
-        }
+        })
     }
 
     fn apply(&mut self, id: i64, request: Request, now: Instant) -> Result<Answer, RequestError> {

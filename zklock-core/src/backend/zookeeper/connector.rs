@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use async_io::Timer;
@@ -32,7 +33,11 @@ const LOOK: Duration = Duration::from_secs(2);
 pub struct ZooKeeperConnector {
     options: Arc<ZooKeeperOptions>,
     servers: ConnectString,
+    attempts: Attempts,
 }
+
+/// How many calls are past the search, and may have been given a session.
+type Attempts = Arc<AtomicUsize>;
 
 impl ZooKeeperConnector {
     /// Returns a connector with these options. It does no I/O.
@@ -43,7 +48,8 @@ impl ZooKeeperConnector {
     pub fn new(options: ZooKeeperOptions) -> Result<Self, RequestError> {
         options.validate()?;
         let servers = parse(&options.connect)?;
-        Ok(ZooKeeperConnector { options: Arc::new(options), servers })
+        let attempts = Attempts::default();
+        Ok(ZooKeeperConnector { options: Arc::new(options), servers, attempts })
     }
 
     /// Opens a session as [`Connector::connect`] does, with its type.
@@ -59,13 +65,15 @@ impl ZooKeeperConnector {
         &self,
     ) -> impl Future<Output = Result<ZooKeeperCoordinator, RequestError>> + Send + 'static {
         let (options, servers) = (self.options.clone(), self.servers.clone());
+        let attempts = self.attempts.clone();
         async move {
             if !is_io_thread() && tokio::runtime::Handle::try_current().is_err() {
                 let why = "a ZooKeeper session must be opened inside a tokio runtime";
                 return Err(RequestError::Other(why.to_owned()));
             }
             let sights = vec![Sight::Silent; servers.servers.len()];
-            let mut search = Search { options: &options, servers: &servers, sights, last: None };
+            let (options, servers, attempts) = (&*options, &servers, &attempts);
+            let mut search = Search { options, servers, attempts, sights, last: None };
             match within(options.connect_timeout, search.run()).await {
                 Some(Ok(client)) => Ok(ZooKeeperCoordinator::new(client, &options.acl)),
                 Some(Err(error)) => Err(error),
@@ -80,12 +88,17 @@ impl Connector for ZooKeeperConnector {
         let opened = self.open();
         Box::pin(async move { Ok(Arc::new(opened.await?) as Arc<dyn Coordinator>) })
     }
+
+    fn is_opening(&self) -> bool {
+        self.attempts.load(Ordering::Acquire) > 0
+    }
 }
 
 /// The search for a server that opens a session.
 struct Search<'a> {
     options: &'a ZooKeeperOptions,
     servers: &'a ConnectString,
+    attempts: &'a Attempts,
     /// Of each server.
     sights: Vec<Sight>,
     /// Why the last one that answered opened no session.
@@ -105,6 +118,7 @@ impl Search<'_> {
                 let rest = end.saturating_duration_since(Instant::now());
                 // One that answers and then opens no session must not cost all the time.
                 let share = if self.servers.servers.len() == 1 { rest } else { rest / 2 };
+                let _opening = Opening::new(self.attempts);
                 match within(share, attempt(self.options, self.servers, &candidates)).await {
                     Some(Ok(client)) => return Ok(client),
                     Some(Err(error)) if error.is_definite() => return Err(error),
@@ -133,6 +147,22 @@ impl Search<'_> {
             });
         let told = told.collect::<Vec<_>>().join(", ");
         RequestError::Unreachable(format!("no session within {within} ({told})"))
+    }
+}
+
+/// An attempt that may have been given a session.
+struct Opening<'a>(&'a Attempts);
+
+impl<'a> Opening<'a> {
+    fn new(attempts: &'a Attempts) -> Self {
+        attempts.fetch_add(1, Ordering::AcqRel);
+        Opening(attempts)
+    }
+}
+
+impl Drop for Opening<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
 

@@ -1,0 +1,142 @@
+//! Making a node in the queue, and its directory where that is missing.
+
+use std::sync::Arc;
+
+use super::{Drive, Setback, setback};
+use crate::contender::{Attempt, Contender, LAST_SAFE_SEQUENCE};
+use crate::coordinator::{NodeKind, RequestError};
+use crate::error::{ErrorKind, LockError};
+use crate::lease::QueuedNode;
+use crate::note::Note;
+use crate::owner::Owner;
+use crate::recipe::driver::{Proof, unmarked, unread, unsupported};
+use crate::recipe::parent_mark::Mark;
+use crate::recipe::server_time::ServerTime;
+use crate::session::generation::Generation;
+use crate::session::releaser::Birth;
+
+/// What became of making a node.
+pub(super) enum Enqueued {
+    /// It is in the queue; the list, if it is known to be newer.
+    Mine(QueuedNode, Contender, Option<Vec<String>>),
+    /// There is only one, at this path, and it is another's.
+    Taken(String),
+}
+
+impl Drive<'_> {
+    /// Makes a node in the queue, and the directory if need be. One flight when all is well.
+    pub(super) async fn enqueue(&self, generation: &Arc<Generation>) -> Result<Enqueued, Setback> {
+        let (driver, mode) = (&self.target.driver, self.how.mode);
+        if !driver.supports(mode) {
+            return Err(Setback::Failed(unsupported(&**driver, mode)));
+        }
+        let marks = self.target.marks.any();
+        if marks && !driver.keeps_marks() {
+            return Err(Setback::Failed(unmarked(&**driver)));
+        }
+        let owner = Owner::here(self.target.app.as_deref()).lingering(self.how.lingers);
+        let new = driver.node(&Attempt::new(), mode, &owner);
+        new.check(&**driver).map_err(Setback::Failed)?;
+        let (recurring, kind) = (new.proof != Proof::Name, new.kind);
+        // One name that everybody tries to create; a unique one is among others.
+        let only = (kind == NodeKind::Ephemeral && recurring).then(|| new.prefix.clone());
+        let clock = self.ride.lane().clock();
+        let sent = marks.then(|| clock.now());
+        let birth = Birth::send(generation, self.directory(), new);
+        // Where there is one node only, there is nothing to list.
+        let listing = (only.is_none() && birth.is_sent())
+            .then(|| generation.coordinator().children(self.directory()));
+        let created = match birth.await {
+            Ok(created) => created,
+            Err(RequestError::NoNode) => {
+                self.make_directory(generation).await?;
+                return Err(Setback::NoDirectory);
+            }
+            Err(RequestError::NodeExists) => match only {
+                Some(name) => return Ok(Enqueued::Taken(self.path_of(&name))),
+                // Past the end ZooKeeper gives the last number again and again.
+                None => return Err(self.exhausted(i64::from(i32::MAX))),
+            },
+            Err(error) => return Err(setback(error)),
+        };
+        let (czxid, ctime) = (created.stat.czxid, created.stat.ctime);
+        let note = sent.map(|sent| {
+            let time = ServerTime { ctime, sent, answered: clock.now() };
+            Box::new(Note::new(self.directory().into(), time))
+        });
+        let node = QueuedNode::new(generation.clone(), created.path.into(), czxid)
+            .recurring(recurring)
+            .noting(note)
+            .with_directory(driver.removes_directory());
+        let mine = driver.parse(node.name()).filter(|mine| mine.name == node.name());
+        let Some(mine) = mine else {
+            return Err(Setback::Failed(unread(&**driver, node.name())));
+        };
+        // A name may not tell a writer from a mutex.
+        let mine = Contender { mode, ..mine };
+        if !(0..LAST_SAFE_SEQUENCE).contains(&mine.sequence) {
+            return Err(self.exhausted(mine.sequence));
+        }
+        let children = match (listing, only) {
+            (_, Some(name)) => Some(vec![name]),
+            // A list from before the node was found again says nothing.
+            (Some(listing), None) => {
+                let listed = listing.await.ok();
+                listed.filter(|names| names.contains(&mine.name))
+            }
+            (None, None) => None,
+        };
+        Ok(Enqueued::Mine(node, mine, children))
+    }
+
+    fn exhausted(&self, sequence: i64) -> Setback {
+        Setback::Failed(LockError::new(
+            ErrorKind::Exhausted,
+            format!(
+                "the sequence numbers of {} are nearly used up (at {sequence} of 2147483647); let \
+                 the directory run empty so that it is removed and begins again at 0: stop its \
+                 users for a minute, or delete the empty node",
+                self.directory()
+            ),
+        ))
+    }
+
+    /// Creates a node of the path to the directory. A directory with marks must stay.
+    async fn make(&self, generation: &Arc<Generation>, path: &str) -> Result<(), RequestError> {
+        let kind = self.target.driver.directory();
+        let marked = self.target.marks.any() && path == self.directory();
+        let created = if marked && kind == NodeKind::Container {
+            generation.create(path, &Mark::nothing(true).to_data(), NodeKind::Persistent)
+        } else {
+            generation.create(path, &[], kind)
+        };
+        created.await.map(drop)
+    }
+
+    async fn make_directory(&self, generation: &Arc<Generation>) -> Result<(), Setback> {
+        let mut missing = Vec::new();
+        for path in self.target.directory.ancestors_and_self().collect::<Vec<_>>().into_iter().rev()
+        {
+            match self.make(generation, path).await {
+                Ok(()) | Err(RequestError::NodeExists) => break,
+                Err(RequestError::NoNode) => missing.push(path),
+                Err(error) => return Err(setback(error)),
+            }
+        }
+        if missing.len() == self.target.directory.ancestors_and_self().count() {
+            return Err(Setback::Failed(LockError::new(
+                ErrorKind::NoChroot,
+                "the chroot of the connect string no longer exists",
+            )));
+        }
+        for path in missing.into_iter().rev() {
+            match self.make(generation, path).await {
+                Ok(()) | Err(RequestError::NodeExists) => {}
+                // Removed again in between: begin anew.
+                Err(RequestError::NoNode) => return Ok(()),
+                Err(error) => return Err(setback(error)),
+            }
+        }
+        Ok(())
+    }
+}

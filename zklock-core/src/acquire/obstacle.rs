@@ -1,0 +1,53 @@
+//! Who is in the way, for the error of a busy lock.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::coordinator::RequestError;
+use crate::error::{ErrorKind, Holder, LockError};
+use crate::path::name_of;
+use crate::recipe::driver::LockDriver;
+use crate::session::generation::Generation;
+
+/// Who is in the way in ZooKeeper's queue, as the acquire loop last saw it.
+#[derive(Clone, Debug)]
+pub struct Obstacle {
+    pub(super) generation: Arc<Generation>,
+    pub(super) driver: Arc<dyn LockDriver>,
+    pub(super) head: Arc<str>,
+    pub(super) ahead: usize,
+    /// Why nobody holds the lock, and it rests. The head is the directory then.
+    pub(super) rests: Option<Arc<str>>,
+}
+
+impl Obstacle {
+    /// Asks ZooKeeper about the holder: one read. Answers the error of a busy lock.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the read says; [`RequestError::NoNode`] if the holder went just now.
+    pub async fn ask(&self) -> Result<LockError, RequestError> {
+        let (data, _) = self.generation.coordinator().get(&self.head).await?;
+        if let Some(why) = &self.rests {
+            return Ok(LockError::new(ErrorKind::Busy, &**why));
+        }
+        let node = name_of(&self.head).to_owned();
+        let holder = Holder { owner: self.driver.owner(&node, &data), node, ahead: self.ahead };
+        Ok(LockError::new(ErrorKind::Busy, "").held_by(Some(holder)))
+    }
+}
+
+/// The obstacle, if there is one, shared with those who want to know.
+#[derive(Clone, Debug, Default)]
+pub struct Seen(Arc<Mutex<Option<Obstacle>>>);
+
+impl Seen {
+    /// Says who is in the way.
+    pub fn set(&self, obstacle: Option<Obstacle>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = obstacle;
+    }
+
+    /// Who is in the way.
+    pub fn get(&self) -> Option<Obstacle> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}

@@ -1,0 +1,63 @@
+//! The node of a writer who becomes a reader.
+
+use super::Target;
+use crate::contender::Attempt;
+use crate::coordinator::{NodeKind, RequestError};
+use crate::error::{ErrorKind, LockError};
+use crate::lease::{Lease, QueuedNode};
+use crate::mode::Mode;
+use crate::owner::Owner;
+use crate::policy::RetryPolicy;
+use crate::session::releaser::Deletion;
+
+/// Makes a reader's node beside that of a writer who holds the lock, with the same number, and
+/// grants it. `None` if the lease of the writer is lost before.
+///
+/// # Errors
+///
+/// [`ErrorKind::Unauthorized`] if the server refuses the node.
+pub async fn stand_in(target: &Target, writer: &Lease) -> Result<Option<Lease>, LockError> {
+    let (generation, driver) = (writer.generation(), &target.driver);
+    let Some(number) = driver.parse(writer.node_name()) else { return Ok(None) };
+    let owner = Owner::here(target.app.as_deref());
+    let new = driver.node(&Attempt::new(), Mode::Read, &owner);
+    let path = format!("{}/{}{:010}", target.directory.as_str(), new.prefix, number.sequence);
+    let mut in_doubt = false;
+    loop {
+        if !writer.is_valid() {
+            if in_doubt {
+                drop(Deletion::send(generation, path.into()));
+            }
+            return Ok(None);
+        }
+        let made = match generation.create(&path, &new.payload, NodeKind::Ephemeral).await {
+            Ok(created) => created.stat.czxid,
+            // Ours, from a try that was not answered.
+            Err(RequestError::NodeExists) => match generation.coordinator().get(&path).await {
+                Ok((_, stat)) if stat.owner == generation.coordinator().session_id() => stat.czxid,
+                Ok(_) => {
+                    // The server replaced the session silently, and the writer's node goes.
+                    generation.end();
+                    return Ok(None);
+                }
+                Err(_) => continue,
+            },
+            Err(error) if error.is_definite() => {
+                let why = "the server refuses the reader's node";
+                return Err(LockError::new(ErrorKind::Unauthorized, why)
+                    .because(error)
+                    .on(target.lock.clone()));
+            }
+            Err(_) => {
+                in_doubt = true;
+                let clock = generation.lease().clock();
+                let timer = clock.sleep_until(clock.now() + RetryPolicy::default().pause(3));
+                futures_lite::future::or(timer, generation.changed()).await;
+                continue;
+            }
+        };
+        let node = QueuedNode::new(generation.clone(), path.as_str().into(), made);
+        // Without a lease the node deletes itself.
+        return Ok(node.succeed(&target.lock, writer).ok());
+    }
+}

@@ -1,0 +1,146 @@
+//! Waiting for others: until a node is gone, or another look is worth while.
+
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::{Drive, Setback};
+use crate::coordinator::{RequestError, Watch, WatchEvent};
+use crate::session::generation::Generation;
+
+/// The most watches of a ZooKeeper session.
+const MOST_WATCHES: usize = 1_000;
+
+/// How long a waiter without a watch rests between two looks, at least and at most: a quarter of
+/// the session timeout.
+const SLOW_LOOK: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));
+
+/// What ended a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Woken {
+    /// A node that was waited for was deleted.
+    Deletion,
+    /// Something else happened.
+    Change,
+    /// Nothing happened for at least a session timeout.
+    Time,
+}
+
+impl Drive<'_> {
+    /// Waits until there are other children than so many, or something else happened that makes
+    /// another look worth while.
+    pub(super) async fn wait_for_room(
+        &self,
+        generation: &Arc<Generation>,
+        seen: usize,
+        limit: &mut Option<watch::Receiver<u32>>,
+    ) -> Result<(Woken, Option<Vec<String>>), Setback> {
+        let Some(_watching) = generation.room_for_watches(1, MOST_WATCHES) else {
+            self.pass_time(generation).await;
+            return Ok((Woken::Change, None));
+        };
+        let watched = generation.coordinator().children_watched(self.directory()).await;
+        let watch = match watched {
+            Ok((children, watch)) if children.len() == seen => watch,
+            Ok((children, _)) => return Ok((Woken::Change, Some(children))),
+            Err(RequestError::NoNode) => return Ok((Woken::Change, None)),
+            Err(error) => {
+                self.after(generation, error).await?;
+                return Ok((Woken::Change, None));
+            }
+        };
+        Ok((self.watch(generation, vec![watch], limit).await?, None))
+    }
+
+    /// Waits until one of the nodes is gone or something happened that makes another look at the
+    /// queue worth while; by time only if all of them outlive their sessions.
+    pub(super) async fn wait_for(
+        &self,
+        generation: &Arc<Generation>,
+        paths: &[String],
+    ) -> Result<Woken, Setback> {
+        let Some(_watching) = generation.room_for_watches(paths.len(), MOST_WATCHES) else {
+            self.pass_time(generation).await;
+            return Ok(Woken::Change);
+        };
+        let asked: Vec<_> =
+            paths.iter().map(|path| generation.coordinator().get_watched(path)).collect();
+        let (mut watches, mut stay) = (Vec::with_capacity(asked.len()), true);
+        for reply in asked {
+            match reply.await {
+                Ok((_, stat, watch)) => {
+                    watches.push(watch);
+                    stay &= stat.owner == 0;
+                }
+                Err(RequestError::NoNode) => return Ok(Woken::Change),
+                Err(error) => {
+                    self.after(generation, error).await?;
+                    return Ok(Woken::Change);
+                }
+            }
+        }
+        match self.watch(generation, watches, &mut None).await? {
+            Woken::Time if !stay => Ok(Woken::Change),
+            woken => Ok(woken),
+        }
+    }
+
+    /// Waits without a watch, because there are too many: another look after a while will do.
+    async fn pass_time(&self, generation: &Arc<Generation>) {
+        let pause = generation.lease().timeout() / 4;
+        let clock = self.ride.lane().clock();
+        let timer = clock.sleep_until(clock.now() + pause.clamp(SLOW_LOOK.0, SLOW_LOOK.1));
+        futures_lite::future::or(timer, generation.changed()).await;
+    }
+
+    /// Waits until one of the watches fires, or another look is worth while for other reasons.
+    async fn watch(
+        &self,
+        generation: &Arc<Generation>,
+        mut watches: Vec<Watch>,
+        limit: &mut Option<watch::Receiver<u32>>,
+    ) -> Result<Woken, Setback> {
+        let reconnects = generation.reconnects();
+        // Watches were seen to be lost; a slow look now and then costs little.
+        let (clock, poll_every) = (self.ride.lane().clock(), generation.lease().timeout());
+        let mut poll = clock.sleep_until(clock.now() + poll_every.max(Duration::from_secs(5)));
+        loop {
+            let mut changed = pin!(generation.changed());
+            changed.as_mut().enable();
+            if generation.is_retired() {
+                return Err(Setback::Interrupted);
+            }
+            if generation.reconnects() != reconnects {
+                return Ok(Woken::Change);
+            }
+            let event = poll_fn(|cx| {
+                for watch in &mut watches {
+                    if let Poll::Ready(event) = watch.as_mut().poll(cx) {
+                        return Poll::Ready(Some(match event {
+                            WatchEvent::Deleted => Ok(Woken::Deletion),
+                            WatchEvent::Changed => Ok(Woken::Change),
+                            WatchEvent::SessionEnded => Err(Setback::Interrupted),
+                        }));
+                    }
+                }
+                if Pin::new(&mut poll).poll(cx).is_ready() {
+                    return Poll::Ready(Some(Ok(Woken::Time)));
+                }
+                if let Some(limit) = limit.as_mut()
+                    && pin!(limit.changed()).poll(cx).is_ready()
+                {
+                    return Poll::Ready(Some(Ok(Woken::Change)));
+                }
+                changed.as_mut().poll(cx).map(|()| None)
+            })
+            .await;
+            if let Some(woken) = event {
+                return woken;
+            }
+        }
+    }
+}
