@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
+use futures_lite::future::or;
 use tokio::sync::Notify;
 
 use crate::acquire::{How, Obstacle, Seen, Target, acquire};
@@ -227,12 +228,19 @@ impl PermitQueue {
         drop(self.carry_out(inner, todo));
     }
 
-    /// Takes permits under one hold of the inner lock, all or none.
+    /// Takes permits under one hold of the inner lock, all or none. Two who wait for permits without
+    /// it, each with a part of what it wants, would wait for each other.
     async fn acquire(&self, ride: &Ride, fetch: Fetch) -> Result<Vec<Arc<Lease>>, LockError> {
         self.limit.known(&self.session).await?;
         loop {
             let inner = self.enter(ride, fetch.once).await?;
-            let leases: Vec<_> = self.take(ride, fetch).await?.into_iter().map(Arc::new).collect();
+            let taking = async { Some(self.take(ride, fetch).await) };
+            let lost = async {
+                inner.lost().await;
+                None
+            };
+            let Some(taken) = or(taking, lost).await else { continue };
+            let leases: Vec<_> = taken?.into_iter().map(Arc::new).collect();
             // Without the lock others may have counted at the same time.
             if inner.is_valid() && leases.iter().all(|lease| lease.is_valid()) {
                 return Ok(leases);

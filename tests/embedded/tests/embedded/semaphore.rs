@@ -185,6 +185,36 @@ async fn permits_of_a_closed_session_come_back() {
     drop(printers(&session, 2).acquire_many_timeout(2, Duration::from_secs(5)).await.unwrap());
 }
 
+/// Who waits for permits holds the inner lock. Without it two could wait for each other, each with a
+/// part of what it wants.
+#[tokio::test(start_paused = true)]
+async fn whose_session_ends_while_it_waits_begins_anew() {
+    let (store, session) = store();
+    let [other, third] = [on(&store), on(&store)];
+    let held = printers(&third, 3).acquire_many(3).await.unwrap();
+    let take = |session: &Session| {
+        let printers = printers(session, 3);
+        tokio::spawn(async move {
+            let guard = printers.acquire_many(2).await.unwrap();
+            guard.release().await.unwrap();
+        })
+    };
+    let first = take(&session);
+    settle().await;
+    let second = take(&other);
+    settle().await;
+    store.faults(session.zookeeper_session().unwrap().0).expire();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    held.release().await.unwrap();
+    for taking in [first, second] {
+        tokio::time::timeout(Duration::from_secs(60), taking)
+            .await
+            .expect("they wait for each other")
+            .unwrap();
+    }
+    assert_eq!(leases(&store).await, 0);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_limit_in_a_node_is_made_read_and_obeyed_while_people_wait() {
     let (store, session) = store();
