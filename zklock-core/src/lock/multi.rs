@@ -230,10 +230,27 @@ impl MultiLock {
         how: Wait,
         unscoped: bool,
     ) -> Result<MultiGuard, LockError> {
-        let mut guard = MultiGuard { members: Vec::with_capacity(self.members.len()) };
         let begun: Vec<Instant> =
             self.members.iter().map(|member| member.session().clock().now()).collect();
-        for (member, begun) in self.members.iter().zip(begun) {
+        loop {
+            let guard = self.enter_all(who, how, unscoped, &begun).await?;
+            // One may be lost while another is waited for.
+            if guard.is_valid() {
+                guard.members.iter().for_each(|member| member.possession().lease().take(true));
+                return Ok(guard);
+            }
+        }
+    }
+
+    async fn enter_all(
+        &self,
+        who: Who,
+        how: Wait,
+        unscoped: bool,
+        begun: &[Instant],
+    ) -> Result<MultiGuard, LockError> {
+        let mut guard = MultiGuard { members: Vec::with_capacity(self.members.len()) };
+        for (member, &begun) in self.members.iter().zip(begun) {
             let how = match how {
                 Wait::Tries(timeout, tries) => {
                     let all = timeout.saturating_mul(tries);
@@ -252,7 +269,6 @@ impl MultiLock {
             }
             guard.members.push(taken);
         }
-        guard.members.iter().for_each(|member| member.possession().lease().take(true));
         Ok(guard)
     }
 }

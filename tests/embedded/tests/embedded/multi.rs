@@ -159,3 +159,21 @@ async fn every_member_is_held_in_the_scope_and_the_view_sees_all() {
     guard.lost().await;
     assert!(guard.release().await.unwrap_err().is_lost());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_member_that_is_lost_while_another_is_waited_for_is_taken_again() {
+    let (store, session) = store();
+    let held = on(&store).mutex("b").unwrap().acquire().await.unwrap();
+    let locks = both(&session, ["a", "b"]);
+    let waiting = tokio::spawn(async move { locks.acquire().await });
+    settle().await;
+    store.faults(session.zookeeper_session().unwrap().0).expire();
+    settle().await;
+    let other = on(&store).mutex("a").unwrap().acquire().await.unwrap();
+    held.release().await.unwrap();
+    settle().await;
+    assert!(!waiting.is_finished(), "with a lock that another holds");
+    other.release().await.unwrap();
+    let guard = waiting.await.unwrap().unwrap();
+    assert!(guard.is_valid());
+}
