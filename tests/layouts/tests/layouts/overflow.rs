@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use zklock::{ErrorKind, Session};
-use zklock_test_support::peers::{Curator, LockKind, Outcome};
+use zklock_test_support::peers::{Agent, Curator, LockKind, Outcome};
 use zklock_test_support::{RawClient, ZooKeeper};
 
 const SESSION: Duration = Duration::from_secs(20);
@@ -68,17 +68,25 @@ async fn past_the_end_curator_grants_twice_where_we_refuse() {
     let curator = Curator::compile();
     let [one, other] = [(); 2].map(|()| curator.agent(&server.addr(), SESSION));
     let path = "/locks/full";
-    let Outcome::Held(held) = one.acquire(LockKind::Mutex, path, Some(Duration::ZERO)) else {
-        panic!("nobody else is there");
+    let try_once = |agent: &Agent| match agent.acquire(LockKind::Mutex, path, Some(Duration::ZERO))
+    {
+        Outcome::Held(grant) => Some(grant),
+        _ => None,
     };
-    assert!(held.node.ends_with("-2147483647"), "{}", held.node);
-    let twice =
-        (0..100).find_map(|_| match other.acquire(LockKind::Mutex, path, Some(Duration::ZERO)) {
-            Outcome::Held(grant) => Some(grant),
-            _ => None,
-        });
-    let twice = twice.expect("every second name is before the holder's");
-    assert!(twice.node.ends_with("-2147483647") && twice.node != held.node, "{}", twice.node);
+    // Where a holder's name lies in the list is chance: before one that lies in front nobody comes.
+    let granted_twice = || {
+        let held = try_once(&one).expect("nobody else is there");
+        let twice = (0..20).find_map(|_| try_once(&other));
+        if twice.is_none() {
+            one.release(&held).unwrap();
+        }
+        Some((held, twice?))
+    };
+    let (held, twice) = (0..20).find_map(|_| granted_twice()).expect("one of 400 names is before");
+    for grant in [&held, &twice] {
+        assert!(grant.node.ends_with("-2147483647"), "{}", grant.node);
+    }
+    assert_ne!(twice.node, held.node);
     let both = contenders(&server, path);
     assert_eq!(both.len(), 2, "{both:?}");
     let session = session(&server).await;
