@@ -12,6 +12,7 @@ mod enqueue;
 mod marking;
 mod obstacle;
 mod stand_in;
+mod strays;
 mod watching;
 
 use std::sync::Arc;
@@ -23,6 +24,7 @@ pub use obstacle::{Obstacle, Seen};
 pub use stand_in::stand_in;
 
 use self::enqueue::Enqueued;
+use self::strays::stray_among;
 use self::watching::Woken;
 use crate::contender::Contender;
 use crate::coordinator::{Link, RequestError};
@@ -199,16 +201,13 @@ impl Drive<'_> {
         };
         let mut limit = self.target.limit.clone();
         loop {
+            // A node that is not seen here may still be there for others, so it is deleted.
             let Some(listed) = self.list(generation, children.take()).await? else {
-                node.forget();
                 return Err(Setback::Vanished);
             };
             let queue = self.target.driver.queue(&listed);
             match self.target.driver.verdict(&queue, &mine) {
-                Verdict::Missing => {
-                    node.forget();
-                    return Err(Setback::Vanished);
-                }
+                Verdict::Missing => return Err(Setback::Vanished),
                 Verdict::Held => return self.grant(generation, node).await,
                 Verdict::Wait { predecessor, deletion_grants, ahead } => {
                     let head = queue.first().map_or(&predecessor, |head| &head.name);
@@ -296,23 +295,32 @@ impl Drive<'_> {
     }
 
     /// Nothing has happened for a session timeout, so who died is gone. If not enough others will
-    /// ever go, there is no use in waiting.
+    /// ever go, there is no use in waiting, at least not on this server.
     async fn check_that_somebody_goes(
         &self,
         obstacle: Obstacle,
         others: &[String],
     ) -> Result<(), Setback> {
+        let generation = &obstacle.generation;
+        match stray_among(generation, others).await {
+            Ok(None) => {}
+            Ok(Some(stray)) => {
+                generation.leave(stray);
+                return Err(Setback::Interrupted);
+            }
+            Err(error) => return self.after(generation, error).await,
+        }
         if self.target.driver.holders_may_stay() {
             return Ok(());
         }
-        let coordinator = obstacle.generation.coordinator();
+        let coordinator = generation.coordinator();
         let asked: Vec<_> = others.iter().map(|path| (path, coordinator.get(path))).collect();
         let mut staying = Vec::new();
         for (path, reply) in asked {
             match reply.await {
                 Ok((data, stat)) if stat.owner == 0 => staying.push((path, data)),
                 Ok(_) | Err(RequestError::NoNode) => {}
-                Err(error) => return self.after(&obstacle.generation, error).await,
+                Err(error) => return self.after(generation, error).await,
             }
         }
         let most = self.target.driver.most().unwrap_or(1);
@@ -362,7 +370,8 @@ impl Drive<'_> {
         }
         self.see(Some(obstacle.clone()));
         let woken = self.wait_for(&obstacle.generation, paths).await?;
-        if woken == Woken::Time {
+        // Only who waits for the first asks: in the end all others wait for somebody who does.
+        if woken == Woken::Time && paths.iter().any(|path| **path == *obstacle.head) {
             self.check_that_somebody_goes(obstacle, paths).await?;
         }
         Ok(woken == Woken::Deletion)

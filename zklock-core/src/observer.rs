@@ -83,6 +83,14 @@ pub enum Event {
         /// What the server said.
         error: LockError,
     },
+    /// The server shows a node that its leader does not know, so its data are not those of the
+    /// others, and stay so until somebody makes it fetch them anew. Its ZooKeeper session is closed
+    /// when its last guard is gone; new acquires use a fresh one, on a server that does not show the
+    /// node.
+    Diverged {
+        /// The node's path.
+        path: String,
+    },
 }
 
 /// Receives the events of a session, one after the other, on a thread of its own: a slow observer

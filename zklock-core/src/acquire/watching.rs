@@ -57,7 +57,7 @@ impl Drive<'_> {
     }
 
     /// Waits until one of the nodes is gone or something happened that makes another look at the
-    /// queue worth while; by time only if all of them outlive their sessions.
+    /// queue worth while.
     pub(super) async fn wait_for(
         &self,
         generation: &Arc<Generation>,
@@ -69,13 +69,10 @@ impl Drive<'_> {
         };
         let asked: Vec<_> =
             paths.iter().map(|path| generation.coordinator().get_watched(path)).collect();
-        let (mut watches, mut stay) = (Vec::with_capacity(asked.len()), true);
+        let mut watches = Vec::with_capacity(asked.len());
         for reply in asked {
             match reply.await {
-                Ok((_, stat, watch)) => {
-                    watches.push(watch);
-                    stay &= stat.owner == 0;
-                }
+                Ok((_, _, watch)) => watches.push(watch),
                 Err(RequestError::NoNode) => return Ok(Woken::Change),
                 Err(error) => {
                     self.after(generation, error).await?;
@@ -83,10 +80,7 @@ impl Drive<'_> {
                 }
             }
         }
-        match self.watch(generation, watches, &mut None).await? {
-            Woken::Time if !stay => Ok(Woken::Change),
-            woken => Ok(woken),
-        }
+        self.watch(generation, watches, &mut None).await
     }
 
     /// Waits without a watch, because there are too many: another look after a while will do.

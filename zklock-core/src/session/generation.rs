@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
@@ -16,6 +16,7 @@ use crate::policy::StopAt;
 use crate::session::answered::Answered;
 use crate::session::lease_clock::{Condition, LeaseClock, Term};
 use crate::session::spawner::Spawner;
+use crate::session::stray::Stray;
 
 /// One ZooKeeper session. Guards belong to one generation and are lost with it.
 #[derive(Debug)]
@@ -29,6 +30,8 @@ pub struct Generation {
     events: Events,
     over: AtomicBool,
     retired: AtomicBool,
+    /// Shows that the server is not to be trusted.
+    stray: OnceLock<Stray>,
     /// Counts how often the connection came back.
     reconnects: AtomicU64,
     /// Fires on every change above and when a held node is gone.
@@ -48,6 +51,11 @@ pub struct Generation {
     /// Nodes that stay for a while after their release.
     resting: AtomicUsize,
 }
+
+/// How many nodes one request checks at most: a server takes tens of milliseconds for a thousand
+/// checks in one request, and everybody waits for it. It is also far below the 1 MiB that a
+/// request may have.
+pub const MOST_CHECKED: usize = 200;
 
 /// Lets one at a time make a node in a directory.
 pub type Gate = tokio::sync::Mutex<()>;
@@ -103,6 +111,7 @@ impl Generation {
             events,
             over: AtomicBool::new(false),
             retired: AtomicBool::new(false),
+            stray: OnceLock::new(),
             reconnects: AtomicU64::new(0),
             changed: Notify::new(),
             losses: AtomicU64::new(0),
@@ -283,6 +292,25 @@ impl Generation {
             path: path.to_owned(),
             error: LockError::new(ErrorKind::Unauthorized, why.to_string()),
         });
+        self.take_out_of_use();
+    }
+
+    /// Takes the generation out of use because the data of its server differ from its leader's.
+    pub fn leave(&self, stray: Stray) {
+        let path = &stray.path;
+        tracing::error!(path, "the server shows a node that its leader does not know");
+        self.events.tell(|| Event::Diverged { path: path.clone() });
+        // Others may have found another.
+        let _ = self.stray.set(stray);
+        self.take_out_of_use();
+    }
+
+    /// The node that shows that the data of the server differ from its leader's.
+    pub fn stray(&self) -> Option<&Stray> {
+        self.stray.get()
+    }
+
+    fn take_out_of_use(&self) {
         self.retired.store(true, Ordering::Release);
         self.changed.notify_waiters();
     }

@@ -9,16 +9,11 @@ use crate::clock::Instant;
 use crate::coordinator::{Link, RequestError, WatchEvent};
 use crate::owner::REVOKE;
 use crate::policy::StopAt;
-use crate::session::generation::{Generation, HeldNode};
+use crate::session::generation::{Generation, HeldNode, MOST_CHECKED};
 use crate::session::lease_clock::Condition;
 use crate::session::shelf::Shelf;
 use crate::session::standing::OfLane;
 use crate::session_state::SessionState;
-
-/// How many nodes one heartbeat checks at most: a server takes tens of milliseconds for a thousand
-/// checks in one request, and everybody waits for it. It is also far below the 1 MiB that a
-/// request may have.
-const BATCH: usize = 200;
 
 /// How many nodes that are held are watched at most, or what is behind them: with ten thousand
 /// watches the client loses its session at the next reconnect, whose frame of watches is limited to
@@ -136,7 +131,7 @@ pub async fn keep(generation: Arc<Generation>, keeping: Keeping) {
 /// Commits that the held nodes exist, and finds those that do not.
 async fn heartbeat(generation: Arc<Generation>) {
     let nodes = generation.held();
-    for batch in nodes.chunks(BATCH) {
+    for batch in nodes.chunks(MOST_CHECKED) {
         if !check(&generation, batch).await {
             return;
         }

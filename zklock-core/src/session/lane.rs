@@ -18,6 +18,7 @@ use crate::session::generation::Generation;
 use crate::session::keeper::{Keeping, keep};
 use crate::session::lease_clock::LeaseClock;
 use crate::session::spawner::Spawner;
+use crate::session::stray::Stray;
 
 /// Between two tries to connect, at first and at most.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
@@ -244,11 +245,11 @@ pub fn closed() -> LockError {
 
 async fn run(lane: Arc<Lane>) {
     let mut pause = PAUSE.0;
-    let mut number = 0;
+    let (mut number, mut stray) = (0, None);
     while !lane.is_closed() {
         let opened = lane.clock.now();
         let Some(session) = open(&lane).await else { break };
-        match session {
+        match without(stray.as_ref(), session, &lane.clock).await {
             Ok(coordinator) => {
                 pause = PAUSE.0;
                 number += 1;
@@ -263,6 +264,7 @@ async fn run(lane: Arc<Lane>) {
                     break;
                 }
                 until_retired(&generation).await;
+                stray = generation.stray().cloned().or(stray);
                 lane.set(Status::Connecting(None));
             }
             Err(error) => {
@@ -295,6 +297,27 @@ async fn open(lane: &Lane) -> Option<Result<Arc<dyn Coordinator>, RequestError>>
         if lane.connector.is_opening() { Poll::Pending } else { Poll::Ready(None) }
     })
     .await
+}
+
+/// Refuses a session on a server that shows a stray.
+async fn without(
+    stray: Option<&Stray>,
+    session: Result<Arc<dyn Coordinator>, RequestError>,
+    clock: &Clock,
+) -> Result<Arc<dyn Coordinator>, RequestError> {
+    let (Some(stray), Ok(coordinator)) = (stray, &session) else { return session };
+    let limit = Deadline::after(clock.clone(), coordinator.session_timeout());
+    // A server that does not answer now is found out later.
+    let shown = limit.bound(stray.is_shown(&**coordinator)).await.ok().and_then(Result::ok);
+    if shown != Some(true) {
+        return session;
+    }
+    coordinator.close().await;
+    Err(RequestError::Unreachable(format!(
+        "the server shows {}, which its leader does not know: its data are not those of the others; \
+         stop it, delete `version-2` in its data and log folders, and start it again",
+        stray.path
+    )))
 }
 
 async fn until_retired(generation: &Arc<Generation>) {

@@ -13,6 +13,7 @@ pub mod releaser;
 pub mod shelf;
 pub mod spawner;
 pub mod standing;
+pub mod stray;
 
 pub use builder::SessionBuilder;
 pub use handle::{Session, States};

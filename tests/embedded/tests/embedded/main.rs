@@ -29,5 +29,6 @@ mod revoked;
 mod rwlock;
 mod semaphore;
 mod stop_at;
+mod strays;
 mod support;
 mod template;

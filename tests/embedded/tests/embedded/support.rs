@@ -26,7 +26,6 @@ pub(crate) async fn client(store: &Embedded) -> Arc<dyn Coordinator> {
     store.connector(Duration::from_secs(3600)).connect().await.unwrap()
 }
 
-/// The names of the nodes in a lock's directory.
 /// The data of a node.
 pub(crate) async fn data(store: &Embedded, path: &str) -> String {
     let (data, _) = client(store).await.get(path).await.unwrap();
@@ -39,6 +38,7 @@ pub(crate) fn about(elapsed: Duration, expected: Duration) {
     assert!(elapsed < expected + Duration::from_millis(50), "{elapsed:?} instead of {expected:?}");
 }
 
+/// The names of the nodes in a lock's directory.
 pub(crate) async fn contenders(store: &Embedded, path: &str) -> Vec<String> {
     client(store).await.children(path).await.unwrap_or_default()
 }

@@ -3,6 +3,7 @@
 mod agent;
 mod faults;
 mod history;
+mod left;
 mod random;
 mod run;
 mod work;

@@ -1,10 +1,10 @@
 //! Real servers, alone and together.
 
 mod builder;
-mod counters;
 mod ensemble;
 mod four_letter;
 mod server;
+mod snapshot;
 
 pub use builder::Builder;
 pub use ensemble::Ensemble;

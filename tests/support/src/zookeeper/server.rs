@@ -8,8 +8,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::builder::Builder;
-use super::counters;
 use super::four_letter::{self, ServerSession};
+use super::snapshot;
 use crate::port::ReservedPort;
 use crate::process::{Folder, Process};
 use crate::scratch;
@@ -76,7 +76,7 @@ impl ZooKeeper {
         fs::create_dir(&data).expect("the folder is new");
         fs::write(folder.0.join("zoo.cfg"), cfg).expect("the folder is ours");
         if !builder.counters().is_empty() {
-            counters::write(&data, builder.counters());
+            snapshot::write(&data, builder.counters());
         }
         for (name, text) in builder.files() {
             fs::write(folder.0.join(name), text).expect("the folder is ours");
@@ -134,6 +134,16 @@ impl ZooKeeper {
     /// Kills the server (SIGKILL) and returns when the process is gone. Port and data stay.
     pub fn kill(&self) {
         self.process().take();
+    }
+
+    /// Adds an ephemeral node to the data of a server that was killed, which no other server has and
+    /// whose session is long over. Its parent must be there.
+    ///
+    /// # Panics
+    ///
+    /// When the parent is not there.
+    pub fn plant(&self, path: &str) {
+        snapshot::plant(&self.folder.0.join("data"), path);
     }
 
     /// Kills the server where it runs, starts it on the same port and data, and waits until it

@@ -1,0 +1,127 @@
+//! A server that shows a node which its leader does not know: who waits for it leaves that server.
+
+use std::time::Duration;
+
+use tokio::time::{sleep, timeout};
+use zklock::{Embedded, Session};
+use zklock_core::backend::memory::{Fault, Op};
+use zklock_core::coordinator::RequestError;
+
+use crate::support::{contenders, on, store};
+
+/// Longer than a waiter rests between two looks.
+const LONG: Duration = Duration::from_secs(60);
+
+fn generation(session: &Session) -> Option<u64> {
+    session.zookeeper_session().map(|(_, generation)| generation)
+}
+
+/// Makes the leader of a session's server say that it does not know a node, so many times.
+fn unknown(store: &Embedded, session: &Session, path: &str, times: u64) {
+    let no_node = RequestError::Multi { index: 0, error: Box::new(RequestError::NoNode) };
+    let fault = Fault::refuse(no_node).on(Op::Multi).path(path).times(times);
+    store.faults(session.zookeeper_session().unwrap().0).inject(fault);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_a_stray_goes_to_a_server_that_does_not_show_it() {
+    let (store, session) = store();
+    let stray = on(&store).mutex("a").unwrap().acquire().await.unwrap();
+    unknown(&store, &session, stray.path(), u64::MAX);
+    let mutex = session.mutex("a").unwrap();
+    let waiting = tokio::spawn(async move { mutex.acquire().await });
+    sleep(LONG).await;
+    assert!(!waiting.is_finished());
+    assert_eq!(generation(&session), None, "it trusts a server that shows the stray");
+    assert_eq!(contenders(&store, "/zklock/a").await.len(), 1, "its node stays behind");
+    let error = session.mutex("b").unwrap().acquire_timeout(LONG).await.unwrap_err();
+    assert!(error.is_unavailable(), "{error}");
+    assert!(error.to_string().contains(stray.path()), "{error}");
+    // As on another server.
+    stray.release().await.unwrap();
+    let guard = timeout(LONG, waiting).await.unwrap().unwrap().unwrap();
+    assert!(guard.is_valid());
+    assert_eq!(generation(&session), Some(2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn guards_of_the_session_that_is_left_stay_valid() {
+    let (store, session) = store();
+    let stray = on(&store).mutex("a").unwrap().acquire().await.unwrap();
+    let held = session.mutex("b").unwrap().acquire().await.unwrap();
+    unknown(&store, &session, stray.path(), u64::MAX);
+    let mutex = session.mutex("a").unwrap();
+    let waiting = tokio::spawn(async move { mutex.acquire().await });
+    sleep(LONG).await;
+    assert!(held.is_valid());
+    stray.release().await.unwrap();
+    drop(timeout(LONG, waiting).await.unwrap().unwrap().unwrap());
+    assert!(held.is_valid());
+    held.release().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_permit_that_is_a_stray_is_left_too() {
+    let (store, session) = store();
+    let permit = |session: &Session| session.semaphore("s", 1).unwrap();
+    let stray = permit(&on(&store)).acquire().await.unwrap();
+    let path = contenders(&store, "/zklock/s/leases").await.remove(0);
+    unknown(&store, &session, &path, u64::MAX);
+    let wanted = permit(&session);
+    let waiting = tokio::spawn(async move { wanted.acquire().await });
+    sleep(LONG).await;
+    assert_eq!(generation(&session), None);
+    stray.release().await.unwrap();
+    drop(timeout(LONG, waiting).await.unwrap().unwrap().unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_the_leader_knows_after_all_is_waited_for() {
+    let (store, session) = store();
+    let held = on(&store).mutex("a").unwrap().acquire().await.unwrap();
+    // Gone at the check and there again, as a name that recurs may be.
+    unknown(&store, &session, held.path(), 1);
+    let mutex = session.mutex("a").unwrap();
+    let waiting = tokio::spawn(async move { mutex.acquire().await });
+    sleep(10 * LONG).await;
+    assert_eq!(generation(&session), Some(1));
+    held.release().await.unwrap();
+    drop(timeout(LONG, waiting).await.unwrap().unwrap().unwrap());
+    assert_eq!(generation(&session), Some(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_many_waiters_only_the_first_asks_the_leader() {
+    let store = Embedded::new();
+    let held = on(&store).mutex("a").unwrap().acquire().await.unwrap();
+    let sessions: Vec<_> = (0..10).map(|_| on(&store)).collect();
+    let waiting: Vec<_> = sessions
+        .iter()
+        .map(|session| {
+            let mutex = session.mutex("a").unwrap();
+            tokio::spawn(async move { mutex.acquire().await.map(drop) })
+        })
+        .collect();
+    sleep(LONG).await;
+    store.record();
+    sleep(10 * LONG).await;
+    let asked = store.recorded().into_iter().filter(|one| one.op == Op::Multi);
+    let mut asked: Vec<_> = asked.map(|one| one.session).collect();
+    asked.dedup();
+    assert_eq!(asked.len(), 1, "{asked:?}");
+    held.release().await.unwrap();
+    for waiter in waiting {
+        waiter.await.unwrap().unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_its_server_does_not_show_is_deleted() {
+    let (store, session) = store();
+    let hidden = Fault::refuse(RequestError::NoNode).on(Op::Children).path("/zklock/a");
+    store.faults(session.zookeeper_session().unwrap().0).inject(hidden.times(2));
+    let mutex = session.mutex("a").unwrap();
+    drop(mutex.acquire_timeout(LONG).await.unwrap());
+    sleep(LONG).await;
+    assert_eq!(contenders(&store, "/zklock/a").await, [""; 0]);
+}
