@@ -25,7 +25,6 @@ pub use stand_in::stand_in;
 
 use self::enqueue::Enqueued;
 use self::strays::stray_among;
-use self::watching::Woken;
 use crate::contender::Contender;
 use crate::coordinator::{Link, RequestError};
 use crate::deadline::Deadline;
@@ -283,25 +282,28 @@ impl Drive<'_> {
         let others: Vec<_> = others.map(|other| self.path_of(&other.name)).collect();
         let head = others.first().cloned().unwrap_or_default();
         let obstacle = self.obstacle(generation, head, excess);
+        self.check_that_somebody_goes(&obstacle, &others).await?;
         if self.how.once {
             return self.refuse(obstacle, false).await.map(|()| None);
         }
-        self.see(Some(obstacle.clone()));
-        let (woken, children) = self.wait_for_room(generation, queue.len(), limit).await?;
-        if woken == Woken::Time {
-            self.check_that_somebody_goes(obstacle, &others).await?;
-        }
-        Ok(children)
+        self.see(Some(obstacle));
+        self.wait_for_room(generation, queue.len(), limit).await
     }
 
-    /// Nothing has happened for a session timeout, so who died is gone. If not enough others will
-    /// ever go, there is no use in waiting, at least not on this server.
+    /// Looks into who has been at the head for longer than a session timeout: who died is gone. If
+    /// not enough others will ever go, there is no use in waiting, at least not on this server.
     async fn check_that_somebody_goes(
         &self,
-        obstacle: Obstacle,
+        obstacle: &Obstacle,
         others: &[String],
     ) -> Result<(), Setback> {
         let generation = &obstacle.generation;
+        // Who waits for another than the head waits in the end for somebody who looks into that.
+        if !others.iter().any(|path| **path == *obstacle.head)
+            || !generation.is_long_at_head(self.directory(), &obstacle.head)
+        {
+            return Ok(());
+        }
         match stray_among(generation, others).await {
             Ok(None) => {}
             Ok(Some(stray)) => {
@@ -364,17 +366,13 @@ impl Drive<'_> {
         paths: &[String],
         gave_way: &mut bool,
     ) -> Result<bool, Setback> {
+        self.check_that_somebody_goes(&obstacle, paths).await?;
         if self.how.once {
             let may_wait = obstacle.ahead == 1 && !std::mem::replace(gave_way, true);
             return self.refuse(obstacle, may_wait).await.map(|()| false);
         }
         self.see(Some(obstacle.clone()));
-        let woken = self.wait_for(&obstacle.generation, paths).await?;
-        // Only who waits for the first asks: in the end all others wait for somebody who does.
-        if woken == Woken::Time && paths.iter().any(|path| **path == *obstacle.head) {
-            self.check_that_somebody_goes(obstacle, paths).await?;
-        }
-        Ok(woken == Woken::Deletion)
+        self.wait_for(&obstacle.generation, paths).await
     }
 
     /// Grants the lock if the lease clock allows it; otherwise a commit must be answered first.

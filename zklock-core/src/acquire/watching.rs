@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use super::{Drive, Setback};
 use crate::coordinator::{RequestError, Watch, WatchEvent};
-use crate::session::generation::Generation;
+use crate::session::generation::{Generation, LONG};
 
 /// The most watches of a ZooKeeper session.
 const MOST_WATCHES: usize = 1_000;
@@ -19,53 +19,43 @@ const MOST_WATCHES: usize = 1_000;
 /// the session timeout.
 const SLOW_LOOK: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));
 
-/// What ended a wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Woken {
-    /// A node that was waited for was deleted.
-    Deletion,
-    /// Something else happened.
-    Change,
-    /// Nothing happened for at least a session timeout.
-    Time,
-}
-
 impl Drive<'_> {
-    /// Waits until there are other children than so many, or something else happened that makes
-    /// another look worth while.
+    /// Waits until there are other children than so many, and answers them if they are known, or
+    /// until something else happened that makes another look worth while.
     pub(super) async fn wait_for_room(
         &self,
         generation: &Arc<Generation>,
         seen: usize,
         limit: &mut Option<watch::Receiver<u32>>,
-    ) -> Result<(Woken, Option<Vec<String>>), Setback> {
+    ) -> Result<Option<Vec<String>>, Setback> {
         let Some(_watching) = generation.room_for_watches(1, MOST_WATCHES) else {
             self.pass_time(generation).await;
-            return Ok((Woken::Change, None));
+            return Ok(None);
         };
         let watched = generation.coordinator().children_watched(self.directory()).await;
         let watch = match watched {
             Ok((children, watch)) if children.len() == seen => watch,
-            Ok((children, _)) => return Ok((Woken::Change, Some(children))),
-            Err(RequestError::NoNode) => return Ok((Woken::Change, None)),
+            Ok((children, _)) => return Ok(Some(children)),
+            Err(RequestError::NoNode) => return Ok(None),
             Err(error) => {
                 self.after(generation, error).await?;
-                return Ok((Woken::Change, None));
+                return Ok(None);
             }
         };
-        Ok((self.watch(generation, vec![watch], limit).await?, None))
+        self.watch(generation, vec![watch], limit).await?;
+        Ok(None)
     }
 
-    /// Waits until one of the nodes is gone or something happened that makes another look at the
-    /// queue worth while.
+    /// Waits until one of the nodes is gone (answers true) or something happened that makes another
+    /// look at the queue worth while (false).
     pub(super) async fn wait_for(
         &self,
         generation: &Arc<Generation>,
         paths: &[String],
-    ) -> Result<Woken, Setback> {
+    ) -> Result<bool, Setback> {
         let Some(_watching) = generation.room_for_watches(paths.len(), MOST_WATCHES) else {
             self.pass_time(generation).await;
-            return Ok(Woken::Change);
+            return Ok(false);
         };
         let asked: Vec<_> =
             paths.iter().map(|path| generation.coordinator().get_watched(path)).collect();
@@ -73,10 +63,10 @@ impl Drive<'_> {
         for reply in asked {
             match reply.await {
                 Ok((_, _, watch)) => watches.push(watch),
-                Err(RequestError::NoNode) => return Ok(Woken::Change),
+                Err(RequestError::NoNode) => return Ok(false),
                 Err(error) => {
                     self.after(generation, error).await?;
-                    return Ok(Woken::Change);
+                    return Ok(false);
                 }
             }
         }
@@ -92,16 +82,17 @@ impl Drive<'_> {
     }
 
     /// Waits until one of the watches fires, or another look is worth while for other reasons.
+    /// Answers whether a node was deleted.
     async fn watch(
         &self,
         generation: &Arc<Generation>,
         mut watches: Vec<Watch>,
         limit: &mut Option<watch::Receiver<u32>>,
-    ) -> Result<Woken, Setback> {
+    ) -> Result<bool, Setback> {
         let reconnects = generation.reconnects();
         // Watches were seen to be lost; a slow look now and then costs little.
         let (clock, poll_every) = (self.ride.lane().clock(), generation.lease().timeout());
-        let mut poll = clock.sleep_until(clock.now() + poll_every.max(Duration::from_secs(5)));
+        let mut poll = clock.sleep_until(clock.now() + poll_every.max(LONG));
         loop {
             let mut changed = pin!(generation.changed());
             changed.as_mut().enable();
@@ -109,25 +100,25 @@ impl Drive<'_> {
                 return Err(Setback::Interrupted);
             }
             if generation.reconnects() != reconnects {
-                return Ok(Woken::Change);
+                return Ok(false);
             }
             let event = poll_fn(|cx| {
                 for watch in &mut watches {
                     if let Poll::Ready(event) = watch.as_mut().poll(cx) {
                         return Poll::Ready(Some(match event {
-                            WatchEvent::Deleted => Ok(Woken::Deletion),
-                            WatchEvent::Changed => Ok(Woken::Change),
+                            WatchEvent::Deleted => Ok(true),
+                            WatchEvent::Changed => Ok(false),
                             WatchEvent::SessionEnded => Err(Setback::Interrupted),
                         }));
                     }
                 }
                 if Pin::new(&mut poll).poll(cx).is_ready() {
-                    return Poll::Ready(Some(Ok(Woken::Time)));
+                    return Poll::Ready(Some(Ok(false)));
                 }
                 if let Some(limit) = limit.as_mut()
                     && pin!(limit.changed()).poll(cx).is_ready()
                 {
-                    return Poll::Ready(Some(Ok(Woken::Change)));
+                    return Poll::Ready(Some(Ok(false)));
                 }
                 changed.as_mut().poll(cx).map(|()| None)
             })

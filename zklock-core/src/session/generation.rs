@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
@@ -14,6 +15,7 @@ use crate::error::{ErrorKind, LockError};
 use crate::observer::{Event, Events};
 use crate::policy::StopAt;
 use crate::session::answered::Answered;
+use crate::session::heads::Heads;
 use crate::session::lease_clock::{Condition, LeaseClock, Term};
 use crate::session::spawner::Spawner;
 use crate::session::stray::Stray;
@@ -32,6 +34,7 @@ pub struct Generation {
     retired: AtomicBool,
     /// Shows that the server is not to be trusted.
     stray: OnceLock<Stray>,
+    heads: Heads,
     /// Counts how often the connection came back.
     reconnects: AtomicU64,
     /// Fires on every change above and when a held node is gone.
@@ -56,6 +59,9 @@ pub struct Generation {
 /// checks in one request, and everybody waits for it. It is also far below the 1 MiB that a
 /// request may have.
 pub const MOST_CHECKED: usize = 200;
+
+/// Who is at the head of a queue for so long, and for a session timeout, is looked into.
+pub const LONG: Duration = Duration::from_secs(5);
 
 /// Lets one at a time make a node in a directory.
 pub type Gate = tokio::sync::Mutex<()>;
@@ -102,6 +108,7 @@ impl Generation {
         spawner: Spawner,
         events: Events,
     ) -> Arc<Self> {
+        let heads = Heads::new(lease.timeout().max(LONG));
         Arc::new(Generation {
             number,
             self_aware: coordinator.last_contact().is_some(),
@@ -112,6 +119,7 @@ impl Generation {
             over: AtomicBool::new(false),
             retired: AtomicBool::new(false),
             stray: OnceLock::new(),
+            heads,
             reconnects: AtomicU64::new(0),
             changed: Notify::new(),
             losses: AtomicU64::new(0),
@@ -308,6 +316,12 @@ impl Generation {
     /// The node that shows that the data of the server differ from its leader's.
     pub fn stray(&self) -> Option<&Stray> {
         self.stray.get()
+    }
+
+    /// Whether a node has been at the head of a queue for long, as far as those know who waited
+    /// there. Once in so long only.
+    pub fn is_long_at_head(&self, directory: &str, path: &Arc<str>) -> bool {
+        self.heads.is_long_there(directory, path, self.lease.clock().now())
     }
 
     fn take_out_of_use(&self) {

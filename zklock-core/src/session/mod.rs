@@ -5,6 +5,7 @@ pub mod builder;
 pub mod clearing;
 pub mod generation;
 pub mod handle;
+pub mod heads;
 pub mod keeper;
 pub mod lane;
 pub mod lanes;

@@ -125,3 +125,24 @@ async fn a_node_that_its_server_does_not_show_is_deleted() {
     sleep(LONG).await;
     assert_eq!(contenders(&store, "/zklock/a").await, [""; 0]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn short_deadlines_and_tries_find_a_stray_as_well() {
+    for tries in [false, true] {
+        let (store, session) = store();
+        let stray = on(&store).mutex("a").unwrap().acquire().await.unwrap();
+        unknown(&store, &session, stray.path(), u64::MAX);
+        let mutex = session.mutex("a").unwrap();
+        let start = tokio::time::Instant::now();
+        while generation(&session) == Some(1) {
+            assert!(start.elapsed() < LONG, "it is called busy for ever");
+            let second = Duration::from_secs(1);
+            let error = match tries {
+                true => mutex.try_acquire().await.unwrap_err(),
+                false => mutex.acquire_timeout(second).await.unwrap_err(),
+            };
+            assert!(error.is_busy() || error.is_unavailable(), "{error}");
+            sleep(second).await;
+        }
+    }
+}

@@ -64,6 +64,11 @@ impl Seat {
         Seat { number, proxies, options, program, history, running: Mutex::default(), work }
     }
 
+    /// Which seat this is.
+    pub(super) fn number(&self) -> usize {
+        self.number
+    }
+
     /// Starts the next process here.
     pub(super) fn start(&self, incarnation: u64) {
         let name = format!("c{}.{incarnation}", self.number);

@@ -10,41 +10,45 @@ use zklock_test_support::Ensemble;
 pub(super) struct Remains {
     /// What the clients have left.
     pub(super) left: Left,
-    /// Ephemeral nodes that one server shows and no other: its data differ, which no client has done.
-    pub(super) strays: BTreeMap<usize, Vec<String>>,
+    /// Ephemeral nodes that some servers show and others do not, and who shows them: the servers'
+    /// data differ, which no client has done.
+    pub(super) disputed: BTreeMap<String, Vec<usize>>,
 }
 
 impl Remains {
     pub(super) fn of(ensemble: &Ensemble) -> Self {
+        let servers = ensemble.servers();
         let mut shown: BTreeMap<String, Vec<usize>> = BTreeMap::new();
-        for (index, server) in ensemble.servers().iter().enumerate() {
+        for (index, server) in servers.iter().enumerate() {
             for path in server.sessions().into_iter().flat_map(|session| session.ephemerals) {
                 shown.entry(path).or_default().push(index);
             }
         }
-        let mut remains = Remains::default();
-        for (path, servers) in &shown {
-            match servers[..] {
-                [one] => remains.strays.entry(one).or_default().push(path.clone()),
-                _ => remains.left.nodes.push(path.clone()),
-            }
-        }
+        let (agreed, disputed): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            shown.into_iter().partition(|(_, by)| by.len() == servers.len());
+        let mut left = Left { nodes: agreed.into_keys().collect(), ..Left::default() };
         for session in ensemble.server(ensemble.leader()).sessions() {
-            let strays = |path: &String| shown.get(path).is_some_and(|servers| servers.len() == 1);
-            if session.ephemerals.is_empty() || !session.ephemerals.iter().all(strays) {
-                remains.left.sessions.push(format!("{:#x}", session.id));
+            let mut nodes = session.ephemerals.iter();
+            if nodes.len() == 0 || !nodes.all(|path| disputed.contains_key(path)) {
+                left.sessions.push(format!("{:#x}", session.id));
             }
         }
-        for server in ensemble.servers() {
+        for server in servers {
             let answer = server.four_letter("wchp").unwrap_or_default();
             let paths = answer.lines().filter(|line| line.starts_with('/'));
-            remains.left.watches.extend(paths.map(str::to_owned));
+            left.watches.extend(paths.map(str::to_owned));
         }
-        remains
+        Remains { left, disputed }
     }
 
-    /// Whether the clients have left nothing.
+    /// Whether nothing is there.
     pub(super) fn is_clean(&self) -> bool {
-        self.left.nodes.is_empty() && self.left.watches.is_empty() && self.left.sessions.is_empty()
+        let Left { nodes, watches, sessions, threads: _ } = &self.left;
+        nodes.is_empty() && watches.is_empty() && sessions.is_empty() && self.disputed.is_empty()
+    }
+
+    /// Whether this server shows nodes that another does not.
+    pub(super) fn differs(&self, server: usize) -> bool {
+        self.disputed.values().any(|by| by.contains(&server))
     }
 }

@@ -62,9 +62,9 @@ pub struct Report {
     pub violations: Vec<Violation>,
     /// What the independent checker says: yes, no, unknown.
     pub opinions: [usize; 3],
-    /// Ephemeral nodes that one server shows and no other, by server: ZooKeeper's own fault. If it is
-    /// the leader, unanswered calls are no violations.
-    pub strays: BTreeMap<usize, Vec<String>>,
+    /// Ephemeral nodes that some servers show and others do not, and who shows them: ZooKeeper's own
+    /// fault. If the leader does, unanswered calls are no violations.
+    pub disputed: BTreeMap<String, Vec<usize>>,
 }
 
 impl fmt::Display for Report {
@@ -77,8 +77,8 @@ impl fmt::Display for Report {
         }
         writeln!(f, "longest time without any grant {:?}", self.worst_gap)?;
         writeln!(f, "longest from a leader's end to the next grant {:?}", self.failover)?;
-        for (server, strays) in &self.strays {
-            writeln!(f, "server {server} alone shows {} nodes, {} first", strays.len(), strays[0])?;
+        for (path, servers) in &self.disputed {
+            writeln!(f, "the servers differ: only {servers:?} show {path}")?;
         }
         let [yes, no, unknown] = self.opinions;
         writeln!(f, "linearizable: {yes} yes, {no} no, {unknown} too large to say")?;
@@ -153,8 +153,8 @@ pub fn run(plan: &Plan) -> Report {
         }
         thread::sleep(Duration::from_millis(100));
     };
-    history.note(json!({ "left": remains.left, "strays": remains.strays }));
-    let leader_differs = remains.strays.contains_key(&ensemble.leader());
+    history.note(json!({ "left": remains.left, "disputed": remains.disputed }));
+    let leader_differs = remains.differs(ensemble.leader());
     history.flush();
 
     let read = File::open(&history.path).expect("it was written just now");
@@ -170,7 +170,7 @@ pub fn run(plan: &Plan) -> Report {
     }
     let mut violations = check(&read);
     if leader_differs {
-        // Who waits for a node that the leader alone shows waits for ever, and cannot know it.
+        // Who waits for such a node of the leader waits for ever, and cannot know it.
         violations.retain(|violation| violation.rule != Rule::Answers);
     }
     let millis = Duration::from_millis;
@@ -183,7 +183,7 @@ pub fn run(plan: &Plan) -> Report {
         failover: millis(stage.failover_ms.load(Ordering::SeqCst)),
         history: history.path.clone(),
         violations,
-        strays: remains.strays,
+        disputed: remains.disputed,
         opinions,
     }
 }
