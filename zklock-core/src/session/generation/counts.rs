@@ -1,0 +1,65 @@
+//! What a generation still has to do, and what stays in it for a while.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::Generation;
+
+impl Generation {
+    /// Counts a deletion until the returned value is dropped.
+    pub fn cleaning(self: &Arc<Self>) -> Cleaning {
+        self.cleaning.fetch_add(1, Ordering::AcqRel);
+        Cleaning(self.clone())
+    }
+
+    /// Counts a node that stays for a while until the returned value is dropped. No close waits for
+    /// it.
+    pub fn resting(self: &Arc<Self>) -> Resting {
+        self.resting.fetch_add(1, Ordering::AcqRel);
+        Resting(self.clone())
+    }
+
+    /// Whether a node stays for a while after its release.
+    pub fn has_resting(&self) -> bool {
+        self.resting.load(Ordering::Acquire) > 0
+    }
+
+    /// Whether every deletion is confirmed.
+    pub fn is_clean(&self) -> bool {
+        self.cleaning.load(Ordering::Acquire) == 0
+    }
+
+    /// Waits until every deletion is confirmed, or nothing is left to delete.
+    pub async fn clean(&self) {
+        loop {
+            let mut cleaned = std::pin::pin!(self.cleaned.notified());
+            cleaned.as_mut().enable();
+            if self.is_clean() || self.is_over() {
+                return;
+            }
+            cleaned.await;
+        }
+    }
+}
+
+/// A node that stays for a while after its release.
+#[derive(Debug)]
+pub struct Resting(Arc<Generation>);
+
+impl Drop for Resting {
+    fn drop(&mut self) {
+        self.0.resting.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// A deletion under way; `close` waits for all of them.
+#[derive(Debug)]
+pub struct Cleaning(Arc<Generation>);
+
+impl Drop for Cleaning {
+    fn drop(&mut self) {
+        if self.0.cleaning.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.0.cleaned.notify_waiters();
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! What is held in a generation, and what is watched there.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+use super::Generation;
+use crate::observer::Event;
+use crate::policy::StopAt;
+use crate::session::lease_clock::Term;
+
+/// A node that a lease stands on.
+#[derive(Debug)]
+pub struct HeldNode {
+    /// The node's path.
+    pub path: Arc<str>,
+    /// The lock's name.
+    pub lock: Arc<str>,
+    /// Its czxid: another node may have its path later.
+    pub czxid: i64,
+    /// What its lease belongs to.
+    pub term: Term,
+    gone: AtomicBool,
+    watched: AtomicBool,
+    revoked: AtomicBool,
+}
+
+impl HeldNode {
+    /// Whether the node was seen to be gone.
+    pub fn is_gone(&self) -> bool {
+        self.gone.load(Ordering::Acquire)
+    }
+
+    /// Notes that it is not watched.
+    pub fn forget_watch(&self) {
+        self.watched.store(false, Ordering::Release);
+    }
+
+    /// Whether its owner was asked to let go.
+    pub fn is_revoked(&self) -> bool {
+        self.revoked.load(Ordering::Acquire)
+    }
+}
+
+impl Generation {
+    pub(super) fn lock_held(&self) -> MutexGuard<'_, HashMap<Arc<str>, Arc<HeldNode>>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts a node under the care of the heartbeat.
+    pub fn hold(&self, path: Arc<str>, lock: Arc<str>, czxid: i64, term: Term) -> Arc<HeldNode> {
+        let [gone, watched, revoked] = [const { AtomicBool::new(false) }; 3];
+        let node = HeldNode { path: path.clone(), lock, czxid, term, gone, watched, revoked };
+        let node = Arc::new(node);
+        let first = {
+            let mut held = self.lock_held();
+            held.insert(path, node.clone());
+            held.len() == 1
+        };
+        if first && term.stop_at() == StopAt::Suspect {
+            // The keeper sleeps for a heartbeat while nothing is held, and then it would be late.
+            self.changed.notify_waiters();
+        }
+        node
+    }
+
+    /// Ends the care for a node.
+    pub fn unhold(&self, node: &HeldNode) {
+        let left = {
+            let mut held = self.lock_held();
+            remove(&mut held, node);
+            held.len()
+        };
+        if left == 0 && self.retired.load(Ordering::Acquire) {
+            self.changed.notify_waiters();
+        }
+    }
+
+    /// The nodes under care.
+    pub fn held(&self) -> Vec<Arc<HeldNode>> {
+        self.lock_held().values().cloned().collect()
+    }
+
+    /// Whether nothing is held.
+    pub fn holds_nothing(&self) -> bool {
+        self.lock_held().is_empty()
+    }
+
+    /// Notes that a held node is gone, deleted by somebody else.
+    pub fn lost_node(&self, node: &HeldNode) {
+        if !remove(&mut self.lock_held(), node) {
+            return;
+        }
+        let path = &*node.path;
+        node.gone.store(true, Ordering::Release);
+        tracing::warn!(path, "the node of a held lock was deleted by somebody else");
+        self.losses.fetch_add(1, Ordering::AcqRel);
+        self.events.tell(|| Event::Lost { lock: node.lock.clone() });
+        self.changed.notify_waiters();
+    }
+
+    /// Notes that the owner of a held node was asked to let go.
+    pub fn revoked_node(&self, node: &HeldNode) {
+        if !node.revoked.swap(true, Ordering::AcqRel) {
+            self.events.tell(|| Event::Revoked { lock: node.lock.clone() });
+            self.changed.notify_waiters();
+        }
+    }
+
+    /// Begins to watch a held node, unless it is watched or too many are.
+    pub fn begin_watching(self: &Arc<Self>, node: &HeldNode, most: usize) -> Option<Watching> {
+        if node.watched.swap(true, Ordering::AcqRel) {
+            return None;
+        }
+        let watching = self.room_for_watches(1, most);
+        if watching.is_none() {
+            node.watched.store(false, Ordering::Release);
+        }
+        watching
+    }
+
+    /// Counts watches until the returned value is dropped, unless there are too many. After a
+    /// reconnect the client sends all its watches in one request, and loses the session if that is
+    /// longer than 128 KiB.
+    pub fn room_for_watches(self: &Arc<Self>, count: usize, most: usize) -> Option<Watching> {
+        let more = |now: usize| (now + count <= most).then_some(now + count);
+        let counted = self.watching.fetch_update(Ordering::AcqRel, Ordering::Acquire, more);
+        counted.ok().map(|_| Watching(self.clone(), count))
+    }
+}
+
+/// Removes a node, but not a later one with its path.
+fn remove(held: &mut HashMap<Arc<str>, Arc<HeldNode>>, node: &HeldNode) -> bool {
+    let same = held.get(&node.path).is_some_and(|present| present.czxid == node.czxid);
+    same && held.remove(&node.path).is_some()
+}
+
+/// A watch on a held node.
+#[derive(Debug)]
+pub struct Watching(Arc<Generation>, usize);
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        self.0.watching.fetch_sub(self.1, Ordering::AcqRel);
+    }
+}
