@@ -22,8 +22,6 @@ fn three_servers_and_six_processes_under_fire_keep_every_promise() {
     // At least: a busy machine does little in 20 s.
     assert!(report.grants > 100 && report.own_nodes > 100);
     assert!(report.faults.values().sum::<u64>() >= 10);
-    assert!(
-        report.failover < Duration::from_secs(6),
-        "three session timeouts after a leader's end"
-    );
+    // How soon others go on when a leader ends, and nothing else does, is in `failover.rs`. Here it is
+    // printed: other faults may strike meanwhile.
 }
