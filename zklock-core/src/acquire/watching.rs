@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use super::{Drive, Setback};
 use crate::coordinator::{RequestError, Watch, WatchEvent};
-use crate::session::generation::{Generation, LONG};
+use crate::session::generation::Generation;
 
 /// The most watches of a ZooKeeper session.
 const MOST_WATCHES: usize = 1_000;
@@ -91,8 +91,8 @@ impl Drive<'_> {
     ) -> Result<bool, Setback> {
         let reconnects = generation.reconnects();
         // Watches were seen to be lost; a slow look now and then costs little.
-        let (clock, poll_every) = (self.ride.lane().clock(), generation.lease().timeout());
-        let mut poll = clock.sleep_until(clock.now() + poll_every.max(LONG));
+        let clock = self.ride.lane().clock();
+        let mut poll = clock.sleep_until(clock.now() + generation.long());
         loop {
             let mut changed = pin!(generation.changed());
             changed.as_mut().enable();

@@ -61,8 +61,8 @@ pub struct Generation {
     resting: AtomicUsize,
 }
 
-/// Who is at the head of a queue for so long, and for a session timeout, is looked into.
-pub const LONG: Duration = Duration::from_secs(5);
+/// A wait is no long one before so much time has passed, however short the session timeout is.
+const LONG: Duration = Duration::from_secs(5);
 
 impl Generation {
     /// Wraps a ZooKeeper session that was just opened; `opened` is when that was asked for.
@@ -281,6 +281,11 @@ impl Generation {
     /// The node that shows that the data of the server differ from its leader's.
     pub fn stray(&self) -> Option<&Stray> {
         self.stray.get()
+    }
+
+    /// From when on a wait is a long one, and another look at the queue is worth while.
+    pub fn long(&self) -> Duration {
+        self.heads.long()
     }
 
     /// Whether a node has been at the head of a queue for long, as far as those know who waited

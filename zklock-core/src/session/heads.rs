@@ -13,7 +13,6 @@ const MANY: usize = 1_000;
 /// The heads of the queues in which somebody waited lately.
 #[derive(Debug)]
 pub struct Heads {
-    /// For how long a head may be there before it is looked into.
     long: Duration,
     /// By directory.
     heads: Mutex<HashMap<Box<str>, Head>>,
@@ -29,6 +28,11 @@ impl Heads {
     /// Heads that may be there for so long.
     pub fn new(long: Duration) -> Self {
         Heads { long, heads: Mutex::default() }
+    }
+
+    /// For how long a head may be there before it is looked into.
+    pub fn long(&self) -> Duration {
+        self.long
     }
 
     /// Notes who is at the head of the queue in a directory. Answers whether it has been there for
