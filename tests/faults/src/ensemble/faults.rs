@@ -126,7 +126,8 @@ impl Stage<'_> {
 
     /// Breaks clients and their connections until it is over; then all are whole.
     pub(super) fn clients(&self, seats: &[Seat], mut random: Random, mean: Duration) {
-        let (mut incarnation, mut killed) = (1, Vec::new());
+        let mut incarnation = 1;
+        let mut killed: Vec<(usize, String, Instant)> = Vec::new();
         while !self.is_over() {
             self.pause(mean.mul_f64(2.0 * random.below(100) as f64 / 100.0));
             let seat = random.one_of(seats);
@@ -175,7 +176,7 @@ impl Stage<'_> {
                 17 => {
                     self.note("client killed", &name);
                     seat.kill();
-                    killed.push((seat.number(), name));
+                    killed.push((seat.number(), name, Instant::now()));
                     incarnation += 1;
                     seat.start(incarnation);
                 }
@@ -191,9 +192,10 @@ impl Stage<'_> {
                     let (proxy, id) = random.one_of(&found);
                     self.count("session killed");
                     let until = monotonic_ns() + SESSION_TIMEOUT.as_nanos() as u64 * 5;
-                    // It may be that of a process which is dead; its locks were sure until then.
-                    let before = killed.iter().filter(|(number, _)| *number == seat.number());
-                    for whose in before.map(|(_, name)| name).chain([&name]) {
+                    // It may be that of a process which is just dead; its locks were sure until then.
+                    killed.retain(|(.., at)| at.elapsed() < 2 * SESSION_TIMEOUT);
+                    let dead = killed.iter().filter(|(number, ..)| *number == seat.number());
+                    for whose in dead.map(|(_, name, _)| name).chain([&name]) {
                         let note = json!({ "fault": format!("session killed: {id:#x}"),
                             "client": whose, "until_ns": until });
                         self.history.note(note);
