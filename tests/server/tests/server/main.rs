@@ -3,6 +3,8 @@
 
 mod auth;
 mod bed;
+mod busy;
+mod busy_day;
 mod chaos;
 mod closing;
 mod connecting;
