@@ -48,6 +48,7 @@ pub mod lock;
 #[cfg(feature = "blocking")]
 pub mod blocking;
 pub mod body;
+pub mod kept;
 pub mod template;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

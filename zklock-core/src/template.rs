@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::body::run;
 use crate::ends::{OnLost, OnRevoked};
 use crate::error::LockError;
+use crate::kept::{Keep, Whole, part_of};
 use crate::key::LockName;
 use crate::local::wait::Wait;
 use crate::lock::any::{AnyLock, Enter, Guarding, Kind};
@@ -92,6 +93,9 @@ pub trait LockTemplate {
 /// assert_eq!(order, 42);
 /// # Ok::<(), zklock::LockError>(()) }).unwrap();
 /// ```
+///
+/// The result waits until the lock is released, so the future of a call is `Send` if the body is
+/// and what it returns.
 #[derive(Clone, Debug)]
 pub struct ZkLockTemplate {
     session: Option<Session>,
@@ -305,7 +309,7 @@ impl ZkLockTemplate {
         B: Future<Output = T>,
     {
         let locks = self.locks(names)?;
-        guarded(&locks, locks.tries(), |_| body()).await
+        guarded(&locks, locks.tries(), Whole, |_| body()).await
     }
 
     /// Runs `body` while the caller holds the lock `name`. The body is made only then.
@@ -372,7 +376,7 @@ impl ZkLockTemplate {
         B: Future<Output = T>,
     {
         let lock = self.lock(name)?;
-        guarded(&lock, lock.tries(), body).await
+        guarded(&lock, lock.tries(), Whole, body).await
     }
 }
 
@@ -387,19 +391,30 @@ impl LockTemplate for ZkLockTemplate {
     }
 }
 
-/// Acquires, runs the body, releases.
-pub(crate) async fn guarded<L, T, F, B>(lock: &L, how: Wait, body: F) -> Result<T, LockError>
+/// Acquires, runs the body, releases. What cannot be kept until that is done does not wait for it:
+/// the release goes on in the background then, as when a guard is dropped.
+pub(crate) async fn guarded<L, T, K, F, B>(
+    lock: &L,
+    how: Wait,
+    _: K,
+    body: F,
+) -> Result<T, LockError>
 where
     L: Enter,
+    K: Keep<T>,
     F: FnOnce(GuardView) -> B,
     B: Future<Output = T>,
 {
     let guard = lock.enter(Who::task(), how, false).await?;
     let view = guard.view();
     let outcome = run(&guard, lock.ends(), async move { body(view).await }).await;
+    let kept = match part_of::<T, K>(outcome) {
+        Ok(kept) => kept,
+        Err(result) => return Ok(result),
+    };
     // The result stands whatever becomes of the release; the observer hears of that.
     let _ = guard.release().await.inspect_err(|error| tracing::warn!(%error, "released"));
-    outcome
+    kept.map(K::whole)
 }
 
 /// Runs `body` with a lock of the default session: a [`ZkLockTemplate`] in one call.

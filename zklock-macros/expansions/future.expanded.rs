@@ -12,6 +12,10 @@ fn ship(id: u64) -> impl Future<Output = Result<(), ApiError>> {
             let _ = &id;
             ({ carrier.ship(id).await })
         });
+        let __zklock_keep = {
+            use ::zklock::__private::Choose as _;
+            (&&&::zklock::__private::Output::of(&__zklock_body)).zklock_keep()
+        };
         let __zklock_body = ::zklock::__private::std::pin::pin!(__zklock_body);
         let __zklock_result = ::zklock::__private::run(
                 __zklock_call,
@@ -19,6 +23,7 @@ fn ship(id: u64) -> impl Future<Output = Result<(), ApiError>> {
                     (),
                     ApiError,
                 > as ::zklock::__private::FromLockError>::from_lock_error as fn(_) -> _,
+                __zklock_keep,
                 __zklock_body,
             )
             .await;

@@ -16,6 +16,10 @@ async fn nightly_report() {
             write_report().await;
         })
     });
+    let __zklock_keep = {
+        use ::zklock::__private::Choose as _;
+        (&&&::zklock::__private::Output::of(&__zklock_body)).zklock_keep()
+    };
     let __zklock_body = ::zklock::__private::std::pin::pin!(__zklock_body);
     let __zklock_result = ::zklock::__private::run(
             __zklock_call,
@@ -27,6 +31,7 @@ async fn nightly_report() {
                 <() as ::zklock::__private::Skip>::skip as fn(_) -> _,
                 <() as ::zklock::__private::Skip>::fail as fn(_) -> _,
             ),
+            __zklock_keep,
             __zklock_body,
         )
         .await;

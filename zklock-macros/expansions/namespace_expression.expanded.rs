@@ -13,6 +13,10 @@ async fn create_order(request: Request) -> Result<Order, ApiError> {
         let request = request;
         ({ store(&request).await })
     });
+    let __zklock_keep = {
+        use ::zklock::__private::Choose as _;
+        (&&&::zklock::__private::Output::of(&__zklock_body)).zklock_keep()
+    };
     let __zklock_body = ::zklock::__private::std::pin::pin!(__zklock_body);
     let __zklock_result = ::zklock::__private::run(
             __zklock_call,
@@ -20,6 +24,7 @@ async fn create_order(request: Request) -> Result<Order, ApiError> {
                 Order,
                 ApiError,
             > as ::zklock::__private::FromLockError>::from_lock_error as fn(_) -> _,
+            __zklock_keep,
             __zklock_body,
         )
         .await;

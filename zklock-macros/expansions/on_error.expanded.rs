@@ -13,10 +13,15 @@ async fn create_order(request: Request) -> Status {
         let request = request;
         ({ Status::of(store(&request).await) })
     });
+    let __zklock_keep = {
+        use ::zklock::__private::Choose as _;
+        (&&&::zklock::__private::Output::of(&__zklock_body)).zklock_keep()
+    };
     let __zklock_body = ::zklock::__private::std::pin::pin!(__zklock_body);
     let __zklock_result = ::zklock::__private::run(
             __zklock_call,
             |error| Status::unavailable(error),
+            __zklock_keep,
             __zklock_body,
         )
         .await;

@@ -42,7 +42,7 @@ pub(crate) fn expand(plan: &Plan) -> TokenStream {
         Shape::Tail(stmts) => {
             let mut stmts = stmts.clone();
             if let Some(block) = shape::tail(&mut stmts) {
-                let ty = returns::future_output(&declared).map(returns::without_impl);
+                let ty = returns::resolved(&declared, private);
                 let edge = ty.as_ref().map(|ty| edge(plan, ty));
                 let mode = block.capture;
                 let Block { brace_token, stmts: inner } = &block.block;
@@ -65,14 +65,22 @@ pub(crate) fn expand(plan: &Plan) -> TokenStream {
 /// future would hold it twice, and four times where guarded functions call each other. What runs
 /// it empties the place before the release. The result has a name, so that no temporary at the end
 /// of the function drops at another moment in another edition.
+///
+/// As much of the result as is `Send` waits for the release: what is kept across an await makes the
+/// future what it is itself.
 fn run(plan: &Plan, ty: Option<&Type>, block: &TokenStream) -> TokenStream {
     let private = &plan.private;
     let (call, body, result) = (internal("call"), internal("body"), internal("result"));
+    let keep = internal("keep");
     let failed = failed(plan, ty);
     quote! {
         let #body = #private::std::option::Option::Some(#block);
+        let #keep = {
+            use #private::Choose as _;
+            (&&&#private::Output::of(&#body)).zklock_keep()
+        };
         let #body = #private::std::pin::pin!(#body);
-        let #result = #private::run(#call, #failed, #body).await;
+        let #result = #private::run(#call, #failed, #keep, #body).await;
         #result
     }
 }

@@ -471,7 +471,10 @@ use proc_macro::TokenStream;
 /// # Functions
 ///
 /// **Async functions and methods**, free, in `impl` blocks and in traits, with `self` in any form,
-/// generics, lifetimes and patterns. The future is `Send` exactly when the body is.
+/// generics, lifetimes and patterns. The future is `Send` exactly when the body is, whatever the
+/// function returns. It returns when the lock is released; only what is not `Send` of a result (the
+/// error of a `Result<_, Box<dyn Error>>`, say), or is not known to be (of a type parameter), is
+/// returned at once, and the release goes on in the background.
 ///
 /// **Plain functions and methods** wait on their thread:
 ///

@@ -2,10 +2,12 @@
 
 use proc_macro2::Span;
 use syn::{
-    AngleBracketedGenericArguments, GenericArgument, PathArguments, PathSegment, ReturnType, Type,
-    TypeInfer, TypeParamBound, TypePath, TypeTuple, parse_quote_spanned, punctuated::Punctuated,
-    token::Paren,
+    AngleBracketedGenericArguments, GenericArgument, Ident, Path, PathArguments, PathSegment,
+    ReturnType, Type, TypeInfer, TypeParamBound, TypePath, TypeTuple, parse_quote,
+    parse_quote_spanned, punctuated::Punctuated, token::Paren,
 };
+
+use crate::mentions::mentions;
 
 /// Returns the type that a function's body has, `()` without one.
 pub(crate) fn of(output: &ReturnType, place: Span) -> Type {
@@ -69,8 +71,18 @@ pub(crate) fn is_future(ty: &Type) -> bool {
     }
 }
 
+/// Returns the type that a future resolves to, as far as it can be written down: as the type says
+/// it, or as that of whatever the type is another name of.
+pub(crate) fn resolved(future: &Type, private: &Path) -> Option<Type> {
+    if let Some(output) = future_output(future) {
+        return Some(without_impl(output));
+    }
+    let opaque = mentions(future, &Ident::new("impl", Span::call_site()));
+    (!opaque).then(|| parse_quote!(<#future as #private::std::future::Future>::Output))
+}
+
 /// Returns what the future resolves to, if the type says so.
-pub(crate) fn future_output(ty: &Type) -> Option<&Type> {
+fn future_output(ty: &Type) -> Option<&Type> {
     match ty {
         Type::Group(group) => future_output(&group.elem),
         Type::Paren(paren) => future_output(&paren.elem),

@@ -4,6 +4,7 @@ mod answer;
 mod call;
 mod driver;
 mod name;
+mod output;
 mod run;
 mod session;
 
@@ -14,6 +15,7 @@ pub use answer::{FromLockError, Skip, busy_or};
 pub use call::{Call, condition};
 pub use driver::ToDriver;
 pub use name::{Literal, Name, NameBuilder, Text, Value, check_pattern};
+pub use output::{Choose, Output};
 #[cfg(feature = "blocking")]
 pub use run::run_blocking;
 pub use run::{never, run};

@@ -6,6 +6,7 @@ use std::task::{Context, Poll};
 
 use super::call::{Call, Entry, Locks};
 use crate::error::LockError;
+use crate::kept::Keep;
 use crate::template;
 
 /// Gives async blocks their type; never called.
@@ -14,17 +15,19 @@ pub fn never<T>() -> T {
 }
 
 /// Runs an async body under the lock, and empties its place, with all that the body owns, before
-/// the release.
+/// the release. It is `Send` if the body is and what it keeps.
 ///
 /// The lock is made before there is a future: so this holds the lock, and not also what it is made
 /// of.
-pub fn run<T, E, F>(
+pub fn run<T, E, K, F>(
     mut call: Call,
     failed: E,
+    keep: K,
     body: Pin<&mut Option<F>>,
-) -> impl Future<Output = T> + use<'_, T, E, F>
+) -> impl Future<Output = T> + use<'_, T, E, K, F>
 where
     E: FnOnce(LockError) -> T,
+    K: Keep<T>,
     F: Future<Output = T>,
 {
     let body = Emptied(body);
@@ -34,11 +37,11 @@ where
             None => return body.await,
             Some(Err(error)) => Err(error),
             Some(Ok(Entry { lock: Locks::One(lock), how })) => {
-                template::guarded(&lock, how, |_| body).await
+                template::guarded(&lock, how, keep, |_| body).await
             }
             // In a place of its own, so that the future of one lock stays small.
             Some(Ok(Entry { lock: Locks::Several(locks), how })) => {
-                Box::pin(async move { template::guarded(&locks, how, |_| body).await }).await
+                Box::pin(async move { template::guarded(&locks, how, keep, |_| body).await }).await
             }
         };
         guarded.unwrap_or_else(failed)

@@ -11,6 +11,7 @@ mod journal;
 mod lost;
 mod modes;
 mod revoked;
+mod send;
 mod server;
 mod testing;
 mod tonic_service;

@@ -11,6 +11,7 @@
 pub mod __private;
 mod error;
 pub mod events;
+mod output;
 
 pub use error::LockError;
 pub use zklock_macros::zk_locked;

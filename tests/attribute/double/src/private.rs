@@ -9,6 +9,8 @@
 //!   body has finished, the run is cancelled or the lock was lost. It is `Send` when the body is.
 //!   By value the future would be held twice: 7 KiB instead of 3 for a parameter of 1,000 bytes,
 //!   and 80 KiB instead of 8 where three guarded functions call each other.
+//! - As much of the result as is `Send` waits for the release, which [`Choose`] finds out where the
+//!   type is known; what is not is handed over at once, and the release goes on behind it.
 //! - [`run_blocking`] gets the body as a closure that owns the parameters: one that finishes after
 //!   the lease was lost is told so, also when it ended with `?` or `return`.
 //! - `failed` makes the function's own result from an error. The bounds [`FromLockError`] and
@@ -27,6 +29,8 @@ use std::{
 
 pub use ::std;
 
+use crate::output::Keep;
+pub use crate::output::{Choose, Output};
 use crate::{
     LockDriver, LockError, Session,
     events::{self, Outcome},
@@ -435,9 +439,10 @@ where
 }
 
 /// Runs an async body under the lock, and empties its place before the release.
-pub async fn run<T, E, F>(call: Call, failed: E, body: Pin<&mut Option<F>>) -> T
+pub async fn run<T, E, K, F>(call: Call, failed: E, _: K, body: Pin<&mut Option<F>>) -> T
 where
     E: FnOnce(LockError) -> T,
+    K: Keep<T>,
     F: Future<Output = T>,
 {
     let mut body = Body(body);
@@ -455,9 +460,15 @@ where
     let mut body = body;
     let result = body.run().await;
     drop(body);
-    let result = guard.finish(failed, result);
+    let part = match K::part(guard.finish(failed, result)) {
+        Ok(part) => part,
+        Err(result) => {
+            events::record("unawaited");
+            return result;
+        }
+    };
     once_pending().await;
-    result
+    K::whole(part)
 }
 
 /// Drops what is left of a body, with all that it owns.

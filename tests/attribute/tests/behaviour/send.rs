@@ -1,10 +1,10 @@
 //! The future is `Send` exactly when the body is.
 
-use std::{cell::Cell, fmt::Display, future::Future, rc::Rc};
+use std::{cell::Cell, error::Error, fmt::Display, future::Future, pin::Pin, rc::Rc};
 
-use zklock::zk_locked;
+use zklock::{LockError, events, zk_locked};
 
-use crate::support::{Locked, pause};
+use crate::support::{Locked, pause, wait};
 
 fn is_send<T: Send>(_: &T) {}
 
@@ -90,6 +90,154 @@ fn tail(text: String) -> impl Future<Output = Locked<usize>> {
         pause().await;
         Ok(text.len())
     }
+}
+
+/// A result that is not `Send` on either side, and an error that is not.
+type Shared<T> = Result<Rc<T>, LockError>;
+type Failing<T> = Result<T, Box<dyn Error>>;
+type Sending<T> = Pin<Box<dyn Future<Output = Failing<T>> + Send>>;
+
+#[zk_locked("failing-{n}")]
+async fn failing(n: u32) -> Failing<u32> {
+    pause().await;
+    if n == 0 { Err("nothing".into()) } else { Ok(n) }
+}
+
+#[zk_locked("shared")]
+async fn shared() -> Shared<u32> {
+    pause().await;
+    Ok(Rc::new(1))
+}
+
+#[zk_locked("failing_inside")]
+async fn failing_inside() -> Failing<usize> {
+    let value = Rc::new(());
+    pause().await;
+    Ok(Rc::strong_count(&value))
+}
+
+#[zk_locked("opaque")]
+async fn opaque() -> Result<impl Display, Box<dyn Error>> {
+    pause().await;
+    Ok(1)
+}
+
+#[zk_locked("opaque_shared")]
+async fn opaque_shared() -> Result<impl Display, Box<dyn Error>> {
+    pause().await;
+    Ok(Rc::new(1))
+}
+
+#[zk_locked("skipping", on_busy = skip)]
+async fn skipping() -> Option<Rc<u32>> {
+    pause().await;
+    Some(Rc::new(1))
+}
+
+/// Whether a parameter of a type is `Send` is not known here.
+#[zk_locked("made")]
+async fn made<T: Default>() -> Locked<T> {
+    pause().await;
+    Ok(T::default())
+}
+
+#[zk_locked("made_to_send")]
+async fn made_to_send<T: Default + Send>() -> Failing<T> {
+    pause().await;
+    Ok(T::default())
+}
+
+#[zk_locked("borrowed")]
+async fn borrowed<'a>(text: &'a str, _: &mut u32) -> Result<&'a str, Box<dyn Error + 'a>> {
+    pause().await;
+    text.get(1..).ok_or_else(|| text.into())
+}
+
+#[zk_locked("boxed")]
+fn boxed(n: u32) -> Pin<Box<dyn Future<Output = Failing<u32>> + Send>> {
+    Box::pin(async move {
+        pause().await;
+        Ok(n)
+    })
+}
+
+/// What it resolves to stands elsewhere.
+#[zk_locked("alias")]
+fn alias(n: u32) -> Sending<u32> {
+    Box::pin(async move {
+        pause().await;
+        Ok(n)
+    })
+}
+
+struct Handler;
+
+impl Handler {
+    #[zk_locked("method")]
+    async fn method(&mut self, n: u32) -> Failing<u32> {
+        pause().await;
+        Ok(n)
+    }
+}
+
+#[async_trait::async_trait]
+trait Service {
+    async fn create(&self, n: u32) -> Failing<u32>;
+    async fn share(&self) -> Shared<u32>;
+}
+
+// That these compile says that the futures are `Send`.
+#[async_trait::async_trait]
+impl Service for Handler {
+    #[zk_locked("create")]
+    async fn create(&self, n: u32) -> Failing<u32> {
+        pause().await;
+        Ok(n)
+    }
+
+    #[zk_locked("share")]
+    async fn share(&self) -> Shared<u32> {
+        pause().await;
+        Ok(Rc::new(1))
+    }
+}
+
+#[test]
+fn the_future_is_send_whatever_its_result_is() {
+    is_send(&failing(1));
+    is_send(&shared());
+    is_send(&opaque());
+    is_send(&opaque_shared());
+    is_send(&skipping());
+    is_send(&made::<Rc<u32>>());
+    is_send(&made_to_send::<u32>());
+    is_send(&borrowed("", &mut 0));
+    is_send(&boxed(1));
+    is_send(&alias(1));
+    is_send(&Handler.method(1));
+    is_send(&async { failing(1).await.is_ok() });
+    assert!(!Probe(&failing_inside()).sends());
+}
+
+#[test]
+fn as_much_of_a_result_as_is_send_waits_for_the_release() {
+    let waits = |result: bool| {
+        assert!(result);
+        !events::take().contains(&"unawaited".to_owned())
+    };
+    assert!(waits(wait(failing(1)).is_ok()));
+    assert!(!waits(wait(failing(0)).is_err()));
+    assert!(waits(wait(named(1, "x", vec![])).is_ok()));
+    assert!(waits(wait(opaque()).is_ok()));
+    assert!(!waits(wait(opaque_shared()).is_ok()));
+    assert!(!waits(wait(shared()).is_ok()));
+    assert!(!waits(wait(skipping()).is_some()));
+    assert!(!waits(wait(made::<u32>()).is_ok()));
+    assert!(waits(wait(made_to_send::<u32>()).is_ok()));
+    assert!(waits(wait(borrowed("ab", &mut 0)).is_ok()));
+    assert!(waits(wait(alias(1)).is_ok()));
+    assert!(waits(wait(Handler.create(1)).is_ok()));
+    assert!(!waits(wait(Handler.share()).is_ok()));
 }
 
 #[test]
