@@ -52,6 +52,11 @@ impl Bed {
         Self::on(Server::Own(Box::new(ZooKeeper::start())), "own")
     }
 
+    /// The same with options.
+    pub(crate) fn own_with(options: impl FnOnce(Builder) -> Builder) -> Self {
+        Self::on(Server::Own(Box::new(options(ZooKeeper::builder()).start())), "own")
+    }
+
     /// On three servers that the test may break. What is looked at from outside is the leader's.
     pub(crate) fn three(builder: Builder) -> Self {
         Self::on(Server::Three(Box::new(builder.ensemble(3))), "own")
@@ -90,6 +95,11 @@ impl Bed {
     /// A connected session, whose end [`end`](Bed::end) checks.
     pub(crate) async fn session(&self) -> Session {
         self.adopt(self.builder().connect().await.unwrap())
+    }
+
+    /// The same with a session timeout of its own.
+    pub(crate) async fn session_of(&self, session_timeout: Duration) -> Session {
+        self.adopt(self.builder().session_timeout(session_timeout).connect().await.unwrap())
     }
 
     /// A proxy in front of the server.

@@ -3,6 +3,7 @@
 
 mod auth;
 mod bed;
+mod bound;
 mod busy;
 mod busy_day;
 mod chaos;
@@ -13,12 +14,16 @@ mod cuts;
 mod expiry;
 mod frozen;
 mod hold;
+mod in_time;
 mod inside;
 mod killed;
+mod kinds;
 mod lanes;
+mod lost;
 mod lost_replies;
 mod mutex;
 mod names;
+mod noticed;
 mod outside;
 mod process;
 mod queue;

@@ -1,0 +1,84 @@
+//! Promised bounds, and what the machine itself adds to them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crate::bed::Bed;
+
+/// How much later than promised a call may come back, and the meaning of "at once".
+pub(crate) const BOUND: Duration = Duration::from_millis(100);
+
+/// Measures beside a test by how much the machine is late with what nobody promises: a timer that
+/// fires, and a request that a server answers.
+pub(crate) struct Control {
+    stop: Arc<AtomicBool>,
+    worst: Arc<[AtomicU64; 2]>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Control {
+    /// Measures timers only, for calls that no server answers.
+    pub(crate) fn timers() -> Self {
+        let mut control =
+            Control { stop: Arc::default(), worst: Arc::default(), threads: Vec::new() };
+        control.measure(0, || {
+            const STEP: Duration = Duration::from_millis(5);
+            let start = Instant::now();
+            thread::sleep(STEP);
+            start.elapsed().saturating_sub(STEP)
+        });
+        control
+    }
+
+    /// Measures timers, and the answers to another client's commits.
+    pub(crate) fn of(bed: &Bed) -> Self {
+        let mut control = Control::timers();
+        let mut raw = bed.raw();
+        control.measure(1, move || {
+            thread::sleep(Duration::from_millis(20));
+            let start = Instant::now();
+            // It is refused in the order of commits, and leaves nothing.
+            let _ = raw.delete("/there/is/no/such/node");
+            start.elapsed()
+        });
+        control
+    }
+
+    fn measure(&mut self, what: usize, mut once: impl FnMut() -> Duration + Send + 'static) {
+        let (stop, worst) = (self.stop.clone(), self.worst.clone());
+        self.threads.push(thread::spawn(move || {
+            while !stop.load(Ordering::Relaxed) {
+                let took = u64::try_from(once().as_nanos()).unwrap();
+                worst[what].fetch_max(took, Ordering::Relaxed);
+            }
+        }));
+    }
+
+    /// The worst timer and the worst answer so far.
+    fn worst(&self) -> [Duration; 2] {
+        [0, 1].map(|what| Duration::from_nanos(self.worst[what].load(Ordering::Relaxed)))
+    }
+
+    /// Asserts that something took no longer than promised, [`BOUND`] included.
+    #[track_caller]
+    pub(crate) fn within(&self, what: &str, took: Duration, promised: Duration) {
+        let [timer, answer] = self.worst();
+        println!("{what}: {took:?}, promised {promised:?}; beside it {timer:?} and {answer:?}");
+        assert!(
+            took <= promised + BOUND + timer + answer,
+            "{what}: {took:?}, promised {promised:?}; beside it timers were {timer:?} late, and \
+             an answer took {answer:?}"
+        );
+    }
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}

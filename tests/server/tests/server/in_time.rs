@@ -1,0 +1,200 @@
+//! A call waits at most `timeout × retries`, to within 100 ms, whatever the server does; and what it
+//! cannot reach it does not call busy. For locks of every kind and their blocking twins, on a busy day.
+
+use std::time::{Duration, Instant};
+
+use tokio::task::{JoinSet, spawn_blocking};
+use zklock::{ErrorKind, LockError, LockOptions, Session};
+
+use crate::bed::{Bed, soon};
+use crate::bound::Control;
+use crate::kinds::{KINDS, Kind, Wait, all};
+
+const TIMEOUT: Duration = Duration::from_millis(300);
+
+/// A lock, or its blocking twin.
+#[derive(Clone, Copy, Debug)]
+enum Twin {
+    Async,
+    Blocking,
+}
+
+const BOTH: &[Twin] = &[Twin::Async, Twin::Blocking];
+
+/// Who takes the locks, the ways to wait, and how long that takes at most.
+fn ways() -> [(&'static [Twin], LockOptions, Wait, Duration); 4] {
+    let short = LockOptions::default().timeout(TIMEOUT);
+    [
+        (BOTH, LockOptions::default(), Wait::For(TIMEOUT), TIMEOUT),
+        (BOTH, short.retries(3), Wait::Tries, 3 * TIMEOUT),
+        (&[Twin::Async], short, Wait::Once, TIMEOUT),
+        (&[Twin::Blocking], short, Wait::Once, TIMEOUT),
+    ]
+}
+
+/// Takes one of each kind, all at once; answers what came of each, and after how long.
+async fn take_all(
+    session: &Session,
+    twins: &[Twin],
+    options: LockOptions,
+    wait: Wait,
+) -> Vec<(Kind, Twin, LockError, Duration)> {
+    let mut tasks = JoinSet::new();
+    for (kind, twin) in KINDS.iter().flat_map(|kind| twins.iter().map(|twin| (*kind, *twin))) {
+        let session = session.clone();
+        tasks.spawn(async move {
+            let start = Instant::now();
+            let error = match twin {
+                Twin::Async => kind.take(&session, options, wait).await.unwrap_err(),
+                Twin::Blocking => {
+                    let take = move || kind.take_blocking(&session, options, wait).unwrap_err();
+                    spawn_blocking(take).await.unwrap()
+                }
+            };
+            (kind, twin, error, start.elapsed())
+        });
+    }
+    let mut all = Vec::new();
+    while let Some(done) = tasks.join_next().await {
+        all.push(done.unwrap());
+    }
+    all
+}
+
+/// All of them are back in time, and say that the server could not be reached.
+async fn in_vain(what: &str, session: &Session) {
+    for (twins, options, wait, promised) in ways() {
+        let control = Control::timers();
+        for (kind, twin, error, took) in take_all(session, twins, options, wait).await {
+            let call = format!("{what}: {kind:?}, {twin:?}, {wait:?}");
+            assert_eq!(error.kind(), ErrorKind::Unavailable, "{call}: {error}");
+            assert_eq!(error.code(), "1013", "{call}: {error}");
+            assert!(!error.is_busy() && error.holder().is_none(), "{call}: {error}");
+            control.within(&call, took, promised);
+        }
+    }
+}
+
+/// Everything can be had again: nothing is left of those who came in vain.
+async fn all_again(session: &Session) {
+    for (_, held) in soon("all", all(session, LockOptions::default())).await {
+        held.release().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_frozen_server_is_unavailable_in_time() {
+    let bed = Bed::own();
+    let session = bed.session().await;
+    let busy = bed.busy(&[&session]).await;
+    all_again(&session).await;
+    bed.server().pause();
+    in_vain("frozen", &session).await;
+    // The bound includes connecting.
+    let unconnected = bed.adopt(bed.builder().open().unwrap());
+    in_vain("frozen, not connected", &unconnected).await;
+    bed.server().resume();
+    all_again(&session).await;
+    all_again(&unconnected).await;
+    drop(busy);
+    bed.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_gone_is_unavailable_in_time() {
+    let bed = Bed::own();
+    let session = bed.session().await;
+    let busy = bed.busy(&[&session]).await;
+    all_again(&session).await;
+    bed.server().kill();
+    in_vain("gone", &session).await;
+    let unconnected = bed.adopt(bed.builder().open().unwrap());
+    in_vain("gone, not connected", &unconnected).await;
+    bed.server().restart();
+    all_again(&session).await;
+    all_again(&unconnected).await;
+    drop(busy);
+    bed.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_silent_network_is_unavailable_in_time() {
+    let bed = Bed::shared("in-time-silent");
+    let proxy = bed.proxy();
+    let session = bed.session_through(&proxy).await;
+    let busy = bed.busy(&[&session]).await;
+    all_again(&session).await;
+    proxy.black_hole(true);
+    in_vain("silent", &session).await;
+    let unconnected = bed.adopt(bed.builder_at(&proxy.addr()).open().unwrap());
+    in_vain("silent, not connected", &unconnected).await;
+    proxy.black_hole(false);
+    all_again(&session).await;
+    all_again(&unconnected).await;
+    drop(busy);
+    bed.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_freezes_under_waiters_is_unavailable_in_time_and_not_busy() {
+    let bed = Bed::own();
+    let (holder, waiter) = (bed.session().await, bed.session().await);
+    let busy = bed.busy(&[&holder, &waiter]).await;
+    let mut held = Vec::new();
+    for kind in KINDS {
+        held.push(kind.rival().acquire(&holder).await);
+    }
+    // They are in their queues long before it is over.
+    let timeout = Duration::from_secs(4);
+    let control = Control::timers();
+    let waiting = tokio::spawn({
+        let waiter = waiter.clone();
+        async move { take_all(&waiter, BOTH, LockOptions::default(), Wait::For(timeout)).await }
+    });
+    tokio::time::sleep(timeout / 4).await;
+    bed.server().pause();
+    for (kind, twin, error, took) in soon("the errors", waiting).await.unwrap() {
+        let call = format!("frozen in the queue: {kind:?}, {twin:?}");
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{call}: {error}");
+        control.within(&call, took, timeout);
+    }
+    bed.server().resume();
+    for held in held {
+        assert!(held.is_valid());
+        held.release().await.unwrap();
+    }
+    all_again(&waiter).await;
+    drop(busy);
+    bed.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lock_that_is_held_is_busy_in_time_and_says_by_whom() {
+    let bed = Bed::shared("in-time-busy");
+    let (holder, waiter) = (bed.session().await, bed.session().await);
+    let busy = bed.busy(&[&holder, &waiter]).await;
+    let mut held = Vec::new();
+    for kind in KINDS {
+        held.push(kind.rival().acquire(&holder).await);
+    }
+    for (twins, options, wait, promised) in ways() {
+        let control = Control::of(&bed);
+        for (kind, twin, error, took) in take_all(&waiter, twins, options, wait).await {
+            let call = format!("held: {kind:?}, {twin:?}, {wait:?}");
+            assert!(error.is_busy() && error.code() == "1011", "{call}: {error}");
+            control.within(&call, took, promised);
+            let holder = error.holder().unwrap_or_else(|| panic!("{call}: {error}"));
+            let path = held[KINDS.iter().position(|one| *one == kind).unwrap()].path();
+            assert!(path.ends_with(&holder.node), "{call}: {} is not {path}", holder.node);
+            assert_eq!(holder.owner.pid, Some(std::process::id()), "{call}: {holder:?}");
+            assert_eq!(holder.owner.app.as_deref(), Some("tests"), "{call}: {holder:?}");
+            assert!(!holder.owner.host.is_empty(), "{call}: {holder:?}");
+            assert!(holder.owner.since.is_some(), "{call}: {holder:?}");
+        }
+    }
+    for held in held {
+        held.release().await.unwrap();
+    }
+    drop(busy);
+    bed.end().await;
+}

@@ -1,0 +1,334 @@
+//! Locks of every kind, taken in every way.
+
+use std::time::{Duration, Instant};
+
+use zklock::{
+    AnyLock, LockError, LockOptions, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard,
+    Semaphore, SemaphorePermit, Session, blocking,
+};
+use zklock::{MultiGuard, MultiLock};
+
+use crate::bed::{Bed, soon};
+
+/// A kind of lock, of which there is one in a test, under the name of the kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Mutex,
+    Fair,
+    Exclusive,
+    Read,
+    Write,
+    /// Who writes where the [`Read`](Kind::Read) of a test reads.
+    WriteThere,
+    Permit,
+    Permits,
+    Multi,
+}
+
+pub(crate) const KINDS: [Kind; 8] = [
+    Kind::Mutex,
+    Kind::Fair,
+    Kind::Exclusive,
+    Kind::Read,
+    Kind::Write,
+    Kind::Permit,
+    Kind::Permits,
+    Kind::Multi,
+];
+
+/// How long a caller waits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Wait {
+    Forever,
+    Once,
+    For(Duration),
+    /// As often and as long as the options say.
+    Tries,
+}
+
+/// What a caller has.
+#[derive(Debug)]
+pub(crate) enum Held {
+    Mutex(MutexGuard),
+    Read(RwLockReadGuard),
+    Write(RwLockWriteGuard),
+    Permit(SemaphorePermit),
+    Multi(MultiGuard),
+}
+
+macro_rules! each {
+    ($held:expr, $guard:ident => $what:expr) => {
+        match $held {
+            Held::Mutex($guard) => $what,
+            Held::Read($guard) => $what,
+            Held::Write($guard) => $what,
+            Held::Permit($guard) => $what,
+            Held::Multi($guard) => $what,
+        }
+    };
+}
+
+/// Takes a lock in one of the ways, async or blocking.
+macro_rules! take {
+    ($lock:expr, $wait:expr, [$forever:ident, $once:ident, $for:ident, $tries:ident] $($await:tt)*) => {{
+        let lock = $lock;
+        match $wait {
+            Wait::Forever => lock.$forever()$($await)*,
+            Wait::Once => lock.$once()$($await)*,
+            Wait::For(time) => lock.$for(time)$($await)*,
+            Wait::Tries => lock.$tries()$($await)*,
+        }
+    }};
+}
+
+/// The same, of permits.
+macro_rules! take_permits {
+    ($lock:expr, $permits:expr, $wait:expr, $($await:tt)*) => {{
+        let (lock, permits) = ($lock, $permits);
+        match ($wait, permits) {
+            (Wait::Forever, 1) => lock.acquire()$($await)*,
+            (Wait::Once, 1) => lock.try_acquire()$($await)*,
+            (Wait::For(time), 1) => lock.acquire_timeout(time)$($await)*,
+            (Wait::Forever, _) => lock.acquire_many(permits)$($await)*,
+            (Wait::Once, _) => lock.try_acquire_many(permits)$($await)*,
+            (Wait::For(time), _) => lock.acquire_many_timeout(permits, time)$($await)*,
+            (Wait::Tries, _) => lock.acquire_many_tries(permits)$($await)*,
+        }
+    }};
+}
+
+impl Kind {
+    /// The name of its lock.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Kind::Mutex => "mutex",
+            Kind::Fair => "fair",
+            Kind::Exclusive => "exclusive",
+            Kind::Read | Kind::WriteThere => "read",
+            Kind::Write => "write",
+            Kind::Permit => "permit",
+            Kind::Permits => "permits",
+            Kind::Multi => "multi",
+        }
+    }
+
+    /// Who keeps this kind out.
+    pub(crate) fn rival(self) -> Self {
+        if self == Kind::Read { Kind::WriteThere } else { self }
+    }
+
+    fn mutex(self, session: &Session, options: LockOptions) -> Mutex {
+        let options = if self == Kind::Fair { options.fair(true) } else { options };
+        session.mutex(self.name()).unwrap().with_options(options).unwrap()
+    }
+
+    fn rw_lock(self, session: &Session, options: LockOptions) -> RwLock {
+        session.rw_lock(self.name()).unwrap().with_options(options).unwrap()
+    }
+
+    /// One permit of one, or two of three: either excludes a second.
+    fn semaphore(self, session: &Session, options: LockOptions) -> Semaphore {
+        let limit = if self == Kind::Permit { 1 } else { 3 };
+        session.semaphore(self.name(), limit).unwrap().with_options(options).unwrap()
+    }
+
+    fn permits(self) -> u32 {
+        if self == Kind::Permit { 1 } else { 2 }
+    }
+
+    fn multi(self, session: &Session, options: LockOptions) -> MultiLock {
+        let mutex = session.mutex("multi/b").unwrap().with_options(options).unwrap();
+        let read = session.rw_lock("multi/a").unwrap().with_options(options).unwrap();
+        MultiLock::new([AnyLock::Mutex(mutex), AnyLock::Read(read)]).unwrap()
+    }
+
+    /// Takes it.
+    pub(crate) async fn take(
+        self,
+        session: &Session,
+        options: LockOptions,
+        wait: Wait,
+    ) -> Result<Held, LockError> {
+        Ok(match self {
+            Kind::Mutex | Kind::Fair => Held::Mutex(take!(
+                self.mutex(session, options),
+                wait,
+                [acquire, try_acquire, acquire_timeout, acquire_tries].await
+            )?),
+            Kind::Exclusive => Held::Mutex(take!(
+                session.exclusive(self.name())?.with_options(options)?,
+                wait,
+                [acquire, try_acquire, acquire_timeout, acquire_tries].await
+            )?),
+            Kind::Read => Held::Read(take!(
+                self.rw_lock(session, options),
+                wait,
+                [read, try_read, read_timeout, read_tries].await
+            )?),
+            Kind::Write | Kind::WriteThere => Held::Write(take!(
+                self.rw_lock(session, options),
+                wait,
+                [write, try_write, write_timeout, write_tries].await
+            )?),
+            Kind::Permit | Kind::Permits => Held::Permit(
+                take_permits!(self.semaphore(session, options), self.permits(), wait, .await)?,
+            ),
+            Kind::Multi => Held::Multi(take!(
+                self.multi(session, options),
+                wait,
+                [acquire, try_acquire, acquire_timeout, acquire_tries].await
+            )?),
+        })
+    }
+
+    /// Takes it with the blocking twin.
+    pub(crate) fn take_blocking(
+        self,
+        session: &Session,
+        options: LockOptions,
+        wait: Wait,
+    ) -> Result<Held, LockError> {
+        Ok(match self {
+            Kind::Mutex | Kind::Fair => Held::Mutex(
+                take!(
+                    blocking::Mutex::from(self.mutex(session, options)),
+                    wait,
+                    [acquire, try_acquire, acquire_timeout, acquire_tries]
+                )?
+                .into_async(),
+            ),
+            Kind::Exclusive => Held::Mutex(
+                take!(
+                    blocking::Mutex::from(session.exclusive(self.name())?.with_options(options)?),
+                    wait,
+                    [acquire, try_acquire, acquire_timeout, acquire_tries]
+                )?
+                .into_async(),
+            ),
+            Kind::Read => Held::Read(
+                take!(
+                    blocking::RwLock::from(self.rw_lock(session, options)),
+                    wait,
+                    [read, try_read, read_timeout, read_tries]
+                )?
+                .into_async(),
+            ),
+            Kind::Write | Kind::WriteThere => Held::Write(
+                take!(
+                    blocking::RwLock::from(self.rw_lock(session, options)),
+                    wait,
+                    [write, try_write, write_timeout, write_tries]
+                )?
+                .into_async(),
+            ),
+            Kind::Permit | Kind::Permits => Held::Permit(
+                take_permits!(
+                    blocking::Semaphore::from(self.semaphore(session, options)),
+                    self.permits(),
+                    wait,
+                )?
+                .into_async(),
+            ),
+            Kind::Multi => Held::Multi(
+                take!(
+                    blocking::MultiLock::from(self.multi(session, options)),
+                    wait,
+                    [acquire, try_acquire, acquire_timeout, acquire_tries]
+                )?
+                .into_async(),
+            ),
+        })
+    }
+
+    /// Takes it, with the defaults, for as long as it takes.
+    pub(crate) async fn acquire(self, session: &Session) -> Held {
+        self.take(session, LockOptions::default(), Wait::Forever).await.unwrap()
+    }
+
+    /// Waits for it in a task of its own.
+    pub(crate) fn acquiring(self, session: &Session) -> tokio::task::JoinHandle<Held> {
+        let session = session.clone();
+        tokio::spawn(async move { soon("the lock", self.acquire(&session)).await })
+    }
+}
+
+impl Held {
+    pub(crate) fn is_valid(&self) -> bool {
+        each!(self, guard => guard.is_valid())
+    }
+
+    pub(crate) fn remaining(&self) -> Duration {
+        each!(self, guard => guard.remaining())
+    }
+
+    pub(crate) async fn lost(&self) {
+        each!(self, guard => guard.lost().await)
+    }
+
+    pub(crate) async fn revoked(&self) {
+        each!(self, guard => guard.revoked().await)
+    }
+
+    pub(crate) async fn release(self) -> Result<(), LockError> {
+        each!(self, guard => guard.release().await)
+    }
+
+    /// The path of its node; of several the last.
+    pub(crate) fn path(&self) -> &str {
+        match self {
+            Held::Mutex(guard) => guard.path(),
+            Held::Read(guard) => guard.path(),
+            Held::Write(guard) => guard.path(),
+            Held::Permit(guard) => guard.path(),
+            Held::Multi(guard) => guard.members().last().unwrap().path(),
+        }
+    }
+
+    /// Its token, as text that sorts.
+    pub(crate) fn token(&self) -> String {
+        match self {
+            Held::Mutex(guard) => guard.fencing_token().to_string(),
+            Held::Read(guard) => guard.fencing_token().to_string(),
+            Held::Write(guard) => guard.fencing_token().to_string(),
+            Held::Permit(guard) => guard.fencing_token().to_string(),
+            Held::Multi(guard) => guard.fencing_token(),
+        }
+    }
+}
+
+/// Holds one lock of each kind.
+pub(crate) async fn all(session: &Session, options: LockOptions) -> Vec<(Kind, Held)> {
+    let mut all = Vec::new();
+    for kind in KINDS {
+        all.push((kind, kind.take(session, options, Wait::Forever).await.unwrap()));
+    }
+    all
+}
+
+/// Waits until a guard is lost; answers for how long since.
+pub(crate) async fn lost(kind: Kind, held: &Held, since: Instant) -> Duration {
+    soon(&format!("the loss of {kind:?}"), held.lost()).await;
+    let took = since.elapsed();
+    assert!(!held.is_valid() && held.remaining().is_zero(), "{kind:?}");
+    took
+}
+
+/// Another can have it at once, with a greater token; who lost it is told so, also by the release.
+pub(crate) async fn had_by_another(kind: Kind, held: Held, other: &Session) {
+    let next = kind.rival().take(other, LockOptions::default(), Wait::Once).await.unwrap();
+    assert!(next.token() > held.token() || kind == Kind::Permits, "{kind:?}");
+    assert!(!held.is_valid());
+    let error = held.release().await.unwrap_err();
+    assert!(error.is_lost(), "{kind:?}: {error}");
+    assert!(next.is_valid());
+    next.release().await.unwrap();
+}
+
+impl Bed {
+    /// Deletes a node as somebody else does.
+    pub(crate) fn delete(&self, path: &str) {
+        let mut raw = self.raw();
+        raw.delete(path).unwrap();
+        raw.close().unwrap();
+    }
+}

@@ -1,0 +1,261 @@
+//! When a guard is lost, row by row of `docs/lost.md`: for locks of every kind, on a busy day.
+
+use std::time::{Duration, Instant};
+
+use zklock::{LockOptions, Session, SessionState, StopAt};
+use zklock_test_support::{Proxy, RawClient, ZooKeeper};
+
+use crate::bed::{Bed, soon, until};
+use crate::bound::{BOUND, Control};
+use crate::kinds::{Held, KINDS, Kind, Wait, all, had_by_another, lost};
+
+/// The promises are fractions of it.
+const T: Duration = Duration::from_secs(6);
+const HEARTBEAT: Duration = Duration::from_secs(1);
+
+/// Longer than any test.
+const LONG: Duration = Duration::from_secs(120);
+
+/// All of them are valid for as long as they said when the silence had begun, and no longer.
+/// Answers when they were lost.
+async fn lost_in_silence(control: &Control, all: &[(Kind, Held)]) -> Vec<Instant> {
+    // What was under way may still have been answered.
+    tokio::time::sleep(BOUND).await;
+    let mut at = Vec::new();
+    for (kind, held) in all {
+        assert!(held.is_valid(), "{kind:?}");
+        at.push(Instant::now() + held.remaining());
+    }
+    for ((kind, held), until) in all.iter().zip(&at) {
+        soon(&format!("the loss of {kind:?}"), held.lost()).await;
+        let now = Instant::now();
+        assert!(now >= *until, "{kind:?} was lost before its time");
+        control.within(&format!("{kind:?} in silence"), now - *until, Duration::ZERO);
+        assert!(!held.is_valid() && held.remaining().is_zero());
+    }
+    at
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn behind_a_dead_network_each_is_lost_in_time_and_before_another_is_granted() {
+    let bed = Bed::shared("lost-silence");
+    let proxy = bed.proxy();
+    let builder = bed.builder_at(&proxy.addr()).session_timeout(T);
+    let (holder, other) = (bed.adopt(builder.connect().await.unwrap()), bed.session().await);
+    let busy = bed.busy(&[&holder, &other]).await;
+    let all = all(&holder, LockOptions::default()).await;
+    let waiting: Vec<_> = KINDS.map(|kind| granted(kind.rival(), &other)).into();
+    let control = Control::timers();
+    proxy.black_hole(true);
+    let start = Instant::now();
+    let lost = lost_in_silence(&control, &all).await;
+    for ((waiting, (kind, held)), lost) in waiting.into_iter().zip(&all).zip(lost) {
+        let (next, at) = soon("the next", waiting).await.unwrap();
+        println!("{kind:?}: lost after {:?}, granted after {:?}", lost - start, at - start);
+        assert!(lost < at, "{kind:?}");
+        assert!(!held.is_valid() && next.is_valid(), "{kind:?}");
+        next.release().await.unwrap();
+    }
+    proxy.heal();
+    until("it is connected", || holder.is_ready().then_some(())).await;
+    for (kind, held) in all {
+        assert!(held.release().await.unwrap_err().is_lost(), "{kind:?}");
+    }
+    drop(busy);
+    bed.end().await;
+}
+
+/// Waits for a lock in a task; answers when it was granted, too.
+fn granted(kind: Kind, session: &Session) -> tokio::task::JoinHandle<(Held, Instant)> {
+    let session = session.clone();
+    tokio::spawn(async move { (kind.acquire(&session).await, Instant::now()) })
+}
+
+#[tokio::test]
+async fn on_a_frozen_server_each_is_lost_in_time() {
+    let bed = Bed::own();
+    let session = bed.session_of(T).await;
+    let busy = bed.busy(&[&session]).await;
+    let all = all(&session, LockOptions::default()).await;
+    let control = Control::timers();
+    bed.server().pause();
+    lost_in_silence(&control, &all).await;
+    bed.server().resume();
+    for (kind, held) in all {
+        assert!(held.release().await.unwrap_err().is_lost(), "{kind:?}");
+    }
+    drop(busy);
+    bed.end().await;
+}
+
+#[tokio::test]
+async fn without_a_quorum_each_is_lost_in_time() {
+    let bed = Bed::three(ZooKeeper::builder());
+    let ensemble = bed.ensemble();
+    let leader = ensemble.server(ensemble.leader()).addr();
+    let builder = bed.builder_at(&leader).session_timeout(T);
+    let session = bed.adopt(builder.connect().await.unwrap());
+    let busy = bed.busy(&[&session]).await;
+    let all = all(&session, LockOptions::default()).await;
+    let control = Control::timers();
+    // They are silent for the leader at once, and say no goodbye.
+    let followers = ensemble.followers();
+    followers.iter().for_each(|follower| ensemble.server(*follower).pause());
+    lost_in_silence(&control, &all).await;
+    followers.iter().for_each(|follower| ensemble.server(*follower).resume());
+    for (kind, held) in all {
+        assert!(held.release().await.unwrap_err().is_lost(), "{kind:?}");
+    }
+    drop(busy);
+    bed.end().await;
+}
+
+#[tokio::test]
+async fn who_stops_at_suspect_is_lost_in_time_and_its_session_says_so() {
+    let bed = Bed::shared("lost-suspect");
+    let proxy = bed.proxy();
+    let builder = bed.builder_at(&proxy.addr()).session_timeout(T);
+    let session = bed.adopt(builder.connect().await.unwrap());
+    let busy = bed.busy(&[&session]).await;
+    let careful = LockOptions::default().stop_at(StopAt::Suspect);
+    let connected = || (session.state() == SessionState::Connected).then_some(());
+
+    // A connection that is cut is in doubt at once.
+    let (all_here, patient) = (all(&session, careful).await, session.mutex("patient").unwrap());
+    let patient = patient.acquire().await.unwrap();
+    let control = Control::timers();
+    proxy.refuse(true);
+    proxy.cut_reset();
+    let start = Instant::now();
+    for (kind, held) in &all_here {
+        let took = lost(*kind, held, start).await;
+        control.within(&format!("{kind:?} cut"), took, Duration::ZERO);
+    }
+    until("it says so", || (session.state() == SessionState::Suspended).then_some(())).await;
+    control.within("suspended by a cut", start.elapsed(), Duration::ZERO);
+    assert!(patient.is_valid());
+    proxy.refuse(false);
+    until("it is connected", connected).await;
+    for (kind, held) in all_here {
+        assert!(!held.is_valid(), "{kind:?} came back");
+        assert!(held.release().await.unwrap_err().is_lost(), "{kind:?}");
+    }
+
+    // One that is silent is in doubt after a third of the session timeout.
+    let all_here = all(&session, careful).await;
+    let control = Control::timers();
+    proxy.black_hole(true);
+    let start = Instant::now();
+    lost_in_silence(&control, &all_here).await;
+    until("it says so", || (session.state() == SessionState::Suspended).then_some(())).await;
+    control.within("suspended in silence", start.elapsed(), T / 3);
+    assert!(patient.is_valid());
+    proxy.black_hole(false);
+    until("it is connected", connected).await;
+    for (kind, held) in all_here {
+        assert!(held.release().await.unwrap_err().is_lost(), "{kind:?}");
+    }
+    patient.release().await.unwrap();
+    drop(busy);
+    bed.end().await;
+}
+
+#[tokio::test]
+async fn a_lost_guard_stays_lost_and_keeps_others_out_until_it_is_dropped() {
+    let bed = Bed::shared("lost-stays");
+    let proxy = bed.proxy();
+    let builder = bed.builder_at(&proxy.addr()).session_timeout(2 * T);
+    let (holder, other) = (bed.adopt(builder.connect().await.unwrap()), bed.session().await);
+    let busy = bed.busy(&[&holder, &other]).await;
+    let all = all(&holder, LockOptions::default()).await;
+    proxy.black_hole(true);
+    for (kind, held) in &all {
+        lost(*kind, held, Instant::now()).await;
+    }
+    // The server has not given up the session by now.
+    proxy.black_hole(false);
+    until("it is connected", || (holder.state() == SessionState::Connected).then_some(())).await;
+    for (kind, held) in all {
+        let rival = kind.rival();
+        let once = rival.take(&other, LockOptions::default(), Wait::Once).await;
+        assert!(once.unwrap_err().is_busy(), "{kind:?}");
+        assert!(!held.is_valid(), "{kind:?}");
+        drop(held);
+        soon("the next", rival.acquire(&other)).await.release().await.unwrap();
+    }
+    drop(busy);
+    bed.end().await;
+}
+
+/// Closes a session as somebody does who knows its password. Its client comes back only after that:
+/// the server gives a session to whoever comes last.
+fn close(bed: &Bed, proxy: &Proxy, id: i64) {
+    let key = proxy.sessions().into_iter().find(|key| key.id == id).unwrap();
+    proxy.black_hole(true);
+    RawClient::resume(&bed.server().addr(), &key).and_then(RawClient::close).unwrap();
+    proxy.black_hole(false);
+}
+
+#[tokio::test]
+async fn a_session_that_somebody_closes_is_known_within_a_heartbeat() {
+    let bed = Bed::shared("lost-closed");
+    let proxy = bed.proxy();
+    let builder = bed.builder_at(&proxy.addr()).session_timeout(T);
+    let (holder, other) = (bed.adopt(builder.connect().await.unwrap()), bed.session().await);
+    let busy = bed.busy(&[&holder]).await;
+    for _ in 0..2 {
+        let (first, _) = holder.zookeeper_session().unwrap();
+        let all = all(&holder, LockOptions::default()).await;
+        let lanes = bed.server().sessions();
+        let lane_of = |held: &Held| {
+            let with = |path: &String| path == held.path();
+            lanes.iter().find(|lane| lane.ephemerals.iter().any(with)).unwrap().id
+        };
+        let (here, elsewhere): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|(_, held)| lane_of(held) == first);
+        assert!(!here.is_empty());
+        let control = Control::of(&bed);
+        close(&bed, &proxy, first);
+        let start = Instant::now();
+        for (kind, held) in &here {
+            let took = lost(*kind, held, start).await;
+            control.within(&format!("{kind:?} in a closed session"), took, HEARTBEAT);
+        }
+        for (kind, held) in here {
+            had_by_another(kind, held, &other).await;
+        }
+        for (kind, held) in elsewhere {
+            assert!(held.is_valid(), "{kind:?} in another lane");
+            held.release().await.unwrap();
+        }
+        until("it is connected", || holder.is_ready().then_some(())).await;
+    }
+    drop(busy);
+    bed.end().await;
+}
+
+#[tokio::test]
+async fn who_closes_its_session_loses_at_once_and_another_is_granted() {
+    let bed = Bed::shared("lost-closing");
+    let (holder, other) = (bed.session_of(LONG).await, bed.session().await);
+    let busy = bed.busy(&[&holder, &other]).await;
+    let all = all(&holder, LockOptions::default()).await;
+    let waiting: Vec<_> = KINDS.map(|kind| kind.rival().acquiring(&other)).into();
+    let control = Control::of(&bed);
+    let start = Instant::now();
+    let closing = tokio::spawn({
+        let holder = holder.clone();
+        async move { holder.close().await }
+    });
+    for (kind, held) in &all {
+        let took = lost(*kind, held, start).await;
+        control.within(&format!("{kind:?} closed here"), took, Duration::ZERO);
+    }
+    closing.await.unwrap();
+    for waiting in waiting {
+        waiting.await.unwrap().release().await.unwrap();
+    }
+    drop(all);
+    drop(busy);
+    bed.end().await;
+}
