@@ -193,6 +193,14 @@ pub enum Operation {
         /// The node's path.
         path: String,
     },
+    /// Fails unless the node exists and its data have this version; otherwise
+    /// [`RequestError::BadVersion`].
+    CheckVersion {
+        /// The node's path.
+        path: String,
+        /// The version that it must have; -1 for any.
+        version: i32,
+    },
     /// Creates a node.
     Create {
         /// The node's path.

@@ -24,7 +24,9 @@ pub(super) fn check_multi(operations: &[Operation]) -> Result<(), RequestError> 
         Operation::Create { path, data, .. }
         | Operation::Set { path, data }
         | Operation::Replace { path, data, .. } => path.len() + data.len() + OVERHEAD,
-        Operation::Check { path } | Operation::Delete { path } => path.len() + OVERHEAD / 8,
+        Operation::Check { path }
+        | Operation::CheckVersion { path, .. }
+        | Operation::Delete { path } => path.len() + OVERHEAD / 8,
     };
     check_sum(operations.iter().map(size).sum())
 }

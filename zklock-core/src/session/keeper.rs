@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use crate::clock::Instant;
-use crate::coordinator::{Link, RequestError, WatchEvent};
+use crate::coordinator::{Link, RequestError, Stat, WatchEvent};
 use crate::owner::REVOKE;
 use crate::policy::StopAt;
 use crate::session::generation::{Generation, HeldNode, MOST_CHECKED};
@@ -36,7 +36,7 @@ pub struct Keeping {
 pub async fn keep(generation: Arc<Generation>, keeping: Keeping) {
     let (mut losses, mut doubts) = (0, 0);
     let (mut beat, mut late): (Option<Beat>, Option<Beat>) = (None, None);
-    let mut next_beat = Instant::ORIGIN;
+    let (mut next_beat, mut check_at) = (Instant::ORIGIN, Instant::ORIGIN);
     let mut seen = generation.coordinator().link();
     loop {
         let changed = generation.changed();
@@ -77,13 +77,16 @@ pub async fn keep(generation: Arc<Generation>, keeping: Keeping) {
             generation.lose_doubted();
         }
         doubts = generation.lease().doubts();
-        let due = next_beat.max(generation.lease().last_commit() + gap);
-        if overdue && now >= next_beat && beat.is_some() {
-            // It may still be answered, or be forgotten: another is sent beside it.
-            late = beat.take();
+        if now >= check_at {
+            // Other commits say nothing about a node that is held. What is taken from now on is
+            // looked at later.
+            check_at = generation.unseen_since().unwrap_or(now) + gap;
         }
+        let due = next_beat.max(check_at.min(generation.lease().last_commit() + gap));
         let beats = holds && link == Link::Up && !self_aware;
-        if beats && beat.is_none() && now >= due {
+        if beats && now >= due {
+            // The last may still be answered, or be forgotten: another is sent beside it.
+            late = beat.take().or(late);
             next_beat = now + gap;
             beat = Some(Box::pin(heartbeat(generation.clone())));
         }
@@ -100,7 +103,7 @@ pub async fn keep(generation: Arc<Generation>, keeping: Keeping) {
             now + gap
         } else {
             let until = if suspect { until } else { generation.valid_until(StopAt::Suspect) };
-            if beats && (beat.is_none() || overdue) { until.min(due) } else { until }
+            if beats { until.min(due) } else { until }
         };
         let mut timer = generation.lease().clock().sleep_until(wake_at);
         let mut link_changed = generation.coordinator().link_changed(link);
@@ -128,38 +131,78 @@ pub async fn keep(generation: Arc<Generation>, keeping: Keeping) {
     generation.coordinator().close().await;
 }
 
-/// Commits that the held nodes exist, and finds those that do not.
+/// Commits that the held nodes exist, and finds those that do not, or whose data were changed.
 async fn heartbeat(generation: Arc<Generation>) {
+    let start = generation.lease().clock().now();
     let nodes = generation.held();
     for batch in nodes.chunks(MOST_CHECKED) {
+        // One that comes late leaves the rest to the next, which has begun.
+        let batch = batch.iter().filter(|node| node.seen() <= start).cloned().collect();
         if !check(&generation, batch).await {
             return;
         }
     }
     // What is held for longer than a heartbeat is watched, to learn at once if it is deleted.
-    for node in nodes.iter().take(MOST_WATCHES) {
+    let long = generation.lease().heartbeat() / 2;
+    let long_held = nodes.iter().filter(|node| start.since(node.since) >= long);
+    for node in long_held.take(MOST_WATCHES) {
         watch_own(&generation, node);
     }
 }
 
 /// Checks a batch; takes out what is gone and checks the others again. Answers false when the
 /// server did not answer.
-async fn check(generation: &Arc<Generation>, batch: &[Arc<HeldNode>]) -> bool {
-    let mut batch = batch.to_vec();
+async fn check(generation: &Arc<Generation>, mut batch: Vec<Arc<HeldNode>>) -> bool {
+    // Who writes to them all the time must not keep the others from being checked.
+    let mut looks = batch.len();
     while !batch.is_empty() {
-        match generation.check(batch.iter().map(|node| node.path.clone())).await {
-            Ok(()) => return true,
-            Err(RequestError::Multi { index, error }) if *error == RequestError::NoNode => {
-                if index >= batch.len() {
-                    return false;
-                }
-                generation.lost_node(&batch.swap_remove(index));
+        let sent = generation.lease().clock().now();
+        let (index, error) = match generation.check_held(&batch).await {
+            Ok(()) => {
+                batch.iter().for_each(|node| node.seen_at(sent));
+                return true;
             }
+            Err(RequestError::Multi { index, error }) if index < batch.len() => (index, *error),
             Err(error) => {
                 tracing::debug!(%error, "a heartbeat was not answered");
                 return false;
             }
+        };
+        match error {
+            RequestError::NoNode => generation.lost_node(&batch.swap_remove(index)),
+            RequestError::BadVersion if looks > 0 && look_at(generation, &batch[index]).await => {
+                looks -= 1;
+            }
+            _ => return false,
         }
+    }
+    true
+}
+
+/// Looks at the data of a held node, which were changed. Answers false when the server did not
+/// answer.
+async fn look_at(generation: &Arc<Generation>, node: &Arc<HeldNode>) -> bool {
+    match generation.coordinator().get(&node.path).await {
+        Ok((data, stat)) => {
+            heed(generation, node, &data, &stat);
+            true
+        }
+        // The next check says so.
+        Err(RequestError::NoNode) => true,
+        Err(_) => false,
+    }
+}
+
+/// Notes what was seen of a held node. Answers whether it is still ours.
+fn heed(generation: &Arc<Generation>, node: &HeldNode, data: &[u8], stat: &Stat) -> bool {
+    if stat.czxid != node.czxid {
+        // Another node has its path.
+        generation.lost_node(node);
+        return false;
+    }
+    node.has_version(stat.version);
+    if data == REVOKE {
+        generation.revoked_node(node);
     }
     true
 }
@@ -173,11 +216,9 @@ pub fn watch_own(generation: &Arc<Generation>, node: &Arc<HeldNode>) {
         let _watching = watching;
         loop {
             match reply.await {
-                // Another node has its path.
-                Ok((_, stat, _)) if stat.czxid != node.czxid => return generation.lost_node(&node),
-                Ok((data, _, watch)) => {
-                    if data == REVOKE {
-                        generation.revoked_node(&node);
+                Ok((data, stat, watch)) => {
+                    if !heed(&generation, &node, &data, &stat) {
+                        return;
                     }
                     match watch.await {
                         WatchEvent::Deleted => return generation.lost_node(&node),
@@ -199,9 +240,7 @@ mod tests {
     use super::*;
     use crate::backend::memory::{Embedded, Faults};
     use crate::clock::Clock;
-    use crate::coordinator::{
-        Connector, Coordinator, Created, NodeKind, Operation, Reply, Stat, Watch,
-    };
+    use crate::coordinator::{Connector, Coordinator, Created, NodeKind, Operation, Reply, Watch};
     use crate::observer::Events;
     use crate::recipe::driver::{NewNode, Proof};
     use crate::session::lease_clock::LeaseClock;
@@ -221,7 +260,7 @@ mod tests {
     /// The embedded coordinator, which does not know when it was last in contact, and forgets
     /// answers.
     #[derive(Debug)]
-    struct Unaware(Arc<dyn Coordinator>, Arc<AtomicU32>);
+    struct Unaware(Arc<dyn Coordinator>, Arc<AtomicU32>, Arc<AtomicU32>);
 
     impl Unaware {
         fn forget<T: Send + 'static>(&self, reply: Reply<T>) -> Reply<T> {
@@ -262,6 +301,7 @@ mod tests {
             self.0.set(path, data)
         }
         fn multi(&self, operations: Vec<Operation>) -> Reply<()> {
+            self.2.fetch_add(1, Ordering::SeqCst);
             self.forget(self.0.multi(operations))
         }
         fn sync(&self, path: &str) -> Reply<()> {
@@ -282,6 +322,7 @@ mod tests {
         generation: Arc<Generation>,
         faults: Faults,
         forgets: Arc<AtomicU32>,
+        multis: Arc<AtomicU32>,
         state: watch::Receiver<SessionState>,
     }
 
@@ -291,14 +332,15 @@ mod tests {
         let faults = store.faults(coordinator.session_id());
         let lease = LeaseClock::new(Clock::Caller, T, None, Clock::Caller.now());
         let (spawner, events) = (Spawner::Inline, Events::to(None));
-        let forgets = Arc::new(AtomicU32::new(0));
-        let coordinator = Arc::new(Unaware(coordinator, forgets.clone()));
+        let [forgets, multis] = [const { AtomicU32::new(0) }; 2].map(Arc::new);
+        let coordinator = Unaware(coordinator, forgets.clone(), multis.clone());
+        let coordinator = Arc::new(coordinator);
         let generation = Generation::new(1, coordinator, lease, spawner, events);
         let (state, told) = watch::channel(SessionState::Connecting);
         let standing = Standing::new(Arc::new(state)).of_another();
         let shelf = Shelf::new(Place { servers: "keeper".into(), chroot: "".into() });
         tokio::spawn(keep(generation.clone(), Keeping { standing, shelf }));
-        Kept { generation, faults, forgets, state: told }
+        Kept { generation, faults, forgets, multis, state: told }
     }
 
     impl Kept {
@@ -380,6 +422,68 @@ mod tests {
             sleep(T / 30).await;
             assert!(kept.is_valid(&node));
         }
+    }
+
+    /// Commits again and again, as short locks on the same session do.
+    async fn is_busy(generation: Arc<Generation>) {
+        loop {
+            generation.create("/short", b"", NodeKind::Ephemeral).await.unwrap();
+            sleep(T / 60).await;
+            generation.delete("/short").await.unwrap();
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn other_commits_hide_neither_a_deletion_nor_a_wish() {
+        let kept = kept().await;
+        let busy = tokio::spawn(is_busy(kept.generation.clone()));
+        // Between two heartbeats, at various moments; and the first has no watch yet.
+        for (round, held_for) in [0, 3, 11, 17, 60].into_iter().enumerate() {
+            for is_watched in [true, false] {
+                let path = format!("/{round}-{is_watched}");
+                let (gone, asked) = (format!("{path}-gone"), format!("{path}-asked"));
+                let gone = kept.hold(&gone, StopAt::Suspect).await;
+                let asked = kept.hold(&asked, StopAt::Lost).await;
+                let full = kept.generation.room_for_watches(MOST_WATCHES, MOST_WATCHES);
+                assert!(is_watched || full.is_some());
+                let full = full.filter(|_| !is_watched);
+                sleep(held_for * T / 60).await;
+                let coordinator = kept.generation.coordinator();
+                coordinator.delete(&gone.path).await.unwrap();
+                coordinator.set(&asked.path, REVOKE).await.unwrap();
+                sleep(T / 6 + MOMENT).await;
+                assert!(gone.is_gone() && asked.is_revoked(), "{path}");
+                assert!(kept.is_valid(&asked));
+                drop(full);
+                kept.generation.unhold(&asked);
+                coordinator.delete(&asked.path).await.unwrap();
+                sleep(T / 3).await;
+            }
+        }
+        busy.abort();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn short_locks_on_a_busy_session_cost_no_heartbeat() {
+        let kept = kept().await;
+        let generation = &kept.generation;
+        for _ in 0..200 {
+            let node = kept.hold("/a", StopAt::Suspect).await;
+            sleep(T / 10).await;
+            generation.unhold(&node);
+            generation.delete("/a").await.unwrap();
+        }
+        assert_eq!(kept.multis.load(Ordering::SeqCst), 0);
+        let _long = kept.hold("/a", StopAt::Suspect).await;
+        for _ in 0..200 {
+            let node = kept.hold("/b", StopAt::Suspect).await;
+            sleep(T / 10).await;
+            generation.unhold(&node);
+            generation.delete("/b").await.unwrap();
+        }
+        // One in each sixth of a session timeout.
+        let beats = kept.multis.load(Ordering::SeqCst);
+        assert!((118..=121).contains(&beats), "{beats}");
     }
 
     #[tokio::test(start_paused = true)]

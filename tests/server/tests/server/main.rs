@@ -31,3 +31,4 @@ mod quorum;
 mod restart;
 mod silence;
 mod stop_at;
+mod traffic;

@@ -123,6 +123,7 @@ impl Request {
 fn target(operation: &Operation) -> &str {
     match operation {
         Operation::Check { path }
+        | Operation::CheckVersion { path, .. }
         | Operation::Create { path, .. }
         | Operation::Set { path, .. }
         | Operation::Replace { path, .. }
@@ -138,6 +139,7 @@ fn check_operation(operation: &Operation) -> Result<(), RequestError> {
         }
         Operation::Delete { path } => check_delete(path),
         Operation::Check { path }
+        | Operation::CheckVersion { path, .. }
         | Operation::Set { path, .. }
         | Operation::Replace { path, .. } => path::check(path, false),
     }

@@ -143,6 +143,14 @@ impl Tree {
             let applied = match operation {
                 Operation::Check { path } => path::check_written(&path)
                     .and_then(|()| self.nodes.get(&path).map(drop).ok_or(RequestError::NoNode)),
+                Operation::CheckVersion { path, version } => path::check_written(&path)
+                    .and_then(|()| self.nodes.get(&path).ok_or(RequestError::NoNode))
+                    .and_then(|node| match version {
+                        // As in ZooKeeper: any.
+                        -1 => Ok(()),
+                        version if version == node.version => Ok(()),
+                        _ => Err(RequestError::BadVersion),
+                    }),
                 Operation::Create { path, data, kind } => {
                     self.save(path::split(&path).0, &mut saved);
                     self.insert(&path, data, kind, caller, zxid)

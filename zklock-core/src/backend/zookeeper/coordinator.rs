@@ -130,6 +130,7 @@ fn write_all(
         match operation {
             // To the server, version -1 means any.
             Operation::Check { path } => writer.add_check_version(path, -1),
+            Operation::CheckVersion { path, version } => writer.add_check_version(path, *version),
             Operation::Create { path, data, kind } => {
                 writer.add_create(path, data, &mode(*kind).with_acls(zk::Acls::new(acl)))
             }

@@ -18,6 +18,10 @@ fn replace(path: &str, version: i32) -> Operation {
     Operation::Replace { path: path.to_owned(), data: b"next".to_vec(), version }
 }
 
+fn check_version(path: &str, version: i32) -> Operation {
+    Operation::CheckVersion { path: path.to_owned(), version }
+}
+
 fn delete(path: &str) -> Operation {
     Operation::Delete { path: path.to_owned() }
 }
@@ -108,6 +112,12 @@ pub async fn a_multi_replaces_only_the_data_that_it_knows(lab: &Lab) {
     let a = lab.create(&session, "a", NodeKind::Persistent).await.path;
     let b = lab.create(&session, "b", NodeKind::Ephemeral).await.path;
     assert_eq!(soon(session.multi(vec![check(&b), replace(&a, 0)])).await, Ok(()));
+    let versions = vec![check_version(&b, 0), check_version(&a, -1), check_version(&a, 1)];
+    assert_eq!(soon(session.multi(versions)).await, Ok(()));
+    let changed = soon(session.multi(vec![check_version(&b, 0), check_version(&a, 0)])).await;
+    assert_eq!(changed, failed(1, RequestError::BadVersion));
+    let missing = soon(session.multi(vec![check_version(&lab.path("none"), 0)])).await;
+    assert_eq!(missing, failed(0, RequestError::NoNode));
     let (data, stat) = soon(session.get(&a)).await.unwrap();
     assert_eq!((data.as_slice(), stat.version), (&b"next"[..], 1));
     soon(other.set(&a, b"theirs")).await.unwrap();

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, Weak};
 
-use super::Generation;
+use super::{Generation, HeldNode};
 use crate::clock::Instant;
 use crate::coordinator::{Created, NodeKind, Operation, RequestError};
 use crate::session::lease_clock::Condition;
@@ -81,6 +81,19 @@ impl Generation {
         let check = |path: Arc<str>| Operation::Check { path: path.to_string() };
         let sent = self.lease.clock().now();
         self.feeding(sent, self.coordinator.multi(paths.into_iter().map(check).collect()))
+    }
+
+    /// Commits that held nodes exist with the data that are known of them, or of which one that is
+    /// not so. The request is sent by this call.
+    pub fn check_held(
+        self: &Arc<Self>,
+        nodes: &[Arc<HeldNode>],
+    ) -> impl Future<Output = Result<(), RequestError>> + Send + 'static + use<> {
+        let check = |node: &Arc<HeldNode>| Operation::CheckVersion {
+            path: node.path.to_string(),
+            version: node.version(),
+        };
+        self.write(nodes.iter().map(check).collect())
     }
 
     /// Commits several operations, all or none. The request is sent by this call.

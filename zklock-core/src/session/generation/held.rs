@@ -1,10 +1,11 @@
 //! What is held in a generation, and what is watched there.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 use super::Generation;
+use crate::clock::Instant;
 use crate::observer::Event;
 use crate::policy::StopAt;
 use crate::session::lease_clock::Term;
@@ -20,6 +21,12 @@ pub struct HeldNode {
     pub czxid: i64,
     /// What its lease belongs to.
     pub term: Term,
+    /// Since when it is under the care of the heartbeat.
+    pub since: Instant,
+    /// When it was last known to be there.
+    seen: AtomicU64,
+    /// Of its data, as far as is known: if they change, somebody may ask that it be let go.
+    version: AtomicI32,
     gone: AtomicBool,
     watched: AtomicBool,
     revoked: AtomicBool,
@@ -29,6 +36,26 @@ impl HeldNode {
     /// Whether the node was seen to be gone.
     pub fn is_gone(&self) -> bool {
         self.gone.load(Ordering::Acquire)
+    }
+
+    /// When it was last known to be there.
+    pub fn seen(&self) -> Instant {
+        Instant::from_nanos(self.seen.load(Ordering::Acquire))
+    }
+
+    /// Notes that it was there at a moment.
+    pub fn seen_at(&self, at: Instant) {
+        self.seen.fetch_max(at.as_nanos(), Ordering::AcqRel);
+    }
+
+    /// The version of its data when they were last looked at.
+    pub fn version(&self) -> i32 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// Notes the version of its data, which were looked at.
+    pub fn has_version(&self, version: i32) {
+        self.version.store(version, Ordering::Release);
     }
 
     /// Notes that it is not watched.
@@ -50,8 +77,20 @@ impl Generation {
     /// Puts a node under the care of the heartbeat.
     pub fn hold(&self, path: Arc<str>, lock: Arc<str>, czxid: i64, term: Term) -> Arc<HeldNode> {
         let [gone, watched, revoked] = [const { AtomicBool::new(false) }; 3];
-        let node = HeldNode { path: path.clone(), lock, czxid, term, gone, watched, revoked };
-        let node = Arc::new(node);
+        let since = self.lease.clock().now();
+        let (seen, version) = (AtomicU64::new(since.as_nanos()), AtomicI32::new(0));
+        let node = Arc::new(HeldNode {
+            path: path.clone(),
+            lock,
+            czxid,
+            term,
+            since,
+            seen,
+            version,
+            gone,
+            watched,
+            revoked,
+        });
         let first = {
             let mut held = self.lock_held();
             held.insert(path, node.clone());
@@ -76,9 +115,17 @@ impl Generation {
         }
     }
 
-    /// The nodes under care.
+    /// The nodes under care, first those that were not seen for longest.
     pub fn held(&self) -> Vec<Arc<HeldNode>> {
-        self.lock_held().values().cloned().collect()
+        let mut nodes: Vec<_> = self.lock_held().values().cloned().collect();
+        nodes.sort_by_cached_key(|node| node.seen().as_nanos());
+        nodes
+    }
+
+    /// Since when a node under care was not seen, of all these the longest.
+    pub fn unseen_since(&self) -> Option<Instant> {
+        let held = self.lock_held();
+        held.values().map(|node| node.seen()).min_by_key(|seen| seen.as_nanos())
     }
 
     /// Whether nothing is held.

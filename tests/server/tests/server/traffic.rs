@@ -1,0 +1,87 @@
+//! What a guard learns while other locks come and go on the same session.
+
+use std::time::{Duration, Instant};
+
+use zklock::{AnyGuard, AnyLock, MultiLock, Session};
+
+use crate::bed::{Bed, soon};
+use crate::busy::Busy;
+
+/// The heartbeat is a sixth of it.
+const SESSION_TIMEOUT: Duration = Duration::from_secs(6);
+/// What is promised, and what a machine may take on top.
+const PROMISED: Duration = Duration::from_millis(1_000 + 100);
+
+/// One lock of each kind.
+fn of_every_kind(session: &Session) -> Vec<AnyLock> {
+    vec![
+        session.mutex("mutex").unwrap().into(),
+        AnyLock::Read(session.rw_lock("read").unwrap()),
+        AnyLock::Write(session.rw_lock("write").unwrap()),
+        AnyLock::Permits(session.semaphore("semaphore", 2).unwrap(), 1),
+        session.exclusive("exclusive").unwrap().as_mutex().clone().into(),
+    ]
+}
+
+/// A busy session in which one lock of each kind is held.
+async fn busy(bed: &Bed) -> (Session, Busy, Vec<AnyGuard>) {
+    let session = bed.builder().session_timeout(SESSION_TIMEOUT).connect().await.unwrap();
+    let session = bed.adopt(session);
+    let traffic = bed.busy(&[&session]).await;
+    let mut guards = Vec::new();
+    for lock in of_every_kind(&session) {
+        guards.push(lock.acquire().await.unwrap());
+    }
+    (session, traffic, guards)
+}
+
+#[tokio::test]
+async fn a_deletion_is_told_within_a_heartbeat_for_every_kind_on_a_busy_session() {
+    let bed = Bed::shared("busy-deleted");
+    let mut raw = bed.raw();
+    // Just taken, and watched already.
+    for held_for in [Duration::ZERO, Duration::from_millis(1_500)] {
+        let (session, traffic, guards) = busy(&bed).await;
+        let members = ["multi1", "multi2"].map(|name| session.mutex(name).unwrap().into());
+        let multi = MultiLock::new(members).unwrap().acquire().await.unwrap();
+        tokio::time::sleep(held_for).await;
+        let mut paths: Vec<_> = guards.iter().map(AnyGuard::path).collect();
+        paths.push(multi.members()[1].path());
+        let start = Instant::now();
+        paths.iter().for_each(|path| raw.delete(path).unwrap());
+        for guard in &guards {
+            soon("the loss", guard.lost()).await;
+            let knew = start.elapsed();
+            println!("{}, held for {held_for:?}: known after {knew:?}", guard.lock());
+            assert!(knew <= PROMISED, "{}: {knew:?}", guard.lock());
+            assert!(!guard.is_valid());
+        }
+        soon("the loss", multi.lost()).await;
+        assert!(start.elapsed() <= PROMISED, "multi: {:?}", start.elapsed());
+        drop((guards, multi));
+        drop(traffic);
+    }
+    raw.close().unwrap();
+    bed.end().await;
+}
+
+#[tokio::test]
+async fn a_wish_to_let_go_is_told_within_a_heartbeat_for_every_kind_on_a_busy_session() {
+    let bed = Bed::shared("busy-revoked");
+    let (_session, traffic, guards) = busy(&bed).await;
+    let mut raw = bed.raw();
+    let start = Instant::now();
+    guards.iter().for_each(|guard| raw.set_data(guard.path(), b"__REVOKE__").unwrap());
+    for guard in &guards {
+        soon("the wish", guard.revoked()).await;
+        let knew = start.elapsed();
+        println!("{}: known after {knew:?}", guard.lock());
+        assert!(knew <= PROMISED, "{}: {knew:?}", guard.lock());
+    }
+    for guard in guards {
+        guard.release().await.unwrap();
+    }
+    drop(traffic);
+    raw.close().unwrap();
+    bed.end().await;
+}
