@@ -114,7 +114,7 @@ fn owners(plan: &Plan) -> TokenStream {
 
 /// Moves those parameters into the block of which a part was read before.
 fn named(plan: &Plan) -> TokenStream {
-    plan.read.iter().map(borrow).collect()
+    plan.read.iter().filter(|root| !plan.params.is_borrowed(root)).map(borrow).collect()
 }
 
 /// Uses what a block binds anew by the name of a parameter that was read.

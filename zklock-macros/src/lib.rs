@@ -61,7 +61,7 @@ use proc_macro::TokenStream;
 ///
 /// Expressions are evaluated at each call, before the wait, and may use the parameters. What a
 /// pattern in the parameters takes apart only in part (`Pair { left, .. }: Pair`) is a reference
-/// there.
+/// there, and in an `#[async_trait]` method whatever a pattern takes apart.
 ///
 /// # The name
 ///

@@ -78,9 +78,8 @@ fn build(args: Args, function: Function, errors: &mut Errors) -> Option<Plan> {
     }
     let mut params = params::split(&function.sig);
     let shape = shape::of(&function, errors);
-    if matches!(shape, Shape::Tail(_)) {
-        // The signature stays as it is, and with it the names that its patterns bind.
-        params.peeks.clear();
+    if let Shape::Tail(stmts) = &shape {
+        params.taken_apart_in(stmts);
     }
     contradictions(&args, &shape, errors);
     let Args { name, keys, mode, namespace, timeout, retries, try_once, on_busy, on_error, .. } =

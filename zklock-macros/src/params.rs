@@ -3,8 +3,10 @@
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::{
-    Attribute, FnArg, Ident, Pat, PatIdent, PatType, Signature, Token, parse_quote,
+    Attribute, Expr, FnArg, Ident, Local, LocalInit, Pat, PatIdent, PatType, Signature, Stmt,
+    Token, parse_quote,
     spanned::Spanned as _,
+    visit::{self, Visit},
 };
 
 /// What a body can name, and how its owners move into the guarded block.
@@ -49,7 +51,31 @@ pub(crate) fn split(sig: &Signature) -> Params {
     params
 }
 
+impl Peek {
+    fn of(attrs: &[Attribute], mut pat: Pat, whole: &Ident) -> Self {
+        let bindings = bindings(&pat);
+        borrow(&mut pat);
+        let statement = quote!(#(#attrs)* #[allow(unused_variables)] let #pat = &#whole;);
+        Self { bindings, statement }
+    }
+}
+
 impl Params {
+    /// Reads the patterns from the statements of a function whose signature stays as it is.
+    ///
+    /// What the signature binds can be named without help. `#[async_trait]` moves the patterns of
+    /// owned parameters into its block.
+    pub(crate) fn taken_apart_in(&mut self, stmts: &[Stmt]) {
+        self.peeks.clear();
+        let mut reader = Moved(self);
+        stmts.iter().for_each(|stmt| reader.visit_stmt(stmt));
+    }
+
+    /// Whether a name exists only where it is borrowed for the name of the lock.
+    pub(crate) fn is_borrowed(&self, name: &Ident) -> bool {
+        self.peeks.iter().any(|peek| peek.bindings.contains(name))
+    }
+
     fn typed(&mut self, index: usize, param: &mut PatType) {
         let bindings = bindings(&param.pat);
         let attrs = statement_attrs(&mut param.attrs);
@@ -69,11 +95,7 @@ impl Params {
             if !matches!(pat, Pat::Wild(_)) {
                 let span = pat.span();
                 self.rebinds.push(quote_spanned!(span=> #(#attrs)* let #pat = #whole;));
-                let mut borrowed = pat;
-                borrow(&mut borrowed);
-                let statement =
-                    quote!(#(#attrs)* #[allow(unused_variables)] let #borrowed = &#whole;);
-                self.peeks.push(Peek { bindings: bindings.clone(), statement });
+                self.peeks.push(Peek::of(&attrs, pat, &whole));
             }
         }
         self.bindings.extend(bindings);
@@ -168,5 +190,25 @@ fn visit(pat: &mut Pat, visitor: &mut impl FnMut(&mut Pat)) {
         Pat::Tuple(tuple) => tuple.elems.iter_mut().for_each(|pat| visit(pat, visitor)),
         Pat::TupleStruct(tuple) => tuple.elems.iter_mut().for_each(|pat| visit(pat, visitor)),
         _ => {}
+    }
+}
+
+/// Takes note of each `let (left, right) = { let __arg1 = __arg1; __arg1 };` of a parameter.
+struct Moved<'a>(&'a mut Params);
+
+impl Visit<'_> for Moved<'_> {
+    fn visit_local(&mut self, local: &Local) {
+        let value = local.init.as_ref().map(|init: &LocalInit| &*init.expr);
+        let Some(Expr::Block(block)) = value else { return visit::visit_local(self, local) };
+        let [Stmt::Local(_), Stmt::Expr(Expr::Path(whole), None)] = block.block.stmts.as_slice()
+        else {
+            return visit::visit_local(self, local);
+        };
+        let whole = whole.path.get_ident().filter(|name| name.to_string().starts_with("__arg"));
+        if let Some(whole) = whole.filter(|whole| self.0.bindings.contains(whole)) {
+            let peek = Peek::of(&[], local.pat.clone(), whole);
+            self.0.bindings.extend(peek.bindings.iter().cloned());
+            self.0.peeks.push(peek);
+        }
     }
 }

@@ -16,5 +16,6 @@ mod names;
 mod neighbours;
 mod options;
 mod params;
+mod patterns;
 mod send;
 mod support;
