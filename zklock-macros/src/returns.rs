@@ -54,19 +54,64 @@ fn erase(ty: &mut Type) {
     }
 }
 
-/// Says whether a value of the type is, or visibly carries, a future: work that is not done yet.
+/// Says whether a value of the type is, or visibly carries, work that is not done yet: a future or a
+/// stream. What another name hides is not seen. An iterator is taken for values that are there.
+pub(crate) fn is_lazy(ty: &Type) -> bool {
+    carries(
+        ty,
+        &["BoxFuture", "LocalBoxFuture", "BoxStream", "LocalBoxStream"],
+        &[
+            "Future",
+            "FusedFuture",
+            "IntoFuture",
+            "TryFuture",
+            "Stream",
+            "FusedStream",
+            "TryStream",
+            "AsyncIterator",
+        ],
+    )
+}
+
+/// Says whether a value of the type is, or visibly carries, a future.
 pub(crate) fn is_future(ty: &Type) -> bool {
-    match ty {
-        Type::Group(group) => is_future(&group.elem),
-        Type::Paren(paren) => is_future(&paren.elem),
-        Type::Tuple(tuple) => tuple.elems.iter().any(is_future),
-        Type::ImplTrait(opaque) => opaque.bounds.iter().any(|bound| future_bound(bound).is_some()),
-        Type::TraitObject(object) => {
-            object.bounds.iter().any(|bound| future_bound(bound).is_some())
+    carries(ty, &["BoxFuture", "LocalBoxFuture"], &["Future"])
+}
+
+/// Says whether a type, or one in it, has one of the names or is known by one of the traits.
+fn carries(ty: &Type, names: &[&str], traits: &[&str]) -> bool {
+    let inner = |ty: &Type| carries(ty, names, traits);
+    let inside = |segment: &PathSegment| {
+        arguments(segment).is_some_and(|arguments| {
+            arguments.args.iter().any(|argument| match argument {
+                GenericArgument::Type(ty) => inner(ty),
+                GenericArgument::AssocType(assoc) => inner(&assoc.ty),
+                _ => false,
+            })
+        })
+    };
+    let bounded = |bound: &TypeParamBound| match bound {
+        TypeParamBound::Trait(bound) => {
+            bound.path.segments.iter().any(inside)
+                || bound.path.segments.last().is_some_and(|t| traits.iter().any(|n| t.ident == n))
         }
-        Type::Path(path) => path.path.segments.last().is_some_and(|last| {
-            boxed(last).is_some() || arguments(last).is_some_and(|args| types(args).any(is_future))
-        }),
+        _ => false,
+    };
+    match ty {
+        Type::Array(array) => inner(&array.elem),
+        Type::Group(group) => inner(&group.elem),
+        Type::Paren(paren) => inner(&paren.elem),
+        Type::Ptr(pointer) => inner(&pointer.elem),
+        Type::Reference(reference) => inner(&reference.elem),
+        Type::Slice(slice) => inner(&slice.elem),
+        Type::Tuple(tuple) => tuple.elems.iter().any(inner),
+        Type::ImplTrait(opaque) => opaque.bounds.iter().any(bounded),
+        Type::TraitObject(object) => object.bounds.iter().any(bounded),
+        Type::Path(path) => {
+            let segments = &path.path.segments;
+            segments.last().is_some_and(|last| names.iter().any(|name| last.ident == name))
+                || segments.iter().any(inside)
+        }
         _ => false,
     }
 }
@@ -82,7 +127,7 @@ pub(crate) fn resolved(future: &Type, private: &Path) -> Option<Type> {
 }
 
 /// Returns what the future resolves to, if the type says so.
-fn future_output(ty: &Type) -> Option<&Type> {
+pub(crate) fn future_output(ty: &Type) -> Option<&Type> {
     match ty {
         Type::Group(group) => future_output(&group.elem),
         Type::Paren(paren) => future_output(&paren.elem),

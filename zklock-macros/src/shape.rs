@@ -3,8 +3,8 @@
 use proc_macro2::TokenStream;
 use quote::ToTokens as _;
 use syn::{
-    Block, Expr, ExprAsync, ExprClosure, ExprReturn, Item, Local, Pat, Stmt, parse::Parser as _,
-    visit::Visit,
+    Block, Expr, ExprAsync, ExprClosure, ExprReturn, Item, Local, Pat, Stmt, Type,
+    parse::Parser as _, visit::Visit,
 };
 
 use crate::{errors::Errors, item::Function, returns};
@@ -24,6 +24,9 @@ pub(crate) enum Shape {
 const NO_TAIL: &str = "this function returns a future that #[zk_locked] cannot see into, and a \
     guard around its making would be gone before its work; make it an `async fn`, or end it with \
     `async move { … }` or `Box::pin(async move { … })`";
+const LATER: &str = "this result carries a future or a stream, and what is left to do in it would be \
+    done after the release; do it in the function and return what comes of it. What is meant to run \
+    without the lock is returned under another name: `type Later = …`";
 const RETURN: &str = "this `return` would leave with a future that is not guarded; \
     #[zk_locked] guards only the async block at the end of the function";
 const RUNTIME: &str = "#[tokio::main] and #[tokio::test] have already made this function \
@@ -31,18 +34,25 @@ const RUNTIME: &str = "#[tokio::main] and #[tokio::test] have already made this 
 
 /// Finds out what a function is.
 pub(crate) fn of(function: &Function, errors: &mut Errors) -> Shape {
+    let ty = returns::of(&function.sig.output, function.result_span());
+    let mut later = |ty: &Type| {
+        if returns::is_lazy(ty) {
+            errors.push(syn::Error::new_spanned(ty, LATER));
+        }
+    };
     if function.sig.asyncness.is_some() {
+        later(&ty);
         return Shape::Async;
     }
-    let ty = returns::of(&function.sig.output, function.result_span());
     let Ok(mut stmts) = Block::parse_within.parse2(function.body.tokens.clone()) else {
-        return if returns::is_future(&ty) { Shape::Unknown } else { Shape::Sync };
+        return if returns::is_lazy(&ty) { Shape::Unknown } else { Shape::Sync };
     };
     if is_tokio_entry(&stmts) {
         errors.push(syn::Error::new(function.sig.ident.span(), RUNTIME));
         return Shape::Unknown;
     }
     if tail(&mut stmts).is_some() {
+        returns::future_output(&ty).into_iter().for_each(&mut later);
         if let Some((_, before)) = stmts.split_last() {
             let mut returns = Returns(errors);
             before.iter().for_each(|stmt| returns.visit_stmt(stmt));
@@ -53,6 +63,7 @@ pub(crate) fn of(function: &Function, errors: &mut Errors) -> Shape {
         errors.push(syn::Error::new_spanned(&function.sig.output, NO_TAIL));
         return Shape::Unknown;
     }
+    later(&ty);
     Shape::Sync
 }
 

@@ -67,6 +67,25 @@ trait Service {
     }
 }
 
+/// What is meant to run without the lock has a name that does not betray it.
+type Later = Pin<Box<dyn Future<Output = u32>>>;
+
+#[zk_locked("later")]
+async fn later(n: u32) -> Locked<Later> {
+    pause().await;
+    Ok(Box::pin(async move {
+        events::record("later");
+        n
+    }))
+}
+
+/// Their values may be there already.
+#[zk_locked("values")]
+async fn values(n: u32) -> Locked<impl Iterator<Item = u32>> {
+    pause().await;
+    Ok(vec![n].into_iter())
+}
+
 struct Handler {
     tenant: String,
 }
@@ -95,6 +114,14 @@ fn the_guard_is_inside_the_future() {
     assert_eq!(wait(borrowing("abc")), Ok(3));
     assert_eq!(wait(taken_apart(("l".to_owned(), "r".to_owned()), [1, 2])), Ok(1));
     assert_eq!(acquired(), ["pinned-abc", "alias", "borrowing", "taken-l-1"]);
+}
+
+#[test]
+fn what_another_name_hides_runs_without_the_lock() {
+    let later = wait(later(1)).unwrap();
+    assert_eq!(wait(later), 1);
+    assert_eq!(events::take(), ["wait", "acquire later", "release", "unawaited", "later"]);
+    assert_eq!(wait(values(1)).unwrap().sum::<u32>(), 1);
 }
 
 #[test]
