@@ -6,16 +6,12 @@ use syn::{Expr, ExprReference, LitStr, Path, Token, spanned::Spanned as _};
 
 use crate::{
     choice::{OnBusy, OnLost, OnRevoked, StopAt},
+    item::internal,
     mode::Mode,
     model::Plan,
     name::Part,
     value::Value,
 };
-
-/// Names the generated values.
-pub(crate) fn internal(name: &str) -> Ident {
-    Ident::new(&format!("__zklock_{name}"), Span::mixed_site())
-}
 
 /// Shows a path at a place in the source; it still means what it meant.
 pub(crate) fn located(path: &Path, place: Span) -> TokenStream {

@@ -5,7 +5,8 @@ use quote::quote;
 use syn::{Block, Expr, Stmt, Token, Type, token::Brace};
 
 use crate::{
-    call::{before, failed, internal},
+    call::{before, failed},
+    item::internal,
     model::Plan,
     returns,
     shape::{self, Shape},

@@ -1,12 +1,14 @@
 //! The function below the attribute; its body stays raw tokens.
 
-use proc_macro2::{Span, TokenStream};
+use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, TokenStreamExt as _};
 use syn::{
     AttrStyle, Attribute, Signature, Token, Visibility, braced,
     parse::{Parse, ParseStream},
     token::Brace,
 };
+
+use crate::mentions::mentions;
 
 /// A function whose body may be something that `syn` does not understand (yet).
 pub(crate) struct Function {
@@ -64,7 +66,18 @@ fn not_a_function(input: ParseStream<'_>) -> Option<syn::Error> {
     Some(input.error(format!("#[zk_locked] guards the body of a function; {advice}")))
 }
 
+/// Names the generated values.
+pub(crate) fn internal(name: &str) -> Ident {
+    Ident::new(&format!("__zklock_{name}"), Span::mixed_site())
+}
+
 impl Function {
+    /// Whether another attribute of ours was here before, by whatever name and on whatever
+    /// condition: the outer one is expanded first.
+    pub(crate) fn is_guarded(&self) -> bool {
+        mentions(&self.body.tokens, &internal("call"))
+    }
+
     /// Writes the function with another signature and other statements; all else is kept.
     pub(crate) fn with(&self, sig: &Signature, statements: &TokenStream) -> TokenStream {
         let mut tokens = TokenStream::new();

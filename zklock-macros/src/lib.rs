@@ -495,7 +495,8 @@ use proc_macro::TokenStream;
 /// **Plain functions that end with an async block**, bare, in `Box::pin(…)` or with `.boxed()`, are
 /// guarded inside the block: what comes before it runs when the function is called, without the
 /// lock. `#[async_trait]` methods are of this kind. A function that visibly returns a future in
-/// another way is refused, because its work would go on after the release.
+/// another way is refused, because its work would go on after the release; and so is every function
+/// whose result visibly carries a future or a stream. The name of a type alias hides it.
 ///
 /// ```
 #[doc = include_str!("../expansions/preamble.txt")]
@@ -511,7 +512,7 @@ use proc_macro::TokenStream;
 ///
 /// **Beside other attributes**: above `#[tokio::main]` and `#[tokio::test]` (below them is an
 /// error), on either side of `#[tracing::instrument]`. Above the lock is outside: with
-/// `#[instrument]` first, the span covers the body only.
+/// `#[instrument]` first, the span covers the body only. A second `#[zk_locked]` is an error.
 ///
 /// # When the lock is released
 ///

@@ -69,7 +69,16 @@ pub(crate) fn plan(args: TokenStream, item: TokenStream) -> syn::Result<Plan> {
     plan.ok_or_else(|| syn::Error::new(Span::call_site(), "zk_locked found nothing"))
 }
 
+const TWICE: &str = "this function has another #[zk_locked] already: the two would take their locks one \
+    after the other, and a function that has them the other way round would wait for this one, which \
+    waits for it; give one attribute several keys, `#[zk_locked(\"accounts\", key = from, key = to)]`, \
+    or take locks of other names as one with `zklock::MultiLock`";
+
 fn build(args: Args, function: Function, errors: &mut Errors) -> Option<Plan> {
+    if function.is_guarded() {
+        errors.push(syn::Error::new(Span::call_site(), TWICE));
+        return None;
+    }
     if let Some(constness) = &function.sig.constness {
         errors.push(syn::Error::new(
             constness.span,

@@ -288,3 +288,17 @@ fn a_tokio_main_below_is_guarded() {
     assert_eq!(tokio_main(), Ok(1));
     assert_eq!(acquired(), ["main"]);
 }
+
+/// Of two attributes that exclude each other one is there.
+#[cfg_attr(all(), zk_locked("alternative-{n}"))]
+#[cfg_attr(any(), zk_locked("other-{n}"))]
+async fn alternative(n: u32) -> Locked<u32> {
+    pause().await;
+    Ok(n)
+}
+
+#[test]
+fn one_of_two_attributes_may_be_there() {
+    assert_eq!(wait(alternative(1)), Ok(1));
+    assert_eq!(acquired(), ["alternative-1"]);
+}
