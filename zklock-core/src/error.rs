@@ -19,7 +19,7 @@ use crate::owner::Owner;
 /// | `InvalidName` | `1017` | the lock's name is not acceptable |
 /// | `InvalidOption` | `1018` | an option or a connect string is not acceptable |
 /// | `NotConfigured` | `1019` | no session is registered under the name, and none is configured |
-/// | `Deadlock` | `1020` | waiting would wait for oneself |
+/// | `Deadlock` | `1020` | waiting would surely wait for oneself |
 /// | `Exhausted` | `1021` | the directory's sequence numbers are nearly used up |
 /// | `Unsupported` | `1022` | this cannot be done here |
 /// | `Refused` | `1023` | the server refused a write of the caller's own; the source says why |
@@ -58,7 +58,10 @@ pub enum ErrorKind {
     InvalidOption,
     /// No session is registered under the name, and none is configured.
     NotConfigured,
-    /// Waiting would wait for oneself.
+    /// Waiting would surely wait for oneself: a reader would become a writer inside its own scope, or
+    /// a blocked thread would wait for what only that thread can run. Where it is only likely,
+    /// because the same task holds the lock, an acquire waits, is warned about after a second, and
+    /// the error of the busy lock says so.
     Deadlock,
     /// The directory's sequence numbers are nearly used up.
     Exhausted,
@@ -275,6 +278,14 @@ impl LockError {
         self
     }
 
+    /// Says more of what happened.
+    pub(crate) fn detailed(mut self, more: &str) -> Self {
+        let between = if self.0.detail.is_empty() { "" } else { "; " };
+        self.0.detail.push_str(between);
+        self.0.detail.push_str(more);
+        self
+    }
+
     /// What kind of failure it was.
     ///
     /// ```
@@ -413,15 +424,16 @@ impl LockError {
         self.0.kind == ErrorKind::Unavailable
     }
 
-    /// Whether waiting would have waited for oneself.
+    /// Whether waiting would surely have waited for oneself.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
     /// # let session = zklock::Session::embedded();
-    /// let mutex = session.mutex("orders")?;
-    /// let _guard = mutex.acquire().await?;
-    /// // This task waits for itself: no scope says that the second belongs to the first.
-    /// assert!(mutex.acquire().await.is_err_and(|error| error.is_deadlock()));
+    /// let prices = session.rw_lock("prices")?;
+    /// let reading = prices.read().await?;
+    /// // The writer would wait for this reader, and this reader for the writer.
+    /// let nested = reading.scope(prices.write()).await;
+    /// assert!(nested.is_err_and(|error| error.is_deadlock()));
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn is_deadlock(&self) -> bool {

@@ -6,11 +6,9 @@ use std::marker::PhantomData;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use tokio::sync::OwnedSemaphorePermit;
-
-use crate::context::{Frame, Slot, free_slot, inside, inside_sync};
+use crate::context::{Frame, Slot, Turn, inside, inside_sync};
 use crate::error::{ErrorKind, LockError};
-use crate::local::possession::{Hold, Possession};
+use crate::local::possession::{Hold, Kept, Possession};
 use crate::observer::Event;
 use crate::token::FencingToken;
 use crate::view::GuardView;
@@ -205,9 +203,9 @@ pub struct Guard<K: Kind = Alone> {
     hold: Hold,
     possession: Arc<Possession>,
     /// What the nested calls in its scopes take in turn.
-    children: OnceLock<Slot>,
+    children: OnceLock<Arc<Slot>>,
     /// Of a nested guard: the slot among its siblings. Given back after the hold.
-    turn: Option<OwnedSemaphorePermit>,
+    turn: Option<Turn>,
     kind: PhantomData<fn() -> K>,
 }
 
@@ -215,7 +213,9 @@ impl<K: Kind> Guard<K> {
     /// The guard of a hold that was just granted.
     pub(crate) fn granted(hold: Hold, revocable: bool, unscoped: bool) -> Result<Self, LockError> {
         if let Some(possession) = hold.possession() {
-            possession.set_unscoped(unscoped);
+            if unscoped {
+                possession.keep(Kept::ByGuard);
+            }
             possession.lease().take(true);
             if revocable {
                 possession.watch();
@@ -224,7 +224,7 @@ impl<K: Kind> Guard<K> {
         Guard::new(hold, None)
     }
 
-    pub(crate) fn new(hold: Hold, turn: Option<OwnedSemaphorePermit>) -> Result<Self, LockError> {
+    pub(crate) fn new(hold: Hold, turn: Option<Turn>) -> Result<Self, LockError> {
         let Some(possession) = hold.possession().cloned() else {
             return Err(LockError::new(ErrorKind::Lost, "it was lost while it was granted"));
         };
@@ -247,8 +247,8 @@ impl<K: Kind> Guard<K> {
         });
     }
 
-    fn slot(&self) -> Slot {
-        self.children.get_or_init(free_slot).clone()
+    fn slot(&self) -> Arc<Slot> {
+        self.children.get_or_init(Slot::free).clone()
     }
 
     /// A look at this guard that can be cloned, sent and kept; it releases nothing.
@@ -412,8 +412,9 @@ impl<K: Kind> Guard<K> {
         inside_sync(Some(self.frame()), body)
     }
 
-    /// Says that another task, thread or branch may release this guard. Acquiring the same lock
-    /// again in the task that acquired this guard then waits, where it otherwise is refused as a
+    /// Says that another task, thread or branch will release this guard. Then nothing follows any
+    /// more from who acquired it: a task that acquires the same lock again is not told that it may be
+    /// waiting for itself, and a blocking acquire on the same thread is not refused as a
     /// [deadlock](ErrorKind::Deadlock).
     ///
     /// ```
@@ -426,7 +427,10 @@ impl<K: Kind> Guard<K> {
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn detach(self) -> Self {
-        self.possession.set_unscoped(false);
+        match &self.turn {
+            Some(turn) => turn.detach(),
+            None => self.possession.keep(Kept::Detached),
+        }
         self
     }
 
@@ -548,10 +552,13 @@ impl RwLockWriteGuard {
             let lock = self.possession.queue().lock_name().clone();
             return Err(LockError::new(ErrorKind::Deadlock, why).on(lock));
         }
-        let (queue, unscoped) = (self.possession.queue().clone(), self.possession.is_unscoped());
+        let (queue, kept) = (self.possession.queue().clone(), self.possession.kept());
         let lock = queue.lock_name().clone();
         let hold = queue.step_down(self.possession.clone(), self.hold.take()).await?;
-        Guard::granted(hold, false, unscoped).map_err(|error| error.on(lock))
+        if let Some(possession) = hold.possession() {
+            possession.keep(kept);
+        }
+        Guard::granted(hold, false, false).map_err(|error| error.on(lock))
     }
 }
 

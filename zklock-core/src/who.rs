@@ -1,14 +1,20 @@
-//! Who in this process asks for a lock.
+//! Who in this process asks for a lock, and whom a blocked thread keeps from going on.
 
+use std::cell::Cell;
 use std::fmt;
+use std::task::{Context, Waker};
 use std::thread::{self, ThreadId};
 
 use tokio::runtime::{Handle, RuntimeFlavor};
-use tokio::task;
+use tokio::task::{self, coop};
 
 thread_local! {
     /// `thread::current()` counts references; this is asked for at every acquire.
     static THREAD: ThreadId = thread::current().id();
+
+    /// Whether a runtime polled something on this thread that is no task. Then somebody called
+    /// `block_on` here, and the thread is none of the workers of a runtime, which run tasks only.
+    static RUNS_BLOCK_ON: Cell<bool> = const { Cell::new(false) };
 }
 
 /// The task or thread that asks.
@@ -16,7 +22,23 @@ thread_local! {
 pub struct Who {
     task: Option<task::Id>,
     thread: ThreadId,
+    scope: u32,
     blocking: bool,
+    /// Whether a runtime runs it. What a plain thread does runs wherever its guard is moved to.
+    in_runtime: bool,
+    stops: Stops,
+}
+
+/// What cannot go on while the thread is blocked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stops {
+    /// Nothing that is known: it is a plain thread or one of a pool, or a worker whose tasks others
+    /// take over.
+    Nothing,
+    /// What a runtime of one thread runs on it.
+    Thread,
+    /// The tasks of a `LocalSet` that a runtime of several threads runs on it.
+    LocalSet,
 }
 
 impl fmt::Display for Who {
@@ -32,16 +54,48 @@ impl fmt::Display for Who {
 impl Who {
     /// The caller, which waits as a future.
     pub fn task() -> Self {
+        let task = task::try_id();
         let thread = THREAD.try_with(|id| *id).unwrap_or_else(|_| thread::current().id());
-        Who { task: task::try_id(), thread, blocking: false }
+        let in_runtime = task.is_some() || Handle::try_current().is_ok();
+        if in_runtime && task.is_none() {
+            RUNS_BLOCK_ON.set(true);
+        }
+        Who { task, thread, scope: 0, blocking: false, in_runtime, stops: Stops::Nothing }
     }
 
     /// The caller, which blocks its thread.
     pub fn thread() -> Self {
-        Who { blocking: true, ..Who::task() }
+        let task = task::try_id();
+        let thread = THREAD.try_with(|id| *id).unwrap_or_else(|_| thread::current().id());
+        let flavor = Handle::try_current().map(|handle| handle.runtime_flavor()).ok();
+        let stops = match flavor {
+            Some(RuntimeFlavor::CurrentThread) if is_polled() => Stops::Thread,
+            Some(RuntimeFlavor::MultiThread) if RUNS_BLOCK_ON.get() && is_polled() => {
+                Stops::LocalSet
+            }
+            _ => Stops::Nothing,
+        };
+        Who { task, thread, scope: 0, blocking: true, in_runtime: flavor.is_some(), stops }
     }
 
-    /// Whether both are the same task, or the same thread outside of tasks.
+    /// Says in which scope it asks: a number that is hardly that of another, and never zero.
+    pub fn inside(self, scope: u32) -> Self {
+        Who { scope, ..self }
+    }
+
+    /// In which scope it asks, or zero.
+    pub fn scope(&self) -> u32 {
+        self.scope
+    }
+
+    /// Whether it blocks its thread.
+    pub fn is_blocking(&self) -> bool {
+        self.blocking
+    }
+
+    /// Whether both are the same task, or the same thread outside of tasks. That does not say that
+    /// one waits for the other in vain: a task runs several futures side by side, and a guard
+    /// moves.
     pub fn is_same(&self, other: &Who) -> bool {
         match (self.task, other.task) {
             (Some(mine), Some(theirs)) => mine == theirs,
@@ -50,13 +104,89 @@ impl Who {
         }
     }
 
+    /// Whether both are the same task.
+    pub fn is_same_task(&self, other: &Who) -> bool {
+        self.task.is_some() && self.task == other.task
+    }
+
     /// Whether blocking the present thread keeps the other from ever going on: it lives on this
-    /// thread, and no other thread takes over the tasks of this one.
-    pub fn would_block(&self, other: &Who) -> bool {
-        let taken_over = || {
-            let flavor = Handle::try_current().map(|handle| handle.runtime_flavor());
-            matches!(flavor, Ok(RuntimeFlavor::MultiThread))
+    /// thread, and no other thread takes over what this one runs.
+    ///
+    /// A `LocalSet` inside a runtime of several threads looks like one of its workers. It is
+    /// recognised only where something that is no task has asked for a lock on this thread.
+    pub fn stops(&self, other: &Who) -> bool {
+        let here = self.thread == other.thread && other.in_runtime;
+        here && match self.stops {
+            Stops::Nothing => false,
+            Stops::Thread => true,
+            Stops::LocalSet => self.task.is_some() || other.task.is_some(),
+        }
+    }
+}
+
+/// Whether a runtime polls the caller: then it has a budget. Plain code on a thread has none, also
+/// on one of the runtime's pool for blocking work.
+fn is_polled() -> bool {
+    let mut context = Context::from_waker(Waker::noop());
+    // No budget is larger. What was taken is given back, the last first.
+    let mut taken = Vec::with_capacity(usize::from(u8::MAX) + 1);
+    let ended = (0..=u8::MAX).any(|_| match coop::poll_proceed(&mut context) {
+        std::task::Poll::Ready(step) => {
+            taken.push(step);
+            false
+        }
+        std::task::Poll::Pending => true,
+    });
+    while taken.pop().is_some() {}
+    ended
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_runtime_of_one_thread_stops_with_it() {
+        let (root, blocking) = (Who::task(), Who::thread());
+        assert!(blocking.stops(&root) && blocking.stops(&blocking));
+        let task = tokio::spawn(async { Who::task() }).await.unwrap();
+        assert!(blocking.stops(&task) && !root.stops(&task));
+        // What is asked for costs the caller nothing.
+        assert!(coop::has_budget_remaining());
+        let pool = task::spawn_blocking(|| (Who::thread(), Who::thread())).await.unwrap();
+        assert!(!pool.0.stops(&pool.1) && !pool.0.stops(&root) && pool.0.is_same(&pool.1));
+    }
+
+    #[test]
+    fn workers_are_taken_over_and_a_local_set_is_not() {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build();
+        let runtime = runtime.unwrap();
+        let on_worker = async {
+            let one = tokio::spawn(async { Who::task() }).await.unwrap();
+            (one, Who::thread())
         };
-        self.blocking && self.thread == other.thread && (other.blocking || !taken_over())
+        let (one, other) = runtime.block_on(runtime.spawn(on_worker)).unwrap();
+        assert!(!other.stops(&one));
+        let local = task::LocalSet::new();
+        let here = async {
+            let root = Who::task();
+            let task = task::spawn_local(async { Who::task() }).await.unwrap();
+            let (blocking, within) = (Who::thread(), task::spawn_local(async { Who::thread() }));
+            (root, task, blocking, within.await.unwrap())
+        };
+        let (root, task, blocking, within) = local.block_on(&runtime, here);
+        assert!(blocking.stops(&task) && within.stops(&task) && within.stops(&root));
+        assert!(!blocking.stops(&root));
+    }
+
+    #[test]
+    fn a_plain_thread_stops_nothing() {
+        let (one, other) = (Who::thread(), futures_lite::future::block_on(async { Who::task() }));
+        assert!(!one.stops(&one) && !one.stops(&other) && one.is_same(&one));
+    }
+
+    #[test]
+    fn it_is_small() {
+        assert!(size_of::<Who>() <= 24);
     }
 }

@@ -54,16 +54,26 @@ impl Mutex {
     /// # let session = zklock::Session::embedded();
     /// # let mutex = zklock::blocking::Mutex::from(session.mutex("orders")?);
     /// let guard = mutex.acquire()?;
-    /// // It would wait for this very thread.
-    /// assert!(mutex.acquire().is_err_and(|error| error.is_deadlock()));
+    /// assert!(guard.is_valid());
     /// # Ok::<(), zklock::LockError>(())
     /// ```
     ///
     /// # Errors
     ///
     /// As [`Mutex::acquire`](mutex::Mutex::acquire);
-    /// [`ErrorKind::Deadlock`](crate::error::ErrorKind::Deadlock) at once if the holder lives on
-    /// this very thread and could never release.
+    /// [`ErrorKind::Deadlock`](crate::error::ErrorKind::Deadlock) at once where the holder, or a
+    /// waiter ahead, is a task that only this very thread runs (in a runtime of one thread or a
+    /// `LocalSet`), or the very task that is blocked: it could never go on. Use `spawn_blocking`
+    /// there. A guard that this thread acquired itself, outside of such a runtime, is waited for,
+    /// because guards move between threads; after a second that is logged as a warning.
+    ///
+    /// A `LocalSet` that a runtime of several threads drives looks like one of its workers, and no
+    /// interface of tokio tells them apart. It is recognised where the future given to `block_on`
+    /// acquired a lock on that thread, too; elsewhere the call waits, and is warned about. In
+    /// `tokio::task::unconstrained` nothing is recognised. A future that is run by
+    /// `Handle::block_on` on a thread of the pool of a runtime of one thread counts as one that
+    /// lives on that thread; [`detach`](crate::blocking::MutexGuard::detach) its guards where they
+    /// go elsewhere.
     pub fn acquire(&self) -> Result<MutexGuard, LockError> {
         enter(self.0.named(), Wait::Forever, true)
     }

@@ -10,6 +10,7 @@
 //!                                                                       └─ yes ─► fetching anew
 //! ```
 
+pub mod itself;
 pub mod limit;
 pub mod line;
 pub mod permit_queue;

@@ -14,7 +14,8 @@ use crate::clock::Instant;
 use crate::error::{ErrorKind, Holder, LockError};
 use crate::first::all;
 use crate::lease::Lease;
-use crate::local::limit::Limit;
+use crate::local::itself::{self, Perhaps, stops_holder, stops_waiter};
+use crate::local::limit::{Limit, LimitSource};
 use crate::local::line::{Joined, Line, WaitInLine, describe_waiter};
 use crate::local::permits::{Fetch, Joined as Decided, State, Todo, Wanting};
 use crate::local::possession::{Hold, Origin, Possession, SteppingDown};
@@ -144,33 +145,62 @@ impl PermitQueue {
         self.session.clock().now()
     }
 
-    /// Takes the last place.
-    pub fn join(self: &Arc<Self>, wanting: Wanting) -> Joined<Self> {
+    /// Takes the last place. Says also whether that may be a wait for oneself: `is_own` knows
+    /// whether somebody acts for the caller.
+    pub fn join(
+        self: &Arc<Self>,
+        wanting: Wanting,
+        is_own: impl Fn(&Who) -> bool,
+    ) -> (Joined<Self>, Option<Perhaps>) {
         let (who, permits) = (wanting.who, wanting.permits);
+        let may_stop = who.is_blocking() && !wanting.once;
         let mut inner = self.lock();
-        let deadlock = |holders: &[Weak<Possession>]| self.deadlock(holders, &who, permits);
-        let (decided, todo) = inner.state.join(wanting, deadlock, closed);
+        let (decided, todo) = inner.state.join(wanting, closed);
+        let held: Vec<_> = inner.state.holders().filter_map(Weak::upgrade).collect();
+        let mut stopped = 0;
+        if matches!(decided, Decided::Waits(_)) && may_stop {
+            stopped = sum(held.iter().filter(|by| stops_holder(&who, by)));
+            let before = inner.state.waiting().take(inner.state.ahead_of(None) - 1);
+            let ahead = before.filter(|other| stops_waiter(&who, &other.who));
+            stopped += ahead.map(|other| u64::from(other.permits)).sum::<u64>();
+        }
         self.carry_out(inner, todo);
-        match decided {
+        let joined = match decided {
             Decided::Waits(place) => Joined::Waits(WaitInLine::new(self.clone(), place)),
             Decided::Busy => Joined::Busy(self.clone()),
-            Decided::Refused(error) => Joined::Refused(error.on(self.lock_name().clone())),
+            Decided::Refused(error) => return (self.refuse(error), None),
+        };
+        // One that is in a node may be raised meanwhile.
+        let fixed = !matches!(self.limit.source(), LimitSource::Node(..));
+        if fixed && self.is_too_much(stopped, permits) {
+            return (self.refuse(itself::stuck()), None);
         }
+        let mut own = held;
+        own.retain(|by| by.is_kept_by_guard() && is_own(by.who()));
+        let perhaps = self.is_too_much(sum(own.iter()), permits).then(|| self.perhaps(&own));
+        (joined, perhaps)
     }
 
-    /// Whether the caller holds so many permits itself that it would wait for itself.
-    fn deadlock(&self, holders: &[Weak<Possession>], who: &Who, wanted: u32) -> Option<LockError> {
-        let mine = holders.iter().filter_map(Weak::upgrade).filter(|holder| {
-            who.would_block(holder.who()) || holder.is_unscoped() && who.is_same(holder.who())
-        });
-        let held: usize = mine.map(|holder| holder.leases().count()).sum();
-        let limit = self.limit.now() as usize;
-        (held > 0 && limit > 0 && held + wanted as usize > limit).then(|| {
-            let why = format!(
-                "this task or thread holds {held} of {limit} permits itself and wants {wanted} \
-                 more; release them first, or call `detach()` if another task will"
-            );
-            LockError::new(ErrorKind::Deadlock, why)
+    fn refuse(&self, error: LockError) -> Joined<Self> {
+        Joined::Refused(error.on(self.lock_name().clone()))
+    }
+
+    /// Whether somebody who wants so many waits for those who have the others.
+    fn is_too_much(&self, held: u64, wanted: u32) -> bool {
+        let limit = u64::from(self.limit.now());
+        held > 0 && limit > 0 && held + u64::from(wanted) > limit
+    }
+
+    /// The caller holds these permits itself.
+    fn perhaps(self: &Arc<Self>, own: &[Arc<Possession>]) -> Perhaps {
+        let own: Vec<_> = own.iter().map(Arc::downgrade).collect();
+        let (queue, clock) = (Arc::downgrade(self), self.session.clock().clone());
+        Perhaps::new(clock, self.lock_name().clone(), move || {
+            let own: Vec<_> = own.iter().filter_map(Weak::upgrade).collect();
+            let own: Vec<_> = own.iter().filter(|by| by.is_kept_by_guard()).collect();
+            let (held, limit) = (sum(own.iter().copied()), queue.upgrade()?.limit.now());
+            let who = own.first()?.who();
+            Some(format!("{who} holds {held} of {limit} permits itself, outside any scope"))
         })
     }
 
@@ -283,6 +313,11 @@ impl PermitQueue {
     fn lock_error(&self) -> LockError {
         closed().on(self.lock_name().clone())
     }
+}
+
+/// How many permits these are.
+fn sum<'a>(held: impl Iterator<Item = &'a Arc<Possession>>) -> u64 {
+    held.map(|by| by.leases().count() as u64).sum()
 }
 
 fn no_lease() -> LockError {

@@ -145,15 +145,11 @@ impl<L: Lent, B, O> State<L, B, O> {
     pub fn join(
         &mut self,
         wanting: Wanting,
-        deadlock: impl FnOnce(&[B]) -> Option<LockError>,
         closed: impl FnOnce() -> LockError,
     ) -> (Joined, Todo<L>) {
         let mut todo = Todo::default();
         if self.closed {
             return (Joined::Refused(closed()), todo);
-        }
-        if let Some(error) = deadlock(&self.holders) {
-            return (Joined::Refused(error), todo);
         }
         if wanting.once && self.fetching.is_some() {
             return (Joined::Busy, todo);

@@ -4,7 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::clock::Instant;
@@ -64,8 +64,19 @@ pub struct Possession {
     since: Instant,
     label: Option<Arc<str>>,
     holds: AtomicUsize,
-    /// Whether a guard outside any scope holds it.
-    unscoped: AtomicBool,
+    kept: AtomicU8,
+}
+
+/// What keeps a possession.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kept {
+    /// The call that acquired it, which runs a body in its scope.
+    InScope,
+    /// A guard outside any scope.
+    ByGuard,
+    /// A guard that was given away.
+    Detached,
 }
 
 impl Possession {
@@ -78,9 +89,9 @@ impl Possession {
         linger: Duration,
         since: Instant,
     ) -> Self {
-        let (holds, unscoped) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let (holds, kept) = (AtomicUsize::new(0), AtomicU8::new(Kept::InScope as u8));
         let (more, label) = (Box::default(), None);
-        Possession { queue, lease, more, token, mode, who, linger, since, label, holds, unscoped }
+        Possession { queue, lease, more, token, mode, who, linger, since, label, holds, kept }
     }
 
     /// Says of its holder what that says of itself.
@@ -146,14 +157,23 @@ impl Possession {
         self.since
     }
 
-    /// Notes whether a guard outside any scope holds it.
-    pub fn set_unscoped(&self, unscoped: bool) {
-        self.unscoped.store(unscoped, Ordering::Relaxed);
+    /// Notes what keeps it.
+    pub fn keep(&self, kept: Kept) {
+        self.kept.store(kept as u8, Ordering::Relaxed);
     }
 
-    /// Whether a guard outside any scope holds it.
-    pub fn is_unscoped(&self) -> bool {
-        self.unscoped.load(Ordering::Relaxed)
+    /// What keeps it.
+    pub fn kept(&self) -> Kept {
+        match self.kept.load(Ordering::Relaxed) {
+            0 => Kept::InScope,
+            1 => Kept::ByGuard,
+            _ => Kept::Detached,
+        }
+    }
+
+    /// Whether a guard outside any scope holds it still, and was not given away.
+    pub fn is_kept_by_guard(&self) -> bool {
+        self.kept() == Kept::ByGuard && self.holds() > 0
     }
 
     /// How often it is held.

@@ -12,6 +12,7 @@ use crate::clock::Instant;
 use crate::coordinator::{Link, Watch};
 use crate::error::{ErrorKind, Holder, LockError};
 use crate::lease::Lease;
+use crate::local::itself::{self, Perhaps, is_stuck, stops_holder, stops_waiter};
 use crate::local::line::{Joined, Line, WaitInLine, describe_waiter};
 use crate::local::possession::{Hold, Origin, Possession, SteppingDown};
 use crate::local::state::{Conflict, Fetch, Joined as Decided, Lent, Phase, State, Todo, Waiting};
@@ -109,54 +110,101 @@ impl Queue {
         self.session.clock().now()
     }
 
-    /// Takes the last place, or the lock if it is there for the taking.
-    pub fn join(self: &Arc<Self>, waiting: Waiting) -> Joined<Self> {
+    /// Takes the last place, or the lock if it is there for the taking. Says also whether that may
+    /// be a wait for oneself: `is_own` knows whether somebody acts for the caller.
+    pub fn join(
+        self: &Arc<Self>,
+        waiting: Waiting,
+        is_own: impl Fn(&Who) -> bool,
+    ) -> (Joined<Self>, Option<Perhaps>) {
         let (who, mode, since) = (waiting.who, waiting.mode, waiting.since);
+        let may_stop = who.is_blocking() && !waiting.once;
         let mut inner = self.lock();
         let conflict = |by: &Weak<Possession>| {
-            by.upgrade().map_or(Conflict::None, |holder| self.conflict(&who, &holder))
+            by.upgrade().map_or(Conflict::None, |holder| conflict(&who, &holder))
         };
         let grant = |waiting: &Waiting, lease: &Arc<Lease>| self.grant(waiting, lease, since);
         let (decided, todo) = inner.state.join(waiting, grant, conflict, closed);
+        if let Decided::Granted(hold) = decided {
+            self.carry_out(inner, todo);
+            return (Joined::Granted(hold), None);
+        }
         let others_may_hold = !inner.state.excludes_others();
+        let is_own = |holder: &Possession| holder.is_kept_by_guard() && is_own(holder.who());
+        let own = inner.state.in_the_way().filter_map(Weak::upgrade).find(|by| is_own(by));
+        let mut stuck = matches!(decided, Decided::Waits(_)) && may_stop;
+        let mut ahead = Vec::new();
+        if stuck {
+            let holders = inner.state.in_the_way().filter_map(Weak::upgrade);
+            ahead.extend(holders.map(|by| (by.mode(), stops_holder(&who, &by))));
+            let before = inner.state.waiting().take(inner.state.waiting_count() - 1);
+            ahead.extend(before.map(|other| (other.mode, stops_waiter(&who, &other.who))));
+        }
         self.carry_out(inner, todo);
         let joined = match decided {
-            Decided::Granted(hold) => return Joined::Granted(hold),
+            Decided::Granted(hold) => Joined::Granted(hold),
             Decided::Waits(place) => Joined::Waits(WaitInLine::new(self.clone(), place)),
             Decided::Busy => Joined::Busy(self.clone()),
-            Decided::Refused(error) => return self.refuse(error),
+            Decided::Refused(error) => return (self.refuse(error), None),
         };
-        let deadlock = others_may_hold.then(|| self.deadlock_beside(&who, mode)).flatten();
-        deadlock.map_or(joined, |error| self.refuse(error))
+        let beside = if others_may_hold { self.beside(&who) } else { Vec::new() };
+        if stuck {
+            let theirs = beside.iter().map(|by| (by.mode(), stops_holder(&who, by)));
+            stuck = is_stuck(mode, theirs.chain(ahead)) || self.is_stuck_beside(&who, mode);
+        }
+        if stuck {
+            return (self.refuse(itself::stuck()), None);
+        }
+        let own = own.or_else(|| beside.into_iter().find(|by| is_own(by)));
+        (joined, own.map(|by| self.perhaps(&by)))
     }
 
     fn refuse(&self, error: LockError) -> Joined<Self> {
         Joined::Refused(error.on(self.lock_name().clone()))
     }
 
-    /// Whether the newcomer would wait for itself: it has this lock through another queue, because
-    /// that is for other options.
-    fn deadlock_beside(self: &Arc<Self>, who: &Who, mode: Mode) -> Option<LockError> {
+    /// Who holds this lock through another queue of this session, because that is for other
+    /// options.
+    fn beside(self: &Arc<Self>, who: &Who) -> Vec<Arc<Possession>> {
         let under = self.session.shelf().under(self.path());
         let queues = under.iter().filter_map(of_type::<Queue>);
         let beside = queues.filter(|other| !Arc::ptr_eq(other, self));
-        let mut refused = None;
-        for holder in beside.flat_map(|other| other.in_the_way()) {
-            match self.conflict(who, &holder) {
-                // Two readers hold it together, unless a writer here is between them.
-                Conflict::Deadlock(_)
-                    if (holder.mode(), mode) == (Mode::Read, Mode::Read)
-                        && self.lock().state.waiting().all(|other| other.mode == Mode::Read) => {}
-                Conflict::Deadlock(error) => refused = Some(error),
-                Conflict::LetGo(lease) => drop(lease.release()),
-                Conflict::None => {}
+        let mut holders: Vec<_> = beside.flat_map(|other| other.in_the_way()).collect();
+        holders.retain(|holder| match conflict(who, holder) {
+            Conflict::LetGo(lease) => {
+                drop(lease.release());
+                false
             }
-        }
-        refused
+            _ => true,
+        });
+        holders
+    }
+
+    /// Whether another queue of this session makes a node for somebody whom the caller stops. It is
+    /// ahead of the caller's.
+    fn is_stuck_beside(self: &Arc<Self>, who: &Who, mode: Mode) -> bool {
+        let under = self.session.shelf().under(self.path());
+        let queues = under.iter().filter_map(of_type::<Queue>);
+        let mut beside = queues.filter(|other| !Arc::ptr_eq(other, self));
+        beside.any(|other| {
+            let inner = other.lock();
+            let first = inner.state.waiting().next();
+            let first = first.filter(|_| matches!(inner.state.phase(), Phase::Fetching { .. }));
+            first.is_some_and(|first| is_stuck(mode, [(first.mode, stops_waiter(who, &first.who))]))
+        })
     }
 
     fn in_the_way(&self) -> Vec<Arc<Possession>> {
         self.lock().state.in_the_way().filter_map(Weak::upgrade).collect()
+    }
+
+    /// The caller holds this lock itself.
+    fn perhaps(&self, by: &Arc<Possession>) -> Perhaps {
+        let (by, clock) = (Arc::downgrade(by), self.session.clock().clone());
+        Perhaps::new(clock, self.lock_name().clone(), move || {
+            let by = by.upgrade().filter(|by| by.is_kept_by_guard())?;
+            Some(format!("{} holds it itself through a guard outside any scope", by.who()))
+        })
     }
 
     fn grant(
@@ -172,23 +220,6 @@ impl Queue {
                 .with_label(waiting.label.clone());
         let possession = Arc::new(possession);
         (Arc::downgrade(&possession), possession.hold())
-    }
-
-    fn conflict(&self, who: &Who, holder: &Possession) -> Conflict<Lease> {
-        let itself = holder.is_unscoped() && who.is_same(holder.who());
-        if itself && !holder.lease().is_valid() {
-            return Conflict::LetGo(holder.lease().clone());
-        }
-        let why = if who.would_block(holder.who()) {
-            "it is held on this very thread, which a blocking acquire would stop for ever; use \
-             `spawn_blocking`, or the async form"
-        } else if itself {
-            "this task holds it itself, through a guard outside any scope; nest by \
-             `guard.scope(…)`, or call `guard.detach()` if another task or branch will release it"
-        } else {
-            return Conflict::None;
-        };
-        Conflict::Deadlock(LockError::new(ErrorKind::Deadlock, why))
     }
 
     /// Does what the state decided, after the lock is let go. Answers the deletion of the node.
@@ -365,6 +396,18 @@ impl Queue {
         let grant = |w: &Waiting, lease: &Arc<Lease>| self.grant(w, lease, now);
         let todo = inner.state.stepped_down(nodes, by, now, grant);
         drop(self.carry_out(inner, todo));
+    }
+}
+
+/// What a holder means to a newcomer, beside that it may have to be waited for.
+fn conflict(who: &Who, holder: &Possession) -> Conflict<Lease> {
+    let itself = holder.is_kept_by_guard() && who.is_same(holder.who());
+    if itself && !holder.lease().is_valid() {
+        Conflict::LetGo(holder.lease().clone())
+    } else if itself || stops_holder(who, holder) {
+        Conflict::Own
+    } else {
+        Conflict::None
     }
 }
 

@@ -160,8 +160,8 @@ impl<L> Default for Todo<L> {
 pub enum Conflict<L> {
     /// It has to be waited for.
     None,
-    /// Waiting for it would never end.
-    Deadlock(LockError),
+    /// The newcomer holds it itself.
+    Own,
     /// It is the newcomer itself, which lost this lease and starts anew.
     LetGo(Arc<L>),
 }
@@ -335,22 +335,18 @@ impl<L: Lent, B, O> State<L, B, O> {
             }
             _ => None,
         };
-        let mut refused = None;
+        let mut own = false;
         for holder in self.in_the_way() {
             match conflict(holder) {
                 Conflict::None => {}
-                Conflict::Deadlock(error) => refused = Some(error),
+                Conflict::Own => own = true,
                 Conflict::LetGo(lease) => todo.let_go.push(lease),
             }
         }
-        match (refused, &open) {
-            (None, _) => {}
-            // Who reads already is not made to wait for itself by the bound.
-            (Some(_), Some(lease)) => {
-                let lease = lease.clone();
-                return (Joined::Granted(self.enter(&waiting, lease, grant)), todo);
-            }
-            (Some(error), None) => return (Joined::Refused(error), todo),
+        // Who reads already is not made to wait for itself by the bound.
+        if let (true, Some(lease)) = (own, &open) {
+            let lease = lease.clone();
+            return (Joined::Granted(self.enter(&waiting, lease, grant)), todo);
         }
         if waiting.once && !idle && open.is_none() {
             return (Joined::Busy, todo);

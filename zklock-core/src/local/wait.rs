@@ -1,6 +1,7 @@
 //! Waiting for a lock: the deadline, and the reason when it comes first.
 
 use std::future::Future;
+use std::ops::RangeInclusive;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,6 +25,8 @@ pub enum Wait {
     Once(Duration),
     /// At most this long, so many times over.
     Tries(Duration, u32),
+    /// The same, begun at this moment.
+    Begun(Instant, Duration, u32),
 }
 
 impl Wait {
@@ -45,6 +48,15 @@ impl Wait {
     /// Waits as the options say.
     pub fn tries(options: &LockOptions) -> Wait {
         Wait::Tries(options.try_timeout(), options.tries())
+    }
+
+    /// What is left of it now, if it was begun at a moment.
+    pub fn begun(self, at: Instant, now: Instant) -> Wait {
+        match self {
+            Wait::Tries(timeout, tries) => Wait::Begun(at, timeout, tries),
+            Wait::Once(limit) => Wait::Once(limit.saturating_sub(now.since(at))),
+            how => how,
+        }
     }
 
     /// Whether it waits for answers only.
@@ -113,7 +125,11 @@ impl Patience for Wait {
             Joined::Waits(place) => match self {
                 Wait::Forever => place.await,
                 Wait::Once(limit) => Box::pin(once(place, limit)).await,
-                Wait::Tries(timeout, tries) => within(place, timeout, tries).await,
+                Wait::Tries(timeout, tries) => {
+                    let start = place.queue().session().clock().now();
+                    within(place, start, timeout, tries).await
+                }
+                Wait::Begun(start, timeout, tries) => within(place, start, timeout, tries).await,
             },
             at_once => Forever.wait(at_once).await,
         }
@@ -134,42 +150,52 @@ async fn once<Q: Line>(place: WaitInLine<Q>, limit: Duration) -> Result<Hold, Lo
 }
 
 /// Tries so many times; the place in the queue is kept from one try to the next. Shortly before
-/// the end of each it asks who holds, and at the end tells the observer.
+/// the end of each it asks who holds, and at the end tells the observer. Some of them may be over
+/// already.
 async fn within<Q: Line>(
     mut place: WaitInLine<Q>,
+    start: Instant,
     timeout: Duration,
     tries: u32,
 ) -> Result<Hold, LockError> {
-    let clock = place.queue().session().clock().clone();
-    let start = clock.now();
-    let ahead = (timeout / 4).min(ASK_AHEAD);
-    let first = Deadline::at(clock, start + timeout - ahead);
+    let clock = place.queue().session().clock();
+    let over = clock.now().since(start).as_nanos() / timeout.as_nanos().max(1);
+    let number = u32::try_from(over).unwrap_or(u32::MAX).min(tries.saturating_sub(1)) + 1;
+    let end = start + timeout.saturating_mul(number);
+    let first = Deadline::at(clock.clone(), end - ask_ahead(timeout));
     match first.bound(&mut place).await {
         Ok(result) => result,
-        Err(_) => Box::pin(insist(&mut place, (start, ahead), timeout, tries)).await,
+        Err(_) => Box::pin(insist(&mut place, start, timeout, number..=tries)).await,
     }
 }
 
-/// The rest of [`within`], from shortly before the end of the first try.
+/// How long before the end of a try it is asked who holds.
+fn ask_ahead(timeout: Duration) -> Duration {
+    (timeout / 4).min(ASK_AHEAD)
+}
+
+/// The rest of [`within`], from shortly before the end of the first of these tries.
 async fn insist<Q: Line>(
     place: &mut WaitInLine<Q>,
-    (start, ahead): (Instant, Duration),
+    start: Instant,
     timeout: Duration,
-    tries: u32,
+    tries: RangeInclusive<u32>,
 ) -> Result<Hold, LockError> {
+    let ahead = ask_ahead(timeout);
     let queue = &place.queue().clone();
     let clock = queue.session().clock();
     let here = place.place();
     let mut answer = None;
-    for number in 1..=tries {
+    for number in tries.clone() {
         let end = start + timeout.saturating_mul(number);
-        if number > 1
+        if number > *tries.start()
             && let Ok(result) = Deadline::at(clock.clone(), end - ahead).bound(&mut *place).await
         {
             return result;
         }
         answer = None;
-        let last = if number == tries { last_word(ahead) } else { Duration::ZERO };
+        let is_last = number == *tries.end();
+        let last = if is_last { last_word(ahead) } else { Duration::ZERO };
         let mut asking = pin!(ask(queue, here, ahead + last));
         let both = async {
             let got = futures_lite::future::or(async { Some((&mut *place).await) }, async {
@@ -184,7 +210,7 @@ async fn insist<Q: Line>(
         if let Ok(result) = Deadline::at(clock.clone(), end).bound(both).await {
             return result;
         }
-        if number == tries && answer.is_none() {
+        if is_last && answer.is_none() {
             answer = Some(asking.await);
         }
         queue.session().events().tell(|| Event::TryEnded {
@@ -262,7 +288,7 @@ mod tests {
     #[test]
     fn who_holds_can_be_asked_for_long_enough_however_short_the_timeout() {
         for timeout in [1, 10, 100, 500, 10_000].map(Duration::from_millis) {
-            let ahead = (timeout / 4).min(ASK_AHEAD);
+            let ahead = ask_ahead(timeout);
             assert!(ahead + last_word(ahead) >= WORD, "{timeout:?}");
             assert!(last_word(ahead) <= WORD, "{timeout:?}");
         }

@@ -199,6 +199,11 @@ impl Mutex {
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     ///
+    /// Futures that run side by side in one task wait for each other, as with a
+    /// `tokio::sync::Mutex`. A task that waits for its own guard waits for ever: after a second that
+    /// is logged as a warning, and where there is a deadline the error at its end says so. Inside
+    /// the guard's [scope](crate::guard::Guard::scope) the lock is nested instead.
+    ///
     /// # Errors
     ///
     /// What waiting cannot mend: [`ErrorKind::Unauthorized`], [`ErrorKind::NoChroot`],

@@ -1,20 +1,23 @@
 //! What all locks of a name have in common: options, the way in, reentrancy.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::acquire::Target;
 use crate::clock::Instant;
-use crate::context;
+use crate::context::{self, Frame};
 use crate::deadline::Deadline;
 use crate::error::{ErrorKind, LockError};
 use crate::guard::Guard;
 use crate::guard::kind::Kind;
 use crate::inspect::site::Site;
 use crate::key::LockName;
+use crate::local::itself::{Perhaps, stuck};
 use crate::local::line::Joined;
-use crate::local::possession::{Hold, Possession};
+use crate::local::possession::{Hold, Kept, Possession};
 use crate::local::queue::Queue;
 use crate::local::state::{Habits, Waiting};
 use crate::local::wait::{Patience, Wait};
@@ -165,27 +168,62 @@ impl NamedLock {
     ) -> Result<Guard<K>, LockError> {
         let how = patience.how();
         let started = self.0.session.clock().now();
-        let result = match context::find(|possession| self.is_of(possession)) {
-            Some(frame) => Box::pin(self.nest(&frame, how)).await,
-            None => {
-                let joined = self.join(who, K::MODE, how, started);
-                patience.wait(joined).await.and_then(|hold| self.guard(hold, unscoped))
-            }
+        let joined = match self.way_in(who, (how, started), unscoped) {
+            WayIn::Usual(joined) => joined,
+            WayIn::Rare(rare) => return self.ended(rare.await, started),
         };
+        let result = patience.wait(joined).await.and_then(|hold| self.guard(hold, unscoped));
+        self.ended(result, started)
+    }
+
+    /// Tells how an acquire ended.
+    fn ended<K: Kind>(
+        &self,
+        result: Result<Guard<K>, LockError>,
+        started: Instant,
+    ) -> Result<Guard<K>, LockError> {
         let end = result.as_ref().map(|guard| guard.fencing_token());
         self.0.session.tell_end(&self.0.name, end, started);
         result
     }
 
-    /// Takes a place in the queue.
-    fn join(&self, who: Who, mode: Mode, how: Wait, since: Instant) -> Joined<Queue> {
+    fn way_in<K: Kind>(
+        &self,
+        who: Who,
+        (how, started): (Wait, Instant),
+        unscoped: bool,
+    ) -> WayIn<'_, K> {
+        let around = context::current();
+        if let Some(frame) = context::find_in(&around, |possession| self.is_of(possession)) {
+            return WayIn::Rare(Box::pin(self.nest(frame, who, (how, started), unscoped)));
+        }
+        match self.join(who, around, K::MODE, how, started) {
+            (joined, None) => WayIn::Usual(joined),
+            (joined, Some(perhaps)) => WayIn::Rare(Box::pin(async move {
+                let granted = perhaps.tell(who, how.wait(joined)).await;
+                granted.and_then(|hold| self.guard(hold, unscoped))
+            })),
+        }
+    }
+
+    /// Takes a place in the queue. Says also whether that may be a wait for oneself.
+    fn join(
+        &self,
+        who: Who,
+        around: Option<Arc<Frame>>,
+        mode: Mode,
+        how: Wait,
+        since: Instant,
+    ) -> (Joined<Queue>, Option<Perhaps>) {
         let (once, habits, label) = (how.is_once(), self.habits(), self.0.label.clone());
+        let is_own = context::is_own(who, &around);
+        let who = context::scoped(who, &around);
         let waiting = Waiting { who, mode, since, once, habits, label };
         let joined = match self.has_own_nodes() {
-            true => self.own_queue().map(|queue| queue.join(waiting)),
-            false => self.queue().map(|queue| queue.join(waiting)),
+            true => self.own_queue().map(|queue| queue.join(waiting, is_own)),
+            false => self.queue().map(|queue| queue.join(waiting, is_own)),
         };
-        joined.unwrap_or_else(Joined::Refused)
+        joined.unwrap_or_else(|error| (Joined::Refused(error), None))
     }
 
     fn guard<K: Kind>(&self, hold: Hold, unscoped: bool) -> Result<Guard<K>, LockError> {
@@ -193,12 +231,39 @@ impl NamedLock {
         granted.map_err(|error| error.on(self.0.name.to_shared()))
     }
 
-    /// A nested acquire: takes its turn among its siblings, not in the queue.
+    /// A nested acquire: takes its turn among its siblings. Where the calls around it gave the lock
+    /// back meanwhile, it queues like any other, within what is left of its time.
     async fn nest<K: Kind>(
         &self,
-        frame: &context::Frame,
-        how: Wait,
+        frame: Arc<Frame>,
+        who: Who,
+        (how, started): (Wait, Instant),
+        unscoped: bool,
     ) -> Result<Guard<K>, LockError> {
+        let mut next = Some(frame);
+        while let Some(frame) = next {
+            if let Some(guard) = self.take_turn(&frame, who, (how, started), unscoped).await? {
+                return Ok(guard);
+            }
+            next = context::find(|possession| self.is_of(possession));
+        }
+        let how = how.begun(started, self.0.session.clock().now());
+        let (joined, perhaps) = self.join(who, context::current(), K::MODE, how, started);
+        let granted = match perhaps {
+            None => how.wait(joined).await,
+            Some(perhaps) => perhaps.tell(who, how.wait(joined)).await,
+        };
+        granted.and_then(|hold| self.guard(hold, unscoped))
+    }
+
+    /// Takes a turn inside a call that holds the lock: none if that does not hold it any more.
+    async fn take_turn<K: Kind>(
+        &self,
+        frame: &Frame,
+        who: Who,
+        (how, started): (Wait, Instant),
+        unscoped: bool,
+    ) -> Result<Option<Guard<K>>, LockError> {
         let held = frame.possession().queue().layout();
         if !is_same_layout(held, &*self.0.driver) {
             return Err(mixed(held, &*self.0.driver).on(self.0.name.to_shared()));
@@ -211,33 +276,48 @@ impl NamedLock {
         if !self.0.options.is_reentrant() {
             return Err(self.error(ErrorKind::Deadlock, "it is held by a call around this one"));
         }
-        let slot = match how {
-            Wait::Forever => frame.take_slot(K::MODE).await,
-            Wait::Once(_) => frame.try_take_slot(K::MODE),
-            Wait::Tries(timeout, tries) => {
-                let all = timeout.saturating_mul(tries);
-                let deadline = Deadline::after(self.0.session.clock().clone(), all);
-                deadline.bound(frame.take_slot(K::MODE)).await.ok().flatten()
+        let kept = if unscoped { Kept::ByGuard } else { Kept::InScope };
+        let asked = frame.ask(who, K::MODE, kept);
+        if !how.is_once() && asked.is_stuck(&who) {
+            return Err(stuck().on(self.0.name.to_shared()));
+        }
+        let clock = self.0.session.clock().clone();
+        let (own, busy) = (asked.own(who), || self.busy_inside(frame));
+        let turn = async {
+            let turn = match how {
+                Wait::Forever => asked.turn().await,
+                Wait::Once(_) => asked.turn_now(),
+                Wait::Tries(timeout, tries) | Wait::Begun(_, timeout, tries) => {
+                    let begun = if let Wait::Begun(at, ..) = how { at } else { started };
+                    let end = begun + timeout.saturating_mul(tries);
+                    let deadline = Deadline::at(clock.clone(), end);
+                    deadline.bound(asked.turn()).await.ok().flatten()
+                }
+            };
+            turn.ok_or_else(busy)
+        };
+        let turn = match own {
+            None => turn.await?,
+            Some(own) => {
+                let perhaps = Perhaps::new(clock.clone(), self.0.name.to_shared(), own);
+                perhaps.tell(who, turn).await?
             }
         };
-        let Some(slot) = slot else {
-            let holder = frame.possession().queue().holder_here(None);
-            let busy = self.error(ErrorKind::Busy, "by another call nested in the same scope");
-            return Err(busy.held_by(holder));
-        };
+        let Some(hold) = frame.hold_again() else { return Ok(None) };
         if !frame.possession().lease().is_valid() {
             return Err(frame.possession().lost_error());
         }
         if self.0.options.is_revocable() {
             frame.possession().watch();
         }
-        match frame.hold_again() {
-            Some(hold) => {
-                let nested = Guard::new(hold, Some(slot));
-                nested.map_err(|error| error.on(self.0.name.to_shared()))
-            }
-            None => Err(frame.possession().lost_error()),
-        }
+        let nested = Guard::new(hold, Some(turn));
+        nested.map(Some).map_err(|error| error.on(self.0.name.to_shared()))
+    }
+
+    fn busy_inside(&self, frame: &Frame) -> LockError {
+        let holder = frame.possession().queue().holder_here(None);
+        let busy = self.error(ErrorKind::Busy, "by another call nested in the same scope");
+        busy.held_by(holder)
     }
 
     fn error(&self, kind: ErrorKind, detail: &str) -> LockError {
@@ -294,6 +374,15 @@ impl NamedLock {
             limit: None,
         }
     }
+}
+
+/// What an acquire waits for. What is rare has a place of its own, so that the future of a waiter
+/// stays small.
+enum WayIn<'a, K: Kind> {
+    /// Its turn in the queue.
+    Usual(Joined<Queue>),
+    /// A turn inside a call that holds the lock, or a wait that may be one for oneself.
+    Rare(Pin<Box<dyn Future<Output = Result<Guard<K>, LockError>> + Send + 'a>>),
 }
 
 /// Whether who holds a lock in one mode may act in another.

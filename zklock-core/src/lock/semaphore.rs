@@ -3,15 +3,20 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use futures_lite::future::Boxed;
+
 use crate::acquire::Target;
+use crate::clock::Instant;
+use crate::context;
 use crate::error::{ErrorKind, LockError};
 use crate::guard::SemaphorePermit;
 use crate::inspect::site::Site;
 use crate::key::LockName;
 use crate::local::limit::LimitSource;
-use crate::local::permit_queue::Handle;
+use crate::local::line::Joined;
+use crate::local::permit_queue::{Handle, PermitQueue};
 use crate::local::permits::Wanting;
-use crate::local::possession::Origin;
+use crate::local::possession::{Hold, Origin};
 use crate::local::state::Habits;
 use crate::local::wait::{Forever, Patience, Wait};
 use crate::lock::permits::{Asked, check_alone, find};
@@ -299,7 +304,6 @@ impl Semaphore {
     /// # Errors
     ///
     /// [`ErrorKind::InvalidOption`] for no permits or for more than there are, or than 1,000;
-    /// [`ErrorKind::Deadlock`] if the caller holds so many itself that it would wait for itself;
     /// and those of [`Mutex::acquire`](crate::lock::Mutex::acquire).
     ///
     /// # Cancel safety
@@ -464,23 +468,34 @@ impl Semaphore {
             let _ = self.0.unmixed.set(());
         }
         let since = self.0.session.clock().now();
-        let (handoffs, stop_at) = (self.0.options.handoff_bound(), self.0.options.stops_at());
-        let habits = Habits { handoffs, stop_at, ..Habits::default() };
-        let wanting = Wanting {
-            who,
-            since,
-            permits,
-            once: how.is_once(),
-            habits,
-            label: self.0.label.clone(),
+        let granted = match self.join(who, permits, how, since) {
+            WayIn::Usual(joined) => patience.wait(joined).await,
+            WayIn::Rare(rare) => rare.await,
         };
-        let result = patience.wait(self.0.queue.join(wanting)).await.and_then(|hold| {
+        let result = granted.and_then(|hold| {
             let granted = SemaphorePermit::granted(hold, self.0.options.is_revocable(), unscoped);
             granted.map_err(|error| error.on(self.0.name.to_shared()))
         });
         let end = result.as_ref().map(|permit| permit.fencing_token());
         self.0.session.tell_end(&self.0.name, end, since);
         result
+    }
+
+    /// Takes a place in the queue.
+    fn join(&self, who: Who, permits: u32, how: Wait, since: Instant) -> WayIn {
+        let around = context::current();
+        let (handoffs, stop_at) = (self.0.options.handoff_bound(), self.0.options.stops_at());
+        let habits = Habits { handoffs, stop_at, ..Habits::default() };
+        let (once, label) = (how.is_once(), self.0.label.clone());
+        let is_own = context::is_own(who, &around);
+        let who = context::scoped(who, &around);
+        let wanting = Wanting { who, since, permits, once, habits, label };
+        match self.0.queue.join(wanting, is_own) {
+            (joined, None) => WayIn::Usual(joined),
+            (joined, Some(perhaps)) => {
+                WayIn::Rare(Box::pin(async move { perhaps.tell(who, how.wait(joined)).await }))
+            }
+        }
     }
 
     fn check(&self, permits: u32) -> Result<(), LockError> {
@@ -499,6 +514,15 @@ impl Semaphore {
     fn error(&self, kind: ErrorKind, detail: &str) -> LockError {
         LockError::new(kind, detail).on(self.0.name.to_shared())
     }
+}
+
+/// What an acquire waits for. What is rare has a place of its own, so that the future of a waiter
+/// stays small.
+enum WayIn {
+    /// Its turn in the queue.
+    Usual(Joined<PermitQueue>),
+    /// The same, which may be a wait for oneself.
+    Rare(Boxed<Result<Hold, LockError>>),
 }
 
 impl Session {

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 use zklock::{LockError, LockOptions, Session, StopAt};
 
-use crate::support::{contenders, on, store};
+use crate::support::{Warnings, contenders, on, store};
 
 const DELAY: Duration = Duration::from_secs(5);
 
@@ -21,12 +21,13 @@ fn kinds() -> [LockOptions; 5] {
     ]
 }
 
-/// The error that an acquire without a deadline ends with at once.
-async fn refused<T: std::fmt::Debug>(
-    acquire: impl Future<Output = Result<T, LockError>>,
-) -> LockError {
-    // Longer, and it waits for itself.
-    timeout(Duration::from_millis(1), acquire).await.unwrap().unwrap_err()
+const LONG: Duration = Duration::from_secs(1);
+
+/// The error says that the caller waits for itself, and what to do.
+fn assert_told(error: &LockError) {
+    let text = error.to_string();
+    assert!(error.is_busy() && text.contains("itself") && text.contains("scope"), "{text}");
+    assert_eq!(error.lock(), Some("a"));
 }
 
 fn mutex(session: &Session, options: LockOptions) -> zklock::Mutex {
@@ -38,20 +39,14 @@ fn rw_lock(session: &Session, options: LockOptions) -> zklock::RwLock {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_holds_it_through_one_handle_does_not_wait_for_itself_through_another() {
+async fn who_holds_it_through_one_handle_and_waits_for_itself_through_another_is_told() {
     for first in kinds() {
         for second in kinds() {
             let (store, session) = store();
             let guard = mutex(&session, first).acquire().await.unwrap();
-            let start = Instant::now();
-            let error = refused(mutex(&session, second).acquire()).await;
-            assert!(error.is_deadlock(), "{first:?}, then {second:?}: {error}");
-            assert_eq!(error.lock(), Some("a"));
-            assert!(mutex(&session, second).try_acquire().await.unwrap_err().is_deadlock());
-            let long = Duration::from_secs(1);
-            let error = mutex(&session, second).acquire_timeout(long).await.unwrap_err();
-            assert!(error.is_deadlock(), "{error}");
-            assert!(start.elapsed().is_zero(), "{:?}", start.elapsed());
+            assert_told(&mutex(&session, second).try_acquire().await.unwrap_err());
+            let error = mutex(&session, second).acquire_timeout(LONG).await.unwrap_err();
+            assert_told(&error);
             assert_eq!(contenders(&store, "/zklock/a").await.len(), 1);
             // Another task waits for it, and so does who said that another one releases it.
             let waiting = tokio::spawn({
@@ -63,8 +58,9 @@ async fn who_holds_it_through_one_handle_does_not_wait_for_itself_through_anothe
             guard.release().await.unwrap();
             waiting.await.unwrap().unwrap();
             let _detached = mutex(&session, first).acquire().await.unwrap().detach();
-            let error = mutex(&session, second).acquire_timeout(long).await.unwrap_err();
+            let error = mutex(&session, second).acquire_timeout(LONG).await.unwrap_err();
             assert!(error.is_busy(), "{first:?}, then {second:?}: {error}");
+            assert!(!error.to_string().contains("itself"), "{error}");
         }
     }
 }
@@ -90,28 +86,25 @@ async fn a_scope_nests_through_another_handle() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn readers_hold_it_together_and_no_reader_waits_behind_a_writer_for_itself() {
+async fn readers_hold_it_together_and_who_waits_behind_a_writer_for_itself_is_told() {
     let (plain, strict) = (LockOptions::default(), LockOptions::default().stop_at(StopAt::Suspect));
     for (first, second) in [(plain, strict), (strict, plain)] {
         let (_store, session) = store();
         let reading = rw_lock(&session, first).read().await.unwrap();
         let beside = rw_lock(&session, second).read().await.unwrap();
-        let error = refused(rw_lock(&session, second).write()).await;
-        assert!(error.is_deadlock(), "{error}");
+        assert_told(&rw_lock(&session, second).write_timeout(LONG).await.unwrap_err());
         drop(beside);
         let writing = tokio::spawn({
             let lock = rw_lock(&session, second);
             async move { lock.write().await.map(drop) }
         });
         tokio::task::yield_now().await;
-        let error = refused(rw_lock(&session, second).read()).await;
-        assert!(error.is_deadlock(), "{error}");
+        assert_told(&rw_lock(&session, second).read_timeout(LONG).await.unwrap_err());
         reading.release().await.unwrap();
         writing.await.unwrap().unwrap();
         // And a writer waits for nobody else.
         let writing = rw_lock(&session, first).write().await.unwrap();
-        let error = refused(rw_lock(&session, second).read()).await;
-        assert!(error.is_deadlock(), "{error}");
+        assert_told(&rw_lock(&session, second).read_timeout(LONG).await.unwrap_err());
         writing.release().await.unwrap();
     }
 }
@@ -132,14 +125,44 @@ async fn who_lost_it_through_one_handle_starts_anew_through_another() {
     assert!(anew.fencing_token() > lost.fencing_token());
 }
 
+/// Another process's writer stands between the two readers: the second waits for that one, and that
+/// one for the first.
 #[tokio::test(start_paused = true)]
-async fn a_thread_is_told_at_once_too() {
+async fn a_reader_behind_a_writer_elsewhere_behind_its_own_reader_is_told() {
+    let (plain, strict) = (LockOptions::default(), LockOptions::default().stop_at(StopAt::Suspect));
+    let warnings = Warnings::collect();
+    for (first, second) in [(plain, strict), (strict, plain), (plain.fair(true), plain)] {
+        let (store, session) = store();
+        let reading = rw_lock(&session, first).read().await.unwrap();
+        let elsewhere = rw_lock(&on(&store), plain);
+        let writing = tokio::spawn(async move { elsewhere.write().await.map(drop) });
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        let lock = rw_lock(&session, second);
+        let waiting = timeout(Duration::from_millis(1_100), lock.read()).await;
+        assert!(waiting.is_err());
+        assert_eq!(warnings.take().len(), 1);
+        assert_told(&lock.read_timeout(LONG).await.unwrap_err());
+        // Inside the scope of the first it is nested.
+        drop(reading.scope(lock.read()).await.unwrap());
+        drop(warnings.take());
+        reading.release().await.unwrap();
+        writing.await.unwrap().unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_thread_is_told_at_once_that_it_stops_itself() {
     let (_store, session) = store();
     let blocking = |options| zklock::blocking::Mutex::from(mutex(&session, options));
-    let _guard = blocking(LockOptions::default()).acquire().unwrap();
-    let error = blocking(LockOptions::default().lock_delay(DELAY)).acquire_timeout(DELAY);
-    let error = error.unwrap_err();
-    assert!(error.is_deadlock(), "{error}");
+    for first in kinds() {
+        for second in kinds() {
+            let guard = blocking(first).acquire().unwrap();
+            let error = blocking(second).acquire_timeout(DELAY).unwrap_err();
+            assert!(error.is_deadlock(), "{first:?}, then {second:?}: {error}");
+            assert!(blocking(second).try_acquire().unwrap_err().is_busy());
+            guard.release().unwrap();
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -47,13 +47,6 @@ fn timeouts_hold_without_a_runtime() {
 }
 
 #[test]
-fn a_thread_that_would_wait_for_itself_is_told_at_once() {
-    let session = Session::embedded();
-    let _guard = mutex(&session).acquire().unwrap();
-    assert!(mutex(&session).acquire().unwrap_err().is_deadlock());
-}
-
-#[test]
 fn several_locks_are_taken_as_one_in_their_scope_and_released() {
     let session = Session::embedded();
     let [one, other] = ["a", "b"].map(|name| session.mutex(name).unwrap());

@@ -17,6 +17,7 @@ mod fenced;
 mod foreign;
 mod hold;
 mod inspect;
+mod itself;
 mod kazoo_semaphore;
 mod layouts;
 mod linger;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use zklock::{ErrorKind, ZkLockTemplate, carry, carry_sync};
+use zklock::{AnyLock, ErrorKind, MultiLock, Session, ZkLockTemplate, blocking, carry, carry_sync};
 
-use crate::support::{Inside, contenders, store};
+use crate::support::{Inside, contenders, join_all, on, store};
 
 #[tokio::test]
 async fn three_deep_and_free_only_after_the_outermost() {
@@ -71,15 +71,6 @@ async fn ten_nested_calls_joined_never_overlap() {
     });
     joined.await.unwrap();
     assert_eq!((inside.most(), inside.total()), (1, 10));
-}
-
-async fn join_all<F: Future<Output = ()>>(futures: impl IntoIterator<Item = F>) {
-    let mut futures: Vec<_> = futures.into_iter().map(Box::pin).collect();
-    std::future::poll_fn(|cx| {
-        futures.retain_mut(|future| future.as_mut().poll(cx).is_pending());
-        if futures.is_empty() { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
-    })
-    .await;
 }
 
 #[tokio::test]
@@ -155,6 +146,84 @@ async fn a_carried_task_that_outlives_its_scope_queues_up() {
         .await;
     drop(guard);
     assert!(late.unwrap().await > token);
+}
+
+/// A lock of each kind that can be nested.
+fn nestable(session: &Session) -> [AnyLock; 3] {
+    let lock = session.rw_lock("b").unwrap();
+    [session.mutex("a").unwrap().into(), AnyLock::Write(lock.clone()), AnyLock::Read(lock)]
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_a_sibling_while_the_outermost_lets_go_queues_like_any_other() {
+    let (store, session) = store();
+    for (lock, theirs) in nestable(&session).into_iter().zip(nestable(&on(&store))) {
+        let one = MultiLock::new([lock.clone()]).unwrap();
+        let guard = lock.acquire().await.unwrap();
+        let token = guard.fencing_token();
+        // The sibling writes, where it can: readers take no turns.
+        let sibling = match &lock {
+            AnyLock::Read(_) => guard.scope(lock.acquire()).await.unwrap(),
+            other => guard.scope(other.acquire()).await.unwrap(),
+        };
+        let task = |how: u32| {
+            let (lock, one) = (lock.clone(), one.clone());
+            async move {
+                let second = Duration::from_secs(1);
+                match how {
+                    0 => lock.acquire().await.map(|guard| guard.fencing_token()),
+                    1 => one.acquire_timeout(3 * second).await.map(|g| g.fencing_tokens()[0]),
+                    _ => one.acquire_timeout(second).await.map(|g| g.fencing_tokens()[0]),
+                }
+            }
+        };
+        let waiting = guard.scope(async { [0, 1, 2].map(|n| tokio::spawn(carry(task(n)))) }).await;
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        guard.release().await.unwrap();
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let writer = tokio::spawn(async move {
+            let guard = match theirs {
+                AnyLock::Read(lock) => AnyLock::Write(lock).acquire().await.unwrap(),
+                other => other.acquire().await.unwrap(),
+            };
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            guard.release().await.unwrap();
+        });
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        drop(sibling);
+        let [forever, long, short] = waiting;
+        if matches!(lock, AnyLock::Read(_)) {
+            // They shared the slot all the time.
+            for reader in [forever, long, short] {
+                assert_eq!(reader.await.unwrap().unwrap(), token);
+            }
+        } else {
+            assert!(forever.await.unwrap().unwrap() > token);
+            assert!(long.await.unwrap().unwrap() > token);
+            assert!(short.await.unwrap().unwrap_err().is_busy());
+        }
+        writer.await.unwrap();
+    }
+}
+
+#[test]
+fn a_thread_that_waits_for_a_sibling_while_the_outermost_lets_go_queues_like_any_other() {
+    let session = Session::embedded();
+    for lock in nestable(&session) {
+        let lock = blocking::MultiLock::from(MultiLock::new([lock]).unwrap());
+        let guard = lock.acquire().unwrap();
+        let token = guard.fencing_tokens()[0];
+        let (sibling, waiting) = guard.scope(|| {
+            let sibling = lock.acquire().unwrap();
+            let lock = lock.clone();
+            let nested = carry_sync(move || lock.acquire().map(|guard| guard.fencing_tokens()[0]));
+            (sibling, std::thread::spawn(nested))
+        });
+        std::thread::sleep(Duration::from_millis(20));
+        guard.release().unwrap();
+        drop(sibling);
+        assert!(waiting.join().unwrap().unwrap() >= token);
+    }
 }
 
 #[tokio::test]

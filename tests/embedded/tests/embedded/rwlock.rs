@@ -36,7 +36,8 @@ async fn reader_second_reader_writer_yes_yes_no() {
     let second = lock(&on(&store)).try_read().await.unwrap();
     let refused = lock(&on(&store)).try_write().await.unwrap_err();
     assert!(refused.is_busy(), "{refused}");
-    assert!(lock(&session).try_write().await.unwrap_err().kind() == ErrorKind::Deadlock);
+    let refused = lock(&session).try_write().await.unwrap_err();
+    assert!(refused.is_busy() && refused.to_string().contains("scope"), "{refused}");
     drop((first, second));
     drop(lock(&session).try_write().await.unwrap());
 }
@@ -305,11 +306,11 @@ async fn nested_readers_of_one_scope_run_together_and_nested_writers_in_turn() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn waiting_behind_ones_own_reader_is_an_error() {
+async fn waiting_behind_ones_own_reader_is_told() {
     let (_store, session) = store();
     let reading = lock(&session).read().await.unwrap();
     let error = lock(&session).write_timeout(Duration::from_secs(1)).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Deadlock);
+    assert!(error.is_busy() && error.to_string().contains("scope"), "{error}");
     // A second reader does not wait, so it may.
     drop(lock(&session).read().await.unwrap());
     drop(reading);

@@ -1,0 +1,372 @@
+//! Waiting for oneself: an error where it is certain, and otherwise a wait that is told.
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use tokio::task::LocalSet;
+use tokio::time::{Instant, sleep, timeout};
+use zklock::{
+    AnyGuard, AnyLock, ErrorKind, LockError, LockOptions, MultiLock, Session, ZkLockTemplate,
+    blocking, carry,
+};
+
+use crate::support::{Warnings, join_all, store};
+
+/// One lock of every kind that excludes, each of a name of its own.
+fn kinds(session: &Session) -> [AnyLock; 6] {
+    let fair = LockOptions::default().fair(true);
+    [
+        session.mutex("mutex").unwrap().into(),
+        session.mutex("fair").unwrap().with_options(fair).unwrap().into(),
+        AnyLock::Write(session.rw_lock("write").unwrap()),
+        AnyLock::Write(session.rw_lock("fair-write").unwrap().with_options(fair).unwrap()),
+        AnyLock::Permits(session.semaphore("permits", 1).unwrap(), 1),
+        AnyLock::Permits(session.semaphore("two", 2).unwrap(), 2),
+    ]
+}
+
+/// Those that can be nested.
+fn nestable(session: &Session) -> impl Iterator<Item = AnyLock> {
+    kinds(session).into_iter().filter(|lock| !matches!(lock, AnyLock::Permits(..)))
+}
+
+fn alone(lock: &AnyLock) -> MultiLock {
+    MultiLock::new([lock.clone()]).unwrap()
+}
+
+/// The blocking form of any lock.
+fn plain(lock: &AnyLock) -> blocking::MultiLock {
+    blocking::MultiLock::from(alone(lock))
+}
+
+fn assert_told(error: &LockError) {
+    assert!(error.is_busy(), "{error}");
+    let text = error.to_string();
+    assert!(text.contains("itself") && text.contains("guard.scope(…)"), "{text}");
+    assert!(text.contains("detach()"), "{text}");
+}
+
+fn assert_deadlock(error: &LockError) {
+    assert_eq!(error.kind(), ErrorKind::Deadlock, "{error}");
+    assert!(error.to_string().contains("spawn_blocking"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn futures_side_by_side_in_one_task_wait_for_each_other() {
+    let (_store, session) = store();
+    for lock in kinds(&session) {
+        let calls = (0..10).map(|n| {
+            let lock = &lock;
+            async move {
+                let guard = lock.acquire().await.unwrap();
+                sleep(Duration::from_millis(n)).await;
+                guard.release().await.unwrap();
+            }
+        });
+        join_all(calls).await;
+        // One branch holds it, another waits, whichever is polled first.
+        let guard = lock.acquire().await.unwrap();
+        let (waits, releases) = (lock.acquire(), async {
+            sleep(Duration::from_millis(5)).await;
+            drop(guard);
+        });
+        let (waited, ()) = tokio::join!(waits, releases);
+        drop(waited.unwrap());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_for_a_guard_of_the_same_task_is_told_after_a_second_and_at_the_end() {
+    let (_store, session) = store();
+    let warnings = Warnings::collect();
+    for lock in kinds(&session) {
+        let guard = lock.acquire().await.unwrap();
+        let start = Instant::now();
+        assert!(timeout(Duration::from_millis(900), lock.acquire()).await.is_err());
+        assert_eq!(warnings.take().len(), 0, "{}", lock.name());
+        assert!(timeout(Duration::from_millis(1_100), lock.acquire()).await.is_err());
+        let told = warnings.take();
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(told[0].contains(lock.name()) && told[0].contains("guard.scope(…)"), "{told:?}");
+        let error = alone(&lock).acquire_timeout(Duration::from_secs(2)).await.unwrap_err();
+        assert_told(&error);
+        assert_eq!(start.elapsed(), Duration::from_secs(4));
+        assert_eq!(warnings.take().len(), 1, "{}", lock.name());
+        // Who only tries does not wait, so there is nothing to be told to the log.
+        let error = lock.try_acquire().await.unwrap_err();
+        assert_told(&error);
+        // A wait for somebody else is none for oneself, and a guard that was given away neither.
+        let other = tokio::spawn({
+            let lock = alone(&lock);
+            async move { lock.acquire_timeout(Duration::from_secs(2)).await.unwrap_err() }
+        });
+        assert!(!other.await.unwrap().to_string().contains("itself"));
+        let guard = guard.detach();
+        let error = alone(&lock).acquire_timeout(Duration::from_secs(2)).await.unwrap_err();
+        assert!(error.is_busy() && !error.to_string().contains("itself"), "{error}");
+        assert_eq!(warnings.take().len(), 0, "{}", lock.name());
+        drop(guard);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_in_a_scope_for_a_guard_of_that_scope_is_told() {
+    let (_store, session) = store();
+    let around = session.mutex("around").unwrap().acquire().await.unwrap();
+    for lock in kinds(&session) {
+        let error = around
+            .scope(async {
+                let _guard = lock.acquire().await.unwrap();
+                let one = alone(&lock);
+                let nested = async move { one.acquire_timeout(Duration::from_secs(2)).await };
+                tokio::spawn(carry(nested)).await.unwrap().unwrap_err()
+            })
+            .await;
+        assert_told(&error);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_nested_guards_of_one_task_are_told() {
+    let (_store, session) = store();
+    let warnings = Warnings::collect();
+    for lock in nestable(&session) {
+        let guard = lock.acquire().await.unwrap();
+        guard
+            .scope(async {
+                let nested = lock.acquire().await.unwrap();
+                let waited = timeout(Duration::from_millis(1_100), lock.acquire()).await;
+                assert!(waited.is_err());
+                let told = warnings.take();
+                assert_eq!(told.len(), 1, "{told:?}");
+                assert!(told[0].contains(lock.name()), "{told:?}");
+                let error = alone(&lock).acquire_timeout(Duration::from_secs(2)).await;
+                assert_told(&error.unwrap_err());
+                assert_told(&lock.try_acquire().await.unwrap_err());
+                drop(warnings.take());
+                // One that was given away is waited for, and so is one of another branch.
+                let nested = nested.detach();
+                let release = async {
+                    sleep(Duration::from_secs(2)).await;
+                    drop(nested);
+                };
+                drop(tokio::join!(lock.acquire(), release).0.unwrap());
+                assert_eq!(warnings.take().len(), 0);
+            })
+            .await;
+    }
+}
+
+#[test]
+fn a_nested_guard_of_the_same_thread_is_a_deadlock_at_once() {
+    let session = Session::embedded();
+    for lock in nestable(&session) {
+        let lock = plain(&lock);
+        let guard = lock.acquire().unwrap();
+        guard.scope(|| {
+            let nested = lock.acquire().unwrap();
+            assert_deadlock(&lock.acquire().unwrap_err());
+            assert_deadlock(&lock.acquire_timeout(Duration::from_secs(60)).unwrap_err());
+            assert!(lock.try_acquire().unwrap_err().is_busy());
+            let nested = nested.detach();
+            let release = std::thread::spawn(move || drop(nested));
+            drop(lock.acquire().unwrap());
+            release.join().unwrap();
+        });
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_blocked_task_does_not_wait_for_what_itself_runs() {
+    let session = Session::embedded();
+    let run = async move {
+        for lock in nestable(&session) {
+            let blocking = plain(&lock);
+            // A nested guard of this task, and a body of it.
+            let guard = lock.acquire().await.unwrap();
+            let nested = async {
+                let _nested = lock.acquire().await.unwrap();
+                blocking.acquire().unwrap_err()
+            };
+            assert_deadlock(&guard.scope(nested).await);
+            drop(guard);
+        }
+        let template = ZkLockTemplate::new(session.clone());
+        let mutex = blocking::Mutex::from(session.mutex("body").unwrap());
+        let body = template.execute("body", || sleep(Duration::from_millis(100)));
+        let other = async {
+            sleep(Duration::from_millis(10)).await;
+            mutex.acquire().unwrap_err()
+        };
+        let (body, error) = tokio::join!(body, other);
+        body.unwrap();
+        assert_deadlock(&error);
+        // And one that waits ahead.
+        let held = tokio::spawn({
+            let mutex = session.mutex("body").unwrap();
+            async move { mutex.acquire().await.unwrap() }
+        });
+        let held = held.await.unwrap();
+        let release = async {
+            sleep(Duration::from_millis(20)).await;
+            let error = mutex.acquire().unwrap_err();
+            drop(held);
+            error
+        };
+        let (waited, error) = tokio::join!(mutex.as_async().acquire(), release);
+        assert_deadlock(&error);
+        drop(waited.unwrap());
+    };
+    tokio::spawn(run).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_blocking_acquire_is_refused_where_its_own_thread_holds() {
+    let (_store, session) = store();
+    for lock in kinds(&session) {
+        let held = tokio::spawn({
+            let lock = lock.clone();
+            async move { lock.acquire().await.unwrap() }
+        });
+        let held = held.await.unwrap();
+        refused_at_once(&lock);
+        // One that was given away may be released elsewhere.
+        let held = held.detach();
+        let error = plain(&lock).acquire_timeout(Duration::from_millis(20)).unwrap_err();
+        assert!(error.is_busy(), "{error}");
+        std::thread::spawn(move || drop(held));
+        let own = plain(&lock).acquire().unwrap();
+        refused_at_once(&lock);
+        drop(own);
+    }
+}
+
+fn refused_at_once(lock: &AnyLock) {
+    assert_deadlock(&plain(lock).acquire().unwrap_err());
+    assert_deadlock(&plain(lock).acquire_timeout(Duration::from_secs(60)).unwrap_err());
+    assert_deadlock(&plain(lock).acquire_tries().unwrap_err());
+    assert!(plain(lock).try_acquire().unwrap_err().is_busy());
+}
+
+#[tokio::test]
+async fn a_blocking_acquire_is_refused_behind_a_waiter_of_its_own_thread() {
+    let (store, session) = store();
+    for (lock, theirs) in kinds(&session).into_iter().zip(kinds(&crate::support::on(&store))) {
+        let held = theirs.acquire().await.unwrap();
+        let waiting = tokio::spawn({
+            let lock = lock.clone();
+            async move { lock.acquire().await.map(drop) }
+        });
+        tokio::task::yield_now().await;
+        refused_at_once(&lock);
+        held.release().await.unwrap();
+        waiting.await.unwrap().unwrap();
+        drop(plain(&lock).acquire().unwrap());
+    }
+}
+
+#[test]
+fn a_local_set_is_recognised_in_any_runtime() {
+    let session = Session::embedded();
+    let check = || async {
+        let other = session.mutex("other").unwrap().acquire().await.unwrap();
+        for lock in kinds(&session) {
+            let held = lock.acquire().await.unwrap();
+            let waiting = tokio::task::spawn_local({
+                let lock = lock.clone();
+                async move { lock.acquire().await.unwrap() }
+            });
+            tokio::task::yield_now().await;
+            // Behind a waiter, which then holds.
+            let check = lock.clone();
+            tokio::task::spawn_local(async move { refused_at_once(&check) }).await.unwrap();
+            drop(held);
+            let held: AnyGuard = waiting.await.unwrap();
+            refused_at_once(&lock);
+            drop(held);
+        }
+        drop(other);
+    };
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    LocalSet::new().block_on(&builder.enable_all().build().unwrap(), check());
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    LocalSet::new().block_on(&builder.worker_threads(1).enable_all().build().unwrap(), check());
+}
+
+#[tokio::test]
+async fn readers_of_a_thread_are_in_nobodys_way_but_a_writers() {
+    let (_store, session) = store();
+    let lock = session.rw_lock("a").unwrap();
+    let blocking = blocking::RwLock::from(lock.clone());
+    let first = lock.read().await.unwrap();
+    let second = blocking.read().unwrap();
+    assert_deadlock(&blocking.write().unwrap_err());
+    let writer = tokio::spawn({
+        let lock = lock.clone();
+        async move { lock.write().await.map(drop) }
+    });
+    tokio::task::yield_now().await;
+    // The writer waits for this thread, and this reader for the writer.
+    assert_deadlock(&blocking.read_timeout(Duration::from_secs(60)).unwrap_err());
+    drop((first, second));
+    writer.await.unwrap().unwrap();
+    drop(blocking.read().unwrap());
+}
+
+/// On one thread of a pool: a guard is made, and moved to where it is released after a while.
+fn moves_away(runtime: &tokio::runtime::Runtime) {
+    let session = Session::embedded();
+    for lock in kinds(&session) {
+        for detached in [false, true] {
+            let (tell, told) = mpsc::channel();
+            let (blocking, again) = (plain(&lock), plain(&lock));
+            let acquire = runtime.spawn_blocking(move || {
+                let guard = blocking.acquire().unwrap();
+                tell.send(if detached { guard.detach() } else { guard }).unwrap();
+            });
+            runtime.block_on(acquire).unwrap();
+            let guard = told.recv().unwrap();
+            let waiting = runtime.spawn_blocking(move || {
+                let error = again.acquire_timeout(Duration::from_millis(20)).unwrap_err();
+                assert!(error.is_busy(), "{error}");
+                assert!(again.try_acquire().unwrap_err().is_busy());
+                again.acquire().map(drop)
+            });
+            std::thread::sleep(Duration::from_millis(40));
+            drop(guard);
+            runtime.block_on(waiting).unwrap().unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_guard_that_a_pools_thread_made_says_nothing_of_that_thread() {
+    let one =
+        tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build();
+    moves_away(&one.unwrap());
+    let several = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .max_blocking_threads(1)
+        .build();
+    moves_away(&several.unwrap());
+}
+
+#[test]
+fn a_plain_thread_waits_for_its_guard_under_its_deadline_and_is_told() {
+    let session = Session::embedded();
+    let warnings = Warnings::collect();
+    for lock in kinds(&session) {
+        let lock = plain(&lock);
+        let guard = lock.acquire().unwrap();
+        assert_told(&lock.acquire_timeout(Duration::from_millis(20)).unwrap_err());
+        assert_told(&lock.try_acquire().unwrap_err());
+        assert_eq!(warnings.take().len(), 0);
+        std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(1_100));
+            drop(guard);
+        });
+        drop(lock.acquire().unwrap());
+        assert_eq!(warnings.take().len(), 1);
+    }
+}

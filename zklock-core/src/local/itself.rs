@@ -1,0 +1,128 @@
+//! Waiting for oneself: surely, which is refused, or perhaps, which is told.
+//!
+//! Sure is only what the wait itself keeps from going on: a thread is blocked, and what is ahead
+//! runs on that thread. That the same task holds the lock proves nothing: it may run several
+//! futures side by side, and a guard moves. Who waits then is warned after a while, and the error
+//! at the end says so.
+
+use std::fmt;
+use std::future::Future;
+use std::iter::once;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::clock::Clock;
+use crate::error::{ErrorKind, LockError};
+use crate::local::possession::{Kept, Possession};
+use crate::mode::Mode;
+use crate::who::Who;
+
+/// After this long a wait that may be one for oneself is warned about.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+const CURE: &str = "nest by `guard.scope(…)`, or call `guard.detach()` if another task, thread or \
+                    branch releases it";
+
+/// Whether a holder can only go on when `who` does.
+pub fn stops_holder(who: &Who, holder: &Possession) -> bool {
+    let in_its_way = match holder.kept() {
+        Kept::InScope => who.stops(holder.who()) || who.is_same_task(holder.who()),
+        Kept::ByGuard => who.stops(holder.who()),
+        Kept::Detached => false,
+    };
+    who.is_blocking() && in_its_way && holder.lease().is_valid()
+}
+
+/// Whether somebody who waits, too, can only go on when `who` does.
+pub fn stops_waiter(who: &Who, waiter: &Who) -> bool {
+    who.is_blocking() && (who.stops(waiter) || who.is_same_task(waiter))
+}
+
+/// Whether who wants the lock in `mode` waits for ever behind these, each with whether it is
+/// stopped meanwhile. Readers are granted together, unless somebody between them writes.
+pub fn is_stuck(mode: Mode, ahead: impl IntoIterator<Item = (Mode, bool)>) -> bool {
+    let mut behind_reader = false;
+    for (theirs, stopped) in ahead.into_iter().chain(once((mode, false))) {
+        if (stopped || behind_reader) && (theirs, mode) != (Mode::Read, Mode::Read) {
+            return true;
+        }
+        behind_reader |= stopped;
+    }
+    false
+}
+
+/// The error of a blocked thread that would wait for ever.
+pub fn stuck() -> LockError {
+    let why = "who holds it, or waits for it ahead of this call, runs on this very thread or in \
+               this very task, which a blocking acquire would stop for ever; use `spawn_blocking`, \
+               or the async form";
+    LockError::new(ErrorKind::Deadlock, why)
+}
+
+/// A wait that may be one for oneself.
+pub struct Perhaps {
+    clock: Clock,
+    lock: Arc<str>,
+    /// What the caller holds, as long as it does.
+    held: Box<dyn Fn() -> Option<String> + Send + Sync>,
+}
+
+impl fmt::Debug for Perhaps {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Perhaps").field("held", &(self.held)()).finish_non_exhaustive()
+    }
+}
+
+impl Perhaps {
+    /// A wait for a lock of which the caller holds something: what, `held` says as long as it is
+    /// so.
+    pub fn new(
+        clock: Clock,
+        lock: Arc<str>,
+        held: impl Fn() -> Option<String> + Send + Sync + 'static,
+    ) -> Self {
+        Perhaps { clock, lock, held: Box::new(held) }
+    }
+
+    /// Waits, and says what may be wrong: after a while to the log, and in the error of a busy lock.
+    ///
+    /// # Cancel safety
+    ///
+    /// As `wait`.
+    pub async fn tell<T>(
+        self,
+        waits: impl fmt::Display,
+        wait: impl Future<Output = Result<T, LockError>>,
+    ) -> Result<T, LockError> {
+        let impatient = async {
+            self.clock.sleep_until(self.clock.now() + PATIENCE).await;
+            if let Some(held) = (self.held)() {
+                let (lock, waits) = (&*self.lock, waits.to_string());
+                tracing::warn!(lock, held, waits, "it may be waiting for itself; {CURE}");
+            }
+            std::future::pending().await
+        };
+        let result = futures_lite::future::or(wait, impatient).await;
+        result.map_err(|error| match (self.held)() {
+            Some(held) if error.is_busy() => error.detailed(&format!("{held}; {CURE}")),
+            _ => error,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn readers_are_in_nobodys_way_but_a_writers() {
+        use Mode::{Mutex, Read, Write};
+        let stuck = |mode, ahead: &[(Mode, bool)]| is_stuck(mode, ahead.iter().copied());
+        assert!(stuck(Mutex, &[(Mutex, true)]) && !stuck(Mutex, &[(Mutex, false)]));
+        assert!(stuck(Read, &[(Write, true)]) && stuck(Write, &[(Read, true)]));
+        assert!(!stuck(Read, &[(Read, true)]) && !stuck(Read, &[(Read, true), (Read, false)]));
+        assert!(stuck(Read, &[(Read, true), (Write, false)]));
+        assert!(!stuck(Read, &[(Write, false), (Read, true)]));
+        assert!(stuck(Read, &[(Read, true), (Read, false), (Write, false), (Read, false)]));
+    }
+}
