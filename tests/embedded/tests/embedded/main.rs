@@ -33,3 +33,4 @@ mod stop_at;
 mod strays;
 mod support;
 mod template;
+mod tries;

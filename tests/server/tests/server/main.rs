@@ -32,3 +32,4 @@ mod restart;
 mod silence;
 mod stop_at;
 mod traffic;
+mod tries;
