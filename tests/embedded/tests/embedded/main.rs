@@ -34,3 +34,4 @@ mod strays;
 mod support;
 mod template;
 mod tries;
+mod view;

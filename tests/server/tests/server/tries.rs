@@ -15,21 +15,6 @@ fn printers(session: &Session, limit: u32, kazoo: bool) -> Semaphore {
     if kazoo { printers.driver(Kazoo::default()).unwrap() } else { printers }
 }
 
-/// Another lock, on the same session, that is taken again and again.
-fn traffic(session: &Session) -> tokio::task::JoinHandle<()> {
-    let mutex = session.mutex("traffic").unwrap();
-    tokio::spawn(async move {
-        loop {
-            mutex.acquire().await.unwrap().release().await.unwrap();
-        }
-    })
-}
-
-async fn ends(traffic: tokio::task::JoinHandle<()>) {
-    traffic.abort();
-    assert!(traffic.await.unwrap_err().is_cancelled());
-}
-
 async fn all<T: 'static>(tries: JoinSet<Result<T, LockError>>) -> Vec<T> {
     tries.join_all().await.into_iter().collect::<Result<_, _>>().unwrap()
 }
@@ -39,7 +24,7 @@ async fn as_many_tries_at_once_enter_as_there_are_permits() {
     for kazoo in [false, true] {
         let bed = Bed::shared(if kazoo { "tries-kazoo" } else { "tries" });
         let session = bed.session().await;
-        let traffic = traffic(&session);
+        let busy = bed.busy(&[&session]).await;
         for _ in 0..ROUNDS {
             let mut tries = JoinSet::new();
             for _ in 0..3 {
@@ -50,7 +35,7 @@ async fn as_many_tries_at_once_enter_as_there_are_permits() {
                 permit.release().await.unwrap();
             }
         }
-        ends(traffic).await;
+        drop(busy);
         bed.end().await;
     }
 }
@@ -59,7 +44,7 @@ async fn as_many_tries_at_once_enter_as_there_are_permits() {
 async fn readers_who_try_at_once_all_enter_where_nobody_writes() {
     let bed = Bed::shared("tries-read");
     let session = bed.session().await;
-    let traffic = traffic(&session);
+    let busy = bed.busy(&[&session]).await;
     for _ in 0..ROUNDS {
         let mut tries = JoinSet::new();
         for _ in 0..3 {
@@ -70,7 +55,7 @@ async fn readers_who_try_at_once_all_enter_where_nobody_writes() {
             guard.release().await.unwrap();
         }
     }
-    ends(traffic).await;
+    drop(busy);
     bed.end().await;
 }
 
