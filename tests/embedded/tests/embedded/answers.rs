@@ -10,7 +10,7 @@ use zklock::{
 use zklock_core::backend::memory::{Fault, Op};
 use zklock_core::coordinator::NodeKind;
 
-use crate::support::{client, contenders, data, on, store};
+use crate::support::{client, contenders, data, on, prompt};
 
 /// A forgotten answer is waited for that long.
 const T: Duration = Duration::from_secs(1);
@@ -106,7 +106,7 @@ async fn a_try_of_a_busy_lock_says_so_and_those_behind_it_go_on() {
 #[tokio::test(start_paused = true)]
 async fn a_busy_lock_is_busy_whichever_answer_is_forgotten() {
     for op in [Op::Create, Op::Children, Op::Get] {
-        let (store, holder) = store();
+        let (store, holder) = prompt();
         let guard = holder.mutex("a").unwrap().acquire().await.unwrap();
         let session = briefly(&store);
         let id = session.zookeeper_session().unwrap().0;

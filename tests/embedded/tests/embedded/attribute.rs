@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use zklock::{Body, LockError, Session, SessionRegistry, current, zk_locked};
 
-use crate::support::{contenders, on, store};
+use crate::support::{contenders, on, prompt, store};
 
 #[derive(Debug)]
 enum ApiError {
@@ -81,7 +81,7 @@ async fn a_session_that_is_not_configured_is_named() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lost_lock_drops_the_body_and_says_so() {
-    let (store, session) = store();
+    let (store, session) = prompt();
     let id = session.zookeeper_session().unwrap().0;
     let _installed = SessionRegistry::global().install_here(session);
 

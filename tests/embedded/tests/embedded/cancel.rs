@@ -92,9 +92,8 @@ async fn a_thousand_random_cancellations_leave_nothing() {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (seed >> 33) % below
     };
-    for session in [&session, &other] {
-        let delay = Duration::from_millis(1 + random(3));
-        store.faults(session.zookeeper_session().unwrap().0).delay_replies(delay);
+    for id in store.sessions() {
+        store.faults(id).delay_replies(Duration::from_millis(1 + random(3)));
     }
     let mut tasks = Vec::new();
     for n in 0..1_000 {

@@ -8,7 +8,7 @@ use zklock::{Embedded, ErrorKind, LockOptions, Mutex, Session};
 use zklock_core::backend::memory::{Fault, Op};
 use zklock_core::coordinator::{NodeKind, RequestError};
 
-use crate::support::{about, client, contenders, data, on, store};
+use crate::support::{about, client, contenders, data, on, prompt, store};
 
 const DELAY: Duration = Duration::from_secs(5);
 const NOTHING: &str = r#"{"zklock":1,"kept":true}"#;
@@ -50,7 +50,7 @@ async fn after_a_lost_holder_the_next_waits() {
 
 #[tokio::test(start_paused = true)]
 async fn after_a_release_nobody_waits() {
-    let (store, session) = store();
+    let (store, session) = prompt();
     let other = delayed(&on(&store));
     for _ in 0..3 {
         delayed(&session).acquire().await.unwrap().release().await.unwrap();
@@ -139,7 +139,7 @@ async fn a_late_release_leaves_the_mark_of_the_next() {
 
 #[tokio::test(start_paused = true)]
 async fn a_grant_that_is_handed_on_costs_no_commit() {
-    let (store, session) = store();
+    let (store, session) = prompt();
     let mutex = delayed(&session);
     let guard = mutex.acquire().await.unwrap();
     let tasks: Vec<_> = (0..10)
@@ -163,7 +163,7 @@ async fn a_grant_that_is_handed_on_costs_no_commit() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lock_without_the_options_sends_nothing_more() {
-    let (store, session) = store();
+    let (store, session) = prompt();
     let mutex = session.mutex("a").unwrap();
     drop(mutex.acquire().await.unwrap());
     store.record();

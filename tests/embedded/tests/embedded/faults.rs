@@ -8,7 +8,7 @@ use zklock::{ErrorKind, Session, SessionState};
 use zklock_core::backend::memory::{Fault, Op};
 use zklock_core::coordinator::RequestError;
 
-use crate::support::{client, contenders, on, store};
+use crate::support::{client, contenders, on, prompt, store};
 
 #[tokio::test(start_paused = true)]
 async fn a_create_whose_reply_is_lost_leaves_exactly_the_reported_node() {
@@ -54,7 +54,7 @@ async fn a_delete_that_fails_is_done_after_the_reconnect() {
 
 #[tokio::test(start_paused = true)]
 async fn a_refused_delete_retires_the_generation_and_costs_no_other_lock() {
-    let (store, session) = store();
+    let (store, session) = prompt();
     let (id, generation) = session.zookeeper_session().unwrap();
     let other = session.mutex("b").unwrap().acquire().await.unwrap();
     let guard = session.mutex("a").unwrap().acquire().await.unwrap();
@@ -177,7 +177,7 @@ async fn a_node_deleted_from_outside_is_lost() {
 
 #[tokio::test(start_paused = true)]
 async fn a_waiter_whose_node_is_deleted_from_outside_queues_up_again() {
-    let (store, session) = store();
+    let (store, session) = prompt();
     let first = on(&store).mutex("a").unwrap().acquire().await.unwrap();
     let second = tokio::spawn({
         let mutex = on(&store).mutex("a").unwrap();
@@ -217,7 +217,7 @@ async fn transient_failures_are_retried_inside_the_try() {
 
 #[tokio::test(start_paused = true)]
 async fn an_acl_that_refuses_is_an_error_at_once() {
-    let (store, session) = store();
+    let (store, session) = prompt();
     let faults = store.faults(session.zookeeper_session().unwrap().0);
     faults.inject(Fault::refuse(RequestError::NoAuth).on(Op::Create));
     let start = Instant::now();

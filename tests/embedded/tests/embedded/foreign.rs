@@ -9,7 +9,7 @@ use zklock::layout::{
 use zklock::{AnyLock, Embedded, LockDriver, LockError, Mutex, RwLock, Session};
 use zklock_core::coordinator::NodeKind;
 
-use crate::support::{client, contenders, store};
+use crate::support::{client, contenders, prompt, store};
 
 /// Names that no layout gives, and data that no lock writes.
 const FOREIGN: [&str; 22] = [
@@ -128,7 +128,7 @@ async fn settle() {
 #[tokio::test(start_paused = true)]
 async fn foreign_and_malformed_children_are_in_nobodys_way_in_any_layout() {
     for Case { layout, lock, .. } in cases().into_iter().chain(kazoos()) {
-        let (store, session) = store();
+        let (store, session) = prompt();
         litter(&store).await;
         let other = Session::embedded_builder(&store).open().unwrap();
         let guard = lock(&session).unwrap().try_acquire().await.unwrap();

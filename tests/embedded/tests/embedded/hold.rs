@@ -10,7 +10,7 @@ use zklock::{
 use zklock_core::backend::memory::{Fault, Op};
 use zklock_core::coordinator::NodeKind;
 
-use crate::support::{about, client, contenders, data, on, store};
+use crate::support::{about, client, contenders, data, on, prompt, store};
 
 const HOLD: Duration = Duration::from_secs(30);
 const SECOND: Duration = Duration::from_secs(1);
@@ -26,7 +26,7 @@ fn held(session: &Session, name: &str) -> Mutex {
 
 #[tokio::test(start_paused = true)]
 async fn the_node_stays_after_the_release_and_the_caller_goes_on() {
-    let (store, session) = store();
+    let (store, session) = prompt();
     let (mutex, other) = (held(&session, "a"), held(&on(&store), "a"));
     let start = Instant::now();
     mutex.acquire().await.unwrap().release().await.unwrap();
@@ -49,7 +49,7 @@ async fn the_node_stays_after_the_release_and_the_caller_goes_on() {
 
 #[tokio::test(start_paused = true)]
 async fn the_end_holds_when_the_session_is_closed() {
-    let (store, session) = store();
+    let (store, session) = prompt();
     let start = Instant::now();
     held(&session, "a").acquire().await.unwrap().release().await.unwrap();
     session.close().await;
@@ -283,7 +283,7 @@ async fn patient(time: Duration) -> Result<u32, LockError> {
 
 #[tokio::test(start_paused = true)]
 async fn a_job_that_two_machines_start_runs_once() {
-    let (store, session) = store();
+    let (store, session) = prompt();
     let other = on(&store);
     let start = Instant::now();
     let ran = {

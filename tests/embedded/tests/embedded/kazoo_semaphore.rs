@@ -8,7 +8,7 @@ use zklock::{Embedded, ErrorKind, Handoffs, LockName, LockOptions, Semaphore, Se
 use zklock_core::backend::memory::Op;
 use zklock_core::coordinator::NodeKind;
 
-use crate::support::{Inline, client, contenders, on, store};
+use crate::support::{Inline, client, contenders, on, prompt, store};
 
 const PRINTERS: &str = "/zklock/printers";
 const INNER: &str = "/zklock/printers-__lock__";
@@ -197,7 +197,7 @@ async fn another_limit_in_the_data_is_an_error_that_names_both_and_nothing_is_he
 #[tokio::test(start_paused = true)]
 async fn after_a_refusal_another_limit_or_layout_may_be_tried_at_once() {
     for layout in ["kazoo's", "Curator's"] {
-        let (store, session) = store();
+        let (store, session) = prompt();
         kazoo_creates(&store, PRINTERS, b"5", NodeKind::Persistent).await;
         let faults = store.faults(session.zookeeper_session().unwrap().0);
         faults.hold_replies();

@@ -7,7 +7,7 @@ use zklock::{Attempt, Contender, ErrorKind, LockDriver, LockOptions, Mode, Sessi
 use zklock_core::coordinator::NodeKind;
 use zklock_core::recipe::driver::Proof;
 
-use crate::support::{client, contenders, on, store};
+use crate::support::{client, contenders, on, prompt, store};
 
 /// A queue of named numbers.
 #[derive(Debug)]
@@ -237,7 +237,7 @@ async fn a_lock_directory_is_removed_after_the_release_unless_it_is_in_use() {
 
 #[tokio::test]
 async fn of_max_leases_so_many_hold_and_whoever_goes_makes_room() {
-    let (store, _) = store();
+    let (store, _) = prompt();
     let mut sessions = (0..5).map(|_| {
         let driver = MaxLeases::new(2, Curator).unwrap();
         Session::embedded_builder(&store).driver(driver).open().unwrap().mutex("a").unwrap()

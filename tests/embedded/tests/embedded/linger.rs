@@ -6,7 +6,7 @@ use std::time::Duration;
 use zklock::{ErrorKind, Handoffs, LockOptions, Mutex, Session};
 use zklock_core::backend::memory::Op;
 
-use crate::support::{contenders, on, store};
+use crate::support::{contenders, on, prompt, store};
 
 fn lingering(session: &Session) -> Mutex {
     let options = LockOptions::default().linger(Duration::from_secs(5));
@@ -36,7 +36,7 @@ async fn the_next_acquire_takes_no_request() {
 
 #[tokio::test(start_paused = true)]
 async fn somebody_behind_ends_it_at_once() {
-    let (store, session) = store();
+    let (store, session) = prompt();
     drop(lingering(&session).acquire().await.unwrap());
     let other = on(&store);
     let start = tokio::time::Instant::now();
@@ -63,7 +63,7 @@ async fn somebody_who_came_while_it_was_held_ends_it_too() {
 
 #[tokio::test(start_paused = true)]
 async fn a_try_elsewhere_lets_it_give_way_and_one_here_is_refused() {
-    let (store, session) = store();
+    let (store, session) = prompt();
     let mutex = lingering(&session);
     let error = mutex.try_acquire().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidOption);
@@ -113,7 +113,7 @@ async fn draining_and_closing_end_it() {
 
 #[tokio::test(start_paused = true)]
 async fn at_the_bound_other_processes_come_first() {
-    let (store, session) = store();
+    let (store, session) = prompt();
     let bound = Handoffs { most: 3, within: Duration::from_secs(60) };
     let options = LockOptions::default().handoffs(bound);
     let order = Arc::new(std::sync::Mutex::new(Vec::new()));
@@ -147,7 +147,7 @@ async fn at_the_bound_other_processes_come_first() {
 
 #[tokio::test(start_paused = true)]
 async fn with_nobody_behind_the_node_is_kept_over_the_bound() {
-    let (store, session) = store();
+    let (store, session) = prompt();
     let bound = Handoffs { most: 3, within: Duration::from_secs(60) };
     let options = LockOptions::default().handoffs(bound);
     let mutex = session.mutex("a").unwrap().with_options(options).unwrap();
@@ -170,7 +170,7 @@ async fn with_nobody_behind_the_node_is_kept_over_the_bound() {
 
 #[tokio::test(start_paused = true)]
 async fn a_fair_lock_gives_every_waiter_its_own_node() {
-    let (store, session) = store();
+    let (store, session) = prompt();
     let fair = LockOptions::default().fair(true);
     let other = on(&store);
     let order = Arc::new(std::sync::Mutex::new(Vec::new()));
@@ -181,7 +181,7 @@ async fn a_fair_lock_gives_every_waiter_its_own_node() {
         let order = order.clone();
         tasks.push(tokio::spawn(async move {
             let _guard = mutex.acquire().await.unwrap();
-            tokio::time::sleep(Duration::from_millis(1)).await;
+            tokio::time::sleep(Duration::from_millis(20)).await;
             order.lock().unwrap().push(n);
         }));
         tokio::task::yield_now().await;

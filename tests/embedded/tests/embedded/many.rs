@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use zklock::{Embedded, LockOptions, MutexGuard, Session, SessionState};
 
-use crate::support::{contenders, on, store};
+use crate::support::{contenders, on, prompt, store};
 
 const MANY: usize = 1_200;
 
@@ -86,7 +86,7 @@ async fn a_session_has_at_least_one_connection() {
 
 /// Eight acquires on their way, their replies held back in the first ZooKeeper session; and a ninth.
 async fn busy() -> (Embedded, Session, i64, (Vec<Waiting>, Waiting)) {
-    let (store, session) = store();
+    let (store, session) = prompt();
     drop(session.mutex("many/first").unwrap().acquire().await.unwrap());
     let first = session.zookeeper_session().unwrap().0;
     store.faults(first).hold_replies();

@@ -6,7 +6,7 @@ use zklock::{AnyLock, ErrorKind, MultiLock, Session};
 use zklock_core::backend::memory::{Fault, Op};
 use zklock_core::coordinator::RequestError;
 
-use crate::support::{contenders, on, store};
+use crate::support::{contenders, on, prompt, store};
 
 fn both(session: &Session, names: [&str; 2]) -> MultiLock {
     MultiLock::new(names.map(|name| session.mutex(name).unwrap().into())).unwrap()
@@ -162,7 +162,7 @@ async fn every_member_is_held_in_the_scope_and_the_view_sees_all() {
 
 #[tokio::test(start_paused = true)]
 async fn a_member_that_is_lost_while_another_is_waited_for_is_taken_again() {
-    let (store, session) = store();
+    let (store, session) = prompt();
     let held = on(&store).mutex("b").unwrap().acquire().await.unwrap();
     let locks = both(&session, ["a", "b"]);
     let waiting = tokio::spawn(async move { locks.acquire().await });

@@ -76,6 +76,7 @@ async fn tokens_grow_over_handoffs_sessions_and_directories_made_anew() {
             tokens.push(guard.fencing_token());
         }
         if round == 1 {
+            assert!(contenders(&store, "/zklock/a").await.is_empty());
             client(&store).await.delete("/zklock/a").await.unwrap();
         }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use zklock::{Embedded, ErrorKind, Handoffs, LockOptions, RwLock, Session};
 use zklock_core::backend::memory::Op;
 
-use crate::support::{contenders, on, store};
+use crate::support::{contenders, late, on, store};
 
 fn lock(session: &Session) -> RwLock {
     session.rw_lock("a").unwrap()
@@ -332,7 +332,7 @@ async fn a_reader_lost_in_its_session_says_so_and_the_next_enters() {
 /// Eight sessions, a random mix: writers alone, readers beside each other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn eight_clients_random_mix_a_hundred_rounds() {
-    let store = Embedded::new();
+    let store = late();
     let (inside, together) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let clients: Vec<_> = (0..8u64)
         .map(|client| {
@@ -371,7 +371,7 @@ async fn eight_clients_random_mix_a_hundred_rounds() {
 
 #[test]
 fn the_blocking_twin_reads_together_and_steps_down() {
-    let store = Embedded::new();
+    let store = late();
     let session = on(&store);
     let lock = zklock::blocking::RwLock::from(lock(&session));
     let writing = lock.write().unwrap();

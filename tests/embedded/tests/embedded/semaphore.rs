@@ -7,7 +7,7 @@ use std::time::Duration;
 use zklock::{Embedded, ErrorKind, Handoffs, LockName, LockOptions, Semaphore, Session};
 use zklock_core::coordinator::NodeKind;
 
-use crate::support::{Inline, client, contenders, on, store};
+use crate::support::{Inline, client, contenders, late, on, prompt, store};
 
 fn printers(session: &Session, limit: u32) -> Semaphore {
     session.semaphore("printers", limit).unwrap()
@@ -285,7 +285,7 @@ async fn bad_limits_and_bad_numbers_are_errors_and_nothing_is_held() {
 /// fetched it has come to its end.
 #[tokio::test(start_paused = true)]
 async fn a_limit_goes_with_the_last_who_wants_the_semaphore_and_not_with_its_driver() {
-    let (store, session) = store();
+    let (store, session) = prompt();
     let other = on(&store);
     let faults = store.faults(session.zookeeper_session().unwrap().0);
     faults.hold_replies();
@@ -325,7 +325,7 @@ async fn waiting_for_ones_own_permits_is_told() {
 /// Ten clients, random batches, a hundred rounds: never above the limit, and 0 at the end.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn ten_clients_random_batches_never_above_the_limit() {
-    let store = Embedded::new();
+    let store = late();
     let inside = Arc::new(AtomicUsize::new(0));
     let clients: Vec<_> = (0..10u64)
         .map(|client| {
@@ -357,7 +357,7 @@ async fn ten_clients_random_batches_never_above_the_limit() {
 
 #[test]
 fn the_blocking_twin_takes_and_gives() {
-    let store = Embedded::new();
+    let store = late();
     let session = on(&store);
     let semaphore = zklock::blocking::Semaphore::from(printers(&session, 2));
     let one = semaphore.acquire().unwrap();

@@ -1,5 +1,6 @@
 //! Sessions on a store that the test can break.
 
+use std::hash::{BuildHasher, RandomState};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -9,11 +10,38 @@ use std::time::Duration;
 use zklock::{Embedded, Session};
 use zklock_core::coordinator::{Connector, Coordinator};
 
-/// A store with a session on it.
-pub(crate) fn store() -> (Embedded, Session) {
+/// A store with a session on it, where every answer comes at once.
+pub(crate) fn prompt() -> (Embedded, Session) {
     let store = Embedded::new();
     let session = on(&store);
     (store, session)
+}
+
+/// The same, where answers come late.
+pub(crate) fn store() -> (Embedded, Session) {
+    let (store, session) = prompt();
+    be_late(&store);
+    (store, session)
+}
+
+/// A store where answers come late.
+pub(crate) fn late() -> Embedded {
+    let store = Embedded::new();
+    be_late(&store);
+    store
+}
+
+/// By up to so much.
+const LATE: Duration = Duration::from_millis(4);
+
+/// Lets answers come late, each time by other delays; by those of an earlier run, if `ZKLOCK_SEED`
+/// says which.
+fn be_late(store: &Embedded) {
+    let given = std::env::var("ZKLOCK_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seed = given.unwrap_or_else(|| RandomState::new().hash_one(()));
+    // Shown if the test fails.
+    println!("answers come late: ZKLOCK_SEED={seed}");
+    store.answer_late(seed, LATE);
 }
 
 /// One more session on a store.
@@ -38,8 +66,9 @@ pub(crate) fn about(elapsed: Duration, expected: Duration) {
     assert!(elapsed < expected + Duration::from_millis(50), "{elapsed:?} instead of {expected:?}");
 }
 
-/// The names of the nodes in a lock's directory.
+/// The names of the nodes in a lock's directory, once all has arrived that is on its way.
 pub(crate) async fn contenders(store: &Embedded, path: &str) -> Vec<String> {
+    tokio::time::sleep(2 * LATE).await;
     client(store).await.children(path).await.unwrap_or_default()
 }
 

@@ -10,7 +10,7 @@ use zklock::{
     SessionRegistry, ZkLockTemplate, current,
 };
 
-use crate::support::{contenders, on, store};
+use crate::support::{contenders, on, prompt, store};
 
 #[tokio::test]
 async fn the_body_runs_with_the_lock_and_its_result_is_kept() {
@@ -169,7 +169,7 @@ async fn bad_names_are_errors_and_the_body_does_not_run() {
 
 #[tokio::test(start_paused = true)]
 async fn every_kind_of_lock_can_be_asked_for() {
-    let (store, session) = store();
+    let (store, session) = prompt();
     let template = |session: &Session| {
         let options = LockOptions::default().timeout(Duration::from_millis(10)).retries(1);
         ZkLockTemplate::new(session.clone()).with_options(options).unwrap()

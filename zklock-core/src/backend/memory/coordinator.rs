@@ -157,11 +157,23 @@ impl fmt::Debug for EmbeddedConnector {
 
 impl Connector for EmbeddedConnector {
     fn connect(&self) -> Reply<Arc<dyn Coordinator>> {
-        let connected = self.store.access(|state, _| state.connect(self.session_timeout));
-        Box::pin(ready(connected.map(|session| {
-            let (store, session_timeout) = (self.store.clone(), self.session_timeout);
-            Arc::new(EmbeddedCoordinator { store, session, session_timeout }) as _
-        })))
+        let opened = self.store.access(|state, now| {
+            let (session, at) = state.connect(self.session_timeout, now)?;
+            Ok((session, (at > now).then_some(at)))
+        });
+        let (store, session_timeout) = (self.store.clone(), self.session_timeout);
+        let opened = opened.map(|(session, at)| {
+            let opened: Arc<dyn Coordinator> =
+                Arc::new(EmbeddedCoordinator { store: store.clone(), session, session_timeout });
+            (opened, at)
+        });
+        match opened {
+            Ok((coordinator, Some(at))) => Box::pin(async move {
+                store.clock.sleep_until(at).await;
+                Ok(coordinator)
+            }),
+            answered => Box::pin(ready(answered.map(|(coordinator, _)| coordinator))),
+        }
     }
 }
 
@@ -264,8 +276,9 @@ impl Coordinator for EmbeddedCoordinator {
     }
 
     fn link(&self) -> Link {
-        let link = |session: &super::session::Session| session.link();
-        self.store.access(|state, _| state.sessions.get(&self.session).map_or(Link::Closed, link))
+        self.store.look(|state, now| {
+            state.sessions.get(&self.session).map_or(Link::Closed, |session| session.link(now))
+        })
     }
 
     fn link_changed(&self, seen: Link) -> Pin<Box<dyn Future<Output = Link> + Send>> {
@@ -284,7 +297,7 @@ impl Coordinator for EmbeddedCoordinator {
     }
 
     fn last_contact(&self) -> Option<Instant> {
-        self.store.access(|state, now| {
+        self.store.look(|state, now| {
             state.sessions.get(&self.session).map(|session| session.last_contact().unwrap_or(now))
         })
     }

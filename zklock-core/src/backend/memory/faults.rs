@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::coordinator::Embedded;
 use super::fault::{Fault, Logged};
+use super::late::Late;
 use super::session::Hold;
 use super::state::State;
 use super::store::Store;
@@ -76,6 +77,43 @@ impl Embedded {
     /// ```
     pub fn outage(&self, error: Option<RequestError>) {
         self.store.access(|state, _| state.outage = error);
+    }
+
+    /// Lets answers come late: each request takes up to half of `most` until it has an effect, and
+    /// its answer up to half of it back. So it shows in a test what only happens while an answer is
+    /// under way, and two requests are applied in another order than they were sent.
+    ///
+    /// All sessions of the store are late from now on, and connecting to it, too; with zero they are
+    /// prompt again. What is true of a server stays true: the requests of one session are applied in
+    /// order, its answers come in order, and it hears of a change before it gets the answer to a
+    /// later read. Different sessions do not wait for each other. The delays follow from `seed`, so
+    /// that a test on one thread under paused time runs the same way again: print it when a test
+    /// fails. Nothing runs in the background, and the waiters hold the timers, so this works under
+    /// paused time, in several runtimes, and outside of any. Do not block the thread of a paused
+    /// runtime while an answer is awaited in it: nobody moves its clock then.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// use std::time::Duration;
+    /// use zklock::{Embedded, Session};
+    ///
+    /// let store = Embedded::new();
+    /// store.answer_late(7, Duration::from_millis(5));
+    /// let session = Session::embedded_builder(&store).connect().await?;
+    /// let acquiring = session.mutex("orders")?;
+    /// let mut acquiring = Box::pin(acquiring.acquire());
+    /// // A prompt store would have granted it at the first look.
+    /// assert!(futures_lite::future::poll_once(&mut acquiring).await.is_none());
+    /// assert!(acquiring.await?.is_valid());
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    pub fn answer_late(&self, seed: u64, most: Duration) {
+        self.store.access(|state, _| {
+            state.late = Late::new(seed, most);
+            for session in state.sessions.values_mut() {
+                session.travel.as_late_as(state.late.another());
+            }
+        });
     }
 
     /// Starts a log of all requests that are sent, and forgets what was logged before.
@@ -303,7 +341,7 @@ impl Faults {
     pub fn delay_replies(&self, delay: Duration) {
         self.act(|state, id, _| {
             if let Some(session) = state.sessions.get_mut(&id) {
-                session.delay = delay;
+                session.travel.delay = delay;
             }
         });
     }

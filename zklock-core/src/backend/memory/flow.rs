@@ -3,7 +3,7 @@
 use std::task::Waker;
 
 use super::request::{Answer, Request};
-use super::session::{Hold, Slot, Wire};
+use super::session::{Sent, Slot};
 use super::state::State;
 use crate::clock::Instant;
 use crate::coordinator::RequestError;
@@ -30,13 +30,15 @@ impl State {
         if let Err(error) = request.check() {
             return Submitted::Ready(Err(error));
         }
-        let (wire, hold, delay) = (session.wire, session.hold, session.delay);
-        let waits = wire != Wire::Up || hold.is_some_and(|(hold, _)| hold == Hold::Requests);
-        if !waits {
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return Submitted::Ready(Err(RequestError::Closed));
+        };
+        let arrives = session.travel.there(now);
+        if session.is_heard() && session.queue.is_empty() && arrives <= now {
             let answer = self.execute(id, request, now);
             let answer = match answer {
                 Some(answer)
-                    if hold.is_none() && delay.is_zero() || answer.as_ref().is_err_and(broken) =>
+                    if answer.as_ref().is_err_and(broken) || self.answers_at_once(id, now) =>
                 {
                     return Submitted::Ready(answer);
                 }
@@ -52,9 +54,15 @@ impl State {
         let slot = self.new_slot();
         if let Some(session) = self.sessions.get_mut(&id) {
             session.slots.insert(slot, Slot::default());
-            session.queue.push_back((slot, request));
+            session.queue.push_back(Sent { slot, request, arrives });
+            self.sending.insert(id);
         }
         Submitted::Pending(slot)
+    }
+
+    fn answers_at_once(&mut self, id: i64, now: Instant) -> bool {
+        let session = self.sessions.get_mut(&id);
+        session.is_some_and(|session| session.hold.is_none() && session.travel.back(now) <= now)
     }
 
     fn with_slots<T>(
@@ -69,7 +77,7 @@ impl State {
     fn fill(&mut self, id: i64, slot: u64, answer: Result<Answer, RequestError>, now: Instant) {
         let Some(session) = self.sessions.get_mut(&id) else { return self.discard(answer) };
         let held = session.hold.is_some() && !answer.as_ref().is_err_and(broken);
-        let at = (!held).then(|| now + session.delay);
+        let at = (!held).then(|| session.travel.back(now));
         match session.slots.get_mut(&slot) {
             Some(waiting) if !waiting.abandoned => {
                 waiting.answer = Some(answer);
@@ -83,19 +91,21 @@ impl State {
         }
     }
 
-    /// Sends what waited, in order, as long as the link allows.
+    /// Lets everything arrive that waited, in order, as long as the link allows.
     pub(super) fn flush(&mut self, id: i64, now: Instant) {
-        loop {
-            let Some(session) = self.sessions.get_mut(&id) else { return };
-            let held = session.hold.is_some_and(|(hold, _)| hold == Hold::Requests);
-            if session.wire != Wire::Up || held || session.over.is_some() {
-                return;
-            }
-            let Some((slot, request)) = session.queue.pop_front() else { return };
-            if let Some(answer) = self.execute(id, request, now) {
-                self.fill(id, slot, answer, now);
-            }
+        while self.arrive(id, now) {}
+    }
+
+    /// Lets the next request take effect.
+    pub(super) fn arrive(&mut self, id: i64, now: Instant) -> bool {
+        let session = self.sessions.get_mut(&id).filter(|session| session.is_heard());
+        let Some(Sent { slot, request, .. }) = session.and_then(|it| it.queue.pop_front()) else {
+            return false;
+        };
+        if let Some(answer) = self.execute(id, request, now) {
+            self.fill(id, slot, answer, now);
         }
+        true
     }
 
     /// Fails every request that was sent and whose answer has not arrived.
@@ -141,7 +151,12 @@ impl State {
         self.trash.extend(waiting.waker.take());
         if let Some(answer) = waiting.answer.take() {
             session.slots.remove(&slot);
-            self.discard(answer);
+            return self.discard(answer);
+        }
+        if let Some(sent) = session.queue.iter().find(|sent| sent.slot == slot) {
+            // Who watches for what it changes has to look at the clock from now on.
+            session.unattended = session.unattended.max(sent.arrives);
+            self.watches.nudge_all(&mut self.wake);
         }
     }
 }

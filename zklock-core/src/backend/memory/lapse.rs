@@ -9,14 +9,15 @@ use crate::coordinator::{Link, RequestError};
 impl State {
     /// Lets everything happen that was due, in the order of time.
     pub(super) fn advance(&mut self, now: Instant) {
-        if self.impaired.is_empty() && self.tree.longest_idle().is_none() {
+        let idle = self.impaired.is_empty() && self.sending.is_empty();
+        if idle && self.tree.longest_idle().is_none() {
             return;
         }
         loop {
             let reap = self.tree.longest_idle().map(|since| since + self.reap_after);
             let session = self
                 .impaired
-                .iter()
+                .union(&self.sending)
                 .filter_map(|id| Some((self.sessions.get(id)?.next_due()?, *id)))
                 .min();
             match (reap, session) {
@@ -32,7 +33,9 @@ impl State {
 
     fn lapse(&mut self, id: i64, at: Instant) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
-        if session.notices_at().is_some_and(|due| due <= at) {
+        if session.arrives_at().is_some_and(|due| due <= at) {
+            self.arrive(id, at);
+        } else if session.notices_at().is_some_and(|due| due <= at) {
             if let Wire::Silent(since) = session.wire {
                 session.wire = Wire::Down(since);
             }
@@ -51,10 +54,14 @@ impl State {
     pub(super) fn settle(&mut self, id: i64) {
         let Some(session) = self.sessions.get(&id) else {
             self.impaired.remove(&id);
+            self.sending.remove(&id);
             return;
         };
-        if session.next_due().is_none() {
+        if session.lapses_at().is_none() {
             self.impaired.remove(&id);
+        }
+        if session.queue.is_empty() {
+            self.sending.remove(&id);
         }
         if session.orphan && !session.alive && session.slots.is_empty() {
             let gone = self.sessions.remove(&id);
@@ -117,7 +124,7 @@ impl State {
         session.hold = None;
         for slot in session.slots.values_mut() {
             if slot.answer.is_some() && slot.at.is_none() {
-                slot.at = Some(now);
+                slot.at = Some(session.travel.back(now));
                 self.wake.extend(slot.waker.take());
             }
         }
@@ -149,7 +156,16 @@ impl State {
             }
             _ => None,
         };
-        [own, node, children].into_iter().flatten().min()
+        [own, node, children, self.unattended_due()].into_iter().flatten().min()
+    }
+
+    /// When the next of the requests may take effect for whose answers nobody holds a timer.
+    fn unattended_due(&self) -> Option<Instant> {
+        let sending = self.sending.iter().filter_map(|id| self.sessions.get(id));
+        let due = sending.filter_map(|session| {
+            session.arrives_at().filter(|arrives| *arrives <= session.unattended)
+        });
+        due.min()
     }
 
     /// When a node goes by itself.

@@ -5,7 +5,7 @@
 //! somebody asks, on one clock ([`Clock::Caller`](crate::clock::Clock::Caller)), and whoever waits
 //! for something that happens by lapse of time holds a timer of its own. So it works under a
 //! paused clock, across the runtimes of many tests, and outside any runtime. Every reply is ready
-//! at its first poll unless a fault says otherwise.
+//! at its first poll unless a fault says otherwise, or the store was told to answer late.
 //!
 //! # Where it differs from a server
 //!
@@ -25,6 +25,7 @@ mod fault;
 mod faults;
 mod flow;
 mod lapse;
+mod late;
 mod path;
 mod pending;
 mod request;

@@ -161,20 +161,20 @@ impl Future for LinkChanged {
         loop {
             let waker = cx.waker().clone();
             let slot = &mut this.slot;
-            let looked = this.store.access(|state, _| {
+            let looked = this.store.access(|state, now| {
                 let fresh = state.new_slot();
                 let Some(session) = state.sessions.get_mut(&id) else {
                     state.trash.push(waker);
                     return if seen == Link::Closed { Err(None) } else { Ok(Link::Closed) };
                 };
-                let link = session.link();
+                let link = session.link(now);
                 if link != seen {
                     state.trash.push(waker);
                     return Ok(link);
                 }
                 let place = *slot.get_or_insert(fresh);
                 state.trash.extend(session.link_wakers.insert(place, waker));
-                Err(session.next_due())
+                Err(session.lapses_at())
             });
             match looked {
                 Ok(link) => return Poll::Ready(link),

@@ -5,6 +5,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use super::fault::Plan;
+use super::late::Travel;
 use super::request::{Answer, Request};
 use crate::clock::Instant;
 use crate::coordinator::{Link, RequestError};
@@ -38,12 +39,22 @@ pub(super) struct Slot {
     pub(super) abandoned: bool,
 }
 
+/// A request on its way.
+#[derive(Debug)]
+pub(super) struct Sent {
+    pub(super) slot: u64,
+    pub(super) request: Request,
+    /// When it takes effect, if the link is whole.
+    pub(super) arrives: Instant,
+}
+
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) timeout: Duration,
     pub(super) wire: Wire,
     pub(super) hold: Option<(Hold, Instant)>,
-    pub(super) delay: Duration,
+    /// How long its requests and answers are on their way.
+    pub(super) travel: Travel,
     /// Whether the server still knows the session.
     pub(super) alive: bool,
     /// Why it is over for the client.
@@ -54,18 +65,21 @@ pub(super) struct Session {
     pub(super) orphan: bool,
     pub(super) plan: Plan,
     pub(super) events: u64,
-    pub(super) queue: VecDeque<(u64, Request)>,
+    /// What the server has not seen yet, in order.
+    pub(super) queue: VecDeque<Sent>,
+    /// Until when requests are on their way whose answers nobody waits for.
+    pub(super) unattended: Instant,
     pub(super) slots: BTreeMap<u64, Slot>,
     pub(super) link_wakers: BTreeMap<u64, Waker>,
 }
 
 impl Session {
-    pub(super) fn new(timeout: Duration) -> Self {
+    pub(super) fn new(timeout: Duration, travel: Travel) -> Self {
         Session {
             timeout,
             wire: Wire::Up,
             hold: None,
-            delay: Duration::ZERO,
+            travel,
             alive: true,
             over: None,
             closing: false,
@@ -73,15 +87,19 @@ impl Session {
             plan: Plan::default(),
             events: 0,
             queue: VecDeque::new(),
+            unattended: Instant::ORIGIN,
             slots: BTreeMap::new(),
             link_wakers: BTreeMap::new(),
         }
     }
 
-    /// The link as the client believes it to be.
-    pub(super) fn link(&self) -> Link {
+    /// The link as the client believes it to be, also when nobody has let happen yet what is due.
+    pub(super) fn link(&self, now: Instant) -> Link {
+        let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
         match (self.over, self.wire) {
             (Some(over), _) => over,
+            (None, _) if is_due(self.given_up_at()) => Link::Expired,
+            (None, Wire::Silent(_)) if is_due(self.notices_at()) => Link::Down,
             (None, Wire::Up | Wire::Silent(_)) => Link::Up,
             (None, Wire::Down(_)) => Link::Down,
         }
@@ -134,7 +152,23 @@ impl Session {
     }
 
     /// When the next of these comes.
-    pub(super) fn next_due(&self) -> Option<Instant> {
+    pub(super) fn lapses_at(&self) -> Option<Instant> {
         [self.notices_at(), self.expires_at(), self.given_up_at()].into_iter().flatten().min()
+    }
+
+    /// Whether the server gets what is sent.
+    pub(super) fn is_heard(&self) -> bool {
+        let held = self.hold.is_some_and(|(hold, _)| hold == Hold::Requests);
+        self.wire == Wire::Up && !held && self.over.is_none()
+    }
+
+    /// When the next request takes effect.
+    pub(super) fn arrives_at(&self) -> Option<Instant> {
+        self.queue.front().filter(|_| self.is_heard()).map(|sent| sent.arrives)
+    }
+
+    /// When the next thing happens by lapse of time.
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        self.lapses_at().into_iter().chain(self.arrives_at()).min()
     }
 }

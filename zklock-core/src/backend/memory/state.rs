@@ -6,9 +6,10 @@ use std::task::Waker;
 use std::time::Duration;
 
 use super::fault::{Effect, Logged};
+use super::late::Late;
 use super::path;
 use super::request::{Answer, Request};
-use super::session::{Hold, Session, Wire};
+use super::session::{Session, Wire};
 use super::tree::{Caller, Change, Tree};
 use super::watches::{Delivery, WatchKind, Watches};
 use crate::clock::Instant;
@@ -24,7 +25,11 @@ pub(super) struct State {
     pub(super) sessions: BTreeMap<i64, Session>,
     /// Sessions for which something happens by lapse of time.
     pub(super) impaired: BTreeSet<i64>,
+    /// Sessions whose requests are on their way.
+    pub(super) sending: BTreeSet<i64>,
     pub(super) reap_after: Duration,
+    /// How late the sessions are that are opened from now on.
+    pub(super) late: Late,
     pub(super) outage: Option<RequestError>,
     pub(super) log: Option<Vec<Logged>>,
     /// Whom to wake once the mutex is free.
@@ -41,7 +46,9 @@ impl State {
             watches: Watches::default(),
             sessions: BTreeMap::new(),
             impaired: BTreeSet::new(),
+            sending: BTreeSet::new(),
             reap_after,
+            late: Late::default(),
             outage: None,
             log: None,
             wake: Vec::new(),
@@ -50,13 +57,20 @@ impl State {
         }
     }
 
-    pub(super) fn connect(&mut self, timeout: Duration) -> Result<i64, RequestError> {
+    /// Opens a session; answers when its client learns of it, too.
+    pub(super) fn connect(
+        &mut self,
+        timeout: Duration,
+        now: Instant,
+    ) -> Result<(i64, Instant), RequestError> {
         if let Some(error) = &self.outage {
             return Err(error.clone());
         }
         let id = NEXT_SESSION.fetch_add(1, Ordering::Relaxed);
-        self.sessions.insert(id, Session::new(timeout));
-        Ok(id)
+        let mut travel = self.late.another();
+        let opened = travel.back(now);
+        self.sessions.insert(id, Session::new(timeout, travel));
+        Ok((id, opened))
     }
 
     pub(super) fn new_slot(&mut self) -> u64 {
@@ -142,10 +156,10 @@ impl State {
     /// Shows the watches what the tree has seen.
     pub(super) fn spread(&mut self, now: Instant) {
         for change in self.tree.take_changes() {
-            let sessions = &self.sessions;
-            let delivery = |id: i64| match sessions.get(&id) {
+            let sessions = &mut self.sessions;
+            let delivery = |id: i64| match sessions.get_mut(&id) {
                 Some(session) if session.wire == Wire::Up && session.hold.is_none() => {
-                    Delivery::At(now + session.delay)
+                    Delivery::At(session.travel.back(now))
                 }
                 _ => Delivery::OnReconnect,
             };
@@ -232,15 +246,16 @@ impl State {
         if session.over.is_some() {
             return;
         }
-        // What was answered already is on its way before the end of the session is.
+        // What was sent before is answered before the session ends.
+        self.flush(id, now);
+        let Some(session) = self.sessions.get_mut(&id) else { return };
         if session.hold.is_none() && session.wire == Wire::Up {
             for slot in session.slots.values_mut().filter(|slot| slot.answer.is_some()) {
                 slot.at = Some(now);
                 self.wake.extend(slot.waker.take());
             }
         }
-        let reachable = session.wire == Wire::Up
-            && !session.hold.is_some_and(|(hold, _)| hold == Hold::Requests);
+        let reachable = session.is_heard();
         if reachable {
             self.end_server(id, now);
         } else {

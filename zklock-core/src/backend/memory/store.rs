@@ -23,6 +23,12 @@ impl Store {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Looks at the state as it was left: nothing happens that was due since, and nobody is woken.
+    /// Who asks may hold locks of its own, which a task that is woken here would wait for.
+    pub(super) fn look<T>(&self, f: impl FnOnce(&State, Instant) -> T) -> T {
+        f(&self.lock(), self.clock.now())
+    }
+
     /// Does something with the state as it is at this moment. Tasks are woken, and wakers
     /// dropped, only after the mutex is free again: either may run a task on the spot.
     pub(super) fn access<T>(&self, f: impl FnOnce(&mut State, Instant) -> T) -> T {

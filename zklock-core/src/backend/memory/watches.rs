@@ -89,7 +89,7 @@ impl Watches {
     pub(super) fn note(
         &mut self,
         change: &Change,
-        delivery: impl Fn(i64) -> Delivery,
+        mut delivery: impl FnMut(i64) -> Delivery,
         wake: &mut Vec<Waker>,
     ) -> Vec<i64> {
         let mut sent = Vec::new();
@@ -174,6 +174,11 @@ impl Watches {
         for id in self.by_path.get(&(kind, path.to_owned())).into_iter().flatten() {
             wake.extend(self.by_id.get_mut(id).and_then(|watch| watch.waker.take()));
         }
+    }
+
+    /// Wakes all watches.
+    pub(super) fn nudge_all(&mut self, wake: &mut Vec<Waker>) {
+        wake.extend(self.by_id.values_mut().filter_map(|watch| watch.waker.take()));
     }
 
     /// Wakes all watches of a session.

@@ -1,4 +1,5 @@
 mod faults;
+mod late;
 mod store;
 mod time;
 mod wakers;
