@@ -129,23 +129,20 @@ impl Generation {
         self.self_aware
     }
 
-    /// Asks a self-aware coordinator where it stands.
-    fn refresh(&self) {
-        if !self.self_aware {
-            return;
-        }
-        if let Some(at) = self.coordinator.last_contact() {
+    /// Lets a self-aware coordinator feed the lease clock. Nothing else changes, and nobody is told:
+    /// who asks may hold a lock that they need who would be. The keeper tells them.
+    fn observe(&self) {
+        if self.self_aware
+            && let Some(at) = self.coordinator.last_contact()
+        {
             self.lease.observed(at);
-            if !self.over.load(Ordering::Acquire) && self.coordinator.link().is_over() {
-                self.end();
-            }
         }
     }
 
-    /// Whether the ZooKeeper session is over.
+    /// Whether the ZooKeeper session is over, also when the keeper has not ended the generation yet.
     pub fn is_over(&self) -> bool {
-        self.refresh();
-        self.over.load(Ordering::Acquire)
+        self.observe();
+        self.over.load(Ordering::Acquire) || self.self_aware && self.coordinator.link().is_over()
     }
 
     /// Whether it was taken out of use while its ZooKeeper session lives.
@@ -193,7 +190,7 @@ impl Generation {
 
     /// Until when leases are valid if nothing more is heard.
     pub fn valid_until(&self, stop_at: StopAt) -> Instant {
-        self.refresh();
+        self.observe();
         match stop_at {
             StopAt::Suspect => self.lease.suspect_at(),
             StopAt::Lost => self.lease.valid_until(),

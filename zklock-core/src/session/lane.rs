@@ -149,7 +149,6 @@ impl Lane {
         loop {
             let seen = status.borrow_and_update().clone();
             match seen {
-                // Asking also wakes the lane of an embedded session that has expired.
                 Status::Ready(generation) if !generation.is_retired() => return Ok(generation),
                 Status::Refused(error) => return Err(error),
                 Status::Closed => return Err(closed()),

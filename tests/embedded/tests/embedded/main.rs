@@ -25,6 +25,7 @@ mod many;
 mod multi;
 mod mutex;
 mod observed;
+mod outage;
 mod reentrancy;
 mod revoked;
 mod rwlock;

@@ -125,7 +125,7 @@ impl Generation {
         let now = self.lease.clock().now();
         if self.lease.condition(now) != Condition::Held {
             // A coordinator that knows by itself when it was last in contact was not asked lately.
-            self.refresh();
+            self.observe();
         }
         match self.lease.committed(sent, now) {
             Condition::Held => {}

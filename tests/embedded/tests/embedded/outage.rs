@@ -1,0 +1,72 @@
+//! A session that ends while nobody looks: the next question finds it over, and is answered.
+
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use zklock::testing::TestLocks;
+use zklock::{ErrorKind, Session};
+
+/// Far longer than the session timeout.
+const LONG: Duration = Duration::from_secs(20);
+
+/// Runs a test of its own runtime with paused time, and fails if it hangs: no timer of a runtime
+/// ends a thread that waits for a mutex.
+fn answered<F: Future<Output = ()>>(work: impl FnOnce(TestLocks) -> F + Send + 'static) {
+    let (done, ends) = channel();
+    let test = std::thread::spawn(move || {
+        let mut paused = tokio::runtime::Builder::new_current_thread();
+        let paused = paused.enable_time().start_paused(true).build().unwrap();
+        paused.block_on(async { work(TestLocks::install()).await });
+        done.send(()).unwrap();
+    });
+    match ends.recv_timeout(Duration::from_secs(30)) {
+        Err(std::sync::mpsc::RecvTimeoutError::Timeout) => panic!("it hangs"),
+        _ => test.join().unwrap(),
+    }
+}
+
+/// Lets the sessions end, without a moment for any task to notice.
+async fn outlive(locks: &TestLocks) {
+    locks.outage(true);
+    tokio::time::advance(LONG).await;
+}
+
+#[test]
+fn a_single_try_is_answered_after_the_session_has_ended() {
+    answered(async |locks| {
+        let mutex = locks.session().mutex("a").unwrap();
+        let guard = mutex.acquire().await.unwrap();
+        outlive(&locks).await;
+        let outcome = mutex.try_acquire().await;
+        assert_eq!(outcome.unwrap_err().kind(), ErrorKind::Unavailable);
+        assert!(!guard.is_valid());
+        guard.lost().await;
+        locks.outage(false);
+        assert!(mutex.acquire().await.unwrap().is_valid());
+    });
+}
+
+#[test]
+fn every_question_is_answered_after_the_session_has_ended() {
+    answered(async |locks| {
+        let session: &Session = locks.session();
+        let (mutex, rwlock) = (session.mutex("a").unwrap(), session.rw_lock("b").unwrap());
+        let semaphore = session.semaphore("c", 2).unwrap();
+        let held = mutex.acquire().await.unwrap();
+        let (read, permit) = (rwlock.read().await.unwrap(), semaphore.acquire().await.unwrap());
+        outlive(&locks).await;
+        assert!(!held.is_valid() && !read.is_valid() && !permit.is_valid());
+        assert_eq!(held.remaining(), Duration::ZERO);
+        for outcome in [
+            mutex.try_acquire().await.map(drop),
+            rwlock.try_read().await.map(drop),
+            rwlock.try_write().await.map(drop),
+            semaphore.try_acquire().await.map(drop),
+        ] {
+            assert!(outcome.is_err_and(|error| error.is_unavailable()));
+        }
+        drop(session.held());
+        held.release().await.unwrap_err();
+        drop((read, permit));
+    });
+}
