@@ -7,8 +7,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use tokio::task::JoinSet;
-use zklock::{AnyLock, ErrorKind, Mode, MultiLock, Semaphore};
-use zklock_test_support::CreateMode;
+use zklock::{AnyLock, ErrorKind, Mode, MultiLock, Semaphore, Session};
 
 use crate::bed::{Bed, acquiring, soon, until};
 
@@ -484,13 +483,20 @@ async fn an_orphan_of_somebody_who_gave_up_is_removed_later() {
 #[tokio::test]
 async fn a_semaphore_below_a_mutex_has_nodes_of_its_own() {
     let bed = Bed::shared("own-nodes");
-    let session = bed.session().await;
-    let mut raw = bed.raw();
-    drop(session.mutex("a").unwrap().acquire().await.unwrap());
-    raw.create(&bed.path("a/inner"), b"", CreateMode::Persistent).unwrap();
+    let (session, other) = (bed.session().await, bed.session().await);
     let guard = session.mutex("a").unwrap().acquire().await.unwrap();
+    let semaphore = |session: &Session| session.semaphore("a/inner", 1).unwrap();
+    // The mutex keeps nobody from the semaphore, nor the other way round.
+    let permit = semaphore(&other).try_acquire().await.unwrap();
+    assert!(permit.path().starts_with(&bed.path("a/inner/leases/")), "{}", permit.path());
+    assert!(semaphore(&session).try_acquire().await.unwrap_err().is_busy());
     assert_eq!(session.site("a").unwrap().contenders().await.unwrap().len(), 1);
+    assert!(other.mutex("a").unwrap().try_acquire().await.unwrap_err().is_busy());
     guard.release().await.unwrap();
-    raw.close().unwrap();
+    let guard = other.mutex("a").unwrap().try_acquire().await.unwrap();
+    permit.release().await.unwrap();
+    assert!(guard.is_valid());
+    semaphore(&session).try_acquire().await.unwrap().release().await.unwrap();
+    guard.release().await.unwrap();
     bed.end().await;
 }

@@ -1,10 +1,11 @@
 //! The documents' exclusive lock among sessions.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use zklock::ErrorKind;
 
 use crate::bed::{Bed, soon, until};
+use crate::bound::Control;
 
 #[tokio::test]
 async fn a_holder_whose_node_is_taken_over_from_outside_is_lost_at_once() {
@@ -18,12 +19,15 @@ async fn a_holder_whose_node_is_taken_over_from_outside_is_lost_at_once() {
         async move { lock.acquire().await.unwrap() }
     });
     until("both watch", || (bed.watched().len() == 1).then_some(())).await;
+    let control = Control::of(&bed);
     let mut raw = bed.raw();
     raw.delete(guard.path()).unwrap();
+    let start = Instant::now();
     raw.close().unwrap();
     // The node is there again, but it is another's.
     let next = soon("the next", waiting).await.unwrap();
     soon("the loss", guard.lost()).await;
+    control.within("taken over", start.elapsed(), Duration::ZERO);
     assert!(next.fencing_token() > guard.fencing_token());
     assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Lost);
     assert!(next.is_valid());

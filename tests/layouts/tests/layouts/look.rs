@@ -1,9 +1,12 @@
 //! Looking at a lock while connections break.
 
+use std::time::{Duration, Instant};
+
 use zklock::{LockEvent, LockOptions};
 use zklock_test_support::RawClient;
 
 use crate::bed::{Bed, acquiring, soon, until};
+use crate::bound::Control;
 
 fn told(event: Option<LockEvent>) -> (&'static str, String) {
     match event {
@@ -82,8 +85,9 @@ async fn events_go_on_in_a_new_session_and_tell_what_was_lost() {
 async fn a_revocable_holder_hears_at_once_and_others_within_a_heartbeat() {
     let bed = Bed::shared("revoked");
     let other = bed.session().await;
-    for revocable in [true, false] {
-        let builder = bed.builder().session_timeout(std::time::Duration::from_secs(6));
+    let control = Control::of(&bed);
+    for (revocable, promised) in [(true, Duration::ZERO), (false, Duration::from_secs(1))] {
+        let builder = bed.builder().session_timeout(Duration::from_secs(6));
         let builder = builder.defaults(LockOptions::default().revocable(revocable));
         let session = bed.adopt(builder.connect().await.unwrap());
         let guard = session.mutex("a").unwrap().acquire().await.unwrap();
@@ -92,7 +96,9 @@ async fn a_revocable_holder_hears_at_once_and_others_within_a_heartbeat() {
         }
         assert!(!guard.is_revoked());
         assert_eq!(other.site("a").unwrap().revoke().await.unwrap(), 1);
+        let start = Instant::now();
         soon("the wish", guard.revoked()).await;
+        control.within("the wish", start.elapsed(), promised);
         assert!(guard.is_revoked() && guard.is_valid());
         // What it says of its owner is gone, and it is still waited for.
         let waiting = acquiring(&other, "a");
