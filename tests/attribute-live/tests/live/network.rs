@@ -1,0 +1,326 @@
+//! Guarded functions and templates when the network, the server or a stranger takes the lock from
+//! under the body, on a busy day.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+use tokio::task::{JoinHandle, spawn_blocking};
+use zklock::{
+    Body, LockError, LockOptions, OnLost, Session, ZkLockTemplate, blocking, current, zk_locked,
+};
+
+use crate::bed::{Bed, soon};
+use crate::bound::Control;
+
+const T: Duration = Duration::from_secs(6);
+const HEARTBEAT: Duration = Duration::from_secs(1);
+
+const A: &str = "a";
+const B: &str = "b";
+
+/// A body that says that it is inside and when it was dropped, and ends when it is told to.
+struct Work {
+    session: Session,
+    inside: Notify,
+    end: Notify,
+    /// Whether somebody is inside a body.
+    running: Arc<AtomicBool>,
+}
+
+/// Is dropped with the body.
+struct Running(Arc<AtomicBool>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::SeqCst);
+    }
+}
+
+impl Work {
+    fn new(session: &Session) -> Arc<Self> {
+        let (inside, end, running) = (Notify::new(), Notify::new(), Arc::default());
+        Arc::new(Work { session: session.clone(), inside, end, running })
+    }
+
+    async fn body(&self) {
+        self.running.store(true, Ordering::SeqCst);
+        let _running = Running(self.running.clone());
+        self.inside.notify_one();
+        self.end.notified().await;
+    }
+
+    /// Goes on when its lock is lost.
+    async fn body_until_lost(&self) {
+        self.body().await;
+        current().lost().await;
+        assert!(!current().is_valid());
+    }
+
+    fn plain(&self) {
+        self.running.store(true, Ordering::SeqCst);
+        let _running = Running(self.running.clone());
+        self.inside.notify_one();
+        assert!(current().is_valid());
+        while current().is_valid() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[zk_locked("exclusive", session = self.session)]
+    async fn exclusive(&self) -> Result<(), LockError> {
+        self.body().await;
+        Ok(())
+    }
+
+    #[zk_locked("read", session = self.session, mode = read)]
+    async fn read(&self) -> Result<(), LockError> {
+        self.body().await;
+        Ok(())
+    }
+
+    #[zk_locked("write", session = self.session, mode = write)]
+    async fn write(&self) -> Result<(), LockError> {
+        self.body().await;
+        Ok(())
+    }
+
+    #[zk_locked("permit", session = self.session, mode = semaphore(1))]
+    async fn permit(&self) -> Result<(), LockError> {
+        self.body().await;
+        Ok(())
+    }
+
+    #[zk_locked("several", session = self.session, key = A, key = B)]
+    async fn several(&self) -> Result<(), LockError> {
+        self.body().await;
+        Ok(())
+    }
+
+    #[zk_locked("careful", session = self.session, stop_at = suspect)]
+    async fn careful(&self) -> Result<(), LockError> {
+        self.body().await;
+        Ok(())
+    }
+
+    #[zk_locked("finishing", session = self.session, on_lost = finish)]
+    async fn finishing(&self) -> Result<(), LockError> {
+        self.body_until_lost().await;
+        Ok(())
+    }
+
+    #[zk_locked("thread", session = self.session)]
+    fn thread(&self) -> Result<(), LockError> {
+        self.plain();
+        Ok(())
+    }
+
+    async fn template(&self) -> Result<(), LockError> {
+        ZkLockTemplate::new(self.session.clone()).execute("template", || self.body()).await
+    }
+
+    async fn template_all(&self) -> Result<(), LockError> {
+        let template = ZkLockTemplate::new(self.session.clone());
+        template.execute_all(&["all/a", "all/b"], || self.body()).await
+    }
+
+    async fn template_finishing(&self) -> Result<(), LockError> {
+        let template = ZkLockTemplate::new(self.session.clone()).on_lost(OnLost::Finish);
+        template.execute("template/finishing", || self.body_until_lost()).await
+    }
+
+    fn template_thread(&self) -> Result<(), LockError> {
+        let template = ZkLockTemplate::new(self.session.clone());
+        blocking::ZkLockTemplate::from(template).execute("template/thread", || self.plain())
+    }
+}
+
+/// How a body is called, the node of its lock, and what becomes of it.
+type Case = (&'static str, Arc<Work>, JoinHandle<Result<(), LockError>>, Body);
+
+/// Calls a body of each sort; comes back when all are inside.
+async fn all(session: &Session) -> Vec<Case> {
+    macro_rules! case {
+        ($lock:literal, $call:ident, $body:expr) => {{
+            let work = Work::new(session);
+            let call = work.clone();
+            ($lock, work, tokio::spawn(async move { call.$call().await }), $body)
+        }};
+        ($lock:literal, blocking $call:ident) => {{
+            let work = Work::new(session);
+            let call = work.clone();
+            ($lock, work, spawn_blocking(move || call.$call()), Body::Finished)
+        }};
+    }
+    let cases = vec![
+        case!("exclusive", exclusive, Body::Dropped),
+        case!("read", read, Body::Dropped),
+        case!("write", write, Body::Dropped),
+        case!("permit/leases", permit, Body::Dropped),
+        case!("several/a", several, Body::Dropped),
+        case!("careful", careful, Body::Dropped),
+        case!("finishing", finishing, Body::Finished),
+        case!("thread", blocking thread),
+        case!("template", template, Body::Dropped),
+        case!("all/b", template_all, Body::Dropped),
+        case!("template/finishing", template_finishing, Body::Finished),
+        case!("template/thread", blocking template_thread),
+    ];
+    for (lock, work, ..) in &cases {
+        soon(&format!("{lock} is inside"), work.inside.notified()).await;
+    }
+    cases
+}
+
+/// Deletes the nodes in a directory, as somebody else does.
+fn delete_nodes(bed: &Bed, directory: &str) {
+    let (mut raw, directory) = (bed.raw(), bed.path(directory));
+    let is_child = |path: &String| path.rsplit_once('/').is_some_and(|(of, _)| of == directory);
+    let nodes = bed.server().sessions().into_iter().flat_map(|one| one.ephemerals);
+    let nodes: Vec<_> = nodes.filter(is_child).collect();
+    assert!(!nodes.is_empty(), "nothing is held in {directory}");
+    nodes.iter().for_each(|node| raw.delete(node).unwrap());
+    raw.close().unwrap();
+}
+
+/// The body has come to its end, and its caller is told what became of it.
+async fn told(lock: &str, work: &Work, call: JoinHandle<Result<(), LockError>>, body: Body) {
+    if body == Body::Finished {
+        work.end.notify_one();
+    }
+    let error = soon(lock, call).await.unwrap().unwrap_err();
+    assert!(error.is_lost(), "{lock}: {error}");
+    assert_eq!(error.body(), body, "{lock}: {error}");
+    assert!(!work.running.load(Ordering::SeqCst), "{lock}: its body goes on");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bodies_stop_behind_a_dead_network_before_another_is_granted() {
+    let bed = Bed::shared("bodies-silence");
+    let proxy = bed.proxy();
+    let builder = bed.builder_at(&proxy.addr()).session_timeout(T);
+    let session = bed.adopt(builder.connect().await.unwrap());
+    let other = bed.session().await;
+    let busy = bed.busy(&[&session, &other]).await;
+    let cases = all(&session).await;
+    let mut next = Vec::new();
+    for (lock, work, _, body) in &cases {
+        if *body == Body::Finished {
+            continue;
+        }
+        // The write lock keeps readers and writers out; others are mutexes or the only permit.
+        let (other, running, lock) = (other.clone(), work.running.clone(), *lock);
+        next.push(tokio::spawn(async move {
+            let next = async {
+                match lock {
+                    "read" | "write" => {
+                        drop(other.rw_lock(lock)?.write().await?);
+                    }
+                    "permit/leases" => drop(other.semaphore("permit", 1)?.acquire().await?),
+                    _ => drop(other.mutex(lock)?.acquire().await?),
+                }
+                Ok::<_, LockError>(running.load(Ordering::SeqCst))
+            };
+            (lock, next.await.unwrap())
+        }));
+    }
+    proxy.black_hole(true);
+    for next in next {
+        let (lock, running) = soon("the next", next).await.unwrap();
+        assert!(!running, "{lock}: another was granted while the body went on");
+    }
+    proxy.heal();
+    for (lock, work, call, body) in cases {
+        told(lock, &work, call, body).await;
+    }
+    drop(busy);
+    bed.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_body_that_stops_at_suspect_is_dropped_at_a_cut_and_the_others_go_on() {
+    let bed = Bed::shared("bodies-cut");
+    let proxy = bed.proxy();
+    let builder = bed.builder_at(&proxy.addr()).session_timeout(2 * T);
+    let session = bed.adopt(builder.connect().await.unwrap());
+    let busy = bed.busy(&[&session]).await;
+    let cases = all(&session).await;
+    let control = Control::timers();
+    proxy.refuse(true);
+    proxy.cut_reset();
+    let start = Instant::now();
+    let careful = cases.iter().find(|(lock, ..)| *lock == "careful").unwrap();
+    while careful.1.running.load(Ordering::SeqCst) {
+        control.within("the careful body is dropped", start.elapsed(), Duration::ZERO);
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    for (lock, work, ..) in &cases {
+        assert_eq!(work.running.load(Ordering::SeqCst), *lock != "careful", "{lock}");
+    }
+    proxy.refuse(false);
+    for (lock, work, call, body) in cases {
+        match (lock, body) {
+            ("careful", body) => told(lock, &work, call, body).await,
+            // They never lost it, and are dropped with their callers.
+            (_, Body::Dropped) => {
+                call.abort();
+                assert!(soon(lock, call).await.unwrap_err().is_cancelled());
+            }
+            _ => {
+                delete_nodes(&bed, lock);
+                told(lock, &work, call, body).await;
+            }
+        }
+    }
+    drop(busy);
+    bed.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bodies_whose_node_is_deleted_stop_within_a_heartbeat() {
+    let bed = Bed::shared("bodies-deleted");
+    let session = bed.session_of(T).await;
+    let busy = bed.busy(&[&session]).await;
+    let cases = all(&session).await;
+    let control = Control::of(&bed);
+    for (lock, ..) in &cases {
+        delete_nodes(&bed, lock);
+    }
+    let start = Instant::now();
+    for (lock, work, call, body) in cases {
+        if body == Body::Dropped {
+            while work.running.load(Ordering::SeqCst) {
+                control.within(&format!("{lock} is dropped"), start.elapsed(), HEARTBEAT);
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        }
+        told(lock, &work, call, body).await;
+    }
+    drop(busy);
+    bed.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_body_never_begins_while_the_server_is_frozen() {
+    let bed = Bed::own();
+    let session = bed.session().await;
+    let busy = bed.busy(&[&session]).await;
+    bed.server().pause();
+    let (timeout, retries) = (Duration::from_millis(300), 2);
+    let options = LockOptions::default().timeout(timeout).retries(retries);
+    let template = ZkLockTemplate::new(session.clone()).with_options(options).unwrap();
+    let control = Control::timers();
+    let start = Instant::now();
+    let ran = AtomicBool::new(false);
+    let error = template.execute("a", || async { ran.store(true, Ordering::SeqCst) }).await;
+    control.within("a frozen call", start.elapsed(), timeout * retries);
+    assert!(error.unwrap_err().is_unavailable() && !ran.load(Ordering::SeqCst));
+    bed.server().resume();
+    soon("the call", template.execute("a", || async { ran.store(true, Ordering::SeqCst) }))
+        .await
+        .unwrap();
+    assert!(ran.load(Ordering::SeqCst));
+    drop(busy);
+    bed.end().await;
+}
