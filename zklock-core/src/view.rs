@@ -123,8 +123,7 @@ impl GuardView {
         self.all().map(|possession| possession.remaining()).min().unwrap_or_default()
     }
 
-    /// Resolves when the lock is lost, and when the guard is dropped or released: from then on the
-    /// lock may be another's.
+    /// Resolves when the lock is lost.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -274,7 +273,7 @@ impl Current {
         self.0.as_ref().map(GuardView::remaining).unwrap_or_default()
     }
 
-    /// Resolves when the lock is lost, and when the body is over; at once outside of any body.
+    /// Resolves when the lock is lost; at once outside of any body.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {

@@ -34,5 +34,3 @@ mod stop_at;
 mod strays;
 mod support;
 mod template;
-mod tries;
-mod view;

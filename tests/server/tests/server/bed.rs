@@ -167,6 +167,16 @@ impl Bed {
         .await
     }
 
+    /// Waits until a lock's directory has so many ephemeral nodes.
+    pub(crate) async fn until_nodes(&self, lock: &str, count: usize) {
+        let below = format!("{}/", self.path(lock));
+        until(&format!("{count} nodes"), || {
+            let nodes = self.ephemerals();
+            (nodes.iter().filter(|path| path.starts_with(&below)).count() == count).then_some(())
+        })
+        .await;
+    }
+
     /// The paths below this root that somebody watches.
     pub(crate) fn watched(&self) -> Vec<String> {
         let answer = self.server.four_letter("wchp").unwrap();
@@ -191,10 +201,18 @@ impl Bed {
     pub(crate) async fn end(mut self) {
         self.ended = true;
         // What was dropped and not awaited is deleted in the background.
-        until("no node and no watch is left", || {
-            (self.ephemerals().is_empty() && self.watched().is_empty()).then_some(())
-        })
-        .await;
+        let limit = Instant::now() + PATIENCE;
+        loop {
+            let (nodes, watches) = (self.ephemerals(), self.watched());
+            if nodes.is_empty() && watches.is_empty() {
+                break;
+            }
+            assert!(
+                Instant::now() < limit,
+                "left are the nodes {nodes:?}, watched are {watches:?}"
+            );
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
         let sessions = std::mem::take(&mut *self.sessions.lock().unwrap());
         let ids: Vec<_> = sessions.iter().filter_map(Session::zookeeper_session).collect();
         for session in sessions {

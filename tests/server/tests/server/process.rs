@@ -131,6 +131,13 @@ fn child() {
     let mutex = session.mutex("a").unwrap().with_options(options).unwrap();
     let guard = Mutex::from(mutex).acquire().unwrap();
     println!("\nheld");
+    // Other locks of the same session, until it is closed: a busy day.
+    let other = Mutex::from(session.mutex("beside").unwrap());
+    thread::spawn(move || {
+        while !other.acquire_timeout(timeout).is_err_and(|error| error.is_closing()) {
+            thread::sleep(Duration::from_millis(30));
+        }
+    });
     let part = said("ZKLOCK_PART");
     if part == format!("{:?}", Part::Hold) {
         thread::sleep(Duration::from_secs(600));

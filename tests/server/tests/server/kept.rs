@@ -1,0 +1,265 @@
+//! What the README and the options promise beside exclusion: on real servers, for locks of every kind.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use zklock::{AnyGuard, ErrorKind, LockOptions, RetryPolicy};
+use zklock_test_support::CreateMode;
+
+use crate::bed::{Bed, acquiring, soon, until};
+use crate::bound::Control;
+use crate::kinds::{Held, KINDS, Kind, Wait};
+
+const T: Duration = Duration::from_secs(6);
+const HEARTBEAT: Duration = Duration::from_secs(1);
+
+#[tokio::test]
+async fn more_nodes_than_one_heartbeat_checks_are_all_looked_after() {
+    // Two hundred go into one request.
+    const COUNT: usize = 450;
+    let bed = Bed::shared("batches");
+    let session = bed.session_of(T).await;
+    let names: Vec<_> = (0..COUNT).map(|number| format!("l{number}")).collect();
+    let mut guards = Vec::new();
+    for chunk in names.chunks(50) {
+        let chunk: Vec<_> = chunk.iter().map(|name| acquiring(&session, name)).collect();
+        for guard in chunk {
+            guards.push(guard.await.unwrap());
+        }
+    }
+    let control = Control::of(&bed);
+    let mut raw = bed.raw();
+    for number in [COUNT - 1, COUNT / 2, 0] {
+        let guard = guards.remove(number);
+        raw.delete(guard.path()).unwrap();
+        let start = Instant::now();
+        soon("the loss", guard.lost()).await;
+        control.within("deleted among many", start.elapsed(), HEARTBEAT);
+    }
+    // The others go on for longer than a session lives without heartbeats.
+    let start = Instant::now();
+    while start.elapsed() < 2 * T {
+        assert!(guards.iter().all(zklock::Guard::is_valid));
+        tokio::time::sleep(HEARTBEAT / 4).await;
+    }
+    raw.close().unwrap();
+    drop(guards);
+    bed.end().await;
+}
+
+#[tokio::test]
+async fn who_is_removed_from_the_queue_again_and_again_gives_up_as_often_as_it_says() {
+    let bed = Bed::shared("gives-up-vanished");
+    let (holder, waiter) = (bed.session().await, bed.session().await);
+    let busy = bed.busy(&[&waiter]).await;
+    let thrice = RetryPolicy { attempts: 2, ..RetryPolicy::default() };
+    for (policy, removals) in [(RetryPolicy::NEVER, 1), (thrice, 3)] {
+        for kind in [Kind::Mutex, Kind::Fair, Kind::Read, Kind::Write] {
+            let held = kind.rival().acquire(&holder).await;
+            let options = LockOptions::default().vanished(policy);
+            let waiting = tokio::spawn({
+                let waiter = waiter.clone();
+                async move { kind.take(&waiter, options, Wait::Forever).await.map(drop) }
+            });
+            let below = format!("{}/", bed.path(kind.name()));
+            let waits = |path: &String| path.starts_with(&below) && path != held.path();
+            let mut raw = bed.raw();
+            for _ in 0..removals {
+                let node = until("the waiter has a node and waits", || {
+                    let mut nodes = bed.server().sessions().into_iter();
+                    let node = nodes.find_map(|one| one.ephemerals.into_iter().find(waits));
+                    node.filter(|_| bed.watched().iter().any(|path| path == held.path()))
+                })
+                .await;
+                assert!(!waiting.is_finished(), "{kind:?}");
+                raw.delete(&node).unwrap();
+                // Nobody would tell it before, and it looks again only now and then.
+                let mut outside = bed.raw();
+                outside.set_data(held.path(), b"").unwrap();
+                outside.close().unwrap();
+            }
+            let error = soon("it gives up", waiting).await.unwrap().unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Unavailable, "{kind:?}: {error}");
+            assert!(error.to_string().contains("again and again"), "{kind:?}: {error}");
+            raw.close().unwrap();
+            held.release().await.unwrap();
+        }
+    }
+    drop(busy);
+    bed.end().await;
+}
+
+/// The guards of which it consists.
+fn parts(held: &Held) -> Vec<zklock::Fenced<'_>> {
+    match held {
+        Held::Mutex(guard) => vec![guard.fenced()],
+        Held::Read(guard) => vec![guard.fenced()],
+        Held::Write(guard) => vec![guard.fenced()],
+        Held::Permit(guard) => vec![guard.fenced()],
+        Held::Multi(guard) => guard.members().iter().rev().map(AnyGuard::fenced).collect(),
+    }
+}
+
+#[tokio::test]
+async fn a_fenced_write_succeeds_only_while_the_lock_is_held() {
+    let bed = Bed::shared("fenced");
+    let session = bed.session_of(Duration::from_secs(20)).await;
+    let busy = bed.busy(&[&session]).await;
+    let mut raw = bed.raw();
+    for kind in KINDS {
+        let path = bed.path(&format!("data-{}", kind.name()));
+        let held = kind.acquire(&session).await;
+        if kind == Kind::Exclusive {
+            // One node that everybody makes: ZooKeeper cannot tell whose it is.
+            let refused = parts(&held)[0].create(&path, b"1").await.unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::Unsupported, "{refused}");
+            held.release().await.unwrap();
+            continue;
+        }
+        for fenced in parts(&held) {
+            fenced.create(&path, b"1").await.unwrap();
+            fenced.set(&path, b"2").await.unwrap();
+            assert_eq!(raw.data(&path).unwrap(), b"2");
+            fenced.delete(&path).await.unwrap();
+            assert!(!raw.exists(&path, false).unwrap());
+        }
+        raw.create(&path, b"3", CreateMode::Persistent).unwrap();
+        // Before anybody has told the holder, and whatever it thinks.
+        raw.delete(held.path()).unwrap();
+        for refused in [
+            parts(&held)[0].set(&path, b"4").await,
+            parts(&held)[0].delete(&path).await,
+            parts(&held)[0].create(&format!("{path}-too"), b"4").await,
+        ] {
+            assert!(refused.unwrap_err().is_lost(), "{kind:?}");
+        }
+        assert_eq!(raw.data(&path).unwrap(), b"3", "{kind:?}");
+        assert!(!raw.exists(&format!("{path}-too"), false).unwrap(), "{kind:?}");
+        drop(held);
+        raw.delete(&path).unwrap();
+    }
+    raw.close().unwrap();
+    drop(busy);
+    bed.end().await;
+}
+
+#[tokio::test]
+async fn a_lingering_node_costs_no_request_and_gives_way_at_once() {
+    const LINGER: Duration = Duration::from_secs(3);
+    let bed = Bed::shared("lingers");
+    let proxy = bed.proxy();
+    let builder = bed.builder_at(&proxy.addr()).session_timeout(Duration::from_secs(60));
+    let (session, other) = (bed.adopt(builder.connect().await.unwrap()), bed.session().await);
+    let options = LockOptions::default().linger(LINGER);
+    let control = Control::of(&bed);
+    for kind in [Kind::Mutex, Kind::Read, Kind::Write] {
+        let take = || async { kind.take(&session, options, Wait::Forever).await.unwrap() };
+        let first = take().await;
+        let (path, mut token) = (first.path().to_owned(), first.token());
+        first.release().await.unwrap();
+        // One watch tells of somebody behind; after that nothing is asked.
+        let mut asked = 0;
+        while asked != proxy.requests_total() {
+            asked = proxy.requests_total();
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+        let before = proxy.requests_total();
+        for _ in 0..20 {
+            let held = take().await;
+            assert!(held.path() == path && held.token() > token, "{kind:?}");
+            token = held.token();
+            held.release().await.unwrap();
+        }
+        assert_eq!(proxy.requests_total(), before, "{kind:?}");
+        // Who queues up behind gets it at once, and so does who only tries.
+        for wait in [Wait::Forever, Wait::Once] {
+            let start = Instant::now();
+            let taken = kind.rival().take(&other, LockOptions::default(), wait).await.unwrap();
+            control.within(&format!("{kind:?} gives way"), start.elapsed(), Duration::ZERO);
+            taken.release().await.unwrap();
+            take().await.release().await.unwrap();
+        }
+        // And with nobody there it ends in time.
+        let start = Instant::now();
+        bed.until_nodes(kind.name(), 0).await;
+        control.within(&format!("{kind:?} lingers"), start.elapsed(), LINGER);
+    }
+    bed.end().await;
+}
+
+#[tokio::test]
+async fn a_lane_that_nobody_uses_is_closed() {
+    // Two looks, half a minute each.
+    if std::env::var_os("ZKLOCK_LONG").is_none() {
+        return;
+    }
+    const IDLE: Duration = Duration::from_secs(60);
+    let bed = Bed::own();
+    let session = bed.session().await;
+    drop(bed.busy(&[&session]).await);
+    let kept = session.mutex("kept").unwrap().acquire().await.unwrap();
+    assert!(bed.server().sessions().len() > 1);
+    let control = Control::of(&bed);
+    let start = Instant::now();
+    // The client of the control is another.
+    while bed.server().sessions().len() > 2 {
+        assert!(start.elapsed() < 2 * IDLE, "{:?}", bed.server().sessions());
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    control.within("idle", start.elapsed(), IDLE * 3 / 2);
+    assert!(kept.is_valid());
+    kept.release().await.unwrap();
+    drop(control);
+    bed.end().await;
+}
+
+/// What the other test runs in a process of its own.
+#[tokio::test]
+#[ignore = "another test runs it"]
+async fn child_of_the_environment() {
+    let node = zklock::execute("orders", || async {
+        println!("\nheld {}", zklock::current().view().unwrap().path());
+        let mut line = String::new();
+        std::io::stdin().read_line(&mut line).unwrap();
+    });
+    node.await.unwrap();
+    let billing = zklock::SessionRegistry::global().session(Some("billing")).unwrap();
+    println!("\nbilling {}", billing.root());
+    billing.close().await;
+}
+
+#[tokio::test]
+async fn the_environment_makes_the_session() {
+    use std::io::{BufRead, BufReader, Write};
+    use std::process::Stdio;
+    let bed = Bed::own();
+    let addr = bed.server().addr();
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["kept::child_of_the_environment", "--exact", "--ignored", "--nocapture"])
+        .env("ZKLOCK_CONNECT", &addr)
+        .env("ZKLOCK_ROOT", "/from/environment")
+        .env("ZKLOCK_APP", "app-of-the-environment")
+        .env("ZKLOCK_SESSION_TIMEOUT", "7s")
+        .env("ZKLOCK_CONNECT_TIMEOUT", "3s")
+        .env("ZKLOCK_BILLING_CONNECT", &addr)
+        .env("ZKLOCK_BILLING_ROOT", "/billing")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let path = lines.find_map(|line| line.strip_prefix("held ").map(str::to_owned)).unwrap();
+    assert!(path.starts_with("/from/environment/orders/_c_"), "{path}");
+    let mut raw = bed.raw();
+    let payload = String::from_utf8(raw.data(&path).unwrap()).unwrap();
+    assert!(payload.contains(r#""app":"app-of-the-environment""#), "{payload}");
+    raw.close().unwrap();
+    // The timeouts that the server has agreed to: 7 s and that of our own client.
+    let connections = bed.server().four_letter("cons").unwrap();
+    assert!(connections.contains("to=7000"), "{connections}");
+    child.stdin.take().unwrap().write_all(b"\n").unwrap();
+    let billing = lines.find_map(|line| line.strip_prefix("billing ").map(str::to_owned));
+    assert_eq!(billing.as_deref(), Some("/billing"));
+    assert!(child.wait().unwrap().success());
+    bed.end().await;
+}
