@@ -3,8 +3,10 @@
 use std::collections::HashMap;
 use std::io::BufRead;
 
-use crate::line::{Answer, Left, Line, Request};
+use crate::calls::{Call, Outcome, Refusal};
+use crate::line::{Answer, Left, Line, Request, Start};
 use crate::rules::{Rule, Violation};
+use crate::trouble::{Removal, Trouble};
 
 /// A fencing token: the czxid, and the number of the grant on that node.
 pub type Token = (u64, u64);
@@ -47,8 +49,10 @@ pub struct Hold {
     pub mode: Mode,
     /// Of a semaphore: how many, of how many.
     pub permits: (u32, u32),
-    /// The token.
+    /// The token; zero of a peer, which has none.
     pub token: Token,
+    /// The paths of its nodes.
+    pub nodes: Vec<String>,
     /// When the acquire was sent.
     pub asked: u64,
     /// When the lock was surely held first.
@@ -63,10 +67,22 @@ pub struct Hold {
     pub parent: Option<usize>,
     /// The writer that it was, before it stepped down.
     pub stepped_down: Option<usize>,
+    /// When the guard said first that it is lost.
+    pub lost: Option<u64>,
+    /// When checks said that it is valid: the last moment.
+    pub valid: Option<u64>,
+    /// The removal of a node of it, an index into [`History::removals`].
+    pub removed: Option<usize>,
     /// Until when a check said that it is surely held.
     surely: Option<u64>,
     open_children: u32,
-    lost: bool,
+}
+
+impl Hold {
+    /// Whether an outsider had taken its node away when it was granted, so that it claims nothing.
+    pub(crate) fn is_excused(&self) -> bool {
+        self.removed.is_some() && self.claimed.is_none()
+    }
 }
 
 /// A write that was to succeed only under its lock.
@@ -97,6 +113,16 @@ pub struct History {
     pub writes: Vec<FencedWrite>,
     /// Acquires that were answered, granted or not.
     pub acquires: u64,
+    /// All acquires, in the order in which they were sent.
+    pub calls: Vec<Call>,
+    /// All other requests that were refused.
+    pub refusals: Vec<Refusal>,
+    /// Nodes that were taken away from outside.
+    pub removals: Vec<Removal>,
+    /// What was done to whom, and how they were.
+    pub(crate) trouble: Trouble,
+    /// How the clients were started.
+    pub(crate) starts: Vec<Start>,
     /// Faults.
     pub faults: u64,
     /// What was left over, if somebody looked.
@@ -110,12 +136,19 @@ pub struct History {
 /// What is known of a client while its lines are read.
 #[derive(Debug, Default)]
 struct Side {
-    pending: HashMap<u64, (u64, Request)>,
+    pending: HashMap<u64, Asked>,
     /// By handle: the first hold and how many.
     guards: HashMap<u64, (usize, usize)>,
-    /// When its locks were taken from it, and when it knew.
-    robbed: Vec<(u64, u64)>,
     ended: bool,
+}
+
+/// A request that is not answered yet.
+#[derive(Debug)]
+struct Asked {
+    at: u64,
+    request: Request,
+    /// Of an acquire: an index into [`History::calls`].
+    call: Option<usize>,
 }
 
 impl History {
@@ -158,14 +191,29 @@ impl History {
         if let Some(left) = line.left {
             self.left = Some(left);
         }
+        if let Some(late) = line.late_ns {
+            self.trouble.late(line.at_ns.saturating_sub(late), line.at_ns);
+        }
         let client = line.client.map(|name| self.client(name));
-        if line.fault.is_some() {
+        if let Some(fault) = line.fault {
             self.faults += 1;
-            if let (Some(client), Some(until)) = (client, line.until_ns) {
-                self.side(client).robbed.push((line.at_ns, until));
+            // A node that is taken away troubles nobody but its owner.
+            if client.is_some() || line.nodes.is_empty() {
+                self.trouble.begins(client, &fault, line.at_ns);
+            }
+            let from = line.from_ns.unwrap_or(line.at_ns);
+            for node in line.nodes {
+                self.removals.push(Removal { node, from, at: line.at_ns });
             }
         }
+        if let Some(fault) = line.healed {
+            self.trouble.ends(client, &fault, line.at_ns);
+        }
         let Some(client) = client else { return };
+        if let Some(start) = line.start {
+            self.trouble.started(client, line.at_ns);
+            self.starts[client] = start;
+        }
         if let Some(request) = line.request {
             self.asked(client, line.at_ns, request);
         }
@@ -182,6 +230,7 @@ impl History {
         let index = *self.names.entry(format!("client {name}")).or_insert(next);
         if index == next {
             self.clients.push(name);
+            self.starts.push(Start::default());
             self.sides.insert(index, Side::default());
         }
         index
@@ -208,7 +257,11 @@ impl History {
                 self.holds[hold].closed.get_or_insert(at);
             }
         }
-        if self.side(client).pending.insert(id, (at, request)).is_some() {
+        let call = (request.op == "acquire").then(|| self.called(client, at, &request));
+        if request.op == "state" {
+            self.trouble.probed(client, id, at);
+        }
+        if self.side(client).pending.insert(id, Asked { at, request, call }).is_some() {
             self.violated(Rule::Format, format!("{}: two requests {id}", self.clients[client]));
         }
     }
@@ -220,27 +273,47 @@ impl History {
 
     fn answered(&mut self, client: usize, heard: u64, answer: &Answer) {
         let Some(id) = answer.id else {
-            if answer.event.as_deref() == Some("lost")
-                && let Some(handle) = answer.handle
-            {
-                self.lost(client, handle);
+            match (answer.event.as_deref(), answer.handle) {
+                (Some("lost"), Some(handle)) => {
+                    for hold in self.holds_of(client, handle) {
+                        self.lost(hold, answer.at_ns.unwrap_or(heard));
+                    }
+                }
+                (Some("state"), _) => {
+                    let connected = answer.state.as_deref() == Some("connected");
+                    self.trouble.told(client, answer.at_ns.unwrap_or(heard), connected);
+                }
+                _ => {}
             }
             return;
         };
-        let Some((asked, request)) = self.side(client).pending.remove(&id) else {
+        let Some(Asked { at: asked, request, call }) = self.side(client).pending.remove(&id) else {
             let who = &self.clients[client];
             let what =
                 format!("{who}: an answer to {id}, which nobody asked or was answered before");
             return self.violated(Rule::Answers, what);
         };
         let ok = answer.ok == Some(true);
+        let error = || answer.error.clone().unwrap_or_default();
+        if let Some(call) = call {
+            self.calls[call].heard = heard;
+            self.calls[call].outcome =
+                if ok { Outcome::Granted } else { Outcome::Refused(error()) };
+        } else if !ok {
+            let hold = self.holds_of(client, request.handle.unwrap_or_default()).next();
+            let (op, error) = (request.op.clone(), error());
+            self.refusals.push(Refusal { client, op, hold, asked, heard, error });
+        }
         match request.op.as_str() {
             "acquire" => {
                 self.acquires += 1;
-                if ok {
+                if ok && let Some(call) = call {
+                    let first = self.holds.len();
                     self.granted(client, asked, &request, answer);
+                    self.calls[call].hold = (self.holds.len() > first).then_some(first);
                 }
             }
+            "state" => self.trouble.answered(client, id, heard),
             "downgrade" if ok => self.stepped_down(client, asked, &request, answer),
             "release" if ok => self.released(client, heard, &request, answer),
             "check" if ok => self.checked(client, &request, answer),
@@ -266,7 +339,8 @@ impl History {
         index
     }
 
-    fn granted(&mut self, client: usize, asked: u64, request: &Request, answer: &Answer) {
+    /// What a request is for: how, and which locks.
+    fn wanted(&mut self, request: &Request) -> (Mode, Vec<usize>) {
         let kind = request.kind.as_deref().unwrap_or("mutex");
         let (mode, family) = match kind {
             "read" => (Mode::Read, "rw"),
@@ -283,27 +357,57 @@ impl History {
         };
         // A multi-lock takes its members in this order, and joins their tokens so.
         names.sort();
-        let tokens: Option<Vec<Token>> =
-            answer.token.as_deref().unwrap_or_default().split(',').map(token).collect();
+        (mode, names.iter().map(|name| self.lock(family, name)).collect())
+    }
+
+    fn called(&mut self, client: usize, asked: u64, request: &Request) -> usize {
+        let (mode, locks) = self.wanted(request);
+        let parent = request.parent.and_then(|parent| self.holds_of(client, parent).next());
+        self.calls.push(Call {
+            client,
+            id: request.id,
+            locks,
+            mode,
+            permits: (request.permits.unwrap_or(1), request.limit.unwrap_or(1)),
+            asked,
+            timeout: request.timeout_ms.map(|ms| ms * 1_000_000),
+            tries: request.retries.unwrap_or(1),
+            parent,
+            heard: u64::MAX,
+            outcome: Outcome::Pending,
+            hold: None,
+        });
+        self.calls.len() - 1
+    }
+
+    fn granted(&mut self, client: usize, asked: u64, request: &Request, answer: &Answer) {
+        let (mode, locks) = self.wanted(request);
+        let peer = self.starts[client].peer.is_some();
+        let tokens: Option<Vec<Token>> = if peer {
+            Some(vec![Token::default(); locks.len()])
+        } else {
+            answer.token.as_deref().unwrap_or_default().split(',').map(token).collect()
+        };
         let (Some(tokens), Some(handle), Some(granted)) = (tokens, answer.handle, answer.at_ns)
         else {
             let what = format!("{}: a grant without token, handle or time", self.clients[client]);
             return self.violated(Rule::Format, what);
         };
-        if tokens.len() != names.len() {
+        if tokens.len() != locks.len() {
             let who = &self.clients[client];
-            let what = format!("{who}: {} locks and {} tokens", names.len(), tokens.len());
+            let what = format!("{who}: {} locks and {} tokens", locks.len(), tokens.len());
             return self.violated(Rule::Tokens, what);
         }
+        let paths: Vec<_> = answer.path.iter().flat_map(|path| path.split(',')).collect();
         let parent = request.parent.and_then(|parent| self.holds_of(client, parent).next());
         let first = self.holds.len();
         let limit = request.limit.unwrap_or(1);
-        for (name, token) in names.iter().zip(&tokens) {
-            let lock = self.lock(family, name);
+        for (place, (lock, token)) in locks.iter().copied().zip(&tokens).enumerate() {
             let parent = self.holder_among(parent, lock);
             if let Some(parent) = parent {
                 self.holds[parent].open_children += 1;
             }
+            let nodes = if locks.len() == paths.len() { &paths[place..=place] } else { &paths };
             self.holds.push(Hold {
                 client,
                 handle,
@@ -311,6 +415,7 @@ impl History {
                 mode,
                 permits: (request.permits.unwrap_or(1), limit),
                 token: *token,
+                nodes: nodes.iter().map(|&node| node.to_owned()).collect(),
                 asked,
                 granted,
                 claimed: None,
@@ -318,9 +423,11 @@ impl History {
                 released: None,
                 parent,
                 stepped_down: None,
+                lost: None,
+                valid: None,
+                removed: None,
                 surely: None,
                 open_children: 0,
-                lost: false,
             });
         }
         self.keep(client, handle, first);
@@ -364,7 +471,11 @@ impl History {
         // It was one or the other all the time.
         (reader.granted, reader.claimed, reader.closed) = (asked, None, None);
         (reader.mode, reader.token, reader.handle) = (Mode::Read, token, handle);
-        (reader.stepped_down, reader.surely, reader.lost) = (Some(writer), None, false);
+        (reader.stepped_down, reader.surely) = (Some(writer), None);
+        (reader.lost, reader.valid) = (None, None);
+        if let Some(path) = &answer.path {
+            reader.nodes = vec![path.clone()];
+        }
         self.holds[writer].released = answer.at_ns;
         self.holds.push(reader);
         self.keep(client, handle, first);
@@ -381,7 +492,7 @@ impl History {
             if self.holds[hold].open_children > 0 || self.holds[hold].parent.is_some() {
                 continue;
             }
-            if self.holds[hold].lost {
+            if self.holds[hold].lost.is_some() {
                 let what = self.describe(hold, "was lost, and its release succeeded");
                 self.violated(Rule::Lost, what);
             }
@@ -395,10 +506,11 @@ impl History {
         for hold in self.holds_of(client, request.handle.unwrap_or_default()) {
             let (Some(valid), Some(at)) = (answer.valid, answer.at_ns) else { continue };
             if !valid {
-                self.holds[hold].lost = true;
+                self.lost(hold, at);
                 continue;
             }
-            if self.holds[hold].lost {
+            self.holds[hold].valid = self.holds[hold].valid.max(Some(at));
+            if self.holds[hold].lost.is_some() {
                 let what = self.describe(hold, "was lost, and is valid again");
                 self.violated(Rule::Lost, what);
             }
@@ -411,10 +523,8 @@ impl History {
         self.holds[hold].claimed = self.holds[hold].claimed.max(Some(until));
     }
 
-    fn lost(&mut self, client: usize, handle: u64) {
-        for hold in self.holds_of(client, handle) {
-            self.holds[hold].lost = true;
-        }
+    fn lost(&mut self, hold: usize, at: u64) {
+        self.holds[hold].lost.get_or_insert(at);
     }
 
     fn ended(&mut self, client: usize, at: u64, how: &str) {
@@ -436,6 +546,16 @@ impl History {
         }
     }
 
+    /// The holds of one guard.
+    pub(crate) fn holds_with(&self, hold: usize) -> impl Iterator<Item = usize> + use<> {
+        self.holds_of(self.holds[hold].client, self.holds[hold].handle)
+    }
+
+    /// The names of locks.
+    pub(crate) fn names(&self, locks: &[usize]) -> String {
+        locks.iter().map(|lock| &*self.locks[*lock]).collect::<Vec<_>>().join(",")
+    }
+
     /// Says which hold, and what about it.
     pub(crate) fn describe(&self, hold: usize, what: &str) -> String {
         let hold = &self.holds[hold];
@@ -452,34 +572,49 @@ impl History {
         )
     }
 
+    /// How long the session of a client lives without it, in nanoseconds.
+    pub(crate) fn session_timeout(&self, client: usize) -> u64 {
+        self.starts[client].session_timeout_ms.unwrap_or(10_000) * 1_000_000
+    }
+
+    /// Whoever has lost a node to an outsider claims nothing from then on: only tokens protect,
+    /// until it is told. That it is told in time is a rule of its own.
+    fn excuse(&mut self) {
+        let known: HashMap<&str, usize> =
+            self.removals.iter().enumerate().map(|(index, one)| (&*one.node, index)).collect();
+        for index in 0..self.holds.len() {
+            let hold = &self.holds[index];
+            let mut removed = hold.nodes.iter().filter_map(|node| known.get(&**node).copied());
+            let Some(removed) = removed.next() else { continue };
+            let (from, until) = (self.removals[removed].from, self.removals[removed].at);
+            let in_time = hold.granted < until + self.session_timeout(hold.client);
+            let hold = &mut self.holds[index];
+            hold.removed = Some(removed);
+            if in_time && hold.claimed.is_some_and(|claimed| claimed >= from) {
+                hold.claimed = (hold.granted < from).then_some(from);
+            }
+        }
+    }
+
     fn finish(&mut self) {
         for index in 0..self.holds.len() {
             let hold = &mut self.holds[index];
             // Nobody claims to hold what was given back, whatever time it still had.
             let surely = hold.surely.map(|until| until.min(hold.closed.unwrap_or(u64::MAX)));
             hold.claimed = hold.claimed.max(surely);
-            for (at, until) in &self.sides[&hold.client].robbed {
-                if let Some(claimed) = hold.claimed
-                    && hold.granted < *until
-                    && claimed >= *at
-                {
-                    hold.claimed = (hold.granted < *at).then_some(*at);
-                }
-            }
         }
+        self.excuse();
         let mut open = Vec::new();
         for (client, side) in &self.sides {
             let who = &self.clients[*client];
-            for (id, (_, request)) in &side.pending {
-                open.push((
-                    Rule::Answers,
-                    format!("{who}: {} {id} was never answered", request.op),
-                ));
+            for (id, Asked { request, .. }) in &side.pending {
+                let what = format!("{who}: {} {id} was never answered", request.op);
+                open.push((Rule::Answers, what));
             }
         }
         for index in 0..self.holds.len() {
             let hold = &self.holds[index];
-            if hold.closed.is_none() && !hold.lost && !self.sides[&hold.client].ended {
+            if hold.closed.is_none() && hold.lost.is_none() && !self.sides[&hold.client].ended {
                 open.push((Rule::Leaks, self.describe(index, "was never given back")));
             }
         }

@@ -20,16 +20,44 @@ pub struct Line {
     /// How the client ended: `quit`, after all its answers, or `killed`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<String>,
-    /// What was done to the servers, the network or the client. A fault with a `client` and an
-    /// `until_ns` took its locks away behind its back: until then only tokens protect.
+    /// How the client was started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<Start>,
+    /// What was done to the servers, the network or the client. Without a `client`: to all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,
-    /// When the client knew at the latest.
+    /// Which fault is over, of the same client; one that is never healed lasted for a moment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub until_ns: Option<u64>,
+    pub healed: Option<String>,
+    /// Of a fault: the nodes that it surely took away behind their owners' backs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<String>,
+    /// When taking them away was begun; `at_ns` is when it was done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from_ns: Option<u64>,
+    /// By how much a thread of the driver, which only sleeps, woke too late: the machine was busy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late_ns: Option<u64>,
     /// What was left over at the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left: Option<Left>,
+}
+
+/// What is known of a client from its start.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Start {
+    /// `curator` or `kazoo`: a peer has no tokens, and promises nothing here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peer: Option<String>,
+    /// Its session timeout; 10 s without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_timeout_ms: Option<u64>,
+    /// Whether its requests are served in their order.
+    #[serde(default)]
+    pub fair: bool,
+    /// How it was started, in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub options: Vec<String>,
 }
 
 /// A request to the agent.
@@ -45,9 +73,12 @@ pub struct Request {
     /// Of an acquire: a name, or several.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub lock: Value,
-    /// How long a try may take.
+    /// How long a try may take; 0 tries once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
+    /// How many tries; 1 without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retries: Option<u32>,
     /// Of a semaphore.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
@@ -101,6 +132,9 @@ pub struct Answer {
     /// `lost`, `revoked` or `state`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event: Option<String>,
+    /// Of a `state`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
 }
 
 /// What the servers and the processes still had when everything was released and closed.

@@ -19,12 +19,12 @@ impl Random {
 
 /// A run of a lock that is right, but for a mistake now and then: somebody enters too early, or
 /// with the token of somebody else.
-fn run(random: &mut Random, kinds: &[&str], limit: u64) -> History {
+fn run(random: &mut Random, kinds: &[&str], limit: u64, grants: u64) -> History {
     let (mut lines, mut now) = (Vec::<Line>::new(), 1_000_000);
     // When those who are inside, by kind, will have gone.
     let (mut alone, mut shared) = (0, vec![0; usize::try_from(limit).unwrap()]);
     let wrong = random.below(2) == 0;
-    for number in 1..=12_u64 {
+    for number in 1..=grants {
         let kind = kinds[usize::try_from(random.below(kinds.len() as u64)).unwrap()];
         let mut free = alone;
         let slot = (0..shared.len()).min_by_key(|slot| shared[*slot]).unwrap();
@@ -34,7 +34,7 @@ fn run(random: &mut Random, kinds: &[&str], limit: u64) -> History {
         }
         let mut enters = now.max(free) + 1 + random.below(20);
         let mut token = number;
-        if wrong && random.below(10) == 0 {
+        if wrong && random.below(grants - 2) == 0 {
             match random.below(2) {
                 0 => enters = enters.saturating_sub(1 + random.below(120)),
                 _ => token = token.saturating_sub(1 + random.below(3)).max(1),
@@ -76,20 +76,27 @@ fn run(random: &mut Random, kinds: &[&str], limit: u64) -> History {
 
 #[track_caller]
 fn agree(kinds: &[&str], limit: u64, model: &str) {
+    agree_on(kinds, limit, model, 12, 2_000);
+    // So many that they are searched in parts.
+    agree_on(kinds, limit, model, 700, 60);
+}
+
+#[track_caller]
+fn agree_on(kinds: &[&str], limit: u64, model: &str, grants: u64, rounds: usize) {
     let mut random = Random(7);
     let (mut right, mut wrong) = (0, 0);
-    for round in 0..2_000 {
-        let history = run(&mut random, kinds, limit);
+    for round in 0..rounds {
+        let history = run(&mut random, kinds, limit, grants);
         let found = check(&history);
         let lies = |rule| rule == Rule::Exclusion || rule == Rule::Tokens;
         let refused = found.iter().any(|found| lies(found.rule));
         let opinions = linearizable::check(&history, Duration::from_secs(10));
         let (_, _, opinion) = opinions.iter().find(|(_, name, _)| *name == model).unwrap();
         let other = if refused { Opinion::No } else { Opinion::Yes };
-        assert_eq!(*opinion, other, "round {round}: {found:?}\n{:#?}", history.holds);
+        assert_eq!(*opinion, other, "round {round}: {found:?}");
         if refused { wrong += 1 } else { right += 1 }
     }
-    assert!(right > 500 && wrong > 100, "{right} right, {wrong} wrong");
+    assert!(right > rounds / 4 && wrong > rounds / 20, "{right} right, {wrong} wrong");
 }
 
 #[test]

@@ -1,9 +1,13 @@
 //! What a history must keep.
 
+mod deadline;
 mod exclusion;
 mod fenced;
+mod kind;
 mod leaks;
+mod order;
 mod tokens;
+mod told;
 
 use std::fmt;
 
@@ -22,6 +26,14 @@ pub enum Rule {
     Answers,
     /// A lost guard stays lost.
     Lost,
+    /// Whoever loses a node to an outsider is told in time.
+    Told,
+    /// No answer comes later than it was asked for.
+    Deadline,
+    /// An error is of the kind that it is.
+    Kind,
+    /// A process that promises order keeps it.
+    Order,
     /// No write of an earlier holder after one of a later holder.
     Fenced,
     /// Everything is given back, and nothing is left over.
@@ -55,6 +67,10 @@ pub fn check(history: &History) -> Vec<Violation> {
     exclusion::check(history, &mut violations);
     tokens::check(history, &mut violations);
     fenced::check(history, &mut violations);
+    told::check(history, &mut violations);
+    deadline::check(history, &mut violations);
+    kind::check(history, &mut violations);
+    order::check(history, &mut violations);
     leaks::check(history, &mut violations);
     violations
 }

@@ -26,7 +26,7 @@ pub(super) fn check(history: &History, violations: &mut Vec<Violation>) {
         let mut owners = HashMap::<Token, usize>::new();
         for index in holds.iter().copied() {
             let hold = &history.holds[index];
-            if hold.mode == Mode::Permit {
+            if hold.mode == Mode::Permit || !has_token(history, index) {
                 continue;
             }
             let first = *owners.entry(hold.token).or_insert(index);
@@ -42,6 +42,11 @@ pub(super) fn check(history: &History, violations: &mut Vec<Violation>) {
         // And what was held before, too, where both are sure of it.
         in_order(history, &holds, |hold| Some((hold.granted, hold.claimed?)), &mut violated);
     }
+}
+
+/// Peers have none.
+fn has_token(history: &History, hold: usize) -> bool {
+    history.starts[history.holds[hold].client].peer.is_none()
 }
 
 /// Nested holds repeat the token of the outermost.
@@ -66,8 +71,12 @@ fn in_order(
     for index in holds.iter().copied() {
         let hold = &history.holds[index];
         let nested = hold.parent.is_some() || hold.stepped_down.is_some();
+        if hold.is_excused() {
+            continue;
+        }
         if let Some((begin, end)) = time(hold)
             && hold.mode != Mode::Permit
+            && has_token(history, index)
             && !nested
         {
             moments.push((begin, true, index));

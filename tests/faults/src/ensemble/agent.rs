@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
@@ -11,7 +12,11 @@ use serde_json::{Value, json};
 use zklock_checker::Answer;
 use zklock_test_support::{Ensemble, Proxy};
 
+use super::draw::Style;
+use super::hands::Hands;
 use super::history::Writer;
+use super::random::Random;
+use super::run::SESSION_TIMEOUT;
 use super::work::Work;
 
 /// Builds the agent as this program was built, and returns where it is.
@@ -28,13 +33,15 @@ pub(super) fn build() -> PathBuf {
     target.expect("built by cargo").join(profile).join("examples/lock_agent")
 }
 
+/// Where the locks are.
+pub(super) const ROOT: &str = "/fire";
+
 /// A place where one process after the other runs.
 #[derive(Debug)]
 pub(super) struct Seat {
     number: usize,
     /// One in front of each server.
     pub(super) proxies: Vec<Proxy>,
-    options: Vec<String>,
     program: PathBuf,
     history: Arc<Writer>,
     running: Mutex<Option<Running>>,
@@ -53,29 +60,31 @@ impl Seat {
     pub(super) fn new(
         number: usize,
         ensemble: &Ensemble,
-        options: &[&str],
         program: PathBuf,
         history: Arc<Writer>,
         work: Arc<Work>,
     ) -> Self {
         let servers = ensemble.servers().iter();
         let proxies = servers.map(|server| Proxy::start(server.socket_addr())).collect();
-        let options = options.iter().map(|&option| option.to_owned()).collect();
-        Seat { number, proxies, options, program, history, running: Mutex::default(), work }
-    }
-
-    /// Which seat this is.
-    pub(super) fn number(&self) -> usize {
-        self.number
+        Seat { number, proxies, program, history, running: Mutex::default(), work }
     }
 
     /// Starts the next process here.
     pub(super) fn start(&self, incarnation: u64) {
         let name = format!("c{}.{incarnation}", self.number);
         let servers: Vec<_> = self.proxies.iter().map(Proxy::addr).collect();
+        let draw = self.work.seed ^ (self.number as u64 * 1_000 + incarnation);
+        let mut random = Random(draw.wrapping_mul(0x2545_f491_4f6c_dd1d));
+        _ = random.below(1);
+        let style = Style::draw(self.number, self.work.seed, &mut random);
+        let timeout = SESSION_TIMEOUT.as_millis();
+        let start = json!({ "session_timeout_ms": timeout, "fair": style.fair,
+            "options": style.options });
+        self.history.note(json!({ "client": name, "start": start }));
         let mut child = Command::new(&self.program)
-            .args(["--connect", &servers.join(","), "--root", "/fire"])
-            .args(&self.options)
+            .args(["--connect", &servers.join(","), "--root", ROOT])
+            .args(["--session-timeout-ms", &timeout.to_string()])
+            .args(&style.options)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -83,29 +92,40 @@ impl Seat {
         let stdin = child.stdin.take().expect("piped");
         let stdout = child.stdout.take().expect("piped");
         let stdin = Arc::new(Mutex::new(Some(stdin)));
+        let (heard, answers) = channel();
+        let (history, who) = (self.history.clone(), name.clone());
+        let listener = thread::spawn(move || {
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                // A line that is cut off by a kill is none.
+                if let Ok(answer) = serde_json::from_str::<Answer>(&line) {
+                    history.said(&who, "out", &line);
+                    _ = heard.send(answer);
+                }
+            }
+        });
         let (history, work, to) = (self.history.clone(), self.work.clone(), stdin.clone());
-        let (seat, who) = (self.number as u64, name.clone());
-        let fair = self.options.iter().any(|option| option == "--fair");
+        let (client, who) = (self.number as u64 * 1_000 + incarnation, name.clone());
         let reader = thread::spawn(move || {
             let send = |line: &Value| {
-                let line = line.to_string();
-                history.said(&who, "in", &line);
                 let mut to = to.lock().unwrap_or_else(PoisonError::into_inner);
                 if let Some(to) = to.as_mut() {
+                    let line = line.to_string();
+                    history.said(&who, "in", &line);
                     // Fails where the process was killed.
                     _ = to.write_all(format!("{line}\n").as_bytes());
                 }
             };
-            let mut hands = work.begin(seat * 1_000 + incarnation, fair, &send);
-            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-                let Ok(answer) = serde_json::from_str::<Answer>(&line) else {
-                    // Cut off by a kill.
-                    continue;
-                };
-                history.said(&who, "out", &line);
-                work.go_on(&mut hands, &answer, &send);
+            let mut hands = Hands::begin(&work, style, client, send);
+            loop {
+                let time = hands.due();
+                match answers.recv_timeout(time) {
+                    Ok(answer) => hands.go_on(&answer),
+                    Err(RecvTimeoutError::Timeout) => {}
+                    Err(RecvTimeoutError::Disconnected) => break,
+                }
             }
-            work.gone(&hands);
+            hands.gone();
+            _ = listener.join();
         });
         *self.lock() = Some(Running { name, child, stdin, reader });
     }

@@ -1,4 +1,4 @@
-//! What is done to servers, network and clients.
+//! What is done to the servers, and when nothing is done to anybody.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -6,44 +6,93 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
 use serde_json::json;
-use zklock_test_support::{Cut, Direction, Ensemble, Proxy, RawClient, monotonic_ns};
+use zklock_test_support::{Ensemble, monotonic_ns};
 
-use super::agent::Seat;
 use super::history::Writer;
 use super::random::Random;
 use super::run::SESSION_TIMEOUT;
 use super::work::Work;
 
-/// What both kinds of faults need.
+/// How long faults happen, and for how long then none, so that everybody comes to rest and what is
+/// promised for quiet days is seen to be kept, too.
+const STORM: Duration = Duration::from_millis(9_000);
+const CALM: Duration = Duration::from_millis(7_000);
+
+/// What all kinds of faults need.
 pub(super) struct Stage<'a> {
     pub(super) ensemble: &'a Ensemble,
     pub(super) history: &'a Writer,
     pub(super) work: &'a Work,
     pub(super) over: &'a AtomicBool,
+    /// Nothing is broken for a while.
+    pub(super) calm: &'a AtomicBool,
     pub(super) counts: Mutex<BTreeMap<String, u64>>,
     /// From the end of a leader to the next grant, in milliseconds.
     pub(super) failover_ms: AtomicU64,
 }
 
 impl Stage<'_> {
-    fn count(&self, what: &str) {
+    pub(super) fn count(&self, what: &str) {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         *counts.entry(what.to_owned()).or_default() += 1;
     }
 
-    fn note(&self, what: &str, whom: &str) {
+    /// Notes what is done to a client, or without one to the servers.
+    pub(super) fn note(&self, what: &str, client: Option<&str>) {
         self.count(what);
-        self.history.note(json!({ "fault": format!("{what}: {whom}") }));
+        self.write("fault", what, client);
     }
 
-    fn is_over(&self) -> bool {
+    /// Notes that it is over.
+    pub(super) fn healed(&self, what: &str, client: Option<&str>) {
+        self.write("healed", what, client);
+    }
+
+    fn write(&self, field: &str, what: &str, client: Option<&str>) {
+        let mut line = json!({ field: what });
+        if let Some(client) = client {
+            line["client"] = json!(client);
+        }
+        self.history.note(line);
+    }
+
+    /// Changes between storm and calm until it is over.
+    pub(super) fn weather(&self) {
+        while !self.is_over() {
+            self.pause(STORM);
+            self.calm.store(true, Ordering::SeqCst);
+            self.pause(CALM);
+            self.calm.store(false, Ordering::SeqCst);
+        }
+    }
+
+    /// Notes when the machine has no time for somebody who only sleeps.
+    pub(super) fn feel_the_load(&self) {
+        let nap = Duration::from_millis(5);
+        while !self.is_over() {
+            let due = monotonic_ns() + 5_000_000;
+            thread::sleep(nap);
+            let late = monotonic_ns().saturating_sub(due);
+            if late > 10_000_000 {
+                self.history.note(json!({ "late_ns": late }));
+            }
+        }
+    }
+
+    /// Waits while nothing may be broken.
+    pub(super) fn wait_for_storm(&self) {
+        while self.calm.load(Ordering::SeqCst) && !self.is_over() {
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    pub(super) fn is_over(&self) -> bool {
         self.over.load(Ordering::SeqCst)
     }
 
     /// Waits, but not beyond the end.
-    fn pause(&self, time: Duration) {
+    pub(super) fn pause(&self, time: Duration) {
         let limit = Instant::now() + time;
         while !self.is_over() && Instant::now() < limit {
             thread::sleep(Duration::from_millis(10));
@@ -54,6 +103,7 @@ impl Stage<'_> {
     pub(super) fn servers(&self, mut random: Random) {
         let mut turn = random.below(6);
         while !self.is_over() {
+            self.wait_for_storm();
             let (leader, followers) = (self.ensemble.leader(), self.ensemble.followers());
             let Some(follower) = followers.first().copied() else {
                 thread::sleep(Duration::from_millis(50));
@@ -61,12 +111,13 @@ impl Stage<'_> {
             };
             let whom = if turn.is_multiple_of(2) { leader } else { follower };
             let role = if whom == leader { "leader" } else { "follower" };
-            let name = format!("server {whom}");
             let server = self.ensemble.server(whom);
             let from = monotonic_ns();
+            let what;
             match turn % 6 {
                 0 | 1 => {
-                    self.note(&format!("{role} killed"), &name);
+                    what = format!("{role} killed");
+                    self.note(&what, None);
                     server.kill();
                     if whom == leader {
                         self.failover(from);
@@ -75,27 +126,31 @@ impl Stage<'_> {
                     server.restart();
                 }
                 2 | 3 => {
-                    self.note(&format!("{role} stopped"), &name);
+                    what = format!("{role} stopped");
+                    self.note(&what, None);
                     server.pause();
                     self.pause(SESSION_TIMEOUT.mul_f64(0.5 + 0.5 * random.below(4) as f64));
                     server.resume();
                 }
                 _ => {
-                    self.note(&format!("{role} cut off"), &name);
+                    what = format!("{role} cut off");
+                    self.note(&what, None);
                     self.ensemble.isolate(whom);
                     self.pause(SESSION_TIMEOUT.mul_f64(0.5 + 0.5 * random.below(4) as f64));
                     self.ensemble.heal(whom);
                 }
             }
             turn += 1;
+            self.quorum();
+            self.healed(&what, None);
             if turn.is_multiple_of(8) {
-                for (index, server) in self.ensemble.servers().iter().enumerate() {
-                    self.note("rolling restart", &format!("server {index}"));
+                for server in self.ensemble.servers() {
+                    self.note("rolling restart", None);
                     server.restart();
                     self.quorum();
+                    self.healed("rolling restart", None);
                 }
             }
-            self.quorum();
             self.pause(Duration::from_millis(300 + random.below(1_200)));
         }
     }
@@ -123,100 +178,4 @@ impl Stage<'_> {
             self.failover_ms.fetch_max(took, Ordering::SeqCst);
         }
     }
-
-    /// Breaks clients and their connections until it is over; then all are whole.
-    pub(super) fn clients(&self, seats: &[Seat], mut random: Random, mean: Duration) {
-        let mut incarnation = 1;
-        let mut killed: Vec<(usize, String, Instant)> = Vec::new();
-        while !self.is_over() {
-            self.pause(mean.mul_f64(2.0 * random.below(100) as f64 / 100.0));
-            let seat = random.one_of(seats);
-            let name = seat.name();
-            let all = |act: &dyn Fn(&Proxy)| seat.proxies.iter().for_each(act);
-            let long = SESSION_TIMEOUT.mul_f64(*random.one_of(&[0.3, 0.5, 1.5]));
-            match random.below(20) {
-                0..6 => {
-                    self.note("connections cut", &name);
-                    let way = if random.below(2) == 0 { Cut::Fin } else { Cut::Reset };
-                    all(&|proxy| proxy.cut(way));
-                }
-                6..9 => {
-                    self.note("server out of reach", &name);
-                    let proxy = random.one_of(&seat.proxies);
-                    proxy.refuse(true);
-                    proxy.cut(Cut::Reset);
-                    self.pause(long);
-                    proxy.heal();
-                }
-                9..11 => {
-                    self.note("silence", &name);
-                    all(&|proxy| proxy.black_hole(true));
-                    self.pause(long);
-                    all(&Proxy::heal);
-                }
-                11..13 => {
-                    self.note("deaf", &name);
-                    all(&|proxy| proxy.black_hole_one_way(Direction::ToClient, true));
-                    self.pause(long);
-                    all(&Proxy::heal);
-                }
-                13 => {
-                    self.note("slow network", &name);
-                    all(&|proxy| proxy.delay(Duration::from_millis(30)));
-                    self.pause(long);
-                    all(&Proxy::heal);
-                }
-                14..17 => {
-                    self.note("client stopped", &name);
-                    seat.signal(Signal::STOP);
-                    let times = *random.one_of(&[0.5, 0.5, 1.5, 3.0]);
-                    self.pause(SESSION_TIMEOUT.mul_f64(times));
-                    seat.signal(Signal::CONT);
-                }
-                17 => {
-                    self.note("client killed", &name);
-                    seat.kill();
-                    killed.push((seat.number(), name, Instant::now()));
-                    incarnation += 1;
-                    seat.start(incarnation);
-                }
-                _ => {
-                    let sessions = seat
-                        .proxies
-                        .iter()
-                        .flat_map(|proxy| proxy.sessions().last().map(|key| (proxy, key.id)));
-                    let found: Vec<_> = sessions.collect();
-                    if found.is_empty() {
-                        continue;
-                    }
-                    let (proxy, id) = random.one_of(&found);
-                    self.count("session killed");
-                    let until = monotonic_ns() + SESSION_TIMEOUT.as_nanos() as u64 * 5;
-                    // It may be that of a process which is just dead; its locks were sure until then.
-                    killed.retain(|(.., at)| at.elapsed() < 2 * SESSION_TIMEOUT);
-                    let dead = killed.iter().filter(|(number, ..)| *number == seat.number());
-                    for whose in dead.map(|(_, name, _)| name).chain([&name]) {
-                        let note = json!({ "fault": format!("session killed: {id:#x}"),
-                            "client": whose, "until_ns": until });
-                        self.history.note(note);
-                    }
-                    expire(self, proxy, *id);
-                }
-            }
-        }
-        for seat in seats {
-            seat.proxies.iter().for_each(Proxy::heal);
-        }
-    }
-}
-
-/// Ends a session, if its server can be reached now.
-fn expire(stage: &Stage<'_>, proxy: &Proxy, id: i64) {
-    let Some(key) = proxy.sessions().into_iter().find(|key| key.id == id) else { return };
-    // Any server knows all sessions.
-    let addr = stage.ensemble.server(stage.ensemble.leader()).addr();
-    if let Ok(client) = RawClient::resume(&addr, &key) {
-        _ = client.close();
-    }
-    proxy.cut_session(id, Cut::Fin);
 }

@@ -1,10 +1,16 @@
 //! Three servers under fire, clients in processes of their own, and a history of what they said.
 
 mod agent;
+mod clients;
+mod draw;
 mod faults;
+mod figures;
+mod hands;
 mod history;
 mod left;
+mod peers;
 mod random;
+mod removal;
 mod run;
 mod work;
 

@@ -16,9 +16,12 @@ use zklock_checker::{History, Rule, Violation, check};
 use zklock_test_support::ZooKeeper;
 
 use super::agent::{Seat, build};
+use super::draw::other_layout;
 use super::faults::Stage;
+use super::figures::{Figures, make_data};
 use super::history::Writer;
 use super::left::Remains;
+use super::peers::{self, Peer};
 use super::random::Random;
 use super::work::Work;
 
@@ -50,6 +53,10 @@ pub struct Report {
     pub own_nodes: u64,
     /// Grants.
     pub grants: u64,
+    /// The same, of Curator and kazoo.
+    pub peers_grants: u64,
+    /// What the history says of them.
+    pub figures: Figures,
     /// The faults, by kind.
     pub faults: BTreeMap<String, u64>,
     /// The longest time in which nobody was granted anything.
@@ -71,7 +78,9 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (operations, own) = (self.operations, self.own_nodes);
         writeln!(f, "{operations} acquires and releases, {own} by nodes of their own")?;
-        writeln!(f, "{} grants, {} faults:", self.grants, self.faults.values().sum::<u64>())?;
+        writeln!(f, "{} grants, {} of peers beside them", self.grants, self.peers_grants)?;
+        writeln!(f, "{}", self.figures)?;
+        writeln!(f, "{} faults:", self.faults.values().sum::<u64>())?;
         for (what, count) in &self.faults {
             writeln!(f, "  {count:6} {what}")?;
         }
@@ -82,7 +91,7 @@ impl fmt::Display for Report {
         }
         let [yes, no, unknown] = self.opinions;
         writeln!(f, "linearizable: {yes} yes, {no} no, {unknown} too large to say")?;
-        for violation in self.violations.iter().take(20) {
+        for violation in self.violations.iter().take(40) {
             writeln!(f, "VIOLATION {violation}")?;
         }
         writeln!(f, "{} violations", self.violations.len())?;
@@ -98,34 +107,41 @@ impl fmt::Display for Report {
 pub fn run(plan: &Plan) -> Report {
     let program = build();
     // With the default, elections were seen to take more than five seconds; see `tests/failover.rs`.
-    let ensemble = ZooKeeper::builder().init_limit(10).ensemble(3);
+    let servers = ZooKeeper::builder().init_limit(10);
+    let ensemble = servers.max_session_timeout(peers::SESSION_TIMEOUT).ensemble(3);
+    let layout = other_layout(plan.seed);
+    make_data(&ensemble, layout);
     let history = Arc::new(Writer::new(plan.history.clone()));
     let work = Arc::new(Work::new(plan.seed));
-    let timeout = SESSION_TIMEOUT.as_millis().to_string();
-    let (fair, shared): (&[&str], &[&str]) =
-        (&["--session-timeout-ms", &timeout, "--fair"], &["--session-timeout-ms", &timeout]);
-    let seats: Vec<_> = (0..6)
-        .map(|number| {
-            let options = if number < 4 { fair } else { shared };
-            Seat::new(number, &ensemble, options, program.clone(), history.clone(), work.clone())
-        })
-        .collect();
+    let seat =
+        |number| Seat::new(number, &ensemble, program.clone(), history.clone(), work.clone());
+    let seats: Vec<_> = (0..6).map(seat).collect();
+    let (peers, peers_grants) =
+        (Peer::start_all(&ensemble.connect_string(), layout), AtomicU64::new(0));
     seats.iter().for_each(|seat| seat.start(1));
 
     let limit = Instant::now() + REST;
     while work.grants.load(Ordering::SeqCst) < 100 && Instant::now() < limit {
         thread::sleep(Duration::from_millis(10));
     }
-    let over = AtomicBool::new(false);
+    let (over, calm) = (AtomicBool::new(false), AtomicBool::new(false));
     let stage = Stage {
         ensemble: &ensemble,
         history: &history,
         work: &work,
         over: &over,
+        calm: &calm,
         counts: Mutex::default(),
         failover_ms: AtomicU64::new(0),
     };
     thread::scope(|scope| {
+        for peer in &peers {
+            let (history, work, grants) = (&*history, &*work, &peers_grants);
+            scope.spawn(move || peer.work(history, work, grants));
+        }
+        scope.spawn(|| stage.weather());
+        scope.spawn(|| stage.feel_the_load());
+        scope.spawn(|| stage.remove_nodes(&seats, Random(plan.seed ^ 0xde1)));
         scope.spawn(|| stage.servers(Random(plan.seed ^ 1)));
         for (number, seats) in seats.chunks(2).enumerate() {
             let random = Random(plan.seed ^ (2 + number as u64));
@@ -134,10 +150,10 @@ pub fn run(plan: &Plan) -> Report {
         }
         thread::sleep(plan.time);
         over.store(true, Ordering::SeqCst);
+        // All is whole again. Everybody gets what he waits for, gives it back, and leaves.
+        work.end();
     });
-
-    // All is whole again. Everybody gets what he waits for, gives it back, and leaves.
-    work.end();
+    peers.into_iter().for_each(|peer| peer.quit(&history));
     let limit = Instant::now() + REST;
     while work.busy.load(Ordering::SeqCst) > 0 && Instant::now() < limit {
         thread::sleep(Duration::from_millis(20));
@@ -159,6 +175,7 @@ pub fn run(plan: &Plan) -> Report {
 
     let read = File::open(&history.path).expect("it was written just now");
     let read = History::read(BufReader::new(read)).expect("it was written just now");
+    let figures = Figures::of(&read, SESSION_TIMEOUT);
     let mut opinions = [0; 3];
     for (_, _, opinion) in linearizable::check(&read, Duration::from_secs(10)) {
         let kind = match opinion {
@@ -178,6 +195,8 @@ pub fn run(plan: &Plan) -> Report {
         operations: work.operations.load(Ordering::SeqCst),
         own_nodes: work.own_nodes.load(Ordering::SeqCst),
         grants: work.grants.load(Ordering::SeqCst),
+        peers_grants: peers_grants.into_inner(),
+        figures,
         faults: stage.counts.into_inner().unwrap_or_default(),
         worst_gap: millis(work.worst_gap_ms()),
         failover: millis(stage.failover_ms.load(Ordering::SeqCst)),

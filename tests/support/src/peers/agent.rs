@@ -99,9 +99,14 @@ impl Agent {
     ///
     /// What the peer says.
     pub fn release(&self, grant: &Grant) -> Result<u64, String> {
-        let answer = self.ask(&format!("release {}", grant.handle));
-        let at = answer.strip_prefix("ok ").and_then(|at| at.parse().ok());
-        at.ok_or(answer)
+        released(self.ask(&format!("release {}", grant.handle)))
+    }
+
+    /// The same; `None` when there is no answer after `limit`.
+    #[must_use = "the lock may be held still"]
+    pub fn release_within(&self, grant: &Grant, limit: Duration) -> Option<Result<u64, String>> {
+        let id = self.send(&format!("release {}", grant.handle));
+        self.inbox.answer(id, limit).map(released)
     }
 
     /// Returns the paths of the nodes in a lock's directory, in the peer's order.
@@ -183,6 +188,11 @@ impl Agent {
         }
         id
     }
+}
+
+fn released(answer: String) -> Result<u64, String> {
+    let at = answer.strip_prefix("ok ").and_then(|at| at.parse().ok());
+    at.ok_or(answer)
 }
 
 impl Pending<'_> {

@@ -1,0 +1,123 @@
+//! An error is of the kind that it is.
+//!
+//! Busy only where somebody held or was ahead; unavailable only where an answer may be missing;
+//! lost only where there was trouble; a deadlock only where there is one.
+
+use super::{Rule, Violation};
+use crate::calls::{Call, Outcome};
+use crate::history::{History, Mode};
+
+/// A wait this short may be over before a server that is well has answered, in nanoseconds.
+const SHORT: u64 = 500_000_000;
+
+pub(super) fn check(history: &History, violations: &mut Vec<Violation>) {
+    let mut violated = |client: usize, what: String| {
+        let what = format!("{}: {what}", history.clients[client]);
+        violations.push(Violation { rule: Rule::Kind, what });
+    };
+    let ours = |client: usize| history.starts[client].peer.is_none();
+    let mut by_lock = vec![Vec::new(); history.locks.len()];
+    for (index, call) in history.calls.iter().enumerate() {
+        call.locks.iter().for_each(|lock| by_lock[*lock].push(index));
+    }
+    for call in history.calls.iter().filter(|call| ours(call.client)) {
+        let Outcome::Refused(error) = &call.outcome else { continue };
+        let quiet = || history.trouble.is_quiet(call.client, call.asked, call.heard);
+        let wrong = match error.as_str() {
+            "busy" => !call.locks.iter().any(|lock| in_the_way(history, call, &by_lock[*lock])),
+            "unavailable" => {
+                // A call that tries once has as much time as a try by default.
+                call.timeout.is_none_or(|timeout| timeout == 0 || timeout >= SHORT) && quiet()
+            }
+            "deadlock" => !reads_outside(history, call),
+            "lost" => {
+                call.parent.is_none_or(|parent| history.holds[parent].removed.is_none()) && quiet()
+            }
+            "cancelled" | "closing" => false,
+            _ => true,
+        };
+        if wrong {
+            let what = format!(
+                "{} as {:?} on {} was refused as {error} without a reason, from {} to {}",
+                call.id,
+                call.mode,
+                history.names(&call.locks),
+                call.asked,
+                call.heard,
+            );
+            violated(call.client, what);
+        }
+    }
+    for refusal in history.refusals.iter().filter(|refusal| ours(refusal.client)) {
+        let quiet = || history.trouble.is_quiet(refusal.client, refusal.asked, refusal.heard);
+        let wrong = match (refusal.op.as_str(), refusal.error.as_str()) {
+            (_, "lost") => false, // Its guard is asked below.
+            ("cancel", "not_found") => false,
+            (_, "unavailable") => quiet(),
+            (_, "closing") => false,
+            _ => true,
+        };
+        if wrong {
+            let what = format!("{} was refused as {}", refusal.op, refusal.error);
+            violated(refusal.client, format!("{what} without a reason, at {}", refusal.heard));
+        }
+    }
+    let refused = history.refusals.iter().filter(|refusal| refusal.error == "lost");
+    let refused = refused.filter_map(|refusal| Some((refusal.hold?, refusal.heard)));
+    let told = history.holds.iter().enumerate().filter_map(|(hold, one)| Some((hold, one.lost?)));
+    let mut seen = std::collections::HashSet::new();
+    for (index, at) in told.chain(refused) {
+        let hold = &history.holds[index];
+        let trouble = history.holds_with(index).any(|one| history.holds[one].removed.is_some());
+        if !trouble
+            && ours(hold.client)
+            && history.trouble.is_quiet(hold.client, hold.granted, at)
+            && seen.insert(index)
+        {
+            violated(
+                hold.client,
+                history.describe(index, &format!("was lost without a reason at {at}")),
+            );
+        }
+    }
+}
+
+/// Whether somebody may have held one of the others, or been ahead of the call, or his node may have
+/// been left behind.
+fn in_the_way(history: &History, call: &Call, others: &[usize]) -> bool {
+    let mut beside = 0;
+    others.iter().map(|index| &history.calls[*index]).any(|other| {
+        if (other.client, other.id) == (call.client, call.id) || other.asked > call.heard {
+            return false;
+        }
+        // A session that has gone, and whatever the options keep, lives on for a while.
+        let timeout = history.session_timeout(other.client);
+        let held = other.hold.map(|hold| {
+            let hold = &history.holds[hold];
+            hold.released.map_or(u64::MAX, |at| at.saturating_add(3 * timeout))
+        });
+        let gone = held.unwrap_or_else(|| other.heard.saturating_add(3 * timeout));
+        if gone < call.asked {
+            return false;
+        }
+        if call.mode != Mode::Permit {
+            return call.mode.excludes(other.mode);
+        }
+        // Whoever takes permits in another process keeps the others out for that moment.
+        beside += other.permits.0;
+        other.client != call.client || beside + call.permits.0 > call.permits.1
+    })
+}
+
+/// Whether a call wants to write what it reads.
+fn reads_outside(history: &History, call: &Call) -> bool {
+    let mut outer = call.parent;
+    while let Some(hold) = outer {
+        let hold = &history.holds[hold];
+        if call.mode == Mode::Write && hold.mode == Mode::Read && call.locks.contains(&hold.lock) {
+            return true;
+        }
+        outer = hold.parent;
+    }
+    false
+}

@@ -1,0 +1,233 @@
+//! What is drawn for a process: its layout, its options, and what its hands ask for.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::random::Random;
+
+/// The layouts of the last two seats, beside Curator's of all others.
+const LAYOUTS: [&str; 6] = ["kazoo", "removed", "dlock", "lock", "read-write-node", "host"];
+
+/// How many mutexes the hands crowd on that want nothing else.
+const CROWDED: u64 = 6;
+
+/// How a process is started.
+#[derive(Clone, Debug)]
+pub(super) struct Style {
+    pub(super) layout: &'static str,
+    pub(super) options: Vec<String>,
+    /// Whether each waiter has a node of its own.
+    pub(super) fair: bool,
+    lingers: bool,
+    /// The locks of its own of a process that keeps them beyond the release or the loss.
+    marked: Option<&'static str>,
+}
+
+/// What a hand wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Want {
+    /// Any lock, for a moment.
+    Any,
+    /// One of those on which they crowd.
+    Crowd,
+    /// A lock for seconds.
+    Slow,
+    /// A lock on which nobody can be in the way.
+    Free,
+}
+
+/// The layout of the seats that do not have Curator's.
+pub(super) fn other_layout(seed: u64) -> &'static str {
+    let mut random = Random(seed ^ 0x1a70);
+    // The first one after a small seed is small.
+    _ = random.below(1);
+    let layout: &&'static str = random.one_of(&LAYOUTS);
+    layout
+}
+
+impl Style {
+    /// Draws the style of the next process at a seat.
+    pub(super) fn draw(seat: usize, seed: u64, random: &mut Random) -> Self {
+        let layout = if seat < 4 { "curator" } else { other_layout(seed) };
+        let fair = matches!(seat, 0 | 1 | 4);
+        let mut options = vec!["--layout".to_owned(), layout.to_owned()];
+        let mut option = |name: &str, value: Option<u64>| {
+            options.push(format!("--{name}"));
+            options.extend(value.map(|value| value.to_string()));
+        };
+        let (mut lingers, mut marked) = (false, None);
+        match random.below(5) {
+            _ if fair => option("fair", None),
+            0 => option("handoffs", Some(1 + random.below(8))),
+            1 if layout != "removed" => {
+                lingers = true;
+                option("linger-ms", Some(5 + random.below(200)));
+            }
+            2 if layout == "curator" => {
+                marked = Some("delayed");
+                option("lock-delay-ms", Some(50 + random.below(450)));
+            }
+            3 if layout == "curator" => {
+                marked = Some("kept");
+                option("hold-at-least-ms", Some(5 + random.below(50)));
+            }
+            _ => {}
+        }
+        if random.below(3) == 0 {
+            option("revocable", None);
+        }
+        if random.below(4) == 0 {
+            option("stop-at-suspect", None);
+        }
+        Style { layout, options, fair, lingers, marked }
+    }
+
+    /// How many hands want what.
+    pub(super) fn hands(&self) -> Vec<Want> {
+        let crowd = if self.fair || self.layout != "curator" { 0 } else { 30 };
+        let all = [(Want::Any, 8), (Want::Crowd, crowd), (Want::Slow, 4), (Want::Free, 2)];
+        all.into_iter().flat_map(|(want, count)| [want].repeat(count)).collect()
+    }
+
+    fn mutexes(&self) -> bool {
+        !matches!(self.layout, "read-write-node" | "host")
+    }
+
+    fn read_write(&self) -> bool {
+        !matches!(self.layout, "dlock" | "lock") && self.marked.is_none()
+    }
+
+    fn semaphores(&self) -> bool {
+        matches!(self.layout, "curator" | "kazoo") && self.marked.is_none() && !self.lingers
+    }
+
+    /// Whether a write under its locks can be tied to them.
+    pub(super) fn fences(&self) -> bool {
+        matches!(self.layout, "curator" | "kazoo" | "removed")
+    }
+
+    fn mutex(&self, name: &str, number: u64) -> Value {
+        self.one("mutex", self.marked.unwrap_or(name), number)
+    }
+
+    fn one(&self, kind: &str, name: &str, number: u64) -> Value {
+        json!({ "kind": kind, "lock": self.name(name, number) })
+    }
+
+    fn semaphore(&self, name: &str, limit: u64, permits: u64) -> Value {
+        json!({ "kind": "semaphore", "lock": self.name(name, 0), "limit": limit,
+            "permits": permits })
+    }
+
+    fn any(&self, random: &mut Random) -> Value {
+        match random.below(20) {
+            10..13 if self.read_write() => self.one("read", "rw", random.below(6)),
+            13..15 if self.read_write() => self.one("write", "rw", random.below(6)),
+            15..17 if self.semaphores() => self.semaphore("semaphore", 3, random.below(2) + 1),
+            // Each of these is a member of the others, too.
+            17..19 if self.mutexes() && self.marked.is_none() => {
+                let first = random.below(3);
+                let second = (first + 1) % 3;
+                json!({ "kind": "multi",
+                    "lock": [self.name("multi", first), self.name("multi", second)] })
+            }
+            19 if self.marked.is_none() && !self.lingers => {
+                self.one("exclusive", "one", random.below(3))
+            }
+            _ if self.mutexes() => self.mutex("mutex", random.below(24)),
+            _ => self.one("read", "rw", random.below(6)),
+        }
+    }
+
+    fn slow(&self, random: &mut Random) -> Value {
+        match random.below(20) {
+            0..8 if self.mutexes() => self.mutex("slow", random.below(8)),
+            8..13 if self.read_write() => self.one("read", "slow-rw", random.below(4)),
+            13..17 if self.read_write() => self.one("write", "slow-rw", random.below(4)),
+            17..20 if self.semaphores() => self.semaphore("slow-semaphore", 6, random.below(2) + 1),
+            _ if self.mutexes() => self.mutex("slow", random.below(8)),
+            _ => self.one("read", "slow-rw", random.below(4)),
+        }
+    }
+
+    fn free(&self, random: &mut Random) -> Value {
+        match random.below(2) {
+            0 if self.read_write() => self.one("read", "free-rw", 0),
+            _ if self.semaphores() => self.semaphore("free-semaphore", 1_000, 1),
+            _ => self.any(random),
+        }
+    }
+
+    /// An acquire, without its number.
+    pub(super) fn acquire(&self, want: Want, random: &mut Random) -> Value {
+        let mut request = match want {
+            Want::Any => self.any(random),
+            Want::Crowd => self.mutex("mutex", random.below(CROWDED)),
+            Want::Slow => self.slow(random),
+            Want::Free => self.free(random),
+        };
+        request["op"] = json!("acquire");
+        // A lock that lingers cannot be tried.
+        match random.below(10) {
+            _ if want == Want::Free && !self.lingers => request["timeout_ms"] = json!(0),
+            0 if !self.lingers => request["timeout_ms"] = json!(0),
+            1..4 => {
+                request["timeout_ms"] = json!(random.below(2_000) + 1);
+                request["retries"] = json!(random.below(3) + 1);
+            }
+            _ => {}
+        }
+        request
+    }
+
+    /// An acquire in the scope of a guard of this request.
+    pub(super) fn nested(&self, outer: &Value, random: &mut Random) -> Option<Value> {
+        let kind = outer["kind"].as_str().unwrap_or_default();
+        let again = |kind: &str| json!({ "kind": kind, "lock": outer["lock"] });
+        // Who reads inside may not write: the one deadlock that is certain.
+        let inner = random.below(10);
+        let mut request = match kind {
+            "mutex" | "write" if inner < 5 => again(kind),
+            "write" if inner < 7 => again("read"),
+            "read" if inner < 4 => again("read"),
+            "read" if inner == 4 => again("write"),
+            // Nobody wants these first, so nobody waits in a circle.
+            "mutex" | "multi" | "semaphore" if self.mutexes() && self.marked.is_none() => {
+                json!({ "kind": "mutex", "lock": self.name("inner", random.below(3)) })
+            }
+            _ => return None,
+        };
+        request["op"] = json!("acquire");
+        request["timeout_ms"] = json!(200 + random.below(1_500));
+        Some(request)
+    }
+
+    /// For how long a lock is held, and how often it is looked at.
+    pub(super) fn hold(want: Want, random: &mut Random) -> (Duration, u64) {
+        match want {
+            Want::Slow => {
+                let time = Duration::from_millis(500 + random.below(5_500));
+                (time / 20, 20)
+            }
+            Want::Any => (Duration::ZERO, *random.one_of(&[0, 0, 0, 1, 3, 20])),
+            Want::Crowd => (Duration::ZERO, random.below(2)),
+            Want::Free => (Duration::from_millis(random.below(100)), random.below(3)),
+        }
+    }
+
+    /// One of the locks at which somebody may look, or whose holder may be asked to let go.
+    pub(super) fn site(&self, random: &mut Random) -> String {
+        let name = match random.below(3) {
+            0 if self.mutexes() => "slow",
+            1 if self.mutexes() => "mutex",
+            _ if self.read_write() => "slow-rw",
+            _ => "slow",
+        };
+        self.name(name, random.below(6))
+    }
+
+    fn name(&self, name: &str, number: u64) -> String {
+        format!("{}/{name}-{number}", self.layout)
+    }
+}

@@ -1,0 +1,80 @@
+//! What a history says of its grants.
+
+use std::fmt;
+use std::time::Duration;
+
+use zklock_checker::History;
+use zklock_test_support::{CreateMode, Ensemble, RawClient};
+
+use super::hands::DATA;
+
+/// Figures about the grants of a history.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// All holds; a multi-lock has one for each member.
+    pub holds: usize,
+    /// Those that were claimed for longer than a heartbeat.
+    pub over_a_heartbeat: usize,
+    /// Those that were claimed for longer than a lease.
+    pub over_a_lease: usize,
+    /// Those that lost their node to an outsider: from then on they need not have been alone.
+    pub excused: usize,
+    /// Fenced writes that succeeded.
+    pub writes: usize,
+    /// Holds in the scope of another of the same lock.
+    pub nested: usize,
+    /// Writers that stepped down.
+    pub stepped_down: usize,
+}
+
+impl Figures {
+    pub(super) fn of(history: &History, session_timeout: Duration) -> Self {
+        let timeout = u64::try_from(session_timeout.as_nanos()).unwrap_or(u64::MAX);
+        let all = &history.holds;
+        let longer = |than: u64| {
+            let claimed = |hold: &&zklock_checker::Hold| {
+                hold.claimed.is_some_and(|until| until.saturating_sub(hold.granted) > than)
+            };
+            all.iter().filter(claimed).count()
+        };
+        Figures {
+            holds: all.len(),
+            over_a_heartbeat: longer(timeout / 6),
+            over_a_lease: longer(timeout),
+            excused: all.iter().filter(|hold| hold.removed.is_some()).count(),
+            writes: history.writes.len(),
+            nested: all.iter().filter(|hold| hold.parent.is_some()).count(),
+            stepped_down: all.iter().filter(|hold| hold.stepped_down.is_some()).count(),
+        }
+    }
+}
+
+impl fmt::Display for Figures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Figures { holds, over_a_heartbeat, over_a_lease, excused, .. } = self;
+        let share = 100.0 * *excused as f64 / (*holds).max(1) as f64;
+        writeln!(
+            f,
+            "{holds} holds, {over_a_heartbeat} over a heartbeat, {over_a_lease} over a lease, \
+             {excused} excused ({share:.2} %)"
+        )?;
+        let Figures { writes, nested, stepped_down, .. } = self;
+        write!(f, "{writes} fenced writes, {nested} nested, {stepped_down} stepped down")
+    }
+}
+
+/// Makes the nodes that are written to under locks.
+pub(super) fn make_data(ensemble: &Ensemble, other_layout: &str) {
+    let addr = ensemble.server(ensemble.leader()).addr();
+    let mut client = RawClient::connect(&addr, Duration::from_secs(10)).expect("nothing is broken");
+    let mut make = |path: &str| {
+        client.create(path, b"", CreateMode::Persistent).expect("nothing is broken");
+    };
+    make(DATA);
+    for layout in ["curator", other_layout] {
+        for name in ["mutex", "slow", "delayed", "kept"] {
+            (0..24).for_each(|number| make(&format!("{DATA}/{layout}-{name}-{number}")));
+        }
+    }
+    client.close().expect("nothing is broken");
+}
