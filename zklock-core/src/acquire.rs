@@ -188,13 +188,13 @@ impl Drive<'_> {
         if self.how.counts_first {
             self.wait_for_places(generation).await?;
         }
-        let (node, mine, mut children) = loop {
+        let (mut node, mine, mut children) = loop {
             match self.enqueue(generation).await? {
                 Enqueued::Mine(node, mine, children) => break (node, mine, children),
                 Enqueued::Taken(path) => {
                     let waiting_for = [path.clone()];
                     let obstacle = self.obstacle(generation, path, 1);
-                    self.stand_behind(obstacle, &waiting_for, &mut gave_way).await?;
+                    self.stand_behind(obstacle, &waiting_for, None, &mut gave_way).await?;
                 }
             }
         };
@@ -212,7 +212,9 @@ impl Drive<'_> {
                     let head = queue.first().map_or(&predecessor, |head| &head.name);
                     let obstacle = self.obstacle(generation, self.path_of(head), ahead);
                     let waiting_for = [self.path_of(&predecessor)];
-                    let gone = self.stand_behind(obstacle, &waiting_for, &mut gave_way).await?;
+                    let own = deletion_grants.then_some(&mut node);
+                    let gone =
+                        self.stand_behind(obstacle, &waiting_for, own, &mut gave_way).await?;
                     if gone && deletion_grants {
                         return self.grant(generation, node).await;
                     }
@@ -222,7 +224,7 @@ impl Drive<'_> {
                         predecessors.iter().map(|name| self.path_of(name)).collect();
                     let Some(head) = queue.first() else { continue };
                     let obstacle = self.obstacle(generation, self.path_of(&head.name), ahead);
-                    self.stand_behind(obstacle, &paths, &mut gave_way).await?;
+                    self.stand_behind(obstacle, &paths, None, &mut gave_way).await?;
                 }
                 Verdict::Crowded { excess } => {
                     children =
@@ -359,11 +361,13 @@ impl Drive<'_> {
     }
 
     /// Waits until one of the nodes is gone (answers true) or another look is worth while (false).
-    /// Ends an acquire that does not wait.
+    /// Ends an acquire that does not wait. True says that our own node was still there, if that is
+    /// given.
     async fn stand_behind(
         &self,
         obstacle: Obstacle,
         paths: &[String],
+        own: Option<&mut QueuedNode>,
         gave_way: &mut bool,
     ) -> Result<bool, Setback> {
         self.check_that_somebody_goes(&obstacle, paths).await?;
@@ -372,7 +376,7 @@ impl Drive<'_> {
             return self.refuse(obstacle, may_wait).await.map(|()| false);
         }
         self.see(Some(obstacle.clone()));
-        self.wait_for(&obstacle.generation, paths).await
+        self.wait_for(&obstacle.generation, paths, own).await
     }
 
     /// Grants the lock if the lease clock allows it; otherwise a commit must be answered first.
@@ -407,7 +411,7 @@ impl Drive<'_> {
             Ok(busy) if may_wait && busy.holder().is_some_and(|holder| holder.owner.linger) => {
                 let limit = Deadline::after(self.ride.lane().clock().clone(), GIVE_WAY);
                 let head = [obstacle.head.to_string()];
-                let gone = self.wait_for(&obstacle.generation, &head);
+                let gone = self.wait_for(&obstacle.generation, &head, None);
                 limit.bound(gone).await.map_or(Ok(()), |looked| looked.map(drop))
             }
             Ok(busy) => Err(Setback::Failed(busy)),

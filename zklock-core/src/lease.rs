@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use crate::clock::Instant;
+use crate::coordinator::WatchEvent;
 use crate::ends::{Ends, OnLost, OnRevoked};
 use crate::note::Note;
 use crate::path::name_of;
 use crate::policy::StopAt;
 use crate::session::generation::{Generation, HeldNode};
-use crate::session::keeper::watch_own;
+use crate::session::keeper::{OwnWatch, watch_own};
 use crate::session::releaser::{Deletion, Heed};
 use crate::token::FencingToken;
 
@@ -34,13 +36,15 @@ pub struct QueuedNode {
     czxid: i64,
     heed: Heed,
     note: Option<Box<Note>>,
+    own: Option<Box<OwnWatch>>,
     kept: bool,
 }
 
 impl QueuedNode {
     /// Takes responsibility for a node.
     pub fn new(generation: Arc<Generation>, path: Arc<str>, czxid: i64) -> Self {
-        QueuedNode { generation, path, czxid, heed: Heed::default(), note: None, kept: true }
+        let heed = Heed::default();
+        QueuedNode { generation, path, czxid, heed, note: None, own: None, kept: true }
     }
 
     /// Says that another's node may have its path later.
@@ -81,14 +85,34 @@ impl QueuedNode {
         name_of(&self.path)
     }
 
+    /// Says that the node is watched while it waits.
+    pub fn watch(&mut self, own: OwnWatch) {
+        self.own = Some(Box::new(own));
+    }
+
+    /// Whether it is watched.
+    pub fn is_watched(&self) -> bool {
+        self.own.is_some()
+    }
+
+    /// What happened to the node, if it is watched; then it is no longer.
+    pub fn poll_own(&mut self, cx: &mut Context<'_>) -> Poll<WatchEvent> {
+        let Some(own) = &mut self.own else { return Poll::Pending };
+        let event = ready!(own.poll(cx));
+        self.own = None;
+        Poll::Ready(event)
+    }
+
     /// Makes the node a lease, if the lease clock allows a grant now; gives it back otherwise.
     pub fn grant(mut self, lock: &Arc<str>, stop_at: StopAt) -> Result<Lease, QueuedNode> {
         let Some(term) = self.generation.grantable(stop_at) else { return Err(self) };
         self.kept = false;
         let generation = self.generation.clone();
         let node = generation.hold(self.path.clone(), lock.clone(), self.czxid, term);
-        // A heartbeat would not notice that another's node has its path.
-        if generation.is_self_aware() || self.heed.only.is_some() {
+        if let Some(own) = self.own.take() {
+            own.hold(&generation, &node);
+        } else if generation.is_self_aware() || self.heed.only.is_some() {
+            // A heartbeat would not notice that another's node has its path.
             watch_own(&generation, &node);
         }
         let (grants, released) = (AtomicU64::new(0), AtomicBool::new(false));

@@ -123,7 +123,8 @@ impl GuardView {
         self.all().map(|possession| possession.remaining()).min().unwrap_or_default()
     }
 
-    /// Resolves when the lock is lost.
+    /// Resolves when the lock is lost, and when the guard is dropped or released: from then on the
+    /// lock may be another's.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -273,7 +274,7 @@ impl Current {
         self.0.as_ref().map(GuardView::remaining).unwrap_or_default()
     }
 
-    /// Resolves when the lock is lost; at once outside of any body.
+    /// Resolves when the lock is lost, and when the body is over; at once outside of any body.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {

@@ -174,12 +174,13 @@ async fn a_change_of_the_node_ahead_is_no_grant() {
     let watched = proxy.on(Matcher::reply(OpCode::GetData), Action::Pass);
     let mutex = waiter.mutex("a").unwrap();
     let waiting = tokio::spawn(async move { mutex.acquire().await.unwrap() });
-    until("the waiter watches", || watched.hits() == 1).await;
+    // The one ahead, and its own node.
+    until("the waiter watches", || watched.hits() == 2).await;
     // As somebody does who asks the holder to let go.
     let mut raw = raw();
     raw.set_data(guard.path(), b"__REVOKE__").unwrap();
     until("the waiter heard of it and watches again", || {
-        watched.hits() == 2 || waiting.is_finished()
+        watched.hits() == 3 || waiting.is_finished()
     })
     .await;
     assert!(guard.is_valid() && !waiting.is_finished(), "two holders");

@@ -117,6 +117,10 @@ fn busy() -> LockError {
     LockError::new(ErrorKind::Busy, "")
 }
 
+fn told(_: &Arc<Node>) -> LockError {
+    busy()
+}
+
 fn closed() -> LockError {
     LockError::new(ErrorKind::Closing, "")
 }
@@ -166,7 +170,7 @@ impl World {
         }
         if let Some(node) = todo.ask {
             self.spawn(move |world| {
-                let todo = world.state.lock().unwrap().asked(&node, world.rivals, NOW, grant, busy);
+                let todo = world.state.lock().unwrap().asked(&node, world.rivals, NOW, grant, told);
                 world.carry_out(todo);
             });
         }
@@ -218,14 +222,17 @@ impl World {
             }
             let wanted = matches!(
                 self.state.lock().unwrap().phase(),
-                Phase::Fetching { driver: present, mode: wants } if *present == driver && *wants == mode
+                Phase::Fetching { driver: present, mode: wants, .. } if *present == driver && *wants == mode
             );
             if !wanted {
                 break Err(busy());
             }
+            // Whoever does not wait is told of the one ahead.
+            let todo = self.state.lock().unwrap().met(driver, busy);
+            self.carry_out(todo);
             self.wait_for_change(seen);
         };
-        let todo = self.state.lock().unwrap().fetched(driver, once, result, NOW, grant);
+        let todo = self.state.lock().unwrap().fetched(driver, result, NOW, grant, told);
         self.carry_out(todo);
     }
 
@@ -233,7 +240,7 @@ impl World {
     fn call(self: &Arc<Self>, mode: Mode, once: bool, patience: Option<usize>, habits: Habits) {
         let waiting = Waiting { who: Who::thread(), mode, since: NOW, once, habits, label: None };
         let none = |_: &usize| Conflict::None;
-        let joined = self.state.lock().unwrap().join(waiting, grant, none, closed);
+        let joined = self.state.lock().unwrap().join(waiting, grant, none, closed, false);
         let (joined, todo) = joined;
         self.carry_out(todo);
         let place = match joined {
@@ -299,7 +306,7 @@ impl World {
 
     fn give_back(self: &Arc<Self>, (holder, node): &Grant, linger: Duration) {
         let is_holder = |other: &usize| other == holder;
-        let todo = self.state.lock().unwrap().release(node, is_holder, linger, NOW, grant);
+        let todo = self.state.lock().unwrap().release(node, is_holder, linger, NOW, grant, told);
         self.carry_out(todo);
     }
 

@@ -2,6 +2,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tokio::sync::Notify;
+
 use crate::coordinator::RequestError;
 use crate::error::{ErrorKind, Holder, LockError};
 use crate::path::name_of;
@@ -20,6 +22,17 @@ pub struct Obstacle {
 }
 
 impl Obstacle {
+    /// Where it was seen.
+    pub fn generation(&self) -> &Arc<Generation> {
+        &self.generation
+    }
+
+    /// Another node, seen in the same place, that so many are ahead of.
+    pub fn instead(&self, driver: &Arc<dyn LockDriver>, path: &str, ahead: usize) -> Obstacle {
+        let (generation, driver) = (self.generation.clone(), driver.clone());
+        Obstacle { generation, driver, head: path.into(), ahead, rests: None }
+    }
+
     /// Asks ZooKeeper about the holder: one read. Answers the error of a busy lock.
     ///
     /// # Errors
@@ -38,16 +51,41 @@ impl Obstacle {
 
 /// The obstacle, if there is one, shared with those who want to know.
 #[derive(Clone, Debug, Default)]
-pub struct Seen(Arc<Mutex<Option<Obstacle>>>);
+pub struct Seen(Arc<Sight>);
+
+#[derive(Debug, Default)]
+struct Sight {
+    obstacle: Mutex<Option<Obstacle>>,
+    news: Notify,
+}
 
 impl Seen {
     /// Says who is in the way.
     pub fn set(&self, obstacle: Option<Obstacle>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = obstacle;
+        let news = obstacle.is_some();
+        *self.0.obstacle.lock().unwrap_or_else(PoisonError::into_inner) = obstacle;
+        if news {
+            self.0.news.notify_one();
+        }
     }
 
     /// Who is in the way.
     pub fn get(&self) -> Option<Obstacle> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.obstacle.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Has whoever waits for the [next](Seen::next) look at once.
+    pub fn look_again(&self) {
+        self.0.news.notify_one();
+    }
+
+    /// Waits until somebody is seen in the way.
+    pub async fn next(&self) -> Obstacle {
+        loop {
+            self.0.news.notified().await;
+            if let Some(obstacle) = self.get() {
+                return obstacle;
+            }
+        }
     }
 }

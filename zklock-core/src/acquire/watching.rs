@@ -10,7 +10,9 @@ use tokio::sync::watch;
 
 use super::{Drive, Setback};
 use crate::coordinator::{RequestError, Watch, WatchEvent};
+use crate::lease::QueuedNode;
 use crate::session::generation::Generation;
+use crate::session::keeper::OwnWatch;
 
 /// The most watches of a ZooKeeper session.
 const MOST_WATCHES: usize = 1_000;
@@ -42,23 +44,48 @@ impl Drive<'_> {
                 return Ok(None);
             }
         };
-        self.watch(generation, vec![watch], limit).await?;
+        self.watch(generation, vec![watch], limit, None).await?;
         Ok(None)
     }
 
     /// Waits until one of the nodes is gone (answers true) or something happened that makes another
     /// look at the queue worth while (false).
+    ///
+    /// Our own node is watched too where the deletion of another is to be the grant: somebody else
+    /// may have deleted it, and then the one behind it is next. A server tells of changes in their
+    /// order, so one that came before that deletion is known when that is.
     pub(super) async fn wait_for(
         &self,
         generation: &Arc<Generation>,
         paths: &[String],
+        mut own: Option<&mut QueuedNode>,
     ) -> Result<bool, Setback> {
         let Some(_watching) = generation.room_for_watches(paths.len(), MOST_WATCHES) else {
             self.pass_time(generation).await;
             return Ok(false);
         };
+        let mut asked_own = None;
+        if let Some(node) = own.as_ref().filter(|node| !node.is_watched()) {
+            let Some(watching) = generation.room_for_watches(1, MOST_WATCHES) else {
+                self.pass_time(generation).await;
+                return Ok(false);
+            };
+            asked_own = Some((generation.coordinator().get_watched(node.path()), watching));
+        }
         let asked: Vec<_> =
             paths.iter().map(|path| generation.coordinator().get_watched(path)).collect();
+        if let (Some(node), Some((reply, watching))) = (own.as_mut(), asked_own) {
+            match reply.await {
+                Ok((data, stat, watch)) if stat.czxid == node.czxid() => {
+                    node.watch(OwnWatch::new(watch, (data, stat), watching));
+                }
+                Ok(_) | Err(RequestError::NoNode) => return Err(Setback::Vanished),
+                Err(error) => {
+                    self.after(generation, error).await?;
+                    return Ok(false);
+                }
+            }
+        }
         let mut watches = Vec::with_capacity(asked.len());
         for reply in asked {
             match reply.await {
@@ -70,7 +97,7 @@ impl Drive<'_> {
                 }
             }
         }
-        self.watch(generation, watches, &mut None).await
+        self.watch(generation, watches, &mut None, own).await
     }
 
     /// Waits without a watch, because there are too many: another look after a while will do.
@@ -82,12 +109,13 @@ impl Drive<'_> {
     }
 
     /// Waits until one of the watches fires, or another look is worth while for other reasons.
-    /// Answers whether a node was deleted.
+    /// Answers whether a node was deleted, while our own was there.
     async fn watch(
         &self,
         generation: &Arc<Generation>,
         mut watches: Vec<Watch>,
         limit: &mut Option<watch::Receiver<u32>>,
+        mut own: Option<&mut QueuedNode>,
     ) -> Result<bool, Setback> {
         let reconnects = generation.reconnects();
         // Watches were seen to be lost; a slow look now and then costs little.
@@ -103,14 +131,22 @@ impl Drive<'_> {
                 return Ok(false);
             }
             let event = poll_fn(|cx| {
-                for watch in &mut watches {
-                    if let Poll::Ready(event) = watch.as_mut().poll(cx) {
-                        return Poll::Ready(Some(match event {
-                            WatchEvent::Deleted => Ok(true),
-                            WatchEvent::Changed => Ok(false),
-                            WatchEvent::SessionEnded => Err(Setback::Interrupted),
-                        }));
-                    }
+                let seen = watches.iter_mut().find_map(|watch| match watch.as_mut().poll(cx) {
+                    Poll::Ready(WatchEvent::Deleted) => Some(Ok(true)),
+                    Poll::Ready(WatchEvent::Changed) => Some(Ok(false)),
+                    Poll::Ready(WatchEvent::SessionEnded) => Some(Err(Setback::Interrupted)),
+                    Poll::Pending => None,
+                });
+                // After the others: what was told before them is there by now.
+                if let Some(Poll::Ready(event)) = own.as_mut().map(|node| node.poll_own(cx)) {
+                    return Poll::Ready(Some(match event {
+                        WatchEvent::Deleted => Err(Setback::Vanished),
+                        WatchEvent::Changed => Ok(false),
+                        WatchEvent::SessionEnded => Err(Setback::Interrupted),
+                    }));
+                }
+                if seen.is_some() {
+                    return Poll::Ready(seen);
                 }
                 if Pin::new(&mut poll).poll(cx).is_ready() {
                     return Poll::Ready(Some(Ok(false)));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use crate::acquire::Obstacle;
+use crate::coordinator::RequestError;
 use crate::error::LockError;
 use crate::local::possession::{Hold, Origin};
 use crate::local::waiters::{Outcome, Place};
@@ -25,8 +25,9 @@ pub trait Line: Origin + Sized {
     /// Whether the lock is passing from one holder of this process to the next, or is kept.
     fn is_between_holders(&self) -> bool;
 
-    /// Who is in the way in ZooKeeper's queue.
-    fn obstacle(&self) -> Option<Obstacle>;
+    /// Asks ZooKeeper who is in the way: the error of a busy lock. `None` as long as nobody was
+    /// seen there.
+    fn ask(&self) -> impl Future<Output = Option<Result<LockError, RequestError>>> + Send;
 
     /// Why there is no connection, as far as that is known.
     fn trouble(&self) -> Option<LockError>;

@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 
 use crate::acquire::{How, Obstacle, Seen, Target, acquire};
 use crate::clock::Instant;
+use crate::coordinator::RequestError;
 use crate::error::{ErrorKind, Holder, LockError};
 use crate::first::all;
 use crate::lease::Lease;
@@ -49,7 +50,6 @@ pub struct PermitQueue {
     key: Arc<str>,
     handles: AtomicUsize,
     used: AtomicBool,
-    seen: Seen,
     state: Mutex<Inner>,
 }
 
@@ -88,19 +88,36 @@ impl Drop for Handle {
 #[derive(Debug)]
 struct Inner {
     state: State<Lease, Weak<Possession>, Hold>,
-    /// Stops the present driver.
-    driver: Option<Arc<Notify>>,
+    /// Stops the present driver, and what that sees.
+    driver: Option<(Arc<Notify>, Sights)>,
 }
 
-/// How often somebody who only tries looks again while another takes a permit, and the pause.
+impl Inner {
+    /// What the present driver sees.
+    fn sights(&self) -> Option<&Sights> {
+        self.driver.as_ref().filter(|_| self.state.fetching().is_some()).map(|(_, sights)| sights)
+    }
+}
+
+/// Who is in the way of a driver.
+#[derive(Clone, Debug, Default)]
+struct Sights {
+    /// On the way to the inner lock.
+    locks: Seen,
+    /// Among the permits.
+    leases: Seen,
+}
+
+/// How often it is looked, while another is about to take a permit, whether any is left for
+/// somebody who only tries, and the pause.
 const LOOKS: (u32, Duration) = (20, Duration::from_millis(10));
 
 impl PermitQueue {
     /// A queue for a semaphore, which stands under `key` on the session's shelf.
     pub fn new(session: Session, targets: Targets, limit: Limit, key: Arc<str>) -> Arc<Self> {
         let state = Mutex::new(Inner { state: State::new(session.is_closing()), driver: None });
-        let (handles, used, seen) = (AtomicUsize::new(0), AtomicBool::new(false), Seen::default());
-        Arc::new(PermitQueue { session, targets, limit, key, handles, used, seen, state })
+        let (handles, used) = (AtomicUsize::new(0), AtomicBool::new(false));
+        Arc::new(PermitQueue { session, targets, limit, key, handles, used, state })
     }
 
     /// Counts a handle.
@@ -152,10 +169,14 @@ impl PermitQueue {
         wanting: Wanting,
         is_own: impl Fn(&Who) -> bool,
     ) -> (Joined<Self>, Option<Perhaps>) {
-        let (who, permits) = (wanting.who, wanting.permits);
-        let may_stop = who.is_blocking() && !wanting.once;
+        let (who, permits, once) = (wanting.who, wanting.permits, wanting.once);
+        let may_stop = who.is_blocking() && !once;
         let mut inner = self.lock();
-        let (decided, todo) = inner.state.join(wanting, closed);
+        let seen = once && inner.sights().is_some_and(|sights| sights.leases.get().is_some());
+        let (decided, todo) = inner.state.join(wanting, closed, seen);
+        if let Some(sights) = inner.sights().filter(|_| once) {
+            sights.locks.look_again();
+        }
         let held: Vec<_> = inner.state.holders().filter_map(Weak::upgrade).collect();
         let mut stopped = 0;
         if matches!(decided, Decided::Waits(_)) && may_stop {
@@ -227,19 +248,19 @@ impl PermitQueue {
     ) -> Deletions {
         let cancelled = todo.cancel.then(|| inner.driver.take()).flatten();
         let fetch = todo.fetch.map(|fetch| {
-            let cancel = Arc::new(Notify::new());
-            inner.driver = Some(cancel.clone());
-            (fetch, cancel)
+            let (cancel, sights) = (Arc::new(Notify::new()), Sights::default());
+            inner.driver = Some((cancel.clone(), sights.clone()));
+            (fetch, cancel, sights)
         });
         drop(inner);
-        if let Some(stop) = cancelled {
+        if let Some((stop, _)) = cancelled {
             stop.notify_one();
         }
         let quiet = todo.cancel || !todo.release.is_empty();
         let deletions = todo.release.iter().filter_map(|lease| lease.release()).collect();
-        if let Some((fetch, cancel)) = fetch {
+        if let Some((fetch, cancel, sights)) = fetch {
             let queue = self.clone();
-            self.session.drive(cancel, move |ride| queue.fetch(ride, fetch));
+            self.session.drive(cancel, move |ride| queue.fetch(ride, fetch, sights));
         }
         todo.wake.into_iter().for_each(Waker::wake);
         if quiet {
@@ -248,10 +269,14 @@ impl PermitQueue {
         Deletions(deletions)
     }
 
-    async fn fetch(self: Arc<Self>, ride: Ride, fetch: Fetch) {
-        let result = self.acquire(&ride, fetch).await;
+    async fn fetch(self: Arc<Self>, ride: Ride, fetch: Fetch, sights: Sights) {
+        let acquiring = self.acquire(&ride, fetch, &sights);
+        let telling = or(
+            self.tell_of_holders(fetch, &sights.leases),
+            self.tell_of_others(fetch, &sights.locks),
+        );
+        let result = or(acquiring, telling).await;
         drop(ride);
-        self.seen.set(None);
         let (now, mut inner) = (self.now(), self.lock());
         let grant = |wanting: &Wanting, leases| self.grant(wanting, leases, now);
         let todo = inner.state.fetched(fetch.driver, result, now, grant, no_lease);
@@ -260,16 +285,26 @@ impl PermitQueue {
 
     /// Takes permits under one hold of the inner lock, all or none. Two who wait for permits without
     /// it, each with a part of what it wants, would wait for each other.
-    async fn acquire(&self, ride: &Ride, fetch: Fetch) -> Result<Vec<Arc<Lease>>, LockError> {
+    async fn acquire(
+        &self,
+        ride: &Ride,
+        fetch: Fetch,
+        sights: &Sights,
+    ) -> Result<Vec<Arc<Lease>>, LockError> {
         self.limit.known(&self.session).await?;
         loop {
-            let inner = self.enter(ride, fetch.once).await?;
-            let taking = async { Some(self.take(ride, fetch).await) };
+            // Who only tries is told by then, if nothing is left.
+            let how = How::one(Mode::Mutex, false);
+            let inner = acquire(&self.targets.locks, ride, how, &sights.locks).await?;
+            sights.locks.set(None);
+            let taking = async { Some(self.take(ride, fetch, &sights.leases).await) };
             let lost = async {
                 inner.lost().await;
                 None
             };
-            let Some(taken) = or(taking, lost).await else { continue };
+            let taken = or(taking, lost).await;
+            sights.leases.set(None);
+            let Some(taken) = taken else { continue };
             let leases: Vec<_> = taken?.into_iter().map(Arc::new).collect();
             // Without the lock others may have counted at the same time.
             if inner.is_valid() && leases.iter().all(|lease| lease.is_valid()) {
@@ -280,34 +315,97 @@ impl PermitQueue {
 
     /// Makes the nodes of permits. Where every node is a holder, it is seen first that there is
     /// room for all of them.
-    async fn take(&self, ride: &Ride, fetch: Fetch) -> Result<Vec<Lease>, LockError> {
+    async fn take(&self, ride: &Ride, fetch: Fetch, seen: &Seen) -> Result<Vec<Lease>, LockError> {
         let (target, together) = (&self.targets.leases, fetch.permits as usize);
         let how = How::one(Mode::Permit, fetch.once);
         let how = How { together, stop_at: fetch.stop_at, ..how };
         let mut taken = Vec::with_capacity(together);
         if self.targets.counts_first {
             let first = How { counts_first: true, ..how };
-            taken.push(acquire(target, ride, first, &self.seen).await?);
+            taken.push(acquire(target, ride, first, seen).await?);
         }
-        let taking = (taken.len()..together).map(|_| acquire(target, ride, how, &self.seen));
+        let taking = (taken.len()..together).map(|_| acquire(target, ride, how, seen));
         let rest = all(taking).await?;
         taken.extend(rest);
         Ok(taken)
     }
 
-    /// Takes the inner lock. Whoever waits for a permit holds it, but also who just takes one: a
-    /// try that meets it looks again for a moment.
-    async fn enter(&self, ride: &Ride, once: bool) -> Result<Lease, LockError> {
-        let (how, clock) = (How::one(Mode::Mutex, once), self.session.clock());
-        for _ in 0..LOOKS.0 {
-            match acquire(&self.targets.locks, ride, how, &self.seen).await {
-                Err(error) if once && error.is_busy() => {
-                    clock.sleep_until(clock.now() + LOOKS.1).await;
+    /// Tells those who only try who holds permits, when there are too few. Does not end.
+    async fn tell_of_holders<T>(self: &Arc<Self>, fetch: Fetch, seen: &Seen) -> T {
+        loop {
+            let obstacle = seen.next().await;
+            if self.anybody_tries() {
+                match obstacle.ask().await {
+                    Ok(busy) => self.turn_away(fetch, busy),
+                    // Whoever fetches is ahead all the same.
+                    Err(RequestError::NoNode) => self.turn_away(fetch, busy()),
+                    // Who fetches looks again, too.
+                    Err(_) => {}
                 }
-                result => return result,
             }
         }
-        acquire(&self.targets.locks, ride, how, &self.seen).await
+    }
+
+    /// Tells those who only try that nothing is left, where the inner lock is another's. Whoever
+    /// waits for a permit holds it, but also who just takes one, or finds that there are too few:
+    /// what is seen twice stays. Does not end.
+    async fn tell_of_others<T>(self: &Arc<Self>, fetch: Fetch, seen: &Seen) -> T {
+        let (clock, permits) = (self.session.clock(), fetch.permits as usize);
+        loop {
+            let mut obstacle = Some(seen.next().await);
+            let (mut before, mut looks) = (None, 0);
+            while let Some(other) = obstacle.filter(|_| self.anybody_tries()) {
+                match self.find_holder(&other, permits).await {
+                    Ok(Some(holder)) if before.as_ref() == Some(&holder.0) => {
+                        self.turn_away(fetch, holder.1);
+                        break;
+                    }
+                    Ok(found) => before = found.map(|(nodes, _)| nodes),
+                    Err(_) => {}
+                }
+                looks += 1;
+                if looks > LOOKS.0 {
+                    self.turn_away(fetch, busy());
+                    break;
+                }
+                clock.sleep_until(clock.now() + LOOKS.1).await;
+                obstacle = seen.get();
+            }
+        }
+    }
+
+    fn anybody_tries(&self) -> bool {
+        self.lock().state.anybody_tries()
+    }
+
+    fn turn_away(self: &Arc<Self>, fetch: Fetch, busy: LockError) {
+        let mut inner = self.lock();
+        let todo = inner.state.met(fetch.driver, || busy.clone());
+        drop(self.carry_out(inner, todo));
+    }
+
+    /// The nodes of those who take up the permits, and the error that names the first of them, if
+    /// there are not so many left.
+    async fn find_holder(
+        &self,
+        other: &Obstacle,
+        permits: usize,
+    ) -> Result<Option<(Vec<String>, LockError)>, RequestError> {
+        let Target { directory, driver, .. } = &self.targets.leases;
+        let listed = match other.generation().coordinator().children(directory.as_str()).await {
+            Err(RequestError::NoNode) => return Ok(None),
+            listed => listed?,
+        };
+        let queue = driver.queue(&listed);
+        let most = driver.most().unwrap_or(usize::MAX);
+        let ahead = (queue.len() + permits).saturating_sub(most);
+        let Some(first) = queue.first().filter(|_| ahead > 0) else { return Ok(None) };
+        let holder = other.instead(driver, directory.join(&first.name).as_str(), ahead);
+        let busy = match holder.ask().await {
+            Err(RequestError::NoNode) => return Ok(None),
+            busy => busy?,
+        };
+        Ok(Some((queue.into_iter().map(|node| node.name).collect(), busy)))
     }
 
     fn lock_error(&self) -> LockError {
@@ -318,6 +416,11 @@ impl PermitQueue {
 /// How many permits these are.
 fn sum<'a>(held: impl Iterator<Item = &'a Arc<Possession>>) -> u64 {
     held.map(|by| by.leases().count() as u64).sum()
+}
+
+/// The error when somebody is ahead, and it is not known who.
+fn busy() -> LockError {
+    LockError::new(ErrorKind::Busy, "")
 }
 
 fn no_lease() -> LockError {
@@ -387,8 +490,17 @@ impl Line for PermitQueue {
         false
     }
 
-    fn obstacle(&self) -> Option<Obstacle> {
-        self.seen.get()
+    async fn ask(&self) -> Option<Result<LockError, RequestError>> {
+        let (sights, permits) = {
+            let inner = self.lock();
+            (inner.sights()?.clone(), inner.state.fetching()?.permits as usize)
+        };
+        if let Some(holder) = sights.leases.get() {
+            return Some(holder.ask().await);
+        }
+        let other = sights.locks.get()?;
+        let found = self.find_holder(&other, permits).await;
+        Some(found.map(|holder| holder.map_or_else(busy, |(_, busy)| busy)))
     }
 
     fn trouble(&self) -> Option<LockError> {

@@ -12,7 +12,7 @@ use crate::clock::Instant;
 use crate::error::LockError;
 use crate::local::state::{Habits, Lent};
 use crate::local::turn::Turn;
-use crate::local::waiters::{Outcome, Place, Waiters};
+use crate::local::waiters::{Outcome, Place, Ticket, Waiters};
 use crate::policy::{Handoffs, StopAt};
 use crate::who::Who;
 
@@ -44,6 +44,8 @@ pub struct Fetch {
     pub stop_at: StopAt,
     /// Whether it waits for ZooKeeper's answer only.
     pub once: bool,
+    /// Who came when it was on its way already: its answer may be older than their question.
+    pub since: Ticket,
 }
 
 /// What is to be done, in this order.
@@ -85,6 +87,8 @@ pub struct State<L, B, O> {
     fetching: Option<Fetch>,
     drivers: u64,
     turn: Turn,
+    /// Whether somebody among the waiters may wait for ZooKeeper's answer only.
+    tries: bool,
     closed: bool,
     lease: std::marker::PhantomData<fn() -> L>,
 }
@@ -98,6 +102,7 @@ impl<L: Lent, B, O> State<L, B, O> {
             fetching: None,
             drivers: 0,
             turn: Turn::begin(&Handoffs::NONE, Instant::ORIGIN),
+            tries: false,
             closed,
             lease: std::marker::PhantomData,
         }
@@ -118,15 +123,22 @@ impl<L: Lent, B, O> State<L, B, O> {
         place.map_or(self.waiters.len(), |place| self.waiters.ahead_of(place))
     }
 
-    /// Whether nobody of this process is on the way to a permit.
-    pub fn is_idle(&self) -> bool {
-        self.fetching.is_none()
+    /// Who is on the way to permits.
+    pub fn fetching(&self) -> Option<&Fetch> {
+        self.fetching.as_ref()
     }
 
-    fn fetch(&mut self, once: bool) -> Option<Fetch> {
-        let Wanting { permits, habits: Habits { stop_at, .. }, .. } = *self.waiters.first()?;
+    /// Whether somebody among the waiters may wait for ZooKeeper's answer only.
+    pub fn anybody_tries(&self) -> bool {
+        self.tries
+    }
+
+    fn fetch(&mut self) -> Option<Fetch> {
+        let Wanting { permits, once, habits: Habits { stop_at, .. }, .. } =
+            *self.waiters.first()?;
         self.drivers += 1;
-        self.fetching = Some(Fetch { driver: self.drivers, permits, stop_at, once });
+        let (driver, since) = (self.drivers, self.waiters.next());
+        self.fetching = Some(Fetch { driver, permits, stop_at, once, since });
         self.fetching
     }
 
@@ -138,26 +150,28 @@ impl<L: Lent, B, O> State<L, B, O> {
             return;
         }
         todo.cancel |= self.fetching.take().is_some();
-        todo.fetch = self.fetch(false);
+        todo.fetch = self.fetch();
     }
 
-    /// Somebody wants permits.
+    /// Somebody wants permits. `seen` says whether whoever is fetching some has seen that there are
+    /// none.
     pub fn join(
         &mut self,
         wanting: Wanting,
         closed: impl FnOnce() -> LockError,
+        seen: bool,
     ) -> (Joined, Todo<L>) {
         let mut todo = Todo::default();
         if self.closed {
             return (Joined::Refused(closed()), todo);
         }
-        if wanting.once && self.fetching.is_some() {
+        if wanting.once && self.fetching.is_some() && seen {
             return (Joined::Busy, todo);
         }
-        let once = wanting.once;
+        self.tries |= wanting.once;
         let place = self.waiters.join(wanting);
         if self.fetching.is_none() {
-            todo.fetch = self.fetch(once);
+            todo.fetch = self.fetch();
         }
         (Joined::Waits(place), todo)
     }
@@ -184,6 +198,18 @@ impl<L: Lent, B, O> State<L, B, O> {
         }));
     }
 
+    /// A driver saw that there are no permits, and waits: whoever does not is told.
+    pub fn met(&mut self, driver: u64, busy: impl Fn() -> LockError) -> Todo<L> {
+        let mut todo = Todo::default();
+        if self.fetching.is_some_and(|fetch| fetch.driver == driver) {
+            if std::mem::take(&mut self.tries) {
+                todo.wake = self.waiters.settle_where(|other, _| other.once, |_| Err(busy()));
+            }
+            self.adjust(&mut todo);
+        }
+        todo
+    }
+
     /// A driver is done. Its leases come back to be released if nobody wants them any more.
     pub fn fetched(
         &mut self,
@@ -205,14 +231,16 @@ impl<L: Lent, B, O> State<L, B, O> {
                 }
                 self.grant_first(&mut todo, leases, grant, lost);
             }
-            Err(error) if fetch.once => {
-                if self.waiters.first().is_some_and(|first| first.once) {
-                    todo.wake.extend(self.waiters.settle_first(|_| Err(error)));
-                }
+            // An answer for those who asked before it, do not wait and want no fewer.
+            Err(error) if fetch.once && error.is_busy() => {
+                let told = |other: &Wanting, place: Place| {
+                    other.once && other.permits >= fetch.permits && place.is_before(fetch.since)
+                };
+                todo.wake = self.waiters.settle_where(told, |_| Err(error.clone()));
             }
             Err(error) => todo.wake = self.waiters.settle_all(|_| Err(error.clone())),
         }
-        todo.fetch = self.fetch(false);
+        todo.fetch = self.fetch();
         todo
     }
 

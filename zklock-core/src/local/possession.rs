@@ -2,10 +2,13 @@
 
 use std::fmt;
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::time::Duration;
+
+use futures_lite::future::or;
+use tokio::sync::Notify;
 
 use crate::clock::Instant;
 use crate::ends::Ends;
@@ -50,6 +53,9 @@ pub trait Origin: Send + Sync + fmt::Debug {
     fn release(self: Arc<Self>, possession: &Possession, now: Instant) -> Option<Deletion>;
 }
 
+/// In the count of holds: somebody waits for the end.
+const AWAITED: usize = 1 << (usize::BITS - 1);
+
 /// One grant. It ends with its last hold; then the lock goes on to the next.
 #[derive(Debug)]
 pub struct Possession {
@@ -63,7 +69,10 @@ pub struct Possession {
     linger: Duration,
     since: Instant,
     label: Option<Arc<str>>,
+    /// How often it is held, and whether somebody waits for its end. One word for both, so that
+    /// neither is missed by the other, and an end that nobody waits for costs nothing more.
     holds: AtomicUsize,
+    end: Notify,
     kept: AtomicU8,
 }
 
@@ -90,8 +99,8 @@ impl Possession {
         since: Instant,
     ) -> Self {
         let (holds, kept) = (AtomicUsize::new(0), AtomicU8::new(Kept::InScope as u8));
-        let (more, label) = (Box::default(), None);
-        Possession { queue, lease, more, token, mode, who, linger, since, label, holds, kept }
+        let (more, label, end) = (Box::default(), None, Notify::new());
+        Possession { queue, lease, more, token, mode, who, linger, since, label, holds, end, kept }
     }
 
     /// Says of its holder what that says of itself.
@@ -178,7 +187,7 @@ impl Possession {
 
     /// How often it is held.
     pub fn holds(&self) -> usize {
-        self.holds.load(Ordering::Acquire)
+        self.holds.load(Ordering::Acquire) & !AWAITED
     }
 
     /// The first hold.
@@ -189,7 +198,7 @@ impl Possession {
 
     /// One more hold, unless it has ended.
     pub fn hold_again(self: &Arc<Self>) -> Option<Hold> {
-        let more = |holds: usize| (holds > 0).then_some(holds + 1);
+        let more = |holds: usize| (holds & !AWAITED > 0).then_some(holds + 1);
         self.holds.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).ok()?;
         Some(Hold(Some(self.clone())))
     }
@@ -204,12 +213,27 @@ impl Possession {
         self.leases().all(|lease| lease.is_valid_at(now))
     }
 
-    /// Resolves when one of its leases is lost.
+    /// Resolves when one of its leases is lost, and when it has ended.
     pub async fn lost(&self) {
-        if self.more.is_empty() {
-            return self.lease.lost().await;
+        let mut end = pin!(self.end.notified());
+        end.as_mut().enable();
+        if self.holds.fetch_or(AWAITED, Ordering::AcqRel) & !AWAITED == 0 {
+            return;
         }
-        first(self.leases().map(|lease| lease.lost())).await;
+        let lost = async {
+            if self.more.is_empty() {
+                return self.lease.lost().await;
+            }
+            first(self.leases().map(|lease| lease.lost())).await;
+        };
+        or(end, lost).await;
+    }
+
+    /// Tells those who wait for the end, by what the count of holds was before it.
+    fn tell_of_end(&self, before: usize) {
+        if before & AWAITED != 0 {
+            self.end.notify_waiters();
+        }
     }
 
     /// Whether somebody asked that the lock be let go.
@@ -286,16 +310,18 @@ impl Hold {
     /// here is next.
     pub fn give_back(&mut self, now: Instant) -> Option<Deletion> {
         let possession = self.0.take()?;
-        if possession.holds.fetch_sub(1, Ordering::AcqRel) > 1 {
+        let before = possession.holds.fetch_sub(1, Ordering::AcqRel);
+        if before & !AWAITED > 1 {
             return None;
         }
+        possession.tell_of_end(before);
         possession.queue.clone().release(&possession, now)
     }
 
     /// Ends the possession whose only hold this is, without telling the queue.
     pub fn forget(mut self) {
         if let Some(possession) = self.0.take() {
-            possession.holds.store(0, Ordering::Release);
+            possession.tell_of_end(possession.holds.swap(0, Ordering::AcqRel));
         }
     }
 }

@@ -5,11 +5,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
+use futures_lite::future::or;
 use tokio::sync::{Notify, oneshot};
 
 use crate::acquire::{How, Obstacle, Seen, Target, acquire, stand_in};
 use crate::clock::Instant;
-use crate::coordinator::{Link, Watch};
+use crate::coordinator::{Link, RequestError, Watch};
 use crate::error::{ErrorKind, Holder, LockError};
 use crate::lease::Lease;
 use crate::local::itself::{self, Perhaps, is_stuck, stops_holder, stops_waiter};
@@ -35,7 +36,6 @@ pub struct Queue {
     target: Target,
     /// Under which key it stands on the session's shelf.
     key: Arc<str>,
-    seen: Seen,
     /// Whether it was seen that nobody else in this process has this lock in another layout.
     unrivalled: AtomicBool,
     state: Mutex<Inner>,
@@ -44,10 +44,18 @@ pub struct Queue {
 #[derive(Debug)]
 struct Inner {
     state: State<Lease, Weak<Possession>, Hold>,
-    /// Stops the present driver.
-    driver: Option<Arc<Notify>>,
+    /// Stops the present driver, and what that sees.
+    driver: Option<(Arc<Notify>, Seen)>,
     /// Stops the present companion.
     companion: Option<Arc<Notify>>,
+}
+
+impl Inner {
+    /// Who is in the way of the present driver.
+    fn obstacle(&self) -> Option<Obstacle> {
+        let fetching = matches!(self.state.phase(), Phase::Fetching { .. });
+        self.driver.as_ref().filter(|_| fetching).and_then(|(_, seen)| seen.get())
+    }
 }
 
 impl Lent for Lease {
@@ -98,8 +106,8 @@ impl Queue {
     pub fn new(session: Session, target: Target, key: Arc<str>) -> Arc<Self> {
         let state = State::new(session.is_closing());
         let inner = Inner { state, driver: None, companion: None };
-        let (seen, unrivalled) = (Seen::default(), AtomicBool::new(false));
-        Arc::new(Queue { session, target, key, seen, unrivalled, state: Mutex::new(inner) })
+        let unrivalled = AtomicBool::new(false);
+        Arc::new(Queue { session, target, key, unrivalled, state: Mutex::new(inner) })
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -124,7 +132,8 @@ impl Queue {
             by.upgrade().map_or(Conflict::None, |holder| conflict(&who, &holder))
         };
         let grant = |waiting: &Waiting, lease: &Arc<Lease>| self.grant(waiting, lease, since);
-        let (decided, todo) = inner.state.join(waiting, grant, conflict, closed);
+        let seen = waiting.once && inner.obstacle().is_some();
+        let (decided, todo) = inner.state.join(waiting, grant, conflict, closed, seen);
         if let Decided::Granted(hold) = decided {
             self.carry_out(inner, todo);
             return (Joined::Granted(hold), None);
@@ -229,13 +238,14 @@ impl Queue {
         todo: Todo<Lease>,
     ) -> Option<Deletion> {
         let ended = todo.release.is_some().then(|| inner.companion.take()).flatten();
-        let cancelled = todo.cancel.then(|| inner.driver.take()).flatten();
+        let cancelled = todo.cancel.then(|| inner.driver.take()).flatten().map(|(stop, _)| stop);
         let fetch = todo.fetch.map(|Fetch { driver, once, mode }| {
-            let cancel = Arc::new(Notify::new());
-            inner.driver = Some(cancel.clone());
+            let (cancel, seen) = (Arc::new(Notify::new()), Seen::default());
+            inner.driver = Some((cancel.clone(), seen.clone()));
             let lingers = inner.state.waiting().any(|waiting| !waiting.habits.linger.is_zero());
             let stop_at = inner.state.waiting().next().map_or(StopAt::Lost, |w| w.habits.stop_at);
-            (driver, How { lingers, stop_at, ..How::one(mode, once) }, cancel)
+            let how = How { lingers, stop_at, ..How::one(mode, once) };
+            (driver, how, cancel, seen)
         });
         let accompany = todo.accompany.map(|lease| {
             let stop = Arc::new(Notify::new());
@@ -248,9 +258,9 @@ impl Queue {
         let quiet = todo.release.is_some() || todo.cancel;
         let deletion = todo.release.and_then(|lease| lease.release());
         todo.let_go.into_iter().for_each(|lease| drop(lease.release()));
-        if let Some((driver, how, cancel)) = fetch {
+        if let Some((driver, how, cancel, seen)) = fetch {
             let queue = self.clone();
-            self.session.drive(cancel, move |ride| queue.fetch(ride, driver, how));
+            self.session.drive(cancel, move |ride| queue.fetch(ride, driver, how, seen));
         }
         if let Some(lease) = todo.ask {
             let queue = self.clone();
@@ -258,7 +268,7 @@ impl Queue {
                 let behind = queue.is_anybody_behind(&lease).await;
                 let (now, mut inner) = (queue.now(), queue.lock());
                 let grant = |w: &Waiting, lease: &Arc<Lease>| queue.grant(w, lease, now);
-                let busy = || LockError::new(ErrorKind::Busy, "");
+                let busy = |lease: &Arc<Lease>| queue.busy(lease);
                 let todo = inner.state.asked(&lease, behind, now, grant, busy);
                 drop(queue.carry_out(inner, todo));
             });
@@ -274,14 +284,43 @@ impl Queue {
     }
 
     /// Acquires a node.
-    async fn fetch(self: Arc<Self>, ride: Ride, driver: u64, how: How) {
-        let result = acquire(&self.target, &ride, how, &self.seen).await;
+    async fn fetch(self: Arc<Self>, ride: Ride, driver: u64, how: How, seen: Seen) {
+        let acquiring = acquire(&self.target, &ride, how, &seen);
+        let result = or(acquiring, self.tell_of_obstacles(driver, &seen)).await;
         drop(ride);
-        self.seen.set(None);
         let (now, mut inner) = (self.now(), self.lock());
         let grant = |w: &Waiting, lease: &Arc<Lease>| self.grant(w, lease, now);
-        let todo = inner.state.fetched(driver, how.once, result.map(Arc::new), now, grant);
+        let busy = |lease: &Arc<Lease>| self.busy(lease);
+        let todo = inner.state.fetched(driver, result.map(Arc::new), now, grant, busy);
         drop(self.carry_out(inner, todo));
+    }
+
+    /// Tells those who do not wait for others who is in the way, as soon as that is known. Does not
+    /// end.
+    async fn tell_of_obstacles<T>(self: &Arc<Self>, driver: u64, seen: &Seen) -> T {
+        loop {
+            let obstacle = seen.next().await;
+            if !self.lock().state.anybody_tries() {
+                continue;
+            }
+            let busy = match obstacle.ask().await {
+                Ok(busy) => busy,
+                // Whoever fetches is ahead all the same.
+                Err(RequestError::NoNode) => LockError::new(ErrorKind::Busy, ""),
+                // Who fetches looks again, too.
+                Err(_) => continue,
+            };
+            let mut inner = self.lock();
+            let todo = inner.state.met(driver, || busy.clone());
+            drop(self.carry_out(inner, todo));
+        }
+    }
+
+    /// The error of a lock that somebody here was just given.
+    fn busy(&self, lease: &Lease) -> LockError {
+        let (owner, node) = (Owner::here(self.session.app()), lease.node_name().to_owned());
+        let holder = Holder { owner: owner.since_ago(Duration::ZERO), node, ahead: 1 };
+        LockError::new(ErrorKind::Busy, "").held_by(Some(holder))
     }
 
     fn stands_behind(&self, children: &[String], lease: &Lease) -> bool {
@@ -301,7 +340,7 @@ impl Queue {
         let stopped = async {
             stop.notified().await;
         };
-        futures_lite::future::or(stopped, async {
+        or(stopped, async {
             let mut watch: Option<Watch> = None;
             // Where there are too many watches nothing lingers.
             let Some(_watching) = lease.generation().room_for_watches(1, MOST_WATCHES) else {
@@ -337,11 +376,11 @@ impl Queue {
                     let relinked = async {
                         lease.generation().coordinator().link_changed(link).await;
                     };
-                    let news = futures_lite::future::or(changed, relinked);
-                    futures_lite::future::or(timer, news).await;
+                    let news = or(changed, relinked);
+                    or(timer, news).await;
                     false
                 };
-                if futures_lite::future::or(fired, other).await {
+                if or(fired, other).await {
                     watch = None;
                 }
             }
@@ -394,7 +433,8 @@ impl Queue {
     ) {
         let mut inner = self.lock();
         let grant = |w: &Waiting, lease: &Arc<Lease>| self.grant(w, lease, now);
-        let todo = inner.state.stepped_down(nodes, by, now, grant);
+        let busy = |lease: &Arc<Lease>| self.busy(lease);
+        let todo = inner.state.stepped_down(nodes, by, now, grant, busy);
         drop(self.carry_out(inner, todo));
     }
 }
@@ -455,7 +495,8 @@ impl Origin for Queue {
         let grant = |w: &Waiting, lease: &Arc<Lease>| self.grant(w, lease, now);
         let is_holder = |by: &Weak<Possession>| std::ptr::eq(by.as_ptr(), possession);
         let (lease, linger) = (possession.lease(), possession.linger());
-        let todo = inner.state.release(lease, is_holder, linger, now, grant);
+        let busy = |lease: &Arc<Lease>| self.busy(lease);
+        let todo = inner.state.release(lease, is_holder, linger, now, grant, busy);
         self.carry_out(inner, todo)
     }
 }
@@ -477,8 +518,9 @@ impl Line for Queue {
         matches!(self.lock().state.phase(), Phase::Asking { .. } | Phase::Lingering { .. })
     }
 
-    fn obstacle(&self) -> Option<Obstacle> {
-        self.seen.get()
+    async fn ask(&self) -> Option<Result<LockError, RequestError>> {
+        let obstacle = self.lock().obstacle()?;
+        Some(obstacle.ask().await)
     }
 
     fn trouble(&self) -> Option<LockError> {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::clock::Instant;
 use crate::error::LockError;
 use crate::local::turn::Turn;
-use crate::local::waiters::{Outcome, Place, Waiters};
+use crate::local::waiters::{Outcome, Place, Ticket, Waiters};
 use crate::mode::Mode;
 use crate::policy::{Handoffs, StopAt};
 use crate::who::Who;
@@ -66,6 +66,10 @@ pub enum Phase<L> {
         driver: u64,
         /// For whom.
         mode: Mode,
+        /// Whether it waits for ZooKeeper's answer only.
+        once: bool,
+        /// Who came when it was on its way already: its answer may be older than their question.
+        since: Ticket,
     },
     /// Somebody here holds the lock, or several readers do.
     Held {
@@ -198,6 +202,8 @@ pub struct State<L, B, O> {
     behind: Option<bool>,
     /// Whether it is being asked while readers hold the lock.
     asking: bool,
+    /// Whether somebody among the waiters may wait for ZooKeeper's answer only.
+    tries: bool,
     closed: bool,
 }
 
@@ -213,6 +219,7 @@ impl<L: Lent, B, O> State<L, B, O> {
             drivers: 0,
             behind: None,
             asking: false,
+            tries: false,
             closed,
         }
     }
@@ -262,40 +269,91 @@ impl<L: Lent, B, O> State<L, B, O> {
         self.closed
     }
 
-    fn fetch(&mut self, once: bool) -> Option<Fetch> {
-        let mode = self.waiters.first()?.mode;
-        self.drivers += 1;
-        self.phase = Phase::Fetching { driver: self.drivers, mode };
-        Some(Fetch { driver: self.drivers, once, mode })
+    /// Whether somebody among the waiters may wait for ZooKeeper's answer only.
+    pub fn anybody_tries(&self) -> bool {
+        self.tries
     }
 
-    /// No node any more: nobody is behind it.
-    fn idle(&mut self) -> Option<Arc<L>> {
+    fn fetch(&mut self) -> Option<Fetch> {
+        let Waiting { mode, once, .. } = *self.waiters.first()?;
+        self.drivers += 1;
+        let (driver, since) = (self.drivers, self.waiters.next());
+        self.phase = Phase::Fetching { driver, mode, once, since };
+        Some(Fetch { driver, once, mode })
+    }
+
+    /// No node any more, and nobody behind it. Whoever waits is fetched another: while somebody
+    /// waits, something is always under way.
+    fn renew(&mut self, todo: &mut Todo<L>) -> Option<Arc<L>> {
         self.behind = None;
         self.asking = false;
-        match std::mem::replace(&mut self.phase, Phase::Idle) {
+        let gone = match std::mem::replace(&mut self.phase, Phase::Idle) {
             Phase::Idle | Phase::Fetching { .. } => None,
             Phase::Held { lease, .. } => {
                 self.lost.extend(self.holders.drain(..).map(|by| (lease.clone(), by)));
                 Some(lease)
             }
             Phase::Asking { lease, .. } | Phase::Lingering { lease, .. } => Some(lease),
+        };
+        todo.fetch = self.fetch();
+        gone
+    }
+
+    /// Tells those who do not wait for others that somebody is in the way.
+    fn turn_away(&mut self, todo: &mut Todo<L>, busy: impl Fn() -> LockError) {
+        if std::mem::take(&mut self.tries) {
+            todo.wake_all.extend(self.waiters.settle_where(|other, _| other.once, |_| Err(busy())));
         }
     }
 
-    /// The node goes, and another is fetched if somebody wants the lock.
-    fn renew(&mut self, todo: &mut Todo<L>) {
-        todo.release = self.idle();
-        todo.fetch = self.fetch(false);
+    /// After some left: the node that is on its way is for the first, or for nobody, and readers
+    /// who are first now may enter beside others.
+    fn adjust(&mut self, todo: &mut Todo<L>) {
+        let next = self.waiters.first().map(|next| next.mode);
+        match &self.phase {
+            // The node goes with the last who wanted it.
+            Phase::Fetching { mode, .. } if next != Some(*mode) => {
+                todo.cancel = true;
+                drop(self.renew(todo));
+            }
+            Phase::Held { lease, mode: Mode::Read }
+                if next == Some(Mode::Read) && self.behind != Some(true) && !self.asking =>
+            {
+                todo.ask = Some(lease.clone());
+                self.asking = true;
+            }
+            _ => {}
+        }
     }
 
-    /// Somebody wants the lock.
+    /// Whether a newcomer is surely kept out by somebody of this process. If not, ZooKeeper's
+    /// answer is on its way, and it may be the newcomer's as well. `seen` says whether whoever is
+    /// fetching has seen somebody in the way.
+    fn keeps_out(&self, newcomer: &Waiting, seen: bool) -> bool {
+        let reads = |mode: Mode| {
+            (newcomer.mode, mode) == (Mode::Read, Mode::Read)
+                && self.waiters.iter().all(|other| other.mode == Mode::Read)
+        };
+        match &self.phase {
+            Phase::Idle | Phase::Lingering { .. } => false,
+            Phase::Fetching { .. } => seen,
+            Phase::Asking { lease, mode } => lease.is_valid(newcomer.since) && !reads(*mode),
+            Phase::Held { lease, mode } => {
+                let open = self.asking && self.behind != Some(true) && !lease.is_revoked();
+                !open || !reads(*mode)
+            }
+        }
+    }
+
+    /// Somebody wants the lock. `seen` says whether whoever is fetching it has seen somebody in the
+    /// way.
     pub fn join(
         &mut self,
         waiting: Waiting,
         grant: impl FnOnce(&Waiting, &Arc<L>) -> (B, O),
         conflict: impl Fn(&B) -> Conflict<L>,
         closed: impl FnOnce() -> LockError,
+        seen: bool,
     ) -> (Joined<O>, Todo<L>) {
         let mut todo = Todo::default();
         if self.closed {
@@ -311,10 +369,10 @@ impl<L: Lent, B, O> State<L, B, O> {
                 return (Joined::Granted(self.enter(&waiting, lease, grant)), todo);
             }
             // Of another mode, or lost and so nobody's.
-            Phase::Lingering { .. } => todo.release = self.idle(),
+            Phase::Lingering { .. } => todo.release = self.renew(&mut todo),
             // Whoever still works under a lost lease is told, and deletes the node in the end; the
             // next waits in ZooKeeper's queue.
-            Phase::Held { lease, .. } if !lease.is_valid(now) => drop(self.idle()),
+            Phase::Held { lease, .. } if !lease.is_valid(now) => drop(self.renew(&mut todo)),
             Phase::Held { lease, mode: Mode::Read }
                 if waiting.mode == Mode::Read
                     && self.waiters.is_empty()
@@ -327,7 +385,6 @@ impl<L: Lent, B, O> State<L, B, O> {
             }
             _ => {}
         }
-        let idle = matches!(self.phase, Phase::Idle);
         let open = match &self.phase {
             Phase::Held { lease, mode: Mode::Read } if waiting.mode == Mode::Read => {
                 let open = self.waiters.is_empty() && self.behind != Some(true);
@@ -348,13 +405,13 @@ impl<L: Lent, B, O> State<L, B, O> {
             let lease = lease.clone();
             return (Joined::Granted(self.enter(&waiting, lease, grant)), todo);
         }
-        if waiting.once && !idle && open.is_none() {
+        if waiting.once && open.is_none() && self.keeps_out(&waiting, seen) {
             return (Joined::Busy, todo);
         }
-        let once = waiting.once;
+        self.tries |= waiting.once;
         let place = self.waiters.join(waiting);
-        if idle {
-            todo.fetch = self.fetch(once);
+        if matches!(self.phase, Phase::Idle) {
+            todo.fetch = self.fetch();
         } else if open.is_some() && !std::mem::replace(&mut self.asking, true) {
             // The bound is reached: it stays open to newcomers only if nobody stands behind.
             todo.ask = open;
@@ -381,13 +438,14 @@ impl<L: Lent, B, O> State<L, B, O> {
     }
 
     /// Grants the lock to the first, who wants it in this mode, and of readers to all that follow.
+    /// Whoever then still waits is behind somebody.
     fn grant_first(
         &mut self,
         todo: &mut Todo<L>,
         (lease, mode): (Arc<L>, Mode),
         now: Instant,
         fresh: bool,
-        grant: impl Fn(&Waiting, &Arc<L>) -> (B, O),
+        (grant, busy): (impl Fn(&Waiting, &Arc<L>) -> (B, O), impl Fn(&Arc<L>) -> LockError),
     ) {
         let (holders, mut begun) = (&mut self.holders, None);
         let mut settle = |waiting: &Waiting| {
@@ -405,21 +463,34 @@ impl<L: Lent, B, O> State<L, B, O> {
         if let Some(handoffs) = begun.filter(|_| fresh) {
             self.turn = Turn::begin(&handoffs, now);
         }
+        self.turn_away(todo, || busy(&lease));
         self.phase = Phase::Held { lease, mode };
+    }
+
+    /// A driver saw somebody in its way, and waits.
+    pub fn met(&mut self, driver: u64, busy: impl Fn() -> LockError) -> Todo<L> {
+        let mut todo = Todo::default();
+        if matches!(self.phase, Phase::Fetching { driver: present, .. } if present == driver) {
+            self.turn_away(&mut todo, busy);
+            self.adjust(&mut todo);
+        }
+        todo
     }
 
     /// A driver is done. Its lease comes back to be released if nobody wants it any more.
     pub fn fetched(
         &mut self,
         driver: u64,
-        once: bool,
         result: Result<Arc<L>, LockError>,
         now: Instant,
         grant: impl Fn(&Waiting, &Arc<L>) -> (B, O),
+        busy: impl Fn(&Arc<L>) -> LockError,
     ) -> Todo<L> {
         let mut todo = Todo::default();
-        let mode = match self.phase {
-            Phase::Fetching { driver: present, mode } if present == driver => mode,
+        let (mode, once, since) = match self.phase {
+            Phase::Fetching { driver: present, mode, once, since } if present == driver => {
+                (mode, once, since)
+            }
             _ => {
                 todo.release = result.ok();
                 return todo;
@@ -430,17 +501,15 @@ impl<L: Lent, B, O> State<L, B, O> {
                 self.phase = Phase::Idle;
                 todo.release = Some(lease);
             }
-            Ok(lease) => self.grant_first(&mut todo, (lease, mode), now, true, grant),
-            Err(error) if once => {
-                self.phase = Phase::Idle;
-                if self.waiters.first().is_some_and(|first| first.once) {
-                    todo.wake = self.waiters.settle_first(|_| Err(error));
-                }
-                todo.fetch = self.fetch(false);
-            }
+            Ok(lease) => self.grant_first(&mut todo, (lease, mode), now, true, (grant, busy)),
             Err(error) => {
-                self.phase = Phase::Idle;
-                todo.wake_all = self.waiters.settle_all(|_| Err(error.clone()));
+                // Busy is an answer for those who asked before it, and do not wait.
+                let all = !(once && error.is_busy());
+                let told = |other: &Waiting, place: Place| {
+                    other.mode == mode && (all || other.once && place.is_before(since))
+                };
+                todo.wake_all = self.waiters.settle_where(told, |_| Err(error.clone()));
+                drop(self.renew(&mut todo));
             }
         }
         todo
@@ -454,6 +523,7 @@ impl<L: Lent, B, O> State<L, B, O> {
         linger: Duration,
         now: Instant,
         grant: impl Fn(&Waiting, &Arc<L>) -> (B, O),
+        busy: impl Fn(&Arc<L>) -> LockError,
     ) -> Todo<L> {
         let mut todo = Todo::default();
         let mode = match &self.phase {
@@ -471,15 +541,15 @@ impl<L: Lent, B, O> State<L, B, O> {
             return todo;
         }
         if !lease.is_valid(now) || lease.is_revoked() {
-            self.renew(&mut todo);
+            todo.release = self.renew(&mut todo);
         } else if let Some(next) = self.waiters.first().map(|next| next.mode) {
             let held = (lease.clone(), mode);
             if next != mode || self.behind == Some(true) && !self.turn.is_on(now) {
-                self.renew(&mut todo);
+                todo.release = self.renew(&mut todo);
             } else if self.turn.take(now) {
-                self.grant_first(&mut todo, held, now, false, grant);
+                self.grant_first(&mut todo, held, now, false, (grant, busy));
             } else if self.behind == Some(false) {
-                self.grant_first(&mut todo, held, now, true, grant);
+                self.grant_first(&mut todo, held, now, true, (grant, busy));
             } else {
                 if !std::mem::replace(&mut self.asking, true) {
                     todo.ask = Some(lease.clone());
@@ -487,7 +557,7 @@ impl<L: Lent, B, O> State<L, B, O> {
                 self.phase = Phase::Asking { lease: lease.clone(), mode };
             }
         } else if linger.is_zero() || self.behind == Some(true) || self.closed {
-            todo.release = self.idle();
+            todo.release = self.renew(&mut todo);
         } else {
             if self.behind.is_none() {
                 self.behind = Some(false);
@@ -505,7 +575,7 @@ impl<L: Lent, B, O> State<L, B, O> {
         behind: bool,
         now: Instant,
         grant: impl Fn(&Waiting, &Arc<L>) -> (B, O),
-        busy: impl Fn() -> LockError,
+        busy: impl Fn(&Arc<L>) -> LockError,
     ) -> Todo<L> {
         let mut todo = Todo::default();
         if !self.phase.stands_on(lease) {
@@ -522,17 +592,17 @@ impl<L: Lent, B, O> State<L, B, O> {
         if held {
             // Readers hold it. Either those who came meanwhile enter, or it is closed to newcomers.
             if stays && next == Some(Mode::Read) && mode == Mode::Read {
-                self.grant_first(&mut todo, (lease.clone(), mode), now, true, grant);
-            } else if behind {
-                self.behind = Some(true);
-                while self.waiters.first().is_some_and(|first| first.once) {
-                    todo.wake_all.extend(self.waiters.settle_first(|_| Err(busy())));
+                self.grant_first(&mut todo, (lease.clone(), mode), now, true, (grant, busy));
+            } else {
+                if behind {
+                    self.behind = Some(true);
                 }
+                self.turn_away(&mut todo, || busy(lease));
             }
         } else if stays && next == Some(mode) {
-            self.grant_first(&mut todo, (lease.clone(), mode), now, true, grant);
+            self.grant_first(&mut todo, (lease.clone(), mode), now, true, (grant, busy));
         } else {
-            self.renew(&mut todo);
+            todo.release = self.renew(&mut todo);
         }
         todo
     }
@@ -545,6 +615,7 @@ impl<L: Lent, B, O> State<L, B, O> {
         by: B,
         now: Instant,
         grant: impl Fn(&Waiting, &Arc<L>) -> (B, O),
+        busy: impl Fn(&Arc<L>) -> LockError,
     ) -> Todo<L> {
         let mut todo = Todo::default();
         if !matches!(self.phase, Phase::Held { .. }) || !self.phase.stands_on(from) {
@@ -556,7 +627,7 @@ impl<L: Lent, B, O> State<L, B, O> {
         self.holders.push(by);
         self.phase = Phase::Held { lease: to.clone(), mode: Mode::Read };
         if self.waiters.first().is_some_and(|next| next.mode == Mode::Read) {
-            self.grant_first(&mut todo, (to, Mode::Read), now, true, grant);
+            self.grant_first(&mut todo, (to, Mode::Read), now, true, (grant, busy));
         }
         todo
     }
@@ -565,15 +636,7 @@ impl<L: Lent, B, O> State<L, B, O> {
     pub fn leave(&mut self, place: Place) -> (Option<Outcome<O>>, Todo<L>) {
         let mut todo = Todo::default();
         let untaken = self.waiters.leave(place);
-        if let Phase::Fetching { mode, .. } = self.phase {
-            let next = self.waiters.first().map(|next| next.mode);
-            if next != Some(mode) {
-                // The node goes with the last who wanted it.
-                self.phase = Phase::Idle;
-                todo.cancel = true;
-                todo.fetch = self.fetch(false);
-            }
-        }
+        self.adjust(&mut todo);
         (untaken, todo)
     }
 
@@ -583,7 +646,7 @@ impl<L: Lent, B, O> State<L, B, O> {
         if self.phase.stands_on(lease) {
             self.behind = Some(behind);
             if behind && matches!(self.phase, Phase::Lingering { .. }) {
-                todo.release = self.idle();
+                todo.release = self.renew(&mut todo);
             }
         }
         todo
@@ -605,7 +668,7 @@ impl<L: Lent, B, O> State<L, B, O> {
             Phase::Lingering { lease, until, .. }
                 if doubt || now >= *until || !lease.is_valid(now) || lease.is_revoked() =>
             {
-                todo.release = self.idle();
+                todo.release = self.renew(&mut todo);
                 (None, todo)
             }
             Phase::Lingering { until, .. } => (Some(*until), todo),
@@ -617,11 +680,10 @@ impl<L: Lent, B, O> State<L, B, O> {
     pub fn leases_lost(&mut self, now: Instant) -> Todo<L> {
         let mut todo = Todo::default();
         match &self.phase {
-            Phase::Held { lease, .. } if !lease.is_valid(now) => {
-                drop(self.idle());
-                todo.fetch = self.fetch(false);
+            Phase::Held { lease, .. } if !lease.is_valid(now) => drop(self.renew(&mut todo)),
+            Phase::Lingering { lease, .. } if !lease.is_valid(now) => {
+                todo.release = self.renew(&mut todo);
             }
-            Phase::Lingering { lease, .. } if !lease.is_valid(now) => self.renew(&mut todo),
             _ => {}
         }
         todo
@@ -631,15 +693,17 @@ impl<L: Lent, B, O> State<L, B, O> {
     pub fn close(&mut self, error: impl Fn() -> LockError) -> Todo<L> {
         let mut todo = Todo::default();
         self.closed = true;
+        todo.wake_all = self.waiters.settle_all(|_| Err(error()));
         match self.phase {
             Phase::Fetching { .. } => {
                 todo.cancel = true;
-                self.phase = Phase::Idle;
+                drop(self.renew(&mut todo));
             }
-            Phase::Lingering { .. } | Phase::Asking { .. } => todo.release = self.idle(),
+            Phase::Lingering { .. } | Phase::Asking { .. } => {
+                todo.release = self.renew(&mut todo);
+            }
             Phase::Idle | Phase::Held { .. } => {}
         }
-        todo.wake_all = self.waiters.settle_all(|_| Err(error()));
         todo
     }
 }

@@ -243,27 +243,25 @@ async fn ask<Q: Line>(
 ) -> Result<LockError, Silent> {
     let clock = queue.session().clock();
     let deadline = Deadline::after(clock.clone(), limit);
-    let obstacle = loop {
+    loop {
         if let Some(holder) = queue.holder_here(place) {
             return Ok(busy(Some(holder)));
         }
         if queue.is_between_holders() {
             return Ok(busy(None));
         }
-        if let Some(obstacle) = queue.obstacle() {
-            break obstacle;
+        match deadline.bound(queue.ask()).await {
+            Ok(Some(Ok(busy))) => return Ok(busy),
+            // It went just now, which is an answer.
+            Ok(Some(Err(RequestError::NoNode))) => return Ok(busy(None)),
+            Ok(Some(Err(_))) => return Err(Silent),
+            Ok(None) | Err(_) => {}
         }
         // Nobody to ask about yet: ZooKeeper has not answered, and until it does nobody is busy.
         if deadline.has_passed() {
             return Err(Silent);
         }
         clock.sleep_until((clock.now() + LOOK_AGAIN).min(deadline.instant())).await;
-    };
-    match deadline.bound(obstacle.ask()).await {
-        Ok(Ok(busy)) => Ok(busy),
-        // It went just now, which is an answer.
-        Ok(Err(RequestError::NoNode)) => Ok(busy(None)),
-        _ => Err(Silent),
     }
 }
 

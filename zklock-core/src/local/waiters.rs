@@ -20,6 +20,17 @@ pub struct Place {
     ticket: NonZeroU64,
 }
 
+impl Place {
+    /// Whether it was taken before this one was the next.
+    pub fn is_before(self, next: Ticket) -> bool {
+        self.ticket < next.0
+    }
+}
+
+/// The number of a place that nobody has taken yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ticket(NonZeroU64);
+
 #[derive(Debug)]
 struct Slot<I, T> {
     ticket: NonZeroU64,
@@ -84,6 +95,11 @@ impl<I, T> Waiters<I, T> {
         }
     }
 
+    /// The number of the next place.
+    pub fn next(&self) -> Ticket {
+        Ticket(self.next)
+    }
+
     fn slot(&mut self, place: Place) -> Option<&mut Slot<I, T>> {
         self.slots.get_mut(place.key).filter(|slot| slot.ticket == place.ticket)
     }
@@ -142,6 +158,29 @@ impl<I, T> Waiters<I, T> {
                 };
             }
         }
+    }
+
+    /// Gives an outcome to those of whom `so` is true; the others keep their order. Wake the wakers.
+    pub fn settle_where(
+        &mut self,
+        so: impl Fn(&I, Place) -> bool,
+        mut outcome: impl FnMut(&I) -> T,
+    ) -> Vec<Waker> {
+        let (slots, waiting, mut wakers) = (&mut self.slots, &mut self.waiting, Vec::new());
+        self.order.retain(|place| {
+            let there = slots.get_mut(place.key).filter(|slot| slot.ticket == place.ticket);
+            let Some(slot) = there else { return false };
+            if !so(&slot.info, *place) {
+                return true;
+            }
+            let settled = Stage::Settled(outcome(&slot.info));
+            if let Stage::Waits(waker) = replace(&mut slot.stage, settled) {
+                wakers.extend(waker);
+            }
+            *waiting -= 1;
+            false
+        });
+        wakers
     }
 
     /// Gives everybody an outcome. Wake the wakers.
@@ -219,6 +258,21 @@ mod tests {
         assert_eq!(waiters.len(), 1);
         waiters.settle_first(|()| 7);
         assert_eq!(waiters.leave(here), Some(7));
+    }
+
+    #[test]
+    fn some_are_settled_out_of_order_and_the_others_keep_theirs() {
+        let mut waiters = Waiters::<_, u32>::default();
+        let places: Vec<_> = (0..4).map(|n| waiters.join(n)).collect();
+        let (_, next) = (waiters.leave(places[1]), waiters.next());
+        let late = waiters.join(4);
+        let wakers = waiters.settle_where(|n, place| n % 2 == 0 && place.is_before(next), |n| *n);
+        assert!(wakers.is_empty() && waiters.len() == 2);
+        assert_eq!(waiters.iter().collect::<Vec<_>>(), [&3, &4]);
+        assert_eq!(waiters.poll(places[2], Waker::noop()), Poll::Ready(Some(2)));
+        assert_eq!(waiters.leave(places[0]), Some(0));
+        assert!(waiters.settle_first(|n| *n).is_none() && waiters.first() == Some(&4));
+        assert_eq!(waiters.poll(late, Waker::noop()), Poll::Pending);
     }
 
     #[test]

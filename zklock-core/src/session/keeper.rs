@@ -1,15 +1,16 @@
 //! The keeper of a generation: heartbeats, the end of leases, the state of the session.
 
-use std::future::{Future, poll_fn};
+use std::fmt;
+use std::future::{Future, poll_fn, ready};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use crate::clock::Instant;
-use crate::coordinator::{Link, RequestError, Stat, WatchEvent};
+use crate::coordinator::{Link, Reply, RequestError, Stat, Watch, WatchEvent};
 use crate::owner::REVOKE;
 use crate::policy::StopAt;
-use crate::session::generation::{Generation, HeldNode, MOST_CHECKED};
+use crate::session::generation::{Generation, HeldNode, MOST_CHECKED, Watching};
 use crate::session::lease_clock::Condition;
 use crate::session::shelf::Shelf;
 use crate::session::standing::OfLane;
@@ -211,28 +212,76 @@ fn heed(generation: &Arc<Generation>, node: &HeldNode, data: &[u8], stat: &Stat)
 pub fn watch_own(generation: &Arc<Generation>, node: &Arc<HeldNode>) {
     let Some(watching) = generation.begin_watching(node, MOST_WATCHES) else { return };
     let (generation, node) = (generation.clone(), node.clone());
-    let mut reply = generation.coordinator().get_watched(&node.path);
+    let first = generation.coordinator().get_watched(&node.path);
     generation.clone().spawner().spawn(async move {
         let _watching = watching;
-        loop {
-            match reply.await {
-                Ok((data, stat, watch)) => {
-                    if !heed(&generation, &node, &data, &stat) {
-                        return;
-                    }
-                    match watch.await {
-                        WatchEvent::Deleted => return generation.lost_node(&node),
-                        WatchEvent::Changed => {}
-                        WatchEvent::SessionEnded => return,
-                    }
-                }
-                Err(RequestError::NoNode) => return generation.lost_node(&node),
-                // The next heartbeat watches it again.
-                Err(_) => return node.forget_watch(),
-            }
-            reply = generation.coordinator().get_watched(&node.path);
-        }
+        go_on_watching(&generation, &node, first).await;
     });
+}
+
+/// Reads a held node and watches it until it is gone.
+async fn go_on_watching(
+    generation: &Arc<Generation>,
+    node: &HeldNode,
+    first: Reply<(Vec<u8>, Stat, Watch)>,
+) {
+    let mut reply = first;
+    loop {
+        match reply.await {
+            Ok((data, stat, watch)) => {
+                if !heed(generation, node, &data, &stat) {
+                    return;
+                }
+                match watch.await {
+                    WatchEvent::Deleted => return generation.lost_node(node),
+                    WatchEvent::Changed => {}
+                    WatchEvent::SessionEnded => return,
+                }
+            }
+            Err(RequestError::NoNode) => return generation.lost_node(node),
+            // The next heartbeat watches it again.
+            Err(_) => return node.forget_watch(),
+        }
+        reply = generation.coordinator().get_watched(&node.path);
+    }
+}
+
+/// The watch on a node of ours that waits: it says whether the node is still there when the one
+/// ahead goes. Who holds the lock then goes on with it.
+pub struct OwnWatch {
+    watch: Watch,
+    /// What was read when it was set.
+    read: (Vec<u8>, Stat),
+    watching: Watching,
+}
+
+impl OwnWatch {
+    /// A watch that was just set, and what was read with it.
+    pub fn new(watch: Watch, read: (Vec<u8>, Stat), watching: Watching) -> Self {
+        OwnWatch { watch, read, watching }
+    }
+
+    /// What happened to the node.
+    pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<WatchEvent> {
+        self.watch.as_mut().poll(cx)
+    }
+
+    /// Watches the node from now on as one that is held.
+    pub fn hold(self, generation: &Arc<Generation>, node: &Arc<HeldNode>) {
+        node.remember_watch();
+        let (generation, node) = (generation.clone(), node.clone());
+        generation.clone().spawner().spawn(async move {
+            let _watching = self.watching;
+            let (data, stat) = self.read;
+            go_on_watching(&generation, &node, Box::pin(ready(Ok((data, stat, self.watch))))).await;
+        });
+    }
+}
+
+impl fmt::Debug for OwnWatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OwnWatch")
+    }
 }
 
 #[cfg(test)]
@@ -240,7 +289,7 @@ mod tests {
     use super::*;
     use crate::backend::memory::{Embedded, Faults};
     use crate::clock::Clock;
-    use crate::coordinator::{Connector, Coordinator, Created, NodeKind, Operation, Reply, Watch};
+    use crate::coordinator::{Connector, Coordinator, Created, NodeKind, Operation};
     use crate::observer::Events;
     use crate::recipe::driver::{NewNode, Proof};
     use crate::session::lease_clock::LeaseClock;

@@ -34,3 +34,5 @@ mod stop_at;
 mod strays;
 mod support;
 mod template;
+mod tries;
+mod view;

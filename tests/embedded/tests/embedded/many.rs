@@ -57,8 +57,9 @@ async fn more_waiters_than_watches_wait_in_several_sessions() {
     let watches = |id: &i64| store.faults(*id).pending_watches();
     let watches: Vec<_> = opened(&store, &before).iter().map(watches).collect();
     assert_eq!(watches.len(), 3, "{watches:?}");
-    assert_eq!(watches.iter().sum::<usize>(), MANY, "{watches:?}");
-    assert!(watches.iter().all(|count| *count <= 501), "{watches:?}");
+    // Who is next watches the one ahead and its own node; whom there is no room for looks slowly.
+    assert!((2 * MANY - 4..=2 * MANY).contains(&watches.iter().sum()), "{watches:?}");
+    assert!(watches.iter().all(|count| *count <= 1_000), "{watches:?}");
     drop(held);
     all_enter(waiting).await;
 }

@@ -179,6 +179,39 @@ async fn the_name_of_one_lock_may_begin_that_of_another() {
     let _third = session.mutex("a/b/c").unwrap().try_acquire().await.unwrap();
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_waiter_whose_node_is_deleted_does_not_enter_beside_the_one_behind_it() {
+    let (store, one) = store();
+    let [two, three] = [on(&store), on(&store)];
+    let first = one.mutex("a").unwrap().acquire().await.unwrap();
+    let waiting = |session: &Session| {
+        let mutex = session.mutex("a").unwrap();
+        tokio::spawn(async move { mutex.acquire().await.unwrap() })
+    };
+    let nodes = async |count| {
+        for _ in 0..10_000 {
+            let mut names = contenders(&store, "/zklock/a").await;
+            if names.len() == count {
+                names.sort_by_key(|name| name[name.len() - 10..].to_owned());
+                return names;
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        panic!("there are never {count} nodes");
+    };
+    let second = waiting(&two);
+    nodes(2).await;
+    let third = waiting(&three);
+    let queue = nodes(3).await;
+    client(&store).await.delete(&format!("/zklock/a/{}", queue[1])).await.unwrap();
+    first.release().await.unwrap();
+    let third = third.await.unwrap();
+    assert!(!nodes(2).await.contains(&queue[1]));
+    assert!(!second.is_finished() && third.is_valid());
+    third.release().await.unwrap();
+    assert!(second.await.unwrap().is_valid());
+}
+
 #[tokio::test]
 async fn foreign_children_are_in_nobodys_way() {
     let (store, session) = store();

@@ -105,7 +105,8 @@ async fn a_notification_that_never_comes_only_delays() {
     let (holder, waiter) = (bed.session().await, bed.adopt(waiter));
     let guard = holder.mutex("a").unwrap().acquire().await.unwrap();
     let waiting = acquiring(&waiter, "a");
-    until("the waiter watches", || (bed.watched().len() == 1).then_some(())).await;
+    // The holder's node, and its own.
+    until("the waiter watches", || (bed.watched().len() == 2).then_some(())).await;
     let lost = proxy.on(Matcher::notification(), Action::Drop);
     guard.release().await.unwrap();
     let start = Instant::now();

@@ -34,3 +34,4 @@ mod restart;
 mod silence;
 mod stop_at;
 mod traffic;
+mod tries;

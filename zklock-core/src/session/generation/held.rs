@@ -58,6 +58,11 @@ impl HeldNode {
         self.version.store(version, Ordering::Release);
     }
 
+    /// Notes that it is watched.
+    pub fn remember_watch(&self) {
+        self.watched.store(true, Ordering::Release);
+    }
+
     /// Notes that it is not watched.
     pub fn forget_watch(&self) {
         self.watched.store(false, Ordering::Release);

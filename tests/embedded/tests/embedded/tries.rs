@@ -1,0 +1,187 @@
+//! Trying once while others of this process try or wait, on a server that takes its time to answer.
+
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use zklock::layout::Kazoo;
+use zklock::{Embedded, LockError, Session};
+
+use crate::support::{contenders, on, store};
+
+const ANSWER: Duration = Duration::from_millis(20);
+
+/// A session whose answers are late.
+fn slow() -> (Embedded, Session) {
+    let (store, session) = store();
+    store.faults(store.sessions()[0]).delay_replies(ANSWER);
+    (store, session)
+}
+
+/// Lets so many answers come.
+async fn answers(count: u32) {
+    tokio::time::sleep(ANSWER * count + Duration::from_millis(1)).await;
+}
+
+async fn all<T: 'static>(tries: JoinSet<Result<T, LockError>>) -> Vec<Result<T, LockError>> {
+    tries.join_all().await
+}
+
+#[tokio::test(start_paused = true)]
+async fn as_many_tries_at_once_enter_as_there_are_permits() {
+    for kazoo in [false, true] {
+        let (store, session) = slow();
+        let mut printers = session.semaphore("printers", 3).unwrap();
+        if kazoo {
+            printers = printers.driver(Kazoo::default()).unwrap();
+        }
+        let mut tries = JoinSet::new();
+        for _ in 0..4 {
+            let printers = printers.clone();
+            tries.spawn(async move { printers.try_acquire().await });
+        }
+        let (granted, busy): (Vec<_>, Vec<_>) =
+            all(tries).await.into_iter().partition(Result::is_ok);
+        assert_eq!((granted.len(), busy.len()), (3, 1), "{busy:?}");
+        let busy = busy.into_iter().find_map(Result::err).unwrap();
+        assert!(busy.is_busy() && busy.holder().is_some(), "{busy:?}");
+        drop(granted);
+        session.close().await;
+        assert_eq!(store.sessions().len(), 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn readers_who_try_at_once_all_enter_where_nobody_writes() {
+    let (_store, session) = slow();
+    let lock = session.rw_lock("a").unwrap();
+    let mut tries = JoinSet::new();
+    for _ in 0..5 {
+        let lock = lock.clone();
+        tries.spawn(async move { lock.try_read().await });
+    }
+    assert!(all(tries).await.iter().all(Result::is_ok));
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_tries_at_once_one_has_the_lock_and_keeps_the_others_out() {
+    let (_store, session) = slow();
+    let lock = session.mutex("a").unwrap();
+    let mut tries = JoinSet::new();
+    for _ in 0..5 {
+        let lock = lock.clone();
+        tries.spawn(async move { lock.try_acquire().await });
+    }
+    let (granted, busy): (Vec<_>, Vec<_>) = all(tries).await.into_iter().partition(Result::is_ok);
+    assert_eq!(granted.len(), 1);
+    let here = Some(std::process::id());
+    for busy in busy.into_iter().filter_map(Result::err) {
+        assert!(busy.is_busy() && busy.holder().is_some_and(|h| h.owner.pid == here), "{busy:?}");
+    }
+}
+
+/// The one who had asked first gives up, or may not enter; that says nothing of the others.
+#[tokio::test(start_paused = true)]
+async fn a_try_has_the_lock_where_whoever_asked_before_it_gives_up() {
+    let (_store, session) = slow();
+    let lock = session.mutex("a").unwrap();
+    let first = tokio::spawn({
+        let lock = lock.clone();
+        async move { lock.acquire().await }
+    });
+    tokio::task::yield_now().await;
+    let second = tokio::spawn(async move { lock.try_acquire().await });
+    tokio::task::yield_now().await;
+    first.abort();
+    assert!(second.await.unwrap().is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_who_tries_beside_a_writer_who_tries_has_an_answer_of_its_own() {
+    let (store, session) = slow();
+    let other = on(&store).rw_lock("a").unwrap().read().await.unwrap();
+    let lock = session.rw_lock("a").unwrap();
+    let writes = tokio::spawn({
+        let lock = lock.clone();
+        async move { lock.try_write().await.map(drop) }
+    });
+    tokio::task::yield_now().await;
+    let reads = tokio::spawn(async move { lock.try_read().await.map(drop) });
+    assert!(writes.await.unwrap().unwrap_err().is_busy());
+    reads.await.unwrap().unwrap();
+    drop(other);
+}
+
+/// Behind one who waits for another process: as soon as that is known, and by answers only.
+#[tokio::test(start_paused = true)]
+async fn a_try_behind_a_waiter_is_busy_as_soon_as_it_is_known_who_is_in_the_way() {
+    let (store, session) = slow();
+    let held = on(&store).mutex("a").unwrap().acquire().await.unwrap();
+    let lock = session.mutex("a").unwrap();
+    let waits = tokio::spawn({
+        let lock = lock.clone();
+        async move { lock.acquire().await }
+    });
+    tokio::task::yield_now().await;
+    for _ in 0..2 {
+        let began = tokio::time::Instant::now();
+        let busy = lock.try_acquire().await.unwrap_err();
+        assert!(busy.is_busy() && busy.holder().is_some_and(|h| h.node == name(held.path())));
+        assert!(began.elapsed() < ANSWER * 6, "{:?}", began.elapsed());
+    }
+    assert_eq!(contenders(&store, "/zklock/a").await.len(), 2, "the waiter has kept its place");
+    held.release().await.unwrap();
+    drop(waits.await.unwrap().unwrap());
+}
+
+fn name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap()
+}
+
+/// Nobody knows who is in the way where ZooKeeper does not say.
+#[tokio::test(start_paused = true)]
+async fn a_try_behind_a_waiter_is_not_busy_where_nobody_answers() {
+    let (store, session) = store();
+    let faults = store.faults(store.sessions()[0]);
+    faults.hold_replies();
+    let lock = session.mutex("a").unwrap();
+    let waits = tokio::spawn({
+        let lock = lock.clone();
+        async move { lock.acquire().await }
+    });
+    tokio::task::yield_now().await;
+    let error = lock.try_acquire().await.unwrap_err();
+    assert!(error.is_unavailable(), "{error}");
+    faults.release();
+    drop(waits.await.unwrap());
+}
+
+/// Of a busy semaphore, whoever has a permit, and not whoever waits for one.
+#[tokio::test(start_paused = true)]
+async fn a_busy_semaphore_names_a_holder_while_others_wait_for_it() {
+    for kazoo in [false, true] {
+        let (store, session) = slow();
+        let printers = |session: &Session| {
+            let printers = session.semaphore("printers", 2).unwrap();
+            if kazoo { printers.driver(Kazoo::default()).unwrap() } else { printers }
+        };
+        let third = printers(&on(&store));
+        let held = [third.acquire().await.unwrap(), third.acquire().await.unwrap()];
+        let other = printers(&on(&store));
+        let waits = tokio::spawn(async move { other.acquire().await });
+        answers(5).await;
+        for timeout in [Duration::ZERO, Duration::from_millis(400)] {
+            let mine = printers(&session);
+            let result = if timeout.is_zero() {
+                mine.try_acquire().await
+            } else {
+                mine.acquire_timeout(timeout).await
+            };
+            let busy = result.unwrap_err();
+            assert!(busy.is_busy(), "{busy}");
+            let holder = busy.holder().unwrap_or_else(|| panic!("nobody is named: {busy}"));
+            assert!(held.iter().any(|held| name(held.path()) == holder.node), "{holder:?}");
+        }
+        drop(held);
+        drop(waits.await.unwrap());
+    }
+}

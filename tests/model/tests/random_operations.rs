@@ -1,0 +1,275 @@
+//! The state of the local queue under random operations, one after the other: after each of them
+//! whoever waits waits for something that is under way.
+
+// What goes wrong in here fails the test.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use zklock_core::clock::Instant;
+use zklock_core::error::{ErrorKind, LockError};
+use zklock_core::local::state::{
+    Conflict, Fetch, Habits, Joined, Lent, Phase, State, Todo, Waiting,
+};
+use zklock_core::local::waiters::Place;
+use zklock_core::mode::Mode;
+use zklock_core::policy::{Handoffs, StopAt};
+use zklock_core::who::Who;
+
+/// A node that holds the lock.
+#[derive(Debug, Default)]
+struct Node {
+    lost: AtomicBool,
+    revoked: AtomicBool,
+}
+
+impl Lent for Node {
+    fn is_valid(&self, _now: Instant) -> bool {
+        !self.lost.load(Ordering::Relaxed)
+    }
+
+    fn is_revoked(&self) -> bool {
+        self.revoked.load(Ordering::Relaxed)
+    }
+
+    fn stop_at(&self) -> StopAt {
+        StopAt::Lost
+    }
+}
+
+/// A holder, and its node.
+type Grant = (usize, Arc<Node>);
+
+/// Numbers by Marsaglia's xorshift.
+struct Dice(u64);
+
+impl Dice {
+    fn throw(&mut self, sides: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 % sides as u64).unwrap()
+    }
+}
+
+const NOW: Instant = Instant::ORIGIN;
+
+struct Waiter {
+    place: Place,
+    once: bool,
+}
+
+/// The queue, and what it has under way.
+struct World {
+    state: State<Node, usize, Grant>,
+    fetches: Vec<Fetch>,
+    asked: Vec<Arc<Node>>,
+    lingering: Vec<Arc<Node>>,
+    waiters: Vec<Waiter>,
+    holders: Vec<Grant>,
+    next: Rc<Cell<usize>>,
+}
+
+fn busy(_: &Arc<Node>) -> LockError {
+    LockError::new(ErrorKind::Busy, "")
+}
+
+impl World {
+    fn new() -> Self {
+        World {
+            state: State::new(false),
+            fetches: Vec::new(),
+            asked: Vec::new(),
+            lingering: Vec::new(),
+            waiters: Vec::new(),
+            holders: Vec::new(),
+            next: Rc::default(),
+        }
+    }
+
+    fn grant(&self) -> impl Fn(&Waiting, &Arc<Node>) -> (usize, Grant) + use<> {
+        let next = self.next.clone();
+        move |_, node| {
+            next.set(next.get() + 1);
+            (next.get(), (next.get(), node.clone()))
+        }
+    }
+
+    fn carry_out(&mut self, todo: Todo<Node>) {
+        if todo.cancel {
+            // What it gives is not wanted, but it may come all the same.
+            assert!(!self.fetches.is_empty());
+        }
+        self.fetches.extend(todo.fetch);
+        self.asked.extend(todo.ask);
+        self.lingering.extend(todo.accompany);
+    }
+
+    fn join(&mut self, dice: &mut Dice) {
+        let mode = [Mode::Mutex, Mode::Read, Mode::Read, Mode::Write][dice.throw(4)];
+        let (once, linger) = (dice.throw(3) == 0, [Duration::ZERO, Duration::MAX][dice.throw(2)]);
+        let most = u32::try_from(dice.throw(3)).unwrap();
+        let handoffs = Handoffs { most, within: Duration::from_secs(1) };
+        let habits = Habits { handoffs, linger, ..Habits::default() };
+        let waiting = Waiting { who: Who::thread(), mode, since: NOW, once, habits, label: None };
+        let refuse = dice.throw(8) == 0;
+        let conflict = |_: &usize| match refuse {
+            true => Conflict::Deadlock(LockError::new(ErrorKind::Deadlock, "")),
+            false => Conflict::None,
+        };
+        let closed = || LockError::new(ErrorKind::Closing, "");
+        let seen = dice.throw(2) == 0;
+        let (grant, state) = (self.grant(), &mut self.state);
+        let (joined, todo) = state.join(waiting, grant, conflict, closed, seen);
+        self.carry_out(todo);
+        match joined {
+            Joined::Granted(held) => self.holders.push(held),
+            Joined::Waits(place) => self.waiters.push(Waiter { place, once }),
+            Joined::Busy => assert!(once),
+            Joined::Refused(_) => {}
+        }
+    }
+
+    /// Something of all that can happen.
+    fn step(&mut self, dice: &mut Dice) {
+        let grant = self.grant();
+        match dice.throw(12) {
+            0..=3 => self.join(dice),
+            4 | 5 if !self.fetches.is_empty() => {
+                let fetch = self.fetches.swap_remove(dice.throw(self.fetches.len()));
+                let result = match dice.throw(3) {
+                    0 if fetch.once => Err(LockError::new(ErrorKind::Busy, "")),
+                    1 => Err(LockError::new(ErrorKind::Unsupported, "")),
+                    _ => Ok(Arc::new(Node::default())),
+                };
+                let todo = self.state.fetched(fetch.driver, result, NOW, grant, busy);
+                self.carry_out(todo);
+            }
+            6 if !self.asked.is_empty() => {
+                let node = self.asked.swap_remove(dice.throw(self.asked.len()));
+                let todo = self.state.asked(&node, dice.throw(2) == 0, NOW, grant, busy);
+                self.carry_out(todo);
+            }
+            7 if !self.waiters.is_empty() => {
+                let waiter = self.waiters.swap_remove(dice.throw(self.waiters.len()));
+                let (untaken, todo) = self.state.leave(waiter.place);
+                self.carry_out(todo);
+                self.holders.extend(untaken.and_then(Result::ok));
+            }
+            8 if !self.holders.is_empty() => {
+                let held = &self.holders[dice.throw(self.holders.len())];
+                let lost = if dice.throw(2) == 0 { &held.1.lost } else { &held.1.revoked };
+                lost.store(true, Ordering::Relaxed);
+                if dice.throw(2) == 0 {
+                    let todo = self.state.leases_lost(NOW);
+                    self.carry_out(todo);
+                }
+            }
+            9 | 10 if !self.holders.is_empty() => {
+                let held = self.holders.swap_remove(dice.throw(self.holders.len()));
+                self.give_back(held, dice.throw(2) == 0);
+            }
+            11 => {
+                if let Some(fetch) = self.fetches.last().filter(|fetch| !fetch.once) {
+                    let busy = || LockError::new(ErrorKind::Busy, "");
+                    let todo = self.state.met(fetch.driver, busy);
+                    self.carry_out(todo);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn give_back(&mut self, (holder, node): Grant, lingers: bool) {
+        let linger = if lingers { Duration::from_secs(1) } else { Duration::ZERO };
+        let is_holder = |other: &usize| *other == holder;
+        let grant = self.grant();
+        let todo = self.state.release(&node, is_holder, linger, NOW, grant, busy);
+        self.carry_out(todo);
+    }
+
+    /// Takes what was granted; whoever was told otherwise is gone.
+    fn take_outcomes(&mut self) {
+        let (state, holders) = (&mut self.state, &mut self.holders);
+        self.waiters.retain(|waiter| match state.poll(waiter.place, Waker::noop()) {
+            Poll::Ready(outcome) => {
+                holders.extend(outcome.unwrap().ok());
+                false
+            }
+            Poll::Pending => true,
+        });
+    }
+
+    fn check(&mut self) {
+        self.take_outcomes();
+        let waits = self.waiters.len();
+        assert_eq!(waits, self.state.waiting_count());
+        let tries = self.waiters.iter().any(|waiter| waiter.once);
+        match self.state.phase() {
+            Phase::Idle => assert_eq!(waits, 0, "nothing is under way for those who wait"),
+            Phase::Lingering { .. } => assert_eq!(waits, 0, "an idle node for those who wait"),
+            Phase::Fetching { driver, mode, .. } => {
+                assert!(self.fetches.iter().any(|fetch| fetch.driver == *driver));
+                assert_eq!(self.state.waiting().next().map(|first| first.mode), Some(*mode));
+            }
+            Phase::Asking { lease, .. } => {
+                assert!(self.asked.iter().any(|node| Arc::ptr_eq(node, lease)));
+            }
+            Phase::Held { lease, .. } => {
+                let asking = self.asked.iter().any(|node| Arc::ptr_eq(node, lease));
+                assert!(!tries || asking, "who does not wait for others waits for a holder");
+                let holds = |held: &Grant| Arc::ptr_eq(&held.1, lease);
+                assert!(self.holders.iter().any(holds), "nobody holds it");
+            }
+        }
+    }
+
+    /// Everything comes to its end: answers arrive, holders are done.
+    fn end(&mut self) {
+        // Each round brings somebody closer.
+        for _ in 0..1_000 {
+            while let Some(fetch) = self.fetches.pop() {
+                let (grant, node) = (self.grant(), Arc::new(Node::default()));
+                let todo = self.state.fetched(fetch.driver, Ok(node), NOW, grant, busy);
+                self.carry_out(todo);
+                self.check();
+            }
+            while let Some(node) = self.asked.pop() {
+                let grant = self.grant();
+                let todo = self.state.asked(&node, false, NOW, grant, busy);
+                self.carry_out(todo);
+                self.check();
+            }
+            while let Some(held) = self.holders.pop() {
+                self.give_back(held, false);
+                self.check();
+            }
+            if self.waiters.is_empty() && self.holders.is_empty() && self.fetches.is_empty() {
+                return;
+            }
+        }
+        panic!("somebody waits for ever");
+    }
+}
+
+/// How many runs: fifty times as many in the long form.
+fn runs() -> u64 {
+    if std::env::var_os("ZKLOCK_LONG").is_some() { 250_000 } else { 5_000 }
+}
+
+#[test]
+fn nobody_waits_for_nothing_whatever_happens() {
+    for seed in 1..=runs() {
+        let (mut world, mut dice) = (World::new(), Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
+        for _ in 0..60 {
+            world.step(&mut dice);
+            world.check();
+        }
+        world.end();
+    }
+}
