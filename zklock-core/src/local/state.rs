@@ -619,6 +619,8 @@ impl<L: Lent, B, O> State<L, B, O> {
     ) -> Todo<L> {
         let mut todo = Todo::default();
         if !matches!(self.phase, Phase::Held { .. }) || !self.phase.stands_on(from) {
+            // The writer works under the other node now.
+            self.lost.retain(|(lease, _)| !Arc::ptr_eq(lease, from));
             self.lost.push((to, by));
             return todo;
         }
@@ -711,6 +713,7 @@ impl<L: Lent, B, O> State<L, B, O> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::ErrorKind;
 
     /// Ten thousand waiters have ten thousand of these.
     #[test]
@@ -718,5 +721,38 @@ mod tests {
         type Grant = Option<Arc<()>>;
         let bytes = Waiters::<Waiting, Outcome<Grant>>::BYTES_EACH;
         assert!(bytes <= 152, "{bytes} bytes");
+    }
+
+    #[derive(Debug)]
+    struct LostNode;
+
+    impl Lent for LostNode {
+        fn is_valid(&self, _: Instant) -> bool {
+            false
+        }
+        fn is_revoked(&self) -> bool {
+            false
+        }
+        fn stop_at(&self) -> StopAt {
+            StopAt::Lost
+        }
+    }
+
+    #[test]
+    fn nothing_is_kept_of_a_writer_whose_lease_was_lost_while_it_stepped_down() {
+        let (now, nobody) = (Instant::ORIGIN, |_: &Waiting, _: &Arc<LostNode>| ("nobody", ()));
+        let [from, to] = [(); 2].map(|()| Arc::new(LostNode));
+        let mut state = State::new(false);
+        state.phase = Phase::Held { lease: from.clone(), mode: Mode::Write };
+        state.holders.push("the writer");
+        let _ = state.leases_lost(now);
+        assert_eq!(state.in_the_way().collect::<Vec<_>>(), [&"the writer"]);
+        let busy = |_: &Arc<LostNode>| LockError::new(ErrorKind::Busy, "");
+        let _ = state.stepped_down((&from, to.clone()), "the reader", now, nobody, busy);
+        assert_eq!(state.in_the_way().collect::<Vec<_>>(), [&"the reader"]);
+        let is_reader = |by: &&str| *by == "the reader";
+        let todo = state.release(&to, is_reader, Duration::ZERO, now, nobody, busy);
+        assert!(todo.release.is_some_and(|released| Arc::ptr_eq(&released, &to)));
+        assert_eq!(state.in_the_way().count(), 0);
     }
 }

@@ -1,5 +1,6 @@
 //! What the lanes of a session say of it together: the worst of what each says.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::watch;
@@ -10,23 +11,23 @@ use crate::session_state::SessionState;
 #[derive(Clone, Debug)]
 pub struct Standing {
     session: Arc<watch::Sender<SessionState>>,
-    lanes: Arc<Mutex<Vec<Word>>>,
+    lanes: Arc<Mutex<Lanes>>,
 }
 
-/// What a lane has said.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Word {
-    Nothing,
-    Of(SessionState),
-    /// It is over, and whatever it says does not count.
-    Left,
+/// What the lanes said last, while they are there.
+#[derive(Debug, Default)]
+struct Lanes {
+    /// How many there ever were.
+    opened: u64,
+    /// `None` before the first word.
+    said: BTreeMap<u64, Option<SessionState>>,
 }
 
 /// The part of one lane in it.
 #[derive(Debug)]
 pub struct OfLane {
     standing: Standing,
-    lane: usize,
+    lane: u64,
 }
 
 impl Standing {
@@ -38,35 +39,35 @@ impl Standing {
     /// The part of another lane, which counts from its first word on.
     pub fn of_another(&self) -> Arc<OfLane> {
         let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        lanes.push(Word::Nothing);
-        Arc::new(OfLane { standing: self.clone(), lane: lanes.len() - 1 })
+        lanes.opened += 1;
+        let lane = lanes.opened;
+        lanes.said.insert(lane, None);
+        Arc::new(OfLane { standing: self.clone(), lane })
     }
 }
 
 impl OfLane {
     /// Says where the lane stands. A session that is ending stays so.
     pub fn publish(&self, now: SessionState) {
-        self.say(Word::Of(now));
+        self.say(Some(now));
     }
 
-    /// The lane is over; the others go on.
+    /// The lane is over, and whatever it says from now on does not count; the others go on.
     pub fn leave(&self) {
-        self.say(Word::Left);
+        self.say(None);
     }
 
-    fn say(&self, word: Word) {
+    fn say(&self, word: Option<SessionState>) {
         // Under one lock, so that the last word is that of all; who is told is told after it.
         self.standing.session.send_if_modified(|state| {
             let lanes = &self.standing.lanes;
             let mut lanes = lanes.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(mine) = lanes.get_mut(self.lane).filter(|mine| **mine != Word::Left) {
-                *mine = word;
+            match (lanes.said.get_mut(&self.lane), word) {
+                (Some(mine), Some(_)) => *mine = word,
+                (_, None) => drop(lanes.said.remove(&self.lane)),
+                (None, Some(_)) => {}
             }
-            let said = lanes.iter().filter_map(|word| match word {
-                Word::Of(state) => Some(*state),
-                Word::Nothing | Word::Left => None,
-            });
-            let worst = said.min_by_key(rank).unwrap_or(*state);
+            let worst = lanes.said.values().flatten().copied().min_by_key(rank).unwrap_or(*state);
             rank(state).is_some() && std::mem::replace(state, worst) != worst
         });
     }
@@ -118,6 +119,20 @@ mod tests {
         assert_eq!(*state.borrow(), Connected);
         second.publish(Connecting);
         assert_eq!(*state.borrow(), Connected);
+    }
+
+    #[test]
+    fn nothing_is_kept_of_lanes_that_left() {
+        let (_state, standing) = standing();
+        let first = standing.of_another();
+        first.publish(Connected);
+        for _ in 0..1_000 {
+            let lane = standing.of_another();
+            lane.publish(Connected);
+            lane.leave();
+            lane.publish(Suspended);
+        }
+        assert_eq!(standing.lanes.lock().unwrap().said.len(), 1);
     }
 
     #[test]
