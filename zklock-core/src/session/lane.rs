@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use crate::clock::Clock;
-use crate::coordinator::{Connector, Coordinator, RequestError};
+use crate::clock::{Clock, Instant};
+use crate::coordinator::{Connector, Coordinator, Link, RequestError};
 use crate::deadline::Deadline;
 use crate::error::{ErrorKind, LockError};
 use crate::observer::Events;
 use crate::session::generation::Generation;
 use crate::session::keeper::{Keeping, keep};
-use crate::session::lease_clock::LeaseClock;
+use crate::session::lease_clock::{Condition, LeaseClock};
 use crate::session::spawner::Spawner;
 use crate::session::stray::Stray;
 
@@ -53,6 +53,8 @@ pub struct Lane {
     riders: AtomicUsize,
     /// How many of them are on their way to the server.
     busy: AtomicUsize,
+    /// Since when somebody is.
+    busy_since: AtomicU64,
     /// How many there ever were.
     rides: AtomicU64,
 }
@@ -79,6 +81,7 @@ impl Lane {
             over: watch::Sender::new(false),
             riders: AtomicUsize::new(0),
             busy: AtomicUsize::new(0),
+            busy_since: AtomicU64::new(0),
             rides: AtomicU64::new(0),
         });
         spawner.spawn(run(lane.clone()));
@@ -105,6 +108,22 @@ impl Lane {
         self.busy.load(Ordering::Relaxed)
     }
 
+    /// Whether it can be expected to serve an acquire now: it is connected, and commits are answered.
+    pub fn is_served(&self) -> bool {
+        let Some(generation) = self.current() else { return false };
+        if generation.is_self_aware() {
+            // To ask it could end it, and whoever asks here may hold the lock of a queue.
+            return true;
+        }
+        let (lease, now) = (generation.lease(), self.clock.now());
+        // A connection can be up for long after a server froze. An acquire begins with a commit.
+        let asked = Instant::from_nanos(self.busy_since.load(Ordering::Relaxed));
+        let unanswered = now >= lease.last_commit().max(asked) + lease.heartbeat();
+        let stalled = self.busy() > 0 && unanswered;
+        let suspect = lease.condition(now) != Condition::Held && !generation.holds_nothing();
+        generation.coordinator().link() == Link::Up && !stalled && !suspect
+    }
+
     /// How many acquires there ever were.
     pub fn rides(&self) -> u64 {
         self.rides.load(Ordering::Relaxed)
@@ -121,7 +140,9 @@ impl Lane {
     /// Counts an acquire until the returned value is dropped.
     pub fn ride(self: &Arc<Self>) -> Ride {
         self.riders.fetch_add(1, Ordering::Relaxed);
-        self.busy.fetch_add(1, Ordering::Relaxed);
+        if self.busy.fetch_add(1, Ordering::Relaxed) == 0 {
+            self.busy_since.store(self.clock.now().as_nanos(), Ordering::Relaxed);
+        }
         self.rides.fetch_add(1, Ordering::Relaxed);
         Ride { lane: self.clone(), busy: AtomicBool::new(true) }
     }

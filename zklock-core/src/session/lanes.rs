@@ -8,7 +8,8 @@
 //! - **Watches.** After a reconnect the client sends all its watches in one request, and loses the
 //!   session if that is longer than 128 KiB.
 //!
-//! A lane that was not used for a minute is closed.
+//! A lane that is not served, because its connection is down or its server is silent, is passed over
+//! while another is. One that was not used for a minute is closed.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -126,7 +127,7 @@ impl Lanes {
 
     /// A place for an acquire.
     pub fn board(self: &Arc<Self>) -> Ride {
-        if has_room(&self.first.lane) {
+        if has_room(&self.first.lane) && self.first.lane.is_served() {
             return self.first.lane.ride();
         }
         self.board_another()
@@ -139,8 +140,8 @@ impl Lanes {
         // One that does not get a connection is no help; nor is a second such.
         let all_ready = lanes().all(|lane| lane.current().is_some());
         let ready = lanes().filter(|lane| lane.current().is_some());
-        let emptiest = ready.min_by_key(|lane| (lane.riders() >= FULL, lane.busy()));
-        let lane = emptiest.unwrap_or(&self.first.lane);
+        let best = ready.min_by_key(|lane| (!lane.is_served(), lane.riders() >= FULL, lane.busy()));
+        let lane = best.unwrap_or(&self.first.lane);
         let (ride, wanted) = (lane.ride(), !has_room(lane) && !more.complete);
         if wanted && all_ready && 1 + more.tracks.len() < self.rails.most {
             match self.rails.lay() {

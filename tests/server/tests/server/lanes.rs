@@ -1,15 +1,20 @@
 //! Several ZooKeeper sessions behind one of ours.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::task::JoinSet;
+use zklock::{Session, SessionState};
+use zklock_test_support::{Action, Cut, Direction, Matcher, OpCode, Proxy};
 
-use crate::bed::Bed;
+use crate::bed::{Bed, PATIENCE, acquiring, until};
 use crate::inside::Inside;
 
 const LOCKS: usize = 40;
 const ROUNDS: usize = 5;
+
+const SESSION_TIMEOUT: Duration = Duration::from_secs(12);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_locks_at_once_spread_over_connections_and_exclude_each_other() {
@@ -42,5 +47,70 @@ async fn many_locks_at_once_spread_over_connections_and_exclude_each_other() {
         session.close().await;
     }
     assert_eq!(bed.server().sessions(), []);
+    bed.end().await;
+}
+
+/// Locks that are acquired at once after one of two connections failed, and are more than it takes
+/// before another is used.
+const AFTER: usize = 12;
+
+/// A session with two connections; answers the ZooKeeper session of the first.
+async fn of_two_connections(bed: &Bed, proxy: &Proxy) -> (Session, i64) {
+    let builder = bed.builder_at(&proxy.addr()).session_timeout(SESSION_TIMEOUT);
+    let session = bed.adopt(builder.max_connections(2).connect().await.unwrap());
+    let slow = Action::Delay(Duration::from_millis(20));
+    let slow = proxy.on(Matcher::reply(OpCode::Create2), slow);
+    while proxy.sessions().len() < 2 {
+        assert_eq!(acquire_all(&session, PATIENCE).await, 0);
+    }
+    slow.release();
+    // The second is in use.
+    assert_eq!(acquire_all(&session, PATIENCE).await, 0);
+    let (first, _) = session.zookeeper_session().unwrap();
+    (session, first)
+}
+
+/// Acquires and releases several locks at once, each for the first time; answers how many could not
+/// be had.
+async fn acquire_all(session: &Session, limit: Duration) -> usize {
+    static ROUND: AtomicUsize = AtomicUsize::new(0);
+    let (mut tasks, round) = (JoinSet::new(), ROUND.fetch_add(1, Ordering::SeqCst));
+    for number in 0..AFTER {
+        let mutex = session.mutex(&format!("b{round}-{number}")).unwrap();
+        tasks.spawn(async move { mutex.acquire_timeout(limit).await.map(drop).is_err() });
+    }
+    tasks.join_all().await.into_iter().filter(|failed| *failed).count()
+}
+
+#[tokio::test]
+async fn a_connection_that_is_down_is_passed_over_while_another_is_up() {
+    let bed = Bed::shared("lane-down");
+    let proxy = bed.proxy();
+    let (session, first) = of_two_connections(&bed, &proxy).await;
+    let away = proxy.on(Matcher::request(OpCode::Connect), Action::Drop);
+    proxy.cut_session(first, Cut::Reset);
+    until("it is down", || (session.state() == SessionState::Suspended).then_some(())).await;
+    for _ in 0..3 {
+        assert_eq!(acquire_all(&session, Duration::from_secs(2)).await, 0);
+    }
+    away.release();
+    until("it is up", || (session.state() == SessionState::Connected).then_some(())).await;
+    bed.end().await;
+}
+
+#[tokio::test]
+async fn a_connection_whose_server_is_silent_is_passed_over_while_another_is_up() {
+    let bed = Bed::shared("lane-silent");
+    let proxy = bed.proxy();
+    let (session, first) = of_two_connections(&bed, &proxy).await;
+    let silent = proxy.on(Matcher::any(Direction::ToClient).session(first), Action::Hold);
+    // Who comes before it is known waits for it, and shows it.
+    let before = acquiring(&session, "a");
+    tokio::time::sleep(SESSION_TIMEOUT / 6).await;
+    for _ in 0..2 {
+        assert_eq!(acquire_all(&session, SESSION_TIMEOUT / 6).await, 0);
+    }
+    silent.release();
+    before.await.unwrap().release().await.unwrap();
     bed.end().await;
 }
