@@ -106,9 +106,10 @@ impl QueuedNode {
     /// Makes the node a lease, if the lease clock allows a grant now; gives it back otherwise.
     pub fn grant(mut self, lock: &Arc<str>, stop_at: StopAt) -> Result<Lease, QueuedNode> {
         let Some(term) = self.generation.grantable(stop_at) else { return Err(self) };
-        self.kept = false;
         let generation = self.generation.clone();
-        let node = generation.hold(self.path.clone(), lock.clone(), self.czxid, term);
+        let held = generation.hold(self.path.clone(), lock.clone(), self.czxid, term);
+        let Some(node) = held else { return Err(self) };
+        self.kept = false;
         if let Some(own) = self.own.take() {
             own.hold(&generation, &node);
         } else if generation.is_self_aware() || self.heed.only.is_some() {

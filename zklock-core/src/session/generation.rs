@@ -224,8 +224,7 @@ impl Generation {
     pub fn lose_leases(&self) {
         self.lease.end_epoch();
         self.losses.fetch_add(1, Ordering::AcqRel);
-        let lost: Vec<_> = self.lock_held().drain().map(|(_, node)| node).collect();
-        for node in lost {
+        for node in self.take_past() {
             self.events.tell(|| Event::Lost { lock: node.lock.clone() });
         }
         self.changed.notify_waiters();
@@ -239,19 +238,24 @@ impl Generation {
 
     /// Tells of the leases that were lost because the connection was in doubt.
     pub fn lose_doubted(&self) {
-        let lost: Vec<_> = {
-            let mut held = self.lock_held();
-            held.extract_if(|_, node| !self.lease.is_present(node.term)).collect()
-        };
+        let lost = self.take_past();
         if lost.is_empty() {
             return;
         }
         self.losses.fetch_add(1, Ordering::AcqRel);
-        for (path, node) in lost {
-            tracing::warn!(%path, "the session is suspect, where this lock stops");
+        for node in lost {
+            tracing::warn!(path = &*node.path, "the session is suspect, where this lock stops");
             self.events.tell(|| Event::Lost { lock: node.lock.clone() });
         }
         self.changed.notify_waiters();
+    }
+
+    /// Takes out of the care of the heartbeat what belongs to a term that is over. What was granted
+    /// since then stays.
+    fn take_past(&self) -> Vec<Arc<HeldNode>> {
+        let mut held = self.lock_held();
+        let past = held.extract_if(|_, node| !self.lease.is_present(node.term));
+        past.map(|(_, node)| node).collect()
     }
 
     /// Takes the generation out of use because a node cannot be deleted: new acquires go to a
@@ -299,5 +303,54 @@ impl Generation {
     /// How often leases were lost.
     pub fn losses(&self) -> u64 {
         self.losses.load(Ordering::Acquire)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::memory::Embedded;
+    use crate::clock::Clock;
+    use crate::coordinator::Connector;
+    use std::thread;
+
+    async fn generation() -> Arc<Generation> {
+        let timeout = Duration::from_secs(12);
+        let coordinator = Embedded::new().connector(timeout).connect().await.unwrap();
+        let lease = LeaseClock::new(Clock::Caller, timeout, None, Clock::Caller.now());
+        Generation::new(1, coordinator, lease, Spawner::Inline, Events::to(None))
+    }
+
+    #[tokio::test]
+    async fn a_grant_between_the_end_of_the_leases_and_their_loss_is_cared_for() {
+        let generation = generation().await;
+        let before = generation.grantable(StopAt::Lost).unwrap();
+        generation.lease().end_epoch();
+        let after = generation.grantable(StopAt::Lost).unwrap();
+        assert!(generation.hold("/a".into(), "a".into(), 1, before).is_none());
+        let granted = generation.hold("/b".into(), "b".into(), 2, after).unwrap();
+        let careful = generation.grantable(StopAt::Suspect).unwrap();
+        generation.doubt();
+        assert!(generation.hold("/c".into(), "c".into(), 3, careful).is_none());
+        let held: Vec<_> = generation.held().iter().map(|node| node.path.clone()).collect();
+        assert!(held.len() == 1 && held[0] == granted.path, "{held:?}");
+    }
+
+    #[tokio::test]
+    async fn whatever_is_granted_while_leases_are_lost_is_cared_for_or_lost() {
+        let generation = generation().await;
+        let other = generation.clone();
+        let losing = thread::spawn(move || (0..2_000).for_each(|_| other.lose_leases()));
+        let mut number = 0;
+        while !losing.is_finished() {
+            number += 1;
+            let path: Arc<str> = format!("/{number}").into();
+            let Some(term) = generation.grantable(StopAt::Lost) else { continue };
+            let Some(node) = generation.hold(path.clone(), path, number, term) else { continue };
+            let cared_for = generation.held().iter().any(|held| held.czxid == number);
+            assert!(cared_for || !generation.lease().is_present(term), "{number}");
+            generation.unhold(&node);
+        }
+        losing.join().unwrap();
     }
 }

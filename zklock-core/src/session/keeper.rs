@@ -72,12 +72,13 @@ pub async fn keep(generation: Arc<Generation>, keeping: Keeping) {
         let self_aware = generation.is_self_aware();
         let overdue = holds && !self_aware && generation.lease().condition(now) != Condition::Held;
         let suspect = link == Link::Down || overdue;
+        let counted = generation.lease().doubts();
         if suspect {
             generation.doubt();
-        } else if generation.lease().doubts() != doubts {
+        } else if counted != doubts {
             generation.lose_doubted();
         }
-        doubts = generation.lease().doubts();
+        doubts = counted;
         if now >= check_at {
             // Other commits say nothing about a node that is held. What is taken from now on is
             // looked at later.
@@ -397,7 +398,7 @@ mod tests {
             let generation = &self.generation;
             let created = generation.create(path, b"", NodeKind::Ephemeral).await.unwrap();
             let term = generation.grantable(stop_at).unwrap();
-            generation.hold(path.into(), path.into(), created.stat.czxid, term)
+            generation.hold(path.into(), path.into(), created.stat.czxid, term).unwrap()
         }
 
         fn is_valid(&self, node: &HeldNode) -> bool {
@@ -466,7 +467,7 @@ mod tests {
         sleep(T / 6 - 5 * MOMENT).await;
         kept.faults.delay_replies(T / 12);
         let term = generation.grantable(StopAt::Suspect).unwrap();
-        let node = generation.hold("/a".into(), "a".into(), czxid, term);
+        let node = generation.hold("/a".into(), "a".into(), czxid, term).unwrap();
         for _ in 0..100 {
             sleep(T / 30).await;
             assert!(kept.is_valid(&node));

@@ -79,8 +79,14 @@ impl Generation {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts a node under the care of the heartbeat.
-    pub fn hold(&self, path: Arc<str>, lock: Arc<str>, czxid: i64, term: Term) -> Arc<HeldNode> {
+    /// Puts a node under the care of the heartbeat. Answers `None` if its term ended meanwhile.
+    pub fn hold(
+        &self,
+        path: Arc<str>,
+        lock: Arc<str>,
+        czxid: i64,
+        term: Term,
+    ) -> Option<Arc<HeldNode>> {
         let [gone, watched, revoked] = [const { AtomicBool::new(false) }; 3];
         let since = self.lease.clock().now();
         let (seen, version) = (AtomicU64::new(since.as_nanos()), AtomicI32::new(0));
@@ -101,11 +107,16 @@ impl Generation {
             held.insert(path, node.clone());
             held.len() == 1
         };
+        // Who ends a term takes out afterwards what belongs to it: so either sees the other.
+        if !self.lease.is_present(term) {
+            self.unhold(&node);
+            return None;
+        }
         if first && term.stop_at() == StopAt::Suspect {
             // The keeper sleeps for a heartbeat while nothing is held, and then it would be late.
             self.changed.notify_waiters();
         }
-        node
+        Some(node)
     }
 
     /// Ends the care for a node.
