@@ -20,7 +20,7 @@ use crate::coordinator::{Coordinator, Link, RequestError};
 use crate::error::{ErrorKind, LockError};
 use crate::observer::{Event, Events};
 use crate::policy::StopAt;
-use crate::session::answered::Answered;
+use crate::session::answered::{Answered, patience};
 use crate::session::heads::Heads;
 use crate::session::lease_clock::{Condition, LeaseClock, Term};
 use crate::session::spawner::Spawner;
@@ -106,6 +106,11 @@ impl Generation {
     /// The ZooKeeper session. What it does not answer for a session timeout has failed.
     pub fn coordinator(&self) -> &Arc<dyn Coordinator> {
         &self.coordinator
+    }
+
+    /// After how long something is done about an answer that did not come.
+    pub fn patience(&self) -> Duration {
+        patience(self.lease.timeout())
     }
 
     /// The lease clock.

@@ -5,13 +5,14 @@
 //! finish in the background of the session, for as long as its ZooKeeper session lives.
 
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use crate::coordinator::{Created, NodeKind, RequestError};
+use crate::coordinator::{Created, Link, NodeKind, RequestError};
+use crate::deadline::Deadline;
 use crate::recipe::driver::{NewNode, Proof};
 use crate::session::clearing::Clearing;
 use crate::session::generation::{Cleaning, Generation};
@@ -105,8 +106,9 @@ async fn delete_until_gone(
     mark: Option<Box<Clearing>>,
     first: Background<Result<(), RequestError>>,
 ) -> Result<(), RequestError> {
-    let mut pause = PAUSE.0;
-    let mut outcome = first.await;
+    let (mut pause, mut patience) = (PAUSE.0, generation.patience());
+    let forgotten = || Err(RequestError::ConnectionLoss);
+    let mut outcome = in_time(&generation, patience, first).await.unwrap_or_else(forgotten);
     loop {
         match outcome {
             Ok(()) | Err(RequestError::NoNode) => {
@@ -131,10 +133,12 @@ async fn delete_until_gone(
             Err(error) => tracing::debug!(%path, %error, "deleting again"),
         }
         back_off(&generation, &mut pause).await;
-        outcome = match &mark {
-            None => delete(&generation, &path, heed.only).await,
-            Some(mark) => mark.as_ref().clone().send(&generation, &path).await,
+        patience = (patience * 2).min(generation.lease().timeout());
+        let next = match &mark {
+            None => delete(&generation, &path, heed.only),
+            Some(mark) => mark.as_ref().clone().send(&generation, &path),
         };
+        outcome = in_time(&generation, patience, next).await.unwrap_or_else(forgotten);
     }
 }
 
@@ -240,12 +244,13 @@ impl Labour {
         before: i64,
         first: impl Future<Output = Result<Created, RequestError>> + Send + 'static,
     ) -> Result<Created, RequestError> {
-        let error = match first.await {
-            Ok(created) => return Ok(created),
+        let Labour { generation, directory, .. } = &self;
+        let error = match self.answer_or_find(before, first).await {
+            Ok(Some(created)) => return Ok(created),
+            Ok(None) => return Err(RequestError::ConnectionLoss),
             Err(error) if error.is_definite() || error.ends_session() => return Err(error),
             Err(error) => error,
         };
-        let Labour { generation, directory, .. } = &self;
         tracing::debug!(%directory, %error, "a creation is in doubt, looking for its node");
         let mut pause = PAUSE.0;
         loop {
@@ -257,6 +262,28 @@ impl Labour {
                 Err(error) => tracing::debug!(%directory, %error, "looking again"),
             }
         }
+    }
+
+    /// Waits for the answer to a creation; after a while it looks for the node meanwhile: the answer
+    /// may be lost alone, and one that is not comes before those of the search.
+    async fn answer_or_find(
+        &self,
+        before: i64,
+        first: impl Future<Output = Result<Created, RequestError>> + Send + 'static,
+    ) -> Result<Option<Created>, RequestError> {
+        let mut first = pin!(first);
+        let patience = self.generation.patience();
+        if let Some(answer) = in_time(&self.generation, patience, first.as_mut()).await {
+            return answer.map(Some);
+        }
+        let answered = async { first.await.map(Some) };
+        let found = async {
+            match self.find(before).await {
+                Err(RequestError::NoNode) => Ok(None),
+                found => found,
+            }
+        };
+        futures_lite::future::or(answered, found).await
     }
 
     /// Looks for the node of an attempt. It is ours only if the present session owns it: that of an
@@ -292,6 +319,23 @@ impl Labour {
             }
         }
         Ok(None)
+    }
+}
+
+/// Waits for an answer for so long, and longer while there is no connection.
+async fn in_time<F: Future>(
+    generation: &Arc<Generation>,
+    limit: Duration,
+    answer: F,
+) -> Option<F::Output> {
+    let mut answer = pin!(answer);
+    loop {
+        let limit = Deadline::after(generation.lease().clock().clone(), limit);
+        match limit.bound(answer.as_mut()).await {
+            Ok(answer) => return Some(answer),
+            Err(_) if generation.coordinator().link() == Link::Down => {}
+            Err(_) => return None,
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Requests and replies that are lost with their connection: applied or not, nobody knows.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use zklock::Session;
 use zklock_test_support::{Action, Cut, Direction, Matcher, OpCode, Proxy};
@@ -241,5 +241,84 @@ async fn a_heartbeat_whose_answer_alone_is_swallowed_is_sent_again() {
     until("others are answered", || (next.hits() == 2).then_some(())).await;
     assert!(guard.is_valid());
     guard.release().await.unwrap();
+    bed.end().await;
+}
+
+/// A session through a proxy, with the defaults: a call takes 4 s at most, and the session 10 s.
+async fn proxied_by_default(bed: &Bed) -> (Proxy, Session) {
+    let proxy = bed.proxy();
+    let builder = bed.builder_at(&proxy.addr()).session_timeout(Duration::from_secs(10));
+    let session = bed.adopt(builder.connect().await.unwrap());
+    session.mutex("a").unwrap().acquire().await.unwrap().release().await.unwrap();
+    (proxy, session)
+}
+
+/// Swallows the next answer to an operation while something is done, which must not take longer than
+/// a call by the defaults.
+async fn without_an_answer<T>(proxy: &Proxy, opcode: OpCode, work: impl Future<Output = T>) -> T {
+    let rule = proxy.on(Matcher::reply(opcode).first(1), Action::Drop);
+    let start = Instant::now();
+    let done = soon("it goes on", work).await;
+    let took = start.elapsed();
+    println!("without an answer to {opcode:?}: {took:?}");
+    assert_eq!(rule.hits(), 1, "{opcode:?}");
+    assert!(took < Duration::from_secs(4), "{opcode:?}: {took:?}");
+    rule.release();
+    done
+}
+
+#[tokio::test]
+async fn a_call_with_the_default_deadline_outlives_an_answer_that_is_swallowed_alone() {
+    let bed = Bed::shared("swallowed-by-default");
+    let (proxy, session) = proxied_by_default(&bed).await;
+    let before = (session.zookeeper_session(), proxy.connections_total());
+    let mutex = session.mutex("a").unwrap();
+    for opcode in [OpCode::Create2, OpCode::GetChildren] {
+        let guard = without_an_answer(&proxy, opcode, mutex.acquire_tries()).await.unwrap();
+        assert_eq!(bed.contenders("a").len(), 1);
+        without_an_answer(&proxy, OpCode::Delete, guard.release()).await.unwrap();
+        let guard = without_an_answer(&proxy, opcode, mutex.try_acquire()).await.unwrap();
+        guard.release().await.unwrap();
+    }
+    // The directory of a lock that nobody has used yet.
+    for opcode in [OpCode::CreateContainer, OpCode::Create2] {
+        let fresh = session.mutex(&format!("fresh-{opcode:?}")).unwrap();
+        let guard = without_an_answer(&proxy, opcode, fresh.acquire_tries()).await.unwrap();
+        guard.release().await.unwrap();
+    }
+    let site = session.site("a").unwrap();
+    let guard = mutex.acquire().await.unwrap();
+    for opcode in [OpCode::GetChildren, OpCode::GetData] {
+        let queue = without_an_answer(&proxy, opcode, site.contenders()).await.unwrap();
+        assert_eq!(queue.len(), 1, "{opcode:?}");
+        // Who is in the way is said, too.
+        let other = bed.session_through(&proxy).await;
+        let other = other.mutex("a").unwrap();
+        let error = without_an_answer(&proxy, opcode, other.try_acquire()).await.unwrap_err();
+        assert!(error.is_busy() && error.holder().is_some(), "{opcode:?}: {error:#}");
+    }
+    for opcode in [OpCode::GetChildren, OpCode::SetData] {
+        let asked = without_an_answer(&proxy, opcode, site.revoke()).await.unwrap();
+        assert_eq!(asked, 1, "{opcode:?}");
+    }
+    assert!(guard.is_valid());
+    guard.release().await.unwrap();
+    assert_eq!(before.0, session.zookeeper_session());
+    bed.end().await;
+}
+
+#[tokio::test]
+async fn a_waiter_whose_watch_alone_is_swallowed_is_granted_and_leaves_no_watch() {
+    let bed = Bed::shared("watch-swallowed");
+    let (proxy, session) = proxied_by_default(&bed).await;
+    let guard = bed.session().await.mutex("a").unwrap().acquire().await.unwrap();
+    let rule = proxy.on(Matcher::reply(OpCode::GetData).first(1), Action::Drop);
+    let waiting = acquiring(&session, "a");
+    until("the watch is swallowed", || (rule.hits() == 1).then_some(())).await;
+    rule.release();
+    let next = proxy.on(Matcher::reply(OpCode::GetData), Action::Pass);
+    until("it is asked for again", || (next.hits() == 1).then_some(())).await;
+    guard.release().await.unwrap();
+    soon("the lock", waiting).await.unwrap().release().await.unwrap();
     bed.end().await;
 }
