@@ -525,7 +525,8 @@ impl<K: Kind> Guard<K> {
 impl RwLockWriteGuard {
     /// Becomes a reader without letting a writer in between, not even one that waits already;
     /// readers that wait for this writer enter. The guard keeps the writer's place in the order of
-    /// tokens. Waits until the writer's node is gone.
+    /// tokens. Waits until the writer's node is gone. Calls in a scope of this writer that begin
+    /// meanwhile, or later, queue like any other.
     ///
     /// # Errors
     ///
@@ -547,14 +548,15 @@ impl RwLockWriteGuard {
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub async fn downgrade(mut self) -> Result<RwLockReadGuard, LockError> {
-        if self.turn.is_some() || self.possession.holds() > 1 {
-            let why = "a write lock that is held more than once is not downgraded";
-            let lock = self.possession.queue().lock_name().clone();
-            return Err(LockError::new(ErrorKind::Deadlock, why).on(lock));
-        }
         let (queue, kept) = (self.possession.queue().clone(), self.possession.kept());
         let lock = queue.lock_name().clone();
-        let hold = queue.step_down(self.possession.clone(), self.hold.take()).await?;
+        // From here on no call that is nested in this one can become a writer with it.
+        let only = if self.turn.is_none() { self.hold.take_only() } else { None };
+        let Some(writer) = only else {
+            let why = "a write lock that is held more than once is not downgraded";
+            return Err(LockError::new(ErrorKind::Deadlock, why).on(lock));
+        };
+        let hold = queue.step_down(writer).await?;
         if let Some(possession) = hold.possession() {
             possession.keep(kept);
         }

@@ -19,7 +19,7 @@ use crate::local::itself::{self, Perhaps, stops_holder, stops_waiter};
 use crate::local::limit::{Limit, LimitSource};
 use crate::local::line::{Joined, Line, WaitInLine, describe_waiter};
 use crate::local::permits::{Fetch, Joined as Decided, State, Todo, Wanting};
-use crate::local::possession::{Hold, Origin, Possession, SteppingDown};
+use crate::local::possession::{Hold, Origin, Possession, Sole, SteppingDown};
 use crate::local::waiters::{Outcome, Place};
 use crate::mode::Mode;
 use crate::owner::Owner;
@@ -458,7 +458,7 @@ impl Origin for PermitQueue {
         Some(Holder { owner, node, ahead: 1 + inner.state.ahead_of(place) })
     }
 
-    fn step_down(self: Arc<Self>, _: Arc<Possession>, _: Hold) -> SteppingDown {
+    fn step_down(self: Arc<Self>, _: Sole) -> SteppingDown {
         let error = LockError::new(ErrorKind::Unsupported, "a permit is not downgraded");
         Box::pin(std::future::ready(Err(error)))
     }

@@ -46,8 +46,8 @@ pub trait Origin: Send + Sync + fmt::Debug {
     /// newcomer.
     fn holder_here(&self, place: Option<Place>) -> Option<Holder>;
 
-    /// A writer becomes a reader. Takes the only hold of `possession`, and gives that of another.
-    fn step_down(self: Arc<Self>, possession: Arc<Possession>, hold: Hold) -> SteppingDown;
+    /// A writer becomes a reader. Takes the only hold of a possession, and gives that of another.
+    fn step_down(self: Arc<Self>, writer: Sole) -> SteppingDown;
 
     /// The last hold was given back, now. Answers the deletion of the node if nobody here is next.
     fn release(self: Arc<Self>, possession: &Possession, now: Instant) -> Option<Deletion>;
@@ -318,11 +318,15 @@ impl Hold {
         possession.queue.clone().release(&possession, now)
     }
 
-    /// Ends the possession whose only hold this is, without telling the queue.
-    pub fn forget(mut self) {
-        if let Some(possession) = self.0.take() {
-            possession.tell_of_end(possession.holds.swap(0, Ordering::AcqRel));
-        }
+    /// Takes the possession out of the hold, if that is its only one. From then on nobody can
+    /// [hold it again](Possession::hold_again).
+    pub fn take_only(&mut self) -> Option<Sole> {
+        let possession = self.0.take_if(|possession| {
+            let only = |holds: usize| (holds & !AWAITED == 1).then_some(0);
+            let taken = possession.holds.fetch_update(Ordering::AcqRel, Ordering::Acquire, only);
+            taken.map(|before| possession.tell_of_end(before)).is_ok()
+        });
+        possession.map(|possession| Sole(Some(possession)))
     }
 }
 
@@ -331,6 +335,32 @@ impl Drop for Hold {
         if let Some(possession) = &self.0 {
             let now = possession.now();
             drop(self.give_back(now));
+        }
+    }
+}
+
+/// A possession that was taken out of its only hold. Dropped, it goes back to the queue without
+/// waiting.
+#[derive(Debug)]
+pub struct Sole(Option<Arc<Possession>>);
+
+impl Sole {
+    /// The possession.
+    pub fn possession(&self) -> Option<&Arc<Possession>> {
+        self.0.as_ref()
+    }
+
+    /// Ends the possession without telling the queue.
+    pub fn forget(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Sole {
+    fn drop(&mut self) {
+        if let Some(possession) = self.0.take() {
+            let now = possession.now();
+            drop(possession.queue.clone().release(&possession, now));
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::error::{ErrorKind, Holder, LockError};
 use crate::lease::Lease;
 use crate::local::itself::{self, Perhaps, is_stuck, stops_holder, stops_waiter};
 use crate::local::line::{Joined, Line, WaitInLine, describe_waiter};
-use crate::local::possession::{Hold, Origin, Possession, SteppingDown};
+use crate::local::possession::{Hold, Origin, Possession, Sole, SteppingDown};
 use crate::local::state::{Conflict, Fetch, Joined as Decided, Lent, Phase, State, Todo, Waiting};
 use crate::local::waiters::{Outcome, Place};
 use crate::mode::Mode;
@@ -402,11 +402,8 @@ impl Queue {
     }
 
     /// Makes a reader's node in the place of a writer's, which is then deleted.
-    async fn step_down_to_reader(
-        self: Arc<Self>,
-        writer: Arc<Possession>,
-        hold: Hold,
-    ) -> Result<Hold, LockError> {
+    async fn step_down_to_reader(self: Arc<Self>, sole: Sole) -> Result<Hold, LockError> {
+        let Some(writer) = sole.possession() else { return Err(closed()) };
         let from = writer.lease().clone();
         let lost = || writer.lost_error();
         let to = Arc::new(stand_in(&self.target, &from).await?.ok_or_else(lost)?);
@@ -417,7 +414,7 @@ impl Queue {
         let reader = Arc::new(reader.with_label(writer.label().cloned()));
         let granted = reader.clone().hold();
         self.stepped_down((&from, to), Arc::downgrade(&reader), now);
-        hold.forget();
+        sole.forget();
         if let Some(deletion) = from.release() {
             // What is refused retires the session, and the observer is told.
             drop(deletion.await);
@@ -482,10 +479,10 @@ impl Origin for Queue {
     }
 
     /// Goes on in the background when it is dropped; what it gives is then released.
-    fn step_down(self: Arc<Self>, possession: Arc<Possession>, hold: Hold) -> SteppingDown {
+    fn step_down(self: Arc<Self>, writer: Sole) -> SteppingDown {
         let (tell, told) = oneshot::channel();
         let spawner = self.session.spawner().clone();
-        let work = self.step_down_to_reader(possession, hold);
+        let work = self.step_down_to_reader(writer);
         spawner.spawn(async move { drop(tell.send(work.await)) });
         Box::pin(async move { told.await.unwrap_or_else(|_| Err(closed())) })
     }

@@ -30,6 +30,9 @@ fn nestable(session: &Session) -> impl Iterator<Item = AnyLock> {
     kinds(session).into_iter().filter(|lock| !matches!(lock, AnyLock::Permits(..)))
 }
 
+/// After this long somebody who should have been refused at once comes back.
+const LIMIT: Duration = Duration::from_secs(5);
+
 fn alone(lock: &AnyLock) -> MultiLock {
     MultiLock::new([lock.clone()]).unwrap()
 }
@@ -165,8 +168,8 @@ fn a_nested_guard_of_the_same_thread_is_a_deadlock_at_once() {
         let guard = lock.acquire().unwrap();
         guard.scope(|| {
             let nested = lock.acquire().unwrap();
+            assert_deadlock(&lock.acquire_timeout(LIMIT).unwrap_err());
             assert_deadlock(&lock.acquire().unwrap_err());
-            assert_deadlock(&lock.acquire_timeout(Duration::from_secs(60)).unwrap_err());
             assert!(lock.try_acquire().unwrap_err().is_busy());
             let nested = nested.detach();
             let release = std::thread::spawn(move || drop(nested));
@@ -186,7 +189,7 @@ async fn a_blocked_task_does_not_wait_for_what_itself_runs() {
             let guard = lock.acquire().await.unwrap();
             let nested = async {
                 let _nested = lock.acquire().await.unwrap();
-                blocking.acquire().unwrap_err()
+                blocking.acquire_timeout(LIMIT).unwrap_err()
             };
             assert_deadlock(&guard.scope(nested).await);
             drop(guard);
@@ -196,7 +199,7 @@ async fn a_blocked_task_does_not_wait_for_what_itself_runs() {
         let body = template.execute("body", || sleep(Duration::from_millis(100)));
         let other = async {
             sleep(Duration::from_millis(10)).await;
-            mutex.acquire().unwrap_err()
+            mutex.acquire_timeout(LIMIT).unwrap_err()
         };
         let (body, error) = tokio::join!(body, other);
         body.unwrap();
@@ -209,7 +212,7 @@ async fn a_blocked_task_does_not_wait_for_what_itself_runs() {
         let held = held.await.unwrap();
         let release = async {
             sleep(Duration::from_millis(20)).await;
-            let error = mutex.acquire().unwrap_err();
+            let error = mutex.acquire_timeout(LIMIT).unwrap_err();
             drop(held);
             error
         };
@@ -242,8 +245,9 @@ async fn a_blocking_acquire_is_refused_where_its_own_thread_holds() {
 }
 
 fn refused_at_once(lock: &AnyLock) {
+    // If it waited, this one would come back.
+    assert_deadlock(&plain(lock).acquire_timeout(LIMIT).unwrap_err());
     assert_deadlock(&plain(lock).acquire().unwrap_err());
-    assert_deadlock(&plain(lock).acquire_timeout(Duration::from_secs(60)).unwrap_err());
     assert_deadlock(&plain(lock).acquire_tries().unwrap_err());
     assert!(plain(lock).try_acquire().unwrap_err().is_busy());
 }
@@ -300,14 +304,14 @@ async fn readers_of_a_thread_are_in_nobodys_way_but_a_writers() {
     let blocking = blocking::RwLock::from(lock.clone());
     let first = lock.read().await.unwrap();
     let second = blocking.read().unwrap();
-    assert_deadlock(&blocking.write().unwrap_err());
+    assert_deadlock(&blocking.write_timeout(LIMIT).unwrap_err());
     let writer = tokio::spawn({
         let lock = lock.clone();
         async move { lock.write().await.map(drop) }
     });
     tokio::task::yield_now().await;
     // The writer waits for this thread, and this reader for the writer.
-    assert_deadlock(&blocking.read_timeout(Duration::from_secs(60)).unwrap_err());
+    assert_deadlock(&blocking.read_timeout(LIMIT).unwrap_err());
     drop((first, second));
     writer.await.unwrap().unwrap();
     drop(blocking.read().unwrap());
@@ -326,13 +330,15 @@ fn moves_away(runtime: &tokio::runtime::Runtime) {
             });
             runtime.block_on(acquire).unwrap();
             let guard = told.recv().unwrap();
+            let (tell, told) = mpsc::channel();
             let waiting = runtime.spawn_blocking(move || {
                 let error = again.acquire_timeout(Duration::from_millis(20)).unwrap_err();
                 assert!(error.is_busy(), "{error}");
                 assert!(again.try_acquire().unwrap_err().is_busy());
+                tell.send(()).unwrap();
                 again.acquire().map(drop)
             });
-            std::thread::sleep(Duration::from_millis(40));
+            told.recv().unwrap();
             drop(guard);
             runtime.block_on(waiting).unwrap().unwrap();
         }
@@ -362,11 +368,15 @@ fn a_plain_thread_waits_for_its_guard_under_its_deadline_and_is_told() {
         assert_told(&lock.acquire_timeout(Duration::from_millis(20)).unwrap_err());
         assert_told(&lock.try_acquire().unwrap_err());
         assert_eq!(warnings.take().len(), 0);
-        std::thread::spawn(move || {
-            std::thread::sleep(Duration::from_millis(1_100));
+        let told = warnings.count();
+        let release = std::thread::spawn(move || {
+            while told() == 0 {
+                std::thread::sleep(Duration::from_millis(10));
+            }
             drop(guard);
         });
         drop(lock.acquire().unwrap());
+        release.join().unwrap();
         assert_eq!(warnings.take().len(), 1);
     }
 }

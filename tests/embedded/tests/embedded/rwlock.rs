@@ -4,8 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use zklock::{Embedded, ErrorKind, Handoffs, LockOptions, RwLock, Session};
-use zklock_core::backend::memory::Op;
+use zklock::{
+    Embedded, ErrorKind, Handoffs, LockOptions, RwLock, Session, blocking, carry, carry_sync,
+};
+use zklock_core::backend::memory::{Fault, Op};
+use zklock_core::coordinator::RequestError;
 
 use crate::support::{contenders, late, on, store};
 
@@ -250,6 +253,116 @@ async fn a_writer_that_is_held_twice_does_not_step_down() {
     assert_eq!(error.kind(), ErrorKind::Deadlock);
     drop(nested);
     assert_eq!(queue(&store).await, "");
+}
+
+/// The answer about the reader's node is under way for a while, and then carried calls come.
+#[tokio::test(start_paused = true)]
+async fn a_carried_call_does_not_write_beside_the_readers_of_a_step_down() {
+    let (store, session) = store();
+    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let writing = lock(&session).write().await.unwrap();
+    let (token, view) = (writing.fencing_token(), writing.view());
+    // A carried call begins before, during and after the step.
+    let calls = writing.scope(async {
+        [0, 15, 100].map(|ms| {
+            let lock = lock(&session);
+            tokio::spawn(carry(async move {
+                tokio::time::sleep(Duration::from_millis(ms)).await;
+                lock.write().await.unwrap()
+            }))
+        })
+    });
+    let [first, during, after] = calls.await;
+    let nested = first.await.unwrap();
+    assert_eq!(nested.fencing_token(), token);
+    let error = writing.downgrade().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Deadlock, "{error}");
+    assert!(view.is_valid(), "the nested call still writes");
+    drop((nested, view));
+    for call in [during, after] {
+        drop(call.await.unwrap());
+    }
+
+    let writing = lock(&session).write().await.unwrap();
+    let carried = |ms, lock: RwLock| {
+        tokio::spawn(carry(async move {
+            tokio::time::sleep(Duration::from_millis(ms)).await;
+            lock.write().await.unwrap().fencing_token()
+        }))
+    };
+    let calls = async { [10, 15, 100].map(|ms| carried(ms, lock(&session))) };
+    let calls = writing.scope(calls).await;
+    faults.delay_replies(Duration::from_millis(50));
+    let stepping = tokio::spawn(writing.downgrade());
+    let reading = stepping.await.unwrap().unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(calls.iter().all(|call| !call.is_finished()), "a writer is in beside readers");
+    let token = reading.fencing_token();
+    drop(reading);
+    for call in calls {
+        assert!(call.await.unwrap() > token);
+    }
+    settle().await;
+    assert_eq!(queue(&store).await, "");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_step_down_that_is_refused_lets_go_and_carried_calls_go_on() {
+    let (store, session) = store();
+    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let writing = lock(&session).write().await.unwrap();
+    let calls = async {
+        let lock = lock(&session);
+        tokio::spawn(carry(async move {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            lock.write().await.unwrap().release().await
+        }))
+    };
+    let call = writing.scope(calls).await;
+    faults.delay_replies(Duration::from_millis(50));
+    faults.inject(Fault::refuse(RequestError::NoAuth).on(Op::Create).path("__READ__"));
+    let error = writing.downgrade().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unauthorized, "{error}");
+    call.await.unwrap().unwrap();
+    settle().await;
+    assert_eq!(queue(&store).await, "");
+}
+
+/// Many threads take the writer's hold in carried calls, while it steps down.
+#[test]
+fn carried_threads_race_a_step_down() {
+    let session = Session::embedded();
+    for round in 0..300 {
+        let writing = blocking::RwLock::from(lock(&session)).write().unwrap();
+        let (readers, writers) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let threads = writing.scope(|| {
+            [(); 2].map(|()| {
+                let (readers, writers) = (readers.clone(), writers.clone());
+                let lock = blocking::RwLock::from(lock(&session));
+                std::thread::spawn(carry_sync(move || {
+                    for _ in 0..20 {
+                        // Tried until it is had, so that all meet at the step.
+                        if let Ok(_nested) = lock.try_write() {
+                            writers.fetch_add(1, Ordering::SeqCst);
+                            assert_eq!(readers.load(Ordering::SeqCst), 0, "round {round}");
+                            std::thread::yield_now();
+                            writers.fetch_sub(1, Ordering::SeqCst);
+                        }
+                    }
+                }))
+            })
+        });
+        if let Ok(reading) = writing.downgrade() {
+            readers.fetch_add(1, Ordering::SeqCst);
+            assert_eq!(writers.load(Ordering::SeqCst), 0, "round {round}");
+            std::thread::yield_now();
+            readers.fetch_sub(1, Ordering::SeqCst);
+            drop(reading);
+        }
+        for thread in threads {
+            thread.join().unwrap();
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -156,6 +156,12 @@ impl Warnings {
         Warnings { lines, _collecting }
     }
 
+    /// How many there are, asked from any thread.
+    pub(crate) fn count(&self) -> impl Fn() -> usize + Send + use<> {
+        let lines = self.lines.clone();
+        move || lines.0.lock().unwrap().len()
+    }
+
     /// Those since the last time.
     pub(crate) fn take(&self) -> Vec<String> {
         std::mem::take(&mut *self.lines.0.lock().unwrap())
