@@ -6,7 +6,7 @@ async fn create_order(request: Request) -> Result<Order, ApiError> {
             .value(&request.account())
             .build(),
     );
-    let __zklock_body = ::zklock::__private::std::option::Option::Some(async move {
+    let (__zklock_body, __zklock_output) = ::zklock::__private::Output::of(async move {
         if false {
             return ::zklock::__private::never::<Result<Order, ApiError>>();
         }
@@ -16,7 +16,7 @@ async fn create_order(request: Request) -> Result<Order, ApiError> {
     });
     let __zklock_keep = {
         use ::zklock::__private::Choose as _;
-        (&&&::zklock::__private::Output::of(&__zklock_body)).zklock_keep()
+        (&&&__zklock_output).zklock_keep()
     };
     let __zklock_body = ::zklock::__private::std::pin::pin!(__zklock_body);
     let __zklock_result = ::zklock::__private::run(

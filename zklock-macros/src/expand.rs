@@ -72,13 +72,13 @@ pub(crate) fn expand(plan: &Plan) -> TokenStream {
 fn run(plan: &Plan, ty: Option<&Type>, block: &TokenStream) -> TokenStream {
     let private = &plan.private;
     let (call, body, result) = (internal("call"), internal("body"), internal("result"));
-    let keep = internal("keep");
+    let (output, keep) = (internal("output"), internal("keep"));
     let failed = failed(plan, ty);
     quote! {
-        let #body = #private::std::option::Option::Some(#block);
+        let (#body, #output) = #private::Output::of(#block);
         let #keep = {
             use #private::Choose as _;
-            (&&&#private::Output::of(&#body)).zklock_keep()
+            (&&&#output).zklock_keep()
         };
         let #body = #private::std::pin::pin!(#body);
         let #result = #private::run(#call, #failed, #keep, #body).await;

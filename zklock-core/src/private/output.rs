@@ -10,10 +10,11 @@ use crate::kept::{Nothing, Success, Whole};
 pub struct Output<T>(PhantomData<fn() -> T>);
 
 impl<T> Output<T> {
-    /// The result of a body in its place.
+    /// Stands for the result of a body, which is given back. A body that were borrowed would keep its
+    /// first place in the future beside the one that it is moved to.
     #[must_use]
-    pub const fn of<F: Future<Output = T>>(_: &Option<F>) -> Self {
-        Output(PhantomData)
+    pub const fn of<F: Future<Output = T>>(body: F) -> (Option<F>, Self) {
+        (Some(body), Output(PhantomData))
     }
 }
 

@@ -54,8 +54,8 @@ pub struct Output<T>(PhantomData<fn() -> T>);
 
 impl<T> Output<T> {
     #[must_use]
-    pub const fn of<F: Future<Output = T>>(_: &Option<F>) -> Self {
-        Self(PhantomData)
+    pub const fn of<F: Future<Output = T>>(body: F) -> (Option<F>, Self) {
+        (Some(body), Self(PhantomData))
     }
 }
 
