@@ -17,6 +17,7 @@ pub(crate) fn workload(workload: &Workload<'_>, all: &[Series]) -> Value {
                     "p50_ns": round.cycles.quantile(0.5),
                     "p99_ns": round.cycles.quantile(0.99),
                     "longest_wait_ns": round.waits.longest(),
+                    "cpu_ns_per_lock": round.cpu_each(),
                     "handoff_p50_ns": round.handoffs.quantile(0.5),
                 })
             })

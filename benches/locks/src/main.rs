@@ -1,6 +1,7 @@
 //! Measures zklock beside other locks. `cargo bench -- --help` says how.
 #![allow(clippy::print_stdout, reason = "it is what the program is for")]
 
+mod cpu;
 mod drive;
 mod floor;
 mod goals;
@@ -111,11 +112,16 @@ fn measure_workloads(options: &Options) -> Result<Vec<String>, Failure> {
         figures.push(json::workload(workload, &all));
         floor::print(workload.name, &all);
         let mut found = goals::of_workload(workload.name, &all);
-        if workload.name == "single" && options.pairs > 0 && side("zklock") {
+        let is_paired = workload.name == "single" || workload.name == "many";
+        if is_paired && options.pairs > 0 && side("zklock") {
             let each = (options.time / 4).max(Duration::from_millis(200));
-            let pairs = paired::run(&mut bed, "zklock", "create|list+delete", options.pairs, each)?;
-            let what = "zklock's time in that of create|list+delete, in pairs,";
-            found.push(Goal::at_most(what, 1.05, pairs));
+            let bare = "create|list+delete";
+            let ratios = paired::run(&mut bed, workload, "zklock", bare, options.pairs, each)?;
+            let what = |of| format!("zklock's {of} in that of {bare}, in pairs,");
+            if workload.name == "single" {
+                found.push(Goal::at_most(what("time"), 1.05, ratios.cycle));
+            }
+            found.push(Goal::at_most(what("processor time for each lock"), 1.25, ratios.cpu));
         }
         goals.extend(lines(workload.name, &found));
     }

@@ -9,6 +9,8 @@ use crate::histogram::Histogram;
 pub(crate) struct Measured {
     /// From the first request to the last answer.
     pub(crate) elapsed: Duration,
+    /// Processor time of the client in the meantime.
+    pub(crate) cpu: Duration,
     /// Acquire and release together, per cycle.
     pub(crate) cycles: Histogram,
     /// From asking to the grant, per cycle.
@@ -21,6 +23,11 @@ impl Measured {
     /// Cycles per second.
     pub(crate) fn rate(&self) -> f64 {
         self.cycles.total() as f64 / self.elapsed.as_secs_f64().max(1e-9)
+    }
+
+    /// Nanoseconds of processor time for each cycle.
+    pub(crate) fn cpu_each(&self) -> f64 {
+        self.cpu.as_nanos() as f64 / self.cycles.total().max(1) as f64
     }
 
     /// Adds what another task or process measured at the same time.

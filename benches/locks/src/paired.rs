@@ -1,49 +1,61 @@
-//! The direct comparison: an uncontended lock against its own requests, in pairs.
+//! The direct comparison: a lock against its own requests, in pairs.
 
 use std::time::Duration;
 
+use crate::cpu;
 use crate::drive::Failure;
+use crate::measured::Measured;
 use crate::rounds::median;
 use crate::sides::{Bed, prepare};
 use crate::table::time;
-use crate::workload::WORKLOADS;
+use crate::workload::Workload;
 
-/// Compares the medians of the cycles, pair by pair; every other pair runs in reverse order.
-/// Returns the median of the ratios.
+/// The ratios of one side to another, each the median over the pairs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ratios {
+    /// Of the median cycles.
+    pub(crate) cycle: f64,
+    /// Of the processor time for each cycle.
+    pub(crate) cpu: f64,
+}
+
+/// Compares them pair by pair; every other pair runs in reverse order.
 pub(crate) fn run(
     bed: &mut Bed,
+    workload: &Workload<'_>,
     one: &str,
     other: &str,
     pairs: usize,
     each: Duration,
-) -> Result<f64, Failure> {
-    let (mut first, mut second) =
-        (prepare(bed, one, &WORKLOADS[0])?, prepare(bed, other, &WORKLOADS[0])?);
+) -> Result<Ratios, Failure> {
+    let (mut first, mut second) = (prepare(bed, one, workload)?, prepare(bed, other, workload)?);
     first.round(each)?;
     second.round(each)?;
-    let (mut ratios, mut medians) = (Vec::new(), [Vec::new(), Vec::new()]);
+    let mut rounds = Vec::new();
     for pair in 0..pairs {
-        let (mine, theirs) = if pair % 2 == 0 {
-            let mine = first.round(each)?;
-            (mine, second.round(each)?)
+        rounds.push(if pair % 2 == 0 {
+            let mine = cpu::round(&mut *first, each)?;
+            (mine, cpu::round(&mut *second, each)?)
         } else {
-            let theirs = second.round(each)?;
-            (first.round(each)?, theirs)
-        };
-        let middle = [mine, theirs].map(|measured| measured.cycles.quantile(0.5) as f64);
-        ratios.push(middle[0] / middle[1]);
-        medians[0].push(middle[0]);
-        medians[1].push(middle[1]);
+            let theirs = cpu::round(&mut *second, each)?;
+            (cpu::round(&mut *first, each)?, theirs)
+        });
     }
-    ratios.sort_by(f64::total_cmp);
-    let [mine, theirs] = medians.map(median);
-    println!(
-        "{one} takes {:.3} times {other} (median of {pairs} pairs, {:.3} to {:.3}; medians {} and {})",
-        median(ratios.clone()),
-        ratios.first().copied().unwrap_or(f64::NAN),
-        ratios.last().copied().unwrap_or(f64::NAN),
-        time(mine),
-        time(theirs),
-    );
-    Ok(median(ratios))
+    let compare = |what: &str, figure: &dyn Fn(&Measured) -> f64| {
+        let ratios: Vec<_> = rounds.iter().map(|(a, b)| figure(a) / figure(b)).collect();
+        println!(
+            "{one} takes {:.3} times {other}'s {what} (median of {pairs} pairs, {:.3} to {:.3}; \
+             medians {} and {})",
+            median(ratios.clone()),
+            ratios.iter().copied().fold(f64::NAN, f64::min),
+            ratios.iter().copied().fold(f64::NAN, f64::max),
+            time(median(rounds.iter().map(|(mine, _)| figure(mine)).collect())),
+            time(median(rounds.iter().map(|(_, theirs)| figure(theirs)).collect())),
+        );
+        median(ratios)
+    };
+    Ok(Ratios {
+        cycle: compare("cycle", &|round| round.cycles.quantile(0.5) as f64),
+        cpu: compare("processor time", &Measured::cpu_each),
+    })
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::cpu;
 use crate::measured::Measured;
 use crate::sides::{Bed, Side, prepare};
 use crate::workload::Workload;
@@ -34,7 +35,7 @@ pub(crate) fn run(
     }
     for _ in 0..rounds {
         for (prepared, series) in &mut ready {
-            match prepared.round(time) {
+            match cpu::round(&mut **prepared, time) {
                 Ok(measured) => series.rounds.push(measured),
                 Err(why) => missing.push(format!("{}: a round failed: {why}", series.side)),
             }

@@ -1,5 +1,6 @@
 //! The table.
 
+use crate::measured::Measured;
 use crate::rounds::Series;
 use crate::workload::Workload;
 
@@ -13,8 +14,8 @@ pub(crate) fn print(workload: &Workload<'_>, all: &[Series], missing: &[String])
     let bases: Vec<_> =
         BASES.iter().filter_map(|base| all.iter().find(|series| series.side == *base)).collect();
     let mut head = format!(
-        "{:<20}{:>11}{:>10}{:>10}{:>10}{:>10}",
-        "", "locks/s", "p50", "p99", "longest", "handoff"
+        "{:<20}{:>11}{:>10}{:>10}{:>10}{:>10}{:>10}",
+        "", "locks/s", "p50", "p99", "longest", "handoff", "CPU/lock"
     );
     for base in &bases {
         head += &format!("{:>14}", format!("× {}", short(base.side)));
@@ -24,13 +25,14 @@ pub(crate) fn print(workload: &Workload<'_>, all: &[Series], missing: &[String])
         let quantile = |share: f64| series.median(|round| round.cycles.quantile(share) as f64);
         let handoff = series.median(|round| round.handoffs.quantile(0.5) as f64);
         let mut line = format!(
-            "{:<20}{:>11}{:>10}{:>10}{:>10}{:>10}",
+            "{:<20}{:>11}{:>10}{:>10}{:>10}{:>10}{:>10}",
             series.side,
             grouped(series.median(|round| round.rate())),
             time(quantile(0.5)),
             time(quantile(0.99)),
             time(series.greatest(|round| round.waits.longest()) as f64),
             if handoff > 0.0 { time(handoff) } else { String::new() },
+            time(series.median(Measured::cpu_each)),
         );
         for base in &bases {
             line += &format!("{:>14}", ratio(series.times(base)));

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use super::Side;
 use super::zklock::{ROOT, Use, tasks};
+use crate::cpu;
 use crate::drive::Failure;
 use crate::measured::Measured;
 use crate::workload::Shape;
@@ -64,6 +65,10 @@ impl External {
         Measured::parse(&line).ok_or_else(|| format!("not a result: {line}").into())
     }
 
+    fn cpu(&self) -> Result<Duration, Failure> {
+        cpu::of_process(self.child.id())
+    }
+
     /// Runs one round of a shape.
     pub(crate) fn run(&mut self, shape: Shape, time: Duration) -> Result<Measured, Failure> {
         self.open(shape)?;
@@ -91,6 +96,10 @@ impl Side for Shared {
     fn round(&mut self, time: Duration) -> Result<Measured, Failure> {
         self.process.borrow_mut().run(self.shape, time)
     }
+
+    fn cpu(&self) -> Result<Duration, Failure> {
+        self.process.borrow().cpu()
+    }
 }
 
 /// One process for all workloads, which keeps its warm code and its connections.
@@ -110,6 +119,10 @@ impl Side for Fleet {
             all.merge(&process.result()?);
         }
         Ok(all)
+    }
+
+    fn cpu(&self) -> Result<Duration, Failure> {
+        self.0.iter().map(External::cpu).sum()
     }
 }
 

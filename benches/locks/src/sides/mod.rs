@@ -16,6 +16,7 @@ pub(crate) use bed::{Bed, start_curator};
 pub(crate) use external::{serve, shared};
 
 use self::zklock::Use;
+use crate::cpu;
 use crate::drive::Failure;
 use crate::measured::Measured;
 use crate::workload::{Shape, Workload};
@@ -24,6 +25,11 @@ use crate::workload::{Shape, Workload};
 pub(crate) trait Side {
     /// Runs one round.
     fn round(&mut self, time: Duration) -> Result<Measured, Failure>;
+
+    /// The processor time that its clients have used so far: here, unless they run elsewhere.
+    fn cpu(&self) -> Result<Duration, Failure> {
+        Ok(cpu::of_this_process())
+    }
 }
 
 /// Makes a side ready. The error says what to install, or why not.
