@@ -16,6 +16,13 @@ pub(crate) fn server_class_path() -> String {
         .unwrap_or_else(|_| class_path(&["slf4j-simple", "zookeeper"]))
 }
 
+/// Returns the class path of Curator, of which Debian has these jars.
+///
+/// `ZKLOCK_CURATOR_CLASSPATH` names another one, to run the suite beside another version.
+pub(crate) fn curator_class_path(jars: &[&str]) -> String {
+    std::env::var("ZKLOCK_CURATOR_CLASSPATH").unwrap_or_else(|_| class_path(jars))
+}
+
 /// Returns the jars of Netty, which a server needs for TLS; the manifest of ZooKeeper's jar does not
 /// name all of them.
 pub(crate) fn netty() -> Vec<PathBuf> {

@@ -32,7 +32,7 @@ impl Curator {
     ///
     /// When the JDK or Curator is not installed.
     pub fn compile() -> Self {
-        let jars = java::class_path(&JARS);
+        let jars = java::curator_class_path(&JARS);
         let folder = install::sources("java");
         let entries = fs::read_dir(&folder).expect("the sources are beside this crate");
         let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
