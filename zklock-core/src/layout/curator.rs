@@ -43,6 +43,10 @@ impl LockDriver for Curator {
         let (sequence, mode) = [Mode::Mutex, Mode::Write, Mode::Read].into_iter().find_map(read)?;
         Some(Contender::new(name, sequence, mode))
     }
+
+    fn tells_writers(&self) -> bool {
+        true
+    }
 }
 
 #[cfg(test)]

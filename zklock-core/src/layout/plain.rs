@@ -89,6 +89,11 @@ impl LockDriver for Numbered {
         Some(Contender::new(name, Contender::sequence_after(name, self.0)?, Mode::Mutex))
     }
 
+    /// There are none.
+    fn tells_writers(&self) -> bool {
+        true
+    }
+
     fn proof(&self) -> Proof {
         Proof::Payload
     }
@@ -270,7 +275,11 @@ impl LockDriver for OneNode {
 mod tests {
     use super::*;
     use crate::error::ErrorKind;
+    use crate::layout::curator::Curator;
+    use crate::layout::kazoo::Kazoo;
+    use crate::layout::refined::Removed;
     use crate::recipe::driver::check;
+    use crate::recipe::verdict::Verdict;
 
     #[test]
     fn every_layout_reads_what_it_writes() {
@@ -287,6 +296,39 @@ mod tests {
         assert_eq!(modes(&HostNodes::here()), [false, true, true]);
         assert_eq!(modes(&HostNodes::of("a-R-b")), [false, true, true]);
         assert_eq!(modes(&OneNode), [true, false, false]);
+    }
+
+    #[test]
+    fn a_deletion_is_a_grant_only_where_no_writer_looks_like_a_mutex() {
+        let tells = |driver: &dyn LockDriver| {
+            let names = [3, 7].map(|number| driver.example(Mode::Mutex, number));
+            let queue = driver.queue(&names);
+            let mine = Contender { mode: Mode::Mutex, ..queue[1].clone() };
+            let verdict = driver.verdict(&queue, &mine);
+            let grants = matches!(verdict, Verdict::Wait { deletion_grants: true, .. });
+            assert_eq!(driver.tells_writers() && queue[0].mode == Mode::Mutex, grants);
+            grants
+        };
+        assert!(tells(&Curator) && tells(&Removed::after(Curator)));
+        assert!(tells(&Numbered::dlock()) && tells(&Numbered::lock()));
+        assert!(!tells(&Kazoo::default()) && !tells(&Removed::after(Kazoo::default())));
+        // They have no mutexes, and what is asked for as one is a writer.
+        assert!(!tells(&ReadWriteNodes) && !tells(&HostNodes::here()));
+        // A driver of one's own that says nothing about it.
+        assert!(!tells(&Tickets));
+    }
+
+    #[derive(Debug)]
+    struct Tickets;
+
+    impl LockDriver for Tickets {
+        fn prefix(&self, attempt: &Attempt, _: Mode) -> String {
+            format!("ticket-{}-", attempt.simple())
+        }
+
+        fn parse(&self, name: &str) -> Option<Contender> {
+            Some(Contender::new(name, Contender::sequence_after(name, "-")?, Mode::Mutex))
+        }
     }
 
     #[test]

@@ -33,6 +33,9 @@ macro_rules! as_below {
         fn directory(&self) -> NodeKind {
             self.layout.directory()
         }
+        fn tells_writers(&self) -> bool {
+            self.layout.tells_writers()
+        }
         fn semaphore(&self) -> SemaphoreLayout {
             self.layout.semaphore()
         }

@@ -278,6 +278,25 @@ pub trait LockDriver: Any + fmt::Debug + Send + Sync {
         self.parse(&self.example(mode, 0)).is_some_and(|contender| contender.mode == mode)
     }
 
+    /// Whether the name of a node says that a writer made it: by default if that of one does.
+    ///
+    /// A writer who steps down leaves a reader in its place. So behind a node that may be a
+    /// writer's, who waits for a mutex reads the queue again when that goes; behind any other node
+    /// it has the lock then. A layout in which nobody ever writes says yes, and saves that read.
+    ///
+    /// ```
+    /// use zklock::LockDriver;
+    /// use zklock::layout::{Curator, Kazoo, Numbered};
+    ///
+    /// assert!(Curator.tells_writers());
+    /// assert!(!Kazoo::default().tells_writers()); // kazoo's `WriteLock` looks like its `Lock`.
+    /// assert!(Numbered::dlock().tells_writers()); // There are none.
+    /// ```
+    fn tells_writers(&self) -> bool {
+        let writer = self.parse(&self.example(Mode::Write, 0));
+        writer.is_some_and(|contender| contender.mode == Mode::Write)
+    }
+
     /// Whether mine is held in a queue that is in order, or which node it watches.
     ///
     /// ```
@@ -294,7 +313,7 @@ pub trait LockDriver: Any + fmt::Debug + Send + Sync {
     fn verdict(&self, queue: &[Contender], mine: &Contender) -> Verdict {
         match mine.mode {
             // Permits have a driver of their own.
-            Mode::Mutex | Mode::Permit => mutex(queue, &mine.name),
+            Mode::Mutex | Mode::Permit => mutex(queue, &mine.name, self.tells_writers()),
             Mode::Read => read(queue, &mine.name),
             Mode::Write => write(queue, &mine.name),
         }

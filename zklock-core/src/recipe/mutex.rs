@@ -14,14 +14,14 @@ use crate::mode::Mode;
 /// If that one is the first, its deletion is the grant: whoever comes later gets a greater number,
 /// so nobody can appear in between. If it is not, it may have gone because its owner gave up, and
 /// the queue must be read again. Nor is it a grant behind a writer, who may step down to a reader
-/// in its own place.
-pub fn mutex(queue: &[Contender], mine: &str) -> Verdict {
+/// in its own place; so where the names do not tell writers, no deletion is.
+pub fn mutex(queue: &[Contender], mine: &str, tells_writers: bool) -> Verdict {
     match queue.iter().position(|contender| contender.name == mine) {
         None => Verdict::Missing,
         Some(0) => Verdict::Held,
         Some(place) => Verdict::Wait {
             predecessor: queue[place - 1].name.clone(),
-            deletion_grants: place == 1 && queue[0].mode == Mode::Mutex,
+            deletion_grants: place == 1 && tells_writers && queue[0].mode == Mode::Mutex,
             ahead: place,
         },
     }
@@ -42,16 +42,22 @@ mod tests {
 
     #[test]
     fn the_first_holds_and_the_others_watch_the_one_ahead() {
-        assert_eq!(mutex(&queue(), "c"), Verdict::Held);
-        assert_eq!(mutex(&queue(), "b"), waits("c", true, 1));
-        assert_eq!(mutex(&queue(), "a"), waits("b", false, 2));
-        assert_eq!(mutex(&queue(), "d"), Verdict::Missing);
+        assert_eq!(mutex(&queue(), "c", true), Verdict::Held);
+        assert_eq!(mutex(&queue(), "b", true), waits("c", true, 1));
+        assert_eq!(mutex(&queue(), "a", true), waits("b", false, 2));
+        assert_eq!(mutex(&queue(), "d", true), Verdict::Missing);
     }
 
     #[test]
     fn the_deletion_of_a_writer_is_no_grant() {
         let mut queue = queue();
         queue[0].mode = Mode::Write;
-        assert_eq!(mutex(&queue, "b"), waits("c", false, 1));
+        assert_eq!(mutex(&queue, "b", true), waits("c", false, 1));
+    }
+
+    #[test]
+    fn no_deletion_is_a_grant_where_any_may_be_a_writers() {
+        assert_eq!(mutex(&queue(), "b", false), waits("c", false, 1));
+        assert_eq!(mutex(&queue(), "a", false), waits("b", false, 2));
     }
 }

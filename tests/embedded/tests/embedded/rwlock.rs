@@ -215,6 +215,23 @@ async fn a_writer_steps_down_and_a_queued_writer_stays_out() {
     assert_eq!(queue(&store).await, "");
 }
 
+/// There a name does not tell a writer from a mutex.
+#[tokio::test(start_paused = true)]
+async fn a_writer_of_kazoos_steps_down_and_a_queued_mutex_stays_out() {
+    let (store, session) = store();
+    let layout = zklock::layout::Kazoo::default;
+    let writing = session.rw_lock("a").unwrap().driver(layout()).unwrap().write().await.unwrap();
+    let mutex = on(&store).mutex("a").unwrap().driver(layout()).unwrap();
+    let queued = tokio::spawn(async move { mutex.acquire().await.unwrap() });
+    settle().await;
+    assert_eq!(contenders(&store, "/zklock/a").await.len(), 2);
+    let reading = writing.downgrade().await.unwrap();
+    settle().await;
+    assert!(!queued.is_finished(), "the mutex came in beside a reader");
+    reading.release().await.unwrap();
+    assert!(queued.await.unwrap().is_valid());
+}
+
 #[tokio::test(start_paused = true)]
 async fn readers_that_wait_for_a_writer_enter_when_it_steps_down() {
     let (store, session) = store();

@@ -382,6 +382,36 @@ async fn semaphore_of_ten_clients_with_batches_never_exceeds_the_limit_and_ends_
     bed.end().await;
 }
 
+/// A name of kazoo's does not tell a writer from a mutex, and a writer who steps down leaves a reader
+/// in its place.
+#[tokio::test]
+async fn a_mutex_of_kazoos_layout_does_not_enter_beside_a_reader_that_was_a_writer() {
+    let bed = Bed::shared("kazoo-downgrade");
+    let (one, two) = (bed.session().await, bed.session().await);
+    let layout = zklock::layout::Kazoo::default;
+    for round in 0..10 {
+        let lock = one.rw_lock("a").unwrap().driver(layout()).unwrap();
+        let writing = lock.write().await.unwrap();
+        let waiting = tokio::spawn({
+            let mutex = two.mutex("a").unwrap().driver(layout()).unwrap();
+            async move { soon("the mutex", mutex.acquire()).await.unwrap() }
+        });
+        until("it waits", || bed.watched().iter().any(|path| path == writing.path()).then_some(()))
+            .await;
+        let reading = writing.downgrade().await.unwrap();
+        // It looks, and watches the reader then.
+        until("it waits for the reader", || {
+            let watched = bed.watched().iter().any(|path| path == reading.path());
+            (watched || waiting.is_finished()).then_some(())
+        })
+        .await;
+        assert!(reading.is_valid() && !waiting.is_finished(), "two are inside, round {round}");
+        reading.release().await.unwrap();
+        waiting.await.unwrap().release().await.unwrap();
+    }
+    bed.end().await;
+}
+
 #[tokio::test]
 async fn semaphore_whose_limit_is_raised_lets_a_waiter_in_early() {
     let bed = Bed::shared("permit-raised");
