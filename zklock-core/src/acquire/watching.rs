@@ -1,6 +1,6 @@
 //! Waiting for others: until a node is gone, or another look is worth while.
 
-use std::future::poll_fn;
+use std::future::{Future, pending, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
@@ -121,6 +121,16 @@ impl Drive<'_> {
         // Watches were seen to be lost; a slow look now and then costs little.
         let clock = self.ride.lane().clock();
         let mut poll = clock.sleep_until(clock.now() + generation.long());
+        // Kept from one look to the next: dropped, it would be woken no more.
+        let mut raised = pin!(async {
+            let told = match limit {
+                Some(limit) => limit.changed().await.is_ok(),
+                None => false,
+            };
+            if !told {
+                pending::<()>().await;
+            }
+        });
         loop {
             let mut changed = pin!(generation.changed());
             changed.as_mut().enable();
@@ -151,9 +161,7 @@ impl Drive<'_> {
                 if Pin::new(&mut poll).poll(cx).is_ready() {
                     return Poll::Ready(Some(Ok(false)));
                 }
-                if let Some(limit) = limit.as_mut()
-                    && pin!(limit.changed()).poll(cx).is_ready()
-                {
+                if raised.as_mut().poll(cx).is_ready() {
                     return Poll::Ready(Some(Ok(false)));
                 }
                 changed.as_mut().poll(cx).map(|()| None)

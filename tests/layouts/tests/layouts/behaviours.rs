@@ -414,8 +414,11 @@ async fn a_mutex_of_kazoos_layout_does_not_enter_beside_a_reader_that_was_a_writ
 
 #[tokio::test]
 async fn semaphore_whose_limit_is_raised_lets_a_waiter_in_early() {
+    // So long that no slow look at the queue, once a session timeout, helps out.
+    const TIMEOUT: Duration = Duration::from_secs(60);
     let bed = Bed::shared("permit-raised");
-    let (one, two) = (bed.session().await, bed.session().await);
+    let one = bed.session().await;
+    let two = bed.adopt(bed.builder().session_timeout(TIMEOUT).connect().await.unwrap());
     let semaphore = |session: &zklock::Session| {
         let name = zklock::LockName::new("a").unwrap();
         Semaphore::limit_at(session, name, "limit", 1).unwrap()
@@ -430,6 +433,9 @@ async fn semaphore_whose_limit_is_raised_lets_a_waiter_in_early() {
         (raw.children(&bed.path("a/leases")).unwrap_or_default().len() == 2).then_some(())
     })
     .await;
+    // It hears the limit for the first time, and looks again. Then nothing else happens: if the
+    // raise came earlier it would be seen with that look, and this would show nothing.
+    tokio::time::sleep(Duration::from_millis(300)).await;
     raw.set_data(&bed.path("limit"), &[0, 0, 0, 2]).unwrap();
     let early = waiting.await.unwrap();
     assert!(held.is_valid());
