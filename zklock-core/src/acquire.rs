@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! create ‖ list ── nobody ahead ──────────────────────────────► grant, if the lease clock allows
-//!                └ somebody ahead ─ watch the one ahead ─ gone ─► grant or list again
+//!                └ somebody ahead ─ watch one of them ─ gone ─► grant or list again
 //! ```
 //!
 //! Whatever is dropped on the way (a creation that is not answered, a node in the queue) deletes
@@ -301,7 +301,8 @@ impl Drive<'_> {
     ) -> Result<(), Setback> {
         let generation = &obstacle.generation;
         // Who waits for another than the head waits in the end for somebody who looks into that.
-        if !others.iter().any(|path| **path == *obstacle.head)
+        if obstacle.ahead > others.len()
+            || !others.iter().any(|path| **path == *obstacle.head)
             || !generation.is_long_at_head(self.directory(), &obstacle.head)
         {
             return Ok(());

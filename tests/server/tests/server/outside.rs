@@ -69,7 +69,7 @@ async fn a_guard_held_for_longer_learns_at_once_that_its_node_is_deleted() {
 }
 
 /// How many watches there are below this root.
-fn watches(bed: &Bed) -> usize {
+pub(crate) fn watches(bed: &Bed) -> usize {
     let answer = bed.server().four_letter("wchp").unwrap();
     let (mut below, mut count) = (false, 0);
     for line in answer.lines() {
