@@ -15,7 +15,7 @@ use crate::session::releaser::Deletion;
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Unauthorized`] if the server refuses the node.
+/// [`ErrorKind::Unauthorized`] if the server refuses the node, or a look at it.
 pub async fn stand_in(target: &Target, writer: &Lease) -> Result<Option<Lease>, LockError> {
     let (generation, driver) = (writer.generation(), &target.driver);
     let Some(number) = driver.parse(writer.node_name()) else { return Ok(None) };
@@ -31,25 +31,38 @@ pub async fn stand_in(target: &Target, writer: &Lease) -> Result<Option<Lease>, 
             return Ok(None);
         }
         let made = match generation.create(&path, &new.payload, NodeKind::Ephemeral).await {
-            Ok(created) => created.stat.czxid,
+            Ok(created) => Ok(created.stat.czxid),
             // Ours, from a try that was not answered.
             Err(RequestError::NodeExists) => match generation.coordinator().get(&path).await {
-                Ok((_, stat)) if stat.owner == generation.coordinator().session_id() => stat.czxid,
+                Ok((_, stat)) if stat.owner == generation.coordinator().session_id() => {
+                    Ok(stat.czxid)
+                }
                 Ok(_) => {
                     // The server replaced the session silently, and the writer's node goes.
                     generation.end();
                     return Ok(None);
                 }
-                Err(_) => continue,
+                // Somebody deleted it.
+                Err(RequestError::NoNode) => continue,
+                Err(error) => Err(error),
             },
+            Err(error) => {
+                in_doubt |= !error.is_definite();
+                Err(error)
+            }
+        };
+        let made = match made {
+            Ok(czxid) => czxid,
             Err(error) if error.is_definite() => {
+                if in_doubt {
+                    drop(Deletion::send(generation, path.into()));
+                }
                 let why = "the server refuses the reader's node";
                 return Err(LockError::new(ErrorKind::Unauthorized, why)
                     .because(error)
                     .on(target.lock.clone()));
             }
             Err(_) => {
-                in_doubt = true;
                 let clock = generation.lease().clock();
                 let timer = clock.sleep_until(clock.now() + RetryPolicy::default().pause(3));
                 futures_lite::future::or(timer, generation.changed()).await;

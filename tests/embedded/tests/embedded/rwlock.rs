@@ -249,6 +249,37 @@ async fn readers_that_wait_for_a_writer_enter_when_it_steps_down() {
     assert!(reading.is_valid());
 }
 
+/// The reader's node is there, and nobody may say so.
+#[tokio::test(start_paused = true)]
+async fn a_step_down_whose_node_may_not_be_read_is_an_error() {
+    let (store, session) = store();
+    let writing = lock(&session).write().await.unwrap();
+    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    faults.inject(Fault::lose_reply().on(Op::Create).path("__READ__"));
+    let refused = Fault::refuse(RequestError::NoAuth);
+    faults.inject(refused.on(Op::Get).path("__READ__").times(u64::MAX));
+    let error = writing.downgrade().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unauthorized, "{error}");
+    settle().await;
+    assert_eq!(queue(&store).await, "");
+}
+
+/// A look that is not answered is repeated, with a pause.
+#[tokio::test(start_paused = true)]
+async fn a_step_down_whose_node_is_not_found_at_once_looks_again() {
+    let (store, session) = store();
+    let writing = lock(&session).write().await.unwrap();
+    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    faults.inject(Fault::lose_reply().on(Op::Create).path("__READ__"));
+    let failed = Fault::refuse(RequestError::Other("busy".to_owned()));
+    faults.inject(failed.on(Op::Get).path("__READ__").times(5));
+    let start = tokio::time::Instant::now();
+    let reading = writing.downgrade().await.unwrap();
+    assert!(start.elapsed() >= 5 * Duration::from_millis(10), "{:?}", start.elapsed());
+    assert!(reading.is_valid());
+    assert_eq!(queue(&store).await, "R");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_step_down_that_is_dropped_releases() {
     let (store, session) = store();
