@@ -51,7 +51,8 @@ pub struct NewNode {
 pub enum Proof {
     /// Its name begins with the prefix, which is unique.
     Name,
-    /// Its data is the payload, which is unique.
+    /// Its data is the payload, which is unique as long as nobody changes it. Such nodes are made one
+    /// at a time.
     Payload,
     /// Nothing but its owner: names and data are fixed. Such nodes are made one at a time.
     Owner,

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use crate::coordinator::{Created, Link, NodeKind, RequestError};
 use crate::deadline::Deadline;
+use crate::owner::REVOKE;
 use crate::recipe::driver::{NewNode, Proof};
 use crate::session::clearing::Clearing;
 use crate::session::generation::{Cleaning, Generation};
@@ -159,7 +160,7 @@ impl Birth {
         let heed = node.proof != Proof::Name;
         let sent = Arc::new(AtomicBool::new(true));
         let labour = Labour::new(generation, directory, node);
-        let work: Background<_> = if labour.node.proof == Proof::Owner {
+        let work: Background<_> = if heed {
             let gate = generation.gate(directory);
             match gate.clone().try_lock_owned() {
                 Ok(turn) => {
@@ -309,7 +310,8 @@ impl Labour {
             let ours = stat.owner == coordinator.session_id()
                 && match proof {
                     Proof::Name => true,
-                    Proof::Payload => data == *payload,
+                    // It may have been asked to let go meanwhile, and that is what its data say.
+                    Proof::Payload => data == *payload || data == REVOKE && stat.czxid > before,
                     // One at a time is made, so only the one in doubt is newer.
                     Proof::Owner => stat.czxid > before,
                 };

@@ -177,6 +177,30 @@ impl<D: LockDriver> Choose for D {
     }
 }
 
+/// The wish that it be let go takes the place of the data by which a node is found again.
+#[tokio::test]
+async fn a_creation_in_doubt_is_found_although_it_was_asked_to_let_go() {
+    let bed = Bed::shared("doubt-revoked");
+    let (proxy, session) = proxied(&bed, Numbered::dlock()).await;
+    let other = bed.adopt(bed.builder().driver(Numbered::dlock()).connect().await.unwrap());
+    for way in WAYS {
+        let lost = Matcher::reply(OpCode::Create2).first(1);
+        let rule = proxy.on(lost, Action::DropAndCut(way));
+        proxy.refuse(true);
+        let acquired = acquiring(&session, "a");
+        until("the creation is lost", || (rule.hits() == 1).then_some(())).await;
+        assert_eq!(other.site("a").unwrap().revoke().await.unwrap(), 1);
+        proxy.refuse(false);
+        let guard = soon("the lock", acquired).await.unwrap();
+        assert_eq!(nodes(&bed).len(), 1, "{way:?}");
+        soon("the wish", guard.revoked()).await;
+        guard.release().await.unwrap();
+        assert_eq!(nodes(&bed).len(), 0, "{way:?}");
+        rule.release();
+    }
+    bed.end().await;
+}
+
 /// A deletion that is repeated must not hit the node that somebody else has made there meanwhile.
 #[tokio::test]
 async fn a_deletion_in_doubt_spares_the_next_holder() {
