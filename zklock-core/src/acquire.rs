@@ -38,6 +38,7 @@ use crate::recipe::parent_mark::Marks;
 use crate::recipe::verdict::Verdict;
 use crate::session::generation::Generation;
 use crate::session::lane::Ride;
+use crate::session::unused::Unused;
 
 /// What is to be acquired.
 #[derive(Clone, Debug)]
@@ -114,7 +115,11 @@ pub async fn acquire(
     how: How,
     seen: &Seen,
 ) -> Result<Lease, LockError> {
-    Drive { target, ride, how, seen }.run().await.map_err(|error| error.on(target.lock.clone()))
+    let unused = Unused::default();
+    Drive { target, ride, how, seen, unused }
+        .run()
+        .await
+        .map_err(|error| error.on(target.lock.clone()))
 }
 
 /// Why one run through the queue ended without the lock.
@@ -136,6 +141,8 @@ struct Drive<'a> {
     ride: &'a Ride,
     how: How,
     seen: &'a Seen,
+    /// What it made and has no node in yet.
+    unused: Unused,
 }
 
 impl Drive<'_> {
@@ -144,6 +151,7 @@ impl Drive<'_> {
         let (mut made, mut losses, mut interruptions) = (0, 0, 0);
         loop {
             let generation = lane.ready().await?;
+            self.unused.go_with(&generation);
             connected(&generation).await;
             let pause = match self.enqueue_and_wait(&generation).await {
                 Ok(lease) => return Ok(lease),

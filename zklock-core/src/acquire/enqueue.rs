@@ -47,7 +47,10 @@ impl Drive<'_> {
         let listing = (only.is_none() && birth.is_sent())
             .then(|| generation.coordinator().children(self.directory()));
         let created = match birth.await {
-            Ok(created) => created,
+            Ok(created) => {
+                self.unused.used();
+                created
+            }
             Err(RequestError::NoNode) => {
                 self.make_directory(generation).await?;
                 return Err(Setback::NoDirectory);
@@ -105,12 +108,16 @@ impl Drive<'_> {
     async fn make(&self, generation: &Arc<Generation>, path: &str) -> Result<(), RequestError> {
         let kind = self.target.driver.directory();
         let marked = self.target.marks.any() && path == self.directory();
-        let created = if marked && kind == NodeKind::Container {
-            generation.create(path, &Mark::nothing(true).to_data(), NodeKind::Persistent)
-        } else {
-            generation.create(path, &[], kind)
-        };
-        created.await.map(drop)
+        if marked && kind == NodeKind::Container {
+            let data = Mark::nothing(true).to_data();
+            return generation.create(path, &data, NodeKind::Persistent).await.map(drop);
+        }
+        let new = kind == NodeKind::Container && self.unused.making(generation, path);
+        let created = generation.create(path, &[], kind).await;
+        if new && created.as_ref().is_err_and(RequestError::is_definite) {
+            self.unused.not_made(path);
+        }
+        created.map(drop)
     }
 
     async fn make_directory(&self, generation: &Arc<Generation>) -> Result<(), Setback> {

@@ -15,6 +15,7 @@ pub mod shelf;
 pub mod spawner;
 pub mod standing;
 pub mod stray;
+pub mod unused;
 
 pub use builder::SessionBuilder;
 pub use handle::{Session, States};

@@ -21,7 +21,7 @@ use crate::session::generation::{Cleaning, Generation};
 type Background<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// Between two tries to delete, at first and at most.
-const PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
+pub(super) const PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 
 /// The deletion of a node. Resolves when the node is known to be gone.
 #[derive(Debug)]
@@ -342,7 +342,7 @@ async fn in_time<F: Future>(
 }
 
 /// Waits a little, or until something about the session changed.
-async fn back_off(generation: &Arc<Generation>, pause: &mut Duration) {
+pub(super) async fn back_off(generation: &Arc<Generation>, pause: &mut Duration) {
     let clock = generation.lease().clock();
     let timer = clock.sleep_until(clock.now() + *pause);
     futures_lite::future::or(timer, generation.changed()).await;

@@ -35,3 +35,4 @@ mod silence;
 mod stop_at;
 mod traffic;
 mod tries;
+mod unused;

@@ -1,0 +1,69 @@
+//! Directories that were made for an acquire which was given up. ZooKeeper removes a container only if
+//! it had a child once.
+
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use zklock_test_support::{Action, Matcher, OpCode};
+
+use crate::bed::{Bed, acquiring, until};
+
+/// Waits until the root of a bed is gone: the server removes those that were used.
+async fn nothing_is_left(bed: &Bed) {
+    let (mut raw, root) = (bed.raw(), bed.path(""));
+    let root = root.trim_end_matches('/');
+    until("everything is gone", || (!raw.exists(root, false).unwrap()).then_some(())).await;
+    raw.close().unwrap();
+}
+
+/// Given up at each answer on the way to a lock that nobody has used yet, three levels deep.
+#[tokio::test]
+async fn an_acquire_that_is_given_up_leaves_no_directory() {
+    let bed = Bed::shared("given-up");
+    let proxy = bed.proxy();
+    let session = bed.session_through(&proxy).await;
+    let answers = Matcher::reply(OpCode::CreateContainer).or(OpCode::Create2);
+    let mut given_up = 0;
+    loop {
+        let answer = proxy.on(answers.clone().nth(given_up + 1), Action::Hold);
+        let acquired = acquiring(&session, "a/b");
+        until("it is answered", || (answer.hits() == 1 || acquired.is_finished()).then_some(()))
+            .await;
+        acquired.abort();
+        let done = acquired.await.is_ok();
+        answer.release();
+        nothing_is_left(&bed).await;
+        if done {
+            break;
+        }
+        given_up += 1;
+    }
+    // The node, its directories from the deepest up and down again, and the node.
+    assert!(given_up >= 6, "{given_up}");
+    bed.end().await;
+}
+
+/// Most of these are given up before their node is made.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_six_hundred_names_used_once_and_given_up_nothing_is_left() {
+    const NAMES: u64 = 600;
+    let bed = Bed::shared("names-used-once");
+    let sessions = bed.sessions(3).await;
+    let mut acquiring = JoinSet::new();
+    for number in 0..NAMES {
+        let session = &sessions[usize::try_from(number).unwrap() % sessions.len()];
+        let mutex = session.mutex(&format!("a/n{number}")).unwrap();
+        let limit = Duration::from_micros(300 * (1 + number % 50));
+        acquiring.spawn(async move { tokio::time::timeout(limit, mutex.acquire()).await.is_ok() });
+        if number % 20 == 19 {
+            acquiring.join_next().await.unwrap().unwrap();
+        }
+    }
+    let mut acquired = 0;
+    while let Some(done) = acquiring.join_next().await {
+        acquired += usize::from(done.unwrap());
+    }
+    println!("{acquired} of the last acquires came through");
+    nothing_is_left(&bed).await;
+    bed.end().await;
+}
