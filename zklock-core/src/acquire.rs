@@ -136,6 +136,18 @@ enum Setback {
     Failed(LockError),
 }
 
+/// What a look at the queue leads to.
+enum Next {
+    /// Our node is not there.
+    Vanished,
+    /// Nobody is in the way.
+    Grant,
+    /// To wait until one of these is gone, whose deletion may be the grant.
+    Wait { obstacle: Obstacle, paths: Vec<String>, deletion_grants: bool },
+    /// There are so many, which is too many; any of the others may go.
+    Crowd { seen: usize, others: Vec<String>, excess: usize },
+}
+
 struct Drive<'a> {
     target: &'a Target,
     ride: &'a Ride,
@@ -212,34 +224,53 @@ impl Drive<'_> {
             let Some(listed) = self.list(generation, children.take()).await? else {
                 return Err(Setback::Vanished);
             };
-            let queue = self.target.driver.queue(&listed);
-            match self.target.driver.verdict(&queue, &mine) {
-                Verdict::Missing => return Err(Setback::Vanished),
-                Verdict::Held => return self.grant(generation, node).await,
-                Verdict::Wait { predecessor, deletion_grants, ahead } => {
-                    let head = queue.first().map_or(&predecessor, |head| &head.name);
-                    let obstacle = self.obstacle(generation, self.path_of(head), ahead);
-                    let waiting_for = [self.path_of(&predecessor)];
+            match self.next(generation, listed, &mine) {
+                Next::Vanished => return Err(Setback::Vanished),
+                Next::Grant => return self.grant(generation, node).await,
+                Next::Wait { obstacle, paths, deletion_grants } => {
                     let own = deletion_grants.then_some(&mut node);
-                    let gone =
-                        self.stand_behind(obstacle, &waiting_for, own, &mut gave_way).await?;
+                    let gone = self.stand_behind(obstacle, &paths, own, &mut gave_way).await?;
                     if gone && deletion_grants {
                         return self.grant(generation, node).await;
                     }
                 }
-                Verdict::WaitForAny { predecessors, ahead } => {
-                    let paths: Vec<_> =
-                        predecessors.iter().map(|name| self.path_of(name)).collect();
-                    let Some(head) = queue.first() else { continue };
-                    let obstacle = self.obstacle(generation, self.path_of(&head.name), ahead);
-                    self.stand_behind(obstacle, &paths, None, &mut gave_way).await?;
-                }
-                Verdict::Crowded { excess } => {
-                    children =
-                        self.crowded(generation, &queue, &mine.name, excess, &mut limit).await?;
+                Next::Crowd { seen, others, excess } => {
+                    children = self.crowded(generation, seen, others, excess, &mut limit).await?;
                 }
             }
         }
+    }
+
+    /// What follows from a list of the directory's children. Of that nothing is kept but the few
+    /// names that matter: whoever waits may wait for long, and there may be thousands.
+    fn next(&self, generation: &Arc<Generation>, listed: Vec<String>, mine: &Contender) -> Next {
+        let queue = self.target.driver.queue(&listed);
+        let path_of = |name: &str| self.path_of(name);
+        match self.target.driver.verdict(&queue, mine) {
+            Verdict::Missing => Next::Vanished,
+            Verdict::Held => Next::Grant,
+            Verdict::Wait { predecessor, deletion_grants, ahead } => {
+                let head = queue.first().map_or(&predecessor, |head| &head.name);
+                let obstacle = self.obstacle(generation, path_of(head), ahead);
+                Next::Wait { obstacle, paths: vec![path_of(&predecessor)], deletion_grants }
+            }
+            Verdict::WaitForAny { predecessors, ahead } => {
+                let head = queue.first().map_or_else(String::new, |head| path_of(&head.name));
+                let obstacle = self.obstacle(generation, head, ahead);
+                let paths = predecessors.iter().map(|name| path_of(name)).collect();
+                Next::Wait { obstacle, paths, deletion_grants: false }
+            }
+            Verdict::Crowded { excess } => {
+                let others = self.others(&queue, &mine.name);
+                Next::Crowd { seen: queue.len(), others, excess }
+            }
+        }
+    }
+
+    /// The paths of all but mine.
+    fn others(&self, queue: &[Contender], mine: &str) -> Vec<String> {
+        let others = queue.iter().filter(|other| other.name != mine);
+        others.map(|other| self.path_of(&other.name)).collect()
     }
 
     /// The children of the directory, unless they are known; `None` if there is no directory.
@@ -269,10 +300,12 @@ impl Drive<'_> {
             // Without a directory there is nobody in it.
             let Some(listed) = self.list(generation, children.take()).await? else { return Ok(()) };
             let (queue, most) = (driver.queue(&listed), driver.most().unwrap_or(usize::MAX));
-            match (queue.len() + self.how.together).saturating_sub(most) {
+            let (seen, others) = (queue.len(), self.others(&queue, ""));
+            drop((queue, listed));
+            match (seen + self.how.together).saturating_sub(most) {
                 0 => return Ok(()),
                 excess => {
-                    children = self.crowded(generation, &queue, "", excess, &mut limit).await?;
+                    children = self.crowded(generation, seen, others, excess, &mut limit).await?;
                 }
             }
         }
@@ -283,21 +316,20 @@ impl Drive<'_> {
     async fn crowded(
         &self,
         generation: &Arc<Generation>,
-        queue: &[Contender],
-        mine: &str,
+        seen: usize,
+        others: Vec<String>,
         excess: usize,
         limit: &mut Option<watch::Receiver<u32>>,
     ) -> Result<Option<Vec<String>>, Setback> {
-        let others = queue.iter().filter(|other| other.name != mine);
-        let others: Vec<_> = others.map(|other| self.path_of(&other.name)).collect();
         let head = others.first().cloned().unwrap_or_default();
         let obstacle = self.obstacle(generation, head, excess);
         self.check_that_somebody_goes(&obstacle, &others).await?;
+        drop(others);
         if self.how.once {
             return self.refuse(obstacle, false).await.map(|()| None);
         }
         self.see(Some(obstacle));
-        self.wait_for_room(generation, queue.len(), limit).await
+        self.wait_for_room(generation, seen, limit).await
     }
 
     /// Looks into who has been at the head for longer than a session timeout: who died is gone. If
