@@ -196,7 +196,9 @@ async fn insist<Q: Line>(
         answer = None;
         let is_last = number == *tries.end();
         let last = if is_last { last_word(ahead) } else { Duration::ZERO };
-        let mut asking = pin!(ask(queue, here, ahead + last));
+        // Whoever was stopped meanwhile comes late to this, and asks no longer for that.
+        let left = (end + last).since(clock.now());
+        let mut asking = pin!(ask(queue, here, if is_last { left.max(WORD) } else { left }));
         let both = async {
             let got = futures_lite::future::or(async { Some((&mut *place).await) }, async {
                 answer = Some((&mut asking).await);

@@ -53,6 +53,22 @@ async fn a_delete_that_fails_is_done_after_the_reconnect() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_was_stopped_beyond_its_deadline_is_answered_at_once() {
+    let (store, session) = store();
+    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    faults.inject(Fault::cut_before().on(Op::Create));
+    let mutex = session.mutex("a").unwrap();
+    let start = Instant::now();
+    let waiting = tokio::spawn(async move { mutex.acquire_timeout(Duration::from_secs(2)).await });
+    tokio::task::yield_now().await;
+    // As a process does that was stopped: nothing happened for so long, and then all is late.
+    tokio::time::advance(Duration::from_secs(3)).await;
+    let error = waiting.await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert!(start.elapsed() <= Duration::from_millis(3_100), "{:?}", start.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_refused_delete_retires_the_generation_and_costs_no_other_lock() {
     let (store, session) = prompt();
     let (id, generation) = session.zookeeper_session().unwrap();
