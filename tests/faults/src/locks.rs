@@ -206,7 +206,8 @@ impl Held<'_> {
             Guard::One(guard) => guard.release().await,
             Guard::Several(guard) => guard.release().await,
         };
-        self.client.answer(id, outcome.is_ok(), Answer { at_ns, ..Answer::default() });
+        let error = outcome.as_ref().err().map(|error| error.kind().as_str().to_owned());
+        self.client.answer(id, outcome.is_ok(), Answer { at_ns, error, ..Answer::default() });
         outcome
     }
 
@@ -225,7 +226,8 @@ impl Held<'_> {
                 Ok(Held { client, handle: id, guard })
             }
             Err(error) => {
-                client.answer(id, false, Answer::default());
+                let word = Some(error.kind().as_str().to_owned());
+                client.answer(id, false, Answer { error: word, ..Answer::default() });
                 Err(error)
             }
         }

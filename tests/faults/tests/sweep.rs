@@ -1,4 +1,4 @@
-//! Every frame of an acquire and a release, broken in every way: 60 cases, or with `ZKLOCK_LONG=1`
+//! Every frame of an acquire, a heartbeat and a release, broken in every way: 90 cases, or with `ZKLOCK_LONG=1`
 //! all of them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
@@ -8,7 +8,7 @@ use std::time::Instant;
 use zklock_fault_tests::locks::Kind;
 use zklock_fault_tests::long;
 use zklock_fault_tests::sweep::{Scene, Sweep, all};
-use zklock_test_support::ZooKeeper;
+use zklock_test_support::{OpCode, ZooKeeper};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connection_broken_at_any_frame_costs_neither_exclusion_nor_progress() {
@@ -16,7 +16,7 @@ async fn a_connection_broken_at_any_frame_costs_neither_exclusion_nor_progress()
     let sweep = Arc::new(Sweep::new(ZooKeeper::shared(), "sweep").await);
     let mut places = Vec::new();
     for kind in Kind::ALL {
-        for scene in [Scene::New, Scene::Held] {
+        for scene in [Scene::New, Scene::Held, Scene::Kept] {
             places.push((kind, scene, sweep.places(kind, scene).await));
         }
     }
@@ -28,8 +28,8 @@ async fn a_connection_broken_at_any_frame_costs_neither_exclusion_nor_progress()
     );
     assert!(cases.len() >= 1_000, "{places:?}");
     if !long() {
-        // Evenly, and every fault, because a thirtieth of all is no multiple of their ten sorts.
-        cases = (0..60).map(|number| cases[number * cases.len() / 60]).collect();
+        // Evenly, and every fault, because what lies between them is no multiple of their 18 sorts.
+        cases = (0..90).map(|number| cases[number * cases.len() / 90]).collect();
     }
     let count = cases.len();
     let outcomes = sweep.run_all(cases, 60).await;
@@ -38,7 +38,9 @@ async fn a_connection_broken_at_any_frame_costs_neither_exclusion_nor_progress()
     let hit = outcomes.iter().filter(|outcome| outcome.hit).count();
     let kept = outcomes.iter().filter(|outcome| outcome.kept).count();
     let worst = outcomes.iter().max_by_key(|outcome| outcome.recovery).unwrap();
-    println!("{count} cases, {hit} frames hit, {kept} kept the lock, in {:?}", start.elapsed());
+    let twice = outcomes.iter().filter(|outcome| outcome.struck_again).count();
+    println!("{count} cases, {hit} frames hit, {twice} of them again, {kept} kept the lock");
+    println!("in {:?}", start.elapsed());
     println!("worst recovery {:?}: {}", worst.recovery, worst.case);
     let mut failed = 0;
     for outcome in outcomes.iter().filter(|outcome| !outcome.failures.is_empty()) {
@@ -50,4 +52,10 @@ async fn a_connection_broken_at_any_frame_costs_neither_exclusion_nor_progress()
         println!("did not come: {}", outcome.case);
     }
     assert!(hit * 100 >= count * 95, "the frames come as they were noted");
+    // Whoever was cut off connects again.
+    let connects = outcomes.iter().filter(|outcome| {
+        outcome.hit && outcome.case.again.is_some_and(|(_, opcode)| opcode == OpCode::Connect)
+    });
+    let missed = connects.filter(|outcome| !outcome.struck_again);
+    assert_eq!(missed.map(|outcome| outcome.case.to_string()).collect::<Vec<_>>(), [""; 0]);
 }

@@ -18,6 +18,8 @@ pub enum Fault {
     Fin,
     /// It is lost with its connection, at once.
     Reset,
+    /// Half of it arrives, and then the connection ends.
+    Torn,
     /// It and all after it stay on the way, in both directions.
     BlackHole,
     /// It and all behind it come late.
@@ -28,8 +30,8 @@ pub enum Fault {
 }
 
 impl Fault {
-    const ALL: [Fault; 5] =
-        [Fault::Fin, Fault::Reset, Fault::BlackHole, Fault::Delay, Fault::LostReply];
+    const ALL: [Fault; 6] =
+        [Fault::Fin, Fault::Reset, Fault::Torn, Fault::BlackHole, Fault::Delay, Fault::LostReply];
 }
 
 /// When the network is whole again.
@@ -58,6 +60,28 @@ pub enum Scene {
     New,
     /// A lock that somebody holds, and then releases.
     Held,
+    /// A lock that the victim holds for some heartbeats.
+    Kept,
+}
+
+impl Scene {
+    /// How long the victim holds its lock: a few looks at the guard, or three heartbeats.
+    pub fn hold(self) -> Duration {
+        match self {
+            Scene::New | Scene::Held => Duration::from_millis(15),
+            Scene::Kept => SESSION_TIMEOUT / 2,
+        }
+    }
+
+    /// Whether a frame belongs to it. Heartbeats belong where they are waited for.
+    pub(super) fn has(self, opcode: OpCode) -> bool {
+        match self {
+            Scene::New | Scene::Held => {
+                !matches!(opcode, OpCode::Multi | OpCode::SetWatches | OpCode::SetWatches2)
+            }
+            Scene::Kept => opcode == OpCode::Multi,
+        }
+    }
 }
 
 /// One frame of a run in which nothing is broken.
@@ -84,7 +108,19 @@ pub struct Case {
     pub fault: Fault,
     /// Until when.
     pub heal: Heal,
+    /// The frame of the repair that is struck when the network is whole again: the first of these.
+    pub again: Option<(Direction, OpCode)>,
 }
+
+/// What is struck again: connections, the watches that are set anew, and looks.
+const AGAIN: [(Direction, OpCode); 6] = [
+    (Direction::ToServer, OpCode::Connect),
+    (Direction::ToClient, OpCode::Connect),
+    (Direction::ToServer, OpCode::SetWatches),
+    (Direction::ToClient, OpCode::SetWatches),
+    (Direction::ToClient, OpCode::Sync),
+    (Direction::ToClient, OpCode::GetChildren2),
+];
 
 impl Case {
     /// The frame.
@@ -97,6 +133,7 @@ impl Case {
         match (self.fault, self.place.direction) {
             (Fault::Fin, _) => Action::DropAndCut(Cut::Fin),
             (Fault::Reset, _) => Action::DropAndCut(Cut::Reset),
+            (Fault::Torn, _) => Action::TearAndCut(Cut::Fin),
             (Fault::BlackHole, _) => Action::Hold,
             (Fault::Delay, _) => Action::Delay(self.heal.after()),
             (Fault::LostReply, Direction::ToServer) => Action::ForwardAndCut(Cut::Reset),
@@ -106,7 +143,27 @@ impl Case {
 
     /// Whether the victim must not come back before it heals.
     pub fn refuses(&self) -> bool {
-        matches!(self.fault, Fault::Fin | Fault::Reset | Fault::LostReply)
+        matches!(self.fault, Fault::Fin | Fault::Reset | Fault::Torn | Fault::LostReply)
+    }
+
+    /// What the proxy does with the frame of the repair.
+    pub fn second(&self) -> Option<(Matcher, Action)> {
+        let (direction, opcode) = self.again?;
+        let mut matcher = Matcher::any(direction).or(opcode);
+        if opcode == OpCode::SetWatches {
+            matcher = matcher.or(OpCode::SetWatches2);
+        }
+        let action = match direction {
+            Direction::ToServer => Action::DropAndCut(Cut::Reset),
+            Direction::ToClient => Action::TearAndCut(Cut::Fin),
+        };
+        Some((matcher.nth(1), action))
+    }
+
+    /// Whether the victim must hold its lock to the end: the network is whole again long before its
+    /// lease is over, and stays so.
+    pub fn keeps(&self) -> bool {
+        self.heal == Heal::Before && self.again.is_none()
     }
 
     /// Whether nothing comes to the victim any more, though it is connected.
@@ -117,13 +174,14 @@ impl Case {
 
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Case { kind, scene, place, fault, heal } = self;
+        let Case { kind, scene, place, fault, heal, again } = self;
         let way = match place.direction {
             Direction::ToServer => "request",
             Direction::ToClient => "reply",
         };
         let (opcode, nth) = (place.opcode, place.nth);
-        write!(f, "{kind:?}, {scene:?}, {way} {opcode:?} {nth}, {fault:?}, heals {heal:?}")
+        write!(f, "{kind:?}, {scene:?}, {way} {opcode:?} {nth}, {fault:?}, heals {heal:?}")?;
+        again.map_or(Ok(()), |(way, opcode)| write!(f, ", again at {opcode:?} {way:?}"))
     }
 }
 
@@ -132,11 +190,15 @@ pub fn all(places: &[(Kind, Scene, Vec<Place>)]) -> Vec<Case> {
     let mut cases = Vec::new();
     for (kind, scene, places) in places {
         for place in places {
+            let (kind, scene, place) = (*kind, *scene, *place);
             for fault in Fault::ALL {
                 for heal in [Heal::Before, Heal::After] {
-                    let (kind, scene, place) = (*kind, *scene, *place);
-                    cases.push(Case { kind, scene, place, fault, heal });
+                    cases.push(Case { kind, scene, place, fault, heal, again: None });
                 }
+            }
+            for again in AGAIN {
+                let (fault, heal, again) = (Fault::Reset, Heal::Before, Some(again));
+                cases.push(Case { kind, scene, place, fault, heal, again });
             }
         }
     }

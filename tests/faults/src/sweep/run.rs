@@ -1,13 +1,13 @@
 //! One case after the other, many at a time.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use zklock::Session;
-use zklock_checker::check;
+use zklock_checker::{Line, check};
 use zklock_test_support::{
     Action, CreateMode, Direction, Matcher, Proxy, RawClient, Rule, ZooKeeper,
 };
@@ -20,9 +20,6 @@ use crate::record::Record;
 
 /// Whatever takes longer will not happen.
 const PATIENCE: Duration = Duration::from_secs(30);
-
-/// How long a lock is held: a few looks at the guard.
-const HOLD: Duration = Duration::from_millis(15);
 
 /// A sweep on a server, with those who want what a victim has.
 #[derive(Debug)]
@@ -41,6 +38,8 @@ pub struct Outcome {
     pub hit: bool,
     /// Whether the victim held its lock to the end.
     pub kept: bool,
+    /// Whether the frame of the repair came by. Not every repair has every frame.
+    pub struck_again: bool,
     /// From healing until everybody had the lock once and nothing was left.
     pub recovery: Duration,
     /// What went wrong.
@@ -74,7 +73,9 @@ impl Sweep {
     /// Runs once without a fault and notes the frames.
     pub async fn places(&self, kind: Kind, scene: Scene) -> Vec<Place> {
         let proxy = Proxy::start(self.server.socket_addr());
-        let session = self.session(&proxy.addr(), Duration::from_secs(20)).await;
+        // Where heartbeats are waited for, they must come.
+        let timeout_of = if scene == Scene::Kept { SESSION_TIMEOUT } else { 10 * SESSION_TIMEOUT };
+        let session = self.session(&proxy.addr(), timeout_of).await;
         let record = Record::default();
         let (victim, rival) = (
             Client::new("victim", &session, &record),
@@ -85,7 +86,7 @@ impl Sweep {
         let nothing = proxy.on(Matcher::notification().nth(1_000), Action::Pass);
         let work = self.work(&victim, &rival, kind, scene, &lock, &nothing);
         timeout(PATIENCE, work).await.expect("nothing is broken").expect("nothing is broken");
-        let found = places(&proxy.log());
+        let found = places(scene, &proxy.log());
         session.close().await;
         found
     }
@@ -101,7 +102,7 @@ impl Sweep {
         broken: &Rule,
     ) -> Result<bool, zklock::LockError> {
         match scene {
-            Scene::New => victim.pass(kind, lock, HOLD).await,
+            Scene::New | Scene::Kept => victim.pass(kind, lock, scene.hold()).await,
             Scene::Held => {
                 let held = first.acquire(kind.rival(), lock).await?;
                 let leave = async {
@@ -114,7 +115,7 @@ impl Sweep {
                     }
                     held.release().await
                 };
-                let (kept, left) = tokio::join!(victim.pass(kind, lock, HOLD), leave);
+                let (kept, left) = tokio::join!(victim.pass(kind, lock, scene.hold()), leave);
                 left.and(kept)
             }
         }
@@ -129,24 +130,31 @@ impl Sweep {
         let victim = Client::new("victim", &session, &record);
         let (first, rival) =
             (Client::new("first", other, &record), Client::new("rival", other, &record));
+        let victims = |line: Line| record.add(Line { client: Some("victim".to_owned()), ..line });
+        victims(Line { fault: Some("broken".to_owned()), ..Line::default() });
         let rule = proxy.on(case.matcher(), case.action());
         if case.refuses() {
             proxy.refuse(true);
         }
         let mut failures = Vec::new();
 
-        let work = self.work(&victim, &first, case.kind, case.scene, &lock, &rule);
+        let work = async {
+            let kept = self.work(&victim, &first, case.kind, case.scene, &lock, &rule).await;
+            (kept, Instant::now())
+        };
+        let struck = OnceLock::new();
         let contest = async {
             while rule.hits() == 0 {
                 sleep(Duration::from_millis(2)).await;
             }
+            _ = struck.set(Instant::now());
             if case.fault == Fault::BlackHole {
                 proxy.black_hole(true);
             }
             if case.deafens() {
                 proxy.black_hole_one_way(Direction::ToClient, true);
             }
-            let during = rival.pass(case.kind.rival(), &lock, HOLD);
+            let during = rival.pass(case.kind.rival(), &lock, Scene::New.hold());
             let heal = async {
                 sleep(case.heal.after()).await;
                 if case.deafens() {
@@ -154,10 +162,12 @@ impl Sweep {
                     proxy.cut_reset();
                 }
                 proxy.heal();
-                Instant::now()
+                // The rules so far are gone with it.
+                let again = case.second().map(|(matcher, action)| proxy.on(matcher, action));
+                (Instant::now(), again)
             };
-            let (entered, healed) = tokio::join!(timeout(PATIENCE, during), heal);
-            (entered, healed)
+            let (entered, (healed, again)) = tokio::join!(timeout(PATIENCE, during), heal);
+            (entered, healed, again)
         };
         // Where the frame does not come, only the work ends.
         let both = async {
@@ -172,12 +182,13 @@ impl Sweep {
                 contest = &mut contest => (work.await, Some(contest)),
             }
         };
-        let (kept, contest) = match timeout(2 * PATIENCE, both).await {
+        let ((kept, ended), contest) = match timeout(2 * PATIENCE, both).await {
             Ok(ended) => ended,
             Err(_) => {
                 failures.push("the victim or its rival never got on".to_owned());
                 let recovery = 2 * PATIENCE;
-                return Outcome { case, hit: true, kept: false, recovery, failures };
+                let (kept, struck_again) = (false, false);
+                return Outcome { case, hit: true, kept, struck_again, recovery, failures };
             }
         };
         let hit = contest.is_some();
@@ -185,9 +196,10 @@ impl Sweep {
             failures.push(format!("the victim: {error}"));
             false
         });
-        let mut healed = Instant::now();
-        if let Some((entered, at)) = contest {
+        let (mut healed, mut struck_again) = (Instant::now(), false);
+        if let Some((entered, at, again)) = contest {
             healed = at;
+            struck_again = again.is_some_and(|again| again.hits() > 0);
             match entered {
                 Ok(Ok(_)) => {}
                 Ok(Err(error)) => failures.push(format!("the rival: {error}")),
@@ -208,11 +220,17 @@ impl Sweep {
             failures.push(format!("left over: {ghosts:?}"));
         }
         let recovery = healed.elapsed();
+        victims(Line { healed: Some("broken".to_owned()), ..Line::default() });
         failures.extend(check(&record.history()).iter().map(ToString::to_string));
         if timeout(PATIENCE, session.close()).await.is_err() {
             failures.push("the session does not close".to_owned());
         }
-        Outcome { case, hit, kept, recovery, failures }
+        // A busy machine may take longer to connect again than the lease lasts.
+        let took = struck.get().map_or(Duration::ZERO, |struck| ended.duration_since(*struck));
+        if hit && case.keeps() && !kept && took < SESSION_TIMEOUT / 2 {
+            failures.push(format!("the victim lost its lock within {took:?}"));
+        }
+        Outcome { case, hit, kept, struck_again, recovery, failures }
     }
 
     /// What is still there two session timeouts after everybody has finished.

@@ -55,6 +55,11 @@ pub(super) fn forward(
             connection.cut(shared, way, way);
             return false;
         }
+        Action::TearAndCut(way) => {
+            send(shared, connection, direction, &bytes[..bytes.len() / 2]);
+            connection.cut(shared, way, way);
+            return false;
+        }
         Action::Hold => {
             let freed = shared.wait_until(None, |state| {
                 (connection.is_cut() || !state.has_rule(rule)).then_some(())

@@ -51,6 +51,6 @@ pub struct Frame {
 impl Frame {
     /// Tells whether a rule kept it from its receiver.
     pub fn was_dropped(&self) -> bool {
-        matches!(self.action, Some(Action::Drop | Action::DropAndCut(_)))
+        matches!(self.action, Some(Action::Drop | Action::DropAndCut(_) | Action::TearAndCut(_)))
     }
 }

@@ -33,6 +33,8 @@ pub enum Action {
     /// On a request: the server gets it and applies it, but perhaps only after the client has
     /// come back. On a reply: the client knows, and is disconnected.
     ForwardAndCut(Cut),
+    /// Forwards the first half of it and then cuts the connection: a frame that is torn.
+    TearAndCut(Cut),
     /// Holds it, and all behind it in its direction, until [`Rule::release`].
     Hold,
     /// Holds it, and all behind it in its direction, for a time.
