@@ -63,9 +63,13 @@ impl Fenced<'_> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Lost`] if the lock is not held any more; then nothing was written.
+    /// [`ErrorKind::Lost`] if the lock is not held any more: nothing was written, except where the
+    /// session ended before the answer came, and the message says that it may have been.
     /// [`ErrorKind::Unavailable`] if the server did not answer: it may have been written.
-    /// [`ErrorKind::Refused`] if the server refuses the write, because there is no such node, say.
+    /// [`ErrorKind::Refused`] if the server refuses the write, because there is no such node, say;
+    /// [`ErrorKind::Unauthorized`] if the ACL of the node does not allow it, or that of the lock's own
+    /// node does not let it be checked. Nothing was written then, and the lock is held still. The
+    /// message names the node.
     /// [`ErrorKind::InvalidName`] for a bad path; [`ErrorKind::Unsupported`] in a layout whose nodes
     /// have no name of their own.
     ///
@@ -74,8 +78,8 @@ impl Fenced<'_> {
     /// The request is sent when the future is first polled; dropped after that, it may have been
     /// written.
     pub async fn set(&self, path: &str, data: &[u8]) -> Result<(), LockError> {
-        let path = ZnodePath::new(path)?.as_str().to_owned();
-        self.write(Operation::Set { path, data: data.to_vec() }).await
+        let to = ZnodePath::new(path)?.as_str().to_owned();
+        self.write(path, Operation::Set { path: to, data: data.to_vec() }).await
     }
 
     /// Creates a persistent node.
@@ -97,9 +101,9 @@ impl Fenced<'_> {
     ///
     /// As [`set`](Fenced::set).
     pub async fn create(&self, path: &str, data: &[u8]) -> Result<(), LockError> {
-        let path = ZnodePath::new(path)?.as_str().to_owned();
+        let to = ZnodePath::new(path)?.as_str().to_owned();
         let (data, kind) = (data.to_vec(), NodeKind::Persistent);
-        self.write(Operation::Create { path, data, kind }).await
+        self.write(path, Operation::Create { path: to, data, kind }).await
     }
 
     /// Deletes a node.
@@ -122,11 +126,11 @@ impl Fenced<'_> {
     ///
     /// As [`set`](Fenced::set).
     pub async fn delete(&self, path: &str) -> Result<(), LockError> {
-        let path = ZnodePath::new(path)?.as_str().to_owned();
-        self.write(Operation::Delete { path }).await
+        let to = ZnodePath::new(path)?.as_str().to_owned();
+        self.write(path, Operation::Delete { path: to }).await
     }
 
-    async fn write(&self, operation: Operation) -> Result<(), LockError> {
+    async fn write(&self, path: &str, operation: Operation) -> Result<(), LockError> {
         if !self.0.is_valid() {
             return Err(self.0.lost_error());
         }
@@ -139,30 +143,71 @@ impl Fenced<'_> {
                 .lock_name()
                 .clone()));
         }
+        let nodes: Vec<_> = self.0.leases().map(|lease| lease.path().clone()).collect();
         let check = |path: &Arc<str>| Operation::Check { path: path.to_string() };
-        let mut operations: Vec<_> = self.0.leases().map(|lease| check(lease.path())).collect();
-        let checks = operations.len();
+        let mut operations: Vec<_> = nodes.iter().map(check).collect();
         operations.push(operation);
         let outcome = self.0.lease().generation().write(operations).await;
-        outcome.map_err(|error| {
-            let failed = |kind, detail: &str| {
-                LockError::new(kind, detail).on(self.0.queue().lock_name().clone())
-            };
-            let lost = "its node is gone; nothing was written";
-            match &error {
-                RequestError::Multi { index, .. } if *index < checks => {
-                    failed(ErrorKind::Lost, lost).because(error)
-                }
-                _ if error.ends_session() => failed(ErrorKind::Lost, lost).because(error),
-                _ if error.is_definite() => {
-                    failed(ErrorKind::Refused, "the server refused the write").because(error)
-                }
-                _ => failed(
-                    ErrorKind::Unavailable,
-                    "the server did not answer; the write may have taken effect",
-                )
-                .because(error),
+        outcome.map_err(|error| explain(error, &nodes, path).on(self.0.queue().lock_name().clone()))
+    }
+}
+
+/// What a failure means, where the nodes of a lock were checked before a write.
+fn explain(error: RequestError, nodes: &[Arc<str>], path: &str) -> LockError {
+    let (kind, why) = match &error {
+        RequestError::Multi { index, error } => match (nodes.get(*index), &**error) {
+            (Some(_), RequestError::NoNode) => {
+                (ErrorKind::Lost, "its node is gone; nothing was written".to_owned())
             }
-        })
+            (Some(node), why) => {
+                let why =
+                    format!("its node {node} could not be checked, nothing was written: {why}");
+                (refusal(error), why)
+            }
+            (None, why) => (refusal(error), format!("{path} was not written: {why}")),
+        },
+        _ if error.ends_session() => {
+            let why = format!("its session ended; {path} may have been written before");
+            (ErrorKind::Lost, why)
+        }
+        why if error.is_definite() => (refusal(why), format!("{path} was not written: {why}")),
+        why => (ErrorKind::Unavailable, format!("{path} may have been written: {why}")),
+    };
+    LockError::new(kind, why).because(error)
+}
+
+fn refusal(error: &RequestError) -> ErrorKind {
+    match error {
+        RequestError::NoAuth => ErrorKind::Unauthorized,
+        _ => ErrorKind::Refused,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_node_of_the_lock_that_is_gone_means_that_nothing_was_written_and_it_is_lost() {
+        let nodes: [Arc<str>; 2] = ["/a/1".into(), "/a/2".into()];
+        let failed = |index, error| RequestError::Multi { index, error: Box::new(error) };
+        for (error, kind, says) in [
+            (failed(1, RequestError::NoNode), ErrorKind::Lost, "nothing was written"),
+            (failed(1, RequestError::NoAuth), ErrorKind::Unauthorized, "/a/2"),
+            (failed(0, RequestError::BadVersion), ErrorKind::Refused, "/a/1"),
+            (failed(2, RequestError::NoNode), ErrorKind::Refused, "/data was not written"),
+            (failed(2, RequestError::NoAuth), ErrorKind::Unauthorized, "/data was not written"),
+            (failed(2, RequestError::NodeExists), ErrorKind::Refused, "exists already"),
+            (failed(2, RequestError::QuotaExceeded), ErrorKind::Refused, "quota"),
+            (RequestError::NoAuth, ErrorKind::Unauthorized, "/data was not written"),
+            (RequestError::ConnectionLoss, ErrorKind::Unavailable, "may have been written"),
+            (RequestError::Other("?".into()), ErrorKind::Unavailable, "may have been written"),
+            (RequestError::SessionExpired, ErrorKind::Lost, "may have been written"),
+            (RequestError::Closed, ErrorKind::Lost, "may have been written"),
+        ] {
+            let explained = explain(error.clone(), &nodes, "/data");
+            assert_eq!(explained.kind(), kind, "{error:?}");
+            assert!(explained.to_string().contains(says), "{error:?}: {explained}");
+        }
     }
 }
