@@ -1,5 +1,7 @@
 //! Who is in a lock's queue.
 
+use std::collections::HashMap;
+
 use crate::contender::Contender;
 use crate::coordinator::{Coordinator, RequestError};
 #[cfg(doc)]
@@ -41,10 +43,12 @@ pub struct Participant {
     pub owner: Owner,
     /// Whether it holds the lock.
     pub holder: bool,
-    /// Whether the node is one of this session's.
+    /// Whether the node is one of this session's, over whichever of its connections.
     pub here: bool,
     /// At the first node of this session: who of this process holds the lock or waits for it.
     pub local: Vec<Held>,
+    /// The ZooKeeper session that the node goes with.
+    pub(crate) session: i64,
 }
 
 impl Site {
@@ -110,11 +114,12 @@ impl Site {
         known: &[Participant],
     ) -> Result<Vec<Participant>, RequestError> {
         let queue = self.driver.queue(children);
+        let known: HashMap<_, _> = known.iter().map(|known| (&*known.node, known)).collect();
         let mut participants = Vec::with_capacity(queue.len());
         for (number, batch) in queue.chunks(BATCH).enumerate() {
             let read = |name: &str| {
-                let known = known.iter().find(|known| known.node == name);
-                known.cloned().ok_or_else(|| coordinator.get(&self.path_of(name)))
+                let known = known.get(name).map(|known| Participant::clone(known));
+                known.ok_or_else(|| coordinator.get(&self.path_of(name)))
             };
             let asked: Vec<_> = batch.iter().map(|one| (one, read(&one.name))).collect();
             for (at, (one, asked)) in asked.into_iter().enumerate() {
@@ -127,8 +132,9 @@ impl Site {
                             mode: one.mode,
                             owner: self.driver.owner(&one.name, &data),
                             holder,
-                            here: stat.owner == coordinator.session_id(),
+                            here: self.session.generation_of(stat.owner).is_some(),
                             local: Vec::new(),
+                            session: stat.owner,
                         },
                         Err(RequestError::NoNode) => continue,
                         Err(error) => return Err(error),

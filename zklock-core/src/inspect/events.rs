@@ -1,6 +1,6 @@
 //! What happens to a lock's queue.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +12,7 @@ use crate::coordinator::{Link, RequestError, Watch};
 use crate::error::ErrorKind;
 use crate::inspect::contenders::Participant;
 use crate::inspect::site::Site;
+use crate::path::name_of;
 use crate::session::generation::Generation;
 
 /// What happened to a lock's queue.
@@ -43,7 +44,7 @@ pub enum LockEvent {
     /// Somebody is gone: a holder who released the lock or whose session ended, or somebody who
     /// gave up. From outside these look the same.
     Left(Participant),
-    /// A holder of this process is gone because its ZooKeeper session ended.
+    /// A holder of this session is gone because the ZooKeeper session of its connection ended.
     Lost(Participant),
     /// The connection is lost. What happens now is told when it is back.
     Blind,
@@ -73,8 +74,6 @@ pub struct LockEvents {
     known: Vec<Participant>,
     waiting: VecDeque<LockEvent>,
     view: Option<View>,
-    /// The generation of the last look.
-    last: Option<u64>,
     blind: bool,
 }
 
@@ -160,7 +159,7 @@ impl Site {
     /// ```
     pub fn events(&self) -> LockEvents {
         let (known, waiting) = (Vec::new(), VecDeque::new());
-        LockEvents { site: self.clone(), known, waiting, view: None, last: None, blind: false }
+        LockEvents { site: self.clone(), known, waiting, view: None, blind: false }
     }
 }
 
@@ -203,7 +202,7 @@ impl LockEvents {
             };
             match look(&self.site, &self.known, &generation).await {
                 Ok((seen, watch)) => {
-                    self.compare(seen, &generation);
+                    self.compare(seen);
                     self.blind = false;
                     let reconnects = generation.reconnects();
                     self.view = Some(View { generation, reconnects, watch });
@@ -224,23 +223,33 @@ impl LockEvents {
     }
 
     /// Tells what is different from the last look.
-    fn compare(&mut self, seen: Vec<Participant>, now: &Arc<Generation>) {
+    fn compare(&mut self, seen: Vec<Participant>) {
         let before = std::mem::replace(&mut self.known, seen);
-        let find = |all: &[Participant], node: &str| all.iter().position(|one| one.node == node);
-        for gone in before.iter().filter(|old| find(&self.known, &old.node).is_none()) {
-            let lost = gone.holder && gone.here && self.last != Some(now.number());
+        let by_node = |all: &[Participant]| -> HashMap<String, bool> {
+            all.iter().map(|one| (one.node.clone(), one.holder)).collect()
+        };
+        let (was, is) = (by_node(&before), by_node(&self.known));
+        for gone in before.into_iter().filter(|old| !is.contains_key(&old.node)) {
+            let lost = gone.holder && gone.here && self.has_ended(gone.session);
             let event = if lost { LockEvent::Lost } else { LockEvent::Left };
-            self.waiting.push_back(event(gone.clone()));
+            self.waiting.push_back(event(gone));
         }
-        for new in self.known.iter().filter(|new| find(&before, &new.node).is_none()) {
+        for new in self.known.iter().filter(|new| !was.contains_key(&new.node)) {
             self.waiting.push_back(LockEvent::Joined(new.clone()));
         }
         for holder in self.known.iter().filter(|new| new.holder) {
-            if !find(&before, &holder.node).is_some_and(|at| before[at].holder) {
+            if was.get(&holder.node) != Some(&true) {
                 self.waiting.push_back(LockEvent::Granted(holder.clone()));
             }
         }
-        self.last = Some(now.number());
+    }
+
+    /// Whether one of our ZooKeeper sessions is over, or cannot be asked. What it held and did not
+    /// give back is then gone with it, and its client may not have learnt that yet.
+    fn has_ended(&self, session: i64) -> bool {
+        self.site.session.generation_of(session).is_none_or(|generation| {
+            generation.is_over() || generation.coordinator().link() != Link::Up
+        })
     }
 }
 
@@ -255,18 +264,23 @@ async fn look(
     generation: &Arc<Generation>,
 ) -> Result<(Vec<Participant>, Watch), RequestError> {
     let coordinator = generation.coordinator();
-    let mut paths: Vec<_> = site.directory.ancestors_and_self().collect();
-    while let Some(path) = paths.pop() {
-        match coordinator.children_watched(path).await {
-            Ok((children, watch)) if path == site.path() => {
-                let seen = site.describe(&**coordinator, &children, known).await?;
-                return Ok((seen, watch));
+    let paths: Vec<_> = std::iter::once("/").chain(site.directory.ancestors_and_self()).collect();
+    let mut at = paths.len() - 1;
+    loop {
+        match coordinator.children_watched(paths[at]).await {
+            Ok((children, watch)) => {
+                let Some(below) = paths.get(at + 1) else {
+                    let seen = site.describe(&**coordinator, &children, known).await?;
+                    return Ok((seen, watch));
+                };
+                // It may have been made since it was looked for, and this watch would not tell.
+                if !children.iter().any(|child| child == name_of(below)) {
+                    return Ok((Vec::new(), watch));
+                }
+                at += 1;
             }
-            Ok((_, watch)) => return Ok((Vec::new(), watch)),
-            Err(RequestError::NoNode) => {}
+            Err(RequestError::NoNode) if at > 0 => at -= 1,
             Err(error) => return Err(error),
         }
     }
-    let (_, watch) = coordinator.children_watched("/").await?;
-    Ok((Vec::new(), watch))
 }

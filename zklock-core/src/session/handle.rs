@@ -21,6 +21,7 @@ use crate::observer::{Event, Events};
 use crate::options::LockOptions;
 use crate::path::ZnodePath;
 use crate::recipe::driver::LockDriver;
+use crate::session::generation::Generation;
 use crate::session::lane::{Lane, Ride, Status, closed};
 use crate::session::lanes::{Lanes, Rails};
 use crate::session::shelf::{Held, Place, Shelf};
@@ -148,6 +149,12 @@ impl Session {
     /// The first lane: for reads, and for what is alone of its kind.
     pub(crate) fn lane(&self) -> &Arc<Lane> {
         self.0.lanes.first()
+    }
+
+    /// The generation with a ZooKeeper session of one of its connections, as long as somebody uses
+    /// it.
+    pub(crate) fn generation_of(&self, session: i64) -> Option<Arc<Generation>> {
+        self.0.lanes.generation_of(session)
     }
 
     /// A place for an acquire.

@@ -2,8 +2,8 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -45,6 +45,9 @@ pub struct Lane {
     spawner: Spawner,
     events: Events,
     status: watch::Sender<Status>,
+    /// Those that were opened here, as long as somebody uses them: a node that is held may be older
+    /// than the generation that serves new acquires.
+    opened: Mutex<Vec<Weak<Generation>>>,
     keeping: Keeping,
     closed: AtomicBool,
     /// Whether it opens nothing any more, and has closed what it opened last.
@@ -76,6 +79,7 @@ impl Lane {
             spawner: spawner.clone(),
             events,
             status: watch::Sender::new(Status::Connecting(None)),
+            opened: Mutex::default(),
             keeping,
             closed: AtomicBool::new(false),
             over: watch::Sender::new(false),
@@ -158,6 +162,22 @@ impl Lane {
             Status::Ready(generation) => Some(generation.clone()),
             _ => None,
         }
+    }
+
+    /// The generation with a ZooKeeper session that was opened here, as long as somebody uses it.
+    pub fn generation_of(&self, session: i64) -> Option<Arc<Generation>> {
+        // Whoever lets go of one last closes it, which no lock may be held for.
+        let living: Vec<_> = {
+            let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+            opened.iter().filter_map(Weak::upgrade).collect()
+        };
+        living.into_iter().find(|living| living.coordinator().session_id() == session)
+    }
+
+    fn note(&self, generation: &Arc<Generation>) {
+        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        opened.retain(|generation| generation.strong_count() > 0);
+        opened.push(Arc::downgrade(generation));
     }
 
     /// Waits for a generation that can be used for a new node.
@@ -277,6 +297,7 @@ async fn run(lane: Arc<Lane>) {
                 let lease = LeaseClock::new(lane.clock.clone(), timeout, lane.tick, opened);
                 let (spawner, events) = (lane.spawner.clone(), lane.events.clone());
                 let generation = Generation::new(number, coordinator, lease, spawner, events);
+                lane.note(&generation);
                 lane.spawner.spawn(keep(generation.clone(), lane.keeping.clone()));
                 if !lane.set(Status::Ready(generation.clone())) {
                     generation.end();

@@ -20,6 +20,7 @@ use crate::coordinator::Connector;
 use crate::deadline::Deadline;
 use crate::error::LockError;
 use crate::observer::Events;
+use crate::session::generation::Generation;
 use crate::session::keeper::Keeping;
 use crate::session::lane::{Lane, Ride};
 use crate::session::shelf::Shelf;
@@ -114,6 +115,16 @@ impl Lanes {
         let mut more = self.lock();
         more.complete = true;
         std::iter::once(&self.first).chain(&more.tracks).map(|track| track.lane.clone()).collect()
+    }
+
+    /// The generation with a ZooKeeper session of one of the lanes, as long as somebody uses it.
+    pub fn generation_of(&self, session: i64) -> Option<Arc<Generation>> {
+        let first = self.first.lane.generation_of(session);
+        let more = || self.lock().tracks.iter().map(|track| track.lane.clone()).collect();
+        first.or_else(|| {
+            let more: Vec<Arc<Lane>> = more();
+            more.iter().find_map(|lane| lane.generation_of(session))
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, More> {

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use zklock::layout::{HostNodes, ReadWriteNodes};
 use zklock::{Event, LockEvent, Mode, Observer, Session};
 use zklock_core::coordinator::NodeKind;
 
-use crate::support::{client, contenders, on, store};
+use crate::support::{client, contenders, on, prompt, store};
 
 async fn until_queued(store: &zklock::Embedded, count: usize) {
     while contenders(store, "/zklock/a").await.len() != count {
@@ -163,4 +164,56 @@ async fn a_lock_that_nobody_has_used_yet_can_be_watched() {
     tokio::task::yield_now().await;
     let _guard = session.mutex("a/b/c").unwrap().acquire().await.unwrap();
     assert_eq!(next.await.unwrap(), "joined");
+}
+
+/// The directory is made between a look at it and the look at what is above it.
+#[tokio::test(start_paused = true)]
+async fn a_directory_that_is_made_between_two_looks_is_seen() {
+    for _ in 0..50 {
+        let (store, session) = store();
+        let other = on(&store);
+        let mut events = session.site("deep/down/below/a").unwrap().events();
+        let joined = tokio::spawn(async move { events.next().await });
+        tokio::task::yield_now().await;
+        let _guard = other.mutex("deep/down/below/a").unwrap().acquire().await.unwrap();
+        // A slow look comes only after seconds.
+        let joined = tokio::time::timeout(Duration::from_millis(500), joined).await;
+        assert!(matches!(joined.unwrap().unwrap(), Some(LockEvent::Joined(_))));
+    }
+}
+
+/// Locks on further connections of a session are its own, too.
+#[tokio::test(start_paused = true)]
+async fn what_is_held_over_another_connection_is_here_and_is_lost_with_it() {
+    let (store, session) = prompt();
+    let first = store.sessions()[0];
+    // While the first is busy another is opened, and used.
+    store.faults(first).hold_replies();
+    let acquire = |name: String| {
+        let mutex = session.mutex(&name).unwrap().labelled("nightly");
+        tokio::spawn(async move { mutex.acquire().await.unwrap() })
+    };
+    let busy: Vec<_> = (0..9).map(|number| acquire(format!("busy/n{number}"))).collect();
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    let guard = acquire("a".to_owned()).await.unwrap();
+    store.faults(first).release();
+    for busy in busy {
+        drop(busy.await.unwrap());
+    }
+    let owner = client(&store).await.get(guard.path()).await.unwrap().1.owner;
+    assert_ne!(owner, first);
+
+    let site = session.site("a").unwrap();
+    let queue = site.contenders().await.unwrap();
+    assert!(queue.len() == 1 && queue[0].holder && queue[0].here, "{queue:?}");
+    assert_eq!(queue[0].local[0].label.as_deref(), Some("nightly"));
+    let other = on(&store).site("a").unwrap().contenders().await.unwrap();
+    assert!(!other[0].here);
+
+    let mut events = site.events();
+    assert!(matches!(events.next().await, Some(LockEvent::Joined(one)) if one.here));
+    assert!(matches!(events.next().await, Some(LockEvent::Granted(one)) if one.here));
+    store.faults(owner).expire();
+    assert!(matches!(events.next().await, Some(LockEvent::Lost(one)) if one.here));
+    guard.lost().await;
 }

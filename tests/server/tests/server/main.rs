@@ -20,6 +20,7 @@ mod kept;
 mod killed;
 mod kinds;
 mod lanes;
+mod looking;
 mod lost;
 mod lost_replies;
 mod mutex;

@@ -1,0 +1,129 @@
+//! Looking at a lock of several connections, and writing under it.
+
+use std::time::Duration;
+
+use zklock::{Acl, AclEntry, ErrorKind, LockEvent, Permissions};
+use zklock_test_support::CreateMode;
+
+use crate::bed::{Bed, soon};
+
+const LOCKS: usize = 40;
+
+/// Of forty locks that are acquired at once several connections hold some.
+#[tokio::test]
+async fn locks_on_every_connection_are_here_with_their_labels() {
+    let bed = Bed::own();
+    let (session, other) = (bed.session().await, bed.session().await);
+    let acquire = |number: usize| {
+        let mutex = session.mutex(&format!("a{number}")).unwrap().labelled("nightly");
+        tokio::spawn(async move { mutex.acquire().await.unwrap() })
+    };
+    // Twice: the first time opens the connections.
+    let mut guards = Vec::new();
+    for round in 0..2 {
+        let acquiring: Vec<_> = (round * LOCKS..(round + 1) * LOCKS).map(acquire).collect();
+        for guard in acquiring {
+            guards.push(soon("a lock", guard).await.unwrap());
+        }
+    }
+    let held = bed.server().sessions().into_iter().filter(|one| !one.ephemerals.is_empty());
+    let held: Vec<_> = held.map(|one| one.id).collect();
+    assert!(held.len() > 1, "{held:?}");
+    for guard in &guards {
+        let queue = session.site(guard.lock()).unwrap().contenders().await.unwrap();
+        assert!(queue.len() == 1 && queue[0].holder && queue[0].here, "{queue:?}");
+        assert_eq!(queue[0].local[0].label.as_deref(), Some("nightly"));
+        let queue = other.site(guard.lock()).unwrap().contenders().await.unwrap();
+        assert!(!queue[0].here && queue[0].local.is_empty(), "{queue:?}");
+    }
+    drop(guards);
+    bed.end().await;
+}
+
+/// Nobody has made the directory yet.
+#[tokio::test]
+async fn a_queue_is_followed_from_before_its_directory_exists() {
+    let bed = Bed::shared("followed");
+    let (session, other) = (bed.session().await, bed.session().await);
+    for round in 0..20 {
+        let name = format!("deep/n{round}/a");
+        let mut events = session.site(&name).unwrap().events();
+        let following = tokio::spawn(async move {
+            let mut seen = Vec::new();
+            while seen.len() < 3 {
+                seen.push(events.next().await.unwrap());
+            }
+            seen
+        });
+        let guard = other.mutex(&name).unwrap().acquire().await.unwrap();
+        // Both Joined and Granted are told before the release, which could hide them.
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        guard.release().await.unwrap();
+        let seen = tokio::time::timeout(Duration::from_secs(4), following).await;
+        let seen = seen.expect("a slow look comes after five seconds at the earliest").unwrap();
+        assert!(matches!(
+            &seen[..],
+            [LockEvent::Joined(_), LockEvent::Granted(_), LockEvent::Left(_)]
+        ));
+    }
+    bed.end().await;
+}
+
+/// What the server says of a write is said of that write.
+#[tokio::test]
+async fn a_fenced_write_that_fails_says_what_failed() {
+    let bed = Bed::shared("fenced-errors");
+    let you = bed.builder().auth("digest", "you:secret").acl(Acl::CreatorAll);
+    let (mine, yours) = (bed.session().await, bed.adopt(you.connect().await.unwrap()));
+    let guard = mine.mutex("a").unwrap().acquire().await.unwrap();
+    let mut raw = bed.raw();
+    let [private, open, missing] = ["private", "open", "missing"].map(|name| bed.path(name));
+    raw.create(&open, b"", CreateMode::Persistent).unwrap();
+    let yourself = yours.mutex("b").unwrap().acquire().await.unwrap();
+    yourself.fenced().create(&private, b"1").await.unwrap();
+
+    let fenced = guard.fenced();
+    let refused = [
+        (fenced.set(&private, b"2").await, ErrorKind::Unauthorized, &private),
+        (fenced.create(&format!("{private}/x"), b"").await, ErrorKind::Unauthorized, &private),
+        (fenced.set(&missing, b"2").await, ErrorKind::Refused, &missing),
+        (fenced.delete(&missing).await, ErrorKind::Refused, &missing),
+        (fenced.create(&open, b"2").await, ErrorKind::Refused, &open),
+    ];
+    for (outcome, kind, path) in refused {
+        let error = outcome.unwrap_err();
+        assert_eq!((error.kind(), error.lock()), (kind, Some("a")), "{error}");
+        assert!(error.to_string().contains(path.as_str()), "{error}");
+    }
+    assert!(guard.is_valid());
+    fenced.set(&open, b"2").await.unwrap();
+    // The node of the lock itself is gone: only that is a loss.
+    raw.delete(guard.path()).unwrap();
+    let error = fenced.set(&open, b"3").await.unwrap_err();
+    assert!(error.is_lost(), "{error}");
+    assert_eq!(raw.data(&open).unwrap(), b"2");
+    yourself.fenced().delete(&private).await.unwrap();
+    raw.delete(&open).unwrap();
+    raw.close().unwrap();
+    drop((guard, yourself));
+    bed.end().await;
+}
+
+/// Who may not read the node of its own lock cannot prove that it is there, and has not lost it.
+#[tokio::test]
+async fn an_acl_that_hides_the_node_of_the_lock_is_no_loss() {
+    let bed = Bed::shared("fenced-hidden");
+    let open = bed.session().await;
+    drop(open.mutex("a").unwrap().acquire().await.unwrap());
+    let permissions = Permissions::CREATE | Permissions::WRITE | Permissions::DELETE;
+    let (scheme, id) = ("world".to_owned(), "anyone".to_owned());
+    let acl = Acl::Custom(vec![AclEntry { scheme, id, permissions }]);
+    let session = bed.adopt(bed.builder().acl(acl).connect().await.unwrap());
+    let guard = session.mutex("a").unwrap().acquire().await.unwrap();
+    let error = guard.fenced().create(&bed.path("x"), b"").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unauthorized, "{error}");
+    assert!(error.to_string().contains("nothing was written"), "{error}");
+    assert!(guard.is_valid());
+    guard.release().await.unwrap();
+    bed.end().await;
+}
