@@ -13,6 +13,7 @@
 pub mod itself;
 pub mod limit;
 pub mod line;
+pub mod panics;
 pub mod permit_queue;
 pub mod permits;
 pub mod possession;

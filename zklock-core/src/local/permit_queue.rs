@@ -18,6 +18,7 @@ use crate::lease::Lease;
 use crate::local::itself::{self, Perhaps, stops_holder, stops_waiter};
 use crate::local::limit::{Limit, LimitSource};
 use crate::local::line::{Joined, Line, WaitInLine, describe_waiter};
+use crate::local::panics::catch;
 use crate::local::permits::{Fetch, Joined as Decided, State, Todo, Wanting};
 use crate::local::possession::{Hold, Origin, Possession, Sole, SteppingDown};
 use crate::local::waiters::{Outcome, Place};
@@ -275,7 +276,7 @@ impl PermitQueue {
             self.tell_of_holders(fetch, &sights.leases),
             self.tell_of_others(fetch, &sights.locks),
         );
-        let result = or(acquiring, telling).await;
+        let result = catch(self.layout(), or(acquiring, telling)).await;
         drop(ride);
         let (now, mut inner) = (self.now(), self.lock());
         let grant = |wanting: &Wanting, leases| self.grant(wanting, leases, now);

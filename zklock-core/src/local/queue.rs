@@ -15,6 +15,7 @@ use crate::error::{ErrorKind, Holder, LockError};
 use crate::lease::Lease;
 use crate::local::itself::{self, Perhaps, is_stuck, stops_holder, stops_waiter};
 use crate::local::line::{Joined, Line, WaitInLine, describe_waiter};
+use crate::local::panics::catch;
 use crate::local::possession::{Hold, Origin, Possession, Sole, SteppingDown};
 use crate::local::state::{Conflict, Fetch, Joined as Decided, Lent, Phase, State, Todo, Waiting};
 use crate::local::waiters::{Outcome, Place};
@@ -286,7 +287,8 @@ impl Queue {
     /// Acquires a node.
     async fn fetch(self: Arc<Self>, ride: Ride, driver: u64, how: How, seen: Seen) {
         let acquiring = acquire(&self.target, &ride, how, &seen);
-        let result = or(acquiring, self.tell_of_obstacles(driver, &seen)).await;
+        let acquiring = or(acquiring, self.tell_of_obstacles(driver, &seen));
+        let result = catch(self.layout(), acquiring).await;
         drop(ride);
         let (now, mut inner) = (self.now(), self.lock());
         let grant = |w: &Waiting, lease: &Arc<Lease>| self.grant(w, lease, now);
@@ -331,16 +333,20 @@ impl Queue {
     /// Whether another contender waits behind our node. If in doubt, yes.
     async fn is_anybody_behind(&self, lease: &Lease) -> bool {
         let coordinator = lease.generation().coordinator();
-        let listed = coordinator.children(self.target.directory.as_str()).await;
-        listed.map_or(true, |children| self.stands_behind(&children, lease))
+        let Ok(listed) = coordinator.children(self.target.directory.as_str()).await else {
+            return true;
+        };
+        let looked = async { Ok(self.stands_behind(&listed, lease)) };
+        catch(self.layout(), looked).await.unwrap_or(true)
     }
 
     /// Watches for others behind a node, and ends its lingering.
     async fn accompany(self: Arc<Self>, lease: Arc<Lease>, stop: Arc<Notify>) {
         let stopped = async {
             stop.notified().await;
+            Ok(())
         };
-        or(stopped, async {
+        let watching = async {
             let mut watch: Option<Watch> = None;
             // Where there are too many watches nothing lingers.
             let Some(_watching) = lease.generation().room_for_watches(1, MOST_WATCHES) else {
@@ -384,8 +390,14 @@ impl Queue {
                     watch = None;
                 }
             }
-        })
-        .await;
+        };
+        let watching = async {
+            watching.await;
+            Ok(())
+        };
+        if catch(self.layout(), or(stopped, watching)).await.is_err() {
+            self.looked_behind(&lease, true);
+        }
     }
 
     fn looked_behind(self: &Arc<Self>, lease: &Arc<Lease>, behind: bool) {
@@ -406,7 +418,8 @@ impl Queue {
         let Some(writer) = sole.possession() else { return Err(closed()) };
         let from = writer.lease().clone();
         let lost = || writer.lost_error();
-        let to = Arc::new(stand_in(&self.target, &from).await?.ok_or_else(lost)?);
+        let standing_in = catch(self.layout(), stand_in(&self.target, &from));
+        let to = Arc::new(standing_in.await?.ok_or_else(lost)?);
         let now = self.now();
         let origin: Arc<dyn Origin> = self.clone();
         let (who, token) = ((*writer.who(), Mode::Read), to.next_token());
@@ -517,7 +530,9 @@ impl Line for Queue {
 
     async fn ask(&self) -> Option<Result<LockError, RequestError>> {
         let obstacle = self.lock().obstacle()?;
-        Some(obstacle.ask().await)
+        let asked = catch(self.layout(), async { Ok(obstacle.ask().await) });
+        // What the driver did is what the caller is told.
+        Some(asked.await.unwrap_or_else(Ok))
     }
 
     fn trouble(&self) -> Option<LockError> {

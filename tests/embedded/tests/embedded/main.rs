@@ -26,6 +26,7 @@ mod multi;
 mod mutex;
 mod observed;
 mod outage;
+mod panics;
 mod reentrancy;
 mod revoked;
 mod rwlock;

@@ -27,6 +27,7 @@ mod mutex;
 mod names;
 mod noticed;
 mod outside;
+mod panics;
 mod process;
 mod queue;
 mod queueing;

@@ -1,0 +1,55 @@
+//! A driver that panics where the work of a session goes on: on a thread of its own.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use zklock::layout::Curator;
+use zklock::{Attempt, Contender, ErrorKind, LockDriver, Mode};
+use zklock_core::recipe::verdict::Verdict;
+
+use crate::bed::{Bed, soon};
+
+static SHAKES: AtomicBool = AtomicBool::new(false);
+
+/// Names nodes as Curator does, and panics where it is told to.
+#[derive(Debug)]
+struct Shaky;
+
+impl LockDriver for Shaky {
+    fn prefix(&self, attempt: &Attempt, mode: Mode) -> String {
+        Curator.prefix(attempt, mode)
+    }
+
+    fn parse(&self, name: &str) -> Option<Contender> {
+        Curator.parse(name)
+    }
+
+    fn verdict(&self, queue: &[Contender], mine: &Contender) -> Verdict {
+        assert!(!SHAKES.load(Ordering::SeqCst), "the ground shakes");
+        Curator.verdict(queue, mine)
+    }
+}
+
+#[tokio::test]
+async fn whoever_waits_is_told_that_the_driver_panicked_and_the_next_has_the_lock() {
+    let bed = Bed::shared("panics");
+    let session = bed.builder().driver(Shaky).connect().await.unwrap();
+    let session = bed.adopt(session);
+    let mutex = session.mutex("a").unwrap();
+    let other = session.mutex("b").unwrap().acquire().await.unwrap();
+    SHAKES.store(true, Ordering::SeqCst);
+    for error in [
+        soon("the error", mutex.acquire()).await.unwrap_err(),
+        mutex.try_acquire().await.unwrap_err(),
+        mutex.acquire_timeout(Duration::from_secs(10)).await.unwrap_err(),
+    ] {
+        let text = error.to_string();
+        assert_eq!(error.kind(), ErrorKind::InvalidOption, "{text}");
+        assert!(text.contains("Shaky") && text.contains("the ground shakes"), "{text}");
+    }
+    SHAKES.store(false, Ordering::SeqCst);
+    soon("the lock", mutex.acquire()).await.unwrap().release().await.unwrap();
+    assert!(other.is_valid());
+    other.release().await.unwrap();
+    bed.end().await;
+}
