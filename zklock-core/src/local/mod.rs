@@ -18,6 +18,7 @@ pub mod permit_queue;
 pub mod permits;
 pub mod possession;
 pub mod queue;
+pub mod singles;
 pub mod state;
 pub mod turn;
 pub mod wait;

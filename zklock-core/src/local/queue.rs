@@ -1,6 +1,6 @@
 //! The queue of one lock in this process: the state, and what carries out its decisions.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Poll, Waker};
 use std::time::Duration;
@@ -17,6 +17,7 @@ use crate::local::itself::{self, Perhaps, is_stuck, stops_holder, stops_waiter};
 use crate::local::line::{Joined, Line, WaitInLine, describe_waiter};
 use crate::local::panics::catch;
 use crate::local::possession::{Hold, Origin, Possession, Sole, SteppingDown};
+use crate::local::singles::{InOrder, Singles};
 use crate::local::state::{Conflict, Fetch, Joined as Decided, Lent, Phase, State, Todo, Waiting};
 use crate::local::waiters::{Outcome, Place};
 use crate::mode::Mode;
@@ -27,7 +28,7 @@ use crate::session::handle::Session;
 use crate::session::keeper::MOST_WATCHES;
 use crate::session::lane::{Ride, closed};
 use crate::session::releaser::Deletion;
-use crate::session::shelf::{Held, Resident, of_type};
+use crate::session::shelf::{Held, Resident, SINGLE, of_type};
 use crate::who::Who;
 
 /// The queue of one lock in this process. It lives as long as somebody uses it.
@@ -37,6 +38,10 @@ pub struct Queue {
     target: Target,
     /// Under which key it stands on the session's shelf.
     key: Arc<str>,
+    /// Of a queue for a single acquire: the one of the lock.
+    main: Option<Arc<Queue>>,
+    /// The queues for single acquires.
+    singles: Singles,
     /// Whether it was seen that nobody else in this process has this lock in another layout.
     unrivalled: AtomicBool,
     state: Mutex<Inner>,
@@ -103,12 +108,38 @@ impl Queue {
         Ok(queue)
     }
 
+    /// A queue for a single acquire, which has a node of its own and hands nothing on. It keeps that
+    /// of the lock, which the others find: none of them looks at all acquires that are under way.
+    ///
+    /// # Errors
+    ///
+    /// Never: nobody else has its key.
+    pub fn single(main: &Arc<Queue>, target: Target) -> Result<Arc<Self>, LockError> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let key = format!("{}{SINGLE}{}", main.path(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let main = main.clone();
+        let session = main.session.clone();
+        let make = |key| Queue::make(main.session.clone(), target, key, Some(main));
+        let made = session.shelf().resident(&key, make);
+        made.map_err(|other| LockError::new(ErrorKind::Unsupported, format!("{other:?}")))
+    }
+
     /// A queue for a lock, which stands under `key` on the session's shelf.
-    pub fn new(session: Session, target: Target, key: Arc<str>) -> Arc<Self> {
+    fn new(session: Session, target: Target, key: Arc<str>) -> Arc<Self> {
+        Queue::make(session, target, key, None)
+    }
+
+    fn make(
+        session: Session,
+        target: Target,
+        key: Arc<str>,
+        main: Option<Arc<Queue>>,
+    ) -> Arc<Self> {
         let state = State::new(session.is_closing());
         let inner = Inner { state, driver: None, companion: None };
-        let unrivalled = AtomicBool::new(false);
-        Arc::new(Queue { session, target, key, unrivalled, state: Mutex::new(inner) })
+        let (unrivalled, singles) = (AtomicBool::new(false), Singles::default());
+        let state = Mutex::new(inner);
+        Arc::new(Queue { session, target, key, main, singles, unrivalled, state })
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -177,9 +208,16 @@ impl Queue {
     /// options.
     fn beside(self: &Arc<Self>, who: &Who) -> Vec<Arc<Possession>> {
         let under = self.session.shelf().under(self.path());
-        let queues = under.iter().filter_map(of_type::<Queue>);
-        let beside = queues.filter(|other| !Arc::ptr_eq(other, self));
-        let mut holders: Vec<_> = beside.flat_map(|other| other.in_the_way()).collect();
+        let mut holders = Vec::new();
+        for other in under.iter().filter_map(of_type::<Queue>) {
+            if !Arc::ptr_eq(&other, self) {
+                holders.extend(other.in_the_way());
+            }
+            holders.extend(other.singles.holders());
+        }
+        // The caller may have been granted it meanwhile.
+        let own = Arc::as_ptr(self).cast::<()>();
+        holders.retain(|by| !std::ptr::eq(Arc::as_ptr(by.queue()).cast(), own));
         holders.retain(|holder| match conflict(who, holder) {
             Conflict::LetGo(lease) => {
                 drop(lease.release());
@@ -193,7 +231,7 @@ impl Queue {
     /// Whether another queue of this session makes a node for somebody whom the caller stops. It is
     /// ahead of the caller's.
     fn is_stuck_beside(self: &Arc<Self>, who: &Who, mode: Mode) -> bool {
-        let under = self.session.shelf().under(self.path());
+        let under = self.session.shelf().all_under(self.path());
         let queues = under.iter().filter_map(of_type::<Queue>);
         let mut beside = queues.filter(|other| !Arc::ptr_eq(other, self));
         beside.any(|other| {
@@ -229,7 +267,15 @@ impl Queue {
             Possession::new(origin, lease, token, (waiting.who, waiting.mode), linger, now)
                 .with_label(waiting.label.clone());
         let possession = Arc::new(possession);
+        self.note_single(&possession);
         (Arc::downgrade(&possession), possession.hold())
+    }
+
+    /// A queue for a single acquire says that it has a holder.
+    fn note_single(&self, holder: &Arc<Possession>) {
+        if let Some(main) = &self.main {
+            main.singles.note(holder);
+        }
     }
 
     /// Does what the state decided, after the lock is let go. Answers the deletion of the node.
@@ -261,7 +307,9 @@ impl Queue {
         todo.let_go.into_iter().for_each(|lease| drop(lease.release()));
         if let Some((driver, how, cancel, seen)) = fetch {
             let queue = self.clone();
-            self.session.drive(cancel, move |ride| queue.fetch(ride, driver, how, seen));
+            let (ride, place) = self.board();
+            let acquire = move |ride| queue.fetch((ride, place), driver, how, seen);
+            self.session.drive_on(ride, cancel, acquire);
         }
         if let Some(lease) = todo.ask {
             let queue = self.clone();
@@ -284,10 +332,28 @@ impl Queue {
         deletion
     }
 
+    /// A place on a connection. Those who have nodes of their own for one lock take the same one, as
+    /// long as any of their nodes is on its way: connections race, and they promise order.
+    fn board(&self) -> (Ride, Option<InOrder>) {
+        let Some(main) = &self.main else { return (self.session.board(), None) };
+        // With other options they are in another queue.
+        let under = self.session.shelf().under(self.path());
+        let mains: Vec<_> = under.iter().filter_map(of_type::<Queue>).collect();
+        let others = mains.iter().map(|other| &other.singles);
+        let (ride, place) = main.singles.board(others, || self.session.board());
+        (ride, Some(place))
+    }
+
     /// Acquires a node.
-    async fn fetch(self: Arc<Self>, ride: Ride, driver: u64, how: How, seen: Seen) {
+    async fn fetch(
+        self: Arc<Self>,
+        (ride, place): (Ride, Option<InOrder>),
+        driver: u64,
+        how: How,
+        seen: Seen,
+    ) {
         let acquiring = acquire(&self.target, &ride, how, &seen);
-        let acquiring = or(acquiring, self.tell_of_obstacles(driver, &seen));
+        let acquiring = or(acquiring, self.tell_of_obstacles(driver, &seen, place));
         let result = catch(self.layout(), acquiring).await;
         drop(ride);
         let (now, mut inner) = (self.now(), self.lock());
@@ -299,9 +365,16 @@ impl Queue {
 
     /// Tells those who do not wait for others who is in the way, as soon as that is known. Does not
     /// end.
-    async fn tell_of_obstacles<T>(self: &Arc<Self>, driver: u64, seen: &Seen) -> T {
+    async fn tell_of_obstacles<T>(
+        self: &Arc<Self>,
+        driver: u64,
+        seen: &Seen,
+        mut place: Option<InOrder>,
+    ) -> T {
         loop {
             let obstacle = seen.next().await;
+            // It has its node: who comes later is behind it on any connection.
+            drop(place.take());
             if !self.lock().state.anybody_tries() {
                 continue;
             }
@@ -425,6 +498,7 @@ impl Queue {
         let (who, token) = ((*writer.who(), Mode::Read), to.next_token());
         let reader = Possession::new(origin, to.clone(), token, who, writer.linger(), now);
         let reader = Arc::new(reader.with_label(writer.label().cloned()));
+        self.note_single(&reader);
         let granted = reader.clone().hold();
         self.stepped_down((&from, to), Arc::downgrade(&reader), now);
         sole.forget();

@@ -2,7 +2,6 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -352,15 +351,7 @@ impl NamedLock {
 
     /// A queue for one acquire of a lock that hands nothing on.
     fn own_queue(&self) -> Result<Arc<Queue>, LockError> {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        // It stays empty, and finds whoever uses this lock in another layout.
-        self.queue()?;
-        // No path contains a NUL.
-        let key = format!("{}\0{}", self.path(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let make = |key| Queue::new(self.0.session.clone(), self.target(), key);
-        let resident = self.0.session.shelf().resident(&key, make);
-        // Nobody else has this key.
-        resident.map_err(|other| mixed(&**other.driver(), &*self.0.driver))
+        Queue::single(self.queue()?, self.target())
     }
 
     fn target(&self) -> Target {

@@ -167,7 +167,14 @@ impl Session {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let ride = self.board();
+        self.drive_on(self.board(), stop, acquire);
+    }
+
+    /// The same, in this place.
+    pub(crate) fn drive_on<F>(&self, ride: Ride, stop: Arc<Notify>, acquire: impl FnOnce(Ride) -> F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
         let spawner = ride.lane().spawner().clone();
         let acquiring = acquire(ride);
         spawner.spawn(async move { or(acquiring, stop.notified()).await });

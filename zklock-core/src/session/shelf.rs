@@ -94,6 +94,10 @@ pub fn of_type<R: Resident>(resident: &Arc<dyn Resident>) -> Option<Arc<R>> {
     (resident.clone() as Arc<dyn Any + Send + Sync>).downcast::<R>().ok()
 }
 
+/// What stands in the key of a resident that is for a single acquire, between the path and a number.
+/// No path contains it, and nothing but a NUL sorts before it.
+pub const SINGLE: char = '\u{1}';
+
 /// The residents of a session. They live as long as somebody uses them.
 #[derive(Debug)]
 pub struct Shelf {
@@ -136,13 +140,21 @@ impl Shelf {
     }
 
     /// What is in use under a path: the resident with this key, and those whose keys go on behind a
-    /// NUL, which no path contains.
+    /// NUL, which no path contains. They are few, whatever the number of acquires.
     pub fn under(&self, path: &str) -> Vec<Arc<dyn Resident>> {
         // These keys are next to each other: nothing sorts before a NUL.
-        let of_path = |rest: &str| rest.is_empty() || rest.starts_with('\0');
+        self.range(path, |rest| rest.is_empty() || rest.starts_with('\0'))
+    }
+
+    /// The same, with those of single acquires, whose keys go on behind [`SINGLE`].
+    pub fn all_under(&self, path: &str) -> Vec<Arc<dyn Resident>> {
+        self.range(path, |rest| rest.is_empty() || rest.starts_with(['\0', SINGLE]))
+    }
+
+    fn range(&self, path: &str, of_path: impl Fn(&str) -> bool) -> Vec<Arc<dyn Resident>> {
         let residents = self.lock();
         let from = residents.range::<str, _>((Bound::Included(path), Bound::Unbounded));
-        let under = from.take_while(|(key, _)| key.strip_prefix(path).is_some_and(of_path));
+        let under = from.take_while(|(key, _)| key.strip_prefix(path).is_some_and(&of_path));
         under.filter_map(|(_, resident)| resident.upgrade()).collect()
     }
 
@@ -271,6 +283,24 @@ mod tests {
 
     fn shelf(servers: &str, chroot: &str) -> Arc<Shelf> {
         Shelf::new(Place { servers: servers.into(), chroot: chroot.into() })
+    }
+
+    #[test]
+    fn those_of_single_acquires_are_not_looked_at_by_the_others() {
+        let shelf = shelf("zk:1", "");
+        let make = |_| Arc::new(Fake(Arc::new(Curator)));
+        let keys = ["/a", "/a\0options", "/a\u{1}7", "/a\u{1}8", "/a!", "/a/b", "/a0"];
+        let residents = keys.map(|key| shelf.resident(key, make).unwrap());
+        let found = |found: Vec<Arc<dyn Resident>>| {
+            let found = found.iter().map(|found| of_type::<Fake>(found).unwrap());
+            found
+                .map(|found| residents.iter().position(|r| Arc::ptr_eq(r, &found)).unwrap())
+                .collect()
+        };
+        let under: Vec<usize> = found(shelf.under("/a"));
+        assert_eq!(under, [0, 1]);
+        let all: Vec<usize> = found(shelf.all_under("/a"));
+        assert_eq!(all, [0, 1, 2, 3]);
     }
 
     #[test]

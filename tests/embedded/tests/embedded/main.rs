@@ -12,6 +12,7 @@ mod cancel;
 mod deadlines;
 mod delay;
 mod exclusive;
+mod fair;
 mod faults;
 mod fenced;
 mod foreign;

@@ -12,6 +12,7 @@ mod connecting;
 mod cost;
 mod cuts;
 mod expiry;
+mod fair;
 mod frozen;
 mod hold;
 mod in_time;
