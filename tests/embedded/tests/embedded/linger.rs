@@ -146,6 +146,37 @@ async fn at_the_bound_other_processes_come_first() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn when_the_time_of_the_bound_is_over_other_processes_come_first() {
+    let (store, session) = prompt();
+    let (within, inside) = (Duration::from_millis(50), Duration::from_millis(10));
+    let options = LockOptions::default().handoffs(Handoffs { most: 1_000_000, within });
+    let mutex = session.mutex("a").unwrap().with_options(options).unwrap();
+    let (others, start) = (on(&store).mutex("a").unwrap(), tokio::time::Instant::now());
+    let mut tasks: Vec<_> = (0..20)
+        .map(|_| {
+            let mutex = mutex.clone();
+            tokio::spawn(async move {
+                let _guard = mutex.acquire().await.unwrap();
+                tokio::time::sleep(inside).await;
+                None
+            })
+        })
+        .collect();
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    tasks.push(tokio::spawn(async move {
+        let _guard = others.acquire().await.unwrap();
+        Some(start.elapsed())
+    }));
+    let mut waited = None;
+    for task in tasks {
+        waited = waited.or(task.await.unwrap());
+    }
+    // Who was let in before the time was over goes out first.
+    let waited = waited.unwrap();
+    assert!(waited >= within && waited <= within + inside, "{waited:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn with_nobody_behind_the_node_is_kept_over_the_bound() {
     let (store, session) = prompt();
     let bound = Handoffs { most: 3, within: Duration::from_secs(60) };
