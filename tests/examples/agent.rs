@@ -30,8 +30,13 @@ impl Agent {
 
     /// The same, with more options.
     pub(crate) fn embedded_with(options: &[&str]) -> Self {
+        Agent::on("embedded", options)
+    }
+
+    /// Starts an agent on servers.
+    pub(crate) fn on(servers: &str, options: &[&str]) -> Self {
         let mut command = example("lock_agent");
-        command.args(["--connect", "embedded"]).args(options);
+        command.args(["--connect", servers]).args(options);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let output = BufReader::new(child.stdout.take().unwrap());

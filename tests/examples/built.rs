@@ -24,7 +24,8 @@ fn folder() -> PathBuf {
     let profile = test.parent().and_then(Path::parent).unwrap();
     let folder = profile.join("examples");
     let names = ["driver", "lock_agent", "order_numbers", "read_write", "template"];
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut above = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
+    let root = above.find(|folder| folder.join("Cargo.lock").is_file()).unwrap();
     let sources = ["Cargo.toml", "Cargo.lock", "src", "examples", "zklock-core", "zklock-macros"];
     let newest = sources.iter().filter_map(|source| last_change(&root.join(source))).max();
     if names.iter().any(|name| modified(&folder.join(name)) < newest) {

@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 use crate::agent::Agent;
 use crate::built::{example, run};
 
+// That everything is released is seen on a real server, in `tests/server`.
 #[test]
-fn the_end_of_input_releases_everything() {
+fn the_end_of_input_ends_an_agent_that_holds_locks() {
     let mut agent = Agent::embedded();
     agent.acquire(1, "a");
     agent.acquire(2, "b");

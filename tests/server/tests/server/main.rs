@@ -1,9 +1,16 @@
 //! The locks on real ZooKeeper servers: what only a server, a process or a network can break.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
+#[allow(dead_code, reason = "shared with other tests")]
+#[path = "../../../examples/agent.rs"]
+mod agent;
+mod agent_ends;
 mod auth;
 mod bed;
 mod bound;
+#[allow(dead_code, reason = "shared with other tests")]
+#[path = "../../../examples/built.rs"]
+mod built;
 mod busy;
 mod busy_day;
 mod chaos;
@@ -21,6 +28,7 @@ mod kept;
 mod killed;
 mod kinds;
 mod lanes;
+mod letting_go;
 mod looking;
 mod lost;
 mod lost_replies;

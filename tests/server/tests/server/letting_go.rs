@@ -1,0 +1,116 @@
+//! Releases and nested calls, on a busy day: for locks of every kind.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use zklock::{LockError, LockOptions, StopAt, ZkLockTemplate, carry, current, is_held};
+
+use crate::bed::{Bed, soon};
+use crate::bound::BOUND;
+use crate::kinds::{KINDS, Kind, Wait, all};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_comes_back_when_the_node_is_gone_also_after_an_outage() {
+    let bed = Bed::shared("release");
+    let proxy = bed.proxy();
+    let (session, other) = (bed.session_through(&proxy).await, bed.session().await);
+    let busy = bed.busy(&[&session, &other]).await;
+    for kind in KINDS {
+        kind.acquire(&session).await.release().await.unwrap();
+        let next = kind.rival().take(&other, LockOptions::default(), Wait::Once).await;
+        next.unwrap_or_else(|error| panic!("{kind:?}: {error}")).release().await.unwrap();
+    }
+    let held = all(&session, LockOptions::default()).await;
+    proxy.refuse(true);
+    proxy.cut_reset();
+    let releasing = held.into_iter().map(|(kind, held)| (kind, tokio::spawn(held.release())));
+    let mut releasing: Vec<_> = releasing.collect();
+    tokio::time::sleep(5 * BOUND).await;
+    for (kind, releasing) in &releasing {
+        assert!(!releasing.is_finished(), "{kind:?} is still there, and its release is back");
+    }
+    // Who does not wait for it leaves it to the background.
+    let (given_up, release) = releasing.remove(0);
+    release.abort();
+    assert!(release.await.unwrap_err().is_cancelled());
+    proxy.refuse(false);
+    for (kind, releasing) in releasing {
+        soon("the release", releasing).await.unwrap().unwrap();
+        let next = kind.rival().take(&other, LockOptions::default(), Wait::Once).await;
+        next.unwrap_or_else(|error| panic!("{kind:?}: {error}")).release().await.unwrap();
+    }
+    soon("the lock", given_up.rival().acquire(&other)).await.release().await.unwrap();
+    drop(busy);
+    bed.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tasks_that_stop_at_different_points_do_not_share_a_node() {
+    let bed = Bed::shared("stop-apart");
+    let session = bed.session().await;
+    let busy = bed.busy(&[&session]).await;
+    for kind in [Kind::Mutex, Kind::Write, Kind::Permit] {
+        let held = kind.acquire(&session).await;
+        let careful = LockOptions::default().stop_at(StopAt::Suspect);
+        let take = |options| {
+            let session = session.clone();
+            tokio::spawn(async move {
+                let taken = kind.take(&session, options, Wait::Forever).await.unwrap();
+                let path = taken.path().to_owned();
+                taken.release().await.unwrap();
+                path
+            })
+        };
+        let (alike, apart) = (take(LockOptions::default()), take(careful));
+        let path = held.path().to_owned();
+        tokio::time::sleep(BOUND).await;
+        assert!(!alike.is_finished() && !apart.is_finished(), "{kind:?}");
+        held.release().await.unwrap();
+        let alike = soon("who stops alike", alike).await.unwrap();
+        let apart = soon("who stops apart", apart).await.unwrap();
+        assert!(apart != path && apart != alike, "{kind:?}");
+    }
+    drop(busy);
+    bed.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_calls_of_a_body_take_its_lock_again_and_take_turns() {
+    let bed = Bed::shared("nested");
+    let session = bed.session().await;
+    let busy = bed.busy(&[&session]).await;
+    let mutex = ZkLockTemplate::new(session.clone());
+    let write = ZkLockTemplate::new(session.clone()).write();
+    for template in [mutex, write] {
+        let inside = AtomicUsize::new(0);
+        let once = || async {
+            assert!(is_held("nested"));
+            assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two inside at once");
+            tokio::task::yield_now().await;
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            inside.fetch_sub(1, Ordering::SeqCst);
+            current().fencing_token()
+        };
+        let body = || async {
+            let outer = current().fencing_token();
+            // One inside the other, and several side by side.
+            let nested = template.execute("nested", || template.execute("nested", once));
+            assert_eq!(nested.await.unwrap().unwrap(), outer);
+            let beside = || template.execute("nested", once);
+            let (one, two, three) = tokio::join!(beside(), beside(), beside());
+            assert_eq!([one.unwrap(), two.unwrap(), three.unwrap()], [outer; 3]);
+            // A task of its own has nothing of it, unless it is carried along.
+            assert!(!tokio::spawn(async { is_held("nested") }).await.unwrap());
+            assert!(tokio::spawn(carry(async { is_held("nested") })).await.unwrap());
+            let impatient = LockOptions::default().timeout(BOUND).retries(1);
+            let stranger = template.clone().with_options(impatient).unwrap();
+            let stranger =
+                tokio::spawn(async move { stranger.execute("nested", || async {}).await });
+            assert!(stranger.await.unwrap().unwrap_err().is_busy());
+            Ok::<_, LockError>(())
+        };
+        soon("the body", template.execute("nested", body)).await.unwrap().unwrap();
+    }
+    drop(busy);
+    bed.end().await;
+}
