@@ -1,7 +1,7 @@
 //! Promised bounds, and what the machine itself adds to them.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use crate::bed::Bed;
 pub(crate) const BOUND: Duration = Duration::from_millis(100);
 
 /// Measures beside a test by how much the machine is late with what nobody promises: a timer that
-/// fires, and a request that a server answers.
+/// fires and wakes another thread, and a request that a server answers.
 pub(crate) struct Control {
     stop: Arc<AtomicBool>,
     worst: Arc<[AtomicU64; 2]>,
@@ -23,10 +23,19 @@ impl Control {
     pub(crate) fn timers() -> Self {
         let mut control =
             Control { stop: Arc::default(), worst: Arc::default(), threads: Vec::new() };
-        control.measure(0, || {
+        // From the thread whose timer it is to the one that waits, as in the library.
+        let (fires, fired) = mpsc::channel::<mpsc::Sender<()>>();
+        thread::spawn(move || {
+            for waiting in fired {
+                let _ = waiting.send(());
+            }
+        });
+        control.measure(0, move || {
             const STEP: Duration = Duration::from_millis(5);
+            let (woken, waiting) = mpsc::channel();
             let start = Instant::now();
             thread::sleep(STEP);
+            let _ = fires.send(woken).map(|()| waiting.recv());
             start.elapsed().saturating_sub(STEP)
         });
         control
