@@ -310,6 +310,18 @@ pub trait Coordinator: Send + Sync + fmt::Debug + 'static {
     /// Resolves when [`link`](Coordinator::link) is no longer `seen`.
     fn link_changed(&self, seen: Link) -> Pin<Box<dyn Future<Output = Link> + Send>>;
 
+    /// Resolves when the connection is lost at any moment after this call, also if it is back
+    /// before anybody looks. After a reconnect the events of watches come in no order.
+    ///
+    /// Without a word of its own, a coordinator is believed to show every loss in
+    /// [`link`](Coordinator::link) for long enough.
+    fn link_lost(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        let changed = self.link_changed(self.link());
+        Box::pin(async move {
+            changed.await;
+        })
+    }
+
     /// Ends the session; the server deletes its ephemeral nodes. Requests that were sent before
     /// are answered first.
     fn close(&self) -> Pin<Box<dyn Future<Output = ()> + Send>>;

@@ -171,6 +171,10 @@ impl Coordinator for Answered {
         self.coordinator.link_changed(seen)
     }
 
+    fn link_lost(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        self.coordinator.link_lost()
+    }
+
     fn close(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         self.coordinator.close()
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::alarm::Alarm;
-use super::pending::{LinkChanged, PendingWatch, send};
+use super::pending::{LinkChanged, PendingWatch, SeenLink, send};
 use super::request::{Answer, Request};
 use super::store::Store;
 use crate::clock::Instant;
@@ -194,6 +194,11 @@ impl fmt::Debug for EmbeddedCoordinator {
 }
 
 impl EmbeddedCoordinator {
+    fn wait_for_link(&self, seen: SeenLink) -> LinkChanged {
+        let (alarm, store) = (Alarm::new(self.store.clock.clone()), self.store.clone());
+        LinkChanged { alarm, store, session: self.session, seen, slot: None }
+    }
+
     fn done(&self, request: Request) -> Reply<()> {
         send(&self.store, self.session, request, |answer, _| match answer {
             Answer::Done => Some(()),
@@ -282,12 +287,16 @@ impl Coordinator for EmbeddedCoordinator {
     }
 
     fn link_changed(&self, seen: Link) -> Pin<Box<dyn Future<Output = Link> + Send>> {
-        Box::pin(LinkChanged {
-            alarm: Alarm::new(self.store.clock.clone()),
-            store: self.store.clone(),
-            session: self.session,
-            seen,
-            slot: None,
+        Box::pin(self.wait_for_link(SeenLink::As(seen)))
+    }
+
+    fn link_lost(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        let losses = self.store.access(|state, _| {
+            state.sessions.get(&self.session).map_or(0, |session| session.losses)
+        });
+        let lost = self.wait_for_link(SeenLink::Lost(losses));
+        Box::pin(async move {
+            lost.await;
         })
     }
 

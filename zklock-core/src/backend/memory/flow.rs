@@ -111,6 +111,7 @@ impl State {
     /// Fails every request that was sent and whose answer has not arrived.
     pub(super) fn fail_in_flight(&mut self, id: i64, error: &RequestError, now: Instant) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
+        session.losses += 1;
         session.queue.clear();
         let mut lost = Vec::new();
         session.slots.retain(|_, slot| {

@@ -142,11 +142,20 @@ impl Drop for PendingWatch {
     }
 }
 
+/// What is known of a link.
+#[derive(Clone, Copy)]
+pub(super) enum SeenLink {
+    /// How it is.
+    As(Link),
+    /// How often it was lost.
+    Lost(u64),
+}
+
 /// Waits until the link is another.
 pub(super) struct LinkChanged {
     pub(super) store: Arc<Store>,
     pub(super) session: i64,
-    pub(super) seen: Link,
+    pub(super) seen: SeenLink,
     pub(super) alarm: Alarm,
     /// Where the waker is kept.
     pub(super) slot: Option<u64>,
@@ -165,10 +174,15 @@ impl Future for LinkChanged {
                 let fresh = state.new_slot();
                 let Some(session) = state.sessions.get_mut(&id) else {
                     state.trash.push(waker);
-                    return if seen == Link::Closed { Err(None) } else { Ok(Link::Closed) };
+                    let known = matches!(seen, SeenLink::As(Link::Closed));
+                    return if known { Err(None) } else { Ok(Link::Closed) };
                 };
                 let link = session.link(now);
-                if link != seen {
+                let changed = match seen {
+                    SeenLink::As(seen) => link != seen,
+                    SeenLink::Lost(losses) => session.losses != losses,
+                };
+                if changed {
                     state.trash.push(waker);
                     return Ok(link);
                 }

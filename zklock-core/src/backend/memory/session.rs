@@ -71,6 +71,8 @@ pub(super) struct Session {
     pub(super) unattended: Instant,
     pub(super) slots: BTreeMap<u64, Slot>,
     pub(super) link_wakers: BTreeMap<u64, Waker>,
+    /// How often the client lost the connection.
+    pub(super) losses: u64,
 }
 
 impl Session {
@@ -90,6 +92,7 @@ impl Session {
             unattended: Instant::ORIGIN,
             slots: BTreeMap::new(),
             link_wakers: BTreeMap::new(),
+            losses: 0,
         }
     }
 

@@ -267,6 +267,15 @@ impl Coordinator for ZooKeeperCoordinator {
         })
     }
 
+    fn link_lost(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        let mut state = self.state.clone();
+        // What was is taken note of now, so that whatever comes is a change.
+        state.state();
+        Box::pin(async move {
+            state.changed().await;
+        })
+    }
+
     /// Waits at most one second for the server's word. A session that is not connected at this
     /// moment cannot be closed and expires.
     fn close(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {

@@ -46,6 +46,19 @@ pub async fn requests_in_flight_are_lost_with_the_connection(lab: &Lab) {
     assert_eq!(lab.names(&session).await, ["before"]);
 }
 
+pub async fn a_lost_connection_is_known_when_it_is_back(lab: &Lab) {
+    let session = lab.open().await;
+    let mut lost = session.link_lost();
+    assert!(!has_come(&mut lost));
+    soon(lab.harness().disconnect(session.session_id())).await;
+    soon(session.link_changed(Link::Up)).await;
+    soon(lab.harness().reconnect(session.session_id())).await;
+    soon(session.link_changed(Link::Down)).await;
+    assert_eq!(session.link(), Link::Up);
+    soon(lost).await;
+    assert!(!has_come(&mut session.link_lost()));
+}
+
 pub async fn watches_survive_a_reconnect(lab: &Lab) {
     let (session, other) = (lab.open().await, lab.open().await);
     let mut paths = Vec::new();

@@ -51,6 +51,7 @@ macro_rules! conformance_cases {
             requests_sent_before_a_close_are_answered
             a_dropped_session_is_closed
             requests_made_while_down_wait
+            a_lost_connection_is_known_when_it_is_back
             requests_in_flight_are_lost_with_the_connection
             watches_survive_a_reconnect
             a_session_expired_while_down_is_learnt_on_reconnect
