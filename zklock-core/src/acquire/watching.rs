@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use futures_lite::future::poll_once;
 use tokio::sync::watch;
 
 use super::{Drive, Setback};
@@ -53,7 +54,8 @@ impl Drive<'_> {
     ///
     /// Our own node is watched too where the deletion of another is to be the grant: somebody else
     /// may have deleted it, and then the one behind it is next. A server tells of changes in their
-    /// order, so one that came before that deletion is known when that is.
+    /// order, so one that came before that deletion is known when that is, but for what it tells
+    /// after a reconnect.
     pub(super) async fn wait_for(
         &self,
         generation: &Arc<Generation>,
@@ -64,6 +66,7 @@ impl Drive<'_> {
             self.pass_time(generation).await;
             return Ok(false);
         };
+        let link_lost = own.is_some().then(|| generation.coordinator().link_lost());
         let mut asked_own = None;
         if let Some(node) = own.as_ref().filter(|node| !node.is_watched()) {
             let Some(watching) = generation.room_for_watches(1, MOST_WATCHES) else {
@@ -97,7 +100,12 @@ impl Drive<'_> {
                 }
             }
         }
-        self.watch(generation, watches, &mut None, own).await
+        let gone = self.watch(generation, watches, &mut None, own).await?;
+        let in_order = match link_lost {
+            Some(mut lost) => poll_once(&mut lost).await.is_none(),
+            None => true,
+        };
+        Ok(gone && in_order)
     }
 
     /// Waits without a watch, because there are too many: another look after a while will do.

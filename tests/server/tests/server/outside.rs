@@ -139,6 +139,40 @@ async fn a_next_in_line_whose_node_is_deleted_does_not_enter_beside_the_one_behi
     bed.end().await;
 }
 
+/// What a server tells after a reconnect comes in no order: the deletion of the one ahead may be
+/// told before that of the own node.
+#[tokio::test]
+async fn a_next_in_line_that_was_cut_off_does_not_enter_without_its_node() {
+    let bed = Bed::shared("next-cut-off");
+    let proxy = bed.proxy();
+    let (one, two) = (bed.session().await, bed.session_through(&proxy).await);
+    let three = bed.session().await;
+    for round in 0..8 {
+        let first = one.mutex("a").unwrap().acquire().await.unwrap();
+        let second = acquiring(&two, "a");
+        let waiting = bed.until_contenders("a", 2).await;
+        until("it watches both", || (watches(&bed) >= 2).then_some(())).await;
+        let third = acquiring(&three, "a");
+        bed.until_contenders("a", 3).await;
+        proxy.refuse(true);
+        proxy.cut_fin();
+        let mut raw = bed.raw();
+        raw.delete(&bed.path(&format!("a/{}", waiting[1]))).unwrap();
+        raw.close().unwrap();
+        first.release().await.unwrap();
+        let third = soon("the third", third).await.unwrap();
+        proxy.heal();
+        until("the second queues up again", || {
+            (second.is_finished() || bed.contenders("a").len() == 2).then_some(())
+        })
+        .await;
+        assert!(!second.is_finished() && third.is_valid(), "two are inside, round {round}");
+        third.release().await.unwrap();
+        soon("the second", second).await.unwrap().release().await.unwrap();
+    }
+    bed.end().await;
+}
+
 #[tokio::test]
 async fn who_waited_for_its_turn_learns_at_once_that_its_node_is_deleted() {
     let bed = Bed::shared("waited-then-deleted");
