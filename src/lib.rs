@@ -27,7 +27,7 @@ pub use zklock_core::owner::Owner;
 pub use zklock_core::policy::{Handoffs, RetryPolicy, StopAt};
 pub use zklock_core::recipe::LockDriver;
 pub use zklock_core::registry::{Installed, SessionRegistry, init};
-pub use zklock_core::session::{Held, Session, SessionBuilder, States};
+pub use zklock_core::session::{Held, Session, SessionBuilder, States, Timing};
 pub use zklock_core::session_state::SessionState;
 pub use zklock_core::template::{LockTemplate, ZkLockTemplate, execute};
 pub use zklock_core::token::FencingToken;

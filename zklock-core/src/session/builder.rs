@@ -199,8 +199,10 @@ impl SessionBuilder {
     }
 
     /// The server's `tickTime`, if it is known. With it leases live a little longer without an
-    /// answer: until a sixth of the session timeout and half a tick before its end, where otherwise
-    /// a quarter of the timeout stands in for the half tick.
+    /// answer: until a fifth of the session timeout and half a tick before its end, where otherwise
+    /// a quarter of the timeout stands in for the half tick. Say it where the server grants timeouts
+    /// below two ticks (`minSessionTimeout`). Connecting fails, with the numbers, where no lease would
+    /// be safe; [`Session::timing`] tells what came of it.
     ///
     /// ```no_run
     /// # zklock::blocking::block_on(async {

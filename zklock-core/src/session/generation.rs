@@ -160,15 +160,18 @@ impl Generation {
         self.retired.load(Ordering::Acquire) || self.is_over()
     }
 
-    /// What a lease granted now belongs to, if a commit was answered lately enough: a grant needs so
-    /// much time left that the keeper is sure to look before it runs out.
+    /// What a lease granted now belongs to, if a commit was answered lately enough: a grant needs a
+    /// heartbeat's time left, so that the keeper is sure to look before it runs out.
     pub fn grantable(&self, stop_at: StopAt) -> Option<Term> {
         let (term, now) = (self.lease.term(stop_at), self.lease.clock().now());
         let valid = self.is_valid_at(term, now);
         let fresh = match stop_at {
             // The next heartbeat is not even due.
             StopAt::Suspect => now < self.lease.last_commit() + self.lease.heartbeat(),
-            StopAt::Lost => self.lease.condition(now) == Condition::Held,
+            StopAt::Lost => {
+                self.lease.condition(now) == Condition::Held
+                    && now + self.lease.heartbeat() < self.lease.valid_until()
+            }
         };
         (valid && fresh).then_some(term)
     }
@@ -317,12 +320,14 @@ mod tests {
     use crate::backend::memory::Embedded;
     use crate::clock::Clock;
     use crate::coordinator::Connector;
+    use crate::session::timing::Timing;
     use std::thread;
 
     async fn generation() -> Arc<Generation> {
         let timeout = Duration::from_secs(12);
+        let timing = Timing::of(timeout, None).unwrap();
         let coordinator = Embedded::new().connector(timeout).connect().await.unwrap();
-        let lease = LeaseClock::new(Clock::Caller, timeout, None, Clock::Caller.now());
+        let lease = LeaseClock::new(Clock::Caller, timing, Clock::Caller.now());
         Generation::new(1, coordinator, lease, Spawner::Inline, Events::to(None))
     }
 

@@ -27,6 +27,7 @@ use crate::session::lanes::{Lanes, Rails};
 use crate::session::shelf::{Held, Place, Shelf};
 use crate::session::spawner::Spawner;
 use crate::session::standing::Standing;
+use crate::session::timing::Timing;
 use crate::session_state::SessionState;
 use crate::token::FencingToken;
 
@@ -318,6 +319,20 @@ impl Session {
     pub fn zookeeper_session(&self) -> Option<(i64, u64)> {
         let generation = self.lane().current()?;
         Some((generation.coordinator().session_id(), generation.number()))
+    }
+
+    /// The times that the safety of its locks comes from, as the server granted them; `None` while
+    /// there is no ZooKeeper session.
+    ///
+    /// ```
+    /// # let session = zklock::Session::embedded();
+    /// if let Some(timing) = session.timing() {
+    ///     // A deleted node is noticed so soon.
+    ///     assert_eq!(timing.heartbeat, timing.session_timeout / 6);
+    /// }
+    /// ```
+    pub fn timing(&self) -> Option<Timing> {
+        Some(self.lane().current()?.lease().timing())
     }
 
     /// What this process holds and waits for through this session, oldest first.

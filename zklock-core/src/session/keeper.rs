@@ -298,6 +298,7 @@ mod tests {
     use crate::session::shelf::Place;
     use crate::session::spawner::Spawner;
     use crate::session::standing::Standing;
+    use crate::session::timing::Timing;
     use std::future::pending;
     use std::sync::atomic::{AtomicU32, Ordering};
     use std::time::Duration;
@@ -380,7 +381,8 @@ mod tests {
         let store = Embedded::new();
         let coordinator = store.connector(T).connect().await.unwrap();
         let faults = store.faults(coordinator.session_id());
-        let lease = LeaseClock::new(Clock::Caller, T, None, Clock::Caller.now());
+        let timing = Timing::of(T, None).unwrap();
+        let lease = LeaseClock::new(Clock::Caller, timing, Clock::Caller.now());
         let (spawner, events) = (Spawner::Inline, Events::to(None));
         let [forgets, multis] = [const { AtomicU32::new(0) }; 2].map(Arc::new);
         let coordinator = Unaware(coordinator, forgets.clone(), multis.clone());

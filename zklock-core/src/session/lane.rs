@@ -19,6 +19,7 @@ use crate::session::keeper::{Keeping, keep};
 use crate::session::lease_clock::{Condition, LeaseClock};
 use crate::session::spawner::Spawner;
 use crate::session::stray::Stray;
+use crate::session::timing::Timing;
 
 /// Between two tries to connect, at first and at most.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
@@ -289,12 +290,12 @@ async fn run(lane: Arc<Lane>) {
     while !lane.is_closed() {
         let opened = lane.clock.now();
         let Some(session) = open(&lane).await else { break };
-        match without(stray.as_ref(), session, &lane.clock).await {
-            Ok(coordinator) => {
+        let session = without(stray.as_ref(), session, &lane.clock).await;
+        match timed(session, lane.tick).await {
+            Ok((coordinator, timing)) => {
                 pause = PAUSE.0;
                 number += 1;
-                let timeout = coordinator.session_timeout();
-                let lease = LeaseClock::new(lane.clock.clone(), timeout, lane.tick, opened);
+                let lease = LeaseClock::new(lane.clock.clone(), timing, opened);
                 let (spawner, events) = (lane.spawner.clone(), lane.events.clone());
                 let generation = Generation::new(number, coordinator, lease, spawner, events);
                 lane.note(&generation);
@@ -359,6 +360,21 @@ async fn without(
          stop it, delete `version-2` in its data and log folders, and start it again",
         stray.path
     )))
+}
+
+/// Refuses a session in which no lease would be safe.
+async fn timed(
+    session: Result<Arc<dyn Coordinator>, RequestError>,
+    tick: Option<Duration>,
+) -> Result<(Arc<dyn Coordinator>, Timing), RequestError> {
+    let coordinator = session?;
+    match Timing::of(coordinator.session_timeout(), tick) {
+        Ok(timing) => Ok((coordinator, timing)),
+        Err(why) => {
+            coordinator.close().await;
+            Err(RequestError::BadArguments(why))
+        }
+    }
 }
 
 async fn until_retired(generation: &Arc<Generation>) {

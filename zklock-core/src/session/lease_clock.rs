@@ -9,21 +9,21 @@
 //!
 //! Only commits feed the clock: a follower that is cut off from its leader answers reads for
 //! seconds, and connection states lag by more than a session timeout. A leader learns of its
-//! followers' sessions by ping, every half tick, so it may have last heard of us one heartbeat gap
-//! and half a tick before our last commit; the margin is the sum of the two.
+//! followers' sessions by ping, every half tick, so it may have last heard of us the longest silence
+//! of the client and half a tick before our last commit; the [margin](Timing) is the sum of the two.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::clock::{Clock, Instant};
 use crate::policy::StopAt;
+use crate::session::timing::Timing;
 
 /// The lease clock of one ZooKeeper session.
 #[derive(Debug)]
 pub struct LeaseClock {
     clock: Clock,
-    timeout: Duration,
-    term: Duration,
+    timing: Timing,
     /// When the last acknowledged commit was sent.
     last: AtomicU64,
     /// Counts how often the clock ran out; a lease of an earlier count stays lost.
@@ -60,23 +60,15 @@ impl Term {
 }
 
 impl LeaseClock {
-    /// A clock for a session timeout, with the server's tick if it is known. Without it half a
-    /// quarter of the timeout is assumed: a server grants no timeout below two ticks.
-    pub fn new(clock: Clock, timeout: Duration, tick: Option<Duration>, start: Instant) -> Self {
-        let half_tick = tick.map_or(timeout / 4, |tick| (tick / 2).min(timeout / 4));
+    /// A clock for a session.
+    pub fn new(clock: Clock, timing: Timing, start: Instant) -> Self {
         LeaseClock {
             clock,
-            timeout,
-            term: timeout - Self::gap(timeout) - half_tick,
+            timing,
             last: AtomicU64::new(start.as_nanos()),
             epoch: AtomicU64::new(0),
             doubts: AtomicU64::new(0),
         }
-    }
-
-    /// The time between two heartbeats.
-    fn gap(timeout: Duration) -> Duration {
-        timeout / 6
     }
 
     /// The clock that is read.
@@ -86,17 +78,22 @@ impl LeaseClock {
 
     /// The session timeout, in the server's words.
     pub fn timeout(&self) -> Duration {
-        self.timeout
+        self.timing.session_timeout
+    }
+
+    /// The times that it goes by.
+    pub fn timing(&self) -> Timing {
+        self.timing
     }
 
     /// The time between two heartbeats: a sixth of the session timeout.
     pub fn heartbeat(&self) -> Duration {
-        Self::gap(self.timeout)
+        self.timing.heartbeat
     }
 
     /// From when on a lease is in doubt if nothing more is heard.
     pub fn suspect_at(&self) -> Instant {
-        self.last_commit() + self.timeout / 3
+        self.last_commit() + self.timing.suspect_after
     }
 
     /// What a lease may count on at a moment that was just read.
@@ -117,7 +114,7 @@ impl LeaseClock {
 
     /// Until when leases are valid if nothing more is heard.
     pub fn valid_until(&self) -> Instant {
-        self.last_commit() + self.term
+        self.last_commit() + self.timing.lease
     }
 
     /// The present term.
@@ -173,23 +170,16 @@ mod tests {
 
     fn started() -> (LeaseClock, Instant) {
         let start = Clock::Caller.now();
-        (LeaseClock::new(Clock::Caller, T, None, start), start)
+        (LeaseClock::new(Clock::Caller, Timing::of(T, None).unwrap(), start), start)
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_lease_ends_before_the_server_can_expire_the_session() {
         let (clock, start) = started();
-        assert_eq!(clock.valid_until().since(start), Duration::from_secs(7));
+        assert_eq!(clock.valid_until().since(start), Duration::from_millis(6_600));
         let at = |seconds| clock.condition(start + Duration::from_millis(seconds));
         assert_eq!([3_999, 4_000].map(at), [Condition::Held, Condition::Suspect]);
-        assert_eq!([6_999, 7_000].map(at), [Condition::Suspect, Condition::Lost]);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_known_tick_gives_a_longer_lease() {
-        let tick = Some(Duration::from_secs(2));
-        let clock = LeaseClock::new(Clock::Caller, T, tick, Instant::ORIGIN);
-        assert_eq!(clock.valid_until().since(Instant::ORIGIN), Duration::from_secs(9));
+        assert_eq!([6_599, 6_600].map(at), [Condition::Suspect, Condition::Lost]);
     }
 
     #[tokio::test(start_paused = true)]
@@ -197,9 +187,9 @@ mod tests {
         let (clock, start) = started();
         let now = start + Duration::from_secs(3);
         assert_eq!(clock.committed(start + Duration::from_secs(1), now), Condition::Held);
-        assert_eq!(clock.valid_until().since(start), Duration::from_secs(8));
+        assert_eq!(clock.valid_until().since(start), Duration::from_millis(7_600));
         assert_eq!(clock.committed(start, now), Condition::Held);
-        assert_eq!(clock.valid_until().since(start), Duration::from_secs(8));
+        assert_eq!(clock.valid_until().since(start), Duration::from_millis(7_600));
     }
 
     #[tokio::test(start_paused = true)]

@@ -15,8 +15,10 @@ pub mod shelf;
 pub mod spawner;
 pub mod standing;
 pub mod stray;
+pub mod timing;
 pub mod unused;
 
 pub use builder::SessionBuilder;
 pub use handle::{Session, States};
 pub use shelf::Held;
+pub use timing::Timing;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use zklock::{ErrorKind, LockError, Session};
 use zklock_test_support::{CreateMode, ZooKeeper};
 
-use crate::bed::{Bed, soon};
+use crate::bed::{Bed, TICK, soon};
 
 const LIMIT: Duration = Duration::from_secs(1);
 
@@ -160,5 +160,27 @@ async fn what_is_asked_for_before_the_server_is_there_comes_when_it_is() {
     let waiting = tokio::spawn(async move { mutex.acquire().await.unwrap() });
     bed.server().restart();
     soon("the lock", waiting).await.unwrap().release().await.unwrap();
+    bed.end().await;
+}
+
+#[tokio::test]
+async fn a_session_tells_its_times_and_is_refused_where_no_lease_would_be_safe() {
+    let bed = Bed::shared("timing");
+    let timeout = Duration::from_secs(6);
+    let builder = || bed.builder().session_timeout(timeout);
+    let session = bed.adopt(builder().tick_time(TICK).connect().await.unwrap());
+    let timing = session.timing().unwrap();
+    assert_eq!((timing.session_timeout, timing.heartbeat), (timeout, timeout / 6));
+    assert_eq!(timing.margin, timeout / 5 + TICK / 2);
+    assert_eq!(timing.lease, timeout - timing.margin);
+    let guard = session.mutex("a").unwrap().acquire().await.unwrap();
+    assert!(guard.remaining() <= timing.lease);
+    guard.release().await.unwrap();
+    // As if the server's `minSessionTimeout` were below its tick.
+    let error = builder().tick_time(timeout).connect().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidOption);
+    for number in ["6s", "1.2s", "3s is half a tick", "at least 6.4"] {
+        assert!(format!("{error:#}").contains(number), "{number}: {error:#}");
+    }
     bed.end().await;
 }

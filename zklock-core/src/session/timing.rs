@@ -1,0 +1,90 @@
+//! The times that the safety of a session's locks comes from.
+
+use std::time::Duration;
+
+/// The times that the safety of a session's locks comes from, as its server granted them. See
+/// [`Session::timing`](crate::session::handle::Session::timing).
+///
+/// ```
+/// # let session = zklock::Session::embedded();
+/// if let Some(timing) = session.timing() {
+///     println!("{} s without an answer", timing.lease.as_secs_f64());
+///     assert_eq!(timing.lease + timing.margin, timing.session_timeout);
+/// }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Timing {
+    /// The session timeout, which may be another than was asked for.
+    pub session_timeout: Duration,
+    /// The time between two heartbeats while something is held: a sixth of the session timeout.
+    pub heartbeat: Duration,
+    /// For how long no write is answered until the session is suspect: a third of its timeout.
+    pub suspect_after: Duration,
+    /// For how long a guard is valid after the last answered write was sent.
+    pub lease: Duration,
+    /// By how much that is shorter than the session timeout.
+    pub margin: Duration,
+}
+
+impl Timing {
+    /// The times for a session timeout, with the server's tick if it is known. Without it the timeout
+    /// is taken for two ticks at least, which is the shortest that a server grants unless it is told
+    /// otherwise (`minSessionTimeout`).
+    ///
+    /// # Errors
+    ///
+    /// Says why, if no lease would be safe for two heartbeats.
+    pub(crate) fn of(session_timeout: Duration, tick: Option<Duration>) -> Result<Self, String> {
+        // The client looks each twentieth of the session timeout whether it was silent for three,
+        // and then sends a ping. The server may have heard of us that long before the last write.
+        let silence = session_timeout / 5;
+        // And a leader learns of its followers' sessions with a ping each half tick.
+        let half_tick = tick.map_or(session_timeout / 4, |tick| tick / 2);
+        let (heartbeat, margin) = (session_timeout / 6, silence + half_tick);
+        let suspect_after = session_timeout / 3;
+        match session_timeout.checked_sub(margin) {
+            Some(lease) if lease >= suspect_after => {
+                Ok(Timing { session_timeout, heartbeat, suspect_after, lease, margin })
+            }
+            _ => Err(format!(
+                "no lease is safe with a session timeout of {session_timeout:?}: {silence:?} of it may \
+                 pass between two signs of life of this session, {half_tick:?} is half a tick of the \
+                 server, and the rest must last for two heartbeats of {heartbeat:?}; ask for at least \
+                 {:?}",
+                half_tick * 15 / 7,
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn the_margin_is_silence_and_half_a_tick() {
+        let of = |tick| Timing::of(10 * SECOND, tick).unwrap();
+        assert_eq!(of(None).margin, 4_500 * SECOND / 1_000);
+        assert_eq!(of(Some(2 * SECOND)).margin, 3 * SECOND);
+        // More than half of the timeout, as a server with a `minSessionTimeout` of its own allows.
+        assert_eq!(of(Some(8 * SECOND)).margin, 6 * SECOND);
+        for tick in [None, Some(2 * SECOND), Some(8 * SECOND)] {
+            let timing = of(tick);
+            assert_eq!(timing.lease + timing.margin, timing.session_timeout);
+            assert!(timing.lease >= 2 * timing.heartbeat);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_safe_is_refused_with_the_least_that_can() {
+        let (tick, least) = (14 * SECOND, 15 * SECOND);
+        assert!(Timing::of(least, Some(tick)).is_ok());
+        for timeout in [least - SECOND / 10, SECOND, Duration::ZERO] {
+            let Err(why) = Timing::of(timeout, Some(tick)) else { panic!("{timeout:?}") };
+            assert!(why.contains("at least 15s") && why.contains("7s is half a tick"), "{why}");
+        }
+    }
+}
