@@ -4,7 +4,6 @@ use std::future::{Future, pending, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::Duration;
 
 use futures_lite::future::poll_once;
 use tokio::sync::watch;
@@ -15,13 +14,6 @@ use crate::lease::QueuedNode;
 use crate::session::generation::Generation;
 use crate::session::keeper::OwnWatch;
 
-/// The most watches of a ZooKeeper session.
-const MOST_WATCHES: usize = 1_000;
-
-/// How long a waiter without a watch rests between two looks, at least and at most: a quarter of
-/// the session timeout.
-const SLOW_LOOK: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));
-
 impl Drive<'_> {
     /// Waits until there are other children than so many, and answers them if they are known, or
     /// until something else happened that makes another look worth while.
@@ -31,7 +23,7 @@ impl Drive<'_> {
         seen: usize,
         limit: &mut Option<watch::Receiver<u32>>,
     ) -> Result<Option<Vec<String>>, Setback> {
-        let Some(_watching) = generation.room_for_watches(1, MOST_WATCHES) else {
+        let Some(_watching) = generation.watches().take([self.directory()]) else {
             self.pass_time(generation).await;
             return Ok(None);
         };
@@ -62,14 +54,14 @@ impl Drive<'_> {
         paths: &[String],
         mut own: Option<&mut QueuedNode>,
     ) -> Result<bool, Setback> {
-        let Some(_watching) = generation.room_for_watches(paths.len(), MOST_WATCHES) else {
+        let Some(_watching) = generation.watches().take(paths) else {
             self.pass_time(generation).await;
             return Ok(false);
         };
         let link_lost = own.is_some().then(|| generation.coordinator().link_lost());
         let mut asked_own = None;
         if let Some(node) = own.as_ref().filter(|node| !node.is_watched()) {
-            let Some(watching) = generation.room_for_watches(1, MOST_WATCHES) else {
+            let Some(watching) = generation.watches().take([node.path()]) else {
                 self.pass_time(generation).await;
                 return Ok(false);
             };
@@ -110,9 +102,8 @@ impl Drive<'_> {
 
     /// Waits without a watch, because there are too many: another look after a while will do.
     async fn pass_time(&self, generation: &Arc<Generation>) {
-        let pause = generation.lease().timeout() / 4;
         let clock = self.ride.lane().clock();
-        let timer = clock.sleep_until(clock.now() + pause.clamp(SLOW_LOOK.0, SLOW_LOOK.1));
+        let timer = clock.sleep_until(clock.now() + generation.slow_look());
         futures_lite::future::or(timer, generation.changed()).await;
     }
 

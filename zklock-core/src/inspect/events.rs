@@ -1,6 +1,7 @@
 //! What happens to a lock's queue.
 
 use std::collections::{HashMap, VecDeque};
+use std::future::pending;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,12 +9,13 @@ use std::time::Duration;
 use futures_lite::future::or;
 
 use crate::clock::Clock;
-use crate::coordinator::{Link, RequestError, Watch};
+use crate::coordinator::{Coordinator, Link, RequestError, Watch};
 use crate::error::ErrorKind;
 use crate::inspect::contenders::Participant;
 use crate::inspect::site::Site;
 use crate::path::name_of;
 use crate::session::generation::Generation;
+use crate::session::watch_budget::Watching;
 
 /// What happened to a lock's queue.
 ///
@@ -82,6 +84,8 @@ struct View {
     generation: Arc<Generation>,
     reconnects: u64,
     watch: Watch,
+    /// Counts the watch; without room for it there is none.
+    watching: Option<Watching>,
 }
 
 impl std::fmt::Debug for View {
@@ -106,9 +110,12 @@ enum News {
 
 impl View {
     async fn until_news(&mut self, clock: &Clock, blind: bool) -> News {
-        let View { generation, reconnects, watch } = self;
+        let View { generation, reconnects, watch, watching } = self;
         // Watches were seen to be lost; a slow look now and then costs little.
-        let slowly = generation.lease().timeout().max(Duration::from_secs(5));
+        let slowly = match watching {
+            Some(_) => generation.lease().timeout().max(Duration::from_secs(5)),
+            None => generation.slow_look(),
+        };
         let mut slow = pin!(clock.sleep_until(clock.now() + slowly));
         loop {
             let mut changed = pin!(generation.changed());
@@ -200,12 +207,13 @@ impl LockEvents {
                     continue;
                 }
             };
-            match look(&self.site, &self.known, &generation).await {
+            let watching = generation.watches().take([self.site.path()]);
+            match look(&self.site, &self.known, &generation, watching.is_some()).await {
                 Ok((seen, watch)) => {
                     self.compare(seen);
                     self.blind = false;
                     let reconnects = generation.reconnects();
-                    self.view = Some(View { generation, reconnects, watch });
+                    self.view = Some(View { generation, reconnects, watch, watching });
                 }
                 Err(_) if self.go_blind() => {}
                 Err(_) => or(pause(self.site.session.clock(), PAUSE), generation.changed()).await,
@@ -262,19 +270,20 @@ async fn look(
     site: &Site,
     known: &[Participant],
     generation: &Arc<Generation>,
+    watched: bool,
 ) -> Result<(Vec<Participant>, Watch), RequestError> {
     let coordinator = generation.coordinator();
     let paths: Vec<_> = std::iter::once("/").chain(site.directory.ancestors_and_self()).collect();
     let mut at = paths.len() - 1;
     loop {
-        match coordinator.children_watched(paths[at]).await {
-            Ok((children, watch)) => {
+        match children(&**coordinator, paths[at], watched).await {
+            Ok((names, watch)) => {
                 let Some(below) = paths.get(at + 1) else {
-                    let seen = site.describe(&**coordinator, &children, known).await?;
+                    let seen = site.describe(&**coordinator, &names, known).await?;
                     return Ok((seen, watch));
                 };
                 // It may have been made since it was looked for, and this watch would not tell.
-                if !children.iter().any(|child| child == name_of(below)) {
+                if !names.iter().any(|child| child == name_of(below)) {
                     return Ok((Vec::new(), watch));
                 }
                 at += 1;
@@ -283,4 +292,16 @@ async fn look(
             Err(error) => return Err(error),
         }
     }
+}
+
+/// The children of a node, with a watch if there is room for one.
+async fn children(
+    coordinator: &dyn Coordinator,
+    path: &str,
+    watched: bool,
+) -> Result<(Vec<String>, Watch), RequestError> {
+    if watched {
+        return coordinator.children_watched(path).await;
+    }
+    Ok((coordinator.children(path).await?, Box::pin(pending())))
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use tokio::sync::watch;
 
-use crate::coordinator::{NodeKind, RequestError};
+use crate::coordinator::{NodeKind, RequestError, Watch, WatchEvent};
 use crate::error::{ErrorKind, LockError};
 use crate::path::ZnodePath;
 use crate::policy::RetryPolicy;
@@ -223,7 +223,22 @@ impl Follower {
     /// Reads the node and waits until another look is worth while.
     async fn look(&self, generation: &Arc<Generation>) -> Result<(), RequestError> {
         let path = self.path.as_str();
-        match generation.coordinator().get_watched(path).await {
+        // Without room for a watch it is looked at again now and then.
+        let watching = generation.watches().take([path]);
+        let looked = async {
+            if watching.is_some() {
+                return generation.coordinator().get_watched(path).await;
+            }
+            let (data, stat) = generation.coordinator().get(path).await?;
+            let clock = self.session.clock();
+            let slowly = clock.sleep_until(clock.now() + generation.slow_look());
+            let again: Watch = Box::pin(async move {
+                slowly.await;
+                WatchEvent::Changed
+            });
+            Ok((data, stat, again))
+        };
+        match looked.await {
             Ok((data, _, watch)) => {
                 let limit = read(&data);
                 self.malformed.store(limit.is_none(), Ordering::Release);

@@ -25,7 +25,6 @@ use crate::owner::Owner;
 use crate::policy::StopAt;
 use crate::recipe::driver::{LockDriver, is_same_layout, mixed};
 use crate::session::handle::Session;
-use crate::session::keeper::MOST_WATCHES;
 use crate::session::lane::{Ride, closed};
 use crate::session::releaser::Deletion;
 use crate::session::shelf::{Held, Resident, SINGLE, of_type};
@@ -422,7 +421,9 @@ impl Queue {
         let watching = async {
             let mut watch: Option<Watch> = None;
             // Where there are too many watches nothing lingers.
-            let Some(_watching) = lease.generation().room_for_watches(1, MOST_WATCHES) else {
+            let Some(_watching) =
+                lease.generation().watches().take([self.target.directory.as_str()])
+            else {
                 return self.looked_behind(&lease, true);
             };
             loop {

@@ -14,7 +14,7 @@ use tokio::sync::futures::Notified;
 
 pub use self::commits::{Gate, MOST_CHECKED};
 pub use self::counts::{Cleaning, Resting};
-pub use self::held::{HeldNode, Watching};
+pub use self::held::HeldNode;
 use crate::clock::Instant;
 use crate::coordinator::{Coordinator, Link, RequestError};
 use crate::error::{ErrorKind, LockError};
@@ -25,6 +25,7 @@ use crate::session::heads::Heads;
 use crate::session::lease_clock::{Condition, LeaseClock, Term};
 use crate::session::spawner::Spawner;
 use crate::session::stray::Stray;
+use crate::session::watch_budget::WatchBudget;
 
 /// One ZooKeeper session. Guards belong to one generation and are lost with it.
 #[derive(Debug)]
@@ -48,8 +49,7 @@ pub struct Generation {
     /// Counts the losses of leases.
     losses: AtomicU64,
     held: Mutex<HashMap<Arc<str>, Arc<HeldNode>>>,
-    /// How many held nodes are watched.
-    watching: AtomicUsize,
+    watches: Arc<WatchBudget>,
     /// The greatest czxid of a node that was made here.
     newest: AtomicI64,
     /// By directory: who makes a node that cannot be told from others of this session.
@@ -60,6 +60,10 @@ pub struct Generation {
     /// Nodes that stay for a while after their release.
     resting: AtomicUsize,
 }
+
+/// How long who has no watch rests between two looks, at least and at most: a quarter of the session
+/// timeout.
+const SLOW_LOOK: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));
 
 /// A wait is no long one before so much time has passed, however short the session timeout is.
 const LONG: Duration = Duration::from_secs(5);
@@ -72,6 +76,7 @@ impl Generation {
         lease: LeaseClock,
         spawner: Spawner,
         events: Events,
+        watches: Arc<WatchBudget>,
     ) -> Arc<Self> {
         let heads = Heads::new(lease.timeout().max(LONG));
         Arc::new(Generation {
@@ -89,7 +94,7 @@ impl Generation {
             changed: Notify::new(),
             losses: AtomicU64::new(0),
             held: Mutex::default(),
-            watching: AtomicUsize::new(0),
+            watches,
             newest: AtomicI64::new(0),
             gates: Mutex::default(),
             cleaning: AtomicUsize::new(0),
@@ -121,6 +126,11 @@ impl Generation {
     /// Where background work goes.
     pub fn spawner(&self) -> &Spawner {
         &self.spawner
+    }
+
+    /// What may be watched in it.
+    pub fn watches(&self) -> &Arc<WatchBudget> {
+        &self.watches
     }
 
     /// Where events go.
@@ -297,6 +307,11 @@ impl Generation {
         self.heads.long()
     }
 
+    /// How long who has no watch rests between two looks.
+    pub fn slow_look(&self) -> Duration {
+        (self.lease.timeout() / 4).clamp(SLOW_LOOK.0, SLOW_LOOK.1)
+    }
+
     /// Whether a node has been at the head of a queue for long, as far as those know who waited
     /// there. Once in so long only.
     pub fn is_long_at_head(&self, directory: &str, path: &Arc<str>) -> bool {
@@ -328,7 +343,14 @@ mod tests {
         let timing = Timing::of(timeout, None).unwrap();
         let coordinator = Embedded::new().connector(timeout).connect().await.unwrap();
         let lease = LeaseClock::new(Clock::Caller, timing, Clock::Caller.now());
-        Generation::new(1, coordinator, lease, Spawner::Inline, Events::to(None))
+        Generation::new(
+            1,
+            coordinator,
+            lease,
+            Spawner::Inline,
+            Events::to(None),
+            WatchBudget::new(""),
+        )
     }
 
     #[tokio::test]

@@ -10,16 +10,12 @@ use crate::clock::Instant;
 use crate::coordinator::{Link, Reply, RequestError, Stat, Watch, WatchEvent};
 use crate::owner::REVOKE;
 use crate::policy::StopAt;
-use crate::session::generation::{Generation, HeldNode, MOST_CHECKED, Watching};
+use crate::session::generation::{Generation, HeldNode, MOST_CHECKED};
 use crate::session::lease_clock::Condition;
 use crate::session::shelf::Shelf;
 use crate::session::standing::OfLane;
+use crate::session::watch_budget::Watching;
 use crate::session_state::SessionState;
-
-/// How many nodes that are held are watched at most, or what is behind them: with ten thousand
-/// watches the client loses its session at the next reconnect, whose frame of watches is limited to
-/// 128 KiB.
-pub const MOST_WATCHES: usize = 500;
 
 type Beat = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -147,7 +143,7 @@ async fn heartbeat(generation: Arc<Generation>) {
     // What is held for longer than a heartbeat is watched, to learn at once if it is deleted.
     let long = generation.lease().heartbeat() / 2;
     let long_held = nodes.iter().filter(|node| start.since(node.since) >= long);
-    for node in long_held.take(MOST_WATCHES) {
+    for node in long_held {
         watch_own(&generation, node);
     }
 }
@@ -211,7 +207,7 @@ fn heed(generation: &Arc<Generation>, node: &HeldNode, data: &[u8], stat: &Stat)
 
 /// Watches a held node, once, to learn of its deletion and of the wish that it be let go.
 pub fn watch_own(generation: &Arc<Generation>, node: &Arc<HeldNode>) {
-    let Some(watching) = generation.begin_watching(node, MOST_WATCHES) else { return };
+    let Some(watching) = generation.begin_watching(node) else { return };
     let (generation, node) = (generation.clone(), node.clone());
     let first = generation.coordinator().get_watched(&node.path);
     generation.clone().spawner().spawn(async move {
@@ -299,6 +295,7 @@ mod tests {
     use crate::session::spawner::Spawner;
     use crate::session::standing::Standing;
     use crate::session::timing::Timing;
+    use crate::session::watch_budget::WatchBudget;
     use std::future::pending;
     use std::sync::atomic::{AtomicU32, Ordering};
     use std::time::Duration;
@@ -387,7 +384,8 @@ mod tests {
         let [forgets, multis] = [const { AtomicU32::new(0) }; 2].map(Arc::new);
         let coordinator = Unaware(coordinator, forgets.clone(), multis.clone());
         let coordinator = Arc::new(coordinator);
-        let generation = Generation::new(1, coordinator, lease, spawner, events);
+        let watches = WatchBudget::new("");
+        let generation = Generation::new(1, coordinator, lease, spawner, events, watches);
         let (state, told) = watch::channel(SessionState::Connecting);
         let standing = Standing::new(Arc::new(state)).of_another();
         let shelf = Shelf::new(Place { servers: "keeper".into(), chroot: "".into() });
@@ -496,9 +494,9 @@ mod tests {
                 let (gone, asked) = (format!("{path}-gone"), format!("{path}-asked"));
                 let gone = kept.hold(&gone, StopAt::Suspect).await;
                 let asked = kept.hold(&asked, StopAt::Lost).await;
-                let full = kept.generation.room_for_watches(MOST_WATCHES, MOST_WATCHES);
-                assert!(is_watched || full.is_some());
-                let full = full.filter(|_| !is_watched);
+                let watches = kept.generation.watches();
+                let more = || watches.take(["/elsewhere"]).filter(|_| !is_watched);
+                let full: Vec<_> = std::iter::from_fn(more).collect();
                 sleep(held_for * T / 60).await;
                 let coordinator = kept.generation.coordinator();
                 coordinator.delete(&gone.path).await.unwrap();

@@ -20,6 +20,7 @@ use crate::session::lease_clock::{Condition, LeaseClock};
 use crate::session::spawner::Spawner;
 use crate::session::stray::Stray;
 use crate::session::timing::Timing;
+use crate::session::watch_budget::WatchBudget;
 
 /// Between two tries to connect, at first and at most.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
@@ -297,7 +298,9 @@ async fn run(lane: Arc<Lane>) {
                 number += 1;
                 let lease = LeaseClock::new(lane.clock.clone(), timing, opened);
                 let (spawner, events) = (lane.spawner.clone(), lane.events.clone());
-                let generation = Generation::new(number, coordinator, lease, spawner, events);
+                let watches = WatchBudget::new(&lane.keeping.shelf.place().chroot);
+                let generation =
+                    Generation::new(number, coordinator, lease, spawner, events, watches);
                 lane.note(&generation);
                 lane.spawner.spawn(keep(generation.clone(), lane.keeping.clone()));
                 if !lane.set(Status::Ready(generation.clone())) {

@@ -31,8 +31,8 @@ use crate::session::standing::Standing;
 const BUSY: usize = 8;
 
 /// How many acquires are under way in a lane, waiting ones included, before another is used. Each
-/// may need a watch, and the nodes that are held have 500 more: a thousand are far below the
-/// client's limit.
+/// needs watches. How much these may take is counted, so this is no more than a guess at when another
+/// connection is better than slow looks.
 const FULL: usize = 500;
 
 /// After how long a lane that nobody uses is closed, about.

@@ -17,6 +17,7 @@ pub mod standing;
 pub mod stray;
 pub mod timing;
 pub mod unused;
+pub mod watch_budget;
 
 pub use builder::SessionBuilder;
 pub use handle::{Session, States};

@@ -117,6 +117,11 @@ impl Shelf {
         shelf
     }
 
+    /// Where the locks are.
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+
     /// What other sessions of this process at the same place have in use under a path.
     pub fn elsewhere(&self, path: &str) -> Vec<Arc<dyn Resident>> {
         if LIVE.load(Ordering::Acquire) < 2 {

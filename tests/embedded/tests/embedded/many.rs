@@ -57,9 +57,9 @@ async fn more_waiters_than_watches_wait_in_several_sessions() {
     let watches = |id: &i64| store.faults(*id).pending_watches();
     let watches: Vec<_> = opened(&store, &before).iter().map(watches).collect();
     assert_eq!(watches.len(), 3, "{watches:?}");
-    // Who is next watches the one ahead and its own node; whom there is no room for looks slowly.
-    assert!((2 * MANY - 4..=2 * MANY).contains(&watches.iter().sum()), "{watches:?}");
-    assert!(watches.iter().all(|count| *count <= 1_000), "{watches:?}");
+    // Who is next watches the one ahead and its own node.
+    assert_eq!(watches.iter().sum::<usize>(), 2 * MANY, "{watches:?}");
+    assert!(watches.iter().all(|count| *count <= 1_002), "{watches:?}");
     drop(held);
     all_enter(waiting).await;
 }
@@ -72,7 +72,10 @@ async fn more_waiters_than_watches_all_enter_though_there_is_one_connection() {
     let waiting = waiting_in(&session, MANY);
     tokio::time::sleep(Duration::from_millis(100)).await;
     let faults = store.faults(session.zookeeper_session().unwrap().0);
-    assert_eq!(faults.pending_watches(), 1_000);
+    // Three quarters of what the client can send again; whom there is no room for looks slowly.
+    let most = 96 * 1024 / held[0].path().len();
+    let watches = faults.pending_watches();
+    assert!((most * 9 / 10..=most).contains(&watches), "{watches} of {most}");
     drop(held);
     all_enter(waiting).await;
 }

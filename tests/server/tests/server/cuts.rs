@@ -140,3 +140,48 @@ async fn no_node_is_made_while_the_connection_is_down() {
     assert_eq!(created.hits(), 1, "only the last");
     bed.end().await;
 }
+
+/// As long as a name may well be, in bytes.
+const LONG_NAME: usize = 500;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn watches_on_long_names_do_not_cost_the_session_at_a_reconnect() {
+    const LOCKS: usize = 300;
+    let bed = Bed::shared("long-names");
+    let proxy = bed.proxy();
+    let name = |number: usize| format!("{}{number:04}", "n".repeat(LONG_NAME));
+    let holder = bed.session().await;
+    let mut held = Vec::new();
+    for number in 0..LOCKS {
+        held.push(holder.mutex(&name(number)).unwrap().acquire().await.unwrap());
+    }
+    let builder = bed.builder_at(&proxy.addr()).max_connections(1);
+    let session = bed.adopt(builder.connect().await.unwrap());
+    let before = session.zookeeper_session().unwrap();
+    // These watch, too.
+    let sites: Vec<_> = (0..20).map(|number| session.site(&name(number)).unwrap()).collect();
+    let mut streams: Vec<_> = sites.iter().map(|site| site.events()).collect();
+    for events in &mut streams {
+        soon("an event", events.next()).await.unwrap();
+    }
+    let waiting: Vec<_> = (0..LOCKS).map(|number| acquiring(&session, &name(number))).collect();
+    until("all wait", || {
+        let sessions = bed.server().sessions();
+        let nodes = sessions.iter().find(|own| own.id == before.0).map(|own| own.ephemerals.len());
+        (nodes == Some(LOCKS)).then_some(())
+    })
+    .await;
+    until("they watch", || (bed.watched().len() > 100).then_some(())).await;
+    for way in [Cut::Fin, Cut::Reset] {
+        proxy.cut(way);
+        let mutex = session.mutex("short").unwrap();
+        soon("it is back", mutex.acquire()).await.unwrap().release().await.unwrap();
+        assert_eq!(session.zookeeper_session(), Some(before), "{way:?}");
+    }
+    drop(streams);
+    held.into_iter().for_each(drop);
+    for waiting in waiting {
+        soon("the lock", waiting).await.unwrap().release().await.unwrap();
+    }
+    bed.end().await;
+}

@@ -9,6 +9,7 @@ use crate::clock::Instant;
 use crate::observer::Event;
 use crate::policy::StopAt;
 use crate::session::lease_clock::Term;
+use crate::session::watch_budget::Watching;
 
 /// A node that a lease stands on.
 #[derive(Debug)]
@@ -171,24 +172,15 @@ impl Generation {
     }
 
     /// Begins to watch a held node, unless it is watched or too many are.
-    pub fn begin_watching(self: &Arc<Self>, node: &HeldNode, most: usize) -> Option<Watching> {
+    pub fn begin_watching(&self, node: &HeldNode) -> Option<Watching> {
         if node.watched.swap(true, Ordering::AcqRel) {
             return None;
         }
-        let watching = self.room_for_watches(1, most);
+        let watching = self.watches.take_for_held(&node.path);
         if watching.is_none() {
             node.watched.store(false, Ordering::Release);
         }
         watching
-    }
-
-    /// Counts watches until the returned value is dropped, unless there are too many. After a
-    /// reconnect the client sends all its watches in one request, and loses the session if that is
-    /// longer than 128 KiB.
-    pub fn room_for_watches(self: &Arc<Self>, count: usize, most: usize) -> Option<Watching> {
-        let more = |now: usize| (now + count <= most).then_some(now + count);
-        let counted = self.watching.fetch_update(Ordering::AcqRel, Ordering::Acquire, more);
-        counted.ok().map(|_| Watching(self.clone(), count))
     }
 }
 
@@ -196,14 +188,4 @@ impl Generation {
 fn remove(held: &mut HashMap<Arc<str>, Arc<HeldNode>>, node: &HeldNode) -> bool {
     let same = held.get(&node.path).is_some_and(|present| present.czxid == node.czxid);
     same && held.remove(&node.path).is_some()
-}
-
-/// A watch on a held node.
-#[derive(Debug)]
-pub struct Watching(Arc<Generation>, usize);
-
-impl Drop for Watching {
-    fn drop(&mut self) {
-        self.0.watching.fetch_sub(self.1, Ordering::AcqRel);
-    }
 }
