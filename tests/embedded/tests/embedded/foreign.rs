@@ -122,7 +122,7 @@ async fn litter(store: &Embedded) {
 }
 
 async fn settle() {
-    tokio::time::sleep(Duration::from_millis(5)).await;
+    tokio::time::sleep(Duration::from_millis(50)).await;
 }
 
 #[tokio::test(start_paused = true)]

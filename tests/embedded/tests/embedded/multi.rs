@@ -13,7 +13,7 @@ fn both(session: &Session, names: [&str; 2]) -> MultiLock {
 }
 
 async fn settle() {
-    tokio::time::sleep(Duration::from_millis(5)).await;
+    tokio::time::sleep(Duration::from_millis(50)).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -29,7 +29,7 @@ async fn queue(store: &Embedded) -> String {
 
 /// Lets everything that can happen without time happen.
 async fn settle() {
-    tokio::time::sleep(Duration::from_millis(5)).await;
+    tokio::time::sleep(Duration::from_millis(50)).await;
 }
 
 #[tokio::test(start_paused = true)]

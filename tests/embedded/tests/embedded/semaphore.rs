@@ -18,7 +18,7 @@ async fn leases(store: &Embedded) -> usize {
 }
 
 async fn settle() {
-    tokio::time::sleep(Duration::from_millis(5)).await;
+    tokio::time::sleep(Duration::from_millis(50)).await;
 }
 
 /// Runs in a task of its own, so that it is somebody else.
