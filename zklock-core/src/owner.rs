@@ -29,9 +29,14 @@ pub struct Owner {
     /// The application's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub app: Option<String>,
-    /// Since when it has been in the queue, by its own wall clock, in RFC 3339.
+    /// Since when its node has been in the queue, by its own wall clock, in RFC 3339. That is before
+    /// the grant, and before the time of whoever its process handed the lock on to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
+    /// Since when the present holder has held the lock, in RFC 3339. No node says this: it is known of
+    /// holders in this process only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub granted: Option<String>,
     /// Whether it may keep the lock for a while without using it, and gives way to the next.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub linger: bool,
@@ -62,22 +67,30 @@ impl Owner {
             pid: Some(std::process::id()),
             app: app.map(str::to_owned).or_else(|| PROGRAM.clone()),
             since: Some(wall_clock(Duration::ZERO)),
+            granted: None,
             linger: false,
             attempt: None,
         }
     }
 
-    /// Says since how long it has been in the queue.
+    /// Describes this process as that of a holder, who was granted the lock so long ago. Since when
+    /// its node has been there is not said.
     ///
     /// ```
     /// use std::time::Duration;
     /// use zklock::Owner;
     ///
-    /// let minute = Owner::here(None).since_ago(Duration::from_secs(60));
-    /// assert!(minute.since < Owner::here(None).since); // RFC 3339 sorts as time does.
+    /// let minute = Owner::holding(Some("orders"), Duration::from_secs(60));
+    /// assert!(minute.granted < Owner::here(None).since); // RFC 3339 sorts as time does.
+    /// assert!(minute.to_string().contains(", holding since "));
     /// ```
-    pub fn since_ago(mut self, ago: Duration) -> Self {
-        self.since = Some(wall_clock(ago));
+    pub fn holding(app: Option<&str>, granted_ago: Duration) -> Self {
+        Owner { since: None, ..Owner::here(app).granted_ago(granted_ago) }
+    }
+
+    /// Says since how long the present holder has held the lock.
+    pub(crate) fn granted_ago(mut self, ago: Duration) -> Self {
+        self.granted = Some(wall_clock(ago));
         self
     }
 
@@ -155,7 +168,10 @@ impl fmt::Display for Owner {
             write!(f, " (process {pid})")?;
         }
         if let Some(since) = &self.since {
-            write!(f, " since {since}")?;
+            write!(f, ", in the queue since {since}")?;
+        }
+        if let Some(granted) = &self.granted {
+            write!(f, ", holding since {granted}")?;
         }
         Ok(())
     }

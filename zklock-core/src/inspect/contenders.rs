@@ -39,7 +39,8 @@ pub struct Participant {
     pub node: String,
     /// In which way it wants the lock, as far as its name says.
     pub mode: Mode,
-    /// The process, and since when it has been in the queue, as far as the node's data says.
+    /// The process, and since when its node has been in the queue, as far as the node's data says; of
+    /// the first node of this session also since when its present holder has held the lock.
     pub owner: Owner,
     /// Whether it holds the lock.
     pub holder: bool,
@@ -91,6 +92,9 @@ impl Site {
         if let Some(first) = participants.iter_mut().find(|participant| participant.here) {
             first.local = self.session.held();
             first.local.retain(|held| *held.lock == *self.name.as_str());
+            if let Some(by) = first.local.iter().find(|held| held.granted && first.holder) {
+                first.owner = std::mem::take(&mut first.owner).granted_ago(by.since);
+            }
         }
         Ok(participants)
     }

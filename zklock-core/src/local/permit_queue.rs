@@ -454,7 +454,7 @@ impl Origin for PermitQueue {
         if !by.is_leased_at(now) {
             return None;
         }
-        let owner = Owner::here(self.session.app()).since_ago(now.since(by.since()));
+        let owner = Owner::holding(self.session.app(), now.since(by.since()));
         let node = by.lease().node_name().to_owned();
         Some(Holder { owner, node, ahead: 1 + inner.state.ahead_of(place) })
     }

@@ -392,8 +392,8 @@ impl Queue {
 
     /// The error of a lock that somebody here was just given.
     fn busy(&self, lease: &Lease) -> LockError {
-        let (owner, node) = (Owner::here(self.session.app()), lease.node_name().to_owned());
-        let holder = Holder { owner: owner.since_ago(Duration::ZERO), node, ahead: 1 };
+        let owner = Owner::holding(self.session.app(), Duration::ZERO);
+        let holder = Holder { owner, node: lease.node_name().to_owned(), ahead: 1 };
         LockError::new(ErrorKind::Busy, "").held_by(Some(holder))
     }
 
@@ -562,7 +562,7 @@ impl Origin for Queue {
         let node = lease.node_name().to_owned();
         let by = inner.state.holders().find_map(Weak::upgrade);
         let held_for = by.map(|by| now.since(by.since())).unwrap_or_default();
-        let owner = Owner::here(self.session.app()).since_ago(held_for);
+        let owner = Owner::holding(self.session.app(), held_for);
         Some(Holder { owner, node, ahead: 1 + inner.state.ahead_of(place) })
     }
 

@@ -30,7 +30,8 @@ pub struct Held {
     pub lock: Arc<str>,
     /// False for somebody who waits for it.
     pub granted: bool,
-    /// Since how long.
+    /// Since how long: somebody who waits since the call, a holder since the grant. After a handoff
+    /// that is the present holder's, and not that of the node.
     pub since: Duration,
     /// The task or thread, as the runtime or the system numbers it.
     pub who: String,

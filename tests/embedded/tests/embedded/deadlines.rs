@@ -124,7 +124,8 @@ async fn a_holder_of_this_process_is_told_truly() {
     let first = first.await.unwrap().unwrap_err();
     let holder = first.holder().unwrap();
     assert_eq!(holder.ahead, 1);
-    let since = holder.owner.since.as_deref().unwrap();
+    assert_eq!(holder.owner.since, None);
+    let since = holder.owner.granted.as_deref().unwrap();
     let since = humantime::parse_rfc3339(since).unwrap();
     // On the wall clock of the machine, which the paused minute is not on.
     let ago = held_since.duration_since(since).unwrap().as_secs();
