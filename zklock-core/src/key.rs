@@ -63,6 +63,20 @@ impl LockName {
         NameBuilder::default()
     }
 
+    /// The name that a text means if the segments that no name can have are values, which are escaped.
+    pub(crate) fn of_values(text: &str) -> Option<LockName> {
+        let segments = text.split('/').enumerate();
+        let name = segments.fold(NameBuilder::default(), |name, (at, segment)| {
+            let bytes = segment.as_bytes();
+            let name = if at > 0 { name.text("/") } else { name };
+            match check_segment(bytes, 0, bytes.len(), at == 0, false) {
+                Ok(()) => name.text(segment),
+                Err(_) => name.value(&segment),
+            }
+        });
+        name.finish().ok()
+    }
+
     /// The name as text, with its escapes.
     ///
     /// ```

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::context::{self, Frame};
 use crate::first::first;
+use crate::key::LockName;
 use crate::local::possession::Possession;
 use crate::token::FencingToken;
 
@@ -355,8 +356,9 @@ pub fn current() -> Current {
 
 /// Whether the calls around the caller hold the lock `name`, surely and now; for assertions.
 ///
-/// It is the name as it is in ZooKeeper: with its values filled in, escaped, and with the namespace
-/// if there is one. That some other task holds the lock does not count.
+/// It is the name with its values filled in, and with the namespace if there is one: as it is in
+/// ZooKeeper, or as the values are, where a segment that no name can have is what a value was. That
+/// some other task holds the lock does not count.
 ///
 /// ```
 /// fn write_order() {
@@ -365,6 +367,7 @@ pub fn current() -> Current {
 /// assert!(!zklock::is_held("createOrder"));
 /// ```
 pub fn is_held(name: &str) -> bool {
-    context::find(|possession| &**possession.queue().lock_name() == name)
-        .is_some_and(|frame| frame.possession().is_valid())
+    let held = |name: &str| context::find(|by| &**by.queue().lock_name() == name);
+    let frame = held(name).or_else(|| held(LockName::of_values(name)?.as_str()));
+    frame.is_some_and(|frame| frame.possession().is_valid())
 }

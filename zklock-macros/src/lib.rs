@@ -136,8 +136,8 @@ use proc_macro::TokenStream;
 /// # `mode`
 ///
 /// `exclusive` is the default. Readers of a lock are inside together, a writer is alone; a semaphore
-/// lets so many in. `read` and `write` exclude each other, and neither knows of `exclusive` or a
-/// semaphore of the same name.
+/// lets so many in. `read` and `write` exclude each other; in the layouts of Curator and kazoo
+/// `exclusive` counts as a writer among them. A semaphore of the same name is another lock.
 ///
 /// ```
 #[doc = include_str!("../expansions/preamble.txt")]

@@ -31,6 +31,7 @@ mod panics;
 mod reentrancy;
 mod revoked;
 mod rwlock;
+mod said;
 mod semaphore;
 mod stop_at;
 mod strays;

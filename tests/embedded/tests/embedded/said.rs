@@ -1,0 +1,120 @@
+//! What the documents and the errors say, word by word.
+
+use std::time::Duration;
+
+use zklock::layout::Kazoo;
+use zklock::testing::TestLocks;
+use zklock::{ErrorKind, LockName, Mutex, Session, is_held, zk_locked};
+
+use crate::support::{client, on, store};
+
+/// How long ago a moment was, by the wall clock: paused time is not on it.
+#[allow(clippy::disallowed_methods)]
+fn ago(moment: Option<&str>) -> Duration {
+    let at = humantime::parse_rfc3339(moment.unwrap()).unwrap();
+    std::time::SystemTime::now().duration_since(at).unwrap()
+}
+
+/// After a handoff the node is another's, and so is the time since when it has been there.
+#[tokio::test(start_paused = true)]
+async fn since_when_somebody_holds_is_said_apart_from_since_when_the_node_is_there() {
+    let (store, session) = store();
+    let mutex = session.mutex("a").unwrap();
+    let first = mutex.acquire().await.unwrap();
+    let next = tokio::spawn({
+        let mutex = mutex.clone();
+        async move { mutex.acquire().await.unwrap() }
+    });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let path = first.path().to_owned();
+    drop(first);
+    let second = next.await.unwrap();
+    assert_eq!(second.path(), path, "a handoff");
+    tokio::time::sleep(Duration::from_secs(30)).await;
+
+    let told = |granted: Duration| {
+        assert!(granted.abs_diff(Duration::from_secs(30)) < Duration::from_secs(2), "{granted:?}");
+    };
+    told(session.held()[0].since);
+    let here = session.site("a").unwrap().contenders().await.unwrap().remove(0);
+    told(ago(here.owner.granted.as_deref()));
+    // The wall clock has not moved since the node was made.
+    assert!(ago(here.owner.since.as_deref()) < Duration::from_secs(20));
+    let busy = tokio::spawn(async move { mutex.acquire_timeout(Duration::from_millis(1)).await });
+    let busy = busy.await.unwrap().unwrap_err();
+    let owner = &busy.holder().unwrap().owner;
+    told(ago(owner.granted.as_deref()));
+    assert!(owner.since.is_none() && format!("{busy:#}").contains(", holding since "), "{busy:#}");
+
+    // Others know what the node says.
+    let other = on(&store);
+    let there = other.site("a").unwrap().contenders().await.unwrap().remove(0);
+    assert_eq!((there.owner.granted, &there.owner.since), (None, &here.owner.since));
+    let busy = other.mutex("a").unwrap().try_acquire().await.unwrap_err();
+    let owner = &busy.holder().unwrap().owner;
+    assert_eq!((&owner.granted, &owner.since), (&None, &here.owner.since));
+    assert!(format!("{busy:#}").contains(", in the queue since "), "{busy:#}");
+    assert!(!format!("{busy:#}").contains("holding"), "{busy:#}");
+    let data = client(&store).await.get(&path).await.unwrap().0;
+    assert!(!String::from_utf8(data).unwrap().contains("granted"));
+}
+
+#[zk_locked("items/{id}/{shop}")]
+async fn of_item(id: u32, shop: &str) -> Result<[bool; 4], zklock::LockError> {
+    let held = is_held(&format!("items/{id}/{shop}"));
+    Ok([held, is_held("items/0/locks"), is_held("items/~30/~6Cocks"), is_held("items/1/locks")])
+}
+
+#[tokio::test]
+async fn a_name_with_its_values_as_they_are_names_the_lock() {
+    let locks = TestLocks::install();
+    assert_eq!(of_item(0, "locks").await.unwrap(), [true, true, true, false]);
+    assert_eq!(of_item(7, "a").await.unwrap(), [true, false, false, false]);
+    locks.assert_taken("items/0/locks");
+    locks.assert_taken("items/7/a");
+    assert!(!is_held("items/0/locks") && !is_held("items//a") && !is_held(""));
+}
+
+#[tokio::test]
+async fn an_empty_value_is_an_error_where_it_is_the_whole_segment() {
+    let _locks = TestLocks::install();
+    assert_eq!(of_item(7, "").await.unwrap_err().kind(), ErrorKind::InvalidName);
+    let beside = LockName::build().text("items/shop").value(&"").finish().unwrap();
+    assert_eq!(beside.as_str(), "items/shop");
+}
+
+/// In this process and in another.
+#[tokio::test]
+async fn a_mutex_counts_as_a_writer_and_a_semaphore_is_another_lock() {
+    for kazoo in [false, true] {
+        let (store, curator) = store();
+        let open = || {
+            let builder = Session::embedded_builder(&store);
+            if kazoo { builder.driver(Kazoo::default()) } else { builder }.open().unwrap()
+        };
+        let session = if kazoo { open() } else { curator };
+        let name = || LockName::new("a").unwrap();
+        let try_mutex = async |session: &Session| {
+            let mutex = Mutex::new(session, name());
+            tokio::spawn(async move { mutex.try_acquire().await.map(drop) }).await.unwrap()
+        };
+        let try_read = async |session: &Session| {
+            let lock = session.rw_lock("a").unwrap();
+            tokio::spawn(async move { lock.try_read().await.map(drop) }).await.unwrap()
+        };
+        for asking in [session.clone(), open()] {
+            let read = session.rw_lock("a").unwrap().read().await.unwrap();
+            assert!(try_mutex(&asking).await.is_err_and(|error| error.is_busy()), "{kazoo}");
+            try_read(&asking).await.unwrap();
+            read.release().await.unwrap();
+            let alone = session.mutex("a").unwrap().acquire().await.unwrap();
+            assert!(try_read(&asking).await.is_err_and(|error| error.is_busy()), "{kazoo}");
+            if !kazoo {
+                // Kazoo keeps the limit in the data of the lock's own directory.
+                let permit = asking.semaphore("a", 1).unwrap().try_acquire().await.unwrap();
+                permit.release().await.unwrap();
+            }
+            alone.release().await.unwrap();
+        }
+    }
+}
