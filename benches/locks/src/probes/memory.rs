@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
-use zklock::{MutexGuard, Session};
-use zklock_test_support::ZooKeeper;
+use zklock::{LockOptions, MutexGuard, Session};
+use zklock_test_support::{RawClient, ZooKeeper};
 
 use super::Plan;
 use crate::drive::Failure;
@@ -25,6 +25,9 @@ use crate::table::{grouped, time};
 
 /// How many tasks or threads take the locks.
 const TAKERS: usize = 100;
+
+/// At most so many wait with a node each: every one of them lists all that are there.
+const QUEUED: usize = 10_000;
 
 /// Threads of Java that wait: each has a stack, and ten thousand would be most of the machine.
 const THREADS: usize = 1_000;
@@ -43,6 +46,7 @@ pub(super) fn run(plan: Plan) -> Result<Vec<Goal>, Failure> {
     for (what, name, most) in [
         ("locks", "locks held by zklock", Some(2048)),
         ("waiters", "local waiters of zklock", Some(1024)),
+        ("fair", "fair waiters of zklock", Some(8192)),
         ("tokio", "waiters of a tokio mutex", None),
     ] {
         let [bytes, nanos] = ours(what, &server.addr(), count)?;
@@ -114,6 +118,7 @@ pub(crate) fn serve(what: &str, connect: &str, count: usize) -> Result<(), Failu
                 drop(held);
                 measured
             }
+            "fair" => fair(&session, connect, count.min(QUEUED)).await?,
             "tokio" => {
                 let mutex = Arc::new(tokio::sync::Mutex::new(()));
                 let _held = mutex.clone().lock_owned().await;
@@ -193,6 +198,40 @@ where
     }
     let (taken, grown) = (start.elapsed(), anonymous()? - before);
     tasks.iter().for_each(tokio::task::JoinHandle::abort);
+    Ok((grown, taken))
+}
+
+/// Waiters with a node each, once all these are in the queue. A tenth of them come first, so that
+/// what is made once for all is there.
+async fn fair(session: &Session, connect: &str, count: usize) -> Result<(i64, Duration), Failure> {
+    let mutex = session.mutex("fair")?.with_options(LockOptions::default().fair(true))?;
+    let held = mutex.acquire().await?;
+    let mut server = RawClient::connect(connect, Duration::from_secs(60))?;
+    let (mut tasks, first) = (Vec::with_capacity(count + count / 10), count / 10);
+    let (mut before, mut start) = (0, Instant::now());
+    for all in [first, first + count] {
+        (before, start) = (anonymous()?, Instant::now());
+        while tasks.len() < all {
+            let mutex = mutex.clone();
+            tasks.push(tokio::spawn(async move { mutex.acquire().await.map(drop) }));
+        }
+        while server.children(mutex.path())?.len() <= all {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        // Until all have their answers, too.
+        let mut last = 0;
+        loop {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let now = anonymous()?;
+            if (now - last).abs() < 1024 * 1024 {
+                break;
+            }
+            last = now;
+        }
+    }
+    let (taken, grown) = (start.elapsed(), anonymous()? - before);
+    tasks.iter().for_each(tokio::task::JoinHandle::abort);
+    drop(held);
     Ok((grown, taken))
 }
 
