@@ -215,15 +215,16 @@ impl AnyLock {
         self.enter(Who::task(), self.tries(), true).await
     }
 
-    /// The path of its directory, and the number of its session: the same for the same lock.
-    pub(crate) fn identity(&self) -> (&str, u64) {
-        match self {
-            AnyLock::Mutex(lock) => (lock.path(), lock.named().session().id()),
-            AnyLock::Read(lock) | AnyLock::Write(lock) => {
-                (lock.path(), lock.named().session().id())
-            }
-            AnyLock::Permits(lock, _) => (lock.path(), lock.session().id()),
-        }
+    /// The path of its directory, chroot included, and the servers: the same for the same lock, in
+    /// every process that names the servers alike.
+    pub(crate) fn identity(&self) -> (String, String) {
+        let path = match self {
+            AnyLock::Mutex(lock) => lock.path(),
+            AnyLock::Read(lock) | AnyLock::Write(lock) => lock.path(),
+            AnyLock::Permits(lock, _) => lock.path(),
+        };
+        let place = self.session().shelf().place();
+        ([&place.chroot, path].concat(), place.common())
     }
 
     pub(crate) fn session(&self) -> &Session {

@@ -18,9 +18,12 @@ use crate::who::Who;
 
 /// Several locks as one, of any kinds: taken in one order, under one deadline, all or none.
 ///
-/// The order is that of the locks' paths, whichever order they are named in, so two processes that
-/// take the same locks never wait for each other crosswise. That holds among multi-locks; who takes
-/// further locks inside by hand must keep to the order.
+/// The order is that of the locks' paths, chroots included, whichever order they are named in, so two
+/// processes that take the same locks never wait for each other crosswise. That holds among
+/// multi-locks; who takes further locks inside by hand must keep to the order. Locks of the same path
+/// on several ensembles are ordered by the servers of their connect strings, for which neither order
+/// nor case nor the port 2181 matters: all processes that take such locks together must name the
+/// same servers by the same names.
 ///
 /// ```
 /// # zklock::blocking::block_on(async {
@@ -62,7 +65,7 @@ impl MultiLock {
     /// [`ErrorKind::InvalidOption`] if there is no member, or one is named twice.
     pub fn new(members: impl IntoIterator<Item = AnyLock>) -> Result<Self, LockError> {
         let mut members: Vec<_> = members.into_iter().collect();
-        members.sort_by(|one, other| one.identity().cmp(&other.identity()));
+        members.sort_by_cached_key(AnyLock::identity);
         if members.is_empty() {
             let why = "a multi-lock needs at least one member";
             return Err(LockError::new(ErrorKind::InvalidOption, why));
@@ -251,16 +254,8 @@ impl MultiLock {
     ) -> Result<MultiGuard, LockError> {
         let mut guard = MultiGuard { members: Vec::with_capacity(self.members.len()) };
         for (member, &begun) in self.members.iter().zip(begun) {
-            let how = match how {
-                Wait::Tries(timeout, tries) => {
-                    let all = timeout.saturating_mul(tries);
-                    let gone = member.session().clock().now().since(begun);
-                    let left = all.saturating_sub(gone).max(Duration::from_nanos(1));
-                    // The first has the whole time, and the tries that the observer is told of.
-                    if gone.is_zero() { how } else { Wait::Tries(left, 1) }
-                }
-                how => how,
-            };
+            // All have one deadline, and one row of tries. Each session has a clock of its own.
+            let how = how.begun(begun, member.session().clock().now());
             // On an error what was taken is released, the last first.
             let taken = member.enter(who, how, unscoped).await?;
             // Until all are, nobody runs under it. One that is held by a call around is in use.

@@ -86,6 +86,22 @@ pub struct Place {
     pub chroot: Arc<str>,
 }
 
+impl Place {
+    /// What every process says that was given the same servers, in whatever order and spelling.
+    pub fn common(&self) -> String {
+        let server = |server: &str| {
+            let server = server.trim().to_ascii_lowercase();
+            // An IPv6 address has colons of its own, inside its brackets.
+            let has_port = server.rsplit(']').next().is_some_and(|rest| rest.contains(':'));
+            if has_port { server } else { format!("{server}:2181") }
+        };
+        let mut servers: Vec<_> = self.servers.split(',').map(server).collect();
+        servers.sort();
+        servers.dedup();
+        servers.join(",")
+    }
+}
+
 /// The shelves of all sessions of this process, and how many live.
 static ALL: Mutex<Vec<Weak<Shelf>>> = Mutex::new(Vec::new());
 static LIVE: AtomicUsize = AtomicUsize::new(0);
@@ -307,6 +323,15 @@ mod tests {
         assert_eq!(under, [0, 1]);
         let all: Vec<usize> = found(shelf.all_under("/a"));
         assert_eq!(all, [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn servers_have_one_name_in_whatever_order_and_spelling() {
+        let common = |servers: &str| shelf(servers, "").place().common();
+        assert_eq!(common("zk2,ZK1:2181"), common("zk1:2181,zk2:2181"));
+        assert_eq!(common("[::1],zk1"), common("zk1,[::1]:2181"));
+        assert_ne!(common("zk1:2182"), common("zk1"));
+        assert_eq!(common("zk1,zk1:2181"), "zk1:2181");
     }
 
     #[test]

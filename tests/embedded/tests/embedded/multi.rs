@@ -1,12 +1,13 @@
 //! Several locks as one.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use zklock::{AnyLock, ErrorKind, MultiLock, Session};
+use zklock::{AnyLock, Embedded, ErrorKind, Event, LockOptions, MultiLock, Observer, Session};
 use zklock_core::backend::memory::{Fault, Op};
 use zklock_core::coordinator::RequestError;
 
-use crate::support::{contenders, on, prompt, store};
+use crate::support::{about, contenders, on, prompt, store};
 
 fn both(session: &Session, names: [&str; 2]) -> MultiLock {
     MultiLock::new(names.map(|name| session.mutex(name).unwrap().into())).unwrap()
@@ -135,6 +136,93 @@ async fn crossed_names_never_wait_for_each_other() {
     for task in tasks {
         tokio::time::timeout(Duration::from_secs(60), task).await.unwrap().unwrap();
     }
+}
+
+/// Two ensembles, and two processes that opened their sessions in different orders.
+#[tokio::test(start_paused = true)]
+async fn locks_on_two_ensembles_never_wait_for_each_other_crosswise() {
+    let (one, two) = (Embedded::new(), Embedded::new());
+    let process = |first: &Embedded, second: &Embedded| [first, second].map(|store| on(store));
+    let processes = [process(&one, &two), process(&two, &one)];
+    let locks = processes.map(|sessions| {
+        MultiLock::new(sessions.map(|session| session.mutex("a").unwrap().into())).unwrap()
+    });
+    let tasks = locks.map(|locks| {
+        tokio::spawn(async move {
+            for _ in 0..50 {
+                let guard = locks.acquire().await.unwrap();
+                tokio::task::yield_now().await;
+                drop(guard);
+            }
+        })
+    });
+    for task in tasks {
+        tokio::time::timeout(Duration::from_secs(60), task).await.unwrap().unwrap();
+    }
+    // Through two sessions it is one lock.
+    let twice = [on(&one), on(&one)].map(|session| session.mutex("a").unwrap().into());
+    assert_eq!(MultiLock::new(twice).unwrap_err().kind(), ErrorKind::InvalidOption);
+}
+
+#[derive(Debug)]
+struct Tries(Mutex<Vec<(String, u32, bool)>>);
+
+impl Observer for Tries {
+    fn event(&self, event: &Event) {
+        if let Event::TryEnded { lock, number, holder, .. } = event {
+            self.0.lock().unwrap().push((lock.to_string(), *number, holder.is_some()));
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_each_try_is_told_for_the_member_that_is_waited_for() {
+    let (store, tries) = (Embedded::new(), Arc::new(Tries(Mutex::default())));
+    let session = Session::embedded_builder(&store).observer(tries.clone()).open().unwrap();
+    let options = LockOptions::default().timeout(Duration::from_secs(1)).retries(3);
+    let members = ["a", "b", "c"]
+        .map(|name| AnyLock::from(session.mutex(name).unwrap().with_options(options).unwrap()));
+    let locks = MultiLock::new(members).unwrap();
+    let other = on(&store);
+    let [a, b] = ["a", "b"].map(|name| other.mutex(name).unwrap());
+    let (a, _b) = (a.acquire().await.unwrap(), b.acquire().await.unwrap());
+    tokio::spawn(async move {
+        tokio::time::sleep(Duration::from_millis(1_300)).await;
+        drop(a);
+    });
+    let start = tokio::time::Instant::now();
+    let error = locks.acquire_tries().await.unwrap_err();
+    assert!(error.is_busy() && error.lock() == Some("b"), "{error}");
+    about(start.elapsed(), Duration::from_secs(3));
+    session.close().await;
+    let told = ["a 1", "b 2", "b 3"].map(|told| told.split_once(' ').unwrap());
+    let told = told.map(|(lock, number)| (lock.to_owned(), number.parse().unwrap(), true));
+    // The observer has a thread of its own.
+    for _ in 0..1_000 {
+        if tries.0.lock().unwrap().len() < told.len() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+    assert_eq!(*tries.0.lock().unwrap(), told);
+}
+
+/// Each member alone would be had in time.
+#[tokio::test(start_paused = true)]
+async fn trying_several_takes_no_longer_than_the_limit_of_one() {
+    let (store, session) = store();
+    let limit = Duration::from_millis(250);
+    let members = ["a", "b", "c", "d"].map(|name| {
+        let options = LockOptions::default().timeout(limit);
+        AnyLock::from(session.mutex(name).unwrap().with_options(options).unwrap())
+    });
+    let locks = MultiLock::new(members).unwrap();
+    drop(locks.try_acquire().await.unwrap());
+    settle().await;
+    store.faults(session.zookeeper_session().unwrap().0).delay_replies(limit * 2 / 5);
+    let start = tokio::time::Instant::now();
+    let error = locks.try_acquire().await.unwrap_err();
+    assert!(error.is_unavailable(), "{error}");
+    about(start.elapsed(), limit);
 }
 
 #[tokio::test(start_paused = true)]
