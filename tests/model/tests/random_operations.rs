@@ -117,11 +117,8 @@ impl World {
         let handoffs = Handoffs { most, within: Duration::from_secs(1) };
         let habits = Habits { handoffs, linger, ..Habits::default() };
         let waiting = Waiting { who: Who::thread(), mode, since: NOW, once, habits, label: None };
-        let refuse = dice.throw(8) == 0;
-        let conflict = |_: &usize| match refuse {
-            true => Conflict::Deadlock(LockError::new(ErrorKind::Deadlock, "")),
-            false => Conflict::None,
-        };
+        let own = dice.throw(8) == 0;
+        let conflict = |_: &usize| if own { Conflict::Own } else { Conflict::None };
         let closed = || LockError::new(ErrorKind::Closing, "");
         let seen = dice.throw(2) == 0;
         let (grant, state) = (self.grant(), &mut self.state);
