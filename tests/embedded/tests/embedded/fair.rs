@@ -25,7 +25,7 @@ async fn acquires_of_one_lock_that_are_on_their_way_take_one_connection() {
     let strict = LockOptions::default().fair(true).stop_at(StopAt::Suspect);
     let strict = session.mutex("a").unwrap().with_options(strict).unwrap();
     let waiting: Vec<_> = (0..30)
-        .map(|number| {
+        .flat_map(|number| {
             let mutex = if number % 3 == 0 { strict.clone() } else { fair(&session, "a") };
             let elsewhere = fair(&session, &format!("b{number}"));
             [
@@ -33,7 +33,6 @@ async fn acquires_of_one_lock_that_are_on_their_way_take_one_connection() {
                 tokio::spawn(async move { elsewhere.acquire().await.map(drop) }),
             ]
         })
-        .flatten()
         .collect();
     settle().await;
     assert!(store.sessions().len() > 1, "others open connections");

@@ -142,7 +142,7 @@ async fn crossed_names_never_wait_for_each_other() {
 #[tokio::test(start_paused = true)]
 async fn locks_on_two_ensembles_never_wait_for_each_other_crosswise() {
     let (one, two) = (Embedded::new(), Embedded::new());
-    let process = |first: &Embedded, second: &Embedded| [first, second].map(|store| on(store));
+    let process = |first: &Embedded, second: &Embedded| [first, second].map(on);
     let processes = [process(&one, &two), process(&two, &one)];
     let locks = processes.map(|sessions| {
         MultiLock::new(sessions.map(|session| session.mutex("a").unwrap().into())).unwrap()

@@ -359,14 +359,14 @@ async fn a_step_down_that_is_refused_lets_go_and_carried_calls_go_on() {
     let (store, session) = store();
     let faults = store.faults(session.zookeeper_session().unwrap().0);
     let writing = lock(&session).write().await.unwrap();
-    let calls = async {
-        let lock = lock(&session);
+    let lock = lock(&session);
+    let spawn = || {
         tokio::spawn(carry(async move {
             tokio::time::sleep(Duration::from_millis(10)).await;
             lock.write().await.unwrap().release().await
         }))
     };
-    let call = writing.scope(calls).await;
+    let call = writing.scope(async { Some(spawn()) }).await.unwrap();
     faults.delay_replies(Duration::from_millis(50));
     faults.inject(Fault::refuse(RequestError::NoAuth).on(Op::Create).path("__READ__"));
     let error = writing.downgrade().await.unwrap_err();
