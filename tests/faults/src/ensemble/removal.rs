@@ -30,7 +30,8 @@ impl Stage<'_> {
 
     fn remove_one(&self, ours: &HashSet<i64>, random: &mut Random) -> Result<(), RawError> {
         let leader = self.ensemble.server(self.ensemble.leader());
-        let sessions = leader.sessions().into_iter().filter(|session| ours.contains(&session.id));
+        let sessions =
+            leader.try_sessions()?.into_iter().filter(|session| ours.contains(&session.id));
         let nodes: Vec<String> = sessions.flat_map(|session| session.ephemerals).collect();
         // A node of one name for all is another's the next moment.
         let mine: Vec<&String> = nodes
