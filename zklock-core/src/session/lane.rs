@@ -135,12 +135,14 @@ impl Lane {
         self.rides.load(Ordering::Relaxed)
     }
 
-    /// Whether nothing is acquired, held, kept for a while or deleted.
+    /// Whether nothing is acquired, held, kept for a while or deleted, in a retired generation
+    /// neither.
     pub fn is_idle(&self) -> bool {
-        let idle = |generation: Arc<Generation>| {
-            generation.holds_nothing() && generation.is_clean() && !generation.has_resting()
+        let idle = |generation: &Arc<Generation>| {
+            generation.is_over()
+                || generation.holds_nothing() && generation.is_clean() && !generation.has_resting()
         };
-        self.riders() == 0 && self.current().is_none_or(idle)
+        self.riders() == 0 && self.living().iter().all(idle)
     }
 
     /// Counts an acquire until the returned value is dropped.
@@ -168,12 +170,14 @@ impl Lane {
 
     /// The generation with a ZooKeeper session that was opened here, as long as somebody uses it.
     pub fn generation_of(&self, session: i64) -> Option<Arc<Generation>> {
+        self.living().into_iter().find(|living| living.coordinator().session_id() == session)
+    }
+
+    /// The generations that were opened here and are in use, the retired ones included.
+    fn living(&self) -> Vec<Arc<Generation>> {
         // Whoever lets go of one last closes it, which no lock may be held for.
-        let living: Vec<_> = {
-            let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
-            opened.iter().filter_map(Weak::upgrade).collect()
-        };
-        living.into_iter().find(|living| living.coordinator().session_id() == session)
+        let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        opened.iter().filter_map(Weak::upgrade).collect()
     }
 
     fn note(&self, generation: &Arc<Generation>) {
@@ -212,25 +216,23 @@ impl Lane {
         }
     }
 
-    /// Ends the lane; the generation in use is ended and its ZooKeeper session closed.
+    /// Ends the lane; its generations are ended and their ZooKeeper sessions closed.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);
         self.keeping.standing.leave();
-        let last = self.status.send_replace(Status::Closed);
-        if let Status::Ready(generation) = last {
-            generation.end();
-        }
+        self.status.send_replace(Status::Closed);
+        self.living().iter().for_each(|generation| generation.end());
     }
 
-    /// Brings the releaser to its end, then closes the ZooKeeper session. One that a server may have
+    /// Brings the releaser to its end, then closes the ZooKeeper sessions. One that a server may have
     /// opened just now is waited for, and closed.
     pub async fn end(&self, limit: &Deadline) {
-        let generation = self.current();
-        if let Some(generation) = &generation {
+        let living = self.living();
+        for generation in living.iter().filter(|generation| !generation.is_over()) {
             let _ = limit.bound(generation.clean()).await;
         }
         self.close();
-        if let Some(generation) = generation {
+        for generation in living {
             let _ = limit.bound(generation.coordinator().close()).await;
         }
         let _ = limit.bound(self.over.subscribe().wait_for(|over| *over)).await;

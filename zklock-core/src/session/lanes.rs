@@ -203,13 +203,14 @@ fn has_room(lane: &Lane) -> bool {
 mod tests {
     use super::*;
     use crate::backend::memory::Embedded;
+    use crate::coordinator::{NodeKind, RequestError};
+    use crate::policy::StopAt;
     use crate::session::shelf::Place;
     use crate::session_state::SessionState;
+    use futures_lite::future::block_on;
     use tokio::sync::watch;
 
-    #[test]
-    fn after_the_last_call_no_lane_is_opened() {
-        let store = Embedded::new();
+    fn lanes(store: &Embedded) -> Arc<Lanes> {
         let place = Place { servers: "lanes".into(), chroot: "".into() };
         let rails = Rails {
             connector: Arc::new(store.connector(Duration::from_secs(10))),
@@ -221,7 +222,31 @@ mod tests {
             standing: Standing::new(Arc::new(watch::Sender::new(SessionState::Connecting))),
             shelf: Shelf::new(place),
         };
-        let lanes = Arc::new(Lanes::start(rails).unwrap());
+        Arc::new(Lanes::start(rails).unwrap())
+    }
+
+    #[test]
+    fn a_lane_is_in_use_as_long_as_a_retired_generation_holds_something() {
+        let store = Embedded::new();
+        let lane = lanes(&store).first().clone();
+        let generation = block_on(lane.ready()).unwrap();
+        let made = block_on(generation.create("/a", b"", NodeKind::Ephemeral)).unwrap();
+        let term = generation.grantable(StopAt::Lost).unwrap();
+        let node = generation.hold("/a".into(), "a".into(), made.stat.czxid, term).unwrap();
+        generation.retire("/b", &RequestError::NoAuth);
+        let next = block_on(lane.ready()).unwrap();
+        assert!(next.number() > generation.number() && !lane.is_idle());
+        assert!(generation.is_valid_at(node.term, Clock::Caller.now()));
+        let limit = Deadline::after(Clock::Caller, Duration::from_secs(10));
+        block_on(lane.end(&limit));
+        assert!(generation.is_over(), "it is valid in a lane that was closed");
+        assert!(generation.coordinator().link().is_over());
+    }
+
+    #[test]
+    fn after_the_last_call_no_lane_is_opened() {
+        let store = Embedded::new();
+        let lanes = lanes(&store);
         let mut rides: Vec<_> = (0..=BUSY).map(|_| lanes.board()).collect();
         assert_eq!((lanes.complete().len(), store.sessions().len()), (2, 2));
         rides.extend((0..4 * BUSY).map(|_| lanes.board()));
