@@ -133,18 +133,18 @@ pub async fn keep(generation: Arc<Generation>, keeping: Keeping) {
 async fn heartbeat(generation: Arc<Generation>) {
     let start = generation.lease().clock().now();
     let nodes = generation.held();
+    // What is held for longer than a heartbeat is watched, to learn at once if it is deleted.
+    let long = generation.lease().heartbeat() / 2;
+    let long_held = nodes.iter().filter(|node| start.since(node.since) >= long);
+    for node in long_held {
+        watch_own(&generation, node);
+    }
     for batch in nodes.chunks(MOST_CHECKED) {
         // One that comes late leaves the rest to the next, which has begun.
         let batch = batch.iter().filter(|node| node.seen() <= start).cloned().collect();
         if !check(&generation, batch).await {
             return;
         }
-    }
-    // What is held for longer than a heartbeat is watched, to learn at once if it is deleted.
-    let long = generation.lease().heartbeat() / 2;
-    let long_held = nodes.iter().filter(|node| start.since(node.since) >= long);
-    for node in long_held {
-        watch_own(&generation, node);
     }
 }
 
@@ -153,7 +153,12 @@ async fn heartbeat(generation: Arc<Generation>) {
 async fn check(generation: &Arc<Generation>, mut batch: Vec<Arc<HeldNode>>) -> bool {
     // Who writes to them all the time must not keep the others from being checked.
     let mut looks = batch.len();
-    while !batch.is_empty() {
+    loop {
+        // What was released meanwhile would fail the whole batch, one node after the other.
+        batch.retain(|node| generation.is_held(node));
+        if batch.is_empty() {
+            return true;
+        }
         let sent = generation.lease().clock().now();
         let (index, error) = match generation.check_held(&batch).await {
             Ok(()) => {
@@ -171,10 +176,15 @@ async fn check(generation: &Arc<Generation>, mut batch: Vec<Arc<HeldNode>>) -> b
             RequestError::BadVersion if looks > 0 && look_at(generation, &batch[index]).await => {
                 looks -= 1;
             }
+            RequestError::BadVersion => return false,
+            error if error.is_definite() => {
+                // The server does not let us look at this one; the others are to be checked.
+                let node = batch.swap_remove(index);
+                tracing::warn!(path = &*node.path, %error, "a held node cannot be checked");
+            }
             _ => return false,
         }
     }
-    true
 }
 
 /// Looks at the data of a held node, which were changed. Answers false when the server did not
@@ -511,6 +521,33 @@ mod tests {
             }
         }
         busy.abort();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_released_during_a_heartbeat_does_not_fail_it_node_by_node() {
+        let kept = kept().await;
+        let generation = &kept.generation;
+        for number in 0..MOST_CHECKED {
+            kept.hold(&format!("/long{number}"), StopAt::Lost).await;
+        }
+        sleep(MOMENT).await;
+        let mut short = Vec::new();
+        for number in 0..50 {
+            short.push(kept.hold(&format!("/short{number}"), StopAt::Lost).await);
+        }
+        kept.faults.delay_replies(T / 60);
+        while kept.multis.load(Ordering::SeqCst) == 0 {
+            sleep(MOMENT).await;
+        }
+        // The first batch is on its way, and these are in the second.
+        short.iter().for_each(|node| generation.unhold(node));
+        let deleted: Vec<_> =
+            short.iter().map(|node| generation.coordinator().delete(&node.path)).collect();
+        for reply in deleted {
+            reply.await.unwrap();
+        }
+        sleep(T / 10).await;
+        assert_eq!(kept.multis.load(Ordering::SeqCst), 1);
     }
 
     #[tokio::test(start_paused = true)]

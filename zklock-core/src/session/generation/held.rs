@@ -145,6 +145,11 @@ impl Generation {
         held.values().map(|node| node.seen()).min_by_key(|seen| seen.as_nanos())
     }
 
+    /// Whether a node is still under care.
+    pub fn is_held(&self, node: &Arc<HeldNode>) -> bool {
+        self.lock_held().get(&node.path).is_some_and(|held| Arc::ptr_eq(held, node))
+    }
+
     /// Whether nothing is held.
     pub fn holds_nothing(&self) -> bool {
         self.lock_held().is_empty()
