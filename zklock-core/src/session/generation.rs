@@ -188,9 +188,13 @@ impl Generation {
 
     /// Whether a lease of a term is valid at a moment that was just read.
     pub fn is_valid_at(&self, term: Term, now: Instant) -> bool {
-        let valid = !self.is_over() && self.lease.is_present(term);
+        let over = self.is_over();
+        // A commit that is answered after the end of the lease ends the term, then feeds the clock:
+        // in the other order the lease would be valid once more.
+        let until = self.lease.valid_until();
+        let valid = !over && self.lease.is_present(term);
         match term.stop_at() {
-            StopAt::Lost => valid && now < self.lease.valid_until(),
+            StopAt::Lost => valid && now < until,
             StopAt::Suspect => valid && !self.is_suspect_at(now),
         }
     }

@@ -52,7 +52,7 @@ impl Timing {
                  pass between two signs of life of this session, {half_tick:?} is half a tick of the \
                  server, and the rest must last for two heartbeats of {heartbeat:?}; ask for at least \
                  {:?}",
-                half_tick * 15 / 7,
+                half_tick.saturating_mul(15) / 7,
             )),
         }
     }
