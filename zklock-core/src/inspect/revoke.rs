@@ -1,5 +1,7 @@
 //! Asking a holder to let go.
 
+use std::sync::OnceLock;
+
 use crate::coordinator::RequestError;
 #[cfg(doc)]
 use crate::error::ErrorKind;
@@ -36,17 +38,24 @@ impl Site {
     ///
     /// The wish may or may not have been sent when the future is dropped.
     pub async fn revoke(&self) -> Result<usize, LockError> {
+        // Found once: after a request whose answer is lost, another may hold the lock, who was not
+        // meant.
+        let found = OnceLock::new();
         self.look(async |generation| {
             let coordinator = generation.coordinator();
-            let listed = match coordinator.children(self.path()).await {
-                Ok(listed) => listed,
-                Err(RequestError::NoNode) => return Ok(0),
-                Err(error) => return Err(error),
-            };
-            let queue = self.driver.queue(&listed);
-            let holders = (0..queue.len()).filter(|place| self.holds(&queue, *place));
-            let paths = holders.map(|place| self.path_of(&queue[place].name));
-            let asked: Vec<_> = paths.map(|path| coordinator.set(&path, REVOKE)).collect();
+            if found.get().is_none() {
+                let listed = match coordinator.children(self.path()).await {
+                    Ok(listed) => listed,
+                    Err(RequestError::NoNode) => return Ok(0),
+                    Err(error) => return Err(error),
+                };
+                let queue = self.driver.queue(&listed);
+                let holders = (0..queue.len()).filter(|place| self.holds(&queue, *place));
+                let paths = holders.map(|place| self.path_of(&queue[place].name));
+                let _ = found.set(paths.collect::<Vec<_>>());
+            }
+            let paths = found.get().into_iter().flatten();
+            let asked: Vec<_> = paths.map(|path| coordinator.set(path, REVOKE)).collect();
             let mut count = 0;
             for reply in asked {
                 match reply.await {
