@@ -90,6 +90,11 @@ impl QueuedNode {
         self.own = Some(Box::new(own));
     }
 
+    /// Forgets the watch: the next wait sets another.
+    pub fn unwatch(&mut self) {
+        self.own = None;
+    }
+
     /// Whether it is watched.
     pub fn is_watched(&self) -> bool {
         self.own.is_some()

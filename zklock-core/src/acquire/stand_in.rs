@@ -46,6 +46,8 @@ pub async fn stand_in(target: &Target, writer: &Lease) -> Result<Option<Lease>, 
                 Err(RequestError::NoNode) => continue,
                 Err(error) => Err(error),
             },
+            // Somebody removed the directory, and the writer's node with it.
+            Err(RequestError::NoNode) => return Ok(None),
             Err(error) => {
                 in_doubt |= !error.is_definite();
                 Err(error)

@@ -92,12 +92,15 @@ impl Drive<'_> {
                 }
             }
         }
-        let gone = self.watch(generation, watches, &mut None, own).await?;
-        let in_order = match link_lost {
-            Some(mut lost) => poll_once(&mut lost).await.is_none(),
-            None => true,
-        };
-        Ok(gone && in_order)
+        let gone = self.watch(generation, watches, &mut None, own.as_deref_mut()).await?;
+        if let (Some(node), Some(mut lost)) = (own, link_lost)
+            && poll_once(&mut lost).await.is_some()
+        {
+            // And what was watched before may not be watched any more.
+            node.unwatch();
+            return Ok(false);
+        }
+        Ok(gone)
     }
 
     /// Waits without a watch, because there are too many: another look after a while will do.

@@ -9,7 +9,7 @@ use crate::coordinator::{Operation, RequestError};
 use crate::session::generation::Generation;
 use crate::session::releaser::{PAUSE, back_off};
 
-/// The containers that an acquire made and has no node in yet, the deepest last. Dropped, it deletes
+/// The containers that an acquire made and has no node in yet. Dropped, it deletes
 /// them in the background, as long as the ZooKeeper session lives.
 #[derive(Debug, Default)]
 pub struct Unused(Mutex<Option<Made>>);
@@ -57,10 +57,12 @@ impl Unused {
 impl Drop for Unused {
     fn drop(&mut self) {
         let made = self.0.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(Made { generation, paths }) = made else { return };
+        let Some(Made { generation, mut paths }) = made else { return };
         if paths.is_empty() || generation.is_over() {
             return;
         }
+        // The deepest last, in whatever order they were noted.
+        paths.sort_by_key(String::len);
         // Counted from here on: a session that is closed at once must not miss it.
         let cleaning = generation.cleaning();
         generation.clone().spawner().spawn(async move {
