@@ -175,9 +175,7 @@ impl PermitQueue {
         let mut inner = self.lock();
         let seen = once && inner.sights().is_some_and(|sights| sights.leases.get().is_some());
         let (decided, todo) = inner.state.join(wanting, closed, seen);
-        if let Some(sights) = inner.sights().filter(|_| once) {
-            sights.locks.look_again();
-        }
+        let sights = inner.sights().filter(|_| once).cloned();
         let held: Vec<_> = inner.state.holders().filter_map(Weak::upgrade).collect();
         let mut stopped = 0;
         if matches!(decided, Decided::Waits(_)) && may_stop {
@@ -187,6 +185,10 @@ impl PermitQueue {
             stopped += ahead.map(|other| u64::from(other.permits)).sum::<u64>();
         }
         self.carry_out(inner, todo);
+        if let Some(sights) = sights {
+            // An embedded session runs whoever is woken on the spot, and that one locks the queue.
+            sights.locks.look_again();
+        }
         let joined = match decided {
             Decided::Waits(place) => Joined::Waits(WaitInLine::new(self.clone(), place)),
             Decided::Busy => Joined::Busy(self.clone()),

@@ -225,7 +225,7 @@ async fn foreign_children_are_in_nobodys_way() {
     let guard = session.mutex("a").unwrap().try_acquire().await.unwrap();
     let other = on(&store).mutex("a").unwrap();
     assert!(other.try_acquire().await.unwrap_err().is_busy());
-    drop(guard);
+    guard.release().await.unwrap();
     drop(other.try_acquire().await.unwrap());
 }
 
