@@ -241,6 +241,15 @@ impl ZooKeeper {
         four_letter::sessions(&self.dump())
     }
 
+    /// The same, of a server that may be broken just now.
+    ///
+    /// # Errors
+    ///
+    /// As [`four_letter`](Self::four_letter).
+    pub fn try_sessions(&self) -> std::io::Result<Vec<ServerSession>> {
+        self.four_letter("dump").map(|dump| four_letter::sessions(&dump))
+    }
+
     /// Returns what the server logged since its last start: warnings and errors.
     pub fn log(&self) -> String {
         fs::read_to_string(self.log_path()).unwrap_or_default()

@@ -110,16 +110,14 @@ impl Fault {
     /// ```
     /// # zklock::blocking::block_on(async {
     /// # let store = zklock::Embedded::new();
-    /// use std::time::{Duration, Instant};
+    /// use std::time::Duration;
     /// use zklock_core::backend::memory::{Fault, Op};
     ///
     /// let timeout = Duration::from_millis(20);
     /// let session = zklock::Session::embedded_builder(&store).session_timeout(timeout).open()?;
     /// let mutex = session.mutex("orders")?;
     /// store.faults(store.sessions()[0]).inject(Fault::forget_reply().on(Op::Create));
-    /// let start = Instant::now();
     /// assert!(mutex.acquire().await?.is_valid()); // Asked again.
-    /// assert!(start.elapsed() >= timeout);
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn forget_reply() -> Self {
