@@ -37,6 +37,7 @@ pub struct QueuedNode {
     heed: Heed,
     note: Option<Box<Note>>,
     own: Option<Box<OwnWatch>>,
+    payload: Option<Arc<[u8]>>,
     kept: bool,
 }
 
@@ -44,12 +45,27 @@ impl QueuedNode {
     /// Takes responsibility for a node.
     pub fn new(generation: Arc<Generation>, path: Arc<str>, czxid: i64) -> Self {
         let heed = Heed::default();
-        QueuedNode { generation, path, czxid, heed, note: None, own: None, kept: true }
+        QueuedNode {
+            generation,
+            path,
+            czxid,
+            heed,
+            note: None,
+            own: None,
+            payload: None,
+            kept: true,
+        }
     }
 
     /// Says that another's node may have its path later.
     pub fn recurring(mut self, recurring: bool) -> Self {
         self.heed.only = recurring.then_some(self.czxid);
+        self
+    }
+
+    /// Says what its data are.
+    pub fn bearing(mut self, payload: &[u8]) -> Self {
+        self.payload = Some(payload.into());
         self
     }
 
@@ -112,7 +128,8 @@ impl QueuedNode {
     pub fn grant(mut self, lock: &Arc<str>, stop_at: StopAt) -> Result<Lease, QueuedNode> {
         let Some(term) = self.generation.grantable(stop_at) else { return Err(self) };
         let generation = self.generation.clone();
-        let held = generation.hold(self.path.clone(), lock.clone(), self.czxid, term);
+        let (path, payload) = (self.path.clone(), self.payload.clone());
+        let held = generation.hold(path, lock.clone(), self.czxid, term, payload);
         let Some(node) = held else { return Err(self) };
         self.kept = false;
         if let Some(own) = self.own.take() {

@@ -40,6 +40,9 @@ pub struct Owner {
     /// Whether it may keep the lock for a while without using it, and gives way to the next.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub linger: bool,
+    /// Whether it was asked to let go of the lock, and goes on.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub revoked: bool,
     /// What makes the payload unique, where the name of the node is not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<String>,
@@ -69,6 +72,7 @@ impl Owner {
             since: Some(wall_clock(Duration::ZERO)),
             granted: None,
             linger: false,
+            revoked: false,
             attempt: None,
         }
     }
@@ -137,18 +141,29 @@ impl Owner {
         said.map_or_else(|| self.to_payload(), |said| said.as_bytes().to_vec())
     }
 
+    /// What a node of ours says after its owner was asked to let go, if it said `payload` before: the
+    /// same with a mark, or without where it is not written as this is.
+    pub(crate) fn asked_to_let_go(payload: &[u8]) -> Vec<u8> {
+        match serde_json::from_slice::<Owner>(payload) {
+            Ok(owner) if owner.to_payload() == payload => {
+                Owner { revoked: true, ..owner }.to_payload()
+            }
+            _ => payload.to_vec(),
+        }
+    }
+
     /// Reads a payload, of zklock or of any other client. Of a node whose owner was asked to let go
-    /// nothing is known any more.
+    /// nothing else is known until it writes who it is again, which other clients never do.
     ///
     /// ```
     /// use zklock::Owner;
     ///
     /// assert_eq!(Owner::from_payload(b"10.0.0.7").host, "10.0.0.7"); // As Curator writes it.
-    /// assert_eq!(Owner::from_payload(b"__REVOKE__"), Owner::default());
+    /// assert!(Owner::from_payload(b"__REVOKE__").revoked);
     /// ```
     pub fn from_payload(data: &[u8]) -> Self {
         if data.len() > LONGEST_PAYLOAD || data == REVOKE {
-            return Owner::default();
+            return Owner { revoked: data == REVOKE, ..Owner::default() };
         }
         serde_json::from_slice(data).unwrap_or_else(|_| Owner {
             host: String::from_utf8_lossy(data).chars().filter(|c| !c.is_control()).collect(),
@@ -172,6 +187,9 @@ impl fmt::Display for Owner {
         }
         if let Some(granted) = &self.granted {
             write!(f, ", holding since {granted}")?;
+        }
+        if self.revoked {
+            f.write_str(", asked to let go")?;
         }
         Ok(())
     }
@@ -206,10 +224,22 @@ mod tests {
     }
 
     #[test]
+    fn who_was_asked_to_let_go_says_who_it_is() {
+        let owner = Owner::here(Some("orders")).marked("7");
+        let asked = Owner::asked_to_let_go(&owner.to_payload());
+        assert_eq!(Owner::from_payload(&asked), Owner { revoked: true, ..owner });
+        // What is fixed stays as it is.
+        for fixed in [&b""[..], b"10.0.0.7", b"{}", b"7", &asked] {
+            assert_eq!(Owner::asked_to_let_go(fixed), fixed);
+        }
+    }
+
+    #[test]
     fn payloads_of_others_are_shown_as_they_are() {
         assert_eq!(Owner::from_payload(b"10.0.0.7").to_string(), "10.0.0.7");
         assert_eq!(Owner::from_payload(b"").to_string(), "an unknown process");
-        assert_eq!(Owner::from_payload(REVOKE), Owner::default());
+        let revoked = Owner::from_payload(REVOKE);
+        assert_eq!(revoked.to_string(), "an unknown process, asked to let go");
         assert_eq!(Owner::from_payload(&[0xff, 0x00, b'a']).host, "\u{fffd}a");
         assert_eq!(Owner::from_payload(&vec![b'x'; 1 << 20]), Owner::default());
     }

@@ -71,7 +71,8 @@ pub async fn stand_in(target: &Target, writer: &Lease) -> Result<Option<Lease>, 
                 continue;
             }
         };
-        let node = QueuedNode::new(generation.clone(), path.as_str().into(), made);
+        let node =
+            QueuedNode::new(generation.clone(), path.as_str().into(), made).bearing(&new.payload);
         // Without a lease the node deletes itself.
         return Ok(node.succeed(&target.lock, writer).ok());
     }

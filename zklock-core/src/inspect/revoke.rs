@@ -11,7 +11,8 @@ use crate::owner::REVOKE;
 
 impl Site {
     /// Asks whoever holds this lock to let go, as Curator's `Revoker` does: the data of the node
-    /// becomes `__REVOKE__`, which says no longer who holds. Answers how many were asked, 0 if
+    /// becomes `__REVOKE__`. A holder of zklock's that goes on writes back who it is, marked as
+    /// [asked](crate::owner::Owner::revoked); one of Curator's is unknown from then on. Answers how many were asked, 0 if
     /// nobody held it.
     ///
     /// It is a wish: the lock stays held until its holder lets go. A holder of zklock's learns of

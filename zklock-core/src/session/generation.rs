@@ -363,11 +363,11 @@ mod tests {
         let before = generation.grantable(StopAt::Lost).unwrap();
         generation.lease().end_epoch();
         let after = generation.grantable(StopAt::Lost).unwrap();
-        assert!(generation.hold("/a".into(), "a".into(), 1, before).is_none());
-        let granted = generation.hold("/b".into(), "b".into(), 2, after).unwrap();
+        assert!(generation.hold("/a".into(), "a".into(), 1, before, None).is_none());
+        let granted = generation.hold("/b".into(), "b".into(), 2, after, None).unwrap();
         let careful = generation.grantable(StopAt::Suspect).unwrap();
         generation.doubt();
-        assert!(generation.hold("/c".into(), "c".into(), 3, careful).is_none());
+        assert!(generation.hold("/c".into(), "c".into(), 3, careful, None).is_none());
         let held: Vec<_> = generation.held().iter().map(|node| node.path.clone()).collect();
         assert!(held.len() == 1 && held[0] == granted.path, "{held:?}");
     }
@@ -382,7 +382,9 @@ mod tests {
             number += 1;
             let path: Arc<str> = format!("/{number}").into();
             let Some(term) = generation.grantable(StopAt::Lost) else { continue };
-            let Some(node) = generation.hold(path.clone(), path, number, term) else { continue };
+            let Some(node) = generation.hold(path.clone(), path, number, term, None) else {
+                continue;
+            };
             let cared_for = generation.held().iter().any(|held| held.czxid == number);
             assert!(cared_for || !generation.lease().is_present(term), "{number}");
             generation.unhold(&node);

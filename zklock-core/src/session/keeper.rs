@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use crate::clock::Instant;
-use crate::coordinator::{Link, Reply, RequestError, Stat, Watch, WatchEvent};
-use crate::owner::REVOKE;
+use crate::coordinator::{Link, Operation, Reply, RequestError, Stat, Watch, WatchEvent};
+use crate::owner::{Owner, REVOKE};
 use crate::policy::StopAt;
 use crate::session::generation::{Generation, HeldNode, MOST_CHECKED};
 use crate::session::lease_clock::Condition;
@@ -202,7 +202,7 @@ async fn look_at(generation: &Arc<Generation>, node: &Arc<HeldNode>) -> bool {
 }
 
 /// Notes what was seen of a held node. Answers whether it is still ours.
-fn heed(generation: &Arc<Generation>, node: &HeldNode, data: &[u8], stat: &Stat) -> bool {
+fn heed(generation: &Arc<Generation>, node: &Arc<HeldNode>, data: &[u8], stat: &Stat) -> bool {
     if stat.czxid != node.czxid {
         // Another node has its path.
         generation.lost_node(node);
@@ -211,8 +211,27 @@ fn heed(generation: &Arc<Generation>, node: &HeldNode, data: &[u8], stat: &Stat)
     node.has_version(stat.version);
     if data == REVOKE {
         generation.revoked_node(node);
+        write_again(generation, node, stat.version);
     }
     true
+}
+
+/// Writes the data of a held node again that the wish to let go has replaced, marked as asked: who
+/// holds the lock is to be known for as long as it does. A node that was just made by another in the
+/// same place has another version.
+fn write_again(generation: &Arc<Generation>, node: &Arc<HeldNode>, version: i32) {
+    let Some(payload) = &node.payload else { return };
+    let (path, data) = (node.path.to_string(), Owner::asked_to_let_go(payload));
+    let written = generation.write(vec![Operation::Replace { path, data, version }]);
+    let node = node.clone();
+    generation.spawner().spawn(async move {
+        match written.await {
+            Ok(()) => node.has_version(version.wrapping_add(1)),
+            // The next heartbeat looks at it again.
+            Err(error) if !error.is_definite() => node.has_version(i32::MIN),
+            Err(error) => tracing::debug!(path = &*node.path, %error, "not written again"),
+        }
+    });
 }
 
 /// Watches a held node, once, to learn of its deletion and of the wish that it be let go.
@@ -229,7 +248,7 @@ pub fn watch_own(generation: &Arc<Generation>, node: &Arc<HeldNode>) {
 /// Reads a held node and watches it until it is gone.
 async fn go_on_watching(
     generation: &Arc<Generation>,
-    node: &HeldNode,
+    node: &Arc<HeldNode>,
     first: Reply<(Vec<u8>, Stat, Watch)>,
 ) {
     let mut reply = first;
@@ -296,7 +315,7 @@ mod tests {
     use super::*;
     use crate::backend::memory::{Embedded, Faults};
     use crate::clock::Clock;
-    use crate::coordinator::{Connector, Coordinator, Created, NodeKind, Operation};
+    use crate::coordinator::{Connector, Coordinator, Created, NodeKind};
     use crate::observer::Events;
     use crate::recipe::driver::{NewNode, Proof};
     use crate::session::lease_clock::LeaseClock;
@@ -314,6 +333,7 @@ mod tests {
 
     const T: Duration = Duration::from_secs(12);
     const MOMENT: Duration = Duration::from_millis(1);
+    const PAYLOAD: &[u8] = b"who";
 
     /// The embedded coordinator, which does not know when it was last in contact, and forgets
     /// answers.
@@ -408,7 +428,8 @@ mod tests {
             let generation = &self.generation;
             let created = generation.create(path, b"", NodeKind::Ephemeral).await.unwrap();
             let term = generation.grantable(stop_at).unwrap();
-            generation.hold(path.into(), path.into(), created.stat.czxid, term).unwrap()
+            let payload = Some(PAYLOAD.into());
+            generation.hold(path.into(), path.into(), created.stat.czxid, term, payload).unwrap()
         }
 
         fn is_valid(&self, node: &HeldNode) -> bool {
@@ -477,7 +498,7 @@ mod tests {
         sleep(T / 6 - 5 * MOMENT).await;
         kept.faults.delay_replies(T / 12);
         let term = generation.grantable(StopAt::Suspect).unwrap();
-        let node = generation.hold("/a".into(), "a".into(), czxid, term).unwrap();
+        let node = generation.hold("/a".into(), "a".into(), czxid, term, None).unwrap();
         for _ in 0..100 {
             sleep(T / 30).await;
             assert!(kept.is_valid(&node));
@@ -514,6 +535,7 @@ mod tests {
                 sleep(T / 6 + MOMENT).await;
                 assert!(gone.is_gone() && asked.is_revoked(), "{path}");
                 assert!(kept.is_valid(&asked));
+                assert_eq!(coordinator.get(&asked.path).await.unwrap().0, PAYLOAD);
                 drop(full);
                 kept.generation.unhold(&asked);
                 coordinator.delete(&asked.path).await.unwrap();

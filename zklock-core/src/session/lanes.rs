@@ -232,7 +232,7 @@ mod tests {
         let generation = block_on(lane.ready()).unwrap();
         let made = block_on(generation.create("/a", b"", NodeKind::Ephemeral)).unwrap();
         let term = generation.grantable(StopAt::Lost).unwrap();
-        let node = generation.hold("/a".into(), "a".into(), made.stat.czxid, term).unwrap();
+        let node = generation.hold("/a".into(), "a".into(), made.stat.czxid, term, None).unwrap();
         generation.retire("/b", &RequestError::NoAuth);
         let next = block_on(lane.ready()).unwrap();
         assert!(next.number() > generation.number() && !lane.is_idle());

@@ -1,7 +1,9 @@
 //! Locks whose holder is asked to let go.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use zklock::layout::{Kazoo, Numbered};
 use zklock::{LockOptions, Mutex, Session};
 
 use crate::support::{client, contenders, on, store};
@@ -53,4 +55,45 @@ async fn a_revoked_lock_does_not_linger() {
     client(&store).await.set(&path, b"__REVOKE__").await.unwrap();
     tokio::time::sleep(Duration::from_millis(5)).await;
     assert!(contenders(&store, "/zklock/a").await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_revoked_holder_that_goes_on_is_known_and_marked_as_asked() {
+    let (store, session) = store();
+    let layouts: [Arc<dyn Fn(Mutex) -> Mutex>; 3] = [
+        Arc::new(|mutex| mutex),
+        Arc::new(|mutex| mutex.driver(Kazoo::default()).unwrap()),
+        // The data are the proof there.
+        Arc::new(|mutex| mutex.driver(Numbered::lock()).unwrap()),
+    ];
+    for (number, layout) in layouts.iter().enumerate() {
+        let named = |session: &Session| layout(session.mutex(&format!("a{number}")).unwrap());
+        let mutex = named(&session);
+        let guard = mutex.acquire().await.unwrap();
+        let other = named(&on(&store));
+        for round in 0..2 {
+            assert_eq!(other.site().revoke().await.unwrap(), 1);
+            // It may be too many to be watched, or too early.
+            tokio::time::sleep(Duration::from_secs(10)).await;
+            assert!(guard.is_revoked() && guard.is_valid(), "{round}");
+            let queue = other.site().contenders().await.unwrap();
+            let owner = &queue[0].owner;
+            assert_eq!(
+                (owner.pid, owner.revoked),
+                (Some(std::process::id()), true),
+                "layout {number}, round {round}"
+            );
+            let busy = other.try_acquire().await.unwrap_err();
+            let holder = busy.holder().unwrap();
+            assert_eq!((holder.owner.pid, holder.owner.revoked), (owner.pid, true), "{round}");
+            assert!(format!("{busy:#}").contains("asked to let go"), "{busy:#}");
+        }
+        guard.release().await.unwrap();
+        // The next was not asked.
+        let guard = mutex.acquire().await.unwrap();
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        assert!(!guard.is_revoked());
+        assert!(!mutex.site().contenders().await.unwrap()[0].owner.revoked);
+        guard.release().await.unwrap();
+    }
 }

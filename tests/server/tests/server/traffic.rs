@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use zklock::{AnyGuard, AnyLock, MultiLock, Session};
 
-use crate::bed::{Bed, soon};
+use crate::bed::{Bed, soon, until};
 use crate::busy::Busy;
 
 /// The heartbeat is a sixth of it.
@@ -77,6 +77,16 @@ async fn a_wish_to_let_go_is_told_within_a_heartbeat_for_every_kind_on_a_busy_se
         let knew = start.elapsed();
         println!("{}: known after {knew:?}", guard.lock());
         assert!(knew <= PROMISED, "{}: {knew:?}", guard.lock());
+    }
+    // Who goes on says again who it is.
+    let own = format!("\"pid\":{},", std::process::id());
+    for guard in &guards {
+        until("it is written again", || {
+            let data = String::from_utf8(raw.data(guard.path()).unwrap()).unwrap();
+            (data.contains(&own) && data.contains("\"revoked\":true")).then_some(())
+        })
+        .await;
+        assert!(guard.is_valid() && guard.is_revoked());
     }
     for guard in guards {
         guard.release().await.unwrap();

@@ -22,6 +22,8 @@ pub struct HeldNode {
     pub czxid: i64,
     /// What its lease belongs to.
     pub term: Term,
+    /// Its data, to be written again after somebody asked that it be let go.
+    pub payload: Option<Arc<[u8]>>,
     /// Since when it is under the care of the heartbeat.
     pub since: Instant,
     /// When it was last known to be there.
@@ -87,6 +89,7 @@ impl Generation {
         lock: Arc<str>,
         czxid: i64,
         term: Term,
+        payload: Option<Arc<[u8]>>,
     ) -> Option<Arc<HeldNode>> {
         let [gone, watched, revoked] = [const { AtomicBool::new(false) }; 3];
         let since = self.lease.clock().now();
@@ -96,6 +99,7 @@ impl Generation {
             lock,
             czxid,
             term,
+            payload,
             since,
             seen,
             version,
