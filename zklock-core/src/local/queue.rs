@@ -51,8 +51,8 @@ struct Inner {
     state: State<Lease, Weak<Possession>, Hold>,
     /// Stops the present driver, and what that sees.
     driver: Option<(Arc<Notify>, Seen)>,
-    /// Stops the present companion.
-    companion: Option<Arc<Notify>>,
+    /// Stops the present companion, and of which lease it is.
+    companion: Option<(Weak<Lease>, Arc<Notify>)>,
 }
 
 impl Inner {
@@ -283,7 +283,12 @@ impl Queue {
         mut inner: MutexGuard<'_, Inner>,
         todo: Todo<Lease>,
     ) -> Option<Deletion> {
-        let ended = todo.release.is_some().then(|| inner.companion.take()).flatten();
+        // A lost lease that is given back late has none any more: the companion is another's.
+        let ended = todo.release.as_ref().and_then(|released| {
+            let is_its = |lease: &Weak<Lease>| std::ptr::eq(lease.as_ptr(), &raw const **released);
+            let companion = inner.companion.take_if(|(lease, _)| is_its(lease));
+            companion.map(|(_, stop)| stop)
+        });
         let cancelled = todo.cancel.then(|| inner.driver.take()).flatten().map(|(stop, _)| stop);
         let fetch = todo.fetch.map(|Fetch { driver, once, mode }| {
             let (cancel, seen) = (Arc::new(Notify::new()), Seen::default());
@@ -295,7 +300,7 @@ impl Queue {
         });
         let accompany = todo.accompany.map(|lease| {
             let stop = Arc::new(Notify::new());
-            inner.companion = Some(stop.clone());
+            inner.companion = Some((Arc::downgrade(&lease), stop.clone()));
             (lease, stop)
         });
         drop(inner);

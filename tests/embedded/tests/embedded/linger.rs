@@ -48,6 +48,20 @@ async fn somebody_behind_ends_it_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn it_ends_also_after_a_lost_guard_of_before_was_dropped() {
+    let (store, session) = prompt();
+    let mutex = lingering(&session);
+    let lost = mutex.acquire().await.unwrap();
+    store.faults(session.zookeeper_session().unwrap().0).expire();
+    lost.lost().await;
+    mutex.acquire().await.unwrap().release().await.unwrap();
+    drop(lost);
+    let other = on(&store).mutex("a").unwrap();
+    let next = tokio::time::timeout(Duration::from_millis(10), other.acquire());
+    drop(next.await.unwrap().unwrap());
+}
+
+#[tokio::test(start_paused = true)]
 async fn somebody_who_came_while_it_was_held_ends_it_too() {
     let (store, session) = store();
     let mutex = lingering(&session);
