@@ -435,8 +435,8 @@ impl<K: Kind> Guard<K> {
     }
 
     /// Releases the lock and waits until the node is gone, or the lock is handed to the next here.
-    /// If the server cannot be reached, that is when it is back or the ZooKeeper session is over; a
-    /// deletion that is not answered for a session timeout is sent again.
+    /// While nothing is answered, that is at most a session timeout and a tick of the server's: by
+    /// then it has ended the session, and the node is gone with it. See `docs/lost.md`.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {

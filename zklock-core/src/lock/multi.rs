@@ -1,8 +1,9 @@
 //! Several locks as one.
 
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use crate::clock::Instant;
@@ -489,10 +490,23 @@ impl MultiGuard {
     ///
     /// The release goes on in the background.
     pub async fn release(mut self) -> Result<(), LockError> {
+        // All go out at once, so that no member waits for the answer to another.
+        let members = self.members.drain(..).rev();
+        let mut releases: Vec<_> = members.map(|member| Box::pin(member.release())).collect();
         let mut outcome = Ok(());
-        while let Some(member) = self.members.pop() {
-            outcome = outcome.and(member.release().await);
-        }
+        poll_fn(|cx| {
+            releases.retain_mut(|release| match release.as_mut().poll(cx) {
+                Poll::Pending => true,
+                Poll::Ready(released) => {
+                    if outcome.is_ok() {
+                        outcome = released;
+                    }
+                    false
+                }
+            });
+            if releases.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
         outcome
     }
 }

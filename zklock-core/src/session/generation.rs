@@ -12,6 +12,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
+use self::commits::NOT_ASKED;
 pub use self::commits::{Gate, MOST_CHECKED};
 pub use self::counts::{Cleaning, Resting};
 pub use self::held::HeldNode;
@@ -44,6 +45,10 @@ pub struct Generation {
     heads: Heads,
     /// Counts how often the connection came back.
     reconnects: AtomicU64,
+    /// When it did last.
+    reconnected_at: AtomicU64,
+    /// When the first commit was sent that was not answered on this connection.
+    asked: AtomicU64,
     /// Fires on every change above and when a held node is gone.
     changed: Notify,
     /// Counts the losses of leases.
@@ -91,6 +96,8 @@ impl Generation {
             stray: OnceLock::new(),
             heads,
             reconnects: AtomicU64::new(0),
+            reconnected_at: AtomicU64::new(0),
+            asked: AtomicU64::new(NOT_ASKED),
             changed: Notify::new(),
             losses: AtomicU64::new(0),
             held: Mutex::default(),
@@ -231,6 +238,9 @@ impl Generation {
 
     /// Notes that the connection came back.
     pub fn reconnected(&self) {
+        let now = self.lease.clock().now();
+        self.reconnected_at.store(now.as_nanos(), Ordering::Release);
+        self.asked.store(NOT_ASKED, Ordering::Release);
         self.reconnects.fetch_add(1, Ordering::AcqRel);
         self.changed.notify_waiters();
     }

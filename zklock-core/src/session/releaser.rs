@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use crate::clock::{Instant, Sleep};
 use crate::coordinator::{Created, Link, NodeKind, RequestError};
 use crate::deadline::Deadline;
 use crate::owner::REVOKE;
@@ -23,11 +24,14 @@ type Background<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 /// Between two tries to delete, at first and at most.
 pub(super) const PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 
-/// The deletion of a node. Resolves when the node is known to be gone.
+/// The deletion of a node. Resolves when the node is gone: the server has said so, or it has ended
+/// the session by now, whatever the client makes of its silence.
 #[derive(Debug)]
 pub struct Deletion {
     generation: Arc<Generation>,
+    sent: Instant,
     work: Unfinished<Result<(), RequestError>>,
+    limit: Option<Sleep>,
 }
 
 /// What is to be heeded when a node is deleted.
@@ -49,17 +53,49 @@ impl Deletion {
     pub fn heeding(generation: &Arc<Generation>, path: Arc<str>, heed: Heed) -> Self {
         // Counted from here on: a session that is closed at once must not miss it.
         let cleaning = generation.cleaning();
+        let sent = generation.lease().clock().now();
         let first = delete(generation, &path, heed.only);
         let work = delete_until_gone(cleaning, generation.clone(), path, heed, None, first);
-        Deletion { generation: generation.clone(), work: Unfinished(Some(Box::pin(work))) }
+        Deletion::by(generation, sent, Box::pin(work))
+    }
+
+    fn by(
+        generation: &Arc<Generation>,
+        sent: Instant,
+        work: Background<Result<(), RequestError>>,
+    ) -> Self {
+        let (generation, work) = (generation.clone(), Unfinished(Some(work)));
+        Deletion { generation, sent, work, limit: None }
     }
 
     /// Sends the deletion of a node and of the mark that it left in its directory.
     pub fn clearing(generation: &Arc<Generation>, path: Arc<str>, mark: Clearing) -> Self {
         let (cleaning, heed) = (generation.cleaning(), Heed::default());
+        let sent = generation.lease().clock().now();
         let (first, mark) = (mark.clone().send(generation, &path), Some(Box::new(mark)));
         let work = delete_until_gone(cleaning, generation.clone(), path, heed, mark, first);
-        Deletion { generation: generation.clone(), work: Unfinished(Some(Box::pin(work))) }
+        Deletion::by(generation, sent, Box::pin(work))
+    }
+
+    /// Resolves when the session cannot keep the node any more. A coordinator that knows by itself
+    /// when it was last in contact knows that, too.
+    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let clock = self.generation.lease().clock();
+        // Whoever waits for the answer looks again by then.
+        let is_late = clock.now() >= self.sent + self.generation.patience();
+        if self.generation.is_self_aware() || !is_late {
+            return Poll::Pending;
+        }
+        loop {
+            // It moves on when the connection comes back.
+            let gone_by = self.generation.gone_by(self.sent);
+            if clock.now() >= gone_by {
+                return Poll::Ready(());
+            }
+            let limit = self.limit.get_or_insert_with(|| clock.sleep_until(gone_by));
+            ready!(Pin::new(limit).poll(cx));
+            self.limit = None;
+        }
     }
 }
 
@@ -68,7 +104,11 @@ impl Future for Deletion {
     type Output = Result<(), RequestError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.work.poll(cx)
+        if let Poll::Ready(outcome) = self.work.poll(cx) {
+            return Poll::Ready(outcome);
+        }
+        // The rest is done in the background, should the server be back with the session.
+        self.poll_gone(cx).map(Ok)
     }
 }
 

@@ -27,6 +27,9 @@ pub struct Timing {
     pub margin: Duration,
 }
 
+/// The client is silent for so many of a session timeout at most.
+const SILENCE: u32 = 5;
+
 impl Timing {
     /// The times for a session timeout, with the server's tick if it is known. Without it the timeout
     /// is taken for two ticks at least, which is the shortest that a server grants unless it is told
@@ -38,7 +41,7 @@ impl Timing {
     pub(crate) fn of(session_timeout: Duration, tick: Option<Duration>) -> Result<Self, String> {
         // The client looks each twentieth of the session timeout whether it was silent for three,
         // and then sends a ping. The server may have heard of us that long before the last write.
-        let silence = session_timeout / 5;
+        let silence = session_timeout / SILENCE;
         // And a leader learns of its followers' sessions with a ping each half tick.
         let half_tick = tick.map_or(session_timeout / 4, |tick| tick / 2);
         let (heartbeat, margin) = (session_timeout / 6, silence + half_tick);
@@ -55,6 +58,12 @@ impl Timing {
                 half_tick.saturating_mul(15) / 7,
             )),
         }
+    }
+
+    /// For how long a server keeps a session that it hears nothing of, at most: it looks each tick.
+    pub(crate) fn kept_for(&self) -> Duration {
+        let half_tick = self.margin.saturating_sub(self.session_timeout / SILENCE);
+        self.session_timeout + 2 * half_tick
     }
 }
 
@@ -75,6 +84,7 @@ mod tests {
             let timing = of(tick);
             assert_eq!(timing.lease + timing.margin, timing.session_timeout);
             assert!(timing.lease >= 2 * timing.heartbeat);
+            assert_eq!(timing.kept_for(), 10 * SECOND + tick.unwrap_or(5 * SECOND));
         }
     }
 

@@ -1,13 +1,15 @@
 //! Releases and nested calls, on a busy day: for locks of every kind.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use tokio::task::{JoinHandle, spawn_blocking};
+use zklock::blocking::block_on;
 use zklock::{LockError, LockOptions, StopAt, ZkLockTemplate, carry, current, is_held};
 
-use crate::bed::{Bed, soon};
-use crate::bound::BOUND;
-use crate::kinds::{KINDS, Kind, Wait, all};
+use crate::bed::{Bed, TICK, soon, until};
+use crate::bound::{BOUND, Control};
+use crate::kinds::{Held, KINDS, Kind, Wait, all};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_comes_back_when_the_node_is_gone_also_after_an_outage() {
@@ -42,6 +44,58 @@ async fn a_release_comes_back_when_the_node_is_gone_also_after_an_outage() {
     soon("the lock", given_up.rival().acquire(&other)).await.release().await.unwrap();
     drop(busy);
     bed.end().await;
+}
+
+/// Released while nothing is answered, and nobody says that the connection is gone. Of those who know
+/// by then that their lock is lost, and of those who do not.
+async fn released_in_silence(root: &str, release: impl Fn(Held) -> JoinHandle<bool>) {
+    const T: Duration = Duration::from_secs(6);
+    let bed = Bed::shared(root);
+    let proxy = bed.proxy();
+    let builder = bed.builder_at(&proxy.addr()).session_timeout(T).tick_time(TICK);
+    let session = bed.adopt(builder.connect().await.unwrap());
+    let other = bed.session().await;
+    let busy = bed.busy(&[&session]).await;
+    for after in [Duration::ZERO, 5 * T / 6] {
+        let held = all(&session, LockOptions::default()).await;
+        let control = Control::of(&bed);
+        proxy.black_hole(true);
+        let start = Instant::now();
+        tokio::time::sleep(after).await;
+        let mut releasing = Vec::new();
+        for (kind, held) in held {
+            let valid = held.is_valid();
+            releasing.push((kind, valid, release(held)));
+        }
+        for (kind, valid, releasing) in releasing {
+            let released = soon("the release", releasing).await.unwrap();
+            let took = start.elapsed();
+            // The first write that is not answered is this one, or a heartbeat before it.
+            let promised = T + TICK + after.min(T / 6);
+            control.within(&format!("{kind:?} released after {after:?}"), took, promised);
+            assert_eq!(released, valid, "{kind:?}");
+            // It is gone, indeed.
+            let again = Instant::now();
+            soon("the next", kind.rival().acquire(&other)).await.release().await.unwrap();
+            control.within(&format!("{kind:?} is free"), again.elapsed(), Duration::ZERO);
+        }
+        proxy.black_hole(false);
+        until("it is connected", || session.is_ready().then_some(())).await;
+    }
+    drop(busy);
+    bed.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn in_silence_a_release_comes_back_when_the_server_has_ended_the_session() {
+    let release = |held: Held| tokio::spawn(async move { held.release().await.is_ok() });
+    released_in_silence("release-silence", release).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn in_silence_a_blocking_release_comes_back_when_the_server_has_ended_the_session() {
+    let release = |held: Held| spawn_blocking(move || block_on(held.release()).is_ok());
+    released_in_silence("release-silence-blocking", release).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

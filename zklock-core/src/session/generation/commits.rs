@@ -14,6 +14,9 @@ use crate::session::lease_clock::Condition;
 /// request may have.
 pub const MOST_CHECKED: usize = 200;
 
+/// Every commit was answered.
+pub(super) const NOT_ASKED: u64 = u64::MAX;
+
 /// Lets one at a time make a node in a directory.
 pub type Gate = tokio::sync::Mutex<()>;
 
@@ -47,11 +50,11 @@ impl Generation {
         data: &[u8],
         kind: NodeKind,
     ) -> impl Future<Output = Result<Created, RequestError>> + Send + 'static + use<> {
-        let sent = self.lease.clock().now();
+        let sent = self.sending();
         let reply = self.coordinator.create(path, data, kind);
         let this = self.clone();
         async move {
-            let created = reply.await?;
+            let created = this.answered(reply.await)?;
             let owner = created.stat.owner;
             if owner != 0 && owner != this.coordinator.session_id() {
                 // The server replaced the session silently: what was held before is gone.
@@ -70,7 +73,7 @@ impl Generation {
         self: &Arc<Self>,
         path: &str,
     ) -> impl Future<Output = Result<(), RequestError>> + Send + 'static {
-        self.feeding(self.lease.clock().now(), self.coordinator.delete(path))
+        self.feeding(self.sending(), self.coordinator.delete(path))
     }
 
     /// Commits that nodes exist, or which one does not. The request is sent by this call.
@@ -79,7 +82,7 @@ impl Generation {
         paths: impl IntoIterator<Item = Arc<str>>,
     ) -> impl Future<Output = Result<(), RequestError>> + Send + 'static {
         let check = |path: Arc<str>| Operation::Check { path: path.to_string() };
-        let sent = self.lease.clock().now();
+        let sent = self.sending();
         self.feeding(sent, self.coordinator.multi(paths.into_iter().map(check).collect()))
     }
 
@@ -101,7 +104,7 @@ impl Generation {
         self: &Arc<Self>,
         operations: Vec<Operation>,
     ) -> impl Future<Output = Result<(), RequestError>> + Send + 'static + use<> {
-        let sent = self.lease.clock().now();
+        let sent = self.sending();
         self.feeding(sent, self.coordinator.multi(operations))
     }
 
@@ -115,10 +118,36 @@ impl Generation {
     {
         let this = self.clone();
         async move {
-            let answer = reply.await?;
+            let answer = this.answered(reply.await)?;
             this.committed(sent);
             Ok(answer)
         }
+    }
+
+    /// Notes that a commit is about to be sent. Answers when.
+    fn sending(&self) -> Instant {
+        let now = self.lease.clock().now();
+        let (none, now_too) = (NOT_ASKED, now.as_nanos());
+        let _ = self.asked.compare_exchange(none, now_too, Ordering::AcqRel, Ordering::Relaxed);
+        now
+    }
+
+    /// Notes whether the server answered a commit.
+    fn answered<T>(&self, answer: Result<T, RequestError>) -> Result<T, RequestError> {
+        if !answer.as_ref().is_err_and(|error| !error.is_definite()) {
+            self.asked.store(NOT_ASKED, Ordering::Release);
+        }
+        answer
+    }
+
+    /// By when a node is gone whose deletion was sent at a moment, whether that is answered or not.
+    ///
+    /// What is sent on one connection arrives in order. So either the server has the deletion, or it
+    /// has heard nothing since the first commit that it did not answer, and ends the session.
+    pub fn gone_by(&self, sent: Instant) -> Instant {
+        let asked = Instant::from_nanos(self.asked.load(Ordering::Acquire));
+        let reconnected = Instant::from_nanos(self.reconnected_at.load(Ordering::Acquire));
+        asked.min(sent).max(reconnected) + self.lease.timing().kept_for()
     }
 
     fn committed(&self, sent: Instant) {
