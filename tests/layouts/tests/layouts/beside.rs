@@ -17,7 +17,7 @@ const SOON: Duration = Duration::from_secs(60);
 
 /// 2,000 critical sections in the long form.
 fn sections() -> usize {
-    if std::env::var_os("ZKLOCK_LONG").is_some() { 2_000 } else { 200 }
+    if std::env::var("ZKLOCK_LONG").is_ok_and(|long| long == "1") { 2_000 } else { 200 }
 }
 
 /// A process of ours.
