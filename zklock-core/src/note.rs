@@ -8,7 +8,7 @@ use crate::recipe::parent_mark::Mark;
 use crate::recipe::server_time::ServerTime;
 use crate::session::clearing::Clearing;
 use crate::session::generation::Generation;
-use crate::session::releaser::Deletion;
+use crate::session::releaser::{Deletion, or_forgotten};
 
 /// The note of a node. Only locks with a delay or a shortest hold have one.
 #[derive(Debug)]
@@ -83,7 +83,8 @@ impl Note {
         generation.spawner().clone().spawn(async move {
             let _resting = resting;
             if let Some((calm, cleaning)) = calm {
-                let calmed = calm.await.ok().and(clearing.version);
+                let calmed = or_forgotten(&generation, generation.patience(), calm).await;
+                let calmed = calmed.ok().and(clearing.version);
                 clearing.version = calmed.map(|version| version.wrapping_add(1));
                 drop(cleaning);
             }

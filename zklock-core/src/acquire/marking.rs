@@ -13,6 +13,7 @@ use crate::lease::QueuedNode;
 use crate::mode::Mode;
 use crate::recipe::parent_mark::{Mark, Verdict};
 use crate::session::generation::Generation;
+use crate::session::releaser::{more, or_forgotten};
 
 /// How often a resting lock is looked at: somebody may have ended its rest by hand.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
@@ -27,6 +28,7 @@ impl Drive<'_> {
         let marks = self.target.marks;
         let stays = self.target.driver.directory() != NodeKind::Container;
         let (czxid, path) = (node.czxid(), node.path().to_string());
+        let mut patience = generation.patience();
         loop {
             let (data, stat) = match generation.coordinator().get(self.directory()).await {
                 Ok(read) => read,
@@ -62,7 +64,7 @@ impl Drive<'_> {
                 Operation::Check { path: path.clone() },
                 Operation::Replace { path: directory, data, version: stat.version },
             ]);
-            match written.await {
+            match or_forgotten(generation, patience, written).await {
                 Ok(()) if ours.node == czxid => {
                     note.written(stat.version.wrapping_add(1));
                     return Ok(node);
@@ -74,7 +76,10 @@ impl Drive<'_> {
                     return Err(Setback::Vanished);
                 }
                 Err(RequestError::Multi { error, .. }) => return Err(setback(*error)),
-                Err(error) => self.after(generation, error).await?,
+                Err(error) => {
+                    patience = more(generation, patience);
+                    self.after(generation, error).await?;
+                }
             }
         }
     }
@@ -116,7 +121,7 @@ impl Drive<'_> {
             Operation::Delete { path: directory.clone() },
             Operation::Create { path: directory, data, kind },
         ]);
-        match replaced.await {
+        match or_forgotten(generation, generation.patience(), replaced).await {
             Ok(()) => {
                 node.forget();
                 Setback::NoDirectory

@@ -8,7 +8,8 @@ use crate::lease::{Lease, QueuedNode};
 use crate::mode::Mode;
 use crate::owner::Owner;
 use crate::policy::RetryPolicy;
-use crate::session::releaser::Deletion;
+use crate::recipe::driver::Proof;
+use crate::session::releaser::{Deletion, more, or_forgotten};
 
 /// Makes a reader's node beside that of a writer who holds the lock, with the same number, and
 /// grants it. `None` if the lease of the writer is lost before.
@@ -22,7 +23,12 @@ pub async fn stand_in(target: &Target, writer: &Lease) -> Result<Option<Lease>, 
     let owner = Owner::here(target.app.as_deref());
     let new = driver.node(&Attempt::new(), Mode::Read, &owner);
     let path = format!("{}/{}{:010}", target.directory.as_str(), new.prefix, number.sequence);
-    let mut in_doubt = false;
+    // Who looks for a node in doubt must not take this one for it.
+    let _turn = match new.proof {
+        Proof::Name => None,
+        _ => Some(generation.gate(target.directory.as_str()).lock_owned().await),
+    };
+    let (mut in_doubt, mut patience) = (false, generation.patience());
     loop {
         if !writer.is_valid() {
             if in_doubt {
@@ -30,11 +36,13 @@ pub async fn stand_in(target: &Target, writer: &Lease) -> Result<Option<Lease>, 
             }
             return Ok(None);
         }
-        let made = match generation.create(&path, &new.payload, NodeKind::Ephemeral).await {
+        let created = generation.create(&path, &new.payload, NodeKind::Ephemeral);
+        let made = match or_forgotten(generation, patience, created).await {
             Ok(created) => Ok(created.stat.czxid),
             // Ours, from a try that was not answered.
             Err(RequestError::NodeExists) => match generation.coordinator().get(&path).await {
                 Ok((_, stat)) if stat.owner == generation.coordinator().session_id() => {
+                    generation.made(stat.czxid);
                     Ok(stat.czxid)
                 }
                 Ok(_) => {
@@ -65,6 +73,7 @@ pub async fn stand_in(target: &Target, writer: &Lease) -> Result<Option<Lease>, 
                     .on(target.lock.clone()));
             }
             Err(_) => {
+                patience = more(generation, patience);
                 let clock = generation.lease().clock();
                 let timer = clock.sleep_until(clock.now() + RetryPolicy::default().pause(3));
                 futures_lite::future::or(timer, generation.changed()).await;

@@ -148,8 +148,7 @@ async fn delete_until_gone(
     first: Background<Result<(), RequestError>>,
 ) -> Result<(), RequestError> {
     let (mut pause, mut patience) = (PAUSE.0, generation.patience());
-    let forgotten = || Err(RequestError::ConnectionLoss);
-    let mut outcome = in_time(&generation, patience, first).await.unwrap_or_else(forgotten);
+    let mut outcome = or_forgotten(&generation, patience, first).await;
     loop {
         match outcome {
             Ok(()) | Err(RequestError::NoNode) => {
@@ -174,12 +173,12 @@ async fn delete_until_gone(
             Err(error) => tracing::debug!(%path, %error, "deleting again"),
         }
         back_off(&generation, &mut pause).await;
-        patience = (patience * 2).min(generation.lease().timeout());
+        patience = more(&generation, patience);
         let next = match &mark {
             None => delete(&generation, &path, heed.only),
             Some(mark) => mark.as_ref().clone().send(&generation, &path),
         };
-        outcome = in_time(&generation, patience, next).await.unwrap_or_else(forgotten);
+        outcome = or_forgotten(&generation, patience, next).await;
     }
 }
 
@@ -362,6 +361,22 @@ impl Labour {
         }
         Ok(None)
     }
+}
+
+/// Waits for an answer as [`in_time`]. After that it is lost, and what became of the request is seen
+/// by a look: what is asked on one connection is done in order.
+pub async fn or_forgotten<T>(
+    generation: &Arc<Generation>,
+    patience: Duration,
+    answer: impl Future<Output = Result<T, RequestError>>,
+) -> Result<T, RequestError> {
+    let answer = in_time(generation, patience, answer).await;
+    answer.unwrap_or(Err(RequestError::ConnectionLoss))
+}
+
+/// How long the next answer is waited for.
+pub fn more(generation: &Arc<Generation>, patience: Duration) -> Duration {
+    (patience * 2).min(generation.lease().timeout())
 }
 
 /// Waits for an answer for so long, and longer while there is no connection.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
-use zklock::layout::{Kazoo, OneNode};
+use zklock::layout::{Kazoo, OneNode, ReadWriteNodes};
 use zklock::{
     Embedded, Handoffs, LockEvent, LockName, LockOptions, Mutex, Semaphore, Session, StopAt,
 };
@@ -247,4 +247,43 @@ async fn the_look_at_who_stays_goes_on() {
         peer.delete("/zklock/a/_c_7-lock-0000000000").await.unwrap();
     })
     .await;
+}
+
+/// In a layout in which only their owner tells whose they are, the reader's node of a writer who steps
+/// down looks like one in doubt.
+#[tokio::test(start_paused = true)]
+async fn who_looks_for_its_node_does_not_take_that_of_a_writer_who_steps_down() {
+    for in_doubt_first in [true, false] {
+        let store = Embedded::new();
+        let session = briefly(&store);
+        let lock = session.rw_lock("a").unwrap().driver(ReadWriteNodes).unwrap();
+        let lock = lock.with_options(LockOptions::default().fair(true)).unwrap();
+        let writing = lock.write().await.unwrap();
+        let faults = store.faults(session.zookeeper_session().unwrap().0);
+        // The reader's, which is not made; or the writer's, which is.
+        let fault = if in_doubt_first { Fault::lose_request() } else { Fault::forget_reply() };
+        faults.inject(fault.on(Op::Create).path("read-node"));
+        let read = || {
+            tokio::spawn({
+                let lock = lock.clone();
+                async move { lock.read().await.unwrap() }
+            })
+        };
+        let (stepped_down, reading) = if in_doubt_first {
+            let reading = read();
+            sleep(Duration::from_millis(1)).await;
+            (writing.downgrade().await.unwrap(), reading)
+        } else {
+            let stepped_down = writing.downgrade().await.unwrap();
+            faults.inject(Fault::lose_request().on(Op::Create).path("read-node"));
+            (stepped_down, read())
+        };
+        let reading = timeout(LONG, reading).await.unwrap().unwrap();
+        assert_ne!(stepped_down.path(), reading.path());
+        stepped_down.release().await.unwrap();
+        assert!(reading.is_valid());
+        let error = lock.try_write().await.unwrap_err();
+        assert!(error.is_busy(), "{error}");
+        reading.release().await.unwrap();
+    }
 }

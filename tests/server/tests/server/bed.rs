@@ -146,6 +146,11 @@ impl Bed {
 
     /// The names of a lock's contenders in the order of the queue.
     pub(crate) fn contenders(&self, lock: &str) -> Vec<String> {
+        self.contenders_by(lock, "lock-")
+    }
+
+    /// The same of nodes whose names have something else in them.
+    pub(crate) fn contenders_by(&self, lock: &str, part: &str) -> Vec<String> {
         let mut raw = self.raw();
         let mut names = match raw.children(&self.path(lock)) {
             Ok(names) => names,
@@ -153,7 +158,7 @@ impl Bed {
             Err(error) => panic!("{error}"),
         };
         raw.close().unwrap();
-        names.retain(|name| name.contains("lock-"));
+        names.retain(|name| name.contains(part));
         names.sort_by_key(|name| name[name.len() - 10..].to_owned());
         names
     }

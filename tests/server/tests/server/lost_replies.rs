@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use zklock::Session;
+use zklock::{LockOptions, Session};
 use zklock_test_support::{Action, Cut, Direction, Matcher, OpCode, Proxy};
 
 use crate::bed::{Bed, acquiring, soon, until};
@@ -304,6 +304,45 @@ async fn a_call_with_the_default_deadline_outlives_an_answer_that_is_swallowed_a
     assert!(guard.is_valid());
     guard.release().await.unwrap();
     assert_eq!(before.0, session.zookeeper_session());
+    bed.end().await;
+}
+
+#[tokio::test]
+async fn a_step_down_outlives_an_answer_that_is_swallowed_alone() {
+    let bed = Bed::shared("swallowed-downgrade");
+    let (proxy, session) = proxied_by_default(&bed).await;
+    let lock = session.rw_lock("b").unwrap();
+    for opcode in [OpCode::Create2, OpCode::Delete] {
+        let writing = lock.write().await.unwrap();
+        let reading = without_an_answer(&proxy, opcode, writing.downgrade()).await.unwrap();
+        assert!(reading.is_valid());
+        assert_eq!(bed.contenders_by("b", "__").len(), 1, "{opcode:?}");
+        reading.release().await.unwrap();
+        assert!(bed.contenders_by("b", "__").is_empty(), "{opcode:?}");
+    }
+    bed.end().await;
+}
+
+#[tokio::test]
+async fn a_mark_outlives_an_answer_that_is_swallowed_alone() {
+    let bed = Bed::shared("swallowed-mark");
+    let (proxy, session) = proxied_by_default(&bed).await;
+    let delay = LockOptions::default().lock_delay(Duration::from_secs(60));
+    let hold = LockOptions::default().hold_at_least(Duration::from_millis(1));
+    let both = hold.lock_delay(Duration::from_secs(60));
+    let with = |name, options| session.mutex(name).unwrap().with_options(options).unwrap();
+    // The directory `a` may be a container, and one that stays takes its place first.
+    for (round, options) in [hold, delay, hold, both].into_iter().enumerate() {
+        for opcode in [OpCode::GetData, OpCode::Multi] {
+            let mutex = with("a", options);
+            let guard = without_an_answer(&proxy, opcode, mutex.acquire_tries()).await.unwrap();
+            assert_eq!(bed.contenders("a").len(), 1, "{round}: {opcode:?}");
+            tokio::time::sleep(Duration::from_millis(2)).await;
+            let released = guard.release();
+            without_an_answer(&proxy, OpCode::Multi, released).await.unwrap();
+            assert!(bed.contenders("a").is_empty(), "{round}: {opcode:?}");
+        }
+    }
     bed.end().await;
 }
 
