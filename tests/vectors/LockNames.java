@@ -1,4 +1,5 @@
 import java.nio.charset.StandardCharsets;
+import java.util.TreeSet;
 
 /**
  * The names of locks, as zklock makes them. Copy this file; it needs nothing else.
@@ -8,16 +9,17 @@ import java.nio.charset.StandardCharsets;
  * LockNames.path("/zklock", LockNames.pattern("orders/", order, "/create"));
  * }</pre>
  *
- * <p>A name is a relative path. What you write is checked; a value in a pattern is escaped, so that
- * it never adds a path segment or leaves one.
+ * <p>A name is a relative path. What you write is checked. In a value, what cannot be part of a path
+ * segment is escaped, so that it never adds a segment or leaves one; all else stays as it is, so that
+ * {@code "/zklock/orders/" + order} is the same path for every order that can be a segment.
  */
 public final class LockNames {
   /** The longest name, in bytes of UTF-8 with its escapes. */
   public static final int LONGEST = 1024;
 
   /**
-   * The name breaks a rule; the message is {@code empty}, {@code empty-segment}, {@code dots},
-   * {@code refused}, {@code low-start}, {@code reserved} or {@code too-long}.
+   * The name breaks a rule; the message is {@code empty}, {@code empty-segment},
+   * {@code empty-value}, {@code dots}, {@code refused}, {@code reserved} or {@code too-long}.
    */
   public static final class InvalidName extends IllegalArgumentException {
     private static final long serialVersionUID = 1;
@@ -34,6 +36,12 @@ public final class LockNames {
 
   /** Where the first unescaped character of a value stands in the present segment, or -1. */
   private int value = -1;
+
+  /**
+   * The {@code ~} of the present segment that would begin an escape which nobody wrote, if two
+   * digits come to follow.
+   */
+  private final TreeSet<Integer> tildes = new TreeSet<>();
 
   private LockNames() {}
 
@@ -85,6 +93,15 @@ public final class LockNames {
   }
 
   private void addValue(String text) {
+    if (text.isEmpty()) {
+      throw new InvalidName("empty-value");
+    }
+    // A literal ~ at the end, with which the value could make an escape.
+    for (int at = Math.max(start, name.length() - 2); at < name.length(); at++) {
+      if (name.charAt(at) == '~') {
+        tildes.add(at);
+      }
+    }
     if (text.length() > LONGEST) {
       throw new InvalidName("too-long");
     }
@@ -93,11 +110,14 @@ public final class LockNames {
         // Half a character, which has no UTF-8 to escape.
         throw new InvalidName("refused");
       }
-      if (c == '/' || c == '~' || c > 0xffff || refused((char) c)) {
+      if (c == '/' || c > 0xffff || refused((char) c)) {
         name.append(escape(c));
       } else {
         if (value < 0) {
           value = name.length();
+        }
+        if (c == '~') {
+          tildes.add(name.length());
         }
         name.append((char) c);
       }
@@ -105,36 +125,37 @@ public final class LockNames {
   }
 
   private void endSegment() {
-    String flaw = flaw(name.substring(start), start == 0);
+    for (int at : tildes.descendingSet()) {
+      int end = Math.min(at + 3, name.length());
+      if (name.substring(at + 1, end).matches("[0-9A-F]{2}")) {
+        name.insert(at + 1, "7E");
+      }
+    }
+    tildes.clear();
+    String flaw = flaw(name.substring(start));
     if (flaw != null) {
       // What a value did wrong, escaping its first character puts right.
-      if (value < 0 || (flaw.equals("low-start") && value > start)) {
+      if (value < 0) {
         throw new InvalidName(flaw);
       }
       name.replace(value, value + 1, escape(name.charAt(value)));
-      // Unless the text before it is wrong, too.
-      flaw = flaw(name.substring(start), start == 0);
-      if (flaw != null) {
-        throw new InvalidName(flaw);
-      }
     }
     value = -1;
   }
 
-  private static String flaw(String segment, boolean first) {
-    if (segment.isEmpty()) {
-      return "empty-segment";
+  private static String flaw(String segment) {
+    switch (segment) {
+      case "":
+        return "empty-segment";
+      case ".":
+      case "..":
+        return "dots";
+      case "locks":
+      case "leases":
+        return "reserved";
+      default:
+        return null;
     }
-    if (segment.equals(".") || segment.equals("..")) {
-      return "dots";
-    }
-    if (first) {
-      return null;
-    }
-    if (segment.charAt(0) <= '0') {
-      return "low-start";
-    }
-    return segment.equals("locks") || segment.equals("leases") ? "reserved" : null;
   }
 
   /** Whether ZooKeeper refuses the UTF-16 unit in a path. */

@@ -3,16 +3,19 @@
     path(literal("orders/create"))             # /zklock/orders/create
     path(pattern("orders/", order, "/create"))
 
-A name is a relative path. What you write is checked; a value in a pattern is escaped, so that it
-never adds a path segment or leaves one.
+A name is a relative path. What you write is checked. In a value, what cannot be part of a path
+segment is escaped, so that it never adds a segment or leaves one; all else stays as it is, so that
+`"/zklock/orders/" + str(order)` is the same path for every order that can be a segment.
 """
+
+import re
 
 LONGEST = 1024
 """The longest name, in bytes of UTF-8 with its escapes."""
 
 
 class InvalidName(ValueError):
-    """The name breaks a rule: `empty`, `empty-segment`, `dots`, `refused`, `low-start`,
+    """The name breaks a rule: `empty`, `empty-segment`, `empty-value`, `dots`, `refused`,
     `reserved` or `too-long`."""
 
 
@@ -28,60 +31,55 @@ def literal(name):
 
 def pattern(*parts):
     """Returns the name of text and values, which alternate: text, value, text, value …"""
-    # Each segment is a list of (character or escape, whether it is an unescaped part of a value).
+    # Each segment is a list of (character or escape, the number of its part); an escape has none.
     segments = [[]]
     for index, part in enumerate(parts):
         if index % 2 == 1:
-            segments[-1].extend(_of_value(str(part)))
+            segments[-1].extend(_of_value(str(part), index))
             continue
         first, *others = part.split("/")
-        segments[-1].extend((c, False) for c in first)
-        segments.extend([(c, False) for c in other] for other in others)
+        segments[-1].extend((c, index) for c in first)
+        segments.extend([(c, index) for c in other] for other in others)
         if any(_refused(c) for c in part):
             raise InvalidName("refused")
     if segments == [[]]:
         raise InvalidName("empty")
-    name = "/".join(_segment(segment, at == 0) for at, segment in enumerate(segments))
+    name = "/".join(_segment(segment) for segment in segments)
     if len(name.encode()) > LONGEST:
         raise InvalidName("too-long")
     return name
 
 
-def _of_value(text):
+def _of_value(text, index):
+    if not text:
+        raise InvalidName("empty-value")
     if len(text) > LONGEST:
         raise InvalidName("too-long")
     if any("\ud800" <= c <= "\udfff" for c in text):
         # Half a character, which has no UTF-8 to escape.
         raise InvalidName("refused")
     for c in text:
-        yield (_escape(c), False) if c in "/~" or _refused(c) else (c, True)
+        yield (_escape(c), None) if c == "/" or _refused(c) else (c, index)
 
 
-def _segment(pieces, first):
-    flaw = _flaw("".join(piece for piece, _ in pieces), first)
-    if flaw is not None:
+def _segment(pieces):
+    text = "".join(piece for piece, _ in pieces)
+    if not text:
+        raise InvalidName("empty-segment")
+    if text in (".", "..", "locks", "leases"):
         # What a value did wrong, escaping its first character puts right.
-        values = [at for at, (_, of_value) in enumerate(pieces) if of_value]
-        if not values or (flaw == "low-start" and values[0] > 0):
-            raise InvalidName(flaw)
-        pieces[values[0]] = (_escape(pieces[values[0]][0]), False)
-        # Unless the text before it is wrong, too.
-        flaw = _flaw("".join(piece for piece, _ in pieces), first)
-        if flaw is not None:
-            raise InvalidName(flaw)
+        values = [at for at, (_, index) in enumerate(pieces) if index % 2 == 1]
+        if not values:
+            raise InvalidName("dots" if text[0] == "." else "reserved")
+        pieces[values[0]] = (_escape(pieces[values[0]][0]), None)
+    for at in range(len(pieces) - 2):
+        three = pieces[at : at + 3]
+        parts = {index for _, index in three}
+        if re.fullmatch("~[0-9A-F]{2}", "".join(piece for piece, _ in three)):
+            # It looks like an escape; unless the programmer wrote it so, it is none.
+            if len(parts) > 1 or parts.pop() % 2 == 1:
+                pieces[at] = (_escape("~"), None)
     return "".join(piece for piece, _ in pieces)
-
-
-def _flaw(segment, first):
-    if not segment:
-        return "empty-segment"
-    if segment in (".", ".."):
-        return "dots"
-    if first:
-        return None
-    if segment[0] <= "0":
-        return "low-start"
-    return "reserved" if segment in ("locks", "leases") else None
 
 
 def _refused(c):

@@ -1,9 +1,10 @@
 //! The name of a lock: a relative path under the session's root, and the rules that keep it one.
 //!
-//! Slashes that the programmer writes are segments. A value that is filled into a pattern is
-//! escaped, so it can never add or leave a segment. Escapes are `~` and two upper-case hex digits
-//! of a UTF-8 byte. The rules are the same in every layout, so that a service in another language
-//! names the same lock.
+//! The path is the one that a service in another language writes: `"/zklock/orders/" + id` there and
+//! `"orders/{id}"` here are one lock. Slashes that the programmer writes are segments. A value can
+//! never add or leave a segment: what in it cannot be part of one is escaped, as `~` and two
+//! upper-case hex digits for each byte of its UTF-8. All else stays as it is. The rules are the same
+//! in every layout.
 
 use std::fmt::{self, Display, Write as _};
 use std::sync::Arc;
@@ -14,7 +15,30 @@ use crate::path::{ZnodePath, is_refused};
 /// The longest name, in bytes of UTF-8 with its escapes.
 pub const LONGEST_NAME: usize = 1024;
 
-/// A validated lock name.
+/// A validated lock name: a relative path under the session's root.
+///
+/// The path is the one that a Java or Python service writes: under the root `/zklock`,
+/// `"/zklock/orders/" + id` there and `"orders/{id}"` here are one lock, for every id that can be a
+/// segment of a path as it is, such as `7`, `007`, `-5`, any UUID or `größe 4`. Only what cannot is
+/// escaped, as `~XX` for each byte of its UTF-8:
+///
+/// | in a value | becomes | because |
+/// | --- | --- | --- |
+/// | `/` | `~2F` | it would add a segment |
+/// | U+0000–001F, U+007F–009F, U+E000–F8FF, U+FFF0–FFFF, all beyond U+FFFF | `~00`, `~C2~80`, … | ZooKeeper refuses them |
+/// | `~` before two digits of 0–9 and A–F | `~7E` | it would look like an escape |
+/// | `.` and `..`, where they are all of a segment | `~2E`, `~2E.` | ZooKeeper refuses them |
+/// | `locks` and `leases`, where they are all of a segment | `~6Cocks`, `~6Ceases` | a semaphore of the outer name keeps its nodes there |
+///
+/// An escape stands for one text only, so two values never share a segment, and the rule can be read
+/// backwards. What the programmer writes himself is never escaped, but checked. Errors are: nothing
+/// at all, an empty value, an empty segment, a segment `.`, `..`, `locks` or `leases` or a character
+/// that ZooKeeper refuses in literal text, and more than 1,024 bytes.
+///
+/// The rule is a file of [examples] that Java and Python check, too; beside it are implementations
+/// for both, to be copied.
+///
+/// [examples]: https://github.com/zklock/zklock/tree/main/tests/vectors
 ///
 /// ```
 /// use zklock::LockName;
@@ -61,20 +85,6 @@ impl LockName {
     /// ```
     pub fn build() -> NameBuilder {
         NameBuilder::default()
-    }
-
-    /// The name that a text means if the segments that no name can have are values, which are escaped.
-    pub(crate) fn of_values(text: &str) -> Option<LockName> {
-        let segments = text.split('/').enumerate();
-        let name = segments.fold(NameBuilder::default(), |name, (at, segment)| {
-            let bytes = segment.as_bytes();
-            let name = if at > 0 { name.text("/") } else { name };
-            match check_segment(bytes, 0, bytes.len(), at == 0, false) {
-                Ok(()) => name.text(segment),
-                Err(_) => name.value(&segment),
-            }
-        });
-        name.finish().ok()
     }
 
     /// The name as text, with its escapes.
@@ -138,13 +148,13 @@ pub enum Flaw {
     Empty,
     /// Two slashes in a row, or one at an end.
     EmptySegment,
+    /// A value without characters.
+    EmptyValue,
     /// A segment `.` or `..`.
     Dots,
     /// A character that ZooKeeper refuses.
     Refused,
-    /// A later segment that begins with a character up to `0`.
-    LowStart,
-    /// A later segment `locks` or `leases`.
+    /// A segment `locks` or `leases`.
     Reserved,
     /// Longer than [`LONGEST_NAME`].
     TooLong,
@@ -159,19 +169,18 @@ impl Flaw {
                 "a lock name may not have an empty segment: it is a relative path such as \
                  \"orders/create\", without a slash at either end"
             }
+            Flaw::EmptyValue => {
+                "a value in a lock name may not be empty; calls whose value is missing would share \
+                 one lock"
+            }
             Flaw::Dots => "a segment of a lock name may not be `.` or `..`",
             Flaw::Refused => {
                 "a lock name may not contain control characters, private-use characters or \
                  characters beyond U+FFFF, which ZooKeeper refuses"
             }
-            Flaw::LowStart => {
-                "after the first, a segment of a lock name may not begin with a character up to \
-                 `0`: beside a Curator lock of the outer name it would sort before the queue and \
-                 block it for ever"
-            }
             Flaw::Reserved => {
-                "after the first, a segment of a lock name may not be `locks` or `leases`, where \
-                 the semaphore of the outer name keeps its nodes"
+                "a segment of a lock name may not be `locks` or `leases`, where the semaphore of \
+                 the outer name keeps its nodes"
             }
             Flaw::TooLong => "a lock name may be at most 1024 bytes long",
         }
@@ -195,10 +204,10 @@ pub const fn check_literal(text: &[u8], pattern: bool) -> Result<(), Flaw> {
     if text.len() > LONGEST_NAME {
         return Err(Flaw::TooLong);
     }
-    let (mut at, mut start, mut first, mut values) = (0, 0, true, false);
+    let (mut at, mut start, mut values) = (0, 0, false);
     loop {
         if at == text.len() || text[at] == b'/' {
-            if let Err(flaw) = check_segment(text, start, at, first, values) {
+            if let Err(flaw) = check_segment(text, start, at, values) {
                 return Err(flaw);
             }
             if at == text.len() {
@@ -206,12 +215,8 @@ pub const fn check_literal(text: &[u8], pattern: bool) -> Result<(), Flaw> {
             }
             at += 1;
             start = at;
-            first = false;
             values = false;
         } else if pattern && text[at] == b'{' && !(at + 1 < text.len() && text[at + 1] == b'{') {
-            if !first && start < at && text[start] <= b'0' {
-                return Err(Flaw::LowStart);
-            }
             values = true;
             while at < text.len() && text[at] != b'}' {
                 at += 1;
@@ -230,13 +235,7 @@ pub const fn check_literal(text: &[u8], pattern: bool) -> Result<(), Flaw> {
     }
 }
 
-const fn check_segment(
-    text: &[u8],
-    start: usize,
-    end: usize,
-    first: bool,
-    values: bool,
-) -> Result<(), Flaw> {
+const fn check_segment(text: &[u8], start: usize, end: usize, values: bool) -> Result<(), Flaw> {
     if start == end {
         return Err(Flaw::EmptySegment);
     }
@@ -245,12 +244,6 @@ const fn check_segment(
     }
     if is(text, start, end, b".") || is(text, start, end, b"..") {
         return Err(Flaw::Dots);
-    }
-    if first {
-        return Ok(());
-    }
-    if text[start] <= b'0' {
-        return Err(Flaw::LowStart);
     }
     if is(text, start, end, b"locks") || is(text, start, end, b"leases") {
         return Err(Flaw::Reserved);
@@ -306,6 +299,9 @@ pub struct NameBuilder {
     start: usize,
     /// Where the first value of the present segment stands unescaped.
     value: Option<usize>,
+    /// The `~` of the present segment that would begin an escape which nobody wrote, if two digits
+    /// come to follow.
+    tildes: Vec<usize>,
     flaw: Option<Flaw>,
 }
 
@@ -339,9 +335,10 @@ impl NameBuilder {
     /// ```
     /// use zklock::LockName;
     ///
-    /// // A later segment that begins with a character up to `0` is escaped, too.
-    /// let name = LockName::build().text("orders/").value(&"0/7").finish()?;
-    /// assert_eq!(name.as_str(), "orders/~30~2F7");
+    /// let order = |id: &str| LockName::build().text("orders/").value(&id).finish();
+    /// assert_eq!(order("007")?.as_str(), "orders/007");
+    /// assert_eq!(order("0/7")?.as_str(), "orders/0~2F7");
+    /// assert!(order("").is_err());
     /// # Ok::<(), zklock::LockError>(())
     /// ```
     pub fn value(mut self, value: &dyn Display) -> Self {
@@ -351,13 +348,20 @@ impl NameBuilder {
             self.flaw.get_or_insert(Flaw::TooLong);
             return self;
         }
+        if text.is_empty() {
+            self.flaw.get_or_insert(Flaw::EmptyValue);
+        }
+        self.note_tildes();
         for c in text.chars() {
-            if c == '/' || c == '~' || is_refused(c) {
+            if c == '/' || is_refused(c) {
                 escape(c, &mut self.name);
-            } else {
-                self.value.get_or_insert(self.name.len());
-                self.name.push(c);
+                continue;
             }
+            self.value.get_or_insert(self.name.len());
+            if c == '~' {
+                self.tildes.push(self.name.len());
+            }
+            self.name.push(c);
         }
         self
     }
@@ -375,13 +379,14 @@ impl NameBuilder {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidName`], if a value left a segment empty, the name is too long, or the
-    /// literal text breaks a rule.
+    /// [`ErrorKind::InvalidName`], if a value is empty, the name is too long, or the literal text
+    /// breaks a rule.
     pub fn finish(mut self) -> Result<LockName, LockError> {
-        self.end_segment();
         if self.name.is_empty() {
-            self.flaw = Some(Flaw::Empty);
-        } else if self.name.len() > LONGEST_NAME {
+            self.flaw.get_or_insert(Flaw::Empty);
+        }
+        self.end_segment();
+        if self.name.len() > LONGEST_NAME {
             self.flaw.get_or_insert(Flaw::TooLong);
         }
         match self.flaw {
@@ -390,33 +395,47 @@ impl NameBuilder {
         }
     }
 
-    fn check_segment(&self) -> Result<(), Flaw> {
-        let (name, first) = (self.name.as_bytes(), self.start == 0);
-        check_segment(name, self.start, name.len(), first, false)
+    /// Notes a literal `~` at the end, with which a value could make an escape.
+    fn note_tildes(&mut self) {
+        for at in self.name.len().saturating_sub(2).max(self.start)..self.name.len() {
+            if self.name.as_bytes()[at] == b'~' && !self.tildes.contains(&at) {
+                self.tildes.push(at);
+            }
+        }
     }
 
     fn end_segment(&mut self) {
-        let value = self.value.take();
-        let Err(flaw) = self.check_segment() else { return };
+        for at in std::mem::take(&mut self.tildes).into_iter().rev() {
+            let digits = self.name.as_bytes().get(at + 1..at + 3);
+            if digits.is_some_and(|digits| digits.iter().all(is_digit)) {
+                self.name.insert_str(at + 1, "7E");
+            }
+        }
+        let name = self.name.as_bytes();
+        let Err(flaw) = check_segment(name, self.start, name.len(), false) else {
+            self.value = None;
+            return;
+        };
         // What a value did wrong, escaping its first character puts right.
-        match value {
-            Some(at) if flaw != Flaw::LowStart || at == self.start => {
+        match self.value.take() {
+            Some(at) => {
                 let tail = self.name.split_off(at);
                 let mut chars = tail.chars();
                 if let Some(c) = chars.next() {
                     escape(c, &mut self.name);
                 }
                 self.name.push_str(chars.as_str());
-                // Unless the text before it is wrong, too.
-                if let Err(flaw) = self.check_segment() {
-                    self.flaw.get_or_insert(flaw);
-                }
             }
-            _ => {
+            None => {
                 self.flaw.get_or_insert(flaw);
             }
         }
     }
+}
+
+/// Whether it can be the digit of an escape.
+fn is_digit(byte: &u8) -> bool {
+    matches!(byte, b'0'..=b'9' | b'A'..=b'F')
 }
 
 fn escape(c: char, out: &mut String) {
@@ -438,9 +457,9 @@ mod tests {
     const FLAWS: [(&str, Flaw); 7] = [
         ("empty", Flaw::Empty),
         ("empty-segment", Flaw::EmptySegment),
+        ("empty-value", Flaw::EmptyValue),
         ("dots", Flaw::Dots),
         ("refused", Flaw::Refused),
-        ("low-start", Flaw::LowStart),
         ("reserved", Flaw::Reserved),
         ("too-long", Flaw::TooLong),
     ];
@@ -471,16 +490,101 @@ mod tests {
         }
     }
 
-    fn filled(before: &str, value: &str, after: &str) -> Result<String, ErrorKind> {
-        let name = LockName::build().text(before).value(&value).text(after).finish();
-        name.map(|name| name.as_str().to_owned()).map_err(|error| error.kind())
+    /// Reads a segment backwards.
+    fn decoded(segment: &str) -> String {
+        let (mut bytes, mut rest) = (Vec::new(), segment.as_bytes());
+        while let Some((first, after)) = rest.split_first() {
+            rest = match after {
+                [high, low, after @ ..]
+                    if *first == b'~' && [high, low].into_iter().all(is_digit) =>
+                {
+                    let digits = [*high, *low];
+                    let digits = std::str::from_utf8(&digits).unwrap();
+                    bytes.push(u8::from_str_radix(digits, 16).unwrap());
+                    after
+                }
+                _ => {
+                    bytes.push(*first);
+                    after
+                }
+            };
+        }
+        String::from_utf8(bytes).unwrap()
+    }
+
+    /// Values of whatever the rule treats in a way of its own, in every order.
+    fn values() -> Vec<String> {
+        let parts = [
+            "~",
+            "4",
+            "1",
+            "41",
+            "7E",
+            "2F",
+            "F",
+            "f",
+            "g",
+            "/",
+            ".",
+            "0",
+            "-",
+            " ",
+            "lo",
+            "cks",
+            "leases",
+            "\u{0}",
+            "\u{7f}",
+            "\u{9f}",
+            "\u{e000}",
+            "é",
+            "订",
+            "\u{fff0}",
+            "\u{1f600}",
+            "A",
+            "%",
+        ];
+        let pairs: Vec<String> =
+            parts.iter().flat_map(|a| parts.iter().map(move |b| format!("{a}{b}"))).collect();
+        let triples = pairs.iter().flat_map(|a| parts.iter().map(move |b| format!("{a}{b}")));
+        let mut values: Vec<String> = triples.chain(pairs.iter().cloned()).collect();
+        values.extend(parts.map(str::to_owned));
+        values.sort();
+        values.dedup();
+        values
+    }
+
+    /// Also where literal text stands around the value, and could make an escape with it.
+    #[test]
+    fn segments_of_values_are_read_backwards_and_no_two_are_one() {
+        let values = values();
+        for (before, after) in [("", ""), ("~", ""), ("", "41"), ("~4", "1"), ("lo", ""), (".", "")]
+        {
+            let mut seen = std::collections::HashSet::new();
+            for value in &values {
+                let name =
+                    LockName::build().text(before).value(value).text(after).finish().unwrap();
+                assert_eq!(decoded(name.as_str()), format!("{before}{value}{after}"), "{name}");
+                assert!(!name.as_str().contains('/'), "{name}");
+                assert!(LockName::new(name.as_str()).is_ok_and(|again| again == name), "{name}");
+                assert!(ZnodePath::new(name.under(&ZnodePath::new("/").unwrap()).as_str()).is_ok());
+                assert!(seen.insert(name), "{value:?}");
+            }
+        }
     }
 
     #[test]
-    fn a_value_does_not_hide_what_the_text_before_it_does_wrong() {
-        assert_eq!(filled("a/.", ".", ""), Err(ErrorKind::InvalidName));
-        assert_eq!(filled("a/.", "x", ""), Err(ErrorKind::InvalidName));
-        assert_eq!(filled("a/b.", ".", ""), Ok("a/b..".to_owned()));
+    fn a_value_that_can_be_a_segment_stays_as_it_is() {
+        let mut values: Vec<String> = (0..200).map(|_| uuid::Uuid::new_v4().to_string()).collect();
+        values.extend(
+            ["0", "007", "-5", " ", "+1", "%2F", "a b", "...", ".a", "größe 4", "~", "~4"]
+                .map(str::to_owned),
+        );
+        values.extend(["~4g", "~ab", "lock", "Locks", "订单", "!", "a~"].map(str::to_owned));
+        for value in values {
+            let name = LockName::build().text("orders/").value(&value).finish().unwrap();
+            assert_eq!(name.as_str(), format!("orders/{value}"));
+            assert_eq!(LockName::new(&format!("orders/{value}")).unwrap(), name);
+        }
     }
 
     #[test]
@@ -507,11 +611,11 @@ mod tests {
 
     #[test]
     fn every_rule_has_a_vector_of_each_kind() {
-        for (name, _) in FLAWS {
-            for kind in ["literals", "patterns"] {
-                let breaks = |vector: &Value| vector["error"] == name;
-                assert!(vectors(kind).iter().any(breaks), "{kind}: {name}");
-            }
+        for (name, flaw) in FLAWS {
+            let breaks = |vector: &Value| vector["error"] == name;
+            assert!(vectors("patterns").iter().any(breaks), "{name}");
+            let literal = vectors("literals").iter().any(breaks);
+            assert_eq!(literal, flaw != Flaw::EmptyValue, "{name}");
         }
     }
 
@@ -530,7 +634,8 @@ mod tests {
 
     #[test]
     fn literal_text_of_a_pattern_is_checked_too() {
-        assert_eq!(check_literal(b"a/0{x}", true), Err(Flaw::LowStart));
+        assert_eq!(check_literal(b"a/{x}/..", true), Err(Flaw::Dots));
+        assert_eq!(check_literal(b"a/0{x}", true), Ok(()));
         assert_eq!(check_literal(b"a/{x}", true), Ok(()));
         assert_eq!(check_literal(b"a/{x}/", true), Err(Flaw::EmptySegment));
         assert_eq!(check_literal(b"a/{{x}}", true), Ok(()));

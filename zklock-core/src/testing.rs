@@ -10,7 +10,6 @@ use crate::backend::memory::Embedded;
 use crate::coordinator::RequestError;
 use crate::error::LockError;
 use crate::guard::MutexGuard;
-use crate::key::LockName;
 use crate::observer::{Event, Observer};
 use crate::options::LockOptions;
 use crate::registry::{Installed, SessionRegistry};
@@ -183,10 +182,7 @@ impl TestLocks {
     #[track_caller]
     pub fn assert_taken(&self, name: &str) {
         let taken = self.taken();
-        let escaped = LockName::of_values(name);
-        let means =
-            |lock: &String| lock == name || escaped.as_ref().is_some_and(|e| e.as_str() == lock);
-        assert!(taken.iter().any(means), "`{name}` was not taken, but {taken:?}");
+        assert!(taken.iter().any(|lock| lock == name), "`{name}` was not taken, but {taken:?}");
     }
 
     /// Holds a lock of the default session as another process would: it is busy until the answer is

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use crate::context::{self, Frame};
 use crate::first::first;
-use crate::key::LockName;
 use crate::local::possession::Possession;
 use crate::token::FencingToken;
 
@@ -356,9 +355,9 @@ pub fn current() -> Current {
 
 /// Whether the calls around the caller hold the lock `name`, surely and now; for assertions.
 ///
-/// It is the name with its values filled in, and with the namespace if there is one: as it is in
-/// ZooKeeper, or as the values are, where a segment that no name can have is what a value was. That
-/// some other task holds the lock does not count.
+/// It is the name with its values filled in, and with the namespace if there is one: the lock that
+/// `"items/{id}"` names with the id 0 is `items/0`. That some other task holds the lock does not
+/// count, and a name that no lock can have is held by nobody.
 ///
 /// ```
 /// fn write_order() {
@@ -367,7 +366,6 @@ pub fn current() -> Current {
 /// assert!(!zklock::is_held("createOrder"));
 /// ```
 pub fn is_held(name: &str) -> bool {
-    let held = |name: &str| context::find(|by| &**by.queue().lock_name() == name);
-    let frame = held(name).or_else(|| held(LockName::of_values(name)?.as_str()));
+    let frame = context::find(|by| &**by.queue().lock_name() == name);
     frame.is_some_and(|frame| frame.possession().is_valid())
 }

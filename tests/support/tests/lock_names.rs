@@ -32,7 +32,7 @@ fn check(label: &str, command: impl Fn() -> Command) {
 
     let dir = scratch(label);
     for (from, to) in [
-        ("/zklock/orders/~3007", "/zklock/orders/007"),
+        ("/zklock/orders/007", "/zklock/orders/~3007"),
         ("\"error\": \"reserved\"", "\"path\": \"/zklock/a/locks\""),
         ("\"length\": 1024", "\"length\": 1023"),
     ] {

@@ -12,5 +12,6 @@ mod beside;
 mod exclusive;
 mod look;
 mod lost_replies;
+mod names;
 mod overflow;
 mod places;

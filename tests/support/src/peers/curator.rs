@@ -37,6 +37,7 @@ impl Curator {
         let entries = fs::read_dir(&folder).expect("the sources are beside this crate");
         let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
         files.retain(|file| file.extension().is_some_and(|ext| ext == "java"));
+        files.push(folder.join("../../vectors/LockNames.java"));
         files.sort();
         let read = |file| fs::read(file).expect("a readable source");
         let key: Vec<u8> = files.iter().flat_map(read).chain(jars.bytes()).collect();
@@ -67,6 +68,13 @@ impl Curator {
     pub fn mix(&self, connect: &str, kind: &str, lock: &str, n: usize) -> Run {
         let mut command = self.java(&["-XX:TieredStopAtLevel=1"], "MixRun");
         Run::start(command.args([connect, kind, lock]).arg(n.to_string()))
+    }
+
+    /// Starts taking a mutex for each id of a file, and holds them until the run is finished; prints
+    /// their paths.
+    pub fn names(&self, connect: &str, above: &str, ids: &Path) -> Run {
+        let mut command = self.java(&["-XX:TieredStopAtLevel=1"], "NamesRun");
+        Run::start(command.args([connect, above]).arg(ids))
     }
 
     /// Measures the mutex at `path`, after a warm-up (5 s are needed for the JIT).

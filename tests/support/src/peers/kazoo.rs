@@ -71,6 +71,13 @@ impl Kazoo {
         Run::start(command.args([connect, kind, lock]).arg(n.to_string()))
     }
 
+    /// Starts trying a lock for each id of a file, with the names of Curator's nodes; prints what came
+    /// of it, and its path.
+    pub fn names_as_curator(&self, connect: &str, above: &str, ids: &Path) -> Run {
+        let mut command = self.script("kazoo_names.py");
+        Run::start(command.args([connect, above]).arg(ids))
+    }
+
     /// Measures the lock at `path`, after a warm-up (2 s do).
     pub fn bench(
         &self,

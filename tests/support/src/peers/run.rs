@@ -1,7 +1,7 @@
 //! A peer's program that runs to its end.
 
-use std::io::Read;
-use std::process::{Command, Stdio};
+use std::io::{BufRead, BufReader, Read};
+use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 
 use crate::process::Process;
 
@@ -10,6 +10,8 @@ use crate::process::Process;
 #[must_use = "the program is killed when this is dropped"]
 pub struct Run {
     process: Process,
+    stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
 }
 
 impl Run {
@@ -20,22 +22,35 @@ impl Run {
     /// When it cannot be started.
     pub fn start(command: &mut Command) -> Self {
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let process = Process::spawn(command, None)
+        let mut process = Process::spawn(command, None)
             .unwrap_or_else(|err| panic!("cannot start the peer: {err}"));
-        Self { process }
+        let (stdin, stdout) = process.pipes();
+        Self { process, stdin, stdout: BufReader::new(stdout) }
     }
 
-    /// Waits for the program's end and returns what it printed.
+    /// Waits for the next line that the program prints.
+    ///
+    /// # Panics
+    ///
+    /// When it ends without one.
+    pub fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).expect("the peer prints text");
+        line.pop().expect("the peer prints another line");
+        line
+    }
+
+    /// Ends the program's input, waits for its end and returns what else it printed.
     ///
     /// # Panics
     ///
     /// When the program fails.
-    pub fn finish(mut self) -> String {
-        let (stdin, mut stdout) = self.process.pipes();
+    pub fn finish(self) -> String {
+        let Self { mut process, stdin, mut stdout } = self;
         drop(stdin);
         let mut printed = String::new();
         stdout.read_to_string(&mut printed).expect("the peer prints text");
-        let status = self.process.wait();
+        let status = process.wait();
         assert!(status.success(), "the peer failed ({status}): {printed}");
         printed
     }

@@ -1,0 +1,106 @@
+//! One lock by many ids, in three languages.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::hash::{BuildHasher, RandomState};
+
+use zklock::{LockName, Session};
+use zklock_test_support::ZooKeeper;
+use zklock_test_support::peers::{Curator, Kazoo};
+
+/// What Java and Python write as it is.
+fn plain_ids() -> BTreeSet<String> {
+    let fixed = [
+        "0", "00", "007", "-5", "-0", "+1", " 5", "a b", "%2F", "!", "...", ".a", "~", "~4", "~4g",
+        "{x}",
+    ];
+    let mut ids: BTreeSet<String> = fixed.map(str::to_owned).into();
+    ids.extend(
+        ["größe 4", "订单", "é", "Locks", "lock", "releases", "_c_", "#", "$1"].map(str::to_owned),
+    );
+    let mut random = (0_u64..).map(|n| RandomState::new().hash_one(n));
+    let mut next = move || random.next().unwrap();
+    while ids.len() < 986 {
+        let (a, b) = (next(), next());
+        ids.insert(match a % 4 {
+            0 => (b >> (a % 60)).to_string(),
+            1 => format!("-{}", b % 100_000),
+            2 => format!("{:0width$}", b % 1_000_000, width = 1 + (a % 11) as usize),
+            _ => {
+                let (high, low) = (format!("{a:016x}"), format!("{b:016x}"));
+                format!(
+                    "{}-{}-{}-{}-{}",
+                    &high[..8],
+                    &high[8..12],
+                    &high[12..],
+                    &low[..4],
+                    &low[4..]
+                )
+            }
+        });
+    }
+    ids
+}
+
+/// What cannot be a segment as it is.
+const ESCAPED: [&str; 14] = [
+    ".",
+    "..",
+    "a/b",
+    "/",
+    "0/7",
+    "../..",
+    "~41",
+    "~7E41",
+    "a~2Fb",
+    "locks",
+    "leases",
+    "\u{0}",
+    "a\nb",
+    "\u{1f600}",
+];
+
+fn hex(text: &str) -> String {
+    text.bytes().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[tokio::test]
+async fn java_python_and_rust_meet_on_one_path_for_any_id() {
+    let (server, above) = (ZooKeeper::shared(), "/any-id");
+    let (curator, kazoo) = (Curator::compile(), Kazoo::install());
+    let mut ids: Vec<(bool, String)> = plain_ids().into_iter().map(|id| (true, id)).collect();
+    ids.extend(ESCAPED.map(|id| (false, id.to_owned())));
+    assert_eq!(ids.len(), 1000);
+    let line = |(plain, id): &(bool, String)| {
+        format!("{} {}\n", if *plain { "plain" } else { "escaped" }, hex(id))
+    };
+    let file = std::env::temp_dir().join(format!("any-id-{}", std::process::id()));
+    fs::write(&file, ids.iter().map(line).collect::<String>()).unwrap();
+
+    // Java holds the locks of all ids.
+    let mut java = curator.names(&server.addr(), above, &file);
+    let session = Session::builder(server.addr()).root(above).connect().await.unwrap();
+    let theirs = java.line();
+    // Python and Rust find each of them held.
+    let python = kazoo.names_as_curator(&server.addr(), above, &file);
+    let mut ours = Vec::new();
+    for (plain, id) in &ids {
+        let name = LockName::build().text("orders/").value(id).finish().unwrap();
+        let mutex = session.mutex(name.as_str()).unwrap();
+        assert_eq!(*plain, mutex.path() == format!("{above}/orders/{id}"), "{id:?}");
+        let error = mutex.try_acquire().await.expect_err(id);
+        assert!(error.is_busy(), "{id:?}: {error}");
+        ours.push(mutex);
+    }
+    let paths: Vec<String> = ours.iter().map(|mutex| hex(mutex.path())).collect();
+    for (path, line) in paths.iter().zip(python.finish().lines()) {
+        assert_eq!(line, format!("busy {path}"));
+    }
+    assert_eq!(theirs.split(' ').collect::<Vec<_>>(), paths);
+    java.finish();
+    for mutex in ours {
+        mutex.try_acquire().await.unwrap().release().await.unwrap();
+    }
+    session.close().await;
+    fs::remove_file(file).unwrap();
+}

@@ -1,0 +1,33 @@
+"""Tries a lock for each id, with nodes that Curator understands, and prints `busy` or `held` and
+the path.
+
+Arguments: connect string, path above, a file with a line for each id: `plain` or `escaped`, and its
+UTF-8 in hex. The path of a plain id is what stands before it and the id. Paths are printed in hex.
+"""
+
+import sys
+from pathlib import Path
+
+from kazoo.client import KazooClient
+
+from kazoo_as_curator import CuratorLock
+
+sys.dont_write_bytecode = True
+sys.path.append(str(Path(__file__).parent.parent.parent / "vectors"))
+import lock_names  # noqa: E402
+
+connect, above, ids = sys.argv[1:]
+client = KazooClient(hosts=connect)
+client.start(timeout=30)
+for line in Path(ids).read_text().splitlines():
+    kind, digits = line.split()
+    name = bytes.fromhex(digits).decode()
+    path = f"{above}/orders/{name}"
+    if kind == "escaped":
+        path = lock_names.path(lock_names.pattern("orders/", name), above)
+    lock = CuratorLock(client, path)
+    held = lock.acquire(blocking=False)
+    if held:
+        lock.release()
+    print("held" if held else "busy", path.encode().hex())
+client.stop()
