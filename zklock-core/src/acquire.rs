@@ -20,17 +20,18 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-pub use obstacle::{Obstacle, Seen};
+pub use obstacle::{Obstacle, Passed, Seen};
 pub use stand_in::stand_in;
 
 use self::enqueue::Enqueued;
 use self::strays::stray_among;
 use crate::contender::Contender;
-use crate::coordinator::{Link, RequestError};
+use crate::coordinator::{Link, RequestError, Stat};
 use crate::deadline::Deadline;
 use crate::error::{ErrorKind, Holder, LockError};
 use crate::lease::{Lease, QueuedNode};
 use crate::mode::Mode;
+use crate::nested;
 use crate::path::{ZnodePath, name_of};
 use crate::policy::{RetryPolicy, StopAt};
 use crate::recipe::driver::LockDriver;
@@ -115,8 +116,8 @@ pub async fn acquire(
     how: How,
     seen: &Seen,
 ) -> Result<Lease, LockError> {
-    let unused = Unused::default();
-    Drive { target, ride, how, seen, unused }
+    let (unused, passed) = (Unused::default(), Passed::default());
+    Drive { target, ride, how, seen, unused, passed }
         .run()
         .await
         .map_err(|error| error.on(target.lock.clone()))
@@ -155,6 +156,8 @@ struct Drive<'a> {
     seen: &'a Seen,
     /// What it made and has no node in yet.
     unused: Unused,
+    /// What looks like a contender and is none.
+    passed: Passed,
 }
 
 impl Drive<'_> {
@@ -244,7 +247,11 @@ impl Drive<'_> {
     /// What follows from a list of the directory's children. Of that nothing is kept but the few
     /// names that matter: whoever waits may wait for long, and there may be thousands.
     fn next(&self, generation: &Arc<Generation>, listed: Vec<String>, mine: &Contender) -> Next {
-        let queue = self.target.driver.queue(&listed);
+        let mut queue = self.target.driver.queue(&listed);
+        if queue.len() < listed.len() {
+            nested::tell(&*self.target.driver, self.directory(), &listed, mine);
+        }
+        self.passed.leave_out_of(&mut queue);
         let path_of = |name: &str| self.path_of(name);
         match self.target.driver.verdict(&queue, mine) {
             Verdict::Missing => Next::Vanished,
@@ -262,7 +269,7 @@ impl Drive<'_> {
             }
             Verdict::Crowded { excess } => {
                 let others = self.others(&queue, &mine.name);
-                Next::Crowd { seen: queue.len(), others, excess }
+                Next::Crowd { seen: listed.len(), others, excess }
             }
         }
     }
@@ -300,9 +307,9 @@ impl Drive<'_> {
             // Without a directory there is nobody in it.
             let Some(listed) = self.list(generation, children.take()).await? else { return Ok(()) };
             let (queue, most) = (driver.queue(&listed), driver.most().unwrap_or(usize::MAX));
-            let (seen, others) = (queue.len(), self.others(&queue, ""));
+            let (seen, count, others) = (listed.len(), queue.len(), self.others(&queue, ""));
             drop((queue, listed));
-            match (seen + self.how.together).saturating_sub(most) {
+            match (count + self.how.together).saturating_sub(most) {
                 0 => return Ok(()),
                 excess => {
                     children = self.crowded(generation, seen, others, excess, &mut limit).await?;
@@ -363,6 +370,7 @@ impl Drive<'_> {
         let mut staying = Vec::new();
         for (path, reply) in asked {
             match reply.await {
+                Ok((_, stat)) if self.is_other_lock(&stat) => self.passed.add(path),
                 Ok((data, stat)) if stat.owner == 0 => staying.push((path, data)),
                 Ok(_) | Err(RequestError::NoNode) => {}
                 Err(error) => return self.after(generation, error).await,
@@ -398,7 +406,12 @@ impl Drive<'_> {
 
     fn obstacle(&self, generation: &Arc<Generation>, head: String, ahead: usize) -> Obstacle {
         let (generation, driver) = (generation.clone(), self.target.driver.clone());
-        Obstacle { generation, driver, head: head.into(), ahead, rests: None }
+        let (head, mode, passed) = (head.into(), self.how.mode, self.passed.clone());
+        Obstacle { generation, driver, head, mode, ahead, rests: None, passed }
+    }
+
+    fn is_other_lock(&self, stat: &Stat) -> bool {
+        nested::is_other_lock(&*self.target.driver, self.how.mode, stat)
     }
 
     /// Waits until one of the nodes is gone (answers true) or another look is worth while (false).

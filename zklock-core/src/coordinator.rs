@@ -172,6 +172,8 @@ pub struct Stat {
     pub owner: i64,
     /// The number of its children.
     pub children: i32,
+    /// How often a child came or went; 0 of a node that never had one.
+    pub cversion: i32,
     /// When it was created, by the server's clock, in milliseconds since 1970.
     pub ctime: i64,
 }

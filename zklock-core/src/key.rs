@@ -35,6 +35,14 @@ pub const LONGEST_NAME: usize = 1024;
 /// at all, an empty value, an empty segment, a segment `.`, `..`, `locks` or `leases` or a character
 /// that ZooKeeper refuses in literal text, and more than 1,024 bytes.
 ///
+/// The name of one lock may be the beginning of another's: `orders` and `orders/7`. They do not
+/// exclude each other. The directory of the one lies in that of the other, where it is ignored; but
+/// Curator's lock at `orders` counts every child, and waits for one that sorts before its own number,
+/// such as `orders/0` and `orders/-5`, until that is gone. So do not let Java take such an outer lock.
+/// It is logged once with both paths, and [`Participant::why`] says it.
+///
+/// [`Participant::why`]: crate::inspect::Participant::why
+///
 /// The rule is a file of [examples] that Java and Python check, too; beside it are implementations
 /// for both, to be copied.
 ///

@@ -31,6 +31,7 @@ pub mod registry;
 
 pub mod acquire;
 pub mod lease;
+pub mod nested;
 pub mod note;
 pub mod who;
 

@@ -95,7 +95,7 @@ impl Drive<'_> {
         if self.how.once {
             return Err(Setback::Failed(LockError::new(ErrorKind::Busy, why)));
         }
-        let (generation, driver) = (generation.clone(), self.target.driver.clone());
+        let driver = self.target.driver.clone();
         let mut changed = std::pin::pin!(generation.changed());
         changed.as_mut().enable();
         if generation.is_retired() {
@@ -103,7 +103,8 @@ impl Drive<'_> {
         }
         let head = self.directory().into();
         let rests = Some(Arc::from(why));
-        self.see(Some(Obstacle { generation: generation.clone(), driver, head, ahead: 0, rests }));
+        let (generation, mode, passed) = (generation.clone(), self.how.mode, self.passed.clone());
+        self.see(Some(Obstacle { generation, driver, head, mode, ahead: 0, rests, passed }));
         let clock = self.ride.lane().clock();
         let timer = clock.sleep_until(clock.now() + rest.min(LOOK_AGAIN));
         futures_lite::future::or(timer, changed).await;
@@ -148,7 +149,7 @@ impl Drive<'_> {
     pub(super) fn shared(&self) -> LockError {
         let why = format!(
             "`hold_at_least` needs a directory that ZooKeeper does not remove, and others always \
-             use {}; stop them for a moment, or give this lock a name of its own",
+             use {}, or locks below it; stop them for a moment, or give this lock a name of its own",
             self.directory()
         );
         LockError::new(ErrorKind::Unsupported, why)

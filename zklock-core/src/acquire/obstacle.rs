@@ -4,8 +4,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::Notify;
 
+use crate::contender::Contender;
 use crate::coordinator::RequestError;
 use crate::error::{ErrorKind, Holder, LockError};
+use crate::mode::Mode;
+use crate::nested::is_other_lock;
 use crate::path::name_of;
 use crate::recipe::driver::LockDriver;
 use crate::session::generation::Generation;
@@ -16,9 +19,35 @@ pub struct Obstacle {
     pub(super) generation: Arc<Generation>,
     pub(super) driver: Arc<dyn LockDriver>,
     pub(super) head: Arc<str>,
+    /// In which way the lock is wanted.
+    pub(super) mode: Mode,
     pub(super) ahead: usize,
     /// Why nobody holds the lock, and it rests. The head is the directory then.
     pub(super) rests: Option<Arc<str>>,
+    /// Where to note that the head is no contender.
+    pub(super) passed: Passed,
+}
+
+/// The nodes that look like contenders and are directories of other locks.
+#[derive(Clone, Debug, Default)]
+pub struct Passed(Arc<Mutex<Vec<String>>>);
+
+impl Passed {
+    /// Takes note of a node, by its path.
+    pub(super) fn add(&self, path: &str) {
+        let mut passed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !passed.iter().any(|known| known == name_of(path)) {
+            passed.push(name_of(path).to_owned());
+        }
+    }
+
+    /// Takes what was noted out of a queue.
+    pub(super) fn leave_out_of(&self, queue: &mut Vec<Contender>) {
+        let passed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !passed.is_empty() {
+            queue.retain(|contender| !passed.contains(&contender.name));
+        }
+    }
 }
 
 impl Obstacle {
@@ -27,21 +56,27 @@ impl Obstacle {
         &self.generation
     }
 
-    /// Another node, seen in the same place, that so many are ahead of.
+    /// A permit, seen in the same place, that so many are ahead of.
     pub fn instead(&self, driver: &Arc<dyn LockDriver>, path: &str, ahead: usize) -> Obstacle {
         let (generation, driver) = (self.generation.clone(), driver.clone());
-        Obstacle { generation, driver, head: path.into(), ahead, rests: None }
+        let (head, passed) = (path.into(), Passed::default());
+        Obstacle { generation, driver, head, mode: Mode::Permit, ahead, rests: None, passed }
     }
 
     /// Asks ZooKeeper about the holder: one read. Answers the error of a busy lock.
     ///
     /// # Errors
     ///
-    /// Whatever the read says; [`RequestError::NoNode`] if the holder went just now.
+    /// Whatever the read says; [`RequestError::NoNode`] if the holder went just now, or was no
+    /// contender.
     pub async fn ask(&self) -> Result<LockError, RequestError> {
-        let (data, _) = self.generation.coordinator().get(&self.head).await?;
+        let (data, stat) = self.generation.coordinator().get(&self.head).await?;
         if let Some(why) = &self.rests {
             return Ok(LockError::new(ErrorKind::Busy, &**why));
+        }
+        if is_other_lock(&*self.driver, self.mode, &stat) {
+            self.passed.add(&self.head);
+            return Err(RequestError::NoNode);
         }
         let node = name_of(&self.head).to_owned();
         let holder = Holder { owner: self.driver.owner(&node, &data), node, ahead: self.ahead };

@@ -82,8 +82,12 @@ impl Drive<'_> {
             }
         }
         let mut watches = Vec::with_capacity(asked.len());
-        for reply in asked {
+        for (path, reply) in paths.iter().zip(asked) {
             match reply.await {
+                Ok((_, stat, _)) if self.is_other_lock(&stat) => {
+                    self.passed.add(path);
+                    return Ok(false);
+                }
                 Ok((_, _, watch)) => watches.push(watch),
                 Err(RequestError::NoNode) => return Ok(false),
                 Err(error) => {

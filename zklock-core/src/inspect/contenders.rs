@@ -9,6 +9,7 @@ use crate::error::ErrorKind;
 use crate::error::LockError;
 use crate::inspect::site::Site;
 use crate::mode::Mode;
+use crate::nested::{counted_by_others, is_other_lock};
 use crate::owner::Owner;
 use crate::recipe::verdict::Verdict;
 use crate::session::shelf::Held;
@@ -48,6 +49,9 @@ pub struct Participant {
     pub here: bool,
     /// At the first node of this session: who of this process holds the lock or waits for it.
     pub local: Vec<Held>,
+    /// What it may wait for that is not in the queue: clients in other languages count nodes that are
+    /// no contenders, such as the directory of another lock, and wait until they are gone.
+    pub why: Option<String>,
     /// The ZooKeeper session that the node goes with.
     pub(crate) session: i64,
 }
@@ -117,27 +121,33 @@ impl Site {
         children: &[String],
         known: &[Participant],
     ) -> Result<Vec<Participant>, RequestError> {
-        let queue = self.driver.queue(children);
+        let mut queue = self.driver.queue(children);
+        let foreign = children.len() > queue.len();
         let known: HashMap<_, _> = known.iter().map(|known| (&*known.node, known)).collect();
         let mut participants = Vec::with_capacity(queue.len());
-        for (number, batch) in queue.chunks(BATCH).enumerate() {
+        let mut passed = Vec::new();
+        for batch in queue.chunks(BATCH) {
             let read = |name: &str| {
                 let known = known.get(name).map(|known| Participant::clone(known));
                 known.ok_or_else(|| coordinator.get(&self.path_of(name)))
             };
             let asked: Vec<_> = batch.iter().map(|one| (one, read(&one.name))).collect();
-            for (at, (one, asked)) in asked.into_iter().enumerate() {
-                let holder = self.holds(&queue, number * BATCH + at);
+            for (one, asked) in asked {
                 let participant = match asked {
-                    Ok(known) => Participant { holder, ..known },
+                    Ok(known) => known,
                     Err(reply) => match reply.await {
+                        Ok((_, stat)) if is_other_lock(&*self.driver, one.mode, &stat) => {
+                            passed.push(one.name.clone());
+                            continue;
+                        }
                         Ok((data, stat)) => Participant {
                             node: one.name.clone(),
                             mode: one.mode,
                             owner: self.driver.owner(&one.name, &data),
-                            holder,
+                            holder: false,
                             here: self.session.generation_of(stat.owner).is_some(),
                             local: Vec::new(),
+                            why: None,
                             session: stat.owner,
                         },
                         Err(RequestError::NoNode) => continue,
@@ -146,6 +156,21 @@ impl Site {
                 };
                 participants.push(participant);
             }
+        }
+        queue.retain(|one| !passed.contains(&one.name));
+        let mut places = queue.iter().enumerate();
+        for one in &mut participants {
+            // Who went while it was read has its place in the queue, too.
+            let Some((place, node)) = places.find(|(_, node)| node.name == one.node) else { break };
+            one.holder = self.holds(&queue, place);
+            // Our own clients ignore what is no contender, and say who they are.
+            one.why = (foreign && one.owner.pid.is_none())
+                .then(|| counted_by_others(&*self.driver, children, node).min())
+                .flatten()
+                .map(|child| self.path_of(child))
+                .map(|path| {
+                    format!("Curator's locks count {path}, too, and wait until it is gone")
+                });
         }
         Ok(participants)
     }

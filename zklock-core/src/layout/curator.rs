@@ -47,6 +47,12 @@ impl LockDriver for Curator {
     fn tells_writers(&self) -> bool {
         true
     }
+
+    /// Curator counts every child, in the order of what follows the last `lock-`, or of whole names.
+    fn is_counted_by_others(&self, child: &str, number: i64) -> bool {
+        let key = child.rsplit_once("lock-").map_or(child, |(_, key)| key);
+        key < format!("{number:010}").as_str()
+    }
 }
 
 #[cfg(test)]
@@ -68,6 +74,26 @@ mod tests {
         for foreign in ["0", "zzz", "lock-", "lock-1", "locks", "__READ__", "_c_x-__WRIT__1"] {
             assert_eq!(Curator.parse(foreign), None, "{foreign}");
         }
+    }
+
+    #[test]
+    fn curator_waits_for_what_sorts_before_its_number() {
+        for (child, counted) in [
+            ("0", true),
+            ("-5", true),
+            ("%2F", true),
+            ("0000000006", true),
+            ("x-lock-0", true),
+            ("0000000007", false),
+            ("007", false),
+            ("1", false),
+            ("create", false),
+            ("~2F", false),
+            ("0b3f0b4e-3c9c-4a3e-9a60-5b0c1f9a7d11", false),
+        ] {
+            assert_eq!(Curator.is_counted_by_others(child, 7), counted, "{child}");
+        }
+        assert!(Curator.is_counted_by_others("007", 70_000_000));
     }
 
     #[test]

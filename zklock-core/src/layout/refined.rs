@@ -42,6 +42,9 @@ macro_rules! as_below {
         fn holders_may_stay(&self) -> bool {
             self.layout.holders_may_stay()
         }
+        fn is_counted_by_others(&self, child: &str, number: i64) -> bool {
+            self.layout.is_counted_by_others(child, number)
+        }
     };
 }
 

@@ -260,6 +260,13 @@ pub trait LockDriver: Any + fmt::Debug + Send + Sync {
         false
     }
 
+    /// Whether other clients of this layout count a child that is no contender, and wait for it where
+    /// a contender has this number.
+    #[doc(hidden)]
+    fn is_counted_by_others(&self, _child: &str, _number: i64) -> bool {
+        false
+    }
+
     /// How many may hold together, where that is a number.
     #[doc(hidden)]
     fn most(&self) -> Option<usize> {

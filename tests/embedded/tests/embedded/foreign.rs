@@ -158,6 +158,93 @@ async fn foreign_and_malformed_children_are_in_nobodys_way_in_any_layout() {
     }
 }
 
+/// The directory of a lock whose name looks like a contender's, with somebody in it, is in nobody's
+/// way. Where all want one name, that name is taken.
+#[tokio::test(start_paused = true)]
+async fn a_lock_below_is_passed_by_though_its_name_looks_like_a_contenders() {
+    for Case { layout, lock, peer } in cases().into_iter().chain(kazoos()) {
+        if layout == "OneNode" {
+            continue;
+        }
+        let (store, session) = prompt();
+        directory(&store).await;
+        let below = ahead(&store, peer, true).await;
+        let inner = client(&store).await;
+        let node = format!("{below}/x-lock-");
+        inner.create(&node, b"", NodeKind::EphemeralSequential).await.unwrap();
+        let other = Session::embedded_builder(&store).open().unwrap();
+        let guard = lock(&session).unwrap().try_acquire().await.unwrap();
+        let queue = match lock(&session).unwrap() {
+            AnyLock::Mutex(mutex) => mutex.site(),
+            AnyLock::Read(rw) | AnyLock::Write(rw) => rw.site(),
+            _ => unreachable!(),
+        };
+        let seen = queue.contenders().await.unwrap();
+        assert_eq!(seen.len(), 1, "{layout}: {seen:?}");
+        assert!(seen[0].here && seen[0].holder, "{layout}: {seen:?}");
+        let tried = lock(&other).unwrap().try_acquire().await;
+        if layout.ends_with("read") {
+            tried.unwrap().release().await.unwrap();
+        } else {
+            assert!(tried.unwrap_err().is_busy(), "{layout}");
+        }
+        let waiting = tokio::spawn({
+            let lock = lock(&other).unwrap();
+            async move { lock.acquire().await.unwrap() }
+        });
+        settle().await;
+        guard.release().await.unwrap();
+        let guard = waiting.await.unwrap();
+        // An empty one that was used is no contender, either.
+        drop(inner);
+        guard.release().await.unwrap();
+        settle().await;
+        lock(&session).unwrap().try_acquire().await.unwrap().release().await.unwrap();
+        settle().await;
+        let left = contenders(&store, "/zklock/a").await;
+        assert!(left.len() == 1 && below.ends_with(&left[0]), "{layout}: {left:?}");
+    }
+}
+
+/// What Curator counts is said of those who may be Curator's.
+#[tokio::test(start_paused = true)]
+async fn what_a_curator_lock_would_wait_for_is_named() {
+    let (store, session) = store();
+    let inner = session.mutex("a/-5").unwrap().acquire().await.unwrap();
+    let ours = session.mutex("a").unwrap().acquire().await.unwrap();
+    ahead(&store, "_c_x-lock-", false).await;
+    let seen = session.site("a").unwrap().contenders().await.unwrap();
+    assert!(seen[0].here && seen[0].holder && seen[0].why.is_none(), "{seen:?}");
+    let why = seen[1].why.as_deref().unwrap();
+    assert_eq!(why, "Curator's locks count /zklock/a/-5, too, and wait until it is gone");
+    ours.release().await.unwrap();
+    inner.release().await.unwrap();
+}
+
+/// Among children that are no contenders, who waits for room looks when something changes, and not
+/// again and again.
+#[tokio::test(start_paused = true)]
+async fn a_foreign_child_costs_those_who_wait_for_a_lease_nothing() {
+    let (store, session) = prompt();
+    litter(&store).await;
+    let lock = |session: &Session| {
+        session.mutex("a").unwrap().driver(MaxLeases::new(1, Curator).unwrap()).unwrap()
+    };
+    let other = Session::embedded_builder(&store).open().unwrap();
+    let held = lock(&other).acquire().await.unwrap();
+    let waiting = tokio::spawn({
+        let lock = lock(&session);
+        async move { lock.acquire().await.unwrap() }
+    });
+    settle().await;
+    store.record();
+    settle().await;
+    let asked = store.recorded().len();
+    assert!(asked < 10, "{asked} requests while nothing happened");
+    held.release().await.unwrap();
+    waiting.await.unwrap().release().await.unwrap();
+}
+
 /// Makes a node that is ahead of us, in the way that the layout makes them.
 async fn ahead(store: &Embedded, name: &str, stays: bool) -> String {
     let peer = client(store).await;

@@ -252,6 +252,37 @@ async fn curator_and_we_share_the_permits_of_one_semaphore() {
     agent.quit();
 }
 
+/// Curator's mutex counts the directory of a lock below that sorts before its number; ours does not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn curator_waits_for_a_lock_below_that_sorts_first_and_we_do_not() {
+    let agent = Curator::compile().agent(&ZooKeeper::shared().addr(), SESSION);
+    let (session, other) = (session(layout::Curator).await, session(layout::Curator).await);
+    for (above, name) in [("stumbles-0", "0"), ("stumbles-5", "-5")] {
+        let inner = session.mutex(&format!("{above}/{name}")).unwrap();
+        let inner = inner.acquire().await.unwrap();
+        let outer = |session: &Session| session.mutex(above).unwrap();
+        let guard = outer(&session).try_acquire().await.unwrap();
+        assert!(outer(&other).try_acquire().await.unwrap_err().is_busy());
+        guard.release().await.unwrap();
+        let path = format!("/beside/{above}");
+        let pending = agent.start_acquire(LockKind::Mutex, &path, None);
+        assert!(pending.wait(Duration::from_secs(1)).is_none());
+        let seen = other.site(above).unwrap().contenders().await.unwrap();
+        let why = seen[0].why.as_deref().unwrap();
+        assert!(seen[0].holder && why.contains(&format!(" {path}/{name}, ")), "{seen:?}");
+        // Behind it, as behind any contender; it has its turn once the directory is gone.
+        inner.release().await.unwrap();
+        let mut raw = RawClient::connect(&ZooKeeper::shared().addr(), SESSION).unwrap();
+        // The server may have removed it before.
+        _ = raw.delete(&format!("{path}/{name}"));
+        raw.close().unwrap();
+        agent.release(&pending.wait(SOON).unwrap().held()).unwrap();
+    }
+    session.close().await;
+    other.close().await;
+    agent.quit();
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kazoo_and_we_share_the_permits_of_one_semaphore() {
     let agent = Kazoo::install().agent(&ZooKeeper::shared().addr(), SESSION);

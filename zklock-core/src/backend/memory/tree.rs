@@ -39,11 +39,13 @@ impl Node {
     }
 
     fn stat(&self) -> Stat {
+        let children = i32::try_from(self.children.len()).unwrap_or(i32::MAX);
         Stat {
             czxid: self.czxid,
             version: self.version,
             owner: self.owner,
-            children: i32::try_from(self.children.len()).unwrap_or(i32::MAX),
+            children,
+            cversion: self.creates.wrapping_mul(2).wrapping_sub(children),
             ctime: self.ctime,
         }
     }
