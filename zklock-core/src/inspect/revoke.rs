@@ -1,13 +1,16 @@
 //! Asking a holder to let go.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use crate::coordinator::RequestError;
 #[cfg(doc)]
 use crate::error::ErrorKind;
 use crate::error::LockError;
+use crate::first::all;
 use crate::inspect::site::Site;
-use crate::owner::REVOKE;
+use crate::owner::{Owner, REVOKE};
+use crate::session::generation::Generation;
+use crate::session::releaser::{more, or_forgotten};
 
 impl Site {
     /// Asks whoever holds this lock to let go, as Curator's `Revoker` does: the data of the node
@@ -43,31 +46,48 @@ impl Site {
         // meant.
         let found = OnceLock::new();
         self.look(async |generation| {
-            let coordinator = generation.coordinator();
             if found.get().is_none() {
-                let listed = match coordinator.children(self.path()).await {
+                let listed = match generation.coordinator().children(self.path()).await {
                     Ok(listed) => listed,
                     Err(RequestError::NoNode) => return Ok(0),
                     Err(error) => return Err(error),
                 };
                 let queue = self.driver.queue(&listed);
                 let holders = (0..queue.len()).filter(|place| self.holds(&queue, *place));
-                let paths = holders.map(|place| self.path_of(&queue[place].name));
-                let _ = found.set(paths.collect::<Vec<_>>());
+                let holder = |place: usize| (self.path_of(&queue[place].name), OnceLock::new());
+                let _ = found.set(holders.map(holder).collect::<Vec<_>>());
             }
-            let paths = found.get().into_iter().flatten();
-            let asked: Vec<_> = paths.map(|path| coordinator.set(path, REVOKE)).collect();
-            let mut count = 0;
-            for reply in asked {
-                match reply.await {
-                    Ok(_) => count += 1,
-                    // It let go just now.
-                    Err(RequestError::NoNode) => {}
-                    Err(error) => return Err(error),
-                }
-            }
-            Ok(count)
+            let holders = found.get().into_iter().flatten();
+            let asked = all(holders.map(|(path, czxid)| ask(&generation, path, czxid))).await?;
+            Ok(asked.into_iter().filter(|asked| *asked).count())
         })
         .await
+    }
+}
+
+/// Asks who holds the lock by a node, and nobody who makes a node in the same place later: that is why
+/// it is looked at before each time. Answers whether it was there to be asked.
+async fn ask(
+    generation: &Arc<Generation>,
+    path: &str,
+    czxid: &OnceLock<i64>,
+) -> Result<bool, RequestError> {
+    let (coordinator, mut patience) = (generation.coordinator(), generation.patience());
+    loop {
+        let asked = czxid.get().is_some();
+        match coordinator.get(path).await {
+            Ok((_, stat)) if *czxid.get_or_init(|| stat.czxid) != stat.czxid => return Ok(asked),
+            Ok((data, _)) if asked && Owner::from_payload(&data).revoked => return Ok(true),
+            Ok(_) => {}
+            // It let go just now.
+            Err(RequestError::NoNode) => return Ok(asked),
+            Err(error) => return Err(error),
+        }
+        match or_forgotten(generation, patience, coordinator.set(path, REVOKE)).await {
+            Ok(_) => return Ok(true),
+            Err(RequestError::NoNode) => return Ok(asked),
+            Err(RequestError::ConnectionLoss) => patience = more(generation, patience),
+            Err(error) => return Err(error),
+        }
     }
 }

@@ -1,16 +1,15 @@
 //! Several locks as one.
 
 use std::fmt;
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use crate::clock::Instant;
 use crate::context::{Frame, inside};
 use crate::ends::Ends;
 use crate::error::{ErrorKind, LockError};
-use crate::first::first;
+use crate::first::{all, first};
 use crate::local::wait::Wait;
 use crate::lock::any::{AnyGuard, AnyLock, Enter, Guarding};
 use crate::token::FencingToken;
@@ -492,22 +491,8 @@ impl MultiGuard {
     pub async fn release(mut self) -> Result<(), LockError> {
         // All go out at once, so that no member waits for the answer to another.
         let members = self.members.drain(..).rev();
-        let mut releases: Vec<_> = members.map(|member| Box::pin(member.release())).collect();
-        let mut outcome = Ok(());
-        poll_fn(|cx| {
-            releases.retain_mut(|release| match release.as_mut().poll(cx) {
-                Poll::Pending => true,
-                Poll::Ready(released) => {
-                    if outcome.is_ok() {
-                        outcome = released;
-                    }
-                    false
-                }
-            });
-            if releases.is_empty() { Poll::Ready(()) } else { Poll::Pending }
-        })
-        .await;
-        outcome
+        let releases = members.map(|member| async { Ok::<_, LockError>(member.release().await) });
+        all(releases).await?.into_iter().collect()
     }
 }
 

@@ -147,8 +147,8 @@ impl Coordinator for Answered {
     }
 
     fn set(&self, path: &str, data: &[u8]) -> Reply<Stat> {
-        let (path, data) = (path.to_owned(), data.to_vec());
-        self.again(move |coordinator| coordinator.set(&path, &data))
+        // Another node may be there the second time.
+        self.bound(self.coordinator.set(path, data))
     }
 
     fn multi(&self, operations: Vec<Operation>) -> Reply<()> {

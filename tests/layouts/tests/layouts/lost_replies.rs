@@ -228,6 +228,43 @@ async fn a_deletion_in_doubt_spares_the_next_holder() {
     bed.end().await;
 }
 
+/// Nor must a wish that is sent again.
+#[tokio::test]
+async fn a_wish_in_doubt_spares_the_next_holder() {
+    let bed = Bed::shared("doubt-wish");
+    let (proxy, session) = proxied(&bed, OneNode).await;
+    let builder = || bed.builder().driver(OneNode);
+    let one = bed.adopt(builder().connect().await.unwrap());
+    let two = bed.adopt(builder().connect().await.unwrap());
+    let alone = [(Matcher::reply(OpCode::SetData).first(1), Action::Drop)];
+    for (matcher, action) in losses(OpCode::SetData).into_iter().chain(alone) {
+        let guard = soon("the lock", one.mutex("a").unwrap().acquire()).await.unwrap();
+        let waiting = acquiring(&two, "a");
+        until("the other waits", || (bed.watched().len() == 1).then_some(())).await;
+        let rule = proxy.on(matcher, action);
+        proxy.refuse(true);
+        let wish = tokio::spawn({
+            let site = session.site("a").unwrap();
+            async move { site.revoke().await }
+        });
+        until("the wish is in doubt", || (rule.hits() == 1).then_some(())).await;
+        guard.release().await.unwrap();
+        let next = soon("the next", waiting).await.unwrap();
+        proxy.refuse(false);
+        assert_eq!(soon("the wish", wish).await.unwrap().unwrap(), 1, "{action:?}");
+        let mut raw = bed.raw();
+        let data = String::from_utf8(raw.data(next.path()).unwrap()).unwrap();
+        raw.close().unwrap();
+        assert!(!data.contains("REVOKE") && !data.contains("revoked"), "{action:?}: {data}");
+        next.release().await.unwrap();
+        rule.release();
+        // An answer may have cut the connection.
+        let again = soon("the lock", session.mutex("a").unwrap().acquire()).await.unwrap();
+        again.release().await.unwrap();
+    }
+    bed.end().await;
+}
+
 #[tokio::test]
 async fn a_cancelled_creation_in_doubt_leaves_nothing() {
     for (at, driver) in [
