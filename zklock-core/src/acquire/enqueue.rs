@@ -116,6 +116,9 @@ impl Drive<'_> {
         }
         let new = kind == NodeKind::Container && self.unused.making(generation, path);
         let created = generation.create(path, &[], kind).await;
+        // After a doubtful try it may be another's that is there now, and go with ours while it is
+        // empty. That does no harm: ZooKeeper removes empty containers, too, so whoever made it makes
+        // it again.
         if new && created.as_ref().is_err_and(RequestError::is_definite) {
             self.unused.not_made(path);
         }

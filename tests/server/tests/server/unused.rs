@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use tokio::task::JoinSet;
-use zklock_test_support::{Action, Matcher, OpCode};
+use zklock_test_support::{Action, CreateMode, Cut, Matcher, OpCode};
 
-use crate::bed::{Bed, acquiring, until};
+use crate::bed::{Bed, acquiring, soon, until};
 
 /// Waits until the root of a bed is gone: the server removes those that were used.
 async fn nothing_is_left(bed: &Bed) {
@@ -40,6 +40,37 @@ async fn an_acquire_that_is_given_up_leaves_no_directory() {
     }
     // The node, its directories from the deepest up and down again, and the node.
     assert!(given_up >= 6, "{given_up}");
+    bed.end().await;
+}
+
+/// Whose it is cannot be told after a doubtful making. ZooKeeper removes empty directories, too.
+#[tokio::test]
+async fn a_directory_of_another_that_is_taken_for_ours_is_made_again() {
+    let bed = Bed::shared("whose");
+    let (ours, theirs) = (bed.proxy(), bed.proxy());
+    let our_session = bed.session_through(&ours).await;
+    let their_session = bed.session_through(&theirs).await;
+    let (mut raw, path) = (bed.raw(), bed.path("a"));
+    raw.create(path.rsplit_once('/').unwrap().0, b"", CreateMode::Persistent).unwrap();
+    let making = || Matcher::request(OpCode::CreateContainer).first(1);
+    // Not made, but that is not known; the next try comes after theirs.
+    let lost = ours.on(making(), Action::DropAndCut(Cut::Fin));
+    let next = ours.on(making(), Action::Hold);
+    let given_up = acquiring(&our_session, "a");
+    until("it tries again", || (next.hits() == 1).then_some(())).await;
+    assert_eq!(lost.hits(), 1);
+    let used = theirs.on(Matcher::request(OpCode::Create2).nth(2), Action::Hold);
+    let acquired = acquiring(&their_session, "a");
+    until("theirs is there", || (used.hits() == 1).then_some(())).await;
+    assert!(raw.exists(&path, false).unwrap());
+    let node = ours.on(Matcher::request(OpCode::Create2).first(1), Action::Drop);
+    next.release();
+    until("ours goes on", || (node.hits() == 1).then_some(())).await;
+    given_up.abort();
+    until("it is taken for ours", || (!raw.exists(&path, false).unwrap()).then_some(())).await;
+    used.release();
+    soon("the lock", acquired).await.unwrap().release().await.unwrap();
+    raw.close().unwrap();
     bed.end().await;
 }
 
