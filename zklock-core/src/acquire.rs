@@ -447,9 +447,10 @@ impl Drive<'_> {
                 Ok(lease) => return Ok(lease),
                 Err(node) => node,
             };
-            match generation.check([node.path().clone()]).await {
-                Ok(()) => {}
-                Err(RequestError::Multi { error, .. }) if *error == RequestError::NoNode => {
+            let (path, only) = (node.path().clone(), node.is_recurring().then(|| node.czxid()));
+            match is_there(generation, path, only).await {
+                Ok(true) => {}
+                Ok(false) => {
                     node.forget();
                     return Err(Setback::Vanished);
                 }
@@ -503,6 +504,27 @@ impl Drive<'_> {
 async fn connected(generation: &Arc<Generation>) {
     while generation.coordinator().link() == Link::Down {
         generation.coordinator().link_changed(Link::Down).await;
+    }
+}
+
+/// Commits that a node is there, and none but the one with this czxid.
+async fn is_there(
+    generation: &Arc<Generation>,
+    path: Arc<str>,
+    only: Option<i64>,
+) -> Result<bool, RequestError> {
+    let checked = generation.check([path.clone()]);
+    let read = only.map(|czxid| (czxid, generation.coordinator().get(&path)));
+    match checked.await {
+        Err(RequestError::Multi { error, .. }) if *error == RequestError::NoNode => Ok(false),
+        Err(error) => Err(error),
+        Ok(()) => match read {
+            None => Ok(true),
+            Some((czxid, read)) => match read.await {
+                Err(RequestError::NoNode) => Ok(false),
+                read => read.map(|(_, stat)| stat.czxid == czxid),
+            },
+        },
     }
 }
 

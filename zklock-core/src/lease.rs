@@ -86,6 +86,11 @@ impl QueuedNode {
         self.note.as_deref_mut()
     }
 
+    /// Whether another's node may have its path later.
+    pub fn is_recurring(&self) -> bool {
+        self.heed.only.is_some()
+    }
+
     /// The node's path.
     pub fn path(&self) -> &Arc<str> {
         &self.path
@@ -132,10 +137,12 @@ impl QueuedNode {
         let held = generation.hold(path, lock.clone(), self.czxid, term, payload);
         let Some(node) = held else { return Err(self) };
         self.kept = false;
+        if self.heed.only.is_some() {
+            node.recurs();
+        }
         if let Some(own) = self.own.take() {
             own.hold(&generation, &node);
-        } else if generation.is_self_aware() || self.heed.only.is_some() {
-            // A heartbeat would not notice that another's node has its path.
+        } else if generation.is_self_aware() || node.is_recurring() {
             watch_own(&generation, &node);
         }
         let (grants, released) = (AtomicU64::new(0), AtomicBool::new(false));

@@ -160,8 +160,20 @@ async fn check(generation: &Arc<Generation>, mut batch: Vec<Arc<HeldNode>>) -> b
             return true;
         }
         let sent = generation.lease().clock().now();
-        let (index, error) = match generation.check_held(&batch).await {
+        let checked = generation.check_held(&batch);
+        // A node that another has made in the same place passes the check. What is read behind a
+        // commit is as new as that.
+        let coordinator = generation.coordinator();
+        let recurring = batch.iter().filter(|node| node.is_recurring());
+        let read: Vec<_> =
+            recurring.map(|node| (node.clone(), coordinator.get(&node.path))).collect();
+        let (index, error) = match checked.await {
             Ok(()) => {
+                for (node, look) in read {
+                    if !heed_look(generation, &node, look).await {
+                        return false;
+                    }
+                }
                 batch.iter().for_each(|node| node.seen_at(sent));
                 return true;
             }
@@ -190,7 +202,15 @@ async fn check(generation: &Arc<Generation>, mut batch: Vec<Arc<HeldNode>>) -> b
 /// Looks at the data of a held node, which were changed. Answers false when the server did not
 /// answer.
 async fn look_at(generation: &Arc<Generation>, node: &Arc<HeldNode>) -> bool {
-    match generation.coordinator().get(&node.path).await {
+    heed_look(generation, node, generation.coordinator().get(&node.path)).await
+}
+
+async fn heed_look(
+    generation: &Arc<Generation>,
+    node: &Arc<HeldNode>,
+    look: Reply<(Vec<u8>, Stat)>,
+) -> bool {
+    match look.await {
         Ok((data, stat)) => {
             heed(generation, node, &data, &stat);
             true
@@ -294,10 +314,12 @@ impl OwnWatch {
 
     /// Watches the node from now on as one that is held.
     pub fn hold(self, generation: &Arc<Generation>, node: &Arc<HeldNode>) {
+        // Many who hold for long leave room for those who wait: the heartbeats do without.
+        let Some(watching) = self.watching.for_held() else { return };
         node.remember_watch();
         let (generation, node) = (generation.clone(), node.clone());
         generation.clone().spawner().spawn(async move {
-            let _watching = self.watching;
+            let _watching = watching;
             let (data, stat) = self.read;
             go_on_watching(&generation, &node, Box::pin(ready(Ok((data, stat, self.watch))))).await;
         });

@@ -45,12 +45,7 @@ impl WatchBudget {
 
     /// The same for the node of a lock that is held.
     pub fn take_for_held(self: &Arc<Self>, path: &str) -> Option<Watching> {
-        let mut watching = self.take([path])?;
-        if count(&self.held, watching.all, MOST_OF_HELD) {
-            watching.held = watching.all;
-            return Some(watching);
-        }
-        None
+        self.take([path])?.for_held()
     }
 }
 
@@ -65,6 +60,17 @@ pub struct Watching {
     budget: Arc<WatchBudget>,
     all: usize,
     held: usize,
+}
+
+impl Watching {
+    /// The same for the node of a lock that is held from now on, unless there are too many.
+    pub fn for_held(mut self) -> Option<Self> {
+        if count(&self.budget.held, self.all, MOST_OF_HELD) {
+            self.held = self.all;
+            return Some(self);
+        }
+        None
+    }
 }
 
 impl Drop for Watching {
@@ -130,7 +136,11 @@ mod tests {
     fn nodes_that_are_held_leave_room_for_waiters() {
         let budget = WatchBudget::new("");
         let path = "/zklock/orders/_c_be2ee212-c507-4b18-a733-81c86278175c-lock-0000000000";
-        let held: Vec<_> = std::iter::from_fn(|| budget.take_for_held(path)).collect();
+        // Whether they had to wait for it or not.
+        let waited = || budget.take([path]).and_then(Watching::for_held);
+        let mut turns = [true, false].into_iter().cycle();
+        let next = || if turns.next()? { waited() } else { budget.take_for_held(path) };
+        let held: Vec<_> = std::iter::from_fn(next).collect();
         let waiting: Vec<_> = std::iter::from_fn(|| budget.take([path])).collect();
         assert!(held.len() >= 400 && waiting.len() >= 800, "{}, {}", held.len(), waiting.len());
     }

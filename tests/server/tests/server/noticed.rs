@@ -3,9 +3,11 @@
 use std::time::{Duration, Instant};
 
 use zklock::LockOptions;
+use zklock::layout::{Numbered, OneNode};
+use zklock_test_support::{Action, CreateMode, Direction, Matcher};
 
 use crate::bed::{Bed, soon, until};
-use crate::bound::Control;
+use crate::bound::{BOUND, Control};
 use crate::kinds::{Held, KINDS, Kind, Wait, all, had_by_another, lost};
 
 /// The promises are fractions of it.
@@ -29,6 +31,71 @@ async fn a_deletion_is_known_within_a_heartbeat() {
         had_by_another(kind, held, &other).await;
     }
     drop(busy);
+    bed.end().await;
+}
+
+/// A node of the same name that another has made between two heartbeats is as new, and no watch tells.
+#[tokio::test]
+async fn a_node_that_another_has_made_anew_is_known_within_a_heartbeat() {
+    let bed = Bed::shared("lost-anew");
+    let proxy = bed.proxy();
+    let builder = bed.builder_at(&proxy.addr()).session_timeout(T);
+    let session = bed.adopt(builder.connect().await.unwrap());
+    let busy = bed.busy(&[&session]).await;
+    let deaf = proxy.on(Matcher::notification(), Action::Drop);
+    let layouts = [
+        ("one", session.mutex("one").unwrap().driver(OneNode).unwrap()),
+        ("numbered", session.mutex("numbered").unwrap().driver(Numbered::dlock()).unwrap()),
+    ];
+    let control = Control::of(&bed);
+    for held_for in [0, 3, 7] {
+        for (name, mutex) in &layouts {
+            let guard = soon("the lock", mutex.acquire()).await.unwrap();
+            tokio::time::sleep(held_for * HEARTBEAT / 5).await;
+            assert!(guard.is_valid());
+            let mut other = bed.raw();
+            other.delete(guard.path()).unwrap();
+            other.create(guard.path(), b"", CreateMode::Ephemeral).unwrap();
+            let start = Instant::now();
+            soon("the loss", guard.lost()).await;
+            control.within(&format!("{name} made anew"), start.elapsed(), HEARTBEAT);
+            drop(guard);
+            // And what is the other's stays.
+            tokio::time::sleep(HEARTBEAT / 5).await;
+            assert_eq!(bed.contenders_by(name, "").len(), 1, "{name}");
+            other.close().unwrap();
+        }
+    }
+    deaf.release();
+    drop(busy);
+    bed.end().await;
+}
+
+/// A node that was answered late may be another's by then.
+#[tokio::test]
+async fn nobody_enters_by_a_node_that_another_has_made_anew() {
+    const T: Duration = Duration::from_secs(12);
+    let bed = Bed::shared("granted-anew");
+    let proxy = bed.proxy();
+    let builder = bed.builder_at(&proxy.addr()).session_timeout(T);
+    let session = bed.adopt(builder.connect().await.unwrap());
+    let mutex = session.mutex("a").unwrap().driver(OneNode).unwrap();
+    soon("the lock", mutex.acquire()).await.unwrap().release().await.unwrap();
+    let path = bed.path("a/lock");
+    let mut other = bed.raw();
+    let held = proxy.on(Matcher::any(Direction::ToClient), Action::Hold);
+    let acquired = tokio::spawn(async move { soon("the lock", mutex.acquire()).await.unwrap() });
+    until("its node is there", || other.exists(&path, false).unwrap().then_some(())).await;
+    other.delete(&path).unwrap();
+    other.create(&path, b"", CreateMode::Ephemeral).unwrap();
+    // Too late for a grant without another commit, and in time for the connection.
+    tokio::time::sleep(T / 3 + BOUND).await;
+    held.release();
+    let watched = || bed.watched().contains(&path).then_some(());
+    until("it waits, or is inside", || watched().or(acquired.is_finished().then_some(()))).await;
+    assert!(!acquired.is_finished(), "two are inside");
+    other.close().unwrap();
+    acquired.await.unwrap().release().await.unwrap();
     bed.end().await;
 }
 

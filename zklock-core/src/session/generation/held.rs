@@ -33,6 +33,7 @@ pub struct HeldNode {
     gone: AtomicBool,
     watched: AtomicBool,
     revoked: AtomicBool,
+    recurring: AtomicBool,
 }
 
 impl HeldNode {
@@ -59,6 +60,16 @@ impl HeldNode {
     /// Notes the version of its data, which were looked at.
     pub fn has_version(&self, version: i32) {
         self.version.store(version, Ordering::Release);
+    }
+
+    /// Notes that another's node may have its path later.
+    pub fn recurs(&self) {
+        self.recurring.store(true, Ordering::Release);
+    }
+
+    /// Whether another's node may have its path later.
+    pub fn is_recurring(&self) -> bool {
+        self.recurring.load(Ordering::Acquire)
     }
 
     /// Notes that it is watched.
@@ -91,7 +102,7 @@ impl Generation {
         term: Term,
         payload: Option<Arc<[u8]>>,
     ) -> Option<Arc<HeldNode>> {
-        let [gone, watched, revoked] = [const { AtomicBool::new(false) }; 3];
+        let [gone, watched, revoked, recurring] = [const { AtomicBool::new(false) }; 4];
         let since = self.lease.clock().now();
         let (seen, version) = (AtomicU64::new(since.as_nanos()), AtomicI32::new(0));
         let node = Arc::new(HeldNode {
@@ -106,6 +117,7 @@ impl Generation {
             gone,
             watched,
             revoked,
+            recurring,
         });
         let first = {
             let mut held = self.lock_held();
