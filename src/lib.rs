@@ -57,6 +57,12 @@ pub struct Sharing;
 #[derive(Debug)]
 pub struct Readme;
 
+/// The code in the guide to sessions and locks, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/locks.md")]
+#[derive(Debug)]
+pub struct Locks;
+
 /// The code in the guide to fencing, compiled.
 #[cfg(doctest)]
 #[doc = include_str!("../docs/fencing.md")]
