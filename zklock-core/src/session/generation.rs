@@ -12,7 +12,6 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
-use self::commits::NOT_ASKED;
 pub use self::commits::{Gate, MOST_CHECKED};
 pub use self::counts::{Cleaning, Resting};
 pub use self::held::HeldNode;
@@ -47,8 +46,6 @@ pub struct Generation {
     reconnects: AtomicU64,
     /// When it did last.
     reconnected_at: AtomicU64,
-    /// When the first commit was sent that was not answered on this connection.
-    asked: AtomicU64,
     /// Fires on every change above and when a held node is gone.
     changed: Notify,
     /// Counts the losses of leases.
@@ -97,7 +94,6 @@ impl Generation {
             heads,
             reconnects: AtomicU64::new(0),
             reconnected_at: AtomicU64::new(0),
-            asked: AtomicU64::new(NOT_ASKED),
             changed: Notify::new(),
             losses: AtomicU64::new(0),
             held: Mutex::default(),
@@ -240,7 +236,6 @@ impl Generation {
     pub fn reconnected(&self) {
         let now = self.lease.clock().now();
         self.reconnected_at.store(now.as_nanos(), Ordering::Release);
-        self.asked.store(NOT_ASKED, Ordering::Release);
         self.reconnects.fetch_add(1, Ordering::AcqRel);
         self.changed.notify_waiters();
     }

@@ -14,9 +14,6 @@ use crate::session::lease_clock::Condition;
 /// request may have.
 pub const MOST_CHECKED: usize = 200;
 
-/// Every commit was answered.
-pub(super) const NOT_ASKED: u64 = u64::MAX;
-
 /// Lets one at a time make a node in a directory.
 pub type Gate = tokio::sync::Mutex<()>;
 
@@ -50,11 +47,11 @@ impl Generation {
         data: &[u8],
         kind: NodeKind,
     ) -> impl Future<Output = Result<Created, RequestError>> + Send + 'static + use<> {
-        let sent = self.sending();
+        let sent = self.lease.clock().now();
         let reply = self.coordinator.create(path, data, kind);
         let this = self.clone();
         async move {
-            let created = this.answered(reply.await)?;
+            let created = reply.await?;
             let owner = created.stat.owner;
             if owner != 0 && owner != this.coordinator.session_id() {
                 // The server replaced the session silently: what was held before is gone.
@@ -73,7 +70,7 @@ impl Generation {
         self: &Arc<Self>,
         path: &str,
     ) -> impl Future<Output = Result<(), RequestError>> + Send + 'static {
-        self.feeding(self.sending(), self.coordinator.delete(path))
+        self.feeding(self.lease.clock().now(), self.coordinator.delete(path))
     }
 
     /// Commits that nodes exist, or which one does not. The request is sent by this call.
@@ -82,7 +79,7 @@ impl Generation {
         paths: impl IntoIterator<Item = Arc<str>>,
     ) -> impl Future<Output = Result<(), RequestError>> + Send + 'static {
         let check = |path: Arc<str>| Operation::Check { path: path.to_string() };
-        let sent = self.sending();
+        let sent = self.lease.clock().now();
         self.feeding(sent, self.coordinator.multi(paths.into_iter().map(check).collect()))
     }
 
@@ -104,7 +101,7 @@ impl Generation {
         self: &Arc<Self>,
         operations: Vec<Operation>,
     ) -> impl Future<Output = Result<(), RequestError>> + Send + 'static + use<> {
-        let sent = self.sending();
+        let sent = self.lease.clock().now();
         self.feeding(sent, self.coordinator.multi(operations))
     }
 
@@ -118,36 +115,20 @@ impl Generation {
     {
         let this = self.clone();
         async move {
-            let answer = this.answered(reply.await)?;
+            let answer = reply.await?;
             this.committed(sent);
             Ok(answer)
         }
     }
 
-    /// Notes that a commit is about to be sent. Answers when.
-    fn sending(&self) -> Instant {
-        let now = self.lease.clock().now();
-        let (none, now_too) = (NOT_ASKED, now.as_nanos());
-        let _ = self.asked.compare_exchange(none, now_too, Ordering::AcqRel, Ordering::Relaxed);
-        now
-    }
-
-    /// Notes whether the server answered a commit.
-    fn answered<T>(&self, answer: Result<T, RequestError>) -> Result<T, RequestError> {
-        if !answer.as_ref().is_err_and(|error| !error.is_definite()) {
-            self.asked.store(NOT_ASKED, Ordering::Release);
-        }
-        answer
-    }
-
     /// By when a node is gone whose deletion was sent at a moment, whether that is answered or not.
     ///
     /// What is sent on one connection arrives in order. So either the server has the deletion, or it
-    /// has heard nothing since the first commit that it did not answer, and ends the session.
+    /// hears nothing more on this connection and ends the session. An earlier request that was not
+    /// answered says nothing: perhaps only its answer was lost.
     pub fn gone_by(&self, sent: Instant) -> Instant {
-        let asked = Instant::from_nanos(self.asked.load(Ordering::Acquire));
         let reconnected = Instant::from_nanos(self.reconnected_at.load(Ordering::Acquire));
-        asked.min(sent).max(reconnected) + self.lease.timing().kept_for()
+        sent.max(reconnected) + self.lease.timing().kept_for()
     }
 
     fn committed(&self, sent: Instant) {
