@@ -357,6 +357,9 @@ impl<K: Kind> Guard<K> {
     /// [fencing token](Guard::fencing_token) protects. With
     /// [`StopAt::Suspect`](crate::policy::StopAt::Suspect), as soon as the session is suspect.
     ///
+    /// The node of a lost guard may be there still, and keeps others out until the guard goes, or
+    /// until the task or thread that acquired it acquires the lock anew.
+    ///
     /// ```
     /// # zklock::blocking::block_on(async {
     /// # let locks = zklock::testing::TestLocks::install();

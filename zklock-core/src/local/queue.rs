@@ -159,8 +159,11 @@ impl Queue {
         let (who, mode, since) = (waiting.who, waiting.mode, waiting.since);
         let may_stop = who.is_blocking() && !waiting.once;
         let mut inner = self.lock();
-        let conflict = |by: &Weak<Possession>| {
-            by.upgrade().map_or(Conflict::None, |holder| conflict(&who, &holder))
+        let is_own = |holder: &Possession| holder.is_kept_by_guard() && is_own(holder.who());
+        let conflict = |by: &Weak<Possession>| match by.upgrade() {
+            Some(by) if starts_anew(&who, &by) => Conflict::LetGo(by.lease().clone()),
+            Some(by) if is_own(&by) && by.is_valid() || stops_holder(&who, &by) => Conflict::Own,
+            _ => Conflict::None,
         };
         let grant = |waiting: &Waiting, lease: &Arc<Lease>| self.grant(waiting, lease, since);
         let seen = waiting.once && inner.obstacle().is_some();
@@ -170,7 +173,6 @@ impl Queue {
             return (Joined::Granted(hold), None);
         }
         let others_may_hold = !inner.state.excludes_others();
-        let is_own = |holder: &Possession| holder.is_kept_by_guard() && is_own(holder.who());
         let own = inner.state.in_the_way().filter_map(Weak::upgrade).find(|by| is_own(by));
         let mut stuck = matches!(decided, Decided::Waits(_)) && may_stop;
         let mut ahead = Vec::new();
@@ -196,6 +198,9 @@ impl Queue {
             return (self.refuse(itself::stuck()), None);
         }
         let own = own.or_else(|| beside.into_iter().find(|by| is_own(by)));
+        let elsewhere =
+            if own.is_none() && others_may_hold { self.elsewhere() } else { Vec::new() };
+        let own = own.or_else(|| elsewhere.into_iter().find(|by| is_own(by)));
         (joined, own.map(|by| self.perhaps(&by)))
     }
 
@@ -206,24 +211,34 @@ impl Queue {
     /// Who holds this lock through another queue of this session, because that is for other
     /// options.
     fn beside(self: &Arc<Self>, who: &Who) -> Vec<Arc<Possession>> {
-        let under = self.session.shelf().under(self.path());
+        let mut holders = self.holders_in(self.session.shelf().under(self.path()));
+        // The caller may have been granted it meanwhile.
+        let own = Arc::as_ptr(self).cast::<()>();
+        holders.retain(|by| !std::ptr::eq(Arc::as_ptr(by.queue()).cast(), own));
+        holders.retain(|holder| {
+            let gone = starts_anew(who, holder);
+            if gone {
+                drop(holder.lease().release());
+            }
+            !gone
+        });
+        holders
+    }
+
+    /// Who holds this lock through another session of this process.
+    fn elsewhere(self: &Arc<Self>) -> Vec<Arc<Possession>> {
+        self.holders_in(self.session.shelf().elsewhere(self.path()))
+    }
+
+    /// Who holds this lock through these queues, beside this one.
+    fn holders_in(self: &Arc<Self>, queues: Vec<Arc<dyn Resident>>) -> Vec<Arc<Possession>> {
         let mut holders = Vec::new();
-        for other in under.iter().filter_map(of_type::<Queue>) {
+        for other in queues.iter().filter_map(of_type::<Queue>) {
             if !Arc::ptr_eq(&other, self) {
                 holders.extend(other.in_the_way());
             }
             holders.extend(other.singles.holders());
         }
-        // The caller may have been granted it meanwhile.
-        let own = Arc::as_ptr(self).cast::<()>();
-        holders.retain(|by| !std::ptr::eq(Arc::as_ptr(by.queue()).cast(), own));
-        holders.retain(|holder| match conflict(who, holder) {
-            Conflict::LetGo(lease) => {
-                drop(lease.release());
-                false
-            }
-            _ => true,
-        });
         holders
     }
 
@@ -529,16 +544,11 @@ impl Queue {
     }
 }
 
-/// What a holder means to a newcomer, beside that it may have to be waited for.
-fn conflict(who: &Who, holder: &Possession) -> Conflict<Lease> {
-    let itself = holder.is_kept_by_guard() && who.is_same(holder.who());
-    if itself && !holder.lease().is_valid() {
-        Conflict::LetGo(holder.lease().clone())
-    } else if itself || stops_holder(who, holder) {
-        Conflict::Own
-    } else {
-        Conflict::None
-    }
+/// Whether a newcomer is the holder itself, which lost this lease. Nobody can know whether another
+/// branch of it works on under the lost guard: that was told, and only the token protects from it
+/// since then. The branch that starts anew would wait for itself for ever.
+fn starts_anew(who: &Who, holder: &Possession) -> bool {
+    holder.is_kept_by_guard() && who.is_same(holder.who()) && !holder.lease().is_valid()
 }
 
 impl Origin for Queue {

@@ -164,7 +164,7 @@ impl<L> Default for Todo<L> {
 pub enum Conflict<L> {
     /// It has to be waited for.
     None,
-    /// The newcomer holds it itself.
+    /// The newcomer holds it itself, and is not to wait for who waits for that.
     Own,
     /// It is the newcomer itself, which lost this lease and starts anew.
     LetGo(Arc<L>),
@@ -385,13 +385,6 @@ impl<L: Lent, B, O> State<L, B, O> {
             }
             _ => {}
         }
-        let open = match &self.phase {
-            Phase::Held { lease, mode: Mode::Read } if waiting.mode == Mode::Read => {
-                let open = self.waiters.is_empty() && self.behind != Some(true);
-                (open && !lease.is_revoked()).then(|| lease.clone())
-            }
-            _ => None,
-        };
         let mut own = false;
         for holder in self.in_the_way() {
             match conflict(holder) {
@@ -400,11 +393,19 @@ impl<L: Lent, B, O> State<L, B, O> {
                 Conflict::LetGo(lease) => todo.let_go.push(lease),
             }
         }
-        // Who reads already is not made to wait for itself by the bound.
-        if let (true, Some(lease)) = (own, &open) {
+        let readers = match &self.phase {
+            Phase::Held { lease, mode: Mode::Read } if waiting.mode == Mode::Read => Some(lease),
+            _ => None,
+        };
+        // Whoever is between waits for these readers, and so for the newcomer, who reads already.
+        if let (true, Some(lease)) = (own, readers) {
             let lease = lease.clone();
             return (Joined::Granted(self.enter(&waiting, lease, grant)), todo);
         }
+        let is_open = |lease: &Arc<L>| {
+            self.waiters.is_empty() && self.behind != Some(true) && !lease.is_revoked()
+        };
+        let open = readers.filter(|lease| is_open(lease)).cloned();
         if waiting.once && open.is_none() && self.keeps_out(&waiting, seen) {
             return (Joined::Busy, todo);
         }

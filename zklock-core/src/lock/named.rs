@@ -246,8 +246,10 @@ impl NamedLock {
             }
             next = context::find(|possession| self.is_of(possession));
         }
-        let how = how.begun(started, self.0.session.clock().now());
-        let (joined, perhaps) = self.join(who, context::current(), K::MODE, how, started);
+        // What is granted is judged by the time of this moment, and not by that of the call.
+        let now = self.0.session.clock().now();
+        let how = how.begun(started, now);
+        let (joined, perhaps) = self.join(who, context::current(), K::MODE, how, now);
         let granted = match perhaps {
             None => how.wait(joined).await,
             Some(perhaps) => perhaps.tell(who, how.wait(joined)).await,

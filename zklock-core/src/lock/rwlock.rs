@@ -23,6 +23,15 @@ use crate::who::Who;
 /// process waits; then newcomers queue up. Readers that wait for a writer wake together; of the
 /// writers that wait one wakes at each release.
 ///
+/// Who reads already may read again, also outside the scope and while a writer waits: that writer
+/// waits for the first guard, so to wait for the writer would be to wait for oneself. That goes for
+/// the task, the thread or the scope that acquired a guard and has not
+/// [detached](crate::guard::Guard::detach) it, and a task that always takes the next guard before it
+/// drops the last keeps writers out for as long. It goes for handles of one session that share a
+/// node: who reads through a `fair` handle, through one with another `stop_at` or `lock_delay`, or
+/// through another session, has a node of its own behind the writer's and waits for itself; that is
+/// logged after a second, and the busy error at a deadline says so.
+///
 /// Inside the scope of a writer the lock can be taken again for both; inside that of a reader only
 /// for reading, and for writing it is a [deadlock](crate::error::ErrorKind::Deadlock), at once: two
 /// readers that both wanted to write would wait for each other. A writer becomes a reader by

@@ -28,6 +28,7 @@ mod mutex;
 mod observed;
 mod outage;
 mod panics;
+mod read_again;
 mod reentrancy;
 mod revoked;
 mod rwlock;

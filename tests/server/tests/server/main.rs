@@ -41,6 +41,7 @@ mod process;
 mod queue;
 mod queueing;
 mod quorum;
+mod read_again;
 mod restart;
 mod silence;
 mod stop_at;

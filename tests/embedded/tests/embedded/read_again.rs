@@ -1,0 +1,233 @@
+//! Who reads already may read again, also where a writer came between: that one waits for the
+//! reader.
+
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use zklock::{
+    Embedded, ErrorKind, FencingToken, Handoffs, LockError, LockOptions, RwLock, Session, StopAt,
+    blocking, carry,
+};
+
+use crate::support::{Warnings, client, contenders, on, store};
+
+const LIMIT: Duration = Duration::from_secs(5);
+
+fn lock(session: &Session) -> RwLock {
+    session.rw_lock("a").unwrap()
+}
+
+/// With a bound that is reached at once, so that newcomers look behind the node.
+fn strict(session: &Session) -> RwLock {
+    let bound = Handoffs { most: 0, within: Duration::from_secs(1) };
+    lock(session).with_options(LockOptions::default().handoffs(bound)).unwrap()
+}
+
+fn writes(lock: RwLock) -> JoinHandle<FencingToken> {
+    tokio::spawn(async move { lock.write().await.unwrap().fencing_token() })
+}
+
+fn reads(lock: RwLock) -> JoinHandle<FencingToken> {
+    tokio::spawn(async move { lock.read().await.unwrap().fencing_token() })
+}
+
+async fn settle() {
+    tokio::time::sleep(Duration::from_millis(50)).await;
+}
+
+/// Somebody reads. A writer waits for that one, of another process or of this one, and behind the
+/// writer another reader, who found the node closed.
+async fn writer_between(
+    store: &Embedded,
+    session: &Session,
+    elsewhere: bool,
+) -> (JoinHandle<FencingToken>, JoinHandle<FencingToken>) {
+    let writer = writes(if elsewhere { lock(&on(store)) } else { lock(session) });
+    settle().await;
+    let reader = reads(strict(session));
+    settle().await;
+    assert!(!writer.is_finished() && !reader.is_finished());
+    (writer, reader)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_reads_again_though_a_writer_waits() {
+    let warnings = Warnings::collect();
+    for elsewhere in [true, false] {
+        let (store, session) = store();
+        let first = strict(&session).read().await.unwrap();
+        let (writer, reader) = writer_between(&store, &session, elsewhere).await;
+        // Through another handle, and in every way.
+        let again = lock(&session);
+        let plain = timeout(LIMIT, again.read()).await.expect("it waits for itself").unwrap();
+        let tried = again.try_read().await.unwrap();
+        let timed = again.read_timeout(LIMIT).await.unwrap();
+        assert!([&plain, &tried, &timed].iter().all(|guard| guard.is_valid()));
+        assert!([&plain, &tried, &timed].iter().all(|guard| guard.path() == first.path()));
+        settle().await;
+        // The others keep their places.
+        assert!(!writer.is_finished() && !reader.is_finished());
+        assert!(reads_elsewhere(&session).await.is_busy());
+        let last = timed.fencing_token();
+        drop((first, plain, tried));
+        settle().await;
+        assert!(!writer.is_finished(), "a writer is in beside a reader");
+        drop(timed);
+        let wrote = writer.await.unwrap();
+        assert!(wrote > last);
+        assert!(reader.await.unwrap() > wrote);
+        assert!(contenders(&store, "/zklock/a").await.is_empty());
+    }
+    assert_eq!(warnings.take(), [""; 0]);
+}
+
+/// The error of another task that tries.
+async fn reads_elsewhere(session: &Session) -> LockError {
+    let lock = lock(session);
+    tokio::spawn(async move { lock.try_read().await.unwrap_err() }).await.unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_spawned_task_reads_again_in_the_scope_that_reads() {
+    let (store, session) = store();
+    let around = session.mutex("around").unwrap().acquire().await.unwrap();
+    around
+        .scope(async {
+            let first = strict(&session).read().await.unwrap();
+            let (writer, reader) = writer_between(&store, &session, true).await;
+            let again = lock(&session);
+            let carried = tokio::spawn(carry(async move { timeout(LIMIT, again.read()).await }));
+            drop(carried.await.unwrap().expect("it waits for itself").unwrap());
+            drop(first);
+            assert!(reader.await.unwrap() > writer.await.unwrap());
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_stepped_down_reads_again() {
+    let (store, session) = store();
+    let first = strict(&session).write().await.unwrap().downgrade().await.unwrap();
+    let (writer, reader) = writer_between(&store, &session, true).await;
+    let again = timeout(LIMIT, lock(&session).read()).await.expect("it waits for itself");
+    assert!(again.unwrap().is_valid() && first.is_valid());
+    drop(first);
+    assert!(reader.await.unwrap() > writer.await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_asked_to_let_go_reads_again_and_is_asked_too() {
+    let (_store, session) = store();
+    let revocable = LockOptions::default().revocable(true);
+    let lock = lock(&session).with_options(revocable).unwrap();
+    let first = lock.read().await.unwrap();
+    let writer = writes(lock.clone());
+    settle().await;
+    session.site("a").unwrap().revoke().await.unwrap();
+    first.revoked().await;
+    let again = timeout(LIMIT, lock.read()).await.expect("it waits for itself").unwrap();
+    assert!(again.is_valid() && again.is_revoked());
+    drop((first, again));
+    writer.await.unwrap();
+}
+
+/// What was given away is another's, and a writer comes before whoever is not waited for.
+#[tokio::test(start_paused = true)]
+async fn who_gave_its_guard_away_waits_like_any_other() {
+    let (store, session) = store();
+    let first = strict(&session).read().await.unwrap().detach();
+    let (writer, reader) = writer_between(&store, &session, true).await;
+    let again = lock(&session);
+    assert!(timeout(LIMIT, again.read()).await.is_err());
+    assert!(again.try_read().await.unwrap_err().is_busy());
+    drop(first);
+    drop(again.read().await.unwrap());
+    writer.await.unwrap();
+    reader.await.unwrap();
+}
+
+/// They have nodes of their own, and the writer is ahead of those.
+#[tokio::test(start_paused = true)]
+async fn who_cannot_share_the_node_waits_and_is_told() {
+    let plain = LockOptions::default();
+    for (first, second) in [
+        (plain, plain.fair(true)),
+        (plain.fair(true), plain),
+        (plain.fair(true), plain.fair(true)),
+        (plain, plain.stop_at(StopAt::Suspect)),
+    ] {
+        let (store, session) = store();
+        let of = |options| lock(&session).with_options(options).unwrap();
+        let reading = of(first).read().await.unwrap();
+        let writer = writes(lock(&on(&store)));
+        settle().await;
+        told(&of(second).read_timeout(LIMIT).await.unwrap_err());
+        drop(reading);
+        writer.await.unwrap();
+    }
+    // Of two sessions each is like a process of its own.
+    let (store, session) = store();
+    let (other, reading) = (on(&store), lock(&session).read().await.unwrap());
+    let writer = writes(lock(&on(&store)));
+    settle().await;
+    told(&lock(&other).read_timeout(LIMIT).await.unwrap_err());
+    drop(reading);
+    writer.await.unwrap();
+}
+
+fn told(error: &LockError) {
+    let text = error.to_string();
+    assert!(error.is_busy() && text.contains("itself") && text.contains("scope"), "{text}");
+}
+
+#[test]
+fn a_thread_reads_again_though_a_writer_waits() {
+    for elsewhere in [true, false] {
+        let (store, session) = store();
+        let first = blocking::RwLock::from(strict(&session)).read().unwrap();
+        let writing =
+            blocking::RwLock::from(if elsewhere { lock(&on(&store)) } else { lock(&session) });
+        let writer = std::thread::spawn(move || writing.write().unwrap().fencing_token());
+        let ahead = if elsewhere { 2 } else { 1 };
+        let count = || {
+            blocking::block_on(async {
+                client(&store).await.children("/zklock/a").await.unwrap_or_default().len()
+            })
+        };
+        while count() < ahead || session.held().len() < 3 - ahead {
+            std::thread::yield_now();
+        }
+        let reading = blocking::RwLock::from(strict(&session));
+        let reader = std::thread::spawn(move || reading.read().unwrap().fencing_token());
+        while session.held().len() < 4 - ahead {
+            std::thread::yield_now();
+        }
+        let again = blocking::RwLock::from(lock(&session)).read_timeout(LIMIT);
+        let again = again.expect("it waits for itself");
+        assert!(again.is_valid() && !writer.is_finished());
+        let last = again.fencing_token();
+        drop((first, again));
+        let wrote = writer.join().unwrap();
+        assert!(wrote > last && reader.join().unwrap() > wrote);
+    }
+}
+
+/// The thread that is blocked is the only one on which the reader ahead could go on.
+#[tokio::test]
+async fn a_blocked_runtime_reads_again_beside_its_own_task() {
+    let (_store, session) = store();
+    let held = tokio::spawn({
+        let lock = strict(&session);
+        async move { lock.read().await.unwrap() }
+    });
+    let held = held.await.unwrap();
+    let writer = writes(lock(&session));
+    tokio::task::yield_now().await;
+    let blocking = blocking::RwLock::from(lock(&session));
+    drop(blocking.read_timeout(LIMIT).unwrap());
+    let error = blocking.write_timeout(LIMIT).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Deadlock, "{error}");
+    drop(held);
+    writer.await.unwrap();
+}
