@@ -116,9 +116,8 @@ impl Asked {
     pub fn is_stuck(&self, who: &Who) -> bool {
         let stops = |other: &Sibling| match other.kept {
             Kept::Detached => false,
-            Kept::ByGuard if other.inside && other.who.is_blocking() => {
-                who.is_blocking() && (who.is_same(&other.who) || who.stops(&other.who))
-            }
+            // It may have been moved away.
+            Kept::ByGuard if other.inside => who.is_blocking() && who.stops(&other.who),
             _ => stops_waiter(who, &other.who),
         };
         let siblings = self.slot.siblings();

@@ -181,7 +181,7 @@ impl PermitQueue {
         if matches!(decided, Decided::Waits(_)) && may_stop {
             stopped = sum(held.iter().filter(|by| stops_holder(&who, by)));
             let before = inner.state.waiting().take(inner.state.ahead_of(None) - 1);
-            let ahead = before.filter(|other| stops_waiter(&who, &other.who));
+            let ahead = before.filter(|other| !other.once && stops_waiter(&who, &other.who));
             stopped += ahead.map(|other| u64::from(other.permits)).sum::<u64>();
         }
         self.carry_out(inner, todo);

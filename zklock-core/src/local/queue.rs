@@ -180,7 +180,7 @@ impl Queue {
             let holders = inner.state.in_the_way().filter_map(Weak::upgrade);
             ahead.extend(holders.map(|by| (by.mode(), stops_holder(&who, &by))));
             let before = inner.state.waiting().take(inner.state.waiting_count() - 1);
-            ahead.extend(before.map(|other| (other.mode, stops_waiter(&who, &other.who))));
+            ahead.extend(before.map(|other| (other.mode, is_stopped(&who, other))));
         }
         self.carry_out(inner, todo);
         let joined = match decided {
@@ -252,7 +252,7 @@ impl Queue {
             let inner = other.lock();
             let first = inner.state.waiting().next();
             let first = first.filter(|_| matches!(inner.state.phase(), Phase::Fetching { .. }));
-            first.is_some_and(|first| is_stuck(mode, [(first.mode, stops_waiter(who, &first.who))]))
+            first.is_some_and(|first| is_stuck(mode, [(first.mode, is_stopped(who, first))]))
         })
     }
 
@@ -542,6 +542,11 @@ impl Queue {
         let todo = inner.state.stepped_down(nodes, by, now, grant, busy);
         drop(self.carry_out(inner, todo));
     }
+}
+
+/// Whether a waiter can only go on when `who` does. One that only tries may be turned away.
+fn is_stopped(who: &Who, waiter: &Waiting) -> bool {
+    !waiter.once && stops_waiter(who, &waiter.who)
 }
 
 /// Whether a newcomer is the holder itself, which lost this lease. Nobody can know whether another

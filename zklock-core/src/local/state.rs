@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crate::clock::Instant;
 use crate::error::LockError;
+use crate::local::itself::{stops_waiter, stuck};
 use crate::local::turn::Turn;
 use crate::local::waiters::{Outcome, Place, Ticket, Waiters};
 use crate::mode::Mode;
@@ -448,9 +449,10 @@ impl<L: Lent, B, O> State<L, B, O> {
         fresh: bool,
         (grant, busy): (impl Fn(&Waiting, &Arc<L>) -> (B, O), impl Fn(&Arc<L>) -> LockError),
     ) {
-        let (holders, mut begun) = (&mut self.holders, None);
+        let (holders, mut begun, mut tried) = (&mut self.holders, None, Vec::new());
         let mut settle = |waiting: &Waiting| {
             begun.get_or_insert(waiting.habits.handoffs);
+            tried.extend(waiting.once.then_some(waiting.who));
             let (by, granted) = grant(waiting, &lease);
             holders.push(by);
             Ok(granted)
@@ -466,6 +468,13 @@ impl<L: Lent, B, O> State<L, B, O> {
         }
         self.turn_away(todo, || busy(&lease));
         self.phase = Phase::Held { lease, mode };
+        // Who blocks the thread of one that only tried, and now has it, would wait for ever.
+        if !tried.is_empty() {
+            let stops = |other: &Waiting, _| tried.iter().any(|who| stops_waiter(&other.who, who));
+            todo.wake_all.extend(self.waiters.settle_where(stops, |_| Err(stuck())));
+        }
+        // Readers behind one that was turned away may be next.
+        self.adjust(todo);
     }
 
     /// A driver saw somebody in its way, and waits.

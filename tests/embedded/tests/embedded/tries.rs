@@ -185,3 +185,25 @@ async fn a_busy_semaphore_names_a_holder_while_others_wait_for_it() {
         drop(waits.await.unwrap());
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn readers_around_a_writer_who_tries_read_together() {
+    let (_store, session) = slow();
+    let lock = session.rw_lock("a").unwrap();
+    let reads = || {
+        let lock = lock.clone();
+        tokio::spawn(async move { lock.read_timeout(Duration::from_secs(5)).await })
+    };
+    let first = reads();
+    tokio::task::yield_now().await;
+    let writes = tokio::spawn({
+        let lock = lock.clone();
+        async move { lock.try_write().await.map(drop) }
+    });
+    tokio::task::yield_now().await;
+    let second = reads();
+    let first = first.await.unwrap().unwrap();
+    assert!(writes.await.unwrap().unwrap_err().is_busy());
+    assert!(second.await.unwrap().unwrap().is_valid());
+    drop(first);
+}
