@@ -363,10 +363,13 @@ impl PermitQueue {
                         self.turn_away(fetch, holder.1);
                         break;
                     }
-                    Ok(found) => before = found.map(|(nodes, _)| nodes),
+                    Ok(found) => {
+                        before = found.map(|(nodes, _)| nodes);
+                        looks += 1;
+                    }
+                    // Without an answer nobody is busy.
                     Err(_) => {}
                 }
-                looks += 1;
                 if looks > LOOKS.0 {
                     self.turn_away(fetch, busy());
                     break;

@@ -5,6 +5,8 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use zklock::layout::Kazoo;
 use zklock::{Embedded, LockError, Session};
+use zklock_core::backend::memory::{Fault, Op};
+use zklock_core::coordinator::RequestError;
 
 use crate::support::{contenders, on, store};
 
@@ -184,6 +186,45 @@ async fn a_busy_semaphore_names_a_holder_while_others_wait_for_it() {
         drop(held);
         drop(waits.await.unwrap());
     }
+}
+
+/// On the way of every request and every answer, and at every moment of another's.
+#[tokio::test(start_paused = true)]
+async fn a_try_for_a_permit_behind_a_waiter_is_busy_whatever_is_late() {
+    for seed in 0..500 {
+        let store = Embedded::new();
+        store.answer_late(seed, Duration::from_millis(4));
+        let session = on(&store);
+        let held = on(&store).semaphore("a", 1).unwrap().acquire().await.unwrap();
+        let lock = session.semaphore("a", 1).unwrap();
+        let waits = tokio::spawn({
+            let lock = lock.clone();
+            async move { lock.acquire().await.map(drop) }
+        });
+        tokio::time::sleep(Duration::from_micros(50 * seed)).await;
+        let error = lock.try_acquire().await.unwrap_err();
+        assert!(error.is_busy(), "seed {seed}: {error}");
+        drop(held);
+        waits.await.unwrap().unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_try_for_a_permit_is_not_busy_where_it_is_not_said_who_has_them() {
+    let (store, session) = store();
+    let printers = |session: &Session| session.semaphore("printers", 1).unwrap();
+    let held = printers(&on(&store)).acquire().await.unwrap();
+    let other = printers(&on(&store));
+    let waits = tokio::spawn(async move { other.acquire().await.map(drop) });
+    answers(5).await;
+    // Somebody else has the inner lock, and it is not known whether anything is left.
+    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let failed = Fault::refuse(RequestError::Other("busy".to_owned()));
+    faults.inject(failed.on(Op::Children).path("leases").times(u64::MAX));
+    let error = printers(&session).try_acquire().await.unwrap_err();
+    assert!(error.is_unavailable(), "{error}");
+    drop(held);
+    waits.await.unwrap().unwrap();
 }
 
 #[tokio::test(start_paused = true)]
