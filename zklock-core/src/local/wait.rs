@@ -136,9 +136,21 @@ impl Patience for Wait {
     }
 }
 
+/// Somebody was in the way. Who, is told if that is known still: meanwhile it may have gone, and
+/// then there is nobody to wait for.
 async fn turned_away<Q: Line>(queue: Arc<Q>) -> Result<Hold, LockError> {
-    let busy = ask(&queue, None, WORD).await.unwrap_or_else(|_| busy(None));
-    Err(busy.on(queue.lock_name().clone()))
+    let here = queue.holder_here(None).map(|holder| busy(Some(holder)));
+    let told = match here {
+        Some(busy) => busy,
+        None => {
+            let limit = Deadline::after(queue.session().clock().clone(), WORD);
+            match limit.bound(queue.ask()).await {
+                Ok(Some(Ok(busy))) => busy,
+                _ => busy(None),
+            }
+        }
+    };
+    Err(told.on(queue.lock_name().clone()))
 }
 
 async fn once<Q: Line>(place: WaitInLine<Q>, limit: Duration) -> Result<Hold, LockError> {
