@@ -218,16 +218,18 @@ mod caller {
     }
 
     /// The runtime around the caller, if its time is paused. Tokio does not tell, but a clock that
-    /// runs lies between two readings of the machine's, and a paused one does not.
+    /// runs moves when the machine's does, and a paused one does not. That it lies between two
+    /// readings of the machine's says nothing: a paused one is overtaken now and then, and on a busy
+    /// machine the two readings are far apart.
     pub(super) fn paused() -> Option<Handle> {
         if REAL_ONLY.get() > 0 {
             return None;
         }
         let runtime = Handle::try_current().ok()?;
-        let before = StdInstant::now();
-        let asked = tokio::time::Instant::now().into_std();
-        let after = StdInstant::now();
-        (asked < before || asked > after).then_some(runtime)
+        let asked = tokio::time::Instant::now();
+        let start = StdInstant::now();
+        while StdInstant::now() == start {}
+        (asked == tokio::time::Instant::now()).then_some(runtime)
     }
 
     pub(super) fn real_only<T>(f: impl FnOnce() -> T) -> T {
@@ -260,6 +262,23 @@ mod tests {
         clock.sleep_until(start + Duration::from_secs(3600)).await;
         assert!(clock.now().since(start) >= Duration::from_secs(3600));
         assert!(real.elapsed() < Duration::from_secs(60));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_paused_clock_is_known_also_while_the_machine_s_overtakes_it() {
+        for _ in 0..200 {
+            let ahead = std::time::Instant::now() + Duration::from_micros(20);
+            let now = tokio::time::Instant::now().into_std();
+            tokio::time::advance(ahead.saturating_duration_since(now)).await;
+            while std::time::Instant::now() < ahead + Duration::from_micros(20) {
+                assert!(caller::paused().is_some());
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_running_clock_is_not_taken_for_a_paused_one() {
+        assert!((0..10_000).all(|_| caller::paused().is_none()));
     }
 
     #[tokio::test(start_paused = true)]
