@@ -11,7 +11,8 @@ const DELAY: Duration = Duration::from_secs(5);
 
 /// Options that do not share a node with each other.
 fn kinds() -> [LockOptions; 5] {
-    let plain = LockOptions::default();
+    // A try has its answer, however slow the machine is.
+    let plain = LockOptions::default().timeout(Duration::from_secs(60));
     [
         plain,
         plain.stop_at(StopAt::Suspect),
