@@ -26,10 +26,12 @@ pub(crate) fn of_process(id: u32) -> Result<Duration, Failure> {
     Ok(Duration::from_millis((user + system) * 1000 / clock_ticks_per_second()))
 }
 
-/// Runs one round and notes what it used.
+/// Runs one round and notes what it used, unless the side did that itself, which is more exact.
 pub(crate) fn round(side: &mut dyn Side, time: Duration) -> Result<Measured, Failure> {
     let before = side.cpu()?;
     let mut measured = side.round(time)?;
-    measured.cpu = side.cpu()?.saturating_sub(before);
+    if measured.cpu.is_zero() {
+        measured.cpu = side.cpu()?.saturating_sub(before);
+    }
     Ok(measured)
 }

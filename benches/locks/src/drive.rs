@@ -20,10 +20,15 @@ pub(crate) fn set_hold(millis: u64) {
     HOLD_MS.store(millis, Ordering::Relaxed);
 }
 
+/// How long a task keeps the lock, in milliseconds.
+pub(crate) fn hold() -> u64 {
+    HOLD_MS.load(Ordering::Relaxed)
+}
+
 /// What a task does while it holds the lock: the same on all sides, so that what an idle machine
 /// takes to wake up is measured on all of them.
 pub(crate) async fn body(alone: bool) {
-    match HOLD_MS.load(Ordering::Relaxed) {
+    match hold() {
         0 if alone => {}
         // One yield, so that a lock in memory is passed on and not taken ten times in a row by the
         // task that happens to run.

@@ -33,7 +33,11 @@ fn main() -> ExitCode {
         Ok(Command::Measure(options)) => measure(&options),
         Ok(Command::Sweep(options)) => sweep::run(&options),
         Ok(Command::Draw(options)) => sweep::draw(&options.pictures),
-        Ok(Command::Serve(connect)) => sides::serve(&connect),
+        Ok(Command::Serve { servers, side, workers, hold }) => {
+            pool::set_workers(workers);
+            drive::set_hold(hold);
+            sides::serve(&servers, &side)
+        }
         Ok(Command::Footprint(what, connect, count)) => probes::serve(&what, &connect, count),
         Ok(Command::Help) => {
             print!("{HELP}");
@@ -112,10 +116,14 @@ fn measure_workloads(options: &Options) -> Result<Vec<String>, Failure> {
         figures.push(json::workload(workload, &all));
         floor::print(workload.name, &all);
         let mut found = goals::of_workload(workload.name, &all);
-        let is_paired = workload.name == "single" || workload.name == "many";
-        if is_paired && options.pairs > 0 && side("zklock") {
+        // As many connections as zklock opens: each costs something of its own.
+        let floor = match workload.name {
+            "single" => Some("create|list+delete"),
+            "many" => Some("create|list+delete-4"),
+            _ => None,
+        };
+        if let Some(bare) = floor.filter(|_| options.pairs > 0 && side("zklock")) {
             let each = (options.time / 4).max(Duration::from_millis(200));
-            let bare = "create|list+delete";
             let ratios = paired::run(&mut bed, workload, "zklock", bare, options.pairs, each)?;
             let what = |of| format!("zklock's {of} in that of {bare}, in pairs,");
             if workload.name == "single" {

@@ -33,20 +33,22 @@ impl Measured {
     /// Adds what another task or process measured at the same time.
     pub(crate) fn merge(&mut self, other: &Measured) {
         self.elapsed = self.elapsed.max(other.elapsed);
+        self.cpu += other.cpu;
         self.cycles.merge(&other.cycles);
         self.waits.merge(&other.waits);
         self.handoffs.merge(&other.handoffs);
     }
 
-    /// One line for a pipe: `result ELAPSED_NS cycles N:C … waits N:C … handoffs N:C …`.
+    /// One line for a pipe: `result ELAPSED_NS cpu NS cycles N:C … waits N:C … handoffs N:C …`.
     pub(crate) fn line(&self) -> String {
         let (cycles, waits, handoffs) =
             (self.cycles.words(), self.waits.words(), self.handoffs.words());
-        let elapsed = self.elapsed.as_nanos();
-        format!("result {elapsed} cycles{cycles} waits{waits} handoffs{handoffs}")
+        let (elapsed, cpu) = (self.elapsed.as_nanos(), self.cpu.as_nanos());
+        format!("result {elapsed} cpu {cpu} cycles{cycles} waits{waits} handoffs{handoffs}")
     }
 
-    /// Reads what [`line`](Measured::line) wrote; the Java and Python sides write the same.
+    /// Reads what [`line`](Measured::line) wrote; the Java and Python sides write the same, without
+    /// `cpu`.
     pub(crate) fn parse(line: &str) -> Option<Measured> {
         let mut words = line.split_ascii_whitespace();
         if words.next()? != "result" {
@@ -55,8 +57,9 @@ impl Measured {
         let elapsed = Duration::from_nanos(words.next()?.parse().ok()?);
         let mut measured = Measured { elapsed, ..Measured::default() };
         let mut into = &mut measured.cycles;
-        for word in words {
+        while let Some(word) = words.next() {
             match word {
+                "cpu" => measured.cpu = Duration::from_nanos(words.next()?.parse().ok()?),
                 "cycles" => into = &mut measured.cycles,
                 "waits" => into = &mut measured.waits,
                 "handoffs" => into = &mut measured.handoffs,

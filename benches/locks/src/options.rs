@@ -19,14 +19,13 @@ cargo bench [-- OPTIONS]
                      neither without being named)
   --side NAME        only this side (may be repeated): zklock, zklock-drop, zklock-linger,
                      zklock-tries, zklock-blocking, zklock-processes, create+delete,
-                     create|list+delete, notify, tokio-mutex, client-lock, curator, kazoo,
-                     redis, redis-fsync
+                     create|list+delete, create|list+delete-4 (the same on four connections),
+                     notify, tokio-mutex, client-lock, curator, kazoo, redis, redis-fsync
   --seconds S        length of one round (2)
   --rounds N         rounds of each side (5); the sides take turns, round by round
   --pairs N          pairs of the direct comparison with the bare requests (15; 0 skips it)
   --workers N        threads of each runtime of ours (2)
-  --hold MS          how long a task keeps the lock (0); not what other programs do: curator, kazoo,
-                     zklock-processes
+  --hold MS          how long a task keeps the lock (0); not what other programs do: curator, kazoo
   --no-fsync         the server does not wait for its disk: shows what the clients cost
   --ensemble         three servers instead of one; clients are at the same follower
   --sweep            instead of workloads: throughput and longest wait against the number of
@@ -66,8 +65,13 @@ pub(crate) enum Command {
     Measure(Options),
     Sweep(Options),
     Draw(Options),
-    /// Be one process of a fleet.
-    Serve(String),
+    /// Be a process that measures one side.
+    Serve {
+        servers: String,
+        side: String,
+        workers: usize,
+        hold: u64,
+    },
     /// Be the process whose memory is measured: with what, where, and how many.
     Footprint(String, String, usize),
     Help,
@@ -101,7 +105,10 @@ pub(crate) fn parse() -> Result<Command, lexopt::Error> {
                 let (what, connect) = (parser.value()?.string()?, parser.value()?.string()?);
                 return Ok(Command::Footprint(what, connect, parser.value()?.parse()?));
             }
-            Long("serve") => return Ok(Command::Serve(parser.value()?.string()?)),
+            Long("serve") => {
+                let (servers, side) = (parser.value()?.string()?, parser.value()?.string()?);
+                return Ok(Command::Serve { servers, side, workers, hold });
+            }
             Long("help") | Short('h') => return Ok(Command::Help),
             // Cargo adds it.
             Long("bench") => {}

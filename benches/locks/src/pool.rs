@@ -17,10 +17,14 @@ pub(crate) fn set_workers(workers: usize) {
     WORKERS.store(workers.max(1), Ordering::Relaxed);
 }
 
+/// How many threads a runtime has.
+pub(crate) fn workers() -> usize {
+    WORKERS.load(Ordering::Relaxed)
+}
+
 /// A runtime as a service has it: its clients connect in it and its tasks run in it.
 pub(crate) fn runtime() -> Result<Runtime, Failure> {
-    let workers = WORKERS.load(Ordering::Relaxed);
-    Ok(Builder::new_multi_thread().worker_threads(workers).enable_all().build()?)
+    Ok(Builder::new_multi_thread().worker_threads(workers()).enable_all().build()?)
 }
 
 /// A lock for each task.

@@ -98,6 +98,7 @@ pub(crate) const WORKLOADS: [Workload<'static>; 6] = [
             "zklock-drop",
             "create+delete",
             "create|list+delete",
+            "create|list+delete-4",
             "client-lock",
             "curator",
             "kazoo",

@@ -69,16 +69,25 @@ pub(crate) async fn make_directory(client: &Client, path: &str) -> Result<(), Fa
     Ok(())
 }
 
-/// The bare requests by as many tasks.
-pub(crate) fn side(connect: &str, shape: Shape, ask: Ask) -> Result<Box<dyn Side>, Failure> {
+/// The bare requests by as many tasks, which are spread over so many connections of each session.
+pub(crate) fn side(
+    connect: &str,
+    shape: Shape,
+    ask: Ask,
+    connections: usize,
+) -> Result<Box<dyn Side>, Failure> {
     let runtime = runtime()?;
     let tasks = runtime.block_on(async {
         let mut tasks = Vec::new();
         for _ in 0..shape.sessions {
-            let client = connected(connect).await?;
+            let mut clients = Vec::new();
+            for _ in 0..connections {
+                clients.push(connected(connect).await?);
+            }
             for task in 0..shape.tasks {
+                let client = &clients[task % connections];
                 let directory = format!("/bare/{ask:?}-{}", task % shape.locks);
-                make_directory(&client, &directory).await?;
+                make_directory(client, &directory).await?;
                 let prefix = format!("{directory}/{NAME}");
                 tasks.push(Requests { client: client.clone(), directory, prefix, ask });
             }

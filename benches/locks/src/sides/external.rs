@@ -10,11 +10,12 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::rc::Rc;
 use std::time::Duration;
 
-use super::Side;
-use super::zklock::{ROOT, Use, tasks};
+use super::zklock::ROOT;
+use super::{Side, connect};
 use crate::cpu;
-use crate::drive::Failure;
+use crate::drive::{Failure, hold};
 use crate::measured::Measured;
+use crate::pool::workers;
 use crate::workload::Shape;
 
 /// A process that measures.
@@ -126,13 +127,29 @@ impl Side for Fleet {
     }
 }
 
+/// A process of this program that measures one side.
+fn this_program(connect: &str, side: &str) -> Result<Command, Failure> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(["--workers", &workers().to_string(), "--hold", &hold().to_string()]);
+    command.args(["--serve", connect, side]);
+    Ok(command)
+}
+
+/// A side in a process of its own. All clients of a process share the thread that waits for their
+/// sockets, or wake each other's: beside another side in the same process, each costs something else
+/// than alone.
+pub(crate) fn alone(connect: &str, side: &str, shape: Shape) -> Result<Box<dyn Side>, Failure> {
+    let mut process = External::start(&mut this_program(connect, side)?)?;
+    process.open(shape)?;
+    Ok(Box::new(Fleet(vec![process])))
+}
+
 /// One process of this program for each session.
 pub(crate) fn processes(connect: &str, shape: Shape) -> Result<Box<dyn Side>, Failure> {
     let root = format!("/fleet-{}-{}", shape.sessions, shape.tasks);
     let mut processes = Vec::new();
     for _ in 0..shape.sessions {
-        let mut command = Command::new(std::env::current_exe()?);
-        processes.push(External::start(command.args(["--serve", connect]).env(ROOT, &root))?);
+        processes.push(External::start(this_program(connect, "zklock")?.env(ROOT, &root))?);
     }
     for process in &mut processes {
         process.open(Shape { sessions: 1, ..shape })?;
@@ -141,7 +158,7 @@ pub(crate) fn processes(connect: &str, shape: Shape) -> Result<Box<dyn Side>, Fa
 }
 
 /// What such a process of this program does.
-pub(crate) fn serve(connect: &str) -> Result<(), Failure> {
+pub(crate) fn serve(servers: &str, name: &str) -> Result<(), Failure> {
     let mut side = None;
     for line in std::io::stdin().lines() {
         let line = line?;
@@ -150,12 +167,13 @@ pub(crate) fn serve(connect: &str) -> Result<(), Failure> {
             ["open", sessions, number, locks] => {
                 let (sessions, number) = (sessions.parse()?, number.parse()?);
                 let shape = Shape { sessions, tasks: number, locks: locks.parse()? };
-                side = Some(tasks(connect, shape, Use::Awaited)?);
+                side = Some(connect(servers, name, shape)?);
                 println!("ready");
             }
             ["run", millis] => {
                 let side = side.as_mut().ok_or("nothing is open")?;
-                println!("{}", side.round(Duration::from_millis(millis.parse()?))?.line());
+                let time = Duration::from_millis(millis.parse()?);
+                println!("{}", cpu::round(&mut **side, time)?.line());
             }
             _ => return Err(format!("what is `{line}`?").into()),
         }

@@ -44,11 +44,13 @@ pub(crate) fn prepare(
         "kazoo" => shared(bed.kazoo()?, shape),
         "redis" => redis::side(bed.redis(false)?, shape)?,
         "redis-fsync" => redis::side(bed.redis(true)?, shape)?,
-        other => connect(&bed.connect(), other, shape)?,
+        "zklock-processes" => external::processes(&bed.connect(), shape)?,
+        "tokio-mutex" => tokio_mutex::side(shape)?,
+        other => external::alone(&bed.connect(), other, shape)?,
     })
 }
 
-/// Makes a side ready that needs a ZooKeeper only.
+/// Makes a side ready in this process that needs a ZooKeeper only.
 pub(crate) fn connect(connect: &str, name: &str, shape: Shape) -> Result<Box<dyn Side>, Failure> {
     match name {
         "zklock" => zklock::tasks(connect, shape, Use::Awaited),
@@ -56,12 +58,11 @@ pub(crate) fn connect(connect: &str, name: &str, shape: Shape) -> Result<Box<dyn
         "zklock-linger" => zklock::tasks(connect, shape, Use::Lingering),
         "zklock-tries" => zklock::tasks(connect, shape, Use::Tries),
         "zklock-blocking" => zklock::threads(connect, shape),
-        "zklock-processes" => external::processes(connect, shape),
-        "create+delete" => bare::side(connect, shape, bare::Ask::Nothing),
-        "create|list+delete" => bare::side(connect, shape, bare::Ask::List),
+        "create+delete" => bare::side(connect, shape, bare::Ask::Nothing, 1),
+        "create|list+delete" => bare::side(connect, shape, bare::Ask::List, 1),
+        "create|list+delete-4" => bare::side(connect, shape, bare::Ask::List, 4),
         "notify" => notify::side(connect),
         "client-lock" => client_lock::side(connect, shape),
-        "tokio-mutex" => tokio_mutex::side(shape),
         other => Err(format!("there is no side `{other}`").into()),
     }
 }
