@@ -1,4 +1,4 @@
-//! The I/O thread of a session.
+//! The I/O thread of a session, for all its connections.
 //!
 //! The client connects here, and everything of ours that no caller waits for runs here. A runtime
 //! of the user's may go away, be paused, have no timers, or be blocked by its user: none of that

@@ -43,7 +43,7 @@ const IDLE: Duration = Duration::from_secs(60);
 pub struct Rails {
     /// Opens ZooKeeper sessions.
     pub connector: Arc<dyn Connector>,
-    /// Whether a lane has a thread of its own.
+    /// Whether the lanes have a thread of their own.
     pub threaded: bool,
     /// What it lives by.
     pub clock: Clock,
@@ -60,28 +60,17 @@ pub struct Rails {
 }
 
 impl Rails {
-    fn lay(&self) -> Result<Track, LockError> {
-        let io = if self.threaded { Some(IoThread::start()?) } else { None };
-        let spawner =
-            io.as_ref().map_or(Spawner::Inline, |io| Spawner::Thread(io.handle().clone()));
+    fn lay(&self, spawner: Spawner) -> Arc<Lane> {
         let keeping = Keeping { standing: self.standing.of_another(), shelf: self.shelf.clone() };
         let (connector, clock) = (self.connector.clone(), self.clock.clone());
-        let lane = Lane::start(connector, clock, self.tick, spawner, self.events.clone(), keeping);
-        Ok(Track { lane, _io: io })
+        Lane::start(connector, clock, self.tick, spawner, self.events.clone(), keeping)
     }
-}
-
-/// A lane, and the thread that ends with it.
-#[derive(Debug)]
-struct Track {
-    lane: Arc<Lane>,
-    _io: Option<IoThread>,
 }
 
 /// The lanes behind the first.
 #[derive(Debug, Default)]
 struct More {
-    tracks: Vec<Track>,
+    lanes: Vec<Arc<Lane>>,
     /// Whether no other is opened.
     complete: bool,
 }
@@ -90,8 +79,12 @@ struct More {
 #[derive(Debug)]
 pub struct Lanes {
     rails: Rails,
-    first: Track,
+    first: Arc<Lane>,
     more: Mutex<More>,
+    /// The thread of all lanes, which ends with them. The client has one poller for the process, so
+    /// with a thread for each lane most replies would wake two: that of another lane, which happens
+    /// to wait for all sockets, and that of the lane.
+    _io: Option<IoThread>,
 }
 
 impl Lanes {
@@ -101,28 +94,29 @@ impl Lanes {
     ///
     /// [`Unavailable`](crate::error::ErrorKind::Unavailable) if the system has no thread for it.
     pub fn start(rails: Rails) -> Result<Self, LockError> {
-        let first = rails.lay()?;
-        Ok(Lanes { rails, first, more: Mutex::default() })
+        let io = if rails.threaded { Some(IoThread::start()?) } else { None };
+        let spawner =
+            io.as_ref().map_or(Spawner::Inline, |io| Spawner::Thread(io.handle().clone()));
+        let first = rails.lay(spawner);
+        Ok(Lanes { rails, first, more: Mutex::default(), _io: io })
     }
 
     /// The first lane, which is always there.
     pub fn first(&self) -> &Arc<Lane> {
-        &self.first.lane
+        &self.first
     }
 
     /// All lanes, the first of them first. No other is opened any more.
     pub fn complete(&self) -> Vec<Arc<Lane>> {
         let mut more = self.lock();
         more.complete = true;
-        std::iter::once(&self.first).chain(&more.tracks).map(|track| track.lane.clone()).collect()
+        std::iter::once(&self.first).chain(&more.lanes).cloned().collect()
     }
 
     /// The generation with a ZooKeeper session of one of the lanes, as long as somebody uses it.
     pub fn generation_of(&self, session: i64) -> Option<Arc<Generation>> {
-        let first = self.first.lane.generation_of(session);
-        let more = || self.lock().tracks.iter().map(|track| track.lane.clone()).collect();
-        first.or_else(|| {
-            let more: Vec<Arc<Lane>> = more();
+        self.first.generation_of(session).or_else(|| {
+            let more = self.lock().lanes.clone();
             more.iter().find_map(|lane| lane.generation_of(session))
         })
     }
@@ -138,8 +132,8 @@ impl Lanes {
 
     /// A place for an acquire.
     pub fn board(self: &Arc<Self>) -> Ride {
-        if has_room(&self.first.lane) && self.first.lane.is_served() {
-            return self.first.lane.ride();
+        if has_room(&self.first) && self.first.is_served() {
+            return self.first.ride();
         }
         self.board_another()
     }
@@ -147,21 +141,17 @@ impl Lanes {
     #[cold]
     fn board_another(self: &Arc<Self>) -> Ride {
         let mut more = self.lock();
-        let lanes = || std::iter::once(&self.first).chain(&more.tracks).map(|track| &track.lane);
+        let lanes = || std::iter::once(&self.first).chain(&more.lanes);
         // One that does not get a connection is no help; nor is a second such.
         let all_ready = lanes().all(|lane| lane.current().is_some());
         let ready = lanes().filter(|lane| lane.current().is_some());
         let best = ready.min_by_key(|lane| (!lane.is_served(), lane.riders() >= FULL, lane.busy()));
-        let lane = best.unwrap_or(&self.first.lane);
+        let lane = best.unwrap_or(&self.first);
         let (ride, wanted) = (lane.ride(), !has_room(lane) && !more.complete);
-        if wanted && all_ready && 1 + more.tracks.len() < self.rails.most {
-            match self.rails.lay() {
-                Ok(track) => {
-                    self.close_when_idle(&track.lane);
-                    more.tracks.push(track);
-                }
-                Err(error) => tracing::warn!(%error, "no further lane"),
-            }
+        if wanted && all_ready && 1 + more.lanes.len() < self.rails.most {
+            let lane = self.rails.lay(self.first.spawner().clone());
+            self.close_when_idle(&lane);
+            more.lanes.push(lane);
         }
         ride
     }
@@ -174,24 +164,23 @@ impl Lanes {
             loop {
                 clock.sleep_until(clock.now() + IDLE / 2).await;
                 let Some(lanes) = lanes.upgrade() else { return };
-                if let Some(track) = lanes.take_if_idle(&lane, &mut seen) {
-                    lane.end(&Deadline::after(clock, IDLE)).await;
-                    return drop(track);
+                if lanes.take_if_idle(&lane, &mut seen) {
+                    return lane.end(&Deadline::after(clock, IDLE)).await;
                 }
             }
         });
     }
 
     /// Takes a lane out of use, if it had no rides since the last look and has nothing to do.
-    fn take_if_idle(&self, lane: &Arc<Lane>, seen: &mut Option<u64>) -> Option<Track> {
+    fn take_if_idle(&self, lane: &Arc<Lane>, seen: &mut Option<u64>) -> bool {
         // Nobody boards meanwhile.
-        let tracks = &mut self.lock().tracks;
+        let lanes = &mut self.lock().lanes;
         let rides = lane.rides();
         if seen.replace(rides) != Some(rides) || !lane.is_idle() {
-            return None;
+            return false;
         }
-        let at = tracks.iter().position(|track| Arc::ptr_eq(&track.lane, lane))?;
-        Some(tracks.swap_remove(at))
+        let at = lanes.iter().position(|other| Arc::ptr_eq(other, lane));
+        at.map(|at| lanes.swap_remove(at)).is_some()
     }
 }
 
