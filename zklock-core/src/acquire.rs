@@ -206,10 +206,12 @@ impl Drive<'_> {
         }
     }
 
+    /// Whatever waits for others has a place of its own on the heap: every acquire moves this future,
+    /// and most have nobody to wait for.
     async fn enqueue_and_wait(&self, generation: &Arc<Generation>) -> Result<Lease, Setback> {
         let mut gave_way = false;
         if self.how.counts_first {
-            self.wait_for_places(generation).await?;
+            Box::pin(self.wait_for_places(generation)).await?;
         }
         let (mut node, mine, mut children) = loop {
             match self.enqueue(generation).await? {
@@ -217,7 +219,8 @@ impl Drive<'_> {
                 Enqueued::Taken(path) => {
                     let waiting_for = [path.clone()];
                     let obstacle = self.obstacle(generation, path, 1);
-                    self.stand_behind(obstacle, &waiting_for, None, &mut gave_way).await?;
+                    let waiting = self.stand_behind(obstacle, &waiting_for, None, &mut gave_way);
+                    Box::pin(waiting).await?;
                 }
             }
         };
@@ -232,13 +235,14 @@ impl Drive<'_> {
                 Next::Grant => return self.grant(generation, node).await,
                 Next::Wait { obstacle, paths, deletion_grants } => {
                     let own = deletion_grants.then_some(&mut node);
-                    let gone = self.stand_behind(obstacle, &paths, own, &mut gave_way).await?;
-                    if gone && deletion_grants {
+                    let waiting = self.stand_behind(obstacle, &paths, own, &mut gave_way);
+                    if Box::pin(waiting).await? && deletion_grants {
                         return self.grant(generation, node).await;
                     }
                 }
                 Next::Crowd { seen, others, excess } => {
-                    children = self.crowded(generation, seen, others, excess, &mut limit).await?;
+                    let waiting = self.crowded(generation, seen, others, excess, &mut limit);
+                    children = Box::pin(waiting).await?;
                 }
             }
         }

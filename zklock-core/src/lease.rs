@@ -64,8 +64,8 @@ impl QueuedNode {
     }
 
     /// Says what its data are.
-    pub fn bearing(mut self, payload: &[u8]) -> Self {
-        self.payload = Some(payload.into());
+    pub fn bearing(mut self, payload: Arc<[u8]>) -> Self {
+        self.payload = Some(payload);
         self
     }
 

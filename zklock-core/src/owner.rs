@@ -133,7 +133,12 @@ impl Owner {
     /// assert!(payload.starts_with(b"{\"host\":"));
     /// ```
     pub fn to_payload(&self) -> Vec<u8> {
-        serde_json::to_vec(self).unwrap_or_default()
+        // About as long as it gets, so that it is not moved on its way.
+        let mut payload = Vec::with_capacity(160);
+        match serde_json::to_writer(&mut payload, self) {
+            Ok(()) => payload,
+            Err(_) => Vec::new(),
+        }
     }
 
     /// The payload of a node, or what is to be there instead.

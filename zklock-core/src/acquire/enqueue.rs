@@ -42,7 +42,7 @@ impl Drive<'_> {
         let only = (kind == NodeKind::Ephemeral && recurring).then(|| new.prefix.clone());
         let clock = self.ride.lane().clock();
         let sent = marks.then(|| clock.now());
-        let payload = new.payload.clone();
+        let payload = new.payload.as_slice().into();
         let birth = Birth::send(generation, self.directory(), new);
         // Where there is one node only, there is nothing to list.
         let listing = (only.is_none() && birth.is_sent())
@@ -53,7 +53,7 @@ impl Drive<'_> {
                 created
             }
             Err(RequestError::NoNode) => {
-                self.make_directory(generation).await?;
+                Box::pin(self.make_directory(generation)).await?;
                 return Err(Setback::NoDirectory);
             }
             Err(RequestError::NodeExists) => match only {
@@ -70,7 +70,7 @@ impl Drive<'_> {
         });
         let node = QueuedNode::new(generation.clone(), created.path.into(), czxid)
             .recurring(recurring)
-            .bearing(&payload)
+            .bearing(payload)
             .noting(note)
             .with_directory(driver.removes_directory());
         let mine = driver.parse(node.name()).filter(|mine| mine.name == node.name());

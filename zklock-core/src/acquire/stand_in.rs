@@ -80,8 +80,8 @@ pub async fn stand_in(target: &Target, writer: &Lease) -> Result<Option<Lease>, 
                 continue;
             }
         };
-        let node =
-            QueuedNode::new(generation.clone(), path.as_str().into(), made).bearing(&new.payload);
+        let node = QueuedNode::new(generation.clone(), path.as_str().into(), made)
+            .bearing(new.payload.as_slice().into());
         // Without a lease the node deletes itself.
         return Ok(node.succeed(&target.lock, writer).ok());
     }

@@ -44,6 +44,11 @@ impl LockDriver for Curator {
         Some(Contender::new(name, sequence, mode))
     }
 
+    // Said and not tried out with a name: that is asked for every node.
+    fn supports(&self, mode: Mode) -> bool {
+        mode != Mode::Permit
+    }
+
     fn tells_writers(&self) -> bool {
         true
     }

@@ -1,6 +1,7 @@
 //! The queue of one semaphore in this process: the state, and what carries out its decisions.
 
 use std::ops::Deref;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Poll, Waker};
@@ -273,12 +274,14 @@ impl PermitQueue {
     }
 
     async fn fetch(self: Arc<Self>, ride: Ride, fetch: Fetch, sights: Sights) {
-        let acquiring = self.acquire(&ride, fetch, &sights);
-        let telling = or(
-            self.tell_of_holders(fetch, &sights.leases),
-            self.tell_of_others(fetch, &sights.locks),
-        );
-        let result = catch(self.layout(), or(acquiring, telling)).await;
+        let result = {
+            let acquiring = pin!(self.acquire(&ride, fetch, &sights));
+            let telling = pin!(or(
+                self.tell_of_holders(fetch, &sights.leases),
+                self.tell_of_others(fetch, &sights.locks),
+            ));
+            catch(self.layout(), or(acquiring, telling)).await
+        };
         drop(ride);
         let (now, mut inner) = (self.now(), self.lock());
         let grant = |wanting: &Wanting, leases| self.grant(wanting, leases, now);

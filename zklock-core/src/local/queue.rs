@@ -1,5 +1,6 @@
 //! The queue of one lock in this process: the state, and what carries out its decisions.
 
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Poll, Waker};
@@ -371,9 +372,12 @@ impl Queue {
         how: How,
         seen: Seen,
     ) {
-        let acquiring = acquire(&self.target, &ride, how, &seen);
-        let acquiring = or(acquiring, self.tell_of_obstacles(driver, &seen, place));
-        let result = catch(self.layout(), acquiring).await;
+        // Pinned here: what is handed on by value takes its place again in each that it is handed to.
+        let result = {
+            let acquiring = pin!(acquire(&self.target, &ride, how, &seen));
+            let telling = pin!(self.tell_of_obstacles(driver, &seen, place));
+            catch(self.layout(), or(acquiring, telling)).await
+        };
         drop(ride);
         let (now, mut inner) = (self.now(), self.lock());
         let grant = |w: &Waiting, lease: &Arc<Lease>| self.grant(w, lease, now);

@@ -164,21 +164,29 @@ impl Session {
     }
 
     /// Starts what acquires in a place for it, until it is stopped.
-    pub(crate) fn drive<F>(&self, stop: Arc<Notify>, acquire: impl FnOnce(Ride) -> F)
-    where
+    pub(crate) fn drive<F>(
+        &self,
+        stop: Arc<Notify>,
+        acquire: impl FnOnce(Ride) -> F + Send + 'static,
+    ) where
         F: Future<Output = ()> + Send + 'static,
     {
         self.drive_on(self.board(), stop, acquire);
     }
 
     /// The same, in this place.
-    pub(crate) fn drive_on<F>(&self, ride: Ride, stop: Arc<Notify>, acquire: impl FnOnce(Ride) -> F)
-    where
+    pub(crate) fn drive_on<F>(
+        &self,
+        ride: Ride,
+        stop: Arc<Notify>,
+        acquire: impl FnOnce(Ride) -> F + Send + 'static,
+    ) where
         F: Future<Output = ()> + Send + 'static,
     {
         let spawner = ride.lane().spawner().clone();
-        let acquiring = acquire(ride);
-        spawner.spawn(async move { or(acquiring, stop.notified()).await });
+        // Made and boxed where it runs: on its way into the task it would be moved several times, and
+        // what one thread allocates another frees for a higher price.
+        spawner.spawn(async move { or(Box::pin(acquire(ride)), stop.notified()).await });
     }
 
     /// Tells the observer how an acquire ended.

@@ -26,8 +26,8 @@ const CLOSE_WAIT: Duration = Duration::from_secs(1);
 
 /// One ZooKeeper session. Dropping it closes the session.
 pub struct ZooKeeperCoordinator {
-    /// `None` once closed.
-    client: Mutex<Option<Client>>,
+    /// `None` once closed. Shared by all requests: to clone a client copies all that it knows.
+    client: Mutex<Option<Arc<Client>>>,
     state: StateWatcher,
     /// Why the session is over, where the client's state does not tell.
     over: Arc<watch::Sender<Option<Link>>>,
@@ -54,16 +54,16 @@ impl ZooKeeperCoordinator {
             session_id: client.session_id().0,
             session_timeout: client.session_timeout(),
             acl: acl.to_client().into(),
-            client: Mutex::new(Some(client)),
+            client: Mutex::new(Some(Arc::new(client))),
         }
     }
 
-    fn client(&self) -> Option<Client> {
+    fn client(&self) -> Option<Arc<Client>> {
         self.client.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Sends what `ask` asks of the client, at once.
-    fn send<T, F>(&self, ask: impl FnOnce(Client) -> F) -> Reply<T>
+    fn send<T, F>(&self, ask: impl FnOnce(Arc<Client>) -> F + Send + 'static) -> Reply<T>
     where
         T: Send + 'static,
         F: Future<Output = Result<T, zk::Error>> + Send + 'static,
@@ -71,9 +71,9 @@ impl ZooKeeperCoordinator {
         let Some(client) = self.client() else {
             return Box::pin(ready(Err(RequestError::Closed)));
         };
-        let (reply, over) = (ask(client), self.over.clone());
+        let over = self.over.clone();
         sent(async move {
-            reply.await.map_err(|error| {
+            ask(client).await.map_err(|error| {
                 bury(&over, &error);
                 request_error(error)
             })
@@ -159,7 +159,7 @@ impl Coordinator for ZooKeeperCoordinator {
             return Box::pin(ready(Err(error)));
         }
         let (path, data, acl) = (path.to_owned(), data.to_vec(), self.acl.clone());
-        self.send(|client| async move {
+        self.send(move |client| async move {
             let options = mode(kind).with_acls(zk::Acls::new(&acl));
             let (created, sequence) = client.create(&path, &data, &options).await?;
             let path = match kind {
@@ -172,17 +172,17 @@ impl Coordinator for ZooKeeperCoordinator {
 
     fn delete(&self, path: &str) -> Reply<()> {
         let path = path.to_owned();
-        self.send(|client| async move { client.delete(&path, None).await })
+        self.send(move |client| async move { client.delete(&path, None).await })
     }
 
     fn children(&self, path: &str) -> Reply<Vec<String>> {
         let path = path.to_owned();
-        self.send(|client| async move { client.list_children(&path).await })
+        self.send(move |client| async move { client.list_children(&path).await })
     }
 
     fn children_watched(&self, path: &str) -> Reply<(Vec<String>, Watch)> {
         let (path, over) = (path.to_owned(), self.over.subscribe());
-        self.send(|client| async move {
+        self.send(move |client| async move {
             let (names, watcher) = client.list_and_watch_children(&path).await?;
             Ok((names, watched(watcher, over)))
         })
@@ -190,7 +190,7 @@ impl Coordinator for ZooKeeperCoordinator {
 
     fn get(&self, path: &str) -> Reply<(Vec<u8>, Stat)> {
         let path = path.to_owned();
-        self.send(|client| async move {
+        self.send(move |client| async move {
             let (data, found) = client.get_data(&path).await?;
             Ok((data, stat(&found)))
         })
@@ -198,7 +198,7 @@ impl Coordinator for ZooKeeperCoordinator {
 
     fn get_watched(&self, path: &str) -> Reply<(Vec<u8>, Stat, Watch)> {
         let (path, over) = (path.to_owned(), self.over.subscribe());
-        self.send(|client| async move {
+        self.send(move |client| async move {
             let (data, found, watcher) = client.get_and_watch_data(&path).await?;
             Ok((data, stat(&found), watched(watcher, over)))
         })
@@ -209,7 +209,9 @@ impl Coordinator for ZooKeeperCoordinator {
             return Box::pin(ready(Err(error)));
         }
         let (path, data) = (path.to_owned(), data.to_vec());
-        self.send(|client| async move { Ok(stat(&client.set_data(&path, &data, None).await?)) })
+        self.send(
+            move |client| async move { Ok(stat(&client.set_data(&path, &data, None).await?)) },
+        )
     }
 
     fn multi(&self, operations: Vec<Operation>) -> Reply<()> {
@@ -236,7 +238,7 @@ impl Coordinator for ZooKeeperCoordinator {
 
     fn sync(&self, path: &str) -> Reply<()> {
         let path = path.to_owned();
-        self.send(|client| async move { client.sync(&path).await })
+        self.send(move |client| async move { client.sync(&path).await })
     }
 
     fn link(&self) -> Link {
