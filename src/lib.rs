@@ -40,7 +40,7 @@ pub use zklock_core::testing;
 pub use zklock_core::blocking;
 
 #[cfg(feature = "macros")]
-pub use zklock_macros::zk_locked;
+pub use zklock_macros::{lock_name, zk_locked};
 
 #[doc(hidden)]
 pub use zklock_core::__private;

@@ -14,16 +14,13 @@ use crate::{
     errors::Errors,
     mode::{self, Mode},
     options,
-    value::{self, Value},
+    value::{self, Given, Value},
 };
-
-const NAME: &str = "the lock's name is a string literal, such as \"orders/create\" or \
-                    \"order-{order_id}\"";
 
 /// The options of one attribute, valid each for itself.
 #[derive(Default)]
 pub(crate) struct Args {
-    pub(crate) name: Option<LitStr>,
+    pub(crate) name: Option<Given>,
     /// More than one of them are as many locks.
     pub(crate) keys: Vec<Expr>,
     pub(crate) namespace: Option<Value<LitStr>>,
@@ -196,17 +193,8 @@ impl Reader<'_> {
             return Err(syn::Error::new_spanned(value, message));
         }
         self.named = true;
-        match value::literal(value) {
-            Some(Lit::Str(name)) if name.value().is_empty() => Err(syn::Error::new(
-                name.span(),
-                "the lock's name is empty; give it one, such as \"orders/create\"",
-            )),
-            Some(Lit::Str(name)) => {
-                self.args.name = Some(name.clone());
-                Ok(())
-            }
-            _ => Err(syn::Error::new_spanned(value, NAME)),
-        }
+        self.args.name = Some(value::name(value)?);
+        Ok(())
     }
 
     /// Reads a word without a value: a flag, an option half written, or a name that is no literal.

@@ -2,14 +2,14 @@
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens as _, quote, quote_spanned};
-use syn::{Expr, ExprReference, LitStr, Path, Token, spanned::Spanned as _};
+use syn::{Expr, ExprPath, ExprReference, LitStr, Path, Token, spanned::Spanned as _};
 
 use crate::{
     choice::{OnBusy, OnLost, OnRevoked, StopAt},
     item::internal,
     mode::Mode,
     model::Plan,
-    name::Part,
+    name::{Name, Part},
     value::Value,
 };
 
@@ -26,20 +26,7 @@ pub(crate) fn located(path: &Path, place: Span) -> TokenStream {
 ///
 /// In statements of its own, because what the expressions borrow must not live across the wait.
 pub(crate) fn before(plan: &Plan) -> TokenStream {
-    let private = &plan.private;
-    let check = |literal: &LitStr| {
-        let located = located(private, literal.span());
-        quote_spanned!(literal.span()=> #located::check_pattern(#literal))
-    };
-    let name = check(&plan.name.written);
-    let check = match &plan.name.namespace {
-        None => name,
-        // One after the other: what is wrong in the first is not said again of the whole.
-        Some(namespace) => {
-            let namespace = check(namespace);
-            quote!({ #namespace; #name })
-        }
-    };
+    let check = check(&plan.name, &plan.private);
     let call = internal("call");
     let made = conditional(plan);
     let peeks: Vec<_> = plan
@@ -51,8 +38,23 @@ pub(crate) fn before(plan: &Plan) -> TokenStream {
         .collect();
     let made = if peeks.is_empty() { made } else { quote!({ #(#peeks)* #made }) };
     quote! {
-        const _: () = #check;
+        #check
         let #call = #made;
+    }
+}
+
+/// What is known of a name is checked when compiling.
+pub(crate) fn check(name: &Name, private: &Path) -> TokenStream {
+    let check = |literal: &LitStr| {
+        let located = located(private, literal.span());
+        quote_spanned!(literal.span()=> #located::check_pattern(#literal))
+    };
+    // One after the other: what is wrong in the first is not said again of the whole.
+    let mut checks = name.namespace.iter().chain(&name.written).map(check);
+    match (checks.next(), checks.next()) {
+        (Some(namespace), Some(name)) => quote!(const _: () = { #namespace; #name };),
+        (Some(check), None) => quote!(const _: () = #check;),
+        (None, _) => TokenStream::new(),
     }
 }
 
@@ -137,36 +139,66 @@ fn call(plan: &Plan) -> TokenStream {
 /// Begins the call with the name of its lock, or the names of its locks.
 fn new(plan: &Plan) -> TokenStream {
     let Plan { name, private, .. } = plan;
-    let literal = &name.written;
+    match name.keys.as_slice() {
+        [] | [_] => {
+            let name = filled(name, private);
+            quote!(#private::Call::new(#name))
+        }
+        // What they have in common is evaluated once.
+        keys => {
+            let (name, values) = (begun(name, private), keys.iter().map(borrowed));
+            quote!(#private::Call::several(#name, &[#(#values),*]))
+        }
+    }
+}
+
+/// A name with its values, of which at most one is a key.
+pub(crate) fn filled(name: &Name, private: &Path) -> TokenStream {
     if let Some(text) = name.constant() {
         let shared = Ident::new("__ZKLOCK_NAME", Span::mixed_site());
-        return quote!(#private::Call::new({
+        return quote!({
             static #shared: #private::Literal = #private::Literal::new(#text);
             #shared.name()
-        }));
+        });
     }
+    let begun = begun(name, private);
+    let key = name.keys.first().map(|key| {
+        let value = borrowed(key);
+        quote_spanned!(ours(key.span())=> .value(#value))
+    });
+    quote!(#begun #key.build())
+}
+
+/// All of a name but its keys.
+fn begun(name: &Name, private: &Path) -> TokenStream {
     let parts = name.parts.iter().map(|part| match part {
         Part::Text(text) => quote!(.text(#text)),
         Part::Prefix(expr) => {
             let text = borrowed(expr);
             quote_spanned!(ours(expr.span())=> .prefix(#text))
         }
-        Part::Place(place) => quote_spanned!(literal.span()=> .value(&#place)),
+        Part::Place(place) => quote_spanned!(ours(place.root().span())=> .value(&#place)),
+        Part::Constant(path) => {
+            let text = constant(path, private);
+            quote!(.text(#text))
+        }
     });
-    let name = quote!(#private::Name::pattern() #(#parts)*);
-    match plan.name.keys.as_slice() {
-        [] => quote!(#private::Call::new(#name.build())),
-        [key] => {
-            let value = borrowed(key);
-            let value = quote_spanned!(ours(key.span())=> .value(#value));
-            quote!(#private::Call::new(#name #value.build()))
-        }
-        // What they have in common is evaluated once.
-        keys => {
-            let values = keys.iter().map(borrowed);
-            quote!(#private::Call::several(#name, &[#(#values),*]))
-        }
+    quote!(#private::Name::pattern() #(#parts)*)
+}
+
+/// The text of a constant, checked when compiling.
+fn constant(path: &ExprPath, private: &Path) -> TokenStream {
+    let private = located(private, path.span());
+    let checked = quote_spanned!(path.span()=> #private::constant(#path));
+    // What belongs to a type may be another for each type that a function is made for.
+    let segments = &path.path.segments;
+    let lower = |name: &Ident| name.to_string().starts_with(char::is_lowercase);
+    let of_type = segments.iter().rev().skip(1).any(|segment| !lower(&segment.ident));
+    if path.qself.is_some() || of_type {
+        return quote!(const { #checked });
     }
+    let name = Ident::new("__ZKLOCK_CONSTANT", Span::mixed_site());
+    quote!({ const #name: &str = #checked; #name })
 }
 
 /// A place in the user's source for what we write there: lints see that it is ours.

@@ -7,6 +7,7 @@ mod errors;
 mod expand;
 mod fallback;
 mod item;
+mod lock_name;
 mod mentions;
 mod mode;
 mod model;
@@ -44,4 +45,34 @@ use proc_macro::TokenStream;
 pub fn zk_locked(args: TokenStream, item: TokenStream) -> TokenStream {
     let expansion = model::plan(args.into(), item.clone().into()).map(|plan| expand::expand(&plan));
     fallback::unless(expansion, item.into()).into()
+}
+
+/// The name of a lock with values in it, by the rules of [`macro@zk_locked`]: a `LockName`, or the error
+/// of the values that make none. Whatever takes a name takes both, so there is no `?`.
+///
+/// ```
+/// use zklock::lock_name;
+///
+/// struct Order {
+///     id: u32,
+/// }
+///
+/// let (shop, order) = ("eu/1", Order { id: 7 });
+/// let name = lock_name!("orders/{shop}/{order.id}").unwrap();
+/// assert_eq!(name.as_str(), "orders/eu~2F1/7");
+///
+/// const ORDERS: &str = "orders";
+/// let name = lock_name!(ORDERS, namespace = "billing", key = order.id + 1).unwrap();
+/// assert_eq!(name.as_str(), "billing/orders/8");
+/// let empty = String::new();
+/// assert!(lock_name!("orders/{empty}").is_err());
+/// ```
+///
+/// First comes a string literal or the path of a constant string, which is a whole name. `{variable}`,
+/// `{variable.field}`, `{tuple.0}` and `{self.field}` are filled in with `Display`; a value never adds a
+/// segment, and an empty one is an error. `namespace`, `key` and `crate` are as in the attribute, with
+/// one `key` at most. Literal text is checked when compiling.
+#[proc_macro]
+pub fn lock_name(input: TokenStream) -> TokenStream {
+    lock_name::expand(input.into()).into()
 }

@@ -14,7 +14,7 @@ use crate::{
     mode::Mode,
     name::Name,
     params::{self, Params},
-    pattern,
+    pattern::Scope,
     shape::{self, Shape},
     value::Value,
 };
@@ -95,9 +95,7 @@ fn build(args: Args, function: Function, errors: &mut Errors) -> Option<Plan> {
         args;
     let Args { on_lost, on_revoked, condition, reentrant, fair, linger, hold_at_least, .. } = args;
     let Args { stop_at, session, driver, krate, .. } = args;
-    let literal = name?;
-    let pieces = pattern::parse(&literal, &params, errors);
-    let name = Name::of(namespace.as_ref(), &literal, pieces, keys);
+    let name = Name::of(namespace.as_ref(), &name?, keys, Scope::Params(&params), errors);
     let on_lost = on_lost.filter(|_| !matches!(shape, Shape::Sync));
     let settings = Settings {
         mode,

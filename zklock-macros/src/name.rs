@@ -1,11 +1,12 @@
 //! The whole name: the namespace before the pattern, the key behind it.
 
 use proc_macro2::Span;
-use syn::{Expr, Ident, LitStr};
+use syn::{Expr, ExprPath, Ident, LitStr};
 
 use crate::{
-    pattern::{Piece, Place},
-    value::Value,
+    errors::Errors,
+    pattern::{self, Piece, Place, Scope},
+    value::{Given, Value},
 };
 
 /// The name of a lock, or the names of several that differ in their last segments.
@@ -15,8 +16,8 @@ pub(crate) struct Name {
     pub(crate) keys: Vec<Expr>,
     /// The namespace, if it is known when compiling.
     pub(crate) namespace: Option<LitStr>,
-    /// The name as a pattern, as far as it is known when compiling.
-    pub(crate) written: LitStr,
+    /// The name as a pattern, as far as it is known when compiling; nothing of a constant.
+    pub(crate) written: Option<LitStr>,
 }
 
 /// A literal that is shown where another stands, but ours: it is no format string that somebody
@@ -30,20 +31,26 @@ pub(crate) enum Part {
     Text(String),
     /// Text that is known only at run time.
     Prefix(Expr),
-    /// A parameter, or a field in it.
+    /// A variable, or a field in it.
     Place(Place),
+    /// Text that another constant has.
+    Constant(ExprPath),
 }
 
 impl Name {
     /// Puts a name together; the three become segments.
     pub(crate) fn of(
         namespace: Option<&Value<LitStr>>,
-        literal: &LitStr,
-        pieces: Vec<Piece>,
+        given: &Given,
         keys: Vec<Expr>,
+        scope: Scope<'_>,
+        errors: &mut Errors,
     ) -> Self {
-        let mut name = Name { parts: Vec::new(), keys, namespace: None, written: literal.clone() };
-        let mut written = literal.value();
+        let mut name = Name { parts: Vec::new(), keys, namespace: None, written: None };
+        let mut written = match given {
+            Given::Pattern(literal) => literal.value(),
+            Given::Constant(_) => String::new(),
+        };
         match namespace {
             None => {}
             Some(Value::Known(literal)) => {
@@ -58,17 +65,32 @@ impl Name {
                 written = format!("{{namespace}}/{written}");
             }
         }
-        for piece in pieces {
-            match piece {
-                Piece::Text(text) => name.text(&text),
-                Piece::Value(place) => name.parts.push(Part::Place(place)),
+        match given {
+            Given::Pattern(literal) => {
+                for piece in pattern::parse(literal, scope, errors) {
+                    match piece {
+                        Piece::Text(text) => name.text(&text),
+                        Piece::Value(place) => name.parts.push(Part::Place(place)),
+                    }
+                }
+                if !name.keys.is_empty() {
+                    written = format!("{written}/{{key}}");
+                }
+                name.written = Some(ours(written, literal));
+            }
+            Given::Constant(path) => {
+                if let Some(name) = path.path.get_ident().filter(|name| scope.binds(name)) {
+                    let message = format!(
+                        "`{name}` is no constant; as a value it stands in a literal: \"orders/{{{name}}}\""
+                    );
+                    errors.push(syn::Error::new(name.span(), message));
+                }
+                name.parts.push(Part::Constant(path.clone()));
             }
         }
         if !name.keys.is_empty() {
             name.text("/");
-            written = format!("{written}/{{key}}");
         }
-        name.written = ours(written, literal);
         name
     }
 

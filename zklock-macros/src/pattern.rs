@@ -1,6 +1,6 @@
 //! Names with values in them: `"order-{order_id}"`.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote};
 use syn::{Ident, Index, LitStr, Member, ext::IdentExt as _};
 
@@ -12,23 +12,42 @@ pub(crate) enum Piece {
     Value(Place),
 }
 
-/// A parameter (`self` is one), or a field in it.
+/// What the values of a name can be.
+#[derive(Clone, Copy)]
+pub(crate) enum Scope<'a> {
+    /// The parameters of a function, and fields in them.
+    Params(&'a Params),
+    /// Any variables: the compiler knows which there are.
+    Variables,
+}
+
+impl Scope<'_> {
+    /// Whether a name is that of a variable, as far as one can see: constants have capitals.
+    pub(crate) fn binds(self, name: &Ident) -> bool {
+        match self {
+            Scope::Params(params) => params.bindings.contains(name),
+            Scope::Variables => name.unraw().to_string().starts_with(char::is_lowercase),
+        }
+    }
+}
+
+/// A variable (`self` is one), or a field in it.
 pub(crate) struct Place {
     root: Ident,
     fields: Vec<Member>,
 }
 
-/// Splits a name into its parts and finds the parameters that they speak of.
-pub(crate) fn parse(literal: &LitStr, params: &Params, errors: &mut Errors) -> Vec<Piece> {
+/// Splits a name into its parts and finds the variables that they speak of.
+pub(crate) fn parse(literal: &LitStr, scope: Scope<'_>, errors: &mut Errors) -> Vec<Piece> {
     let text = literal.value();
-    let mut reader = Reader { literal, params, errors, pieces: Vec::new() };
+    let mut reader = Reader { literal, scope, errors, pieces: Vec::new() };
     reader.read(&text);
     reader.pieces
 }
 
 struct Reader<'a> {
     literal: &'a LitStr,
-    params: &'a Params,
+    scope: Scope<'a>,
     errors: &'a mut Errors,
     pieces: Vec<Piece>,
 }
@@ -71,7 +90,10 @@ impl Reader<'_> {
     fn value(&mut self, inside: &str) {
         let inside = inside.trim();
         if inside.is_empty() {
-            return self.error("`{}` names no parameter; write `{order_id}` or `{self.tenant}`");
+            let what = self.what();
+            return self.error(&format!(
+                "`{{}}` names no {what}; write `{{order_id}}` or `{{self.tenant}}`"
+            ));
         }
         if inside.contains(':') {
             return self.error(&format!(
@@ -82,8 +104,9 @@ impl Reader<'_> {
         let first = words.next().unwrap_or_default();
         let fields: Option<Vec<_>> = words.map(|word| self.member(word)).collect();
         let (Some(fields), true) = (fields, first == "self" || identifier(first).is_some()) else {
+            let what = self.what();
             return self.error(&format!(
-                "`{{{inside}}}` is neither a parameter nor a field of one; \
+                "`{{{inside}}}` is neither a {what} nor a field of one; \
                  write `{{order_id}}`, `{{order.id}}` or `{{self.tenant}}`"
             ));
         };
@@ -93,8 +116,20 @@ impl Reader<'_> {
         }
     }
 
+    fn what(&self) -> &'static str {
+        match self.scope {
+            Scope::Params(_) => "parameter",
+            Scope::Variables => "variable",
+        }
+    }
+
     fn root(&self, word: &str) -> Result<Ident, String> {
-        let Params { bindings, receiver, .. } = self.params;
+        let Scope::Params(Params { bindings, receiver, .. }) = self.scope else {
+            let mut root =
+                identifier(word).unwrap_or_else(|| Ident::new("self", Span::call_site()));
+            root.set_span(self.literal.span());
+            return Ok(root);
+        };
         let plain = word.strip_prefix("r#").unwrap_or(word);
         if let Some(root) = bindings.iter().chain(receiver).find(|name| name.unraw() == plain) {
             let mut root = root.clone();

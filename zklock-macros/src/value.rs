@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use proc_macro2::Span;
 use quote::ToTokens as _;
-use syn::{Expr, ExprLit, ExprUnary, Lit, LitInt, LitStr, Path, UnOp, spanned::Spanned as _};
+use syn::{
+    Expr, ExprLit, ExprPath, ExprUnary, Lit, LitInt, LitStr, Path, UnOp, spanned::Spanned as _,
+};
 
 const DURATIONS: &str = "write it like \"2s\", \"500ms\" or \"1m 30s\"";
 const NOT_ZERO: &str = "timeout must be greater than zero: it bounds one try; \
@@ -156,6 +158,31 @@ fn tries(number: &LitInt) -> syn::Result<u32> {
         Ok(0) => Err(syn::Error::new(number.span(), TRIES)),
         Ok(tries) => Ok(tries),
         Err(_) => Err(syn::Error::new(number.span(), "retries is at most 4294967295 (`u32`)")),
+    }
+}
+
+/// The lock's name, as it was given.
+pub(crate) enum Given {
+    Pattern(LitStr),
+    /// A path of a constant.
+    Constant(ExprPath),
+}
+
+const NAME: &str = "the lock's name is a string literal, such as \"orders/create\" or \
+                    \"order-{order_id}\", or a constant string";
+
+/// Reads the name: a literal or the path of a constant.
+pub(crate) fn name(value: &Expr) -> syn::Result<Given> {
+    match peel(value) {
+        Expr::Lit(ExprLit { lit: Lit::Str(name), .. }) if name.value().is_empty() => {
+            Err(syn::Error::new(
+                name.span(),
+                "the lock's name is empty; give it one, such as \"orders/create\"",
+            ))
+        }
+        Expr::Lit(ExprLit { lit: Lit::Str(name), .. }) => Ok(Given::Pattern(name.clone())),
+        Expr::Path(path) if path.attrs.is_empty() => Ok(Given::Constant(path.clone())),
+        _ => Err(syn::Error::new_spanned(value, NAME)),
     }
 }
 

@@ -25,6 +25,8 @@ mod expand;
 mod fallback;
 #[path = "../../../zklock-macros/src/item.rs"]
 mod item;
+#[path = "../../../zklock-macros/src/lock_name.rs"]
+mod lock_name;
 #[path = "../../../zklock-macros/src/mentions.rs"]
 mod mentions;
 #[path = "../../../zklock-macros/src/mode.rs"]
@@ -148,4 +150,13 @@ fn something_that_is_no_function_stays() {
     );
     let tokens = locked(quote!("order"), item).to_string();
     assert!(tokens.contains("compile_error") && tokens.ends_with("struct Order ;"), "{tokens}");
+}
+
+#[test]
+fn a_name_by_itself_is_checked_when_compiling_and_filled_in() {
+    let expected = quote!({
+        const _: () = ::zklock::__private::check_pattern("orders/{id}");
+        ::zklock::__private::Name::pattern().text("orders/").value(&id).build().made()
+    });
+    assert_eq!(lock_name::expand(quote!("orders/{id}")).to_string(), expected.to_string());
 }

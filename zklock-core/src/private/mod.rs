@@ -14,7 +14,7 @@ pub use ::std;
 pub use answer::{FromLockError, Skip, busy_or};
 pub use call::{Call, condition};
 pub use driver::ToDriver;
-pub use name::{Literal, Name, NameBuilder, Text, Value, check_pattern};
+pub use name::{Literal, Name, NameBuilder, Text, Value, check_pattern, constant};
 pub use output::{Choose, Output};
 #[cfg(feature = "blocking")]
 pub use run::run_blocking;

@@ -19,9 +19,42 @@ pub const fn check_pattern(literal: &str) {
     }
 }
 
+/// Validates a name that is a constant, when compiling.
+///
+/// # Panics
+///
+/// When compiling, with a sentence that says what is accepted.
+#[track_caller]
+#[allow(clippy::panic)]
+#[must_use]
+pub const fn constant(name: &'static str) -> &'static str {
+    let (bytes, mut at) = (name.as_bytes(), 0);
+    while at < bytes.len() {
+        if matches!(bytes[at], b'{' | b'}') {
+            panic!("a constant is a whole name; values stand in a literal: \"orders/{{id}}\"");
+        }
+        at += 1;
+    }
+    if let Err(flaw) = check_literal(bytes, false) {
+        panic!("{}", flaw.message());
+    }
+    name
+}
+
 /// A name with its values filled in, or the reason why that cannot be.
 #[derive(Debug)]
 pub struct Name(pub(super) Result<LockName, LockError>);
+
+impl Name {
+    /// The name, for those who ask for nothing else.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the values.
+    pub fn made(self) -> Result<LockName, LockError> {
+        self.0
+    }
+}
 
 /// A name without values, made when a function is called first and shared by all its calls.
 #[derive(Debug)]

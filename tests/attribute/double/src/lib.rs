@@ -14,7 +14,7 @@ pub mod events;
 mod output;
 
 pub use error::LockError;
-pub use zklock_macros::zk_locked;
+pub use zklock_macros::{lock_name, zk_locked};
 
 /// Stands for a layout.
 pub trait LockDriver: std::fmt::Debug + Send + Sync + 'static {}
@@ -29,6 +29,16 @@ pub mod layout {
     }
 
     impl super::LockDriver for Kazoo {}
+}
+
+/// Stands for a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LockName(pub(crate) String);
+
+impl LockName {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
 }
 
 /// Stands for a session.

@@ -32,9 +32,25 @@ pub use ::std;
 use crate::output::Keep;
 pub use crate::output::{Choose, Output};
 use crate::{
-    LockDriver, LockError, Session,
+    LockDriver, LockError, LockName, Session,
     events::{self, Outcome},
 };
+
+/// Validates a name that is a constant, when compiling.
+///
+/// # Panics
+///
+/// If it is a pattern, or a segment is empty.
+#[track_caller]
+pub const fn constant(name: &'static str) -> &'static str {
+    let (bytes, mut at) = (name.as_bytes(), 0);
+    while at < bytes.len() {
+        assert!(bytes[at] != b'{', "a constant is a whole name; values stand in a literal");
+        at += 1;
+    }
+    check_pattern(name);
+    name
+}
 
 /// Validates a name or a pattern when compiling.
 ///
@@ -281,6 +297,15 @@ impl Literal {
 }
 
 impl Name {
+    /// The name alone.
+    ///
+    /// # Errors
+    ///
+    /// If a value is empty.
+    pub fn made(self) -> Result<LockName, LockError> {
+        self.0.map(|name| LockName(name.into_owned()))
+    }
+
     #[must_use]
     pub const fn pattern() -> NameBuilder {
         NameBuilder { text: String::new(), error: None }

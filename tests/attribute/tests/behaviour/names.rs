@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use zklock::{LockError, zk_locked};
+use zklock::{LockError, LockName, lock_name, zk_locked};
 
 use crate::support::{Locked, acquired, pause, wait};
 
@@ -69,7 +69,49 @@ fn raw(id: u8) -> Locked<()> {
     Ok(())
 }
 
+const ORDERS: &str = "orders/all";
+
+mod shared {
+    pub(super) const NAME: &str = "shared";
+}
+
+#[zk_locked(ORDERS)]
+async fn by_constant() -> Locked<()> {
+    pause().await;
+    Ok(())
+}
+
+#[zk_locked(shared::NAME, namespace = "eu", key = id)]
+fn by_path(id: u8) -> Locked<u8> {
+    Ok(id)
+}
+
+trait Named {
+    const NAME: &'static str;
+}
+
+impl Named for User {
+    const NAME: &'static str = "user";
+}
+
+#[zk_locked(T::NAME)]
+fn by_type<T: Named>() -> Locked<()> {
+    Ok(())
+}
+
 impl User {
+    const LOCK: &'static str = "users";
+
+    #[zk_locked(Self::LOCK)]
+    async fn by_own_constant(&self) -> Locked<u64> {
+        pause().await;
+        Ok(self.id)
+    }
+
+    fn named(&self) -> Result<LockName, LockError> {
+        lock_name!("me/{self.id}/{self.names.0}")
+    }
+
     #[zk_locked("me/{self.id}/{self.names.0}")]
     async fn by_value(self) -> Locked<u64> {
         pause().await;
@@ -131,6 +173,44 @@ fn values_are_filled_in() {
         "hygiene-5",
     ];
     assert_eq!(acquired(), expected);
+}
+
+#[test]
+fn a_constant_is_a_name() {
+    wait(by_constant()).unwrap();
+    by_path(3).unwrap();
+    by_type::<User>().unwrap();
+    wait(request().user.by_own_constant()).unwrap();
+    assert_eq!(acquired(), ["orders/all", "eu/shared/3", "user", "users"]);
+}
+
+macro_rules! name_of {
+    ($value:ident) => {{
+        let value = 1;
+        lock_name!("of/{value}", key = $value)
+    }};
+}
+
+#[test]
+fn a_name_by_itself_follows_the_same_rules() {
+    let text = |name: Result<LockName, LockError>| name.unwrap().as_str().to_owned();
+    let (Request { user, r#type }, namespace) = (request(), String::from("eu"));
+    assert_eq!(text(lock_name!("orders/create")), "orders/create");
+    assert_eq!(text(lock_name!("braces/{{{namespace}}}/{{id}}")), "braces/{eu}/{id}");
+    assert_eq!(text(lock_name!("{r#type}/{user.id}-{user.names.1}")), "gift/7-L~2Fx");
+    assert_eq!(text(lock_name!("{type}")), text(lock_name!("{ r#type }")));
+    assert_eq!(text(lock_name!("orders", key = user.id + 1,)), "orders/8");
+    assert_eq!(text(lock_name!("orders/{user.id}", namespace = "eu/shop")), "eu/shop/orders/7");
+    assert_eq!(text(lock_name!("a", key = user.id, namespace = namespace)), "eu/a/7");
+    assert_eq!(text(lock_name!(ORDERS)), ORDERS);
+    assert_eq!(text(lock_name!(ORDERS, crate = ::zklock)), ORDERS);
+    assert_eq!(text(user.named()), "me/7/Ada");
+    // By hygiene a name means what it means where it is written.
+    let value = 2;
+    assert_eq!(text(name_of!(value)), "of/1/2");
+    let empty = "";
+    let error = lock_name!("orders/{empty}").unwrap_err();
+    assert_eq!(error, LockError::BadName("a value is empty".to_owned()));
 }
 
 #[test]

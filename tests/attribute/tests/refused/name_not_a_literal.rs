@@ -1,6 +1,6 @@
 use zklock::{LockError, zk_locked};
 
-#[zk_locked(ORDER)]
+#[zk_locked(format!("orders"))]
 fn guarded() -> Result<(), LockError> {
     Ok(())
 }

@@ -1,0 +1,5 @@
+use zklock::lock_name;
+
+fn main() {
+    let _ = lock_name!(7);
+}

@@ -1,0 +1,6 @@
+use zklock::lock_name;
+
+fn main() {
+    let ids = vec![7];
+    let _ = lock_name!("orders/{ids}");
+}

@@ -1,0 +1,10 @@
+use zklock::{LockError, zk_locked};
+
+const ORDERS: &str = "orders//7";
+
+#[zk_locked(ORDERS)]
+fn guarded() -> Result<(), LockError> {
+    Ok(())
+}
+
+fn main() {}
