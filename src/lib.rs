@@ -15,7 +15,7 @@ pub use zklock_core::guard::{
     Guard, MutexGuard, RwLockReadGuard, RwLockWriteGuard, SemaphorePermit, kind,
 };
 pub use zklock_core::inspect::{LockEvent, LockEvents, Participant, Site};
-pub use zklock_core::key::LockName;
+pub use zklock_core::key::{IntoLockName, LockName};
 pub use zklock_core::layout;
 pub use zklock_core::lock::{
     AnyGuard, AnyLock, Exclusive, MultiGuard, MultiLock, Mutex, RwLock, Semaphore,

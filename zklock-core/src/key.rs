@@ -6,6 +6,7 @@
 //! upper-case hex digits for each byte of its UTF-8. All else stays as it is. The rules are the same
 //! in every layout.
 
+use std::borrow::Cow;
 use std::fmt::{self, Display, Write as _};
 use std::sync::Arc;
 
@@ -146,6 +147,89 @@ impl Display for LockName {
 impl fmt::Debug for LockName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` names no lock",
+    label = "this is neither text nor a `LockName`",
+    note = "write `\"orders/create\"`, or with values `lock_name!(\"orders/{{id}}\")`"
+)]
+/// What names a lock: text that the programmer wrote, a [`LockName`], or what `lock_name!` answers,
+/// whose error is then that of the call.
+///
+/// Text is taken as it is: what is put into it by `format!` may add segments. Values are filled in by
+/// `lock_name!`.
+///
+/// ```
+/// # zklock::blocking::block_on(async {
+/// # let session = zklock::Session::embedded();
+/// use zklock::{LockName, lock_name};
+///
+/// let (id, text) = ("a/b", String::from("orders/7"));
+/// let name = LockName::new("orders/create")?;
+/// assert_eq!(session.mutex("orders/7")?.path(), session.mutex(&text)?.path());
+/// assert_eq!(session.mutex(&name)?.path(), "/zklock/orders/create");
+/// assert_eq!(session.mutex(lock_name!("orders/{id}"))?.path(), "/zklock/orders/a~2Fb");
+/// # Ok::<(), zklock::LockError>(()) }).unwrap();
+/// ```
+pub trait IntoLockName: sealed::Sealed {
+    /// The name, or why it is none.
+    ///
+    /// ```
+    /// use zklock::IntoLockName;
+    ///
+    /// assert_eq!("orders".into_lock_name()?.as_str(), "orders");
+    /// assert!("orders//7".into_lock_name().is_err());
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidName`], which says what is accepted.
+    fn into_lock_name(self) -> Result<LockName, LockError>;
+}
+
+mod sealed {
+    /// Implemented here only.
+    pub trait Sealed {}
+}
+
+macro_rules! text {
+    ($($ty:ty),*) => {$(
+        impl sealed::Sealed for $ty {}
+
+        #[diagnostic::do_not_recommend]
+        impl IntoLockName for $ty {
+            fn into_lock_name(self) -> Result<LockName, LockError> {
+                LockName::new(&self)
+            }
+        }
+    )*};
+}
+text!(&str, &&str, String, &String, Cow<'_, str>, &Cow<'_, str>, Arc<str>, &Arc<str>);
+
+impl sealed::Sealed for LockName {}
+
+impl IntoLockName for LockName {
+    fn into_lock_name(self) -> Result<LockName, LockError> {
+        Ok(self)
+    }
+}
+
+impl sealed::Sealed for &LockName {}
+
+impl IntoLockName for &LockName {
+    fn into_lock_name(self) -> Result<LockName, LockError> {
+        Ok(self.clone())
+    }
+}
+
+impl sealed::Sealed for Result<LockName, LockError> {}
+
+impl IntoLockName for Result<LockName, LockError> {
+    fn into_lock_name(self) -> Result<LockName, LockError> {
+        self
     }
 }
 

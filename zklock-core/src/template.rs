@@ -7,7 +7,7 @@ use crate::body::run;
 use crate::ends::{OnLost, OnRevoked};
 use crate::error::LockError;
 use crate::kept::{Keep, Whole, part_of};
-use crate::key::LockName;
+use crate::key::{IntoLockName, LockName};
 use crate::local::wait::Wait;
 use crate::lock::any::{AnyLock, Enter, Guarding, Kind};
 use crate::lock::multi::MultiLock;
@@ -265,7 +265,11 @@ impl ZkLockTemplate {
         self
     }
 
-    pub(crate) fn lock(&self, name: &str) -> Result<AnyLock, LockError> {
+    pub(crate) fn lock(&self, name: impl IntoLockName) -> Result<AnyLock, LockError> {
+        self.lock_of(name.into_lock_name()?)
+    }
+
+    fn lock_of(&self, name: LockName) -> Result<AnyLock, LockError> {
         let session = match &self.session {
             Some(session) => session.clone(),
             None => SessionRegistry::global().session(None)?,
@@ -273,12 +277,16 @@ impl ZkLockTemplate {
         let mut options = self.options.unwrap_or_else(|| self.kind.defaults(&session));
         options.set(self.on_lost, LockOptions::on_lost);
         options.set(self.on_revoked, LockOptions::on_revoked);
-        self.kind.lock(&session, LockName::new(name)?, options, self.driver.as_ref())
+        self.kind.lock(&session, name, options, self.driver.as_ref())
     }
 
     /// Several locks of this template's kind as one.
-    pub(crate) fn locks(&self, names: &[&str]) -> Result<MultiLock, LockError> {
-        MultiLock::new(names.iter().map(|name| self.lock(name)).collect::<Result<Vec<_>, _>>()?)
+    pub(crate) fn locks(
+        &self,
+        names: impl IntoIterator<Item = impl IntoLockName>,
+    ) -> Result<MultiLock, LockError> {
+        let locks = names.into_iter().map(|name| self.lock(name));
+        MultiLock::new(locks.collect::<Result<Vec<_>, _>>()?)
     }
 
     /// Runs `body` while the caller holds all the locks: taken in one order, under one deadline,
@@ -300,10 +308,14 @@ impl ZkLockTemplate {
     /// use zklock::{Session, ZkLockTemplate};
     ///
     /// let template = ZkLockTemplate::new(Session::embedded());
-    /// template.execute_all(&["accounts/7", "accounts/3"], || async { "transfer" }).await?;
+    /// template.execute_all(["accounts/7", "accounts/3"], || async { "transfer" }).await?;
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
-    pub async fn execute_all<T, F, B>(&self, names: &[&str], body: F) -> Result<T, LockError>
+    pub async fn execute_all<T, F, B>(
+        &self,
+        names: impl IntoIterator<Item = impl IntoLockName>,
+        body: F,
+    ) -> Result<T, LockError>
     where
         F: FnOnce() -> B,
         B: Future<Output = T>,
@@ -340,7 +352,7 @@ impl ZkLockTemplate {
     /// # Cancel safety
     ///
     /// Dropping the future drops the body and releases the lock.
-    pub async fn execute<T, F, B>(&self, name: &str, body: F) -> Result<T, LockError>
+    pub async fn execute<T, F, B>(&self, name: impl IntoLockName, body: F) -> Result<T, LockError>
     where
         F: FnOnce() -> B,
         B: Future<Output = T>,
@@ -370,7 +382,11 @@ impl ZkLockTemplate {
     /// # Cancel safety
     ///
     /// As [`execute`](ZkLockTemplate::execute).
-    pub async fn execute_with<T, F, B>(&self, name: &str, body: F) -> Result<T, LockError>
+    pub async fn execute_with<T, F, B>(
+        &self,
+        name: impl IntoLockName,
+        body: F,
+    ) -> Result<T, LockError>
     where
         F: FnOnce(GuardView) -> B,
         B: Future<Output = T>,
@@ -433,7 +449,7 @@ where
 /// let order = zklock::execute("createOrder", || async { 42 }).await?;
 /// # Ok::<(), zklock::LockError>(()) }).unwrap();
 /// ```
-pub async fn execute<T, F, B>(name: &str, body: F) -> Result<T, LockError>
+pub async fn execute<T, F, B>(name: impl IntoLockName, body: F) -> Result<T, LockError>
 where
     F: FnOnce() -> B,
     B: Future<Output = T>,

@@ -10,6 +10,7 @@ use crate::backend::memory::Embedded;
 use crate::coordinator::RequestError;
 use crate::error::LockError;
 use crate::guard::MutexGuard;
+use crate::key::{IntoLockName, LockName};
 use crate::observer::{Event, Observer};
 use crate::options::LockOptions;
 use crate::registry::{Installed, SessionRegistry};
@@ -41,7 +42,7 @@ pub struct TestLocks {
     sessions: Vec<TestSession>,
     defaults: LockOptions,
     taken: Arc<Taken>,
-    expected: Vec<String>,
+    expected: Vec<LockName>,
 }
 
 struct TestSession {
@@ -125,8 +126,13 @@ impl TestLocks {
     /// zklock::execute("orders", || async {}).await?; // Without it the test would fail.
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
-    pub fn expecting(mut self, name: impl Into<String>) -> Self {
-        self.expected.push(name.into());
+    ///
+    /// # Panics
+    ///
+    /// If no lock can have the name.
+    #[track_caller]
+    pub fn expecting(mut self, name: impl IntoLockName) -> Self {
+        self.expected.push(named(name));
         self
     }
 
@@ -178,11 +184,14 @@ impl TestLocks {
     ///
     /// # Panics
     ///
-    /// If it was not; the message names those that were.
+    /// If it was not; the message names those that were. If no lock can have the name.
     #[track_caller]
-    pub fn assert_taken(&self, name: &str) {
-        let taken = self.taken();
-        assert!(taken.iter().any(|lock| lock == name), "`{name}` was not taken, but {taken:?}");
+    pub fn assert_taken(&self, name: impl IntoLockName) {
+        let (name, taken) = (named(name), self.taken());
+        assert!(
+            taken.iter().any(|lock| *lock == *name.as_str()),
+            "`{name}` was not taken, but {taken:?}"
+        );
     }
 
     /// Holds a lock of the default session as another process would: it is busy until the answer is
@@ -205,7 +214,7 @@ impl TestLocks {
     /// # Errors
     ///
     /// Busy if the test itself holds it, and an invalid name.
-    pub fn hold(&self, name: &str) -> Result<MutexGuard, LockError> {
+    pub fn hold(&self, name: impl IntoLockName) -> Result<MutexGuard, LockError> {
         let other = Session::embedded_builder(&self.sessions[0].store).app("another").open()?;
         let mutex = other.mutex(name)?;
         // Nobody is waited for, and an embedded coordinator answers at once.
@@ -230,7 +239,7 @@ impl TestLocks {
     /// # Errors
     ///
     /// An invalid name, and unavailable during an outage.
-    pub fn revoke(&self, name: &str) -> Result<usize, LockError> {
+    pub fn revoke(&self, name: impl IntoLockName) -> Result<usize, LockError> {
         // An embedded coordinator answers at once.
         futures_lite::future::block_on(self.session().site(name)?.revoke())
     }
@@ -278,6 +287,13 @@ impl TestLocks {
             }
         }
     }
+}
+
+/// The name of a lock, in an assertion.
+#[track_caller]
+#[allow(clippy::panic)]
+fn named(name: impl IntoLockName) -> LockName {
+    name.into_lock_name().unwrap_or_else(|error| panic!("{error}"))
 }
 
 impl Drop for TestLocks {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::context::{self, Frame};
 use crate::first::first;
+use crate::key::IntoLockName;
 use crate::local::possession::Possession;
 use crate::token::FencingToken;
 
@@ -365,7 +366,8 @@ pub fn current() -> Current {
 /// }
 /// assert!(!zklock::is_held("createOrder"));
 /// ```
-pub fn is_held(name: &str) -> bool {
-    let frame = context::find(|by| &**by.queue().lock_name() == name);
+pub fn is_held(name: impl IntoLockName) -> bool {
+    let Ok(name) = name.into_lock_name() else { return false };
+    let frame = context::find(|by| &**by.queue().lock_name() == name.as_str());
     frame.is_some_and(|frame| frame.possession().is_valid())
 }

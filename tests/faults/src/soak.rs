@@ -146,10 +146,10 @@ async fn once(session: &Session, turn: usize) -> Result<(), LockError> {
     let name =
         if turn.is_multiple_of(50) { format!("once-{turn}") } else { format!("{}", turn % 5) };
     let lock = match turn % 7 {
-        0 | 1 => AnyLock::Read(session.rw_lock(&format!("rw-{name}"))?),
-        2 => AnyLock::Write(session.rw_lock(&format!("rw-{name}"))?),
-        3 => AnyLock::Permits(session.semaphore(&format!("semaphore-{name}"), 3)?, 1),
-        _ => AnyLock::Mutex(session.mutex(&format!("mutex-{name}"))?),
+        0 | 1 => AnyLock::Read(session.rw_lock(format!("rw-{name}"))?),
+        2 => AnyLock::Write(session.rw_lock(format!("rw-{name}"))?),
+        3 => AnyLock::Permits(session.semaphore(format!("semaphore-{name}"), 3)?, 1),
+        _ => AnyLock::Mutex(session.mutex(format!("mutex-{name}"))?),
     };
     if turn.is_multiple_of(11) {
         // Given up on the way.
@@ -158,7 +158,7 @@ async fn once(session: &Session, turn: usize) -> Result<(), LockError> {
     }
     if turn.is_multiple_of(13) {
         let impatient = LockOptions::default().timeout(Duration::from_millis(1));
-        let mutex = session.mutex(&format!("mutex-{name}"))?.with_options(impatient)?;
+        let mutex = session.mutex(format!("mutex-{name}"))?.with_options(impatient)?;
         return match mutex.acquire_tries().await {
             Ok(guard) => guard.release().await,
             Err(_) => Ok(()),

@@ -3,6 +3,7 @@
 use crate::blocking::park::{block_on, block_on_patiently};
 use crate::body::run_sync;
 use crate::error::LockError;
+use crate::key::IntoLockName;
 use crate::local::wait::Wait;
 use crate::lock::any::{Enter, Guarding};
 use crate::template;
@@ -49,7 +50,11 @@ impl ZkLockTemplate {
     /// As [`ZkLockTemplate::execute`](template::ZkLockTemplate::execute). A body that is no future
     /// always finishes; if the lock was lost meanwhile, the error says so and its result is
     /// discarded.
-    pub fn execute<T>(&self, name: &str, body: impl FnOnce() -> T) -> Result<T, LockError> {
+    pub fn execute<T>(
+        &self,
+        name: impl IntoLockName,
+        body: impl FnOnce() -> T,
+    ) -> Result<T, LockError> {
         self.execute_with(name, |_| body())
     }
 
@@ -69,7 +74,7 @@ impl ZkLockTemplate {
     /// As [`execute`](ZkLockTemplate::execute).
     pub fn execute_with<T>(
         &self,
-        name: &str,
+        name: impl IntoLockName,
         body: impl FnOnce(GuardView) -> T,
     ) -> Result<T, LockError> {
         let lock = self.0.lock(name)?;
@@ -91,7 +96,11 @@ impl ZkLockTemplate {
     /// # Errors
     ///
     /// As [`ZkLockTemplate::execute_all`](template::ZkLockTemplate::execute_all).
-    pub fn execute_all<T>(&self, names: &[&str], body: impl FnOnce() -> T) -> Result<T, LockError> {
+    pub fn execute_all<T>(
+        &self,
+        names: impl IntoIterator<Item = impl IntoLockName>,
+        body: impl FnOnce() -> T,
+    ) -> Result<T, LockError> {
         let locks = self.0.locks(names)?;
         guarded(&locks, locks.tries(), |_| body())
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::coordinator::RequestError;
 use crate::deadline::Deadline;
 use crate::error::{ErrorKind, LockError};
-use crate::key::LockName;
+use crate::key::{IntoLockName, LockName};
 use crate::path::ZnodePath;
 use crate::recipe::driver::LockDriver;
 use crate::session::generation::Generation;
@@ -123,7 +123,7 @@ impl Session {
     /// # Errors
     ///
     /// [`ErrorKind::InvalidName`], which says what is accepted.
-    pub fn site(&self, name: &str) -> Result<Site, LockError> {
-        Ok(Site::new(self, LockName::new(name)?, self.driver().clone()))
+    pub fn site(&self, name: impl IntoLockName) -> Result<Site, LockError> {
+        Ok(Site::new(self, name.into_lock_name()?, self.driver().clone()))
     }
 }

@@ -7,7 +7,7 @@ use crate::error::ErrorKind;
 use crate::error::LockError;
 use crate::guard::MutexGuard;
 use crate::inspect::site::Site;
-use crate::key::LockName;
+use crate::key::{IntoLockName, LockName};
 use crate::layout::plain::OneNode;
 use crate::lock::mutex::Mutex;
 use crate::options::LockOptions;
@@ -241,7 +241,7 @@ impl Session {
     /// # Errors
     ///
     /// [`ErrorKind::InvalidName`], which says what is accepted.
-    pub fn exclusive(&self, name: &str) -> Result<Exclusive, LockError> {
-        Exclusive::new(self, LockName::new(name)?)
+    pub fn exclusive(&self, name: impl IntoLockName) -> Result<Exclusive, LockError> {
+        Exclusive::new(self, name.into_lock_name()?)
     }
 }

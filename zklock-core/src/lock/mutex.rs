@@ -8,7 +8,7 @@ use crate::error::ErrorKind;
 use crate::error::LockError;
 use crate::guard::MutexGuard;
 use crate::inspect::site::Site;
-use crate::key::LockName;
+use crate::key::{IntoLockName, LockName};
 use crate::local::wait::Forever;
 use crate::lock::named::NamedLock;
 use crate::mode::Mode;
@@ -325,13 +325,16 @@ impl Session {
     /// # let session = zklock::Session::embedded();
     /// assert_eq!(session.mutex("orders/create")?.path(), "/zklock/orders/create");
     /// assert!(session.mutex("/orders").is_err()); // Names are relative.
+    /// let order = "a/7";
+    /// let name = zklock::lock_name!("orders/{order}");
+    /// assert_eq!(session.mutex(name)?.path(), "/zklock/orders/a~2F7");
     /// # Ok::<(), zklock::LockError>(())
     /// ```
     ///
     /// # Errors
     ///
     /// [`ErrorKind::InvalidName`], which says what is accepted.
-    pub fn mutex(&self, name: &str) -> Result<Mutex, LockError> {
-        Ok(Mutex::new(self, LockName::new(name)?))
+    pub fn mutex(&self, name: impl IntoLockName) -> Result<Mutex, LockError> {
+        Ok(Mutex::new(self, name.into_lock_name()?))
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::error::{ErrorKind, LockError};
 use crate::guard::{RwLockReadGuard, RwLockWriteGuard};
 use crate::inspect::site::Site;
-use crate::key::LockName;
+use crate::key::{IntoLockName, LockName};
 use crate::local::wait::Forever;
 use crate::lock::named::NamedLock;
 use crate::mode::Mode;
@@ -435,7 +435,7 @@ impl Session {
     /// # Errors
     ///
     /// [`InvalidName`](crate::error::ErrorKind::InvalidName), which says what is accepted.
-    pub fn rw_lock(&self, name: &str) -> Result<RwLock, LockError> {
-        Ok(RwLock::new(self, LockName::new(name)?))
+    pub fn rw_lock(&self, name: impl IntoLockName) -> Result<RwLock, LockError> {
+        Ok(RwLock::new(self, name.into_lock_name()?))
     }
 }

@@ -11,7 +11,7 @@ use crate::context;
 use crate::error::{ErrorKind, LockError};
 use crate::guard::SemaphorePermit;
 use crate::inspect::site::Site;
-use crate::key::LockName;
+use crate::key::{IntoLockName, LockName};
 use crate::local::limit::LimitSource;
 use crate::local::line::Joined;
 use crate::local::permit_queue::{Handle, PermitQueue};
@@ -539,7 +539,7 @@ impl Session {
     ///
     /// [`ErrorKind::InvalidName`]; [`ErrorKind::InvalidOption`] for a limit of 0 or another than
     /// this process uses already.
-    pub fn semaphore(&self, name: &str, limit: u32) -> Result<Semaphore, LockError> {
-        Semaphore::new(self, LockName::new(name)?, limit)
+    pub fn semaphore(&self, name: impl IntoLockName, limit: u32) -> Result<Semaphore, LockError> {
+        Semaphore::new(self, name.into_lock_name()?, limit)
     }
 }

@@ -165,7 +165,7 @@ async fn take(
         takers.spawn(async move {
             let mut mine = Vec::new();
             for number in (taker..count).step_by(TAKERS) {
-                let mutex = session.mutex(&format!("{label}/lock-{number}"))?;
+                let mutex = session.mutex(format!("{label}/lock-{number}"))?;
                 mine.push(mutex.acquire().await?);
             }
             Ok::<_, Failure>(mine)

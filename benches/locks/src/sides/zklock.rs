@@ -82,7 +82,7 @@ async fn mutexes(connect: &str, shape: Shape, how: Use) -> Result<Vec<Mutex>, Fa
         let builder = Session::builder(connect).root(root.as_str()).app("bench");
         let session = builder.session_timeout(SESSION_TIMEOUT).connect().await?;
         for task in 0..shape.tasks {
-            let mutex = session.mutex(&format!("lock-{}", task % shape.locks))?;
+            let mutex = session.mutex(format!("lock-{}", task % shape.locks))?;
             mutexes.push(mutex.with_options(options(how)?)?);
         }
     }

@@ -79,7 +79,7 @@ async fn a_semaphore_lets_so_many_in() {
 
 #[zk_locked("accounts", key = from, key = to, timeout = QUICK, retries = 1)]
 async fn transfer(from: u64, to: u64) -> Result<(), LockError> {
-    assert!(is_held(&format!("accounts/{from}")) && is_held(&format!("accounts/{to}")));
+    assert!(is_held(format!("accounts/{from}")) && is_held(format!("accounts/{to}")));
     tokio::task::yield_now().await;
     assert!(current().is_valid());
     assert_eq!(current().lock(), Some(&*format!("accounts/{}", from.max(to))));

@@ -164,7 +164,7 @@ async fn printing(locks: &TestLocks) -> Result<(), LockError> {
 #[zk_locked("accounts", key = 1 + from, key = 1 + to, on_revoked = cancel)]
 async fn transfer(locks: &TestLocks, from: u32, to: u32, asked: u32) -> Result<(), LockError> {
     let _held = (Held("accounts/2"), Held("accounts/3"));
-    assert_eq!(locks.revoke(&format!("accounts/{asked}"))?, 1);
+    assert_eq!(locks.revoke(format!("accounts/{asked}"))?, 1);
     pending().await
 }
 

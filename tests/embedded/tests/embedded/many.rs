@@ -24,7 +24,7 @@ fn sessions(store: &Embedded) -> HashSet<i64> {
 async fn held_by(session: &Session) -> Vec<MutexGuard> {
     let mut held = Vec::new();
     for number in 0..MANY {
-        let mutex = session.mutex(&format!("many/a{number}")).unwrap();
+        let mutex = session.mutex(format!("many/a{number}")).unwrap();
         held.push(mutex.acquire().await.unwrap());
     }
     held
@@ -32,7 +32,7 @@ async fn held_by(session: &Session) -> Vec<MutexGuard> {
 
 fn waiting_in(session: &Session, locks: usize) -> Vec<Waiting> {
     let wait = |number| {
-        let mutex = session.mutex(&format!("many/a{number}")).unwrap();
+        let mutex = session.mutex(format!("many/a{number}")).unwrap();
         tokio::spawn(async move { mutex.acquire().await.unwrap() })
     };
     (0..locks).map(wait).collect()

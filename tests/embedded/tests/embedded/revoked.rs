@@ -67,7 +67,7 @@ async fn a_revoked_holder_that_goes_on_is_known_and_marked_as_asked() {
         Arc::new(|mutex| mutex.driver(Numbered::lock()).unwrap()),
     ];
     for (number, layout) in layouts.iter().enumerate() {
-        let named = |session: &Session| layout(session.mutex(&format!("a{number}")).unwrap());
+        let named = |session: &Session| layout(session.mutex(format!("a{number}")).unwrap());
         let mutex = named(&session);
         let guard = mutex.acquire().await.unwrap();
         let other = named(&on(&store));

@@ -207,7 +207,7 @@ async fn several_locks_are_held_around_one_body() {
 fn the_blocking_twin_holds_several_too() {
     let (_store, session) = store();
     let template = zklock::blocking::ZkLockTemplate::from(ZkLockTemplate::new(session));
-    let held = template.execute_all(&["b", "a"], || zklock::is_held("a") && zklock::is_held("b"));
+    let held = template.execute_all(["b", "a"], || zklock::is_held("a") && zklock::is_held("b"));
     assert!(held.unwrap());
 }
 

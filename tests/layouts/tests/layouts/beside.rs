@@ -258,7 +258,7 @@ async fn curator_waits_for_a_lock_below_that_sorts_first_and_we_do_not() {
     let agent = Curator::compile().agent(&ZooKeeper::shared().addr(), SESSION);
     let (session, other) = (session(layout::Curator).await, session(layout::Curator).await);
     for (above, name) in [("stumbles-0", "0"), ("stumbles-5", "-5")] {
-        let inner = session.mutex(&format!("{above}/{name}")).unwrap();
+        let inner = session.mutex(format!("{above}/{name}")).unwrap();
         let inner = inner.acquire().await.unwrap();
         let outer = |session: &Session| session.mutex(above).unwrap();
         let guard = outer(&session).try_acquire().await.unwrap();

@@ -38,7 +38,7 @@ async fn closing_waits_for_every_deletion_and_ends_the_session() {
     let (id, _) = session.zookeeper_session().unwrap();
     let mut guards = Vec::new();
     for lock in 0..50 {
-        guards.push(session.mutex(&format!("l{lock}")).unwrap().acquire().await.unwrap());
+        guards.push(session.mutex(format!("l{lock}")).unwrap().acquire().await.unwrap());
     }
     drop(guards);
     let start = Instant::now();

@@ -153,13 +153,13 @@ async fn watches_on_long_names_do_not_cost_the_session_at_a_reconnect() {
     let holder = bed.session().await;
     let mut held = Vec::new();
     for number in 0..LOCKS {
-        held.push(holder.mutex(&name(number)).unwrap().acquire().await.unwrap());
+        held.push(holder.mutex(name(number)).unwrap().acquire().await.unwrap());
     }
     let builder = bed.builder_at(&proxy.addr()).max_connections(1);
     let session = bed.adopt(builder.connect().await.unwrap());
     let before = session.zookeeper_session().unwrap();
     // These watch, too.
-    let sites: Vec<_> = (0..20).map(|number| session.site(&name(number)).unwrap()).collect();
+    let sites: Vec<_> = (0..20).map(|number| session.site(name(number)).unwrap()).collect();
     let mut streams: Vec<_> = sites.iter().map(|site| site.events()).collect();
     for events in &mut streams {
         soon("an event", events.next()).await.unwrap();

@@ -28,7 +28,7 @@ async fn many_locks_at_once_spread_over_connections_and_exclude_each_other() {
     let mut tasks = JoinSet::new();
     for session in &sessions {
         for (number, inside) in inside.iter().enumerate() {
-            let (mutex, inside) = (session.mutex(&format!("a{number}")).unwrap(), inside.clone());
+            let (mutex, inside) = (session.mutex(format!("a{number}")).unwrap(), inside.clone());
             tasks.spawn(async move {
                 for _ in 0..ROUNDS {
                     let guard = mutex.acquire().await.unwrap();
@@ -76,7 +76,7 @@ async fn acquire_all(session: &Session, limit: Duration) -> usize {
     static ROUND: AtomicUsize = AtomicUsize::new(0);
     let (mut tasks, round) = (JoinSet::new(), ROUND.fetch_add(1, Ordering::SeqCst));
     for number in 0..AFTER {
-        let mutex = session.mutex(&format!("b{round}-{number}")).unwrap();
+        let mutex = session.mutex(format!("b{round}-{number}")).unwrap();
         tasks.spawn(async move { mutex.acquire_timeout(limit).await.map(drop).is_err() });
     }
     tasks.join_all().await.into_iter().filter(|failed| *failed).count()

@@ -15,7 +15,7 @@ async fn locks_on_every_connection_are_here_with_their_labels() {
     let bed = Bed::own();
     let (session, other) = (bed.session().await, bed.session().await);
     let acquire = |number: usize| {
-        let mutex = session.mutex(&format!("a{number}")).unwrap().labelled("nightly");
+        let mutex = session.mutex(format!("a{number}")).unwrap().labelled("nightly");
         tokio::spawn(async move { mutex.acquire().await.unwrap() })
     };
     // Twice: the first time opens the connections.

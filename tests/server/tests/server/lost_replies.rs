@@ -282,7 +282,7 @@ async fn a_call_with_the_default_deadline_outlives_an_answer_that_is_swallowed_a
     }
     // The directory of a lock that nobody has used yet.
     for opcode in [OpCode::CreateContainer, OpCode::Create2] {
-        let fresh = session.mutex(&format!("fresh-{opcode:?}")).unwrap();
+        let fresh = session.mutex(format!("fresh-{opcode:?}")).unwrap();
         let guard = without_an_answer(&proxy, opcode, fresh.acquire_tries()).await.unwrap();
         guard.release().await.unwrap();
     }

@@ -114,7 +114,7 @@ async fn guards_outlive_the_freezing_of_their_follower() {
     for number in 0..9 {
         let builder = bed.builder_at(&ensemble.connect_string()).tick_time(TICK);
         let session = bed.adopt(builder.connect().await.unwrap());
-        guards.push(session.mutex(&format!("a{number}")).unwrap().acquire().await.unwrap());
+        guards.push(session.mutex(format!("a{number}")).unwrap().acquire().await.unwrap());
         sessions.push(session);
     }
     let before: Vec<_> = sessions.iter().map(Session::zookeeper_session).collect();

@@ -85,7 +85,7 @@ async fn of_six_hundred_names_used_once_and_given_up_nothing_is_left() {
     let (mut acquiring, mut acquired) = (JoinSet::new(), 0);
     for number in 0..NAMES {
         let session = &sessions[usize::try_from(number).unwrap() % sessions.len()];
-        let mutex = session.mutex(&format!("a/n{number}")).unwrap();
+        let mutex = session.mutex(format!("a/n{number}")).unwrap();
         let limit = Duration::from_micros(100 * (1 + number % 100));
         acquiring.spawn(async move { tokio::time::timeout(limit, mutex.acquire()).await.is_ok() });
         if acquiring.len() == AT_ONCE {
