@@ -27,7 +27,7 @@ fn waits(session: &Session, writes: bool) -> JoinHandle<FencingToken> {
 /// Behind somebody who reads: a writer of another process, and a reader of this one.
 async fn between(bed: &Bed, here: &Session, there: &Session) -> [JoinHandle<FencingToken>; 2] {
     let writer = waits(there, true);
-    bed.until_contenders("shared", 2).await;
+    bed.until_nodes("shared", 2).await;
     let reader = waits(here, false);
     until("the reader waits", || here.held().iter().any(|held| !held.granted).then_some(())).await;
     [writer, reader]
