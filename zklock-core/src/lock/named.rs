@@ -382,3 +382,18 @@ enum WayIn<'a, K: Kind> {
 fn includes(held: Mode, wanted: Mode) -> bool {
     held != Mode::Read || wanted == Mode::Read
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn who_is_turned_away_by_somebody_who_went_meanwhile_is_told_at_once() {
+        let session = Session::embedded();
+        let lock = NamedLock::new(&session, LockName::new("a").unwrap());
+        let (queue, start) = (lock.queue().unwrap().clone(), session.clock().now());
+        let error = Wait::Once(Duration::from_secs(1)).wait(Joined::Busy(queue)).await.unwrap_err();
+        assert!(error.is_busy(), "{error}");
+        assert_eq!(session.clock().now(), start);
+    }
+}
