@@ -1,11 +1,15 @@
 //! Three servers, some of which are cut off or gone.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use zklock::Session;
+use tokio::sync::mpsc;
+use zklock::{Event, Observer, Session};
 use zklock_test_support::{Ensemble, RawClient, ZooKeeper, monotonic_ns};
 
 use crate::bed::{Bed, TICK, acquiring, soon, until};
+use crate::bound::Control;
+use crate::kinds::KINDS;
 
 const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
 
@@ -94,6 +98,98 @@ async fn without_a_quorum_nothing_is_granted_and_with_it_work_goes_on() {
         soon("the lock", acquiring(session, "b")).await.unwrap().release().await.unwrap();
     }
     until("all serve", || (ensemble.followers().len() == 2).then_some(())).await;
+    bed.end().await;
+}
+
+/// Whoever waits goes on within three session timeouts: a lock of every kind, on a busy day.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_a_leader_is_killed_waiters_of_every_kind_go_on_on_a_busy_day() {
+    // As where the other clients' leaders are killed (`tests/faults/tests/failover.rs`).
+    let builder = ZooKeeper::builder().init_limit(10).sync_limit(5).direct();
+    let builder = builder.java_property("zookeeper.leaderConnectDelayDuringRetryMs", "400");
+    let bed = Bed::three(builder);
+    let ensemble = bed.ensemble();
+    let mut sessions = Vec::new();
+    for _ in 0..2 {
+        let builder = bed.builder_at(&ensemble.connect_string()).session_timeout(SESSION_TIMEOUT);
+        sessions.push(bed.adopt(builder.connect().await.unwrap()));
+    }
+    let [holder, waiter] = [&sessions[0], &sessions[1]];
+    let busy = bed.busy(&[holder, waiter]).await;
+    let mut held = Vec::new();
+    for kind in KINDS {
+        held.push(kind.rival().acquire(holder).await);
+    }
+    let waiting = KINDS.map(|kind| (kind, kind.acquiring(waiter)));
+    tokio::time::sleep(SESSION_TIMEOUT / 4).await;
+    let leader = ensemble.leader();
+    let control = Control::timers();
+    ensemble.server(leader).kill();
+    let killed = Instant::now();
+    // Who has lost it by then is no error here.
+    let releasing: Vec<_> = held.into_iter().map(|held| tokio::spawn(held.release())).collect();
+    for (kind, waiting) in waiting {
+        let next = waiting.await.unwrap();
+        control.within(&format!("the next {kind:?}"), killed.elapsed(), 3 * SESSION_TIMEOUT);
+        drop(soon("the release", next.release()).await);
+    }
+    for releasing in releasing {
+        drop(soon("the release", releasing).await.unwrap());
+    }
+    ensemble.server(leader).restart();
+    until("all serve", || (ensemble.followers().len() == 2).then_some(())).await;
+    drop(busy);
+    for session in &sessions {
+        soon("the lock", acquiring(session, "last")).await.unwrap().release().await.unwrap();
+    }
+    bed.end().await;
+}
+
+#[derive(Debug)]
+struct Diverged(mpsc::UnboundedSender<String>);
+
+impl Observer for Diverged {
+    fn event(&self, event: &Event) {
+        if let Event::Diverged { path } = event {
+            let _ = self.0.send(path.clone());
+        }
+    }
+}
+
+/// What else the session does on the server that shows the node hides it from nobody.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_waits_for_a_stray_goes_on_by_another_server_on_a_busy_day() {
+    let hour = Duration::from_secs(3600);
+    let bed = Bed::three(ZooKeeper::builder().direct().container_check(hour));
+    let ensemble = bed.ensemble();
+    let [leader, follower] = [ensemble.leader(), ensemble.followers()[0]];
+    let elsewhere = bed.session().await;
+    elsewhere.mutex("a").unwrap().acquire().await.unwrap().release().await.unwrap();
+    let stray = bed.path("a/_c_00000000-0000-4000-8000-000000000000-lock-0000000000");
+    ensemble.server(follower).kill();
+    ensemble.server(follower).plant(&stray);
+    ensemble.server(follower).restart();
+
+    // The first connections go to the one server that shows it.
+    let proxy = bed.proxy();
+    proxy.set_upstream(ensemble.server(leader).socket_addr());
+    proxy.refuse(true);
+    let (sender, mut told) = mpsc::unbounded_channel();
+    let servers = format!("{},{}", ensemble.server(follower).addr(), proxy.addr());
+    let builder = bed.builder_at(&servers).session_timeout(SESSION_TIMEOUT);
+    let builder = builder.observer(Arc::new(Diverged(sender)));
+    let session = bed.adopt(builder.connect().await.unwrap());
+    let busy = bed.busy(&[&session]).await;
+    let held = soon("another", acquiring(&session, "other")).await.unwrap();
+    let waiting = acquiring(&session, "a");
+    assert_eq!(soon("it is told", told.recv()).await.unwrap(), stray);
+    assert!(held.is_valid());
+    proxy.heal();
+    let guard = soon("the lock", waiting).await.unwrap();
+    assert!(elsewhere.mutex("a").unwrap().try_acquire().await.unwrap_err().is_busy());
+    guard.release().await.unwrap();
+    held.release().await.unwrap();
+    drop(busy);
     bed.end().await;
 }
 
