@@ -22,8 +22,9 @@ pub trait Line: Origin + Sized {
     /// A waiter gives up its place.
     fn leave(self: &Arc<Self>, place: Place);
 
-    /// Whether the lock is passing from one holder of this process to the next, or is kept.
-    fn is_between_holders(&self) -> bool;
+    /// Whether the lock is passing from one holder of this process to the next, or is kept, and
+    /// keeps out the one in a place.
+    fn is_between_holders(&self, place: Option<Place>) -> bool;
 
     /// Asks ZooKeeper who is in the way: the error of a busy lock. `None` as long as nobody was
     /// seen there.

@@ -458,9 +458,15 @@ impl Origin for PermitQueue {
 
     fn holder_here(&self, place: Option<Place>) -> Option<Holder> {
         let (inner, now) = (self.lock(), self.now());
-        let by = inner.state.holders().find_map(Weak::upgrade)?;
-        if !by.is_leased_at(now) {
-            return None;
+        let mut held: Vec<_> = inner.state.holders().filter_map(Weak::upgrade).collect();
+        held.retain(|by| by.is_leased_at(now));
+        let by = held.first()?;
+        if let Some(place) = place {
+            let (wanted, ahead) = inner.state.needed(place)?;
+            if !self.is_too_much(sum(held.iter()) + ahead, wanted) {
+                // Whether there are others is for ZooKeeper to say.
+                return None;
+            }
         }
         let owner = Owner::holding(self.session.app(), now.since(by.since()));
         let node = by.lease().node_name().to_owned();
@@ -495,7 +501,7 @@ impl Line for PermitQueue {
         drop(untaken);
     }
 
-    fn is_between_holders(&self) -> bool {
+    fn is_between_holders(&self, _: Option<Place>) -> bool {
         false
     }
 

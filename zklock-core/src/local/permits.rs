@@ -113,6 +113,13 @@ impl<L: Lent, B, O> State<L, B, O> {
         self.holders.iter()
     }
 
+    /// How many permits the one who waits in a place needs, and those ahead of it together; `None` if
+    /// it was given them meanwhile.
+    pub fn needed(&self, place: Place) -> Option<(u32, u64)> {
+        let (waiting, ahead) = self.waiters.up_to(place)?;
+        Some((waiting.permits, ahead.map(|other| u64::from(other.permits)).sum()))
+    }
+
     /// Who waits, in order.
     pub fn waiting(&self) -> impl Iterator<Item = &Wanting> {
         self.waiters.iter()

@@ -580,7 +580,7 @@ impl Origin for Queue {
     fn holder_here(&self, place: Option<Place>) -> Option<Holder> {
         let (inner, now) = (self.lock(), self.now());
         let Phase::Held { lease, .. } = inner.state.phase() else { return None };
-        if !lease.is_valid_at(now) {
+        if !lease.is_valid_at(now) || !inner.state.excludes(place) {
             return None;
         }
         let node = lease.node_name().to_owned();
@@ -623,8 +623,10 @@ impl Line for Queue {
         drop(untaken);
     }
 
-    fn is_between_holders(&self) -> bool {
-        matches!(self.lock().state.phase(), Phase::Asking { .. } | Phase::Lingering { .. })
+    fn is_between_holders(&self, place: Option<Place>) -> bool {
+        let state = &self.lock().state;
+        let between = matches!(state.phase(), Phase::Asking { .. } | Phase::Lingering { .. });
+        between && state.excludes(place)
     }
 
     async fn ask(&self) -> Option<Result<LockError, RequestError>> {

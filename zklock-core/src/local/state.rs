@@ -250,6 +250,23 @@ impl<L: Lent, B, O> State<L, B, O> {
         }
     }
 
+    /// Whether whoever has the lock here keeps out the one who waits in a place. Nobody keeps out
+    /// whom the lock was given meanwhile, and readers keep out no reader as long as it is not known
+    /// that somebody stands behind their node. A newcomer was kept out already.
+    pub fn excludes(&self, place: Option<Place>) -> bool {
+        let Some(place) = place else { return true };
+        let Some((waiting, mut ahead)) = self.waiters.up_to(place) else { return false };
+        let open = match &self.phase {
+            Phase::Held { lease, mode: Mode::Read }
+            | Phase::Asking { lease, mode: Mode::Read }
+            | Phase::Lingering { lease, mode: Mode::Read, .. } => {
+                self.behind != Some(true) && !lease.is_revoked()
+            }
+            _ => false,
+        };
+        !(open && waiting.mode == Mode::Read && ahead.all(|other| other.mode == Mode::Read))
+    }
+
     /// Who waits, in order.
     pub fn waiting(&self) -> impl Iterator<Item = &Waiting> {
         self.waiters.iter()

@@ -225,7 +225,13 @@ async fn insist<Q: Line>(
             return result;
         }
         if is_last && answer.is_none() {
-            answer = Some(asking.await);
+            // Perhaps it is the lock that comes, and nobody was in the way.
+            let (granted, told) =
+                (async { Err((&mut *place).await) }, async { Ok((&mut asking).await) });
+            match futures_lite::future::or(granted, told).await {
+                Err(result) => return result,
+                Ok(told) => answer = Some(told),
+            }
         }
         queue.session().events().tell(|| Event::TryEnded {
             lock: queue.lock_name().clone(),
@@ -261,7 +267,7 @@ async fn ask<Q: Line>(
         if let Some(holder) = queue.holder_here(place) {
             return Ok(busy(Some(holder)));
         }
-        if queue.is_between_holders() {
+        if queue.is_between_holders(place) {
             return Ok(busy(None));
         }
         match deadline.bound(queue.ask()).await {

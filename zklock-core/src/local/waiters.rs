@@ -122,6 +122,16 @@ impl<I, T> Waiters<I, T> {
         })
     }
 
+    /// What is known of the one in a place, unless it has an outcome, and of those ahead of it.
+    pub fn up_to(&self, place: Place) -> Option<(&I, impl Iterator<Item = &I>)> {
+        let at = |place: &Place| {
+            let slot = self.slots.get(place.key).filter(|slot| slot.ticket == place.ticket)?;
+            slot.waits().then_some(&slot.info)
+        };
+        let ahead = self.order.iter().take_while(move |other| **other != place);
+        Some((at(&place)?, ahead.filter_map(at)))
+    }
+
     /// How many without an outcome are ahead of a place.
     pub fn ahead_of(&self, place: Place) -> usize {
         let ahead = self.order.iter().take_while(|other| **other != place);

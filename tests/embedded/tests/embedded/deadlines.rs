@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
-use zklock::{ErrorKind, LockOptions};
+use zklock::{ErrorKind, Handoffs, LockOptions};
 
-use crate::support::{contenders, on, store};
+use crate::support::{contenders, on, prompt, store};
 
 #[tokio::test(start_paused = true)]
 async fn a_call_waits_at_most_timeout_times_retries() {
@@ -167,4 +167,50 @@ async fn zero_tries_and_zero_timeouts_are_refused() {
     assert_eq!(error.kind(), ErrorKind::InvalidOption);
     let options = LockOptions::default().retries(0);
     assert!(mutex.with_options(options).unwrap_err().to_string().contains("retries = 1"));
+}
+
+/// An answer may come when the time is over already, and it is asked yet who is in the way.
+#[tokio::test(start_paused = true)]
+async fn nobody_is_busy_where_nobody_else_is_however_late_the_answers_come() {
+    for late in 0..40 {
+        let (store, session) = prompt();
+        store.faults(store.sessions()[0]).delay_replies(Duration::from_millis(3 * late));
+        let limit = Duration::from_millis(10);
+        let outcomes = [
+            session.mutex("a").unwrap().acquire_timeout(limit).await.map(drop),
+            session.rw_lock("b").unwrap().write_timeout(limit).await.map(drop),
+            session.rw_lock("c").unwrap().read_timeout(limit).await.map(drop),
+            session.semaphore("d", 2).unwrap().acquire_timeout(limit).await.map(drop),
+        ];
+        for error in outcomes.into_iter().filter_map(Result::err) {
+            assert_eq!(error.kind(), ErrorKind::Unavailable, "{late}: {error:#}");
+        }
+    }
+}
+
+/// At the bound of handoffs it is asked whether somebody stands behind the readers.
+#[tokio::test(start_paused = true)]
+async fn readers_and_permits_are_not_busy_because_of_others_beside_whom_they_may_be() {
+    for late in 0..40 {
+        let (store, session) = prompt();
+        let bound = Handoffs { most: 1, ..Handoffs::default() };
+        let options = LockOptions::default().handoffs(bound);
+        let readers = session.rw_lock("a").unwrap().with_options(options).unwrap();
+        let permits = session.semaphore("b", 4).unwrap().with_options(options).unwrap();
+        let mut reading = vec![readers.read().await.unwrap()];
+        let _taken = permits.acquire().await.unwrap();
+        store.faults(store.sessions()[0]).delay_replies(Duration::from_millis(3 * late));
+        let limit = Duration::from_millis(10);
+        for _ in 0..4 {
+            let mut refused = Vec::new();
+            match readers.read_timeout(limit).await {
+                Ok(guard) => reading.push(guard),
+                Err(error) => refused.push(error),
+            }
+            refused.extend(permits.acquire_timeout(limit).await.err());
+            for error in refused {
+                assert_eq!(error.kind(), ErrorKind::Unavailable, "{late}: {error:#}");
+            }
+        }
+    }
 }
