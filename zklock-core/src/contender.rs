@@ -1,5 +1,6 @@
 //! Contenders: the nodes in a lock's queue, and their order.
 
+use std::cmp::Ordering;
 use std::fmt;
 
 use uuid::Uuid;
@@ -57,8 +58,27 @@ impl Contender {
     /// assert_eq!(queue.iter().map(|one| &*one.name).collect::<Vec<_>>(), ["c", "a", "b"]);
     /// ```
     pub fn sort(queue: &mut [Contender]) {
+        queue.sort_unstable_by(Contender::order);
+    }
+
+    fn order(&self, other: &Contender) -> Ordering {
         let key = |c: &Contender| (c.sequence, c.mode == Mode::Read);
-        queue.sort_unstable_by(|a, b| key(a).cmp(&key(b)).then_with(|| a.name.cmp(&b.name)));
+        key(self).cmp(&key(other)).then_with(|| self.name.cmp(&other.name))
+    }
+
+    /// Where this contender stands in a queue, by its name. That takes no walk through a queue that
+    /// is in the order of [`sort`](Contender::sort) and tells this mode by the name.
+    ///
+    /// ```
+    /// use zklock::{Contender, Mode};
+    ///
+    /// let queue = [4, 7].map(|n| Contender::new(n.to_string(), n, Mode::Mutex));
+    /// assert_eq!(queue[1].place_in(&queue), Some(1));
+    /// assert_eq!(Contender::new("9", 9, Mode::Mutex).place_in(&queue), None);
+    /// ```
+    pub fn place_in(&self, queue: &[Contender]) -> Option<usize> {
+        let found = queue.binary_search_by(|other| other.order(self)).ok();
+        found.or_else(|| queue.iter().position(|other| other.name == self.name))
     }
 
     /// The number at the end of a name that begins there with `marker`, as ZooKeeper writes it: ten

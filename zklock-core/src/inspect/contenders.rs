@@ -103,8 +103,25 @@ impl Site {
         Ok(participants)
     }
 
-    /// Whether the one in a place of the queue holds the lock.
-    pub(crate) fn holds(&self, queue: &[Contender], place: usize) -> bool {
+    /// Of each place in the queue, whether that one holds the lock. Of one mode these are the first,
+    /// so few are asked about, however many wait.
+    pub(crate) fn holders(&self, queue: &[Contender]) -> Vec<bool> {
+        let mut holders = vec![false; queue.len()];
+        let mut places: Vec<(Mode, Vec<usize>)> = Vec::new();
+        for (place, one) in queue.iter().enumerate() {
+            match places.iter_mut().find(|(mode, _)| *mode == one.mode) {
+                Some((_, of_mode)) => of_mode.push(place),
+                None => places.push((one.mode, vec![place])),
+            }
+        }
+        for (_, of_mode) in places {
+            let first = of_mode.partition_point(|place| self.holds(queue, *place));
+            of_mode[..first].iter().for_each(|place| holders[*place] = true);
+        }
+        holders
+    }
+
+    fn holds(&self, queue: &[Contender], place: usize) -> bool {
         match self.driver.verdict(queue, &queue[place]) {
             Verdict::Held => true,
             // Of permits who came last waits.
@@ -158,11 +175,11 @@ impl Site {
             }
         }
         queue.retain(|one| !passed.contains(&one.name));
-        let mut places = queue.iter().enumerate();
+        let mut places = queue.iter().zip(self.holders(&queue));
         for one in &mut participants {
             // Who went while it was read has its place in the queue, too.
-            let Some((place, node)) = places.find(|(_, node)| node.name == one.node) else { break };
-            one.holder = self.holds(&queue, place);
+            let Some((node, holds)) = places.find(|(node, _)| node.name == one.node) else { break };
+            one.holder = holds;
             // Our own clients ignore what is no contender, and say who they are.
             one.why = (foreign && one.owner.pid.is_none())
                 .then(|| counted_by_others(&*self.driver, children, node).min())

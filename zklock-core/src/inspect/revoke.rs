@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use crate::contender::Contender;
 use crate::coordinator::RequestError;
 #[cfg(doc)]
 use crate::error::ErrorKind;
@@ -53,8 +54,9 @@ impl Site {
                     Err(error) => return Err(error),
                 };
                 let queue = self.driver.queue(&listed);
-                let holders = (0..queue.len()).filter(|place| self.holds(&queue, *place));
-                let holder = |place: usize| (self.path_of(&queue[place].name), OnceLock::new());
+                let holders = queue.iter().zip(self.holders(&queue)).filter(|(_, holds)| *holds);
+                let holder =
+                    |(one, _): (&Contender, bool)| (self.path_of(&one.name), OnceLock::new());
                 let _ = found.set(holders.map(holder).collect::<Vec<_>>());
             }
             let holders = found.get().into_iter().flatten();

@@ -116,7 +116,7 @@ impl<D: LockDriver> LockDriver for MaxLeases<D> {
     }
 
     fn verdict(&self, queue: &[Contender], mine: &Contender) -> Verdict {
-        leases(queue, &mine.name, self.most)
+        leases(queue, mine, self.most)
     }
 
     fn most(&self) -> Option<usize> {

@@ -305,7 +305,8 @@ pub trait LockDriver: Any + fmt::Debug + Send + Sync {
         writer.is_some_and(|contender| contender.mode == Mode::Write)
     }
 
-    /// Whether mine is held in a queue that is in order, or which node it watches.
+    /// Whether mine is held in a queue that is in order, or which node it watches. Of one mode nobody
+    /// holds the lock behind one who waits.
     ///
     /// ```
     /// use zklock::LockDriver;
@@ -321,9 +322,9 @@ pub trait LockDriver: Any + fmt::Debug + Send + Sync {
     fn verdict(&self, queue: &[Contender], mine: &Contender) -> Verdict {
         match mine.mode {
             // Permits have a driver of their own.
-            Mode::Mutex | Mode::Permit => mutex(queue, &mine.name, self.tells_writers()),
-            Mode::Read => read(queue, &mine.name),
-            Mode::Write => write(queue, &mine.name),
+            Mode::Mutex | Mode::Permit => mutex(queue, mine, self.tells_writers()),
+            Mode::Read => read(queue, mine),
+            Mode::Write => write(queue, mine),
         }
     }
 

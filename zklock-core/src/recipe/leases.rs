@@ -15,8 +15,8 @@ use crate::contender::Contender;
 /// idle. Of `most` nodes ahead at least one is gone when fewer than `most` are left, so watching so
 /// many never misses a grant, and watching fewer can. A release wakes at most `most` waiters,
 /// however many there are.
-pub fn leases(queue: &[Contender], mine: &str, most: usize) -> Verdict {
-    match queue.iter().position(|contender| contender.name == mine) {
+pub fn leases(queue: &[Contender], mine: &Contender, most: usize) -> Verdict {
+    match mine.place_in(queue) {
         None => Verdict::Missing,
         Some(place) if place < most => Verdict::Held,
         Some(place) => {
@@ -37,18 +37,23 @@ mod tests {
         names.iter().map(contender).collect()
     }
 
+    fn rule(queue: &[Contender], mine: &str, most: usize) -> Verdict {
+        let sequence = mine.parse().unwrap();
+        leases(queue, &Contender::new(mine, sequence, Mode::Mutex), most)
+    }
+
     #[test]
     fn the_first_few_hold_and_the_others_watch_as_many_ahead() {
         let queue = queue(&[4, 5, 7, 8]);
-        assert_eq!(leases(&queue, "4", 2), Verdict::Held);
-        assert_eq!(leases(&queue, "5", 2), Verdict::Held);
+        assert_eq!(rule(&queue, "4", 2), Verdict::Held);
+        assert_eq!(rule(&queue, "5", 2), Verdict::Held);
         let watch = |names: [&str; 2], ahead| Verdict::WaitForAny {
             predecessors: names.map(str::to_owned).to_vec(),
             ahead,
         };
-        assert_eq!(leases(&queue, "7", 2), watch(["4", "5"], 2));
-        assert_eq!(leases(&queue, "8", 2), watch(["5", "7"], 3));
-        assert_eq!(leases(&queue, "9", 2), Verdict::Missing);
+        assert_eq!(rule(&queue, "7", 2), watch(["4", "5"], 2));
+        assert_eq!(rule(&queue, "8", 2), watch(["5", "7"], 3));
+        assert_eq!(rule(&queue, "9", 2), Verdict::Missing);
     }
 
     /// Whoever goes, in whichever order: a waiter that sleeps on must not be among the first.
@@ -58,8 +63,7 @@ mod tests {
         for most in 1..NODES {
             let all = queue(&(0..NODES).collect::<Vec<_>>());
             for mine in most..NODES {
-                let Verdict::WaitForAny { predecessors, .. } =
-                    leases(&all, &mine.to_string(), most)
+                let Verdict::WaitForAny { predecessors, .. } = rule(&all, &mine.to_string(), most)
                 else {
                     panic!("{mine} waits");
                 };

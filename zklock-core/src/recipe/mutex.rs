@@ -20,10 +20,8 @@ use crate::mode::Mode;
 ///
 /// No deletion is a grant behind a writer, who may step down to a reader in its own place, so where
 /// the names do not tell writers, none is. Then everybody watches the node just ahead, and one wakes.
-pub fn mutex(queue: &[Contender], mine: &str, tells_writers: bool) -> Verdict {
-    let Some(place) = queue.iter().position(|contender| contender.name == mine) else {
-        return Verdict::Missing;
-    };
+pub fn mutex(queue: &[Contender], mine: &Contender, tells_writers: bool) -> Verdict {
+    let Some(place) = mine.place_in(queue) else { return Verdict::Missing };
     let Some(next) = place.checked_sub(1) else { return Verdict::Held };
     let grants = tells_writers && queue[next].mode == Mode::Mutex;
     let watched = if grants { next.saturating_sub(1) } else { next };
@@ -43,34 +41,39 @@ mod tests {
         vec![contender("c", 1), contender("b", 2), contender("a", 10), contender("d", 11)]
     }
 
+    /// By its name alone, as one whose name does not tell its mode.
+    fn rule(queue: &[Contender], mine: &str, tells_writers: bool) -> Verdict {
+        mutex(queue, &Contender::new(mine, 0, Mode::Mutex), tells_writers)
+    }
+
     fn waits(predecessor: &str, deletion_grants: bool, ahead: usize) -> Verdict {
         Verdict::Wait { predecessor: predecessor.into(), deletion_grants, ahead }
     }
 
     #[test]
     fn the_first_holds_the_second_watches_it_and_the_others_the_one_two_ahead() {
-        assert_eq!(mutex(&queue(), "c", true), Verdict::Held);
-        assert_eq!(mutex(&queue(), "b", true), waits("c", true, 1));
-        assert_eq!(mutex(&queue(), "a", true), waits("c", false, 2));
-        assert_eq!(mutex(&queue(), "d", true), waits("b", false, 3));
-        assert_eq!(mutex(&queue(), "e", true), Verdict::Missing);
+        assert_eq!(rule(&queue(), "c", true), Verdict::Held);
+        assert_eq!(rule(&queue(), "b", true), waits("c", true, 1));
+        assert_eq!(rule(&queue(), "a", true), waits("c", false, 2));
+        assert_eq!(rule(&queue(), "d", true), waits("b", false, 3));
+        assert_eq!(rule(&queue(), "e", true), Verdict::Missing);
     }
 
     #[test]
     fn the_deletion_of_a_writer_is_no_grant() {
         let mut queue = queue();
         queue[0].mode = Mode::Write;
-        assert_eq!(mutex(&queue, "b", true), waits("c", false, 1));
+        assert_eq!(rule(&queue, "b", true), waits("c", false, 1));
         // Behind another mutex it is as always.
-        assert_eq!(mutex(&queue, "a", true), waits("c", false, 2));
+        assert_eq!(rule(&queue, "a", true), waits("c", false, 2));
         queue[1].mode = Mode::Write;
-        assert_eq!(mutex(&queue, "a", true), waits("b", false, 2));
+        assert_eq!(rule(&queue, "a", true), waits("b", false, 2));
     }
 
     #[test]
     fn no_deletion_is_a_grant_where_any_may_be_a_writers() {
-        assert_eq!(mutex(&queue(), "b", false), waits("c", false, 1));
-        assert_eq!(mutex(&queue(), "a", false), waits("b", false, 2));
+        assert_eq!(rule(&queue(), "b", false), waits("c", false, 1));
+        assert_eq!(rule(&queue(), "a", false), waits("b", false, 2));
     }
 
     const NODES: usize = 6;
@@ -81,7 +84,7 @@ mod tests {
     fn look(left: &[bool], mine: usize) -> Option<(usize, bool)> {
         let there = (0..NODES).filter(|node| left[*node]);
         let contender = |node: usize| Contender::new(node.to_string(), node as i64, Mode::Mutex);
-        match mutex(&there.map(contender).collect::<Vec<_>>(), &mine.to_string(), true) {
+        match mutex(&there.map(contender).collect::<Vec<_>>(), &contender(mine), true) {
             Verdict::Held => None,
             Verdict::Wait { predecessor, deletion_grants, .. } => {
                 Some((predecessor.parse().unwrap(), deletion_grants))

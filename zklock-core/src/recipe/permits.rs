@@ -45,7 +45,7 @@ fn read(limit: &AtomicU32) -> usize {
 }
 
 fn verdict(queue: &[Contender], mine: &Contender, limit: usize) -> Verdict {
-    if !queue.iter().any(|contender| contender.name == mine.name) {
+    if mine.place_in(queue).is_none() {
         return Verdict::Missing;
     }
     match queue.len().saturating_sub(limit) {

@@ -13,10 +13,8 @@ use crate::mode::Mode;
 ///
 /// A deletion is never a grant by itself: the writer that goes may have given up with others still
 /// ahead of it.
-pub fn read(queue: &[Contender], mine: &str) -> Verdict {
-    let Some(place) = queue.iter().position(|contender| contender.name == mine) else {
-        return Verdict::Missing;
-    };
+pub fn read(queue: &[Contender], mine: &Contender) -> Verdict {
+    let Some(place) = mine.place_in(queue) else { return Verdict::Missing };
     let writers = || queue[..place].iter().filter(|contender| contender.mode != Mode::Read);
     match writers().next_back() {
         None => Verdict::Held,
@@ -33,8 +31,8 @@ pub fn read(queue: &[Contender], mine: &str) -> Verdict {
 ///
 /// A deletion is never a grant by itself: a writer that steps down leaves a reader in its place
 /// (measured: a writer would enter beside it).
-pub fn write(queue: &[Contender], mine: &str) -> Verdict {
-    match queue.iter().position(|contender| contender.name == mine) {
+pub fn write(queue: &[Contender], mine: &Contender) -> Verdict {
+    match mine.place_in(queue) {
         None => Verdict::Missing,
         Some(0) => Verdict::Held,
         Some(place) => Verdict::Wait {
@@ -53,6 +51,14 @@ mod tests {
         let mode = |letter| if letter == 'R' { Mode::Read } else { Mode::Write };
         let contender = |(n, c)| Contender::new(format!("{n}"), n as i64, mode(c));
         modes.chars().enumerate().map(contender).collect()
+    }
+
+    fn read(queue: &[Contender], mine: &str) -> Verdict {
+        super::read(queue, &Contender::new(mine, mine.parse().unwrap(), Mode::Read))
+    }
+
+    fn write(queue: &[Contender], mine: &str) -> Verdict {
+        super::write(queue, &Contender::new(mine, mine.parse().unwrap(), Mode::Write))
     }
 
     fn waits(predecessor: &str, ahead: usize) -> Verdict {

@@ -9,6 +9,7 @@ mod attribute;
 mod beside;
 mod blocking;
 mod cancel;
+mod crowd;
 mod deadlines;
 mod delay;
 mod exclusive;
