@@ -15,7 +15,7 @@ mod stand_in;
 mod strays;
 mod watching;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -116,7 +116,7 @@ pub async fn acquire(
     how: How,
     seen: &Seen,
 ) -> Result<Lease, LockError> {
-    let (unused, passed) = (Unused::default(), Passed::default());
+    let (unused, passed) = (Unused::default(), OnceLock::new());
     Drive { target, ride, how, seen, unused, passed }
         .run()
         .await
@@ -156,8 +156,8 @@ struct Drive<'a> {
     seen: &'a Seen,
     /// What it made and has no node in yet.
     unused: Unused,
-    /// What looks like a contender and is none.
-    passed: Passed,
+    /// What looks like a contender and is none, once somebody is in the way.
+    passed: OnceLock<Passed>,
 }
 
 impl Drive<'_> {
@@ -255,7 +255,9 @@ impl Drive<'_> {
         if queue.len() < listed.len() {
             nested::tell(&*self.target.driver, self.directory(), &listed, mine);
         }
-        self.passed.leave_out_of(&mut queue);
+        if let Some(passed) = self.passed.get() {
+            passed.leave_out_of(&mut queue);
+        }
         let path_of = |name: &str| self.path_of(name);
         match self.target.driver.verdict(&queue, mine) {
             Verdict::Missing => Next::Vanished,
@@ -273,7 +275,7 @@ impl Drive<'_> {
             }
             Verdict::Crowded { excess } => {
                 let others = self.others(&queue, &mine.name);
-                Next::Crowd { seen: listed.len(), others, excess }
+                Next::Crowd { seen: queue.len(), others, excess }
             }
         }
     }
@@ -311,9 +313,9 @@ impl Drive<'_> {
             // Without a directory there is nobody in it.
             let Some(listed) = self.list(generation, children.take()).await? else { return Ok(()) };
             let (queue, most) = (driver.queue(&listed), driver.most().unwrap_or(usize::MAX));
-            let (seen, count, others) = (listed.len(), queue.len(), self.others(&queue, ""));
+            let (seen, others) = (queue.len(), self.others(&queue, ""));
             drop((queue, listed));
-            match (count + self.how.together).saturating_sub(most) {
+            match (seen + self.how.together).saturating_sub(most) {
                 0 => return Ok(()),
                 excess => {
                     children = self.crowded(generation, seen, others, excess, &mut limit).await?;
@@ -374,7 +376,7 @@ impl Drive<'_> {
         let mut staying = Vec::new();
         for (path, reply) in asked {
             match reply.await {
-                Ok((_, stat)) if self.is_other_lock(&stat) => self.passed.add(path),
+                Ok((_, stat)) if self.is_other_lock(&stat) => self.passed().add(path),
                 Ok((data, stat)) if stat.owner == 0 => staying.push((path, data)),
                 Ok(_) | Err(RequestError::NoNode) => {}
                 Err(error) => return self.after(generation, error).await,
@@ -410,8 +412,12 @@ impl Drive<'_> {
 
     fn obstacle(&self, generation: &Arc<Generation>, head: String, ahead: usize) -> Obstacle {
         let (generation, driver) = (generation.clone(), self.target.driver.clone());
-        let (head, mode, passed) = (head.into(), self.how.mode, self.passed.clone());
+        let (head, mode, passed) = (head.into(), self.how.mode, self.passed().clone());
         Obstacle { generation, driver, head, mode, ahead, rests: None, passed }
+    }
+
+    fn passed(&self) -> &Passed {
+        self.passed.get_or_init(Passed::default)
     }
 
     fn is_other_lock(&self, stat: &Stat) -> bool {

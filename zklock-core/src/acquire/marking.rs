@@ -103,7 +103,7 @@ impl Drive<'_> {
         }
         let head = self.directory().into();
         let rests = Some(Arc::from(why));
-        let (generation, mode, passed) = (generation.clone(), self.how.mode, self.passed.clone());
+        let (generation, mode, passed) = (generation.clone(), self.how.mode, self.passed().clone());
         self.see(Some(Obstacle { generation, driver, head, mode, ahead: 0, rests, passed }));
         let clock = self.ride.lane().clock();
         let timer = clock.sleep_until(clock.now() + rest.min(LOOK_AGAIN));

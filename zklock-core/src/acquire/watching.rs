@@ -85,7 +85,7 @@ impl Drive<'_> {
         for (path, reply) in paths.iter().zip(asked) {
             match reply.await {
                 Ok((_, stat, _)) if self.is_other_lock(&stat) => {
-                    self.passed.add(path);
+                    self.passed().add(path);
                     return Ok(false);
                 }
                 Ok((_, _, watch)) => watches.push(watch),

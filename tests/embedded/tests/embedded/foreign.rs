@@ -221,30 +221,6 @@ async fn what_a_curator_lock_would_wait_for_is_named() {
     inner.release().await.unwrap();
 }
 
-/// Among children that are no contenders, who waits for room looks when something changes, and not
-/// again and again.
-#[tokio::test(start_paused = true)]
-async fn a_foreign_child_costs_those_who_wait_for_a_lease_nothing() {
-    let (store, session) = prompt();
-    litter(&store).await;
-    let lock = |session: &Session| {
-        session.mutex("a").unwrap().driver(MaxLeases::new(1, Curator).unwrap()).unwrap()
-    };
-    let other = Session::embedded_builder(&store).open().unwrap();
-    let held = lock(&other).acquire().await.unwrap();
-    let waiting = tokio::spawn({
-        let lock = lock(&session);
-        async move { lock.acquire().await.unwrap() }
-    });
-    settle().await;
-    store.record();
-    settle().await;
-    let asked = store.recorded().len();
-    assert!(asked < 10, "{asked} requests while nothing happened");
-    held.release().await.unwrap();
-    waiting.await.unwrap().release().await.unwrap();
-}
-
 /// Makes a node that is ahead of us, in the way that the layout makes them.
 async fn ahead(store: &Embedded, name: &str, stays: bool) -> String {
     let peer = client(store).await;

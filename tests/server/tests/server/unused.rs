@@ -74,6 +74,37 @@ async fn a_directory_of_another_that_is_taken_for_ours_is_made_again() {
     bed.end().await;
 }
 
+/// The directory of one lock lies in that of another, made by whoever comes first, and each goes when
+/// nobody uses it or what is below.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_locks_below_locks_nothing_is_left() {
+    const NAMES: [&str; 7] =
+        ["a", "a/0", "a/-5", "a/0/0", "a/x-lock-0000000000", "a/x-lock-0000000000/b", "a/007"];
+    let bed = Bed::shared("below-locks");
+    let sessions = bed.sessions(3).await;
+    let mut acquiring = JoinSet::new();
+    for number in 0..200 {
+        let mutex = sessions[number % sessions.len()].mutex(NAMES[number % NAMES.len()]).unwrap();
+        // Every other one waits for as long as it takes.
+        let limit = match number % 2 {
+            0 => Duration::from_secs(60),
+            _ => Duration::from_micros(100 * (1 + number as u64 % 100)),
+        };
+        acquiring.spawn(async move {
+            let held = tokio::time::timeout(limit, mutex.acquire()).await;
+            held.is_ok_and(|held| held.is_ok()) || number % 2 == 1
+        });
+        if acquiring.len() == 12 {
+            assert!(acquiring.join_next().await.unwrap().unwrap());
+        }
+    }
+    while let Some(done) = acquiring.join_next().await {
+        assert!(done.unwrap());
+    }
+    nothing_is_left(&bed).await;
+    bed.end().await;
+}
+
 /// Most of these are given up before their node is made.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_six_hundred_names_used_once_and_given_up_nothing_is_left() {
