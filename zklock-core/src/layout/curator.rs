@@ -56,7 +56,13 @@ impl LockDriver for Curator {
     /// Curator counts every child, in the order of what follows the last `lock-`, or of whole names.
     fn is_counted_by_others(&self, child: &str, number: i64) -> bool {
         let key = child.rsplit_once("lock-").map_or(child, |(_, key)| key);
-        key < format!("{number:010}").as_str()
+        let Ok(mut rest) = u32::try_from(number) else { return false };
+        let mut digits = [b'0'; 10];
+        for digit in digits.iter_mut().rev() {
+            *digit += (rest % 10) as u8;
+            rest /= 10;
+        }
+        *key.as_bytes() < digits[..]
     }
 }
 
