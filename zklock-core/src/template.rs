@@ -38,13 +38,17 @@ pub trait LockTemplate {
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
-    /// use zklock::{LockError, LockTemplate};
+    /// use zklock::{IntoLockName, LockError, LockTemplate};
     ///
     /// /// For tests of code whose locks are of no interest.
     /// struct NoLock;
     ///
     /// impl LockTemplate for NoLock {
-    ///     async fn execute<T, F, B>(&self, _: &str, body: F) -> Result<T, LockError>
+    ///     async fn execute<T, F, B>(
+    ///         &self,
+    ///         _: impl IntoLockName + Send,
+    ///         body: F,
+    ///     ) -> Result<T, LockError>
     ///     where
     ///         T: Send,
     ///         F: FnOnce() -> B + Send,
@@ -68,7 +72,7 @@ pub trait LockTemplate {
     /// Dropping the future drops the body, which may have taken effect, and releases the lock.
     fn execute<T, F, B>(
         &self,
-        name: &str,
+        name: impl IntoLockName + Send,
         body: F,
     ) -> impl Future<Output = Result<T, LockError>> + Send
     where
@@ -397,7 +401,11 @@ impl ZkLockTemplate {
 }
 
 impl LockTemplate for ZkLockTemplate {
-    async fn execute<T, F, B>(&self, name: &str, body: F) -> Result<T, LockError>
+    async fn execute<T, F, B>(
+        &self,
+        name: impl IntoLockName + Send,
+        body: F,
+    ) -> Result<T, LockError>
     where
         T: Send,
         F: FnOnce() -> B + Send,

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use zklock::layout::Numbered;
 use zklock::{
-    Body, ErrorKind, GuardView, LockOptions, LockTemplate, OnLost, OnRevoked, Session,
-    SessionRegistry, ZkLockTemplate, current,
+    Body, ErrorKind, GuardView, IntoLockName, LockOptions, LockTemplate, OnLost, OnRevoked,
+    Session, SessionRegistry, ZkLockTemplate, current,
 };
 
 use crate::support::{contenders, on, prompt, store};
@@ -132,7 +132,11 @@ async fn code_can_take_any_template() {
     }
     struct NoLock;
     impl LockTemplate for NoLock {
-        async fn execute<T, F, B>(&self, _name: &str, body: F) -> Result<T, zklock::LockError>
+        async fn execute<T, F, B>(
+            &self,
+            _: impl IntoLockName + Send,
+            body: F,
+        ) -> Result<T, zklock::LockError>
         where
             T: Send,
             F: FnOnce() -> B + Send,
