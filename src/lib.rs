@@ -1,37 +1,43 @@
 //! Distributed locks on Apache ZooKeeper.
 
-pub use zklock_core::backend::memory::Embedded;
+pub use zklock_core::base::cancel_policy::{OnLost, OnRevoked};
+pub use zklock_core::base::error::{Body, ErrorKind, Holder, LockError};
+pub use zklock_core::base::mode::Mode;
+pub use zklock_core::base::options::LockOptions;
+pub use zklock_core::base::owner::Owner;
+pub use zklock_core::base::policy::{Handoffs, RetryPolicy, StopAt};
+pub use zklock_core::base::session_state::SessionState;
+pub use zklock_core::base::token::FencingToken;
+pub use zklock_core::coordinator::memory::Embedded;
 #[cfg(feature = "sasl")]
-pub use zklock_core::backend::zookeeper::Sasl;
+pub use zklock_core::coordinator::zookeeper::Sasl;
 #[cfg(feature = "tls")]
-pub use zklock_core::backend::zookeeper::Tls;
-pub use zklock_core::backend::zookeeper::{Acl, AclEntry, Permissions};
-pub use zklock_core::contender::{Attempt, Contender};
-pub use zklock_core::context::{carry, carry_sync};
-pub use zklock_core::ends::{OnLost, OnRevoked};
-pub use zklock_core::error::{Body, ErrorKind, Holder, LockError};
-pub use zklock_core::fenced::Fenced;
-pub use zklock_core::guard::{
+pub use zklock_core::coordinator::zookeeper::Tls;
+pub use zklock_core::coordinator::zookeeper::{Acl, AclEntry, Permissions};
+pub use zklock_core::guard::context::{carry, carry_sync};
+pub use zklock_core::guard::fenced::Fenced;
+pub use zklock_core::guard::typed::{
     Guard, MutexGuard, RwLockReadGuard, RwLockWriteGuard, SemaphorePermit, kind,
 };
+pub use zklock_core::guard::view::{Current, GuardView, current, is_held};
 pub use zklock_core::inspect::{LockEvent, LockEvents, Participant, Site};
-pub use zklock_core::key::{IntoLockName, LockName};
-pub use zklock_core::layout;
+pub use zklock_core::layout::LockDriver;
+pub use zklock_core::layout::contender::{Attempt, Contender};
 pub use zklock_core::lock::{
     AnyGuard, AnyLock, Exclusive, MultiGuard, MultiLock, Mutex, RwLock, Semaphore,
 };
-pub use zklock_core::mode::Mode;
-pub use zklock_core::observer::{Event, Observer};
-pub use zklock_core::options::LockOptions;
-pub use zklock_core::owner::Owner;
-pub use zklock_core::policy::{Handoffs, RetryPolicy, StopAt};
-pub use zklock_core::recipe::LockDriver;
-pub use zklock_core::registry::{Installed, SessionRegistry, init};
+pub use zklock_core::name::lock_name::{IntoLockName, LockName};
+pub use zklock_core::observe::observer::{Event, Observer};
+pub use zklock_core::run::template::{LockTemplate, ZkLockTemplate, execute};
+pub use zklock_core::session::registry::{Installed, SessionRegistry, init};
 pub use zklock_core::session::{Held, Session, SessionBuilder, States, Timing};
-pub use zklock_core::session_state::SessionState;
-pub use zklock_core::template::{LockTemplate, ZkLockTemplate, execute};
-pub use zklock_core::token::FencingToken;
-pub use zklock_core::view::{Current, GuardView, current, is_held};
+
+/// The layouts of locks in ZooKeeper that are shipped.
+pub mod layout {
+    pub use zklock_core::layout::{
+        Curator, HostNodes, Kazoo, MaxLeases, Numbered, OneNode, ReadWriteNodes, Removed,
+    };
+}
 
 #[cfg(feature = "testing")]
 pub use zklock_core::testing;

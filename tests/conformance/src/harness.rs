@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
-use zklock_core::backend::zookeeper::{ZooKeeperConnector, ZooKeeperOptions};
-use zklock_core::conformance::{Harness, Step};
-use zklock_core::coordinator::{Connector, Coordinator, Reply};
+use zklock_core::coordinator::conformance::{Harness, Step};
+use zklock_core::coordinator::traits::{Connector, Coordinator, Reply};
+use zklock_core::coordinator::zookeeper::{ZooKeeperConnector, ZooKeeperOptions};
 use zklock_test_support::{Direction, Proxy, ZooKeeper};
 
 /// The client breaks a connection that is silent for two fifths of it, which a busy machine may be.

@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
-use zklock_core::backend::zookeeper::{ZooKeeperConnector, ZooKeeperOptions};
-use zklock_core::coordinator::{Coordinator, NodeKind, RequestError, WatchEvent};
+use zklock_core::coordinator::traits::{Coordinator, NodeKind, RequestError, WatchEvent};
+use zklock_core::coordinator::zookeeper::{ZooKeeperConnector, ZooKeeperOptions};
 use zklock_test_support::ZooKeeper;
 
 /// How many paths below `root` the server watches.

@@ -16,14 +16,14 @@ use std::time::Duration;
 use shuttle::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use shuttle::sync::{Condvar, Mutex};
 use shuttle::thread;
-use zklock_core::clock::Instant;
-use zklock_core::error::{ErrorKind, LockError};
+use zklock_core::base::caller::Who;
+use zklock_core::base::clock::Instant;
+use zklock_core::base::error::{ErrorKind, LockError};
+use zklock_core::base::mode::Mode;
+use zklock_core::base::policy::{Handoffs, StopAt};
 use zklock_core::local::state::{
     Conflict, Fetch, Habits, Joined, Lent, Phase, State, Todo, Waiting,
 };
-use zklock_core::mode::Mode;
-use zklock_core::policy::{Handoffs, StopAt};
-use zklock_core::who::Who;
 
 /// A node that holds the lock.
 #[derive(Debug)]

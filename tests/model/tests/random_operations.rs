@@ -11,15 +11,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use zklock_core::clock::Instant;
-use zklock_core::error::{ErrorKind, LockError};
+use zklock_core::base::caller::Who;
+use zklock_core::base::clock::Instant;
+use zklock_core::base::error::{ErrorKind, LockError};
+use zklock_core::base::mode::Mode;
+use zklock_core::base::policy::{Handoffs, StopAt};
 use zklock_core::local::state::{
     Conflict, Fetch, Habits, Joined, Lent, Phase, State, Todo, Waiting,
 };
 use zklock_core::local::waiters::Place;
-use zklock_core::mode::Mode;
-use zklock_core::policy::{Handoffs, StopAt};
-use zklock_core::who::Who;
 
 /// A node that holds the lock.
 #[derive(Debug, Default)]

@@ -2,21 +2,21 @@
 
 use std::sync::Arc;
 
-use super::{Drive, Setback, setback};
-use crate::contender::{Attempt, Contender, LAST_SAFE_SEQUENCE};
-use crate::coordinator::{NodeKind, RequestError};
-use crate::error::{ErrorKind, LockError};
-use crate::lease::QueuedNode;
-use crate::note::Note;
-use crate::owner::Owner;
-use crate::recipe::driver::{Proof, unmarked, unread, unsupported};
-use crate::recipe::parent_mark::Mark;
-use crate::recipe::server_time::ServerTime;
+use crate::acquire::acquire_loop::{Drive, Setback, setback};
+use crate::acquire::lease::QueuedNode;
+use crate::base::error::{ErrorKind, LockError};
+use crate::base::owner::Owner;
+use crate::cooldown::mark::Mark;
+use crate::cooldown::release_mark::Note;
+use crate::cooldown::server_time::ServerTime;
+use crate::coordinator::traits::{NodeKind, RequestError};
+use crate::layout::contender::{Attempt, Contender, LAST_SAFE_SEQUENCE};
+use crate::layout::driver::{Proof, unmarked, unread, unsupported};
 use crate::session::generation::Generation;
 use crate::session::releaser::Birth;
 
 /// What became of making a node.
-pub(super) enum Enqueued {
+pub(crate) enum Enqueued {
     /// It is in the queue; the list, if it is known to be newer.
     Mine(QueuedNode, Contender, Option<Vec<String>>),
     /// There is only one, at this path, and it is another's.
@@ -25,7 +25,7 @@ pub(super) enum Enqueued {
 
 impl Drive<'_> {
     /// Makes a node in the queue, and the directory if need be. One flight when all is well.
-    pub(super) async fn enqueue(&self, generation: &Arc<Generation>) -> Result<Enqueued, Setback> {
+    pub(crate) async fn enqueue(&self, generation: &Arc<Generation>) -> Result<Enqueued, Setback> {
         let (driver, mode) = (&self.target.driver, self.how.mode);
         if !driver.supports(mode) {
             return Err(Setback::Failed(unsupported(&**driver, mode)));

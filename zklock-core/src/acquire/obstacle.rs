@@ -4,28 +4,28 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::Notify;
 
-use crate::contender::Contender;
-use crate::coordinator::RequestError;
-use crate::error::{ErrorKind, Holder, LockError};
-use crate::mode::Mode;
-use crate::nested::is_other_lock;
-use crate::path::name_of;
-use crate::recipe::driver::LockDriver;
+use crate::base::error::{ErrorKind, Holder, LockError};
+use crate::base::mode::Mode;
+use crate::coordinator::traits::RequestError;
+use crate::layout::contender::Contender;
+use crate::layout::driver::LockDriver;
+use crate::layout::nested::is_other_lock;
+use crate::name::path::name_of;
 use crate::session::generation::Generation;
 
 /// Who is in the way in ZooKeeper's queue, as the acquire loop last saw it.
 #[derive(Clone, Debug)]
 pub struct Obstacle {
-    pub(super) generation: Arc<Generation>,
-    pub(super) driver: Arc<dyn LockDriver>,
-    pub(super) head: Arc<str>,
+    pub(crate) generation: Arc<Generation>,
+    pub(crate) driver: Arc<dyn LockDriver>,
+    pub(crate) head: Arc<str>,
     /// In which way the lock is wanted.
-    pub(super) mode: Mode,
-    pub(super) ahead: usize,
+    pub(crate) mode: Mode,
+    pub(crate) ahead: usize,
     /// Why nobody holds the lock, and it rests. The head is the directory then.
-    pub(super) rests: Option<Arc<str>>,
+    pub(crate) rests: Option<Arc<str>>,
     /// Where to note that the head is no contender.
-    pub(super) passed: Passed,
+    pub(crate) passed: Passed,
 }
 
 /// The nodes that look like contenders and are directories of other locks.
@@ -34,7 +34,7 @@ pub struct Passed(Arc<Mutex<Vec<String>>>);
 
 impl Passed {
     /// Takes note of a node, by its path.
-    pub(super) fn add(&self, path: &str) {
+    pub(crate) fn add(&self, path: &str) {
         let mut passed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if !passed.iter().any(|known| known == name_of(path)) {
             passed.push(name_of(path).to_owned());
@@ -42,7 +42,7 @@ impl Passed {
     }
 
     /// Takes what was noted out of a queue.
-    pub(super) fn leave_out_of(&self, queue: &mut Vec<Contender>) {
+    pub(crate) fn leave_out_of(&self, queue: &mut Vec<Contender>) {
         let passed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if !passed.is_empty() {
             queue.retain(|contender| !passed.contains(&contender.name));

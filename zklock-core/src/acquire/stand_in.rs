@@ -1,14 +1,14 @@
 //! The node of a writer who becomes a reader.
 
-use super::Target;
-use crate::contender::Attempt;
-use crate::coordinator::{NodeKind, RequestError};
-use crate::error::{ErrorKind, LockError};
-use crate::lease::{Lease, QueuedNode};
-use crate::mode::Mode;
-use crate::owner::Owner;
-use crate::policy::RetryPolicy;
-use crate::recipe::driver::Proof;
+use crate::acquire::acquire_loop::Target;
+use crate::acquire::lease::{Lease, QueuedNode};
+use crate::base::error::{ErrorKind, LockError};
+use crate::base::mode::Mode;
+use crate::base::owner::Owner;
+use crate::base::policy::RetryPolicy;
+use crate::coordinator::traits::{NodeKind, RequestError};
+use crate::layout::contender::Attempt;
+use crate::layout::driver::Proof;
 use crate::session::releaser::{Deletion, more, or_forgotten};
 
 /// Makes a reader's node beside that of a writer who holds the lock, with the same number, and

@@ -8,16 +8,16 @@ use std::task::Poll;
 use futures_lite::future::poll_once;
 use tokio::sync::watch;
 
-use super::{Drive, Setback};
-use crate::coordinator::{RequestError, Watch, WatchEvent};
-use crate::lease::QueuedNode;
+use crate::acquire::acquire_loop::{Drive, Setback};
+use crate::acquire::lease::QueuedNode;
+use crate::coordinator::traits::{RequestError, Watch, WatchEvent};
 use crate::session::generation::Generation;
 use crate::session::keeper::OwnWatch;
 
 impl Drive<'_> {
     /// Waits until there are other children than so many, and answers them if they are known, or
     /// until something else happened that makes another look worth while.
-    pub(super) async fn wait_for_room(
+    pub(crate) async fn wait_for_room(
         &self,
         generation: &Arc<Generation>,
         seen: usize,
@@ -48,7 +48,7 @@ impl Drive<'_> {
     /// may have deleted it, and then the one behind it is next. A server tells of changes in their
     /// order, so one that came before that deletion is known when that is, but for what it tells
     /// after a reconnect.
-    pub(super) async fn wait_for(
+    pub(crate) async fn wait_for(
         &self,
         generation: &Arc<Generation>,
         paths: &[String],

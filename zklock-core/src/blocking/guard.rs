@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
+use crate::base::caller::Who;
+use crate::base::error::LockError;
+use crate::base::token::FencingToken;
 use crate::blocking::park::{block_on, block_on_patiently};
-use crate::error::LockError;
-use crate::guard;
-use crate::guard::kind::{Alone, Kind, Reading, Sharing, Writing};
+use crate::guard::typed as guard;
+use crate::guard::typed::kind::{Alone, Kind, Reading, Sharing, Writing};
 use crate::local::wait::Wait;
 use crate::lock::named::NamedLock;
-use crate::token::FencingToken;
-use crate::who::Who;
 
 /// The guard of a [`blocking::Mutex`](crate::blocking::Mutex).
 ///

@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
+use crate::base::caller::Who;
+use crate::base::error::LockError;
+use crate::base::token::FencingToken;
 use crate::blocking::park::{block_on, block_on_patiently};
-use crate::context::inside_sync;
-use crate::error::LockError;
+use crate::guard::context::inside_sync;
 use crate::local::wait::Wait;
 use crate::lock::any::{AnyGuard, Enter as _, Guarding as _};
 use crate::lock::multi;
-use crate::token::FencingToken;
-use crate::who::Who;
 
 /// A [`MultiLock`](multi::MultiLock) for threads.
 ///
 /// ```
-/// # fn main() -> Result<(), zklock_core::error::LockError> {
+/// # fn main() -> Result<(), zklock_core::base::error::LockError> {
 /// use zklock_core::{blocking, lock::MultiLock, session::Session};
 ///
 /// let session = Session::embedded();
@@ -263,7 +263,7 @@ impl MultiGuard {
     }
 
     /// Says that another thread will release this guard. See
-    /// [`Guard::detach`](crate::guard::Guard::detach).
+    /// [`Guard::detach`](crate::guard::typed::Guard::detach).
     ///
     /// ```
     /// # let session = zklock::Session::embedded();

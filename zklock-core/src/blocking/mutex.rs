@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use crate::base::error::LockError;
 use crate::blocking::guard::{MutexGuard, enter};
-use crate::error::LockError;
 use crate::local::wait::Wait;
 use crate::lock::exclusive::Exclusive;
 use crate::lock::mutex;
@@ -61,7 +61,7 @@ impl Mutex {
     /// # Errors
     ///
     /// As [`Mutex::acquire`](mutex::Mutex::acquire);
-    /// [`ErrorKind::Deadlock`](crate::error::ErrorKind::Deadlock) at once where the holder, or a
+    /// [`ErrorKind::Deadlock`](crate::base::error::ErrorKind::Deadlock) at once where the holder, or a
     /// waiter ahead, is a task that only this very thread runs (in a runtime of one thread or a
     /// `LocalSet`), or the very task that is blocked: it could never go on. Use `spawn_blocking`
     /// there. A guard that this thread acquired itself, outside of such a runtime, is waited for,

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
-use crate::clock::{Clock, with_real_time};
+use crate::base::clock::{Clock, with_real_time};
 
 /// After this long a blocked thread of a runtime is warned about.
 const PATIENCE: Duration = Duration::from_secs(1);

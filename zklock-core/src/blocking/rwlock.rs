@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use crate::base::error::LockError;
 use crate::blocking::guard::{RwLockReadGuard, RwLockWriteGuard, enter};
-use crate::error::LockError;
 use crate::local::wait::Wait;
 use crate::lock::rwlock;
 

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use crate::base::caller::Who;
+use crate::base::error::LockError;
 use crate::blocking::guard::SemaphorePermit;
 use crate::blocking::park::block_on_patiently;
-use crate::error::LockError;
 use crate::local::wait::Wait;
 use crate::lock::semaphore;
-use crate::who::Who;
 
 /// A [`Semaphore`](semaphore::Semaphore) for threads.
 ///

@@ -1,14 +1,14 @@
 //! The blocking twin of the template.
 
+use crate::base::caller::Who;
+use crate::base::error::LockError;
 use crate::blocking::park::{block_on, block_on_patiently};
-use crate::body::run_sync;
-use crate::error::LockError;
-use crate::key::IntoLockName;
+use crate::guard::view::GuardView;
 use crate::local::wait::Wait;
 use crate::lock::any::{Enter, Guarding};
-use crate::template;
-use crate::view::GuardView;
-use crate::who::Who;
+use crate::name::lock_name::IntoLockName;
+use crate::run::body::run_sync;
+use crate::run::template;
 
 /// A [`ZkLockTemplate`](template::ZkLockTemplate) for threads.
 ///

@@ -2,17 +2,17 @@
 
 use std::collections::HashMap;
 
-use crate::contender::Contender;
-use crate::coordinator::{Coordinator, RequestError};
 #[cfg(doc)]
-use crate::error::ErrorKind;
-use crate::error::LockError;
+use crate::base::error::ErrorKind;
+use crate::base::error::LockError;
+use crate::base::mode::Mode;
+use crate::base::owner::Owner;
+use crate::coordinator::traits::{Coordinator, RequestError};
 use crate::inspect::site::Site;
-use crate::mode::Mode;
-use crate::nested::{counted_by_others, is_other_lock};
-use crate::owner::Owner;
-use crate::recipe::verdict::Verdict;
-use crate::session::shelf::Held;
+use crate::layout::contender::Contender;
+use crate::layout::nested::{counted_by_others, is_other_lock};
+use crate::layout::verdict::Verdict;
+use crate::session::local_queues::Held;
 
 /// How many nodes are read at once.
 const BATCH: usize = 100;

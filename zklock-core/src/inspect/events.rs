@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use futures_lite::future::or;
 
-use crate::clock::Clock;
-use crate::coordinator::{Coordinator, Link, RequestError, Watch};
-use crate::error::ErrorKind;
+use crate::base::clock::Clock;
+use crate::base::error::ErrorKind;
+use crate::coordinator::traits::{Coordinator, Link, RequestError, Watch};
 use crate::inspect::contenders::Participant;
 use crate::inspect::site::Site;
-use crate::path::name_of;
+use crate::name::path::name_of;
 use crate::session::generation::Generation;
 use crate::session::watch_budget::Watching;
 

@@ -2,26 +2,26 @@
 
 use std::sync::{Arc, OnceLock};
 
-use crate::contender::Contender;
-use crate::coordinator::RequestError;
 #[cfg(doc)]
-use crate::error::ErrorKind;
-use crate::error::LockError;
-use crate::first::all;
+use crate::base::error::ErrorKind;
+use crate::base::error::LockError;
+use crate::base::first::all;
+use crate::base::owner::{Owner, REVOKE};
+use crate::coordinator::traits::RequestError;
 use crate::inspect::site::Site;
-use crate::owner::{Owner, REVOKE};
+use crate::layout::contender::Contender;
 use crate::session::generation::Generation;
 use crate::session::releaser::{more, or_forgotten};
 
 impl Site {
     /// Asks whoever holds this lock to let go, as Curator's `Revoker` does: the data of the node
     /// becomes `__REVOKE__`. A holder of zklock's that goes on writes back who it is, marked as
-    /// [asked](crate::owner::Owner::revoked); one of Curator's is unknown from then on. Answers how many were asked, 0 if
+    /// [asked](crate::base::owner::Owner::revoked); one of Curator's is unknown from then on. Answers how many were asked, 0 if
     /// nobody held it.
     ///
     /// It is a wish: the lock stays held until its holder lets go. A holder of zklock's learns of
     /// it within a heartbeat, or at once if its lock is
-    /// [revocable](crate::options::LockOptions::revocable); one of Curator's if its lock was made
+    /// [revocable](crate::base::options::LockOptions::revocable); one of Curator's if its lock was made
     /// revocable; one of kazoo's never.
     ///
     /// ```

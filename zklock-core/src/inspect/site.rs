@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::coordinator::RequestError;
-use crate::deadline::Deadline;
-use crate::error::{ErrorKind, LockError};
-use crate::key::{IntoLockName, LockName};
-use crate::path::ZnodePath;
-use crate::recipe::driver::LockDriver;
+use crate::base::deadline::Deadline;
+use crate::base::error::{ErrorKind, LockError};
+use crate::coordinator::traits::RequestError;
+use crate::layout::driver::LockDriver;
+use crate::name::lock_name::{IntoLockName, LockName};
+use crate::name::path::ZnodePath;
 use crate::session::generation::Generation;
 use crate::session::handle::Session;
 

@@ -6,9 +6,9 @@
 //! <lock>/_c_be2ee212-c507-4b18-a733-81c86278175c-__WRIT__0000000006
 //! ```
 
-use crate::contender::{Attempt, Contender};
-use crate::mode::Mode;
-use crate::recipe::driver::LockDriver;
+use crate::base::mode::Mode;
+use crate::layout::contender::{Attempt, Contender};
+use crate::layout::driver::LockDriver;
 
 /// The layout of Curator's locks, so that a Java service that locks the same path excludes and is
 /// excluded. It is the default. The nodes of go-zookeeper and plain `lock-0000000001` are mutexes

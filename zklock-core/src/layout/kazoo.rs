@@ -5,11 +5,11 @@
 //! <lock>/be2ee212c5074b18a73381c86278175c__rlock__0000000005   ReadLock
 //! ```
 
-use crate::contender::{Attempt, Contender};
-use crate::coordinator::NodeKind;
-use crate::mode::Mode;
-use crate::owner::Owner;
-use crate::recipe::driver::{LockDriver, SemaphoreLayout};
+use crate::base::mode::Mode;
+use crate::base::owner::Owner;
+use crate::coordinator::traits::NodeKind;
+use crate::layout::contender::{Attempt, Contender};
+use crate::layout::driver::{LockDriver, SemaphoreLayout};
 
 /// The layout of kazoo's `Lock`, `ReadLock`, `WriteLock` and `Semaphore`, so that a Python service
 /// that locks the same path excludes and is excluded.
@@ -89,8 +89,8 @@ impl LockDriver for Kazoo {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recipe::driver::check;
-    use crate::recipe::verdict::Verdict;
+    use crate::layout::driver::check;
+    use crate::layout::verdict::Verdict;
 
     #[test]
     fn names_of_kazoo_are_read() {

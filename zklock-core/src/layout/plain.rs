@@ -10,11 +10,11 @@
 //! /exclusive_lock/lock                    the exclusive lock
 //! ```
 
-use crate::contender::{Attempt, Contender};
-use crate::coordinator::NodeKind;
-use crate::mode::Mode;
-use crate::owner::Owner;
-use crate::recipe::driver::{LockDriver, Proof};
+use crate::base::mode::Mode;
+use crate::base::owner::Owner;
+use crate::coordinator::traits::NodeKind;
+use crate::layout::contender::{Attempt, Contender};
+use crate::layout::driver::{LockDriver, Proof};
 
 /// A queue of nodes whose names are a fixed word and the number. A node of ours is found again by
 /// its payload.
@@ -274,12 +274,12 @@ impl LockDriver for OneNode {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::ErrorKind;
+    use crate::base::error::ErrorKind;
     use crate::layout::curator::Curator;
+    use crate::layout::driver::check;
     use crate::layout::kazoo::Kazoo;
     use crate::layout::refined::Removed;
-    use crate::recipe::driver::check;
-    use crate::recipe::verdict::Verdict;
+    use crate::layout::verdict::Verdict;
 
     #[test]
     fn every_layout_reads_what_it_writes() {

@@ -1,13 +1,13 @@
 //! Layouts on top of another one.
 
-use crate::contender::{Attempt, Contender};
-use crate::coordinator::NodeKind;
-use crate::error::{ErrorKind, LockError};
-use crate::mode::Mode;
-use crate::owner::Owner;
-use crate::recipe::driver::{LockDriver, Proof, SemaphoreLayout};
-use crate::recipe::leases::leases;
-use crate::recipe::verdict::Verdict;
+use crate::base::error::{ErrorKind, LockError};
+use crate::base::mode::Mode;
+use crate::base::owner::Owner;
+use crate::coordinator::traits::NodeKind;
+use crate::layout::contender::{Attempt, Contender};
+use crate::layout::driver::{LockDriver, Proof, SemaphoreLayout};
+use crate::layout::rules::leases::leases;
+use crate::layout::verdict::Verdict;
 
 /// Everything as the layout below has it, but for what is said beside.
 macro_rules! as_below {
@@ -51,7 +51,7 @@ macro_rules! as_below {
 /// A layout whose mutex has several holders at once: the documents' `maxLeases`.
 ///
 /// Each process of the fleet still holds it once, and its tasks hand it on in memory; a
-/// [fair](crate::options::LockOptions::fair) lock lets every task hold it for itself. The tokens of
+/// [fair](crate::base::options::LockOptions::fair) lock lets every task hold it for itself. The tokens of
 /// those who hold it together have no order. Every process must give the same number. For permits
 /// that are taken several at once, and counted as Curator's `InterProcessSemaphoreV2` does, use a
 /// semaphore.
@@ -193,7 +193,7 @@ impl<D: LockDriver> LockDriver for Removed<D> {
 mod tests {
     use super::*;
     use crate::layout::curator::Curator;
-    use crate::recipe::driver::{check, is_same_layout};
+    use crate::layout::driver::{check, is_same_layout};
 
     #[test]
     fn limits_differ_and_zero_is_refused() {

@@ -11,11 +11,11 @@ use std::iter::once;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::clock::Clock;
-use crate::error::{ErrorKind, LockError};
-use crate::local::possession::{Kept, Possession};
-use crate::mode::Mode;
-use crate::who::Who;
+use crate::base::caller::Who;
+use crate::base::clock::Clock;
+use crate::base::error::{ErrorKind, LockError};
+use crate::base::mode::Mode;
+use crate::local::grant::{Kept, Possession};
 
 /// After this long a wait that may be one for oneself is warned about.
 const PATIENCE: Duration = Duration::from_secs(1);

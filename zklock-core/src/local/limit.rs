@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use tokio::sync::watch;
 
-use crate::coordinator::{NodeKind, RequestError, Watch, WatchEvent};
-use crate::error::{ErrorKind, LockError};
-use crate::path::ZnodePath;
-use crate::policy::RetryPolicy;
+use crate::base::error::{ErrorKind, LockError};
+use crate::base::policy::RetryPolicy;
+use crate::coordinator::traits::{NodeKind, RequestError, Watch, WatchEvent};
+use crate::name::path::ZnodePath;
 use crate::session::generation::Generation;
 use crate::session::handle::Session;
 use crate::session::lane::closed;

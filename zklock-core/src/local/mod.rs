@@ -10,16 +10,16 @@
 //!                                                                       └─ yes ─► fetching anew
 //! ```
 
+pub mod grant;
 pub mod itself;
 pub mod limit;
-pub mod line;
 pub mod panics;
 pub mod permit_queue;
 pub mod permits;
-pub mod possession;
 pub mod queue;
 pub mod singles;
 pub mod state;
 pub mod turn;
 pub mod wait;
+pub mod wait_queue;
 pub mod waiters;

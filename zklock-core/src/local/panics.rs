@@ -6,8 +6,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use futures_lite::FutureExt;
 
-use crate::error::{ErrorKind, LockError};
-use crate::recipe::driver::LockDriver;
+use crate::base::error::{ErrorKind, LockError};
+use crate::layout::driver::LockDriver;
 
 /// Does work in which the driver, which may be a user's, is asked. Nobody goes on with what a panic
 /// left half done: what was under way deletes itself.

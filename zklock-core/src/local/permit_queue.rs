@@ -10,27 +10,29 @@ use std::time::Duration;
 use futures_lite::future::or;
 use tokio::sync::Notify;
 
-use crate::acquire::{How, Obstacle, Seen, Target, acquire};
-use crate::clock::Instant;
-use crate::coordinator::RequestError;
-use crate::error::{ErrorKind, Holder, LockError};
-use crate::first::all;
-use crate::lease::Lease;
+use crate::acquire::acquire_loop::{How, Target, acquire};
+
+use crate::acquire::lease::Lease;
+use crate::acquire::obstacle::{Obstacle, Seen};
+use crate::base::caller::Who;
+use crate::base::clock::Instant;
+use crate::base::error::{ErrorKind, Holder, LockError};
+use crate::base::first::all;
+use crate::base::mode::Mode;
+use crate::base::owner::Owner;
+use crate::coordinator::traits::RequestError;
+use crate::layout::driver::LockDriver;
+use crate::local::grant::{Hold, Origin, Possession, Sole, SteppingDown};
 use crate::local::itself::{self, Perhaps, stops_holder, stops_waiter};
 use crate::local::limit::{Limit, LimitSource};
-use crate::local::line::{Joined, Line, WaitInLine, describe_waiter};
 use crate::local::panics::catch;
 use crate::local::permits::{Fetch, Joined as Decided, State, Todo, Wanting};
-use crate::local::possession::{Hold, Origin, Possession, Sole, SteppingDown};
+use crate::local::wait_queue::{Joined, Line, WaitInLine, describe_waiter};
 use crate::local::waiters::{Outcome, Place};
-use crate::mode::Mode;
-use crate::owner::Owner;
-use crate::recipe::driver::LockDriver;
 use crate::session::handle::Session;
 use crate::session::lane::{Ride, closed};
+use crate::session::local_queues::{Held, Resident};
 use crate::session::releaser::Deletion;
-use crate::session::shelf::{Held, Resident};
-use crate::who::Who;
 
 /// A semaphore in ZooKeeper.
 #[derive(Clone, Debug)]

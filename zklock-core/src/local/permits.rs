@@ -8,13 +8,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-use crate::clock::Instant;
-use crate::error::LockError;
+use crate::base::caller::Who;
+use crate::base::clock::Instant;
+use crate::base::error::LockError;
+use crate::base::policy::{Handoffs, StopAt};
 use crate::local::state::{Habits, Lent};
 use crate::local::turn::Turn;
 use crate::local::waiters::{Outcome, Place, Ticket, Waiters};
-use crate::policy::{Handoffs, StopAt};
-use crate::who::Who;
 
 /// What is known of a waiter.
 #[derive(Clone, Debug)]

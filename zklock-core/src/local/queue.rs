@@ -9,27 +9,31 @@ use std::time::Duration;
 use futures_lite::future::or;
 use tokio::sync::{Notify, oneshot};
 
-use crate::acquire::{How, Obstacle, Seen, Target, acquire, stand_in};
-use crate::clock::Instant;
-use crate::coordinator::{Link, RequestError, Watch};
-use crate::error::{ErrorKind, Holder, LockError};
-use crate::lease::Lease;
+use crate::acquire::acquire_loop::{How, Target, acquire};
+
+use crate::acquire::obstacle::{Obstacle, Seen};
+
+use crate::acquire::lease::Lease;
+use crate::acquire::stand_in::stand_in;
+use crate::base::caller::Who;
+use crate::base::clock::Instant;
+use crate::base::error::{ErrorKind, Holder, LockError};
+use crate::base::mode::Mode;
+use crate::base::owner::Owner;
+use crate::base::policy::StopAt;
+use crate::coordinator::traits::{Link, RequestError, Watch};
+use crate::layout::driver::{LockDriver, is_same_layout, mixed};
+use crate::local::grant::{Hold, Origin, Possession, Sole, SteppingDown};
 use crate::local::itself::{self, Perhaps, is_stuck, stops_holder, stops_waiter};
-use crate::local::line::{Joined, Line, WaitInLine, describe_waiter};
 use crate::local::panics::catch;
-use crate::local::possession::{Hold, Origin, Possession, Sole, SteppingDown};
 use crate::local::singles::{InOrder, Singles};
 use crate::local::state::{Conflict, Fetch, Joined as Decided, Lent, Phase, State, Todo, Waiting};
+use crate::local::wait_queue::{Joined, Line, WaitInLine, describe_waiter};
 use crate::local::waiters::{Outcome, Place};
-use crate::mode::Mode;
-use crate::owner::Owner;
-use crate::policy::StopAt;
-use crate::recipe::driver::{LockDriver, is_same_layout, mixed};
 use crate::session::handle::Session;
 use crate::session::lane::{Ride, closed};
+use crate::session::local_queues::{Held, Resident, SINGLE, of_type};
 use crate::session::releaser::Deletion;
-use crate::session::shelf::{Held, Resident, SINGLE, of_type};
-use crate::who::Who;
 
 /// The queue of one lock in this process. It lives as long as somebody uses it.
 #[derive(Debug)]

@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use crate::local::possession::Possession;
+use crate::local::grant::Possession;
 use crate::session::lane::{Lane, Ride};
 
 /// What the queues for single acquires of one lock have in common.

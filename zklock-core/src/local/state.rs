@@ -7,14 +7,14 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use crate::clock::Instant;
-use crate::error::LockError;
+use crate::base::caller::Who;
+use crate::base::clock::Instant;
+use crate::base::error::LockError;
+use crate::base::mode::Mode;
+use crate::base::policy::{Handoffs, StopAt};
 use crate::local::itself::{stops_waiter, stuck};
 use crate::local::turn::Turn;
 use crate::local::waiters::{Outcome, Place, Ticket, Waiters};
-use crate::mode::Mode;
-use crate::policy::{Handoffs, StopAt};
-use crate::who::Who;
 
 /// What the state asks of a lease.
 pub trait Lent {
@@ -740,7 +740,7 @@ impl<L: Lent, B, O> State<L, B, O> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::ErrorKind;
+    use crate::base::error::ErrorKind;
 
     /// Ten thousand waiters have ten thousand of these.
     #[test]

@@ -1,7 +1,7 @@
 //! How long one process may keep a node while it hands the lock from task to task.
 
-use crate::clock::Instant;
-use crate::policy::Handoffs;
+use crate::base::clock::Instant;
+use crate::base::policy::Handoffs;
 
 /// The present turn of this process.
 #[derive(Debug)]

@@ -6,15 +6,15 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::clock::Instant;
-use crate::coordinator::RequestError;
-use crate::deadline::Deadline;
-use crate::error::{ErrorKind, Holder, LockError};
-use crate::local::line::{Joined, Line, WaitInLine};
-use crate::local::possession::Hold;
+use crate::base::clock::Instant;
+use crate::base::deadline::Deadline;
+use crate::base::error::{ErrorKind, Holder, LockError};
+use crate::base::options::LockOptions;
+use crate::coordinator::traits::RequestError;
+use crate::local::grant::Hold;
+use crate::local::wait_queue::{Joined, Line, WaitInLine};
 use crate::local::waiters::Place;
-use crate::observer::Event;
-use crate::options::LockOptions;
+use crate::observe::observer::Event;
 
 /// How an acquire waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

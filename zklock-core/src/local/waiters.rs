@@ -7,7 +7,7 @@ use std::task::{Poll, Waker};
 
 use slab::Slab;
 
-use crate::error::LockError;
+use crate::base::error::LockError;
 
 /// What a waiter is given in the end.
 pub type Outcome<O> = Result<O, LockError>;

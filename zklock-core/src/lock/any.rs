@@ -4,25 +4,25 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::context::{Frame, inside};
-use crate::ends::Ends;
-use crate::error::LockError;
-use crate::fenced::Fenced;
-use crate::guard::kind;
-use crate::guard::{Guard, MutexGuard, RwLockReadGuard, RwLockWriteGuard, SemaphorePermit};
-use crate::key::LockName;
-use crate::local::possession::Possession;
+use crate::base::caller::Who;
+use crate::base::cancel_policy::Ends;
+use crate::base::error::LockError;
+use crate::base::mode::Mode;
+use crate::base::options::LockOptions;
+use crate::base::token::FencingToken;
+use crate::guard::context::{Frame, inside};
+use crate::guard::fenced::Fenced;
+use crate::guard::typed::kind;
+use crate::guard::typed::{Guard, MutexGuard, RwLockReadGuard, RwLockWriteGuard, SemaphorePermit};
+use crate::guard::view::GuardView;
+use crate::layout::driver::{LockDriver, unsupported};
+use crate::local::grant::Possession;
 use crate::local::wait::Wait;
 use crate::lock::mutex::Mutex;
 use crate::lock::rwlock::RwLock;
 use crate::lock::semaphore::Semaphore;
-use crate::mode::Mode;
-use crate::options::LockOptions;
-use crate::recipe::driver::{LockDriver, unsupported};
+use crate::name::lock_name::LockName;
 use crate::session::handle::Session;
-use crate::token::FencingToken;
-use crate::view::GuardView;
-use crate::who::Who;
 
 /// A lock, and in which way it is to be taken.
 ///
@@ -425,7 +425,7 @@ impl AnyGuard {
     }
 
     /// Resolves when somebody asks that the lock be let go. See
-    /// [`Guard::revoked`](crate::guard::Guard::revoked).
+    /// [`Guard::revoked`](crate::guard::typed::Guard::revoked).
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -480,7 +480,7 @@ impl AnyGuard {
     }
 
     /// Says that another task may release this guard. See
-    /// [`Guard::detach`](crate::guard::Guard::detach).
+    /// [`Guard::detach`](crate::guard::typed::Guard::detach).
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -513,7 +513,7 @@ impl AnyGuard {
     ///
     /// # Errors
     ///
-    /// As [`Guard::release`](crate::guard::Guard::release).
+    /// As [`Guard::release`](crate::guard::typed::Guard::release).
     ///
     /// # Cancel safety
     ///
@@ -552,7 +552,7 @@ pub trait Enter: Sync {
     ///
     /// # Errors
     ///
-    /// [`InvalidOption`](crate::error::ErrorKind::InvalidOption) for a lock that lingers.
+    /// [`InvalidOption`](crate::base::error::ErrorKind::InvalidOption) for a lock that lingers.
     fn once(&self) -> Result<Wait, LockError>;
 
     /// A wait as the options say.

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 #[cfg(doc)]
-use crate::error::ErrorKind;
-use crate::error::LockError;
-use crate::guard::MutexGuard;
+use crate::base::error::ErrorKind;
+use crate::base::error::LockError;
+use crate::base::options::LockOptions;
+use crate::guard::typed::MutexGuard;
 use crate::inspect::site::Site;
-use crate::key::{IntoLockName, LockName};
 use crate::layout::plain::OneNode;
 use crate::lock::mutex::Mutex;
-use crate::options::LockOptions;
+use crate::name::lock_name::{IntoLockName, LockName};
 use crate::session::handle::Session;
 
 /// One ephemeral node `lock` that everybody tries to create: whoever succeeds holds the lock, all

@@ -5,16 +5,16 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::clock::Instant;
-use crate::context::{Frame, inside};
-use crate::ends::Ends;
-use crate::error::{ErrorKind, LockError};
-use crate::first::{all, first};
+use crate::base::caller::Who;
+use crate::base::cancel_policy::Ends;
+use crate::base::clock::Instant;
+use crate::base::error::{ErrorKind, LockError};
+use crate::base::first::{all, first};
+use crate::base::token::FencingToken;
+use crate::guard::context::{Frame, inside};
+use crate::guard::view::GuardView;
 use crate::local::wait::Wait;
 use crate::lock::any::{AnyGuard, AnyLock, Enter, Guarding};
-use crate::token::FencingToken;
-use crate::view::GuardView;
-use crate::who::Who;
 
 /// Several locks as one, of any kinds: taken in one order, under one deadline, all or none.
 ///
@@ -410,7 +410,7 @@ impl MultiGuard {
     }
 
     /// Resolves when somebody asks that one of them be let go. See
-    /// [`Guard::revoked`](crate::guard::Guard::revoked).
+    /// [`Guard::revoked`](crate::guard::typed::Guard::revoked).
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -452,7 +452,7 @@ impl MultiGuard {
     }
 
     /// Says that another task may release this guard. See
-    /// [`Guard::detach`](crate::guard::Guard::detach).
+    /// [`Guard::detach`](crate::guard::typed::Guard::detach).
     ///
     /// ```
     /// # zklock::blocking::block_on(async {

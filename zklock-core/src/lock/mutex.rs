@@ -3,19 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::base::caller::Who;
 #[cfg(doc)]
-use crate::error::ErrorKind;
-use crate::error::LockError;
-use crate::guard::MutexGuard;
+use crate::base::error::ErrorKind;
+use crate::base::error::LockError;
+use crate::base::mode::Mode;
+use crate::base::options::LockOptions;
+use crate::guard::typed::MutexGuard;
 use crate::inspect::site::Site;
-use crate::key::{IntoLockName, LockName};
+use crate::layout::driver::LockDriver;
 use crate::local::wait::Forever;
 use crate::lock::named::NamedLock;
-use crate::mode::Mode;
-use crate::options::LockOptions;
-use crate::recipe::driver::LockDriver;
+use crate::name::lock_name::{IntoLockName, LockName};
 use crate::session::handle::Session;
-use crate::who::Who;
 
 /// A lock that one holder at a time has in the whole fleet.
 ///
@@ -108,9 +108,9 @@ impl Mutex {
     ///
     /// # Errors
     ///
-    /// [`InvalidOption`](crate::error::ErrorKind::InvalidOption) for a driver that does not read its
+    /// [`InvalidOption`](crate::base::error::ErrorKind::InvalidOption) for a driver that does not read its
     /// own names, or names nodes in a way that ZooKeeper refuses;
-    /// [`Unsupported`](crate::error::ErrorKind::Unsupported) for one without mutexes.
+    /// [`Unsupported`](crate::base::error::ErrorKind::Unsupported) for one without mutexes.
     pub fn driver(self, driver: impl LockDriver) -> Result<Self, LockError> {
         self.shared_driver(Arc::new(driver))
     }
@@ -202,7 +202,7 @@ impl Mutex {
     /// Futures that run side by side in one task wait for each other, as with a
     /// `tokio::sync::Mutex`. A task that waits for its own guard waits for ever: after a second that
     /// is logged as a warning, and where there is a deadline the error at its end says so. Inside
-    /// the guard's [scope](crate::guard::Guard::scope) the lock is nested instead.
+    /// the guard's [scope](crate::guard::typed::Guard::scope) the lock is nested instead.
     ///
     /// # Errors
     ///

@@ -5,28 +5,28 @@ use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use crate::acquire::Target;
-use crate::clock::Instant;
-use crate::context::{self, Frame};
-use crate::deadline::Deadline;
-use crate::error::{ErrorKind, LockError};
-use crate::guard::Guard;
-use crate::guard::kind::Kind;
+use crate::acquire::acquire_loop::Target;
+use crate::base::caller::Who;
+use crate::base::clock::Instant;
+use crate::base::deadline::Deadline;
+use crate::base::error::{ErrorKind, LockError};
+use crate::base::mode::Mode;
+use crate::base::options::LockOptions;
+use crate::base::policy::Handoffs;
+use crate::guard::context::{self, Frame};
+use crate::guard::typed::Guard;
+use crate::guard::typed::kind::Kind;
 use crate::inspect::site::Site;
-use crate::key::LockName;
+use crate::layout::driver::{LockDriver, check, is_same_layout, mixed};
+use crate::local::grant::{Hold, Kept, Possession};
 use crate::local::itself::{Perhaps, stuck};
-use crate::local::line::Joined;
-use crate::local::possession::{Hold, Kept, Possession};
 use crate::local::queue::Queue;
 use crate::local::state::{Habits, Waiting};
 use crate::local::wait::{Patience, Wait};
-use crate::mode::Mode;
-use crate::options::LockOptions;
-use crate::path::ZnodePath;
-use crate::policy::Handoffs;
-use crate::recipe::driver::{LockDriver, check, is_same_layout, mixed};
+use crate::local::wait_queue::Joined;
+use crate::name::lock_name::LockName;
+use crate::name::path::ZnodePath;
 use crate::session::handle::Session;
-use crate::who::Who;
 
 /// A lock of a name, taken in one mode or another. Its clones share all this: ten thousand tasks
 /// that wait have one each.

@@ -3,20 +3,20 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
-use crate::acquire::Target;
-use crate::error::{ErrorKind, LockError};
-use crate::key::LockName;
+use crate::acquire::acquire_loop::Target;
+use crate::base::error::{ErrorKind, LockError};
+use crate::cooldown::mark::Marks;
 use crate::layout::curator::Curator;
+use crate::layout::driver::{LockDriver, SemaphoreLayout, is_same_layout, mixed};
 use crate::layout::kazoo::Kazoo;
+use crate::layout::permits::{KazooPermits, Permits};
+use crate::local::grant::Origin;
 use crate::local::limit::{Limit, LimitSource};
 use crate::local::permit_queue::{Handle, PermitQueue, Targets};
-use crate::local::possession::Origin;
-use crate::path::ZnodePath;
-use crate::recipe::driver::{LockDriver, SemaphoreLayout, is_same_layout, mixed};
-use crate::recipe::parent_mark::Marks;
-use crate::recipe::permits::{KazooPermits, Permits};
+use crate::name::lock_name::LockName;
+use crate::name::path::ZnodePath;
 use crate::session::handle::Session;
-use crate::session::shelf::{Resident, of_type};
+use crate::session::local_queues::{Resident, of_type};
 
 /// The limit that was asked for.
 #[derive(Clone, Debug)]

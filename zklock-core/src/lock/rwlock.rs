@@ -3,37 +3,37 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::error::{ErrorKind, LockError};
-use crate::guard::{RwLockReadGuard, RwLockWriteGuard};
+use crate::base::caller::Who;
+use crate::base::error::{ErrorKind, LockError};
+use crate::base::mode::Mode;
+use crate::base::options::LockOptions;
+use crate::guard::typed::{RwLockReadGuard, RwLockWriteGuard};
 use crate::inspect::site::Site;
-use crate::key::{IntoLockName, LockName};
+use crate::layout::driver::LockDriver;
 use crate::local::wait::Forever;
 use crate::lock::named::NamedLock;
-use crate::mode::Mode;
-use crate::options::LockOptions;
-use crate::recipe::driver::LockDriver;
+use crate::name::lock_name::{IntoLockName, LockName};
 use crate::session::handle::Session;
-use crate::who::Who;
 
 /// A lock that one writer or any number of readers have in the whole fleet.
 ///
 /// First come, first served: a reader that comes after a waiting writer waits for it, so neither
 /// side starves. Readers of this process share one node in ZooKeeper until a writer of this process
-/// waits or the [bound of handoffs](crate::policy::Handoffs) is reached while somebody of another
+/// waits or the [bound of handoffs](crate::base::policy::Handoffs) is reached while somebody of another
 /// process waits; then newcomers queue up. Readers that wait for a writer wake together; of the
 /// writers that wait one wakes at each release.
 ///
 /// Who reads already may read again, also outside the scope and while a writer waits: that writer
 /// waits for the first guard, so to wait for the writer would be to wait for oneself. That goes for
 /// the task, the thread or the scope that acquired a guard and has not
-/// [detached](crate::guard::Guard::detach) it, and a task that always takes the next guard before it
+/// [detached](crate::guard::typed::Guard::detach) it, and a task that always takes the next guard before it
 /// drops the last keeps writers out for as long. It goes for handles of one session that share a
 /// node: who reads through a `fair` handle, through one with another `stop_at` or `lock_delay`, or
 /// through another session, has a node of its own behind the writer's and waits for itself; that is
 /// logged after a second, and the busy error at a deadline says so.
 ///
 /// Inside the scope of a writer the lock can be taken again for both; inside that of a reader only
-/// for reading, and for writing it is a [deadlock](crate::error::ErrorKind::Deadlock), at once: two
+/// for reading, and for writing it is a [deadlock](crate::base::error::ErrorKind::Deadlock), at once: two
 /// readers that both wanted to write would wait for each other. A writer becomes a reader by
 /// [`downgrade`](RwLockWriteGuard::downgrade).
 ///
@@ -84,7 +84,7 @@ impl RwLock {
     ///
     /// # Errors
     ///
-    /// [`InvalidOption`](crate::error::ErrorKind::InvalidOption) for zero tries or a zero timeout, or
+    /// [`InvalidOption`](crate::base::error::ErrorKind::InvalidOption) for zero tries or a zero timeout, or
     /// a lock that is held for a time at least.
     pub fn with_options(mut self, options: LockOptions) -> Result<Self, LockError> {
         if !options.least_hold().is_zero() {
@@ -123,9 +123,9 @@ impl RwLock {
     ///
     /// # Errors
     ///
-    /// [`InvalidOption`](crate::error::ErrorKind::InvalidOption) for a driver that does not read its
+    /// [`InvalidOption`](crate::base::error::ErrorKind::InvalidOption) for a driver that does not read its
     /// own names, or names nodes in a way that ZooKeeper refuses;
-    /// [`Unsupported`](crate::error::ErrorKind::Unsupported) for one without readers and writers.
+    /// [`Unsupported`](crate::base::error::ErrorKind::Unsupported) for one without readers and writers.
     pub fn driver(self, driver: impl LockDriver) -> Result<Self, LockError> {
         self.shared_driver(Arc::new(driver))
     }
@@ -309,7 +309,7 @@ impl RwLock {
     ///
     /// # Errors
     ///
-    /// As [`Mutex::acquire`](crate::lock::Mutex::acquire); [a deadlock](crate::error::ErrorKind::Deadlock)
+    /// As [`Mutex::acquire`](crate::lock::Mutex::acquire); [a deadlock](crate::base::error::ErrorKind::Deadlock)
     /// inside the scope of a reader of the same lock.
     ///
     /// # Cancel safety
@@ -434,7 +434,7 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// [`InvalidName`](crate::error::ErrorKind::InvalidName), which says what is accepted.
+    /// [`InvalidName`](crate::base::error::ErrorKind::InvalidName), which says what is accepted.
     pub fn rw_lock(&self, name: impl IntoLockName) -> Result<RwLock, LockError> {
         Ok(RwLock::new(self, name.into_lock_name()?))
     }

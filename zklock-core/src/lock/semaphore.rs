@@ -5,25 +5,25 @@ use std::time::Duration;
 
 use futures_lite::future::Boxed;
 
-use crate::acquire::Target;
-use crate::clock::Instant;
-use crate::context;
-use crate::error::{ErrorKind, LockError};
-use crate::guard::SemaphorePermit;
+use crate::acquire::acquire_loop::Target;
+use crate::base::caller::Who;
+use crate::base::clock::Instant;
+use crate::base::error::{ErrorKind, LockError};
+use crate::base::options::LockOptions;
+use crate::guard::context;
+use crate::guard::typed::SemaphorePermit;
 use crate::inspect::site::Site;
-use crate::key::{IntoLockName, LockName};
+use crate::layout::driver::{LockDriver, SemaphoreLayout};
+use crate::local::grant::{Hold, Origin};
 use crate::local::limit::LimitSource;
-use crate::local::line::Joined;
 use crate::local::permit_queue::{Handle, PermitQueue};
 use crate::local::permits::Wanting;
-use crate::local::possession::{Hold, Origin};
 use crate::local::state::Habits;
 use crate::local::wait::{Forever, Patience, Wait};
+use crate::local::wait_queue::Joined;
 use crate::lock::permits::{Asked, check_alone, find};
-use crate::options::LockOptions;
-use crate::recipe::driver::{LockDriver, SemaphoreLayout};
+use crate::name::lock_name::{IntoLockName, LockName};
 use crate::session::handle::Session;
-use crate::who::Who;
 
 /// The most permits that one acquire takes.
 pub const MOST_PERMITS: u32 = 1_000;
@@ -32,7 +32,7 @@ pub const MOST_PERMITS: u32 = 1_000;
 ///
 /// Waiters are served first come, first served; one who wants several permits gets all of them or
 /// none. Tasks of this process that wait are handed permits in memory within the
-/// [bound of handoffs](crate::policy::Handoffs). Taking permits again inside the scope of a permit
+/// [bound of handoffs](crate::base::policy::Handoffs). Taking permits again inside the scope of a permit
 /// takes more of them: a semaphore is not reentrant.
 ///
 /// The layout is that of Curator's `InterProcessSemaphoreV2`, or that of kazoo's `Semaphore` where
@@ -121,7 +121,7 @@ impl Semaphore {
     /// As [`new`](Semaphore::new) and [`limit_at`](Semaphore::limit_at).
     ///
     /// ```
-    /// # fn main() -> Result<(), zklock_core::error::LockError> {
+    /// # fn main() -> Result<(), zklock_core::base::error::LockError> {
     /// use zklock_core::{layout::Kazoo, session::Session};
     ///
     /// // `kazoo.recipe.lock.Semaphore(client, "/zklock/printers", max_leases=3)` in Python.

@@ -3,22 +3,22 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::backend::memory::Embedded;
+use crate::base::error::{ErrorKind, LockError};
+use crate::base::mode::Mode;
+use crate::base::options::LockOptions;
+use crate::coordinator::memory::Embedded;
+use crate::coordinator::traits::RequestError;
 #[cfg(feature = "sasl")]
-use crate::backend::zookeeper::Sasl;
+use crate::coordinator::zookeeper::Sasl;
 #[cfg(feature = "tls")]
-use crate::backend::zookeeper::Tls;
-use crate::backend::zookeeper::{Acl, Auth, ZooKeeperConnector, ZooKeeperOptions};
-use crate::coordinator::RequestError;
-use crate::error::{ErrorKind, LockError};
+use crate::coordinator::zookeeper::Tls;
+use crate::coordinator::zookeeper::{Acl, Auth, ZooKeeperConnector, ZooKeeperOptions};
 use crate::layout::curator::Curator;
-use crate::mode::Mode;
-use crate::observer::{Events, Observer};
-use crate::options::LockOptions;
-use crate::path::ZnodePath;
-use crate::recipe::driver::{LockDriver, check};
+use crate::layout::driver::{LockDriver, check};
+use crate::name::path::ZnodePath;
+use crate::observe::observer::{Events, Observer};
 use crate::session::handle::{Parts, Session};
-use crate::session::shelf::Place;
+use crate::session::local_queues::Place;
 
 /// How long an embedded session without a connection lives.
 const EMBEDDED_TIMEOUT: Duration = Duration::from_secs(10);
@@ -356,7 +356,7 @@ impl SessionBuilder {
         }
         let threaded = matches!(self.store, Store::ZooKeeper(_));
         let place = self.store.place();
-        let connector: Arc<dyn crate::coordinator::Connector> = match self.store {
+        let connector: Arc<dyn crate::coordinator::traits::Connector> = match self.store {
             Store::ZooKeeper(options) => {
                 let invalid = |error: RequestError| match error {
                     RequestError::BadArguments(why) => {

@@ -15,16 +15,16 @@ use tokio::sync::futures::Notified;
 pub use self::commits::{Gate, MOST_CHECKED};
 pub use self::counts::{Cleaning, Resting};
 pub use self::held::HeldNode;
-use crate::clock::Instant;
-use crate::coordinator::{Coordinator, Link, RequestError};
-use crate::error::{ErrorKind, LockError};
-use crate::observer::{Event, Events};
-use crate::policy::StopAt;
-use crate::session::answered::{Answered, patience};
-use crate::session::heads::Heads;
+use crate::base::clock::Instant;
+use crate::base::error::{ErrorKind, LockError};
+use crate::base::policy::StopAt;
+use crate::coordinator::traits::{Coordinator, Link, RequestError};
+use crate::divergence::head_age::Heads;
+use crate::divergence::phantom::Stray;
+use crate::observe::observer::{Event, Events};
 use crate::session::lease_clock::{Condition, LeaseClock, Term};
+use crate::session::reply_timeout::{Answered, patience};
 use crate::session::spawner::Spawner;
-use crate::session::stray::Stray;
 use crate::session::watch_budget::WatchBudget;
 
 /// One ZooKeeper session. Guards belong to one generation and are lost with it.
@@ -341,9 +341,9 @@ impl Generation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::memory::Embedded;
-    use crate::clock::Clock;
-    use crate::coordinator::Connector;
+    use crate::base::clock::Clock;
+    use crate::coordinator::memory::Embedded;
+    use crate::coordinator::traits::Connector;
     use crate::session::timing::Timing;
     use std::thread;
 

@@ -10,26 +10,26 @@ use std::time::Duration;
 use futures_lite::future::or;
 use tokio::sync::{Notify, watch};
 
-use crate::backend::io_thread::timers;
-use crate::clock::{Clock, Instant};
-use crate::coordinator::Connector;
-use crate::deadline::Deadline;
-use crate::error::LockError;
-use crate::first::all;
-use crate::key::LockName;
-use crate::observer::{Event, Events};
-use crate::options::LockOptions;
-use crate::path::ZnodePath;
-use crate::recipe::driver::LockDriver;
+use crate::base::clock::{Clock, Instant};
+use crate::base::deadline::Deadline;
+use crate::base::error::LockError;
+use crate::base::first::all;
+use crate::base::options::LockOptions;
+use crate::base::session_state::SessionState;
+use crate::base::token::FencingToken;
+use crate::coordinator::io_thread::timers;
+use crate::coordinator::traits::Connector;
+use crate::layout::driver::LockDriver;
+use crate::name::lock_name::LockName;
+use crate::name::path::ZnodePath;
+use crate::observe::observer::{Event, Events};
 use crate::session::generation::Generation;
+use crate::session::health::Standing;
 use crate::session::lane::{Lane, Ride, Status, closed};
 use crate::session::lanes::{Lanes, Rails};
-use crate::session::shelf::{Held, Place, Shelf};
+use crate::session::local_queues::{Held, Place, Shelf};
 use crate::session::spawner::Spawner;
-use crate::session::standing::Standing;
 use crate::session::timing::Timing;
-use crate::session_state::SessionState;
-use crate::token::FencingToken;
 
 /// How long the releaser may take when a session is closed or dropped.
 const FLUSH: Duration = Duration::from_secs(5);
@@ -97,8 +97,8 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// [`InvalidOption`](crate::error::ErrorKind::InvalidOption) for defaults that make no sense;
-    /// [`Unavailable`](crate::error::ErrorKind::Unavailable) if the system has no thread for it.
+    /// [`InvalidOption`](crate::base::error::ErrorKind::InvalidOption) for defaults that make no sense;
+    /// [`Unavailable`](crate::base::error::ErrorKind::Unavailable) if the system has no thread for it.
     pub(crate) fn start(parts: Parts) -> Result<Self, LockError> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         parts.defaults.check()?;
@@ -359,7 +359,7 @@ impl Session {
         self.0.shelf.held()
     }
 
-    /// Stops granting, for SIGTERM: who waits fails as [closing](crate::error::ErrorKind::Closing)
+    /// Stops granting, for SIGTERM: who waits fails as [closing](crate::base::error::ErrorKind::Closing)
     /// at once, who holds may finish within `limit`. Answers what is still held then.
     ///
     /// ```

@@ -6,16 +6,16 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use crate::clock::Instant;
-use crate::coordinator::{Link, Operation, Reply, RequestError, Stat, Watch, WatchEvent};
-use crate::owner::{Owner, REVOKE};
-use crate::policy::StopAt;
+use crate::base::clock::Instant;
+use crate::base::owner::{Owner, REVOKE};
+use crate::base::policy::StopAt;
+use crate::base::session_state::SessionState;
+use crate::coordinator::traits::{Link, Operation, Reply, RequestError, Stat, Watch, WatchEvent};
 use crate::session::generation::{Generation, HeldNode, MOST_CHECKED};
+use crate::session::health::OfLane;
 use crate::session::lease_clock::Condition;
-use crate::session::shelf::Shelf;
-use crate::session::standing::OfLane;
+use crate::session::local_queues::Shelf;
 use crate::session::watch_budget::Watching;
-use crate::session_state::SessionState;
 
 type Beat = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -335,16 +335,16 @@ impl fmt::Debug for OwnWatch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::memory::{Embedded, Faults};
-    use crate::clock::Clock;
-    use crate::coordinator::{Connector, Coordinator, Created, NodeKind};
-    use crate::observer::Events;
-    use crate::recipe::driver::{NewNode, Proof};
+    use crate::base::clock::Clock;
+    use crate::coordinator::memory::{Embedded, Faults};
+    use crate::coordinator::traits::{Connector, Coordinator, Created, NodeKind};
+    use crate::layout::driver::{NewNode, Proof};
+    use crate::observe::observer::Events;
+    use crate::session::health::Standing;
     use crate::session::lease_clock::LeaseClock;
+    use crate::session::local_queues::Place;
     use crate::session::releaser::{Birth, Deletion};
-    use crate::session::shelf::Place;
     use crate::session::spawner::Spawner;
-    use crate::session::standing::Standing;
     use crate::session::timing::Timing;
     use crate::session::watch_budget::WatchBudget;
     use std::future::pending;

@@ -9,16 +9,16 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use crate::clock::{Clock, Instant};
-use crate::coordinator::{Connector, Coordinator, Link, RequestError};
-use crate::deadline::Deadline;
-use crate::error::{ErrorKind, LockError};
-use crate::observer::Events;
+use crate::base::clock::{Clock, Instant};
+use crate::base::deadline::Deadline;
+use crate::base::error::{ErrorKind, LockError};
+use crate::coordinator::traits::{Connector, Coordinator, Link, RequestError};
+use crate::divergence::phantom::Stray;
+use crate::observe::observer::Events;
 use crate::session::generation::Generation;
 use crate::session::keeper::{Keeping, keep};
 use crate::session::lease_clock::{Condition, LeaseClock};
 use crate::session::spawner::Spawner;
-use crate::session::stray::Stray;
 use crate::session::timing::Timing;
 use crate::session::watch_budget::WatchBudget;
 

@@ -14,18 +14,18 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::backend::io_thread::IoThread;
-use crate::clock::Clock;
-use crate::coordinator::Connector;
-use crate::deadline::Deadline;
-use crate::error::LockError;
-use crate::observer::Events;
+use crate::base::clock::Clock;
+use crate::base::deadline::Deadline;
+use crate::base::error::LockError;
+use crate::coordinator::io_thread::IoThread;
+use crate::coordinator::traits::Connector;
+use crate::observe::observer::Events;
 use crate::session::generation::Generation;
+use crate::session::health::Standing;
 use crate::session::keeper::Keeping;
 use crate::session::lane::{Lane, Ride};
-use crate::session::shelf::Shelf;
+use crate::session::local_queues::Shelf;
 use crate::session::spawner::Spawner;
-use crate::session::standing::Standing;
 
 /// How many acquires may be on their way to the server in a lane before another is opened.
 const BUSY: usize = 8;
@@ -92,7 +92,7 @@ impl Lanes {
     ///
     /// # Errors
     ///
-    /// [`Unavailable`](crate::error::ErrorKind::Unavailable) if the system has no thread for it.
+    /// [`Unavailable`](crate::base::error::ErrorKind::Unavailable) if the system has no thread for it.
     pub fn start(rails: Rails) -> Result<Self, LockError> {
         let io = if rails.threaded { Some(IoThread::start()?) } else { None };
         let spawner =
@@ -191,11 +191,11 @@ fn has_room(lane: &Lane) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::memory::Embedded;
-    use crate::coordinator::{NodeKind, RequestError};
-    use crate::policy::StopAt;
-    use crate::session::shelf::Place;
-    use crate::session_state::SessionState;
+    use crate::base::policy::StopAt;
+    use crate::base::session_state::SessionState;
+    use crate::coordinator::memory::Embedded;
+    use crate::coordinator::traits::{NodeKind, RequestError};
+    use crate::session::local_queues::Place;
     use futures_lite::future::block_on;
     use tokio::sync::watch;
 

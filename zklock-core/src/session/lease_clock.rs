@@ -15,8 +15,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::clock::{Clock, Instant};
-use crate::policy::StopAt;
+use crate::base::clock::{Clock, Instant};
+use crate::base::policy::StopAt;
 use crate::session::timing::Timing;
 
 /// The lease clock of one ZooKeeper session.

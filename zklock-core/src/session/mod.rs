@@ -1,25 +1,24 @@
-//! Sessions: generations, the lease clock, the releaser.
+//! Sessions: connections, their generations, the lease clock, the heartbeat, the releaser.
 
-pub mod answered;
 pub mod builder;
-pub mod clearing;
 pub mod generation;
 pub mod handle;
-pub mod heads;
+pub mod health;
 pub mod keeper;
 pub mod lane;
 pub mod lanes;
 pub mod lease_clock;
+pub mod local_queues;
+pub mod registry;
 pub mod releaser;
-pub mod shelf;
+pub mod reply_timeout;
 pub mod spawner;
-pub mod standing;
-pub mod stray;
 pub mod timing;
 pub mod unused;
 pub mod watch_budget;
 
 pub use builder::SessionBuilder;
 pub use handle::{Session, States};
-pub use shelf::Held;
+pub use local_queues::Held;
+pub use registry::{Installed, SessionRegistry, init};
 pub use timing::Timing;

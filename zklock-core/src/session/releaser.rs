@@ -11,12 +11,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use crate::clock::{Instant, Sleep};
-use crate::coordinator::{Created, Link, NodeKind, RequestError};
-use crate::deadline::Deadline;
-use crate::owner::REVOKE;
-use crate::recipe::driver::{NewNode, Proof};
-use crate::session::clearing::Clearing;
+use crate::base::clock::{Instant, Sleep};
+use crate::base::deadline::Deadline;
+use crate::base::owner::REVOKE;
+use crate::cooldown::mark_removal::Clearing;
+use crate::coordinator::traits::{Created, Link, NodeKind, RequestError};
+use crate::layout::driver::{NewNode, Proof};
 use crate::session::generation::{Cleaning, Generation};
 
 type Background<T> = Pin<Box<dyn Future<Output = T> + Send>>;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
-use crate::backend::io_thread::IoHandle;
+use crate::coordinator::io_thread::IoHandle;
 
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 

@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::coordinator::{Operation, RequestError};
+use crate::coordinator::traits::{Operation, RequestError};
 use crate::session::generation::Generation;
 use crate::session::releaser::{PAUSE, back_off};
 

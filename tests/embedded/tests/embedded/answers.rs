@@ -7,8 +7,8 @@ use zklock::layout::{Kazoo, OneNode, ReadWriteNodes};
 use zklock::{
     Embedded, Handoffs, LockEvent, LockName, LockOptions, Mutex, Semaphore, Session, StopAt,
 };
-use zklock_core::backend::memory::{Fault, Op};
-use zklock_core::coordinator::NodeKind;
+use zklock_core::coordinator::memory::{Fault, Op};
+use zklock_core::coordinator::traits::NodeKind;
 
 use crate::support::{client, contenders, data, on, prompt};
 

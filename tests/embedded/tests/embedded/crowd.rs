@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use zklock::layout::Curator;
 use zklock::{Attempt, Contender, Embedded, LockDriver, Mode, Session};
-use zklock_core::coordinator::NodeKind;
-use zklock_core::recipe::verdict::Verdict;
+use zklock_core::coordinator::traits::NodeKind;
+use zklock_core::layout::verdict::Verdict;
 
 use crate::support::client;
 

@@ -71,7 +71,7 @@ async fn a_try_is_bounded_when_the_server_is_silent() {
 #[tokio::test(start_paused = true)]
 async fn the_bound_includes_connecting() {
     let (store, session) = store();
-    let unreachable = zklock_core::coordinator::RequestError::Unreachable("zk:2181".into());
+    let unreachable = zklock_core::coordinator::traits::RequestError::Unreachable("zk:2181".into());
     store.outage(Some(unreachable));
     store.faults(session.zookeeper_session().unwrap().0).expire();
     let start = Instant::now();

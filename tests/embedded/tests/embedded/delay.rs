@@ -5,8 +5,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 use zklock::layout::{Curator, Kazoo, MaxLeases, Numbered, Removed};
 use zklock::{Embedded, ErrorKind, LockOptions, Mutex, Session};
-use zklock_core::backend::memory::{Fault, Op};
-use zklock_core::coordinator::{NodeKind, RequestError};
+use zklock_core::coordinator::memory::{Fault, Op};
+use zklock_core::coordinator::traits::{NodeKind, RequestError};
 
 use crate::support::{about, client, contenders, data, on, prompt, store};
 

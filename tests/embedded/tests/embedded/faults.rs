@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use zklock::{ErrorKind, Session, SessionState};
-use zklock_core::backend::memory::{Fault, Op};
-use zklock_core::coordinator::RequestError;
+use zklock_core::coordinator::memory::{Fault, Op};
+use zklock_core::coordinator::traits::RequestError;
 
 use crate::support::{client, contenders, on, prompt, store};
 

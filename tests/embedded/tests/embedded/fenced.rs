@@ -1,7 +1,7 @@
 //! Writes that succeed only while the lock is held.
 
 use zklock::ErrorKind;
-use zklock_core::backend::memory::{Fault, Op};
+use zklock_core::coordinator::memory::{Fault, Op};
 
 use crate::support::{client, on, store};
 
@@ -27,7 +27,10 @@ async fn a_stale_holder_is_refused_by_the_server() {
     let (store, session) = store();
     let guard = session.mutex("a").unwrap().acquire().await.unwrap();
     let outside = client(&store).await;
-    outside.create("/state", b"1", zklock_core::coordinator::NodeKind::Persistent).await.unwrap();
+    outside
+        .create("/state", b"1", zklock_core::coordinator::traits::NodeKind::Persistent)
+        .await
+        .unwrap();
     // The news of the deletion does not come through.
     store.faults(session.zookeeper_session().unwrap().0).hold_replies();
     outside.delete(guard.path()).await.unwrap();

@@ -7,7 +7,7 @@ use zklock::layout::{
     Curator, HostNodes, Kazoo, MaxLeases, Numbered, OneNode, ReadWriteNodes, Removed,
 };
 use zklock::{AnyLock, Embedded, LockDriver, LockError, Mutex, RwLock, Session};
-use zklock_core::coordinator::NodeKind;
+use zklock_core::coordinator::traits::NodeKind;
 
 use crate::support::{client, contenders, prompt, store};
 

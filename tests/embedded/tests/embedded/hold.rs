@@ -7,8 +7,8 @@ use zklock::{
     AnyLock, Embedded, ErrorKind, LockError, LockOptions, MultiLock, Mutex, Session,
     SessionRegistry, ZkLockTemplate, zk_locked,
 };
-use zklock_core::backend::memory::{Fault, Op};
-use zklock_core::coordinator::NodeKind;
+use zklock_core::coordinator::memory::{Fault, Op};
+use zklock_core::coordinator::traits::NodeKind;
 
 use crate::support::{about, client, contenders, data, on, prompt, store};
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use zklock::layout::{HostNodes, ReadWriteNodes};
 use zklock::{Event, LockEvent, Mode, Observer, Owner, Session};
-use zklock_core::coordinator::NodeKind;
+use zklock_core::coordinator::traits::NodeKind;
 
 use crate::support::{client, contenders, on, prompt, store};
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use zklock::layout::{Curator, Kazoo, Removed};
 use zklock::{Embedded, ErrorKind, Handoffs, LockName, LockOptions, Semaphore, Session};
-use zklock_core::backend::memory::Op;
-use zklock_core::coordinator::NodeKind;
+use zklock_core::coordinator::memory::Op;
+use zklock_core::coordinator::traits::NodeKind;
 
 use crate::support::{Inline, client, contenders, on, prompt, store};
 
@@ -60,7 +60,7 @@ async fn nodes_and_data_are_those_of_kazoo() {
     assert!(contenders(&store, INNER).await.is_empty());
     for path in [PRINTERS, INNER] {
         let error = peer.create(path, b"", NodeKind::Persistent).await.unwrap_err();
-        assert_eq!(error, zklock_core::coordinator::RequestError::NodeExists);
+        assert_eq!(error, zklock_core::coordinator::traits::RequestError::NodeExists);
     }
     let holders = semaphore.site().contenders().await.unwrap();
     assert!(holders.len() == 2 && holders.iter().all(|one| one.holder && one.here));

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use zklock::layout::{Curator, HostNodes, Kazoo, MaxLeases, Numbered, OneNode, Removed};
 use zklock::{Attempt, Contender, ErrorKind, LockDriver, LockOptions, Mode, Session};
-use zklock_core::coordinator::NodeKind;
-use zklock_core::recipe::driver::Proof;
+use zklock_core::coordinator::traits::NodeKind;
+use zklock_core::layout::driver::Proof;
 
 use crate::support::{client, contenders, on, prompt, store};
 
@@ -58,7 +58,7 @@ async fn every_shipped_layout_writes_its_names_and_its_directory() {
         let client = client(&store).await;
         assert_eq!(
             client.create(&format!("/{name}"), b"", NodeKind::Persistent).await.err(),
-            Some(zklock_core::coordinator::RequestError::NodeExists)
+            Some(zklock_core::coordinator::traits::RequestError::NodeExists)
         );
     }
     let kazoo = root.mutex("python").unwrap().driver(Kazoo::default()).unwrap();

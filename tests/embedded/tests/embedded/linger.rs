@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zklock::{ErrorKind, Handoffs, LockOptions, Mutex, Session};
-use zklock_core::backend::memory::Op;
+use zklock_core::coordinator::memory::Op;
 
 use crate::support::{contenders, on, prompt, store};
 

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use zklock::{AnyLock, Embedded, ErrorKind, Event, LockOptions, MultiLock, Observer, Session};
-use zklock_core::backend::memory::{Fault, Op};
-use zklock_core::coordinator::RequestError;
+use zklock_core::coordinator::memory::{Fault, Op};
+use zklock_core::coordinator::traits::RequestError;
 
 use crate::support::{about, contenders, on, prompt, store};
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zklock::{ErrorKind, Mutex, Session};
-use zklock_core::backend::memory::Op;
+use zklock_core::coordinator::memory::Op;
 
 use crate::support::{Inside, client, contenders, on, store};
 
@@ -219,7 +219,7 @@ async fn foreign_children_are_in_nobodys_way() {
     drop(session.mutex("a").unwrap().acquire().await.unwrap());
     for name in ["0", "zzz", "lock-1", "_c_x-lock-y"] {
         let path = format!("/zklock/a/{name}");
-        let kind = zklock_core::coordinator::NodeKind::Persistent;
+        let kind = zklock_core::coordinator::traits::NodeKind::Persistent;
         client.create(&path, b"", kind).await.unwrap();
     }
     let guard = session.mutex("a").unwrap().try_acquire().await.unwrap();

@@ -10,8 +10,8 @@ use zklock::{
     Attempt, Contender, Embedded, ErrorKind, Handoffs, LockDriver, LockError, LockOptions, Mode,
     Owner, Session,
 };
-use zklock_core::coordinator::{Coordinator, NodeKind};
-use zklock_core::recipe::verdict::Verdict;
+use zklock_core::coordinator::traits::{Coordinator, NodeKind};
+use zklock_core::layout::verdict::Verdict;
 
 use crate::support::{client, contenders, store};
 

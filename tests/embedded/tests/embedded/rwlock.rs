@@ -7,8 +7,8 @@ use std::time::Duration;
 use zklock::{
     Embedded, ErrorKind, Handoffs, LockOptions, RwLock, Session, blocking, carry, carry_sync,
 };
-use zklock_core::backend::memory::{Fault, Op};
-use zklock_core::coordinator::RequestError;
+use zklock_core::coordinator::memory::{Fault, Op};
+use zklock_core::coordinator::traits::RequestError;
 
 use crate::support::{contenders, late, on, store};
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use zklock::{Embedded, ErrorKind, Handoffs, LockName, LockOptions, Semaphore, Session};
-use zklock_core::coordinator::NodeKind;
+use zklock_core::coordinator::traits::NodeKind;
 
 use crate::support::{Inline, client, contenders, late, on, prompt, store};
 
@@ -128,7 +128,7 @@ async fn local_waiters_are_handed_permits_in_memory() {
     let created = |path: &str| {
         let recorded = store.recorded();
         let creates = recorded.iter().filter(|logged| {
-            logged.op == zklock_core::backend::memory::Op::Create && logged.path.contains(path)
+            logged.op == zklock_core::coordinator::memory::Op::Create && logged.path.contains(path)
         });
         creates.count()
     };

@@ -9,7 +9,7 @@ use zklock::{
     AnyLock, Body, Embedded, ErrorKind, Event, LockError, LockOptions, MultiLock, Mutex, Observer,
     OnLost, Session, SessionState, StopAt, ZkLockTemplate,
 };
-use zklock_core::backend::memory::Faults;
+use zklock_core::coordinator::memory::Faults;
 
 use crate::support::{contenders, on, store};
 

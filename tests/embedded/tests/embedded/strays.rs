@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 use zklock::{Embedded, Session};
-use zklock_core::backend::memory::{Fault, Op};
-use zklock_core::coordinator::RequestError;
+use zklock_core::coordinator::memory::{Fault, Op};
+use zklock_core::coordinator::traits::RequestError;
 
 use crate::support::{contenders, on, store};
 

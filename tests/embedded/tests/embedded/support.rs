@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use zklock::{Embedded, Session};
-use zklock_core::coordinator::{Connector, Coordinator};
+use zklock_core::coordinator::traits::{Connector, Coordinator};
 
 /// A store with a session on it, where every answer comes at once.
 pub(crate) fn prompt() -> (Embedded, Session) {

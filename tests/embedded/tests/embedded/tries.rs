@@ -5,8 +5,8 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use zklock::layout::Kazoo;
 use zklock::{Embedded, LockError, Session};
-use zklock_core::backend::memory::{Fault, Op};
-use zklock_core::coordinator::RequestError;
+use zklock_core::coordinator::memory::{Fault, Op};
+use zklock_core::coordinator::traits::RequestError;
 
 use crate::support::{contenders, on, store};
 

@@ -3,8 +3,8 @@
 
 use zklock::layout::{Curator, Kazoo, Numbered, OneNode, Removed};
 use zklock::{Attempt, Contender, LockDriver, LockOptions, Mode, Owner, Session};
-use zklock_core::coordinator::NodeKind;
-use zklock_core::recipe::driver::Proof;
+use zklock_core::coordinator::traits::NodeKind;
+use zklock_core::layout::driver::Proof;
 use zklock_test_support::{Action, Cut, Matcher, OpCode, Proxy};
 
 use crate::bed::{Bed, acquiring, soon, until};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use zklock::layout::Curator;
 use zklock::{Attempt, Contender, ErrorKind, LockDriver, Mode};
-use zklock_core::recipe::verdict::Verdict;
+use zklock_core::layout::verdict::Verdict;
 
 use crate::bed::{Bed, soon};
 

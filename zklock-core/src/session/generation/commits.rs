@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, Weak};
 
 use super::{Generation, HeldNode};
-use crate::clock::Instant;
-use crate::coordinator::{Created, NodeKind, Operation, RequestError};
+use crate::base::clock::Instant;
+use crate::coordinator::traits::{Created, NodeKind, Operation, RequestError};
 use crate::session::lease_clock::Condition;
 
 /// How many nodes one request checks at most: a server takes tens of milliseconds for a thousand

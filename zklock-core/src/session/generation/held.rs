@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 use super::Generation;
-use crate::clock::Instant;
-use crate::observer::Event;
-use crate::policy::StopAt;
+use crate::base::clock::Instant;
+use crate::base::policy::StopAt;
+use crate::observe::observer::Event;
 use crate::session::lease_clock::Term;
 use crate::session::watch_budget::Watching;
 

@@ -1,0 +1,559 @@
+//! The acquire loop: the only place that waits in ZooKeeper's queue.
+//!
+//! ```text
+//! create ‖ list ── nobody ahead ──────────────────────────────► grant, if the lease clock allows
+//!                └ somebody ahead ─ watch one of them ─ gone ─► grant or list again
+//! ```
+//!
+//! Whatever is dropped on the way (a creation that is not answered, a node in the queue) deletes
+//! itself, so a future that is dropped at any await leaves nothing behind.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use crate::acquire::enqueue::Enqueued;
+use crate::acquire::lease::{Lease, QueuedNode};
+use crate::acquire::obstacle::{Obstacle, Passed, Seen};
+use crate::base::deadline::Deadline;
+use crate::base::error::{ErrorKind, Holder, LockError};
+use crate::base::mode::Mode;
+use crate::base::policy::{RetryPolicy, StopAt};
+use crate::cooldown::mark::Marks;
+use crate::coordinator::traits::{Link, RequestError, Stat};
+use crate::divergence::check::stray_among;
+use crate::layout::contender::Contender;
+use crate::layout::driver::LockDriver;
+use crate::layout::nested;
+use crate::layout::verdict::Verdict;
+use crate::name::path::{ZnodePath, name_of};
+use crate::session::generation::Generation;
+use crate::session::lane::Ride;
+use crate::session::unused::Unused;
+
+/// What is to be acquired.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// The lock's name.
+    pub lock: Arc<str>,
+    /// Its directory.
+    pub directory: ZnodePath,
+    /// Who asks, as other processes see it.
+    pub app: Option<Arc<str>>,
+    /// How it is laid out, and the rule.
+    pub driver: Arc<dyn LockDriver>,
+    /// What to do when nodes vanish.
+    pub vanished: RetryPolicy,
+    /// What it notes in its directory.
+    pub marks: Marks,
+    /// Of a semaphore: its limit, as it changes.
+    pub limit: Option<watch::Receiver<u32>>,
+}
+
+impl Target {
+    /// What those have in common who may hand a node to each other.
+    pub fn key(&self, stop_at: StopAt) -> String {
+        let directory = self.directory.as_str().to_owned();
+        // A node bears the mark of the one who fetched it, and its lease stops where that one's
+        // does. No path contains a NUL.
+        match (self.marks.any(), stop_at) {
+            (false, StopAt::Lost) => directory,
+            _ => format!("{directory}\0{:?} {stop_at:?}", self.marks),
+        }
+    }
+}
+
+/// How an acquire behaves.
+#[derive(Clone, Copy, Debug)]
+pub struct How {
+    /// In which way the lock is wanted.
+    pub mode: Mode,
+    /// Whether it waits for ZooKeeper's answers only, and for nobody else.
+    pub once: bool,
+    /// Whether its node may be kept for a while after the last release; it says so.
+    pub lingers: bool,
+    /// How many nodes are wanted together, this one included.
+    pub together: usize,
+    /// Whether there must be room for all of them before this one is made.
+    pub counts_first: bool,
+    /// Where the lease stops, if the connection is in trouble.
+    pub stop_at: StopAt,
+}
+
+impl How {
+    /// For one node.
+    pub fn one(mode: Mode, once: bool) -> How {
+        let stop_at = StopAt::Lost;
+        How { mode, once, lingers: false, together: 1, counts_first: false, stop_at }
+    }
+}
+
+/// How long a holder that only lingers has to give way to somebody who does not wait.
+const GIVE_WAY: Duration = Duration::from_millis(100);
+
+/// How long who cannot change the directory at least makes room for somebody who can.
+const STEP_ASIDE: Duration = Duration::from_millis(50);
+
+/// Acquires a lock: waits for as long as it takes, or only for ZooKeeper's answers.
+/// Says in `seen` who is in the way.
+///
+/// # Cancel safety
+///
+/// Dropping the future gives up the place in the queue; the node is deleted in the background.
+pub async fn acquire(
+    target: &Target,
+    ride: &Ride,
+    how: How,
+    seen: &Seen,
+) -> Result<Lease, LockError> {
+    let (unused, passed) = (Unused::default(), OnceLock::new());
+    Drive { target, ride, how, seen, unused, passed }
+        .run()
+        .await
+        .map_err(|error| error.on(target.lock.clone()))
+}
+
+/// Why one run through the queue ended without the lock.
+pub(crate) enum Setback {
+    /// The directory did not exist and was made.
+    NoDirectory,
+    /// The directory, or our node in it, vanished.
+    Vanished,
+    /// The directory may be a container and has to be another, and is in use.
+    Shared,
+    /// The session ended or the node was lost on the way: worth another try, uncounted.
+    Interrupted,
+    /// For good.
+    Failed(LockError),
+}
+
+/// What a look at the queue leads to.
+enum Next {
+    /// Our node is not there.
+    Vanished,
+    /// Nobody is in the way.
+    Grant,
+    /// To wait until one of these is gone, whose deletion may be the grant.
+    Wait { obstacle: Obstacle, paths: Vec<String>, deletion_grants: bool },
+    /// There are so many, which is too many; any of the others may go.
+    Crowd { seen: usize, others: Vec<String>, excess: usize },
+}
+
+pub(crate) struct Drive<'a> {
+    pub(crate) target: &'a Target,
+    pub(crate) ride: &'a Ride,
+    pub(crate) how: How,
+    pub(crate) seen: &'a Seen,
+    /// What it made and has no node in yet.
+    pub(crate) unused: Unused,
+    /// What looks like a contender and is none, once somebody is in the way.
+    pub(crate) passed: OnceLock<Passed>,
+}
+
+impl Drive<'_> {
+    pub(crate) async fn run(&self) -> Result<Lease, LockError> {
+        let (lane, vanished) = (self.ride.lane(), &self.target.vanished);
+        let (mut made, mut losses, mut interruptions) = (0, 0, 0);
+        loop {
+            let generation = lane.ready().await?;
+            self.unused.go_with(&generation);
+            connected(&generation).await;
+            let pause = match self.enqueue_and_wait(&generation).await {
+                Ok(lease) => return Ok(lease),
+                Err(Setback::Failed(error)) => return Err(error),
+                // The first time it is no loss: nobody had used this lock.
+                Err(Setback::NoDirectory) if made == 0 => {
+                    made += 1;
+                    Duration::ZERO
+                }
+                Err(Setback::NoDirectory | Setback::Vanished) => {
+                    if losses >= vanished.attempts {
+                        return Err(LockError::new(
+                            ErrorKind::Unavailable,
+                            "the lock's directory or node was removed again and again",
+                        ));
+                    }
+                    losses += 1;
+                    vanished.pause(losses - 1)
+                }
+                Err(Setback::Shared) => {
+                    if losses >= vanished.attempts {
+                        return Err(self.shared());
+                    }
+                    losses += 1;
+                    // Long enough for the one behind to be alone.
+                    vanished.pause(losses).max(STEP_ASIDE)
+                }
+                Err(Setback::Interrupted) => {
+                    interruptions += 1;
+                    RetryPolicy::default().pause(interruptions)
+                }
+            };
+            self.see(None);
+            if !pause.is_zero() {
+                lane.clock().sleep_until(lane.clock().now() + pause).await;
+            }
+        }
+    }
+
+    /// Whatever waits for others has a place of its own on the heap: every acquire moves this future,
+    /// and most have nobody to wait for.
+    pub(crate) async fn enqueue_and_wait(
+        &self,
+        generation: &Arc<Generation>,
+    ) -> Result<Lease, Setback> {
+        let mut gave_way = false;
+        if self.how.counts_first {
+            Box::pin(self.wait_for_places(generation)).await?;
+        }
+        let (mut node, mine, mut children) = loop {
+            match self.enqueue(generation).await? {
+                Enqueued::Mine(node, mine, children) => break (node, mine, children),
+                Enqueued::Taken(path) => {
+                    let waiting_for = [path.clone()];
+                    let obstacle = self.obstacle(generation, path, 1);
+                    let waiting = self.stand_behind(obstacle, &waiting_for, None, &mut gave_way);
+                    Box::pin(waiting).await?;
+                }
+            }
+        };
+        let mut limit = self.target.limit.clone();
+        loop {
+            // A node that is not seen here may still be there for others, so it is deleted.
+            let Some(listed) = self.list(generation, children.take()).await? else {
+                return Err(Setback::Vanished);
+            };
+            match self.next(generation, listed, &mine) {
+                Next::Vanished => return Err(Setback::Vanished),
+                Next::Grant => return self.grant(generation, node).await,
+                Next::Wait { obstacle, paths, deletion_grants } => {
+                    let own = deletion_grants.then_some(&mut node);
+                    let waiting = self.stand_behind(obstacle, &paths, own, &mut gave_way);
+                    if Box::pin(waiting).await? && deletion_grants {
+                        return self.grant(generation, node).await;
+                    }
+                }
+                Next::Crowd { seen, others, excess } => {
+                    let waiting = self.crowded(generation, seen, others, excess, &mut limit);
+                    children = Box::pin(waiting).await?;
+                }
+            }
+        }
+    }
+
+    /// What follows from a list of the directory's children. Of that nothing is kept but the few
+    /// names that matter: whoever waits may wait for long, and there may be thousands.
+    fn next(&self, generation: &Arc<Generation>, listed: Vec<String>, mine: &Contender) -> Next {
+        let mut queue = self.target.driver.queue(&listed);
+        if queue.len() < listed.len() {
+            nested::tell(&*self.target.driver, self.directory(), &listed, mine);
+        }
+        if let Some(passed) = self.passed.get() {
+            passed.leave_out_of(&mut queue);
+        }
+        let path_of = |name: &str| self.path_of(name);
+        match self.target.driver.verdict(&queue, mine) {
+            Verdict::Missing => Next::Vanished,
+            Verdict::Held => Next::Grant,
+            Verdict::Wait { predecessor, deletion_grants, ahead } => {
+                let head = queue.first().map_or(&predecessor, |head| &head.name);
+                let obstacle = self.obstacle(generation, path_of(head), ahead);
+                Next::Wait { obstacle, paths: vec![path_of(&predecessor)], deletion_grants }
+            }
+            Verdict::WaitForAny { predecessors, ahead } => {
+                let head = queue.first().map_or_else(String::new, |head| path_of(&head.name));
+                let obstacle = self.obstacle(generation, head, ahead);
+                let paths = predecessors.iter().map(|name| path_of(name)).collect();
+                Next::Wait { obstacle, paths, deletion_grants: false }
+            }
+            Verdict::Crowded { excess } => {
+                let others = self.others(&queue, &mine.name);
+                Next::Crowd { seen: queue.len(), others, excess }
+            }
+        }
+    }
+
+    /// The paths of all but mine.
+    pub(crate) fn others(&self, queue: &[Contender], mine: &str) -> Vec<String> {
+        let others = queue.iter().filter(|other| other.name != mine);
+        others.map(|other| self.path_of(&other.name)).collect()
+    }
+
+    /// The children of the directory, unless they are known; `None` if there is no directory.
+    pub(crate) async fn list(
+        &self,
+        generation: &Arc<Generation>,
+        known: Option<Vec<String>>,
+    ) -> Result<Option<Vec<String>>, Setback> {
+        if known.is_some() {
+            return Ok(known);
+        }
+        loop {
+            match generation.coordinator().children(self.directory()).await {
+                Ok(listed) => return Ok(Some(listed)),
+                Err(RequestError::NoNode) => return Ok(None),
+                Err(error) => self.after(generation, error).await?,
+            }
+        }
+    }
+
+    /// Waits until there is room for all the nodes that are wanted together. Who calls it sees to
+    /// it that nobody else makes one.
+    pub(crate) async fn wait_for_places(
+        &self,
+        generation: &Arc<Generation>,
+    ) -> Result<(), Setback> {
+        let (driver, mut limit) = (&self.target.driver, self.target.limit.clone());
+        let mut children = None;
+        loop {
+            // Without a directory there is nobody in it.
+            let Some(listed) = self.list(generation, children.take()).await? else { return Ok(()) };
+            let (queue, most) = (driver.queue(&listed), driver.most().unwrap_or(usize::MAX));
+            let (seen, others) = (queue.len(), self.others(&queue, ""));
+            drop((queue, listed));
+            match (seen + self.how.together).saturating_sub(most) {
+                0 => return Ok(()),
+                excess => {
+                    children = self.crowded(generation, seen, others, excess, &mut limit).await?;
+                }
+            }
+        }
+    }
+
+    /// There are too many nodes: waits until there are others, and answers them if they are known.
+    /// Ends an acquire that does not wait, or that would wait for ever.
+    pub(crate) async fn crowded(
+        &self,
+        generation: &Arc<Generation>,
+        seen: usize,
+        others: Vec<String>,
+        excess: usize,
+        limit: &mut Option<watch::Receiver<u32>>,
+    ) -> Result<Option<Vec<String>>, Setback> {
+        let head = others.first().cloned().unwrap_or_default();
+        let obstacle = self.obstacle(generation, head, excess);
+        self.check_that_somebody_goes(&obstacle, &others).await?;
+        drop(others);
+        if self.how.once {
+            return self.refuse(obstacle, false).await.map(|()| None);
+        }
+        self.see(Some(obstacle));
+        self.wait_for_room(generation, seen, limit).await
+    }
+
+    /// Looks into who has been at the head for longer than a session timeout: who died is gone. If
+    /// not enough others will ever go, there is no use in waiting, at least not on this server.
+    pub(crate) async fn check_that_somebody_goes(
+        &self,
+        obstacle: &Obstacle,
+        others: &[String],
+    ) -> Result<(), Setback> {
+        let generation = &obstacle.generation;
+        // Who waits for another than the head waits in the end for somebody who looks into that.
+        if obstacle.ahead > others.len()
+            || !others.iter().any(|path| **path == *obstacle.head)
+            || !generation.is_long_at_head(self.directory(), &obstacle.head)
+        {
+            return Ok(());
+        }
+        match stray_among(generation, others).await {
+            Ok(None) => {}
+            Ok(Some(stray)) => {
+                generation.leave(stray);
+                return Err(Setback::Interrupted);
+            }
+            Err(error) => return self.after(generation, error).await,
+        }
+        if self.target.driver.holders_may_stay() {
+            return Ok(());
+        }
+        let coordinator = generation.coordinator();
+        let asked: Vec<_> = others.iter().map(|path| (path, coordinator.get(path))).collect();
+        let mut staying = Vec::new();
+        for (path, reply) in asked {
+            match reply.await {
+                Ok((_, stat)) if self.is_other_lock(&stat) => self.passed().add(path),
+                Ok((data, stat)) if stat.owner == 0 => staying.push((path, data)),
+                Ok(_) | Err(RequestError::NoNode) => {}
+                Err(error) => return self.after(generation, error).await,
+            }
+        }
+        let most = self.target.driver.most().unwrap_or(1);
+        match staying.first() {
+            Some((path, data)) if staying.len() + self.how.together > most => {
+                Err(Setback::Failed(self.for_ever(path, data, obstacle.ahead)))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The error of a lock that nobody who is alive holds.
+    pub(crate) fn for_ever(&self, path: &str, data: &[u8], ahead: usize) -> LockError {
+        let node = name_of(path).to_owned();
+        let owner = self.target.driver.owner(&node, data);
+        let why = format!(
+            "{path} is no ephemeral node, so it stays until somebody deletes it, and nobody has for \
+             a session timeout"
+        );
+        LockError::new(ErrorKind::Busy, why).held_by(Some(Holder { owner, node, ahead }))
+    }
+
+    pub(crate) fn directory(&self) -> &str {
+        self.target.directory.as_str()
+    }
+
+    pub(crate) fn path_of(&self, name: &str) -> String {
+        format!("{}/{name}", self.directory())
+    }
+
+    pub(crate) fn obstacle(
+        &self,
+        generation: &Arc<Generation>,
+        head: String,
+        ahead: usize,
+    ) -> Obstacle {
+        let (generation, driver) = (generation.clone(), self.target.driver.clone());
+        let (head, mode, passed) = (head.into(), self.how.mode, self.passed().clone());
+        Obstacle { generation, driver, head, mode, ahead, rests: None, passed }
+    }
+
+    pub(crate) fn passed(&self) -> &Passed {
+        self.passed.get_or_init(Passed::default)
+    }
+
+    pub(crate) fn is_other_lock(&self, stat: &Stat) -> bool {
+        nested::is_other_lock(&*self.target.driver, self.how.mode, stat)
+    }
+
+    /// Waits until one of the nodes is gone (answers true) or another look is worth while (false).
+    /// Ends an acquire that does not wait. True says that our own node was still there, if that is
+    /// given.
+    pub(crate) async fn stand_behind(
+        &self,
+        obstacle: Obstacle,
+        paths: &[String],
+        own: Option<&mut QueuedNode>,
+        gave_way: &mut bool,
+    ) -> Result<bool, Setback> {
+        self.check_that_somebody_goes(&obstacle, paths).await?;
+        if self.how.once {
+            let may_wait = obstacle.ahead == 1 && !std::mem::replace(gave_way, true);
+            return self.refuse(obstacle, may_wait).await.map(|()| false);
+        }
+        self.see(Some(obstacle.clone()));
+        self.wait_for(&obstacle.generation, paths, own).await
+    }
+
+    /// Grants the lock if the lease clock allows it; otherwise a commit must be answered first.
+    pub(crate) async fn grant(
+        &self,
+        generation: &Arc<Generation>,
+        mut node: QueuedNode,
+    ) -> Result<Lease, Setback> {
+        if self.target.marks.any() {
+            node = Box::pin(self.mark(generation, node)).await?;
+        }
+        loop {
+            node = match node.grant(&self.target.lock, self.how.stop_at) {
+                Ok(lease) => return Ok(lease),
+                Err(node) => node,
+            };
+            let (path, only) = (node.path().clone(), node.is_recurring().then(|| node.czxid()));
+            match is_there(generation, path, only).await {
+                Ok(true) => {}
+                Ok(false) => {
+                    node.forget();
+                    return Err(Setback::Vanished);
+                }
+                Err(error) => self.after(generation, error).await?,
+            }
+        }
+    }
+
+    /// Ends an acquire that does not wait, unless the holder went just now. One that only lingers
+    /// goes as soon as it sees our node behind it.
+    pub(crate) async fn refuse(&self, obstacle: Obstacle, may_wait: bool) -> Result<(), Setback> {
+        match obstacle.ask().await {
+            Ok(busy) if may_wait && busy.holder().is_some_and(|holder| holder.owner.linger) => {
+                let limit = Deadline::after(self.ride.lane().clock().clone(), GIVE_WAY);
+                let head = [obstacle.head.to_string()];
+                let gone = self.wait_for(&obstacle.generation, &head, None);
+                limit.bound(gone).await.map_or(Ok(()), |looked| looked.map(drop))
+            }
+            Ok(busy) => Err(Setback::Failed(busy)),
+            Err(RequestError::NoNode) => Ok(()),
+            Err(error) => self.after(&obstacle.generation, error).await,
+        }
+    }
+
+    /// Says who is in the way. From then on it waits for others, and not for the server.
+    pub(crate) fn see(&self, obstacle: Option<Obstacle>) {
+        if obstacle.is_some() {
+            self.ride.arrived();
+        }
+        self.seen.set(obstacle);
+    }
+
+    /// After a failed read: final, or worth another look once the connection is back.
+    pub(crate) async fn after(
+        &self,
+        generation: &Arc<Generation>,
+        error: RequestError,
+    ) -> Result<(), Setback> {
+        if generation.is_retired() || error.is_definite() || error.ends_session() {
+            return Err(setback(error));
+        }
+        let clock = self.ride.lane().clock();
+        let timer = clock.sleep_until(clock.now() + RetryPolicy::default().pause(3));
+        futures_lite::future::or(timer, generation.changed()).await;
+        Ok(())
+    }
+}
+
+/// Waits until the connection is up: what is sent while it is down would be created after the
+/// reconnect even for those who have given up.
+async fn connected(generation: &Arc<Generation>) {
+    while generation.coordinator().link() == Link::Down {
+        generation.coordinator().link_changed(Link::Down).await;
+    }
+}
+
+/// Commits that a node is there, and none but the one with this czxid.
+async fn is_there(
+    generation: &Arc<Generation>,
+    path: Arc<str>,
+    only: Option<i64>,
+) -> Result<bool, RequestError> {
+    let checked = generation.check([path.clone()]);
+    let read = only.map(|czxid| (czxid, generation.coordinator().get(&path)));
+    match checked.await {
+        Err(RequestError::Multi { error, .. }) if *error == RequestError::NoNode => Ok(false),
+        Err(error) => Err(error),
+        Ok(()) => match read {
+            None => Ok(true),
+            Some((czxid, read)) => match read.await {
+                Err(RequestError::NoNode) => Ok(false),
+                read => read.map(|(_, stat)| stat.czxid == czxid),
+            },
+        },
+    }
+}
+
+pub(crate) fn setback(error: RequestError) -> Setback {
+    let failed =
+        |kind, detail: String| Setback::Failed(LockError::new(kind, detail).because(error.clone()));
+    match &error {
+        RequestError::NoNode => Setback::Vanished,
+        RequestError::NoAuth | RequestError::InvalidAcl | RequestError::AuthFailed => {
+            failed(ErrorKind::Unauthorized, error.to_string())
+        }
+        RequestError::QuotaExceeded => failed(ErrorKind::Unavailable, error.to_string()),
+        RequestError::BadArguments(_) => failed(ErrorKind::InvalidName, error.to_string()),
+        RequestError::NoChildrenForEphemerals => failed(
+            ErrorKind::InvalidName,
+            "the directory of the lock is an ephemeral node, which has no children".to_owned(),
+        ),
+        _ => Setback::Interrupted,
+    }
+}

@@ -1,0 +1,302 @@
+//! A lease: one node of ours at the head of its queue, and the knowledge whether it still is.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use crate::base::cancel_policy::{Ends, OnLost, OnRevoked};
+use crate::base::clock::Instant;
+use crate::base::policy::StopAt;
+use crate::base::token::FencingToken;
+use crate::cooldown::release_mark::Note;
+use crate::coordinator::traits::WatchEvent;
+use crate::name::path::name_of;
+use crate::session::generation::{Generation, HeldNode};
+use crate::session::keeper::{OwnWatch, watch_own};
+use crate::session::releaser::{Deletion, Heed};
+
+/// A node that holds a lock. Dropped, it hands the deletion to the releaser.
+#[derive(Debug)]
+pub struct Lease {
+    generation: Arc<Generation>,
+    node: Arc<HeldNode>,
+    heed: Heed,
+    note: Option<Box<Note>>,
+    czxid: u64,
+    grants: AtomicU64,
+    released: AtomicBool,
+}
+
+/// A node of ours that waits in its queue. Dropped, it hands the deletion to the releaser.
+#[derive(Debug)]
+pub struct QueuedNode {
+    generation: Arc<Generation>,
+    path: Arc<str>,
+    czxid: i64,
+    heed: Heed,
+    note: Option<Box<Note>>,
+    own: Option<Box<OwnWatch>>,
+    payload: Option<Arc<[u8]>>,
+    kept: bool,
+}
+
+impl QueuedNode {
+    /// Takes responsibility for a node.
+    pub fn new(generation: Arc<Generation>, path: Arc<str>, czxid: i64) -> Self {
+        let heed = Heed::default();
+        QueuedNode {
+            generation,
+            path,
+            czxid,
+            heed,
+            note: None,
+            own: None,
+            payload: None,
+            kept: true,
+        }
+    }
+
+    /// Says that another's node may have its path later.
+    pub fn recurring(mut self, recurring: bool) -> Self {
+        self.heed.only = recurring.then_some(self.czxid);
+        self
+    }
+
+    /// Says what its data are.
+    pub fn bearing(mut self, payload: Arc<[u8]>) -> Self {
+        self.payload = Some(payload);
+        self
+    }
+
+    /// Says that its directory goes when the lock is released, if it is empty then.
+    pub fn with_directory(mut self, directory: bool) -> Self {
+        self.heed.directory = directory;
+        self
+    }
+
+    /// Says that it notes something in its directory.
+    pub fn noting(mut self, note: Option<Box<Note>>) -> Self {
+        self.note = note;
+        self
+    }
+
+    /// What it notes in its directory.
+    pub fn note(&mut self) -> Option<&mut Note> {
+        self.note.as_deref_mut()
+    }
+
+    /// Whether another's node may have its path later.
+    pub fn is_recurring(&self) -> bool {
+        self.heed.only.is_some()
+    }
+
+    /// The node's path.
+    pub fn path(&self) -> &Arc<str> {
+        &self.path
+    }
+
+    /// Its czxid.
+    pub fn czxid(&self) -> i64 {
+        self.czxid
+    }
+
+    /// The node's name.
+    pub fn name(&self) -> &str {
+        name_of(&self.path)
+    }
+
+    /// Says that the node is watched while it waits.
+    pub fn watch(&mut self, own: OwnWatch) {
+        self.own = Some(Box::new(own));
+    }
+
+    /// Forgets the watch: the next wait sets another.
+    pub fn unwatch(&mut self) {
+        self.own = None;
+    }
+
+    /// Whether it is watched.
+    pub fn is_watched(&self) -> bool {
+        self.own.is_some()
+    }
+
+    /// What happened to the node, if it is watched; then it is no longer.
+    pub fn poll_own(&mut self, cx: &mut Context<'_>) -> Poll<WatchEvent> {
+        let Some(own) = &mut self.own else { return Poll::Pending };
+        let event = ready!(own.poll(cx));
+        self.own = None;
+        Poll::Ready(event)
+    }
+
+    /// Makes the node a lease, if the lease clock allows a grant now; gives it back otherwise.
+    pub fn grant(mut self, lock: &Arc<str>, stop_at: StopAt) -> Result<Lease, QueuedNode> {
+        let Some(term) = self.generation.grantable(stop_at) else { return Err(self) };
+        let generation = self.generation.clone();
+        let (path, payload) = (self.path.clone(), self.payload.clone());
+        let held = generation.hold(path, lock.clone(), self.czxid, term, payload);
+        let Some(node) = held else { return Err(self) };
+        self.kept = false;
+        if self.heed.only.is_some() {
+            node.recurs();
+        }
+        if let Some(own) = self.own.take() {
+            own.hold(&generation, &node);
+        } else if generation.is_self_aware() || node.is_recurring() {
+            watch_own(&generation, &node);
+        }
+        let (grants, released) = (AtomicU64::new(0), AtomicBool::new(false));
+        let (czxid, heed) = (self.czxid.unsigned_abs(), self.heed);
+        let note = self.note.take();
+        Ok(Lease { generation, node, heed, note, czxid, grants, released })
+    }
+
+    /// As [`grant`](QueuedNode::grant), where the node takes the place of another that we hold: it
+    /// goes on with that one's tokens. Its own is greater than that of a writer that waits.
+    pub fn succeed(self, lock: &Arc<str>, other: &Lease) -> Result<Lease, QueuedNode> {
+        let mut lease = self.grant(lock, other.stop_at())?;
+        lease.czxid = other.czxid;
+        lease.grants = AtomicU64::new(other.grants.load(Ordering::Relaxed));
+        Ok(lease)
+    }
+
+    /// Forgets a node that is known to be gone.
+    pub fn forget(mut self) {
+        self.kept = false;
+    }
+}
+
+impl Drop for QueuedNode {
+    fn drop(&mut self) {
+        if !self.kept || self.generation.is_over() {
+            return;
+        }
+        if let Some(note) = &self.note {
+            drop(note.release(&self.generation, &self.path));
+        } else {
+            let heed = Heed { directory: false, ..self.heed };
+            drop(Deletion::heeding(&self.generation, self.path.clone(), heed));
+        }
+    }
+}
+
+impl Lease {
+    /// The path of the node.
+    pub fn path(&self) -> &Arc<str> {
+        &self.node.path
+    }
+
+    /// The name of the node in its directory.
+    pub fn node_name(&self) -> &str {
+        name_of(&self.node.path)
+    }
+
+    /// Whether the lease is valid now.
+    pub fn is_valid(&self) -> bool {
+        self.is_valid_at(self.generation.lease().clock().now())
+    }
+
+    /// Whether the lease is valid at a moment that was just read.
+    pub fn is_valid_at(&self, now: Instant) -> bool {
+        !self.released.load(Ordering::Acquire)
+            && !self.node.is_gone()
+            && self.generation.is_valid_at(self.node.term, now)
+    }
+
+    /// Where the lease stops, if the connection is in trouble.
+    pub fn stop_at(&self) -> StopAt {
+        self.node.term.stop_at()
+    }
+
+    /// How long the lease is surely valid if nothing more is heard.
+    pub fn remaining(&self) -> Duration {
+        if !self.is_valid() {
+            return Duration::ZERO;
+        }
+        let until = self.generation.valid_until(self.stop_at());
+        until.since(self.generation.lease().clock().now())
+    }
+
+    /// The token of the next grant on this node.
+    pub fn next_token(&self) -> FencingToken {
+        FencingToken::new(self.czxid, self.grants.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Resolves when the lease is lost: before silence can free the node, and within a heartbeat
+    /// after somebody else deleted it.
+    pub async fn lost(&self) {
+        self.until(|lease| !lease.is_valid()).await;
+    }
+
+    /// Resolves when something happens that ends a body.
+    pub async fn ended(&self, ends: Ends) {
+        self.until(|lease| {
+            ends.lost == OnLost::Cancel && !lease.is_valid()
+                || ends.revoked == OnRevoked::Cancel && lease.is_revoked()
+        })
+        .await;
+    }
+
+    /// Whether another's node may have its path later.
+    pub fn is_recurring(&self) -> bool {
+        self.heed.only.is_some()
+    }
+
+    /// Watches the node from now on, and not only from the next heartbeat on.
+    pub fn watch(&self) {
+        watch_own(&self.generation, &self.node);
+    }
+
+    /// Whether somebody asked that the lock be let go.
+    pub fn is_revoked(&self) -> bool {
+        self.node.is_revoked()
+    }
+
+    /// Resolves when somebody asks that the lock be let go: at once if the node is
+    /// [watched](Lease::watch), else within a heartbeat.
+    pub async fn revoked(&self) {
+        self.until(Lease::is_revoked).await;
+    }
+
+    async fn until(&self, so: impl Fn(&Lease) -> bool) {
+        loop {
+            let mut changed = std::pin::pin!(self.generation.changed());
+            changed.as_mut().enable();
+            if so(self) {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    /// Says whether somebody was given the lock; only then it is held for a time at least.
+    pub fn take(&self, taken: bool) {
+        if let Some(note) = &self.note {
+            note.take(taken);
+        }
+    }
+
+    /// Sends the deletion of the node; `None` if that was done before, or if the node stays for a
+    /// while.
+    pub fn release(&self) -> Option<Deletion> {
+        if self.released.swap(true, Ordering::AcqRel) {
+            return None;
+        }
+        self.generation.unhold(&self.node);
+        match &self.note {
+            None => Some(Deletion::heeding(&self.generation, self.node.path.clone(), self.heed)),
+            Some(note) => note.release(&self.generation, &self.node.path),
+        }
+    }
+
+    /// The generation that the lease belongs to.
+    pub fn generation(&self) -> &Arc<Generation> {
+        &self.generation
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        drop(self.release());
+    }
+}

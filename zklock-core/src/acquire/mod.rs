@@ -1,0 +1,8 @@
+//! Acquiring a node: the only loop that waits in ZooKeeper, and the node that it holds at the end.
+
+pub mod acquire_loop;
+mod enqueue;
+pub mod lease;
+pub mod obstacle;
+pub mod stand_in;
+mod watching;

@@ -1,0 +1,76 @@
+//! What ends a body before its end.
+
+/// What happens to an async body when the lock is lost while it runs.
+///
+/// ```
+/// # zklock::blocking::block_on(async {
+/// # let locks = zklock::testing::TestLocks::install();
+/// # let session = locks.session().clone();
+/// use zklock::{Body, OnLost, ZkLockTemplate};
+///
+/// let template = ZkLockTemplate::default().on_lost(OnLost::Finish);
+/// let outcome = template.execute("orders", || async { locks.lose() }).await;
+/// assert!(outcome.is_err_and(|error| error.body() == Body::Finished));
+/// # Ok::<(), zklock::LockError>(()) }).unwrap();
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum OnLost {
+    /// It is dropped at its next await.
+    #[default]
+    Cancel,
+    /// It may finish.
+    Finish,
+}
+
+/// What happens to a body when somebody asks that its lock be let go, with
+/// [`Site::revoke`](crate::inspect::Site::revoke) or Curator's `Revoker`.
+///
+/// ```
+/// # zklock::blocking::block_on(async {
+/// # let locks = zklock::testing::TestLocks::install();
+/// use zklock::{Body, OnRevoked, ZkLockTemplate};
+///
+/// let template = ZkLockTemplate::default().on_revoked(OnRevoked::Cancel);
+/// let work = template.execute("report", || async {
+///     locks.revoke("report").unwrap();
+///     std::future::pending::<()>().await
+/// });
+/// assert!(work.await.is_err_and(|error| error.is_revoked() && error.body() == Body::Dropped));
+/// # Ok::<(), zklock::LockError>(()) }).unwrap();
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum OnRevoked {
+    /// An async body is dropped at its next await, and one that has not begun does not begin. A
+    /// plain one that has begun finishes, and may ask
+    /// [`current().is_revoked()`](crate::guard::view::Current::is_revoked).
+    Cancel,
+    /// It goes on.
+    #[default]
+    Ignore,
+}
+
+/// What ends a body before its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Ends {
+    /// When the lock is lost.
+    pub lost: OnLost,
+    /// When it is to be let go.
+    pub revoked: OnRevoked,
+}
+
+impl Ends {
+    /// Whether anything does.
+    pub fn any(self) -> bool {
+        self.lost == OnLost::Cancel || self.revoked == OnRevoked::Cancel
+    }
+
+    /// Both together: what ends one ends the whole.
+    pub fn and(self, other: Ends) -> Ends {
+        let cancels = self.lost == OnLost::Cancel || other.lost == OnLost::Cancel;
+        let heeds = self.revoked == OnRevoked::Cancel || other.revoked == OnRevoked::Cancel;
+        Ends {
+            lost: if cancels { OnLost::Cancel } else { OnLost::Finish },
+            revoked: if heeds { OnRevoked::Cancel } else { OnRevoked::Ignore },
+        }
+    }
+}

@@ -1,0 +1,323 @@
+//! The clocks: which moment it is, and waiting for one.
+//!
+//! A lease is compared with a clock that never steps and that also counts the time a machine was
+//! suspended. Timers are only hints: who wakes reads the clock again.
+
+use std::future::Future;
+use std::ops::{Add, Sub};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
+
+/// A moment on a [`Clock`], in nanoseconds since an origin that is the same in all threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Instant(u64);
+
+impl Instant {
+    /// A moment that never comes.
+    pub const FAR: Instant = Instant(u64::MAX);
+    /// The origin.
+    pub const ORIGIN: Instant = Instant(0);
+
+    /// The nanoseconds since the clock's origin.
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// The moment that lies `nanos` after the clock's origin.
+    pub const fn from_nanos(nanos: u64) -> Self {
+        Instant(nanos)
+    }
+
+    /// The time from `earlier` to this moment, zero when `earlier` is later.
+    pub fn since(self, earlier: Instant) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Add<Duration> for Instant {
+    type Output = Instant;
+    fn add(self, after: Duration) -> Instant {
+        Instant(self.0.saturating_add(u64::try_from(after.as_nanos()).unwrap_or(u64::MAX)))
+    }
+}
+
+impl Sub<Duration> for Instant {
+    type Output = Instant;
+    fn sub(self, before: Duration) -> Instant {
+        Instant(self.0.saturating_sub(u64::try_from(before.as_nanos()).unwrap_or(u64::MAX)))
+    }
+}
+
+/// Where the time comes from.
+#[derive(Clone, Debug)]
+pub enum Clock {
+    /// `CLOCK_BOOTTIME`, which goes on while the machine is suspended. A caller whose runtime is
+    /// paused, or has no timers, changes nothing about it: the timers are those of the runtime
+    /// named here, which must outlive them.
+    Boot(Handle),
+    /// The time of whoever asks: tokio's where it is paused, the machine's everywhere else. The
+    /// embedded coordinator lives in this one.
+    Caller,
+}
+
+impl Clock {
+    /// Reads the clock.
+    pub fn now(&self) -> Instant {
+        match self {
+            Clock::Boot(_) => boot::now(),
+            Clock::Caller => caller::now(),
+        }
+    }
+
+    /// Waits for a moment. The timer is independent of the caller's runtime, except that under
+    /// [`Clock::Caller`] it follows a paused one.
+    pub fn sleep_until(&self, at: Instant) -> Sleep {
+        Sleep { clock: self.clone(), at, timer: Timer::Unarmed }
+    }
+
+    fn timer(&self, after: Duration) -> Timer {
+        match self {
+            Clock::Boot(timers) => {
+                let _inside = timers.enter();
+                Timer::Tokio(Box::pin(tokio::time::sleep(after)))
+            }
+            Clock::Caller => match caller::paused() {
+                Some(runtime) => Timer::Paused(PausedTimer::new(&runtime, after)),
+                None => Timer::Plain(async_io::Timer::after(after)),
+            },
+        }
+    }
+}
+
+/// The future of [`Clock::sleep_until`].
+#[derive(Debug)]
+pub struct Sleep {
+    clock: Clock,
+    at: Instant,
+    timer: Timer,
+}
+
+#[derive(Debug)]
+enum Timer {
+    Unarmed,
+    Plain(async_io::Timer),
+    Paused(PausedTimer),
+    Tokio(Pin<Box<tokio::time::Sleep>>),
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if self.at == Instant::FAR {
+            return Poll::Pending;
+        }
+        loop {
+            let fired = match &mut self.timer {
+                Timer::Unarmed => true,
+                Timer::Plain(timer) => Pin::new(timer).poll(cx).is_ready(),
+                Timer::Paused(timer) => match Pin::new(&mut timer.fired).poll(cx) {
+                    Poll::Pending => false,
+                    Poll::Ready(Ok(())) => true,
+                    Poll::Ready(Err(_)) => {
+                        // The runtime ended before its time came; from here on time is real.
+                        let left = self.at.since(self.clock.now());
+                        self.timer = Timer::Plain(async_io::Timer::after(left));
+                        continue;
+                    }
+                },
+                Timer::Tokio(timer) => timer.as_mut().poll(cx).is_ready(),
+            };
+            if !fired {
+                return Poll::Pending;
+            }
+            let now = self.clock.now();
+            if now >= self.at {
+                return Poll::Ready(());
+            }
+            self.timer = self.clock.timer(self.at.since(now));
+        }
+    }
+}
+
+/// A timer on a paused runtime. A task there sleeps, and tells: a timer that is polled after its
+/// runtime ended would panic, and those who wait here may outlive the runtime.
+#[derive(Debug)]
+struct PausedTimer {
+    fired: oneshot::Receiver<()>,
+    task: AbortHandle,
+}
+
+impl PausedTimer {
+    fn new(runtime: &Handle, after: Duration) -> Self {
+        let (fire, fired) = oneshot::channel();
+        let task = runtime.spawn(async move {
+            tokio::time::sleep(after).await;
+            // Nobody may be left who wants to know.
+            let _ = fire.send(());
+        });
+        PausedTimer { fired, task: task.abort_handle() }
+    }
+}
+
+impl Drop for PausedTimer {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+mod boot {
+    use crate::base::clock::Instant;
+    use rustix::time::{ClockId, clock_gettime};
+
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    const CLOCK: ClockId = ClockId::Boottime;
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    const CLOCK: ClockId = ClockId::Monotonic;
+
+    pub(super) fn now() -> Instant {
+        let at = clock_gettime(CLOCK);
+        Instant((at.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(at.tv_nsec as u64))
+    }
+}
+
+mod caller {
+    use crate::base::clock::Instant;
+    use once_cell::sync::Lazy;
+    use std::cell::Cell;
+    use std::time::{Duration, Instant as StdInstant};
+    use tokio::runtime::Handle;
+
+    /// Long before the first reading: a paused runtime stands still at the moment when it was
+    /// started, and a clock that reads zero until then would run late.
+    static ORIGIN: Lazy<StdInstant> = Lazy::new(|| {
+        let now = StdInstant::now();
+        now.checked_sub(Duration::from_secs(3_600)).unwrap_or(now)
+    });
+
+    thread_local! {
+        static REAL_ONLY: Cell<u32> = const { Cell::new(0) };
+    }
+
+    fn nanos(at: StdInstant) -> Instant {
+        let since = at.saturating_duration_since(*ORIGIN).as_nanos();
+        Instant(u64::try_from(since).unwrap_or(u64::MAX))
+    }
+
+    pub(super) fn now() -> Instant {
+        Lazy::force(&ORIGIN);
+        if REAL_ONLY.get() > 0 {
+            return nanos(StdInstant::now());
+        }
+        nanos(tokio::time::Instant::now().into_std())
+    }
+
+    /// The runtime around the caller, if its time is paused. Tokio does not tell, but a clock that
+    /// runs moves when the machine's does, and a paused one does not. That it lies between two
+    /// readings of the machine's says nothing: a paused one is overtaken now and then, and on a busy
+    /// machine the two readings are far apart.
+    pub(super) fn paused() -> Option<Handle> {
+        if REAL_ONLY.get() > 0 {
+            return None;
+        }
+        let runtime = Handle::try_current().ok()?;
+        let asked = tokio::time::Instant::now();
+        let start = StdInstant::now();
+        while StdInstant::now() == start {}
+        (asked == tokio::time::Instant::now()).then_some(runtime)
+    }
+
+    pub(super) fn real_only<T>(f: impl FnOnce() -> T) -> T {
+        struct Restore;
+        impl Drop for Restore {
+            fn drop(&mut self) {
+                REAL_ONLY.set(REAL_ONLY.get().saturating_sub(1));
+            }
+        }
+        REAL_ONLY.set(REAL_ONLY.get() + 1);
+        let _restore = Restore;
+        f()
+    }
+}
+
+/// Runs `f` with real time only: a thread that is about to block would stop a paused clock for
+/// good, because nobody could advance it.
+pub fn with_real_time<T>(f: impl FnOnce() -> T) -> T {
+    caller::real_only(f)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn caller_clock_follows_a_paused_runtime() {
+        let clock = Clock::Caller;
+        let (start, real) = (clock.now(), std::time::Instant::now());
+        clock.sleep_until(start + Duration::from_secs(3600)).await;
+        assert!(clock.now().since(start) >= Duration::from_secs(3600));
+        assert!(real.elapsed() < Duration::from_secs(60));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_paused_clock_is_known_also_while_the_machine_s_overtakes_it() {
+        for _ in 0..200 {
+            let ahead = std::time::Instant::now() + Duration::from_micros(20);
+            let now = tokio::time::Instant::now().into_std();
+            tokio::time::advance(ahead.saturating_duration_since(now)).await;
+            while std::time::Instant::now() < ahead + Duration::from_micros(20) {
+                assert!(caller::paused().is_some());
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_running_clock_is_not_taken_for_a_paused_one() {
+        assert!((0..10_000).all(|_| caller::paused().is_none()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn boot_clock_ignores_a_paused_runtime() {
+        let clock = boot_clock();
+        let start = clock.now();
+        tokio::time::sleep(Duration::from_secs(3600)).await;
+        assert!(clock.now().since(start) < Duration::from_secs(60));
+        clock.sleep_until(start + Duration::from_millis(20)).await;
+        assert!(clock.now().since(start) >= Duration::from_millis(20));
+    }
+
+    fn boot_clock() -> Clock {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let handle = runtime.handle().clone();
+        std::thread::spawn(move || runtime.block_on(std::future::pending::<()>()));
+        Clock::Boot(handle)
+    }
+
+    #[test]
+    fn boot_timers_need_no_runtime_around_the_caller() {
+        let clock = boot_clock();
+        let start = clock.now();
+        futures_lite::future::block_on(clock.sleep_until(start + Duration::from_millis(5)));
+        assert!(clock.now() >= start + Duration::from_millis(5));
+    }
+
+    #[test]
+    fn sleeping_works_without_a_runtime() {
+        let clock = Clock::Caller;
+        let start = clock.now();
+        futures_lite::future::block_on(clock.sleep_until(start + Duration::from_millis(5)));
+        assert!(clock.now() >= start + Duration::from_millis(5));
+    }
+
+    #[test]
+    fn a_runtime_without_a_time_driver_does_not_matter() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let clock = Clock::Caller;
+        runtime.block_on(clock.sleep_until(clock.now() + Duration::from_millis(5)));
+    }
+}

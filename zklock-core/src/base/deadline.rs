@@ -1,0 +1,102 @@
+//! One bound over everything that a call does.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use crate::base::clock::{Clock, Instant};
+
+/// The moment at which a call gives up, on a given clock.
+#[derive(Clone, Debug)]
+pub struct Deadline {
+    clock: Clock,
+    at: Instant,
+}
+
+/// The deadline came first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Elapsed;
+
+impl Deadline {
+    /// A bound that never comes.
+    pub fn never(clock: Clock) -> Self {
+        Deadline { clock, at: Instant::FAR }
+    }
+
+    /// A bound that lies `within` from now.
+    pub fn after(clock: Clock, within: Duration) -> Self {
+        let at = clock.now() + within;
+        Deadline { clock, at }
+    }
+
+    /// A bound at a moment.
+    pub fn at(clock: Clock, at: Instant) -> Self {
+        Deadline { clock, at }
+    }
+
+    /// The moment.
+    pub fn instant(&self) -> Instant {
+        self.at
+    }
+
+    /// The clock it is measured on.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// Whether there is no bound.
+    pub fn is_never(&self) -> bool {
+        self.at == Instant::FAR
+    }
+
+    /// Whether the moment has come.
+    pub fn has_passed(&self) -> bool {
+        !self.is_never() && self.clock.now() >= self.at
+    }
+
+    /// Waits for `work`, at most until the deadline. Work that is ready wins over a deadline that
+    /// has passed.
+    ///
+    /// # Cancel safety
+    ///
+    /// As cancel safe as `work`, which is dropped when the deadline comes.
+    pub async fn bound<F: Future>(&self, work: F) -> Result<F::Output, Elapsed> {
+        let mut work = pin!(work);
+        let mut sleep = None;
+        poll_fn(|cx| {
+            if let Poll::Ready(output) = work.as_mut().poll(cx) {
+                return Poll::Ready(Ok(output));
+            }
+            if self.is_never() {
+                return Poll::Pending;
+            }
+            // The timer is armed only once the work did not finish at once.
+            let sleep = sleep.get_or_insert_with(|| Box::pin(self.clock.sleep_until(self.at)));
+            sleep.as_mut().poll(cx).map(|()| Err(Elapsed))
+        })
+        .await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::pending;
+
+    #[tokio::test(start_paused = true)]
+    async fn work_is_dropped_at_the_deadline() {
+        let clock = Clock::Caller;
+        let start = clock.now();
+        let bound =
+            Deadline::after(clock.clone(), Duration::from_secs(2)).bound(pending::<()>()).await;
+        assert_eq!(bound, Err(Elapsed));
+        assert_eq!(clock.now().since(start).as_secs(), 2);
+    }
+
+    #[tokio::test]
+    async fn ready_work_wins_over_a_passed_deadline() {
+        let passed = Deadline::after(Clock::Caller, Duration::ZERO);
+        assert_eq!(passed.bound(async { 1 }).await, Ok(1));
+    }
+}

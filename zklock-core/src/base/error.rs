@@ -1,0 +1,580 @@
+//! The one error of the library.
+
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::base::owner::Owner;
+
+/// What kind of failure it was.
+///
+/// | kind | code | meaning |
+/// | --- | --- | --- |
+/// | `Busy` | `1011` | somebody else holds the lock |
+/// | `Lost` | `1012` | the lease ran out or the node went while the body ran or before it began |
+/// | `Unavailable` | `1013` | ZooKeeper could not be reached, or did not answer, in time |
+/// | `Closing` | `1014` | the session is draining or closed |
+/// | `Unauthorized` | `1015` | wrong credentials, or an ACL that does not let us in |
+/// | `NoChroot` | `1016` | the chroot of the connect string does not exist |
+/// | `InvalidName` | `1017` | the lock's name is not acceptable |
+/// | `InvalidOption` | `1018` | an option or a connect string is not acceptable |
+/// | `NotConfigured` | `1019` | no session is registered under the name, and none is configured |
+/// | `Deadlock` | `1020` | waiting would surely wait for oneself |
+/// | `Exhausted` | `1021` | the directory's sequence numbers are nearly used up |
+/// | `Unsupported` | `1022` | this cannot be done here |
+/// | `Refused` | `1023` | the server refused a write of the caller's own; the source says why |
+/// | `Revoked` | `1024` | somebody asked that the lock be let go, and the body was to heed that |
+///
+/// ```
+/// use zklock::{ErrorKind, LockError};
+///
+/// fn status(error: &LockError) -> u16 {
+///     match error.kind() {
+///         ErrorKind::Busy => 409,
+///         ErrorKind::Unavailable | ErrorKind::Closing => 503,
+///         _ => 500,
+///     }
+/// }
+/// assert_eq!(status(&LockError::new(ErrorKind::Busy, "")), 409);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// Somebody else holds the lock.
+    Busy,
+    /// The lease ran out or the node went.
+    Lost,
+    /// ZooKeeper could not be reached, or did not answer, in time.
+    Unavailable,
+    /// The session is draining or closed.
+    Closing,
+    /// Wrong credentials, or an ACL that does not let us in.
+    Unauthorized,
+    /// The chroot of the connect string does not exist.
+    NoChroot,
+    /// The lock's name is not acceptable.
+    InvalidName,
+    /// An option or a connect string is not acceptable.
+    InvalidOption,
+    /// No session is registered under the name, and none is configured.
+    NotConfigured,
+    /// Waiting would surely wait for oneself: a reader would become a writer inside its own scope, or
+    /// a blocked thread would wait for what only that thread can run. Where it is only likely,
+    /// because the same task holds the lock, an acquire waits, is warned about after a second, and
+    /// the error of the busy lock says so.
+    Deadlock,
+    /// The directory's sequence numbers are nearly used up.
+    Exhausted,
+    /// This cannot be done here.
+    Unsupported,
+    /// The server refused a write of the caller's own.
+    Refused,
+    /// Somebody asked that the lock be let go.
+    Revoked,
+}
+
+impl ErrorKind {
+    /// The stable code.
+    ///
+    /// ```
+    /// use zklock::ErrorKind;
+    ///
+    /// assert_eq!(ErrorKind::Busy.code(), "1011");
+    /// ```
+    pub fn code(self) -> &'static str {
+        match self {
+            ErrorKind::Busy => "1011",
+            ErrorKind::Lost => "1012",
+            ErrorKind::Unavailable => "1013",
+            ErrorKind::Closing => "1014",
+            ErrorKind::Unauthorized => "1015",
+            ErrorKind::NoChroot => "1016",
+            ErrorKind::InvalidName => "1017",
+            ErrorKind::InvalidOption => "1018",
+            ErrorKind::NotConfigured => "1019",
+            ErrorKind::Deadlock => "1020",
+            ErrorKind::Exhausted => "1021",
+            ErrorKind::Unsupported => "1022",
+            ErrorKind::Refused => "1023",
+            ErrorKind::Revoked => "1024",
+        }
+    }
+
+    /// The kind as one lower-case word.
+    ///
+    /// ```
+    /// use zklock::ErrorKind;
+    ///
+    /// assert_eq!(ErrorKind::NoChroot.as_str(), "no_chroot");
+    /// ```
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ErrorKind::Busy => "busy",
+            ErrorKind::Lost => "lost",
+            ErrorKind::Unavailable => "unavailable",
+            ErrorKind::Closing => "closing",
+            ErrorKind::Unauthorized => "unauthorized",
+            ErrorKind::NoChroot => "no_chroot",
+            ErrorKind::InvalidName => "invalid_name",
+            ErrorKind::InvalidOption => "invalid_option",
+            ErrorKind::NotConfigured => "not_configured",
+            ErrorKind::Deadlock => "deadlock",
+            ErrorKind::Exhausted => "exhausted",
+            ErrorKind::Unsupported => "unsupported",
+            ErrorKind::Refused => "refused",
+            ErrorKind::Revoked => "revoked",
+        }
+    }
+}
+
+/// What became of the body when a lock was lost or revoked.
+///
+/// ```
+/// use zklock::{Body, ErrorKind, LockError};
+///
+/// let lost = LockError::new(ErrorKind::Lost, "its lease ran out").with_body(Body::Dropped);
+/// let try_again = match lost.body() {
+///     Body::NotStarted => true,
+///     Body::Dropped | Body::Finished => false, // It may have taken effect.
+/// };
+/// assert!(!try_again);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Body {
+    /// It never began.
+    NotStarted,
+    /// It was dropped at an await; what it did before may have taken effect.
+    Dropped,
+    /// It ran to its end, the last part of it perhaps without the lock. Its result was discarded.
+    Finished,
+}
+
+/// Who is in the way of a busy lock.
+///
+/// ```
+/// # zklock::blocking::block_on(async {
+/// # let locks = zklock::testing::TestLocks::install();
+/// # let session = locks.session().clone();
+/// # let _held = locks.hold("orders")?;
+/// let busy = session.mutex("orders")?.try_acquire().await.err();
+/// let holder = busy.as_ref().and_then(|error| error.holder());
+/// assert_eq!(holder.map(|holder| holder.ahead), Some(1));
+/// # Ok::<(), zklock::LockError>(()) }).unwrap();
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Holder {
+    /// The process that holds the lock, as far as its node says.
+    pub owner: Owner,
+    /// The name of its node.
+    pub node: String,
+    /// How many contenders were ahead, the holder included.
+    pub ahead: usize,
+}
+
+/// Why a lock was not taken, or not kept.
+///
+/// Match on [`kind`](LockError::kind) or ask the predicates; show it to people with `Display`.
+///
+/// ```
+/// use zklock::{ErrorKind, LockError};
+///
+/// fn status(error: &LockError) -> u16 {
+///     match error.kind() {
+///         ErrorKind::Busy => 409,
+///         _ => 503,
+///     }
+/// }
+/// ```
+#[derive(Clone)]
+pub struct LockError(Box<Inner>);
+
+#[derive(Clone)]
+struct Inner {
+    kind: ErrorKind,
+    lock: Option<Arc<str>>,
+    detail: String,
+    holder: Option<Holder>,
+    body: Option<Body>,
+    source: Option<Arc<dyn Error + Send + Sync>>,
+}
+
+impl LockError {
+    /// Makes an error of a kind, with a sentence that says what happened or what is accepted.
+    ///
+    /// ```
+    /// use zklock::{ErrorKind, LockError};
+    ///
+    /// // For a double of something that locks.
+    /// let error = LockError::new(ErrorKind::Unavailable, "no answer in 2 s");
+    /// assert!(error.is_unavailable());
+    /// assert_eq!(error.to_string(), "no answer in 2 s");
+    /// ```
+    pub fn new(kind: ErrorKind, detail: impl Into<String>) -> Self {
+        LockError(Box::new(Inner {
+            kind,
+            lock: None,
+            detail: detail.into(),
+            holder: None,
+            body: None,
+            source: None,
+        }))
+    }
+
+    /// Says which lock it is about.
+    ///
+    /// ```
+    /// use zklock::{ErrorKind, LockError};
+    ///
+    /// let error = LockError::new(ErrorKind::Busy, "").on("createOrder");
+    /// assert_eq!(error.to_string(), "createOrder is being processed");
+    /// ```
+    pub fn on(mut self, lock: impl Into<Arc<str>>) -> Self {
+        self.0.lock = Some(lock.into());
+        self
+    }
+
+    /// Says who is in the way.
+    ///
+    /// ```
+    /// use zklock::{ErrorKind, LockError};
+    ///
+    /// fn renamed(error: &LockError, lock: &str) -> LockError {
+    ///     LockError::new(error.kind(), "").on(lock).held_by(error.holder().cloned())
+    /// }
+    /// let error = renamed(&LockError::new(ErrorKind::Busy, "").on("a7"), "imports");
+    /// assert_eq!(error.to_string(), "imports is being processed");
+    /// ```
+    pub fn held_by(mut self, holder: Option<Holder>) -> Self {
+        self.0.holder = holder;
+        self
+    }
+
+    /// Says what became of the body.
+    ///
+    /// ```
+    /// use zklock::{Body, ErrorKind, LockError};
+    ///
+    /// let error = LockError::new(ErrorKind::Lost, "its node is gone").with_body(Body::Finished);
+    /// assert!(error.to_string().ends_with("the body finished, its result was discarded"));
+    /// ```
+    pub fn with_body(mut self, body: Body) -> Self {
+        self.0.body = Some(body);
+        self
+    }
+
+    /// Names the cause.
+    ///
+    /// ```
+    /// use std::error::Error;
+    /// use zklock::{ErrorKind, LockError};
+    ///
+    /// let cause = std::io::Error::other("connection reset");
+    /// let error = LockError::new(ErrorKind::Unavailable, "no answer").because(cause);
+    /// assert_eq!(error.source().map(ToString::to_string).as_deref(), Some("connection reset"));
+    /// ```
+    pub fn because(mut self, source: impl Error + Send + Sync + 'static) -> Self {
+        self.0.source = Some(Arc::new(source));
+        self
+    }
+
+    /// Says more of what happened.
+    pub(crate) fn detailed(mut self, more: &str) -> Self {
+        let between = if self.0.detail.is_empty() { "" } else { "; " };
+        self.0.detail.push_str(between);
+        self.0.detail.push_str(more);
+        self
+    }
+
+    /// What kind of failure it was.
+    ///
+    /// ```
+    /// # let session = zklock::Session::embedded();
+    /// use zklock::ErrorKind;
+    ///
+    /// let error = session.mutex("orders//create").err();
+    /// assert_eq!(error.map(|error| error.kind()), Some(ErrorKind::InvalidName));
+    /// ```
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// The stable code of the kind, `"1011"` for a busy lock. See the table at [`ErrorKind`].
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let locks = zklock::testing::TestLocks::install();
+    /// # let session = locks.session().clone();
+    /// # let _held = locks.hold("orders")?;
+    /// let busy = session.mutex("orders")?.try_acquire().await;
+    /// assert_eq!(busy.err().map(|error| error.code()), Some("1011"));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    pub fn code(&self) -> &'static str {
+        self.0.kind.code()
+    }
+
+    /// The lock it is about, if it is about one.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let locks = zklock::testing::TestLocks::install();
+    /// # let session = locks.session().clone();
+    /// # let _held = locks.hold("orders")?;
+    /// let busy = session.mutex("orders")?.try_acquire().await;
+    /// assert!(busy.is_err_and(|error| error.lock() == Some("orders")));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    pub fn lock(&self) -> Option<&str> {
+        self.0.lock.as_deref()
+    }
+
+    /// Who holds the lock, when it is busy and ZooKeeper could be asked in time.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let locks = zklock::testing::TestLocks::install();
+    /// # let session = locks.session().clone();
+    /// # let _held = locks.hold("orders")?;
+    /// let busy = session.mutex("orders")?.try_acquire().await.err();
+    /// let holder = busy.as_ref().and_then(|error| error.holder());
+    /// assert_eq!(holder.and_then(|holder| holder.owner.pid), Some(std::process::id()));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    pub fn holder(&self) -> Option<&Holder> {
+        self.0.holder.as_ref()
+    }
+
+    /// What became of the body; it never began unless the lock was [lost](ErrorKind::Lost) or
+    /// [revoked](ErrorKind::Revoked).
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let locks = zklock::testing::TestLocks::install();
+    /// # let session = locks.session().clone();
+    /// use zklock::Body;
+    ///
+    /// let outcome = zklock::execute("orders", || async {
+    ///     locks.lose();
+    ///     std::future::pending::<()>().await
+    /// });
+    /// assert!(outcome.await.is_err_and(|error| error.body() == Body::Dropped));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    pub fn body(&self) -> Body {
+        self.0.body.unwrap_or(Body::NotStarted)
+    }
+
+    /// Whether somebody else holds the lock.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let locks = zklock::testing::TestLocks::install();
+    /// # let session = locks.session().clone();
+    /// # let _held = locks.hold("orders")?;
+    /// let busy = session.mutex("orders")?.try_acquire().await;
+    /// assert!(busy.is_err_and(|error| error.is_busy()));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    pub fn is_busy(&self) -> bool {
+        self.0.kind == ErrorKind::Busy
+    }
+
+    /// Whether the lock was held and lost.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let locks = zklock::testing::TestLocks::install();
+    /// # let session = locks.session().clone();
+    /// let guard = session.mutex("orders")?.acquire().await?;
+    /// locks.lose();
+    /// assert!(guard.release().await.is_err_and(|error| error.is_lost()));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    pub fn is_lost(&self) -> bool {
+        self.0.kind == ErrorKind::Lost
+    }
+
+    /// Whether the lock was held, and the body ended because somebody asked that it be let go.
+    ///
+    /// ```
+    /// use zklock::{ErrorKind, LockError};
+    ///
+    /// assert!(LockError::new(ErrorKind::Revoked, "").is_revoked());
+    /// assert!(!LockError::new(ErrorKind::Lost, "").is_revoked());
+    /// ```
+    pub fn is_revoked(&self) -> bool {
+        self.0.kind == ErrorKind::Revoked
+    }
+
+    /// Whether ZooKeeper could not be reached, or did not answer, in time.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let locks = zklock::testing::TestLocks::install();
+    /// # let session = locks.session().clone();
+    /// use std::time::Duration;
+    ///
+    /// locks.outage(true);
+    /// let outcome = session.mutex("orders")?.acquire_timeout(Duration::from_millis(20)).await;
+    /// assert!(outcome.is_err_and(|error| error.is_unavailable()));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    pub fn is_unavailable(&self) -> bool {
+        self.0.kind == ErrorKind::Unavailable
+    }
+
+    /// Whether waiting would surely have waited for oneself.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// let prices = session.rw_lock("prices")?;
+    /// let reading = prices.read().await?;
+    /// // The writer would wait for this reader, and this reader for the writer.
+    /// let nested = reading.scope(prices.write()).await;
+    /// assert!(nested.is_err_and(|error| error.is_deadlock()));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    pub fn is_deadlock(&self) -> bool {
+        self.0.kind == ErrorKind::Deadlock
+    }
+
+    /// Whether the session is draining or closed.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// session.close().await;
+    /// assert!(session.mutex("orders")?.acquire().await.is_err_and(|error| error.is_closing()));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    pub fn is_closing(&self) -> bool {
+        self.0.kind == ErrorKind::Closing
+    }
+
+    /// Whether a change of the program or its configuration is needed: trying again is no use.
+    ///
+    /// ```
+    /// # let session = zklock::Session::embedded();
+    /// assert!(session.mutex("orders/..").is_err_and(|error| error.is_permanent()));
+    /// ```
+    pub fn is_permanent(&self) -> bool {
+        !matches!(
+            self.0.kind,
+            ErrorKind::Busy
+                | ErrorKind::Lost
+                | ErrorKind::Revoked
+                | ErrorKind::Unavailable
+                | ErrorKind::Closing
+        )
+    }
+}
+
+impl fmt::Display for LockError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Inner { kind, lock, detail, holder, body, .. } = &*self.0;
+        let lock = lock.as_deref().unwrap_or("the lock");
+        match kind {
+            ErrorKind::Busy => {
+                write!(f, "{lock} is being processed")?;
+                if let Some(holder) = holder {
+                    write!(f, " by {}", holder.owner)?;
+                    if holder.ahead > 1 {
+                        write!(f, ", {} ahead", holder.ahead)?;
+                    }
+                }
+                if !detail.is_empty() {
+                    write!(f, " ({detail})")?;
+                }
+                Ok(())
+            }
+            ErrorKind::Lost | ErrorKind::Revoked => {
+                let what = if *kind == ErrorKind::Lost { "lost" } else { "revoked" };
+                write!(f, "{lock} was {what}: {detail}")?;
+                f.write_str(match body {
+                    None => "",
+                    Some(Body::NotStarted) => "; the body did not run",
+                    Some(Body::Dropped) => "; the body was dropped and may have taken effect",
+                    Some(Body::Finished) => "; the body finished, its result was discarded",
+                })
+            }
+            _ if self.0.lock.is_some() => write!(f, "{lock}: {detail}"),
+            _ => f.write_str(detail),
+        }
+    }
+}
+
+impl fmt::Debug for LockError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Inner { kind, lock, detail, holder, body, source } = &*self.0;
+        let mut out = f.debug_struct("LockError");
+        out.field("kind", kind).field("code", &kind.code()).field("lock", lock);
+        out.field("detail", detail);
+        if let Some(holder) = holder {
+            out.field("holder", holder);
+        }
+        if matches!(kind, ErrorKind::Lost | ErrorKind::Revoked) {
+            out.field("body", body);
+        }
+        if let Some(source) = source {
+            out.field("source", source);
+        }
+        out.finish()
+    }
+}
+
+impl Error for LockError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.0.source.as_deref().map(|source| source as &(dyn Error + 'static))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_busy_error_reads_as_in_the_documents() {
+        let error = LockError::new(ErrorKind::Busy, "").on("createOrder");
+        assert_eq!(error.to_string(), "createOrder is being processed");
+        assert_eq!(error.code(), "1011");
+        assert!(error.is_busy() && !error.is_unavailable());
+    }
+
+    #[test]
+    fn a_busy_error_names_the_holder() {
+        let owner = Owner { host: "db7".into(), pid: Some(42), ..Owner::default() };
+        let holder = Holder { owner, node: "n".into(), ahead: 3 };
+        let error = LockError::new(ErrorKind::Busy, "").on("a").held_by(Some(holder));
+        assert_eq!(error.to_string(), "a is being processed by db7 (process 42), 3 ahead");
+    }
+
+    #[test]
+    fn a_lost_error_says_what_became_of_the_body() {
+        let lost = LockError::new(ErrorKind::Lost, "its lease ran out").on("a");
+        assert!(
+            lost.clone().with_body(Body::Dropped).to_string().contains("may have taken effect")
+        );
+        assert!(lost.with_body(Body::Finished).to_string().contains("finished"));
+    }
+
+    #[test]
+    fn a_revoked_error_is_no_lost_one_and_says_what_became_of_the_body() {
+        let revoked = LockError::new(ErrorKind::Revoked, "somebody asked for it").on("a");
+        let revoked = revoked.with_body(Body::Dropped);
+        assert_eq!(
+            revoked.to_string(),
+            "a was revoked: somebody asked for it; the body was dropped and may have taken effect"
+        );
+        assert_eq!((revoked.code(), revoked.body()), ("1024", Body::Dropped));
+        assert!(revoked.is_revoked() && !revoked.is_lost() && !revoked.is_permanent());
+    }
+
+    #[test]
+    fn errors_are_small_and_can_be_sent() {
+        fn sendable<T: Send + Sync + Clone + 'static>() {}
+        sendable::<LockError>();
+        assert_eq!(size_of::<LockError>(), size_of::<usize>());
+    }
+}

@@ -1,0 +1,14 @@
+//! Plain values that every room knows: times, tokens, modes, owners, errors, options.
+
+pub mod caller;
+pub mod cancel_policy;
+pub mod clock;
+pub mod deadline;
+pub mod error;
+pub mod first;
+pub mod mode;
+pub mod options;
+pub mod owner;
+pub mod policy;
+pub mod session_state;
+pub mod token;

@@ -1,0 +1,87 @@
+//! The deletion of a node together with the mark that its holder left in the directory.
+//!
+//! Both go in one transaction, which fails if the node is gone: so nobody who comes late takes away
+//! the mark of the next. And it replaces the one version of the data that is known to be our mark:
+//! so what others have written there stays.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::cooldown::mark::Mark;
+use crate::coordinator::traits::{Operation, RequestError};
+use crate::session::generation::Generation;
+
+/// A mark of ours that is to go with our node.
+#[derive(Clone, Debug)]
+pub struct Clearing {
+    /// The directory whose data it is in.
+    pub directory: Arc<str>,
+    /// The mark.
+    pub mark: Mark,
+    /// The version of the data that is the mark; `None` if its writing was not answered.
+    pub version: Option<i32>,
+}
+
+type Cleared = Result<(), RequestError>;
+
+impl Clearing {
+    /// Deletes the node and takes the mark away. The first request is sent by this call.
+    pub fn send(
+        self,
+        generation: &Arc<Generation>,
+        path: &Arc<str>,
+    ) -> Pin<Box<dyn Future<Output = Cleared> + Send>> {
+        let mut sent = self.version.map(|version| self.both(generation, path, version));
+        let (generation, path) = (generation.clone(), path.clone());
+        Box::pin(async move {
+            loop {
+                if let Some(sent) = sent.take() {
+                    match sent.await {
+                        Err(RequestError::Multi { index: 0, error }) => return Err(*error),
+                        Err(RequestError::Multi { error, .. })
+                            if *error == RequestError::BadVersion => {}
+                        // The node can go, and the mark cannot.
+                        Err(RequestError::Multi { .. }) => return generation.delete(&path).await,
+                        outcome => return outcome,
+                    }
+                }
+                let (data, stat) = generation.coordinator().get(&self.directory).await?;
+                if Mark::read(&data).is_none_or(|mark| mark.node != self.mark.node) {
+                    return generation.delete(&path).await;
+                }
+                sent = Some(self.both(&generation, &path, stat.version));
+            }
+        })
+    }
+
+    /// Rewrites the mark so that the next does not take the holder for a lost one; `None` if it
+    /// would not. The request is sent by this call.
+    pub fn without_delay(
+        &self,
+        generation: &Arc<Generation>,
+        path: &Arc<str>,
+    ) -> Option<impl Future<Output = Cleared> + Send + use<>> {
+        let version = self.version.filter(|_| !self.mark.delay.is_zero())?;
+        let data = Mark { delay: Duration::ZERO, ..self.mark }.to_data();
+        Some(generation.write(vec![
+            Operation::Check { path: path.to_string() },
+            Operation::Replace { path: self.directory.to_string(), data, version },
+        ]))
+    }
+
+    fn both(
+        &self,
+        generation: &Arc<Generation>,
+        path: &Arc<str>,
+        version: i32,
+    ) -> impl Future<Output = Cleared> + Send + use<> {
+        let (path, directory) = (path.to_string(), self.directory.to_string());
+        let data = Mark::nothing(self.mark.kept).to_data();
+        generation.write(vec![
+            Operation::Delete { path },
+            Operation::Replace { path: directory, data, version },
+        ])
+    }
+}

@@ -1,0 +1,159 @@
+//! The mark in the directory, at a grant: what another left is waited out, then ours takes its place.
+//!
+//! Nothing here needs a `sync`: the holder's mark was written while its node was there, and that its
+//! node is gone was seen on this very session.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::acquire::acquire_loop::{Drive, Setback, setback};
+
+use crate::acquire::lease::QueuedNode;
+use crate::acquire::obstacle::Obstacle;
+use crate::base::error::{ErrorKind, LockError};
+use crate::base::mode::Mode;
+use crate::cooldown::mark::{Mark, Verdict};
+use crate::coordinator::traits::{NodeKind, Operation, RequestError};
+use crate::session::generation::Generation;
+use crate::session::releaser::{more, or_forgotten};
+
+/// How often a resting lock is looked at: somebody may have ended its rest by hand.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+
+impl Drive<'_> {
+    /// Waits until the lock does not rest any more, and leaves our mark.
+    pub(crate) async fn mark(
+        &self,
+        generation: &Arc<Generation>,
+        mut node: QueuedNode,
+    ) -> Result<QueuedNode, Setback> {
+        let marks = self.target.marks;
+        let stays = self.target.driver.directory() != NodeKind::Container;
+        let (czxid, path) = (node.czxid(), node.path().to_string());
+        let mut patience = generation.patience();
+        loop {
+            let (data, stat) = match generation.coordinator().get(self.directory()).await {
+                Ok(read) => read,
+                Err(error) => {
+                    self.after(generation, error).await?;
+                    continue;
+                }
+            };
+            let Some(mark) = Mark::read(&data) else {
+                return Err(Setback::Failed(self.foreign(data.len())));
+            };
+            let Some(note) = node.note() else { return Ok(node) };
+            let now = self.ride.lane().clock().now();
+            let ours = match mark.verdict(czxid, &note.time, now) {
+                Verdict::Rest(rest) => {
+                    self.rest(generation, &mark, rest).await?;
+                    continue;
+                }
+                Verdict::Note(lost) => lost,
+                // What a reader does not write needs no delay.
+                Verdict::Free if self.how.mode == Mode::Read => return Ok(node),
+                Verdict::Free if !mark.kept && !stays && !marks.hold().is_zero() => {
+                    return Err(self.keep_directory(generation, node).await);
+                }
+                Verdict::Free => {
+                    let ours = Mark::granted(mark.kept, czxid, &marks, &note.time, now);
+                    note.write(ours, now + marks.hold());
+                    ours
+                }
+            };
+            let (directory, data) = (self.directory().to_owned(), ours.to_data());
+            let written = generation.write(vec![
+                Operation::Check { path: path.clone() },
+                Operation::Replace { path: directory, data, version: stat.version },
+            ]);
+            match or_forgotten(generation, patience, written).await {
+                Ok(()) if ours.node == czxid => {
+                    note.written(stat.version.wrapping_add(1));
+                    return Ok(node);
+                }
+                Ok(()) => {}
+                Err(RequestError::Multi { error, .. }) if *error == RequestError::BadVersion => {}
+                Err(RequestError::Multi { index: 0, error }) if *error == RequestError::NoNode => {
+                    node.forget();
+                    return Err(Setback::Vanished);
+                }
+                Err(RequestError::Multi { error, .. }) => return Err(setback(*error)),
+                Err(error) => {
+                    patience = more(generation, patience);
+                    self.after(generation, error).await?;
+                }
+            }
+        }
+    }
+
+    /// Waits for so long, or until another look is worth while.
+    async fn rest(
+        &self,
+        generation: &Arc<Generation>,
+        mark: &Mark,
+        rest: Duration,
+    ) -> Result<(), Setback> {
+        let why = mark.reason();
+        if self.how.once {
+            return Err(Setback::Failed(LockError::new(ErrorKind::Busy, why)));
+        }
+        let driver = self.target.driver.clone();
+        let mut changed = std::pin::pin!(generation.changed());
+        changed.as_mut().enable();
+        if generation.is_retired() {
+            return Err(Setback::Interrupted);
+        }
+        let head = self.directory().into();
+        let rests = Some(Arc::from(why));
+        let (generation, mode, passed) = (generation.clone(), self.how.mode, self.passed().clone());
+        self.see(Some(Obstacle { generation, driver, head, mode, ahead: 0, rests, passed }));
+        let clock = self.ride.lane().clock();
+        let timer = clock.sleep_until(clock.now() + rest.min(LOOK_AGAIN));
+        futures_lite::future::or(timer, changed).await;
+        Ok(())
+    }
+
+    /// Puts a directory that stays in the place of one that may be a container, which ZooKeeper
+    /// would remove with the mark in it. From outside the two look the same. Nobody else may be in
+    /// it.
+    async fn keep_directory(&self, generation: &Arc<Generation>, node: QueuedNode) -> Setback {
+        let directory = self.directory().to_owned();
+        let (data, kind) = (Mark::nothing(true).to_data(), NodeKind::Persistent);
+        let replaced = generation.write(vec![
+            Operation::Delete { path: node.path().to_string() },
+            Operation::Delete { path: directory.clone() },
+            Operation::Create { path: directory, data, kind },
+        ]);
+        match or_forgotten(generation, generation.patience(), replaced).await {
+            Ok(()) => {
+                node.forget();
+                Setback::NoDirectory
+            }
+            Err(RequestError::Multi { error, .. }) => match *error {
+                RequestError::NotEmpty => Setback::Shared,
+                error => setback(error),
+            },
+            Err(error) => setback(error),
+        }
+    }
+
+    fn foreign(&self, length: usize) -> LockError {
+        let why = format!(
+            "the data of {} ({length} bytes) is somebody else's; `lock_delay` and `hold_at_least` \
+             keep a note there, so it must be empty: take another name for the lock, or the data \
+             away",
+            self.directory()
+        );
+        LockError::new(ErrorKind::Unsupported, why)
+    }
+
+    /// The error of a directory that may be a container and is never left alone.
+    pub(crate) fn shared(&self) -> LockError {
+        let why = format!(
+            "`hold_at_least` needs a directory that ZooKeeper does not remove, and others always \
+             use {}, or locks below it; stop them for a moment, or give this lock a name of its own",
+            self.directory()
+        );
+        LockError::new(ErrorKind::Unsupported, why)
+    }
+}

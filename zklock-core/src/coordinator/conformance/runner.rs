@@ -1,0 +1,74 @@
+//! Running the cases.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use super::cases;
+use super::harness::Harness;
+use super::lab::Lab;
+
+/// One case of the suite.
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
+    /// Its name, which says what is asked for.
+    pub name: &'static str,
+    /// What it does.
+    #[doc(hidden)]
+    pub run: for<'a> fn(&'a Lab) -> Pin<Box<dyn Future<Output = ()> + 'a>>,
+}
+
+macro_rules! list {
+    ([] $($name:ident)*) => {
+        /// Returns all cases.
+        pub fn all() -> Vec<Case> {
+            vec![$(Case { name: stringify!($name), run: |lab| Box::pin(cases::$name(lab)) }),*]
+        }
+    };
+}
+crate::conformance_cases!([list] []);
+
+/// Runs one case.
+///
+/// # Panics
+///
+/// If there is no such case, or the backend does not conform.
+pub fn run(name: &str, harness: Arc<dyn Harness>) {
+    let case = all().into_iter().find(|case| case.name == name);
+    let case = case.unwrap_or_else(|| panic!("there is no case {name:?}"));
+    futures_lite::future::block_on(async {
+        let lab = Lab::new(harness).await;
+        (case.run)(&lab).await;
+    });
+}
+
+/// Runs all cases, one after the other.
+///
+/// # Panics
+///
+/// If the backend does not conform.
+pub fn run_all(harness: &Arc<dyn Harness>) {
+    for case in all() {
+        run(case.name, harness.clone());
+    }
+}
+
+/// Makes one `#[test]` of every case. The expression is evaluated in each and gives an
+/// `Arc<dyn Harness>`.
+#[macro_export]
+macro_rules! conformance_tests {
+    ($harness:expr) => {
+        $crate::conformance_cases!([$crate::conformance_test][$harness]);
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! conformance_test {
+    ([$harness:expr] $($name:ident)*) => {
+        $(#[test]
+        fn $name() {
+            $crate::coordinator::conformance::run(stringify!($name), $harness);
+        })*
+    };
+}

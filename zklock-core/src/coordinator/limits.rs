@@ -1,0 +1,40 @@
+//! Requests that no backend sends, because a server or a client would take them amiss.
+
+use crate::coordinator::traits::{Operation, RequestError};
+
+/// A server breaks the connection over a request of more than 1,048,575 bytes, and everything else
+/// in flight is lost with it. The rest is room for what the protocol adds.
+const LARGEST: usize = 1_000_000;
+
+/// What the protocol adds to one operation: lengths, kinds, an access control list.
+const OVERHEAD: usize = 256;
+
+/// Refuses a request that is too large for a server.
+pub(super) fn check_size(path: &str, data: &[u8]) -> Result<(), RequestError> {
+    check_sum(path.len() + data.len())
+}
+
+/// The same for a multi. An empty one is refused too: the client would answer it without asking
+/// anybody, and the answer would be taken for a sign of life.
+pub(super) fn check_multi(operations: &[Operation]) -> Result<(), RequestError> {
+    if operations.is_empty() {
+        return Err(RequestError::BadArguments("an empty multi".to_owned()));
+    }
+    let size = |operation: &Operation| match operation {
+        Operation::Create { path, data, .. }
+        | Operation::Set { path, data }
+        | Operation::Replace { path, data, .. } => path.len() + data.len() + OVERHEAD,
+        Operation::Check { path }
+        | Operation::CheckVersion { path, .. }
+        | Operation::Delete { path } => path.len() + OVERHEAD / 8,
+    };
+    check_sum(operations.iter().map(size).sum())
+}
+
+fn check_sum(size: usize) -> Result<(), RequestError> {
+    if size > LARGEST {
+        let why = format!("a request of {size} bytes; a server takes {LARGEST}");
+        return Err(RequestError::BadArguments(why));
+    }
+    Ok(())
+}

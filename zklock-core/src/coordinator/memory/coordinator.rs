@@ -1,0 +1,325 @@
+//! The embedded coordinator as its users see it.
+
+use std::fmt;
+use std::future::{Future, ready};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::alarm::Alarm;
+use super::pending::{LinkChanged, PendingWatch, SeenLink, send};
+use super::request::{Answer, Request};
+use super::store::Store;
+use crate::base::clock::Instant;
+use crate::coordinator::traits::{
+    Connector, Coordinator, Created, Link, NodeKind, Operation, Reply, Stat, Watch,
+};
+
+/// How an [`Embedded`] store behaves.
+///
+/// ```
+/// use std::time::Duration;
+/// use zklock::Embedded;
+/// use zklock_core::coordinator::memory::EmbeddedOptions;
+///
+/// let mut options = EmbeddedOptions::default();
+/// assert_eq!(options.reap_after, Duration::from_secs(60));
+/// options.reap_after = Duration::from_millis(100);
+/// let store = Embedded::with_options(&options);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct EmbeddedOptions {
+    /// How long a container whose last child went stays; 60 s, as on a server.
+    pub reap_after: Duration,
+}
+
+impl Default for EmbeddedOptions {
+    fn default() -> Self {
+        EmbeddedOptions { reap_after: Duration::from_secs(60) }
+    }
+}
+
+/// A tree of nodes in memory that any number of sessions share. Clones are the same store.
+///
+/// ```
+/// # zklock::blocking::block_on(async {
+/// use zklock::{Embedded, Session};
+///
+/// // Two processes of a fleet, in one test.
+/// let store = Embedded::new();
+/// let (one, other) = (Session::embedded_builder(&store), Session::embedded_builder(&store));
+/// let _guard = one.open()?.mutex("orders")?.acquire().await?;
+/// assert!(other.open()?.mutex("orders")?.try_acquire().await.is_err_and(|error| error.is_busy()));
+/// # Ok::<(), zklock::LockError>(()) }).unwrap();
+/// ```
+#[derive(Clone)]
+pub struct Embedded {
+    pub(super) store: Arc<Store>,
+}
+
+impl Embedded {
+    /// Returns a new, empty store.
+    ///
+    /// ```
+    /// use zklock::{Embedded, Session};
+    ///
+    /// let session = Session::embedded_builder(&Embedded::new()).app("orders").open()?;
+    /// assert!(session.is_ready());
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
+    pub fn new() -> Self {
+        Embedded::with_options(&EmbeddedOptions::default())
+    }
+
+    /// Returns a new, empty store that behaves as the options say.
+    ///
+    /// ```
+    /// use zklock::{Embedded, Session};
+    /// use zklock_core::coordinator::memory::EmbeddedOptions;
+    ///
+    /// let store = Embedded::with_options(&EmbeddedOptions::default());
+    /// assert!(Session::embedded_builder(&store).open()?.is_ready());
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
+    pub fn with_options(options: &EmbeddedOptions) -> Self {
+        Embedded { store: Store::new(options.reap_after) }
+    }
+
+    /// Returns a connector that opens sessions on this store. A session without a connection
+    /// expires after `session_timeout`.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let store = zklock::Embedded::new();
+    /// # let session = zklock::Session::embedded_builder(&store).open()?;
+    /// use std::time::Duration;
+    /// use zklock_core::coordinator::traits::Connector;
+    ///
+    /// // A plain client, to look at the nodes from outside.
+    /// let client = store.connector(Duration::from_secs(10)).connect().await.map_err(failed)?;
+    /// let _guard = session.mutex("orders")?.acquire().await?;
+    /// assert_eq!(client.children("/zklock/orders").await.map_err(failed)?.len(), 1);
+    /// # fn failed(why: zklock_core::coordinator::traits::RequestError) -> zklock::LockError {
+    /// #     zklock::LockError::new(zklock::ErrorKind::Unavailable, "no answer").because(why)
+    /// # }
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    pub fn connector(&self, session_timeout: Duration) -> EmbeddedConnector {
+        EmbeddedConnector { store: self.store.clone(), session_timeout }
+    }
+
+    /// What tells this store from the others that live.
+    pub(crate) fn address(&self) -> String {
+        format!("embedded {:p}", Arc::as_ptr(&self.store))
+    }
+}
+
+impl Default for Embedded {
+    fn default() -> Self {
+        Embedded::new()
+    }
+}
+
+impl fmt::Debug for Embedded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Embedded").finish_non_exhaustive()
+    }
+}
+
+/// Opens sessions on an [`Embedded`] store.
+///
+/// ```
+/// # zklock::blocking::block_on(async {
+/// use std::time::Duration;
+/// use zklock::Embedded;
+/// use zklock_core::coordinator::traits::Connector;
+///
+/// let connector = Embedded::new().connector(Duration::from_secs(10));
+/// let timeout = connector.connect().await.map(|client| client.session_timeout());
+/// assert_eq!(timeout, Ok(Duration::from_secs(10)));
+/// # Ok::<(), zklock::LockError>(())?;
+/// # Ok::<(), zklock::LockError>(()) }).unwrap();
+/// ```
+#[derive(Clone)]
+pub struct EmbeddedConnector {
+    store: Arc<Store>,
+    session_timeout: Duration,
+}
+
+impl fmt::Debug for EmbeddedConnector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EmbeddedConnector")
+            .field("session_timeout", &self.session_timeout)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Connector for EmbeddedConnector {
+    fn connect(&self) -> Reply<Arc<dyn Coordinator>> {
+        let opened = self.store.access(|state, now| {
+            let (session, at) = state.connect(self.session_timeout, now)?;
+            Ok((session, (at > now).then_some(at)))
+        });
+        let (store, session_timeout) = (self.store.clone(), self.session_timeout);
+        let opened = opened.map(|(session, at)| {
+            let opened: Arc<dyn Coordinator> =
+                Arc::new(EmbeddedCoordinator { store: store.clone(), session, session_timeout });
+            (opened, at)
+        });
+        match opened {
+            Ok((coordinator, Some(at))) => Box::pin(async move {
+                store.clock.sleep_until(at).await;
+                Ok(coordinator)
+            }),
+            answered => Box::pin(ready(answered.map(|(coordinator, _)| coordinator))),
+        }
+    }
+}
+
+/// A session on an [`Embedded`] store. Dropping it closes the session.
+pub struct EmbeddedCoordinator {
+    store: Arc<Store>,
+    session: i64,
+    session_timeout: Duration,
+}
+
+impl fmt::Debug for EmbeddedCoordinator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EmbeddedCoordinator")
+            .field("session", &format_args!("{:#x}", self.session))
+            .field("session_timeout", &self.session_timeout)
+            .finish_non_exhaustive()
+    }
+}
+
+impl EmbeddedCoordinator {
+    fn wait_for_link(&self, seen: SeenLink) -> LinkChanged {
+        let (alarm, store) = (Alarm::new(self.store.clock.clone()), self.store.clone());
+        LinkChanged { alarm, store, session: self.session, seen, slot: None }
+    }
+
+    fn done(&self, request: Request) -> Reply<()> {
+        send(&self.store, self.session, request, |answer, _| match answer {
+            Answer::Done => Some(()),
+            _ => None,
+        })
+    }
+}
+
+impl Coordinator for EmbeddedCoordinator {
+    fn session_id(&self) -> i64 {
+        self.session
+    }
+
+    fn session_timeout(&self) -> Duration {
+        self.session_timeout
+    }
+
+    fn create(&self, path: &str, data: &[u8], kind: NodeKind) -> Reply<Created> {
+        let request = Request::Create { path: path.to_owned(), data: data.to_vec(), kind };
+        send(&self.store, self.session, request, |answer, _| match answer {
+            Answer::Created(created) => Some(created),
+            _ => None,
+        })
+    }
+
+    fn delete(&self, path: &str) -> Reply<()> {
+        self.done(Request::Delete { path: path.to_owned() })
+    }
+
+    fn children(&self, path: &str) -> Reply<Vec<String>> {
+        let request = Request::Children { path: path.to_owned(), watch: false };
+        send(&self.store, self.session, request, |answer, _| match answer {
+            Answer::Children(names, _) => Some(names),
+            _ => None,
+        })
+    }
+
+    fn children_watched(&self, path: &str) -> Reply<(Vec<String>, Watch)> {
+        let request = Request::Children { path: path.to_owned(), watch: true };
+        send(&self.store, self.session, request, |answer, store| match answer {
+            Answer::Children(names, Some(watch)) => {
+                Some((names, PendingWatch::boxed(watch, store)))
+            }
+            _ => None,
+        })
+    }
+
+    fn get(&self, path: &str) -> Reply<(Vec<u8>, Stat)> {
+        let request = Request::Get { path: path.to_owned(), watch: false };
+        send(&self.store, self.session, request, |answer, _| match answer {
+            Answer::Data(data, stat, _) => Some((data, stat)),
+            _ => None,
+        })
+    }
+
+    fn get_watched(&self, path: &str) -> Reply<(Vec<u8>, Stat, Watch)> {
+        let request = Request::Get { path: path.to_owned(), watch: true };
+        send(&self.store, self.session, request, |answer, store| match answer {
+            Answer::Data(data, stat, Some(watch)) => {
+                Some((data, stat, PendingWatch::boxed(watch, store)))
+            }
+            _ => None,
+        })
+    }
+
+    fn set(&self, path: &str, data: &[u8]) -> Reply<Stat> {
+        let request = Request::Set { path: path.to_owned(), data: data.to_vec() };
+        send(&self.store, self.session, request, |answer, _| match answer {
+            Answer::Stat(stat) => Some(stat),
+            _ => None,
+        })
+    }
+
+    fn multi(&self, operations: Vec<Operation>) -> Reply<()> {
+        self.done(Request::Multi(operations))
+    }
+
+    fn sync(&self, path: &str) -> Reply<()> {
+        self.done(Request::Sync { path: path.to_owned() })
+    }
+
+    fn link(&self) -> Link {
+        self.store.look(|state, now| {
+            state.sessions.get(&self.session).map_or(Link::Closed, |session| session.link(now))
+        })
+    }
+
+    fn link_changed(&self, seen: Link) -> Pin<Box<dyn Future<Output = Link> + Send>> {
+        Box::pin(self.wait_for_link(SeenLink::As(seen)))
+    }
+
+    fn link_lost(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        let losses = self.store.access(|state, _| {
+            state.sessions.get(&self.session).map_or(0, |session| session.losses)
+        });
+        let lost = self.wait_for_link(SeenLink::Lost(losses));
+        Box::pin(async move {
+            lost.await;
+        })
+    }
+
+    fn close(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        self.store.access(|state, now| state.close(self.session, now));
+        Box::pin(ready(()))
+    }
+
+    fn last_contact(&self) -> Option<Instant> {
+        self.store.look(|state, now| {
+            state.sessions.get(&self.session).map(|session| session.last_contact().unwrap_or(now))
+        })
+    }
+}
+
+impl Drop for EmbeddedCoordinator {
+    fn drop(&mut self) {
+        self.store.access(|state, now| {
+            state.close(self.session, now);
+            if let Some(session) = state.sessions.get_mut(&self.session) {
+                session.orphan = true;
+            }
+            state.settle(self.session);
+        });
+    }
+}

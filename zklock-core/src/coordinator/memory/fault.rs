@@ -1,0 +1,350 @@
+//! Faults as values: which request, and what becomes of it.
+
+use super::request::{Op, Request};
+use crate::coordinator::traits::RequestError;
+
+/// A fault that strikes chosen requests of one session.
+///
+/// Without further words it strikes the next request; [`on`](Fault::on), [`path`](Fault::path)
+/// and [`skip`](Fault::skip) choose another, [`times`](Fault::times) makes it strike more than
+/// once. Requests are looked at in the order in which they reach the server.
+///
+/// ```
+/// # zklock::blocking::block_on(async {
+/// # let store = zklock::Embedded::new();
+/// # let session = zklock::Session::embedded_builder(&store).open()?;
+/// use zklock_core::coordinator::memory::{Fault, Op};
+///
+/// // The reply to the second creation below `/zklock/orders` is lost.
+/// let fault = Fault::lose_reply().on(Op::Create).path("/zklock/orders/").skip(1);
+/// store.faults(store.sessions()[0]).inject(fault);
+/// let mutex = session.mutex("orders")?;
+/// for _ in 0..2 {
+///     assert!(mutex.acquire().await?.is_valid()); // Found again by its name.
+/// }
+/// # Ok::<(), zklock::LockError>(()) }).unwrap();
+/// ```
+#[derive(Clone, Debug)]
+pub struct Fault {
+    effect: Effect,
+    op: Option<Op>,
+    path: Option<String>,
+    skip: u64,
+    times: u64,
+}
+
+/// What becomes of a request that was struck.
+#[derive(Clone, Debug)]
+pub(super) enum Effect {
+    Refuse(RequestError),
+    LoseRequest,
+    LoseReply,
+    ForgetReply,
+    CutBefore,
+    CutAfter,
+    Expire,
+}
+
+impl Fault {
+    fn new(effect: Effect) -> Self {
+        Fault { effect, op: None, path: None, skip: 0, times: 1 }
+    }
+
+    /// The server answers `error`; nothing is applied.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let store = zklock::Embedded::new();
+    /// # let session = zklock::Session::embedded_builder(&store).open()?;
+    /// use zklock::ErrorKind;
+    /// use zklock_core::coordinator::memory::{Fault, Op};
+    /// use zklock_core::coordinator::traits::RequestError;
+    ///
+    /// let fault = Fault::refuse(RequestError::NoAuth).on(Op::Create);
+    /// store.faults(store.sessions()[0]).inject(fault);
+    /// let refused = session.mutex("orders")?.acquire().await;
+    /// assert!(refused.is_err_and(|error| error.kind() == ErrorKind::Unauthorized));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    pub fn refuse(error: RequestError) -> Self {
+        Fault::new(Effect::Refuse(error))
+    }
+
+    /// The request is not applied and answered with a lost connection. The link stays up.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let store = zklock::Embedded::new();
+    /// # let session = zklock::Session::embedded_builder(&store).open()?;
+    /// use zklock_core::coordinator::memory::{Fault, Op};
+    ///
+    /// store.faults(store.sessions()[0]).inject(Fault::lose_request().on(Op::Create));
+    /// assert!(session.mutex("orders")?.acquire().await?.is_valid()); // Sent again.
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    pub fn lose_request() -> Self {
+        Fault::new(Effect::LoseRequest)
+    }
+
+    /// The request is applied and answered with a lost connection. The link stays up.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let store = zklock::Embedded::new();
+    /// # let session = zklock::Session::embedded_builder(&store).open()?;
+    /// use zklock_core::coordinator::memory::{Fault, Op};
+    ///
+    /// let mutex = session.mutex("orders")?;
+    /// store.faults(store.sessions()[0]).inject(Fault::lose_reply().on(Op::Create).path("-lock-"));
+    /// let _guard = mutex.acquire().await?;
+    /// assert_eq!(mutex.site().contenders().await?.len(), 1); // No second node.
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    pub fn lose_reply() -> Self {
+        Fault::new(Effect::LoseReply)
+    }
+
+    /// The request is applied and never answered. The link stays up, and what comes after it is
+    /// answered.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let store = zklock::Embedded::new();
+    /// use std::time::Duration;
+    /// use zklock_core::coordinator::memory::{Fault, Op};
+    ///
+    /// let timeout = Duration::from_millis(20);
+    /// let session = zklock::Session::embedded_builder(&store).session_timeout(timeout).open()?;
+    /// let mutex = session.mutex("orders")?;
+    /// store.faults(store.sessions()[0]).inject(Fault::forget_reply().on(Op::Create));
+    /// assert!(mutex.acquire().await?.is_valid()); // Asked again.
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    pub fn forget_reply() -> Self {
+        Fault::new(Effect::ForgetReply)
+    }
+
+    /// The connection breaks before the request is applied. It fails with a lost connection, those
+    /// after it wait until [`Faults::reconnect`](super::Faults::reconnect).
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let store = zklock::Embedded::new();
+    /// # let session = zklock::Session::embedded_builder(&store).open()?;
+    /// use std::time::Duration;
+    /// use zklock_core::coordinator::memory::Fault;
+    ///
+    /// store.faults(store.sessions()[0]).inject(Fault::cut_before());
+    /// let outcome = session.mutex("orders")?.acquire_timeout(Duration::from_millis(20)).await;
+    /// assert!(outcome.is_err_and(|error| error.is_unavailable()));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    pub fn cut_before() -> Self {
+        Fault::new(Effect::CutBefore)
+    }
+
+    /// The connection breaks after the request was applied and before its reply.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let store = zklock::Embedded::new();
+    /// # let session = zklock::Session::embedded_builder(&store).open()?;
+    /// use std::time::Duration;
+    /// use zklock_core::coordinator::memory::{Fault, Op};
+    ///
+    /// let faults = store.faults(store.sessions()[0]);
+    /// faults.inject(Fault::cut_after().on(Op::Create).path("-lock-"));
+    /// let mutex = session.mutex("orders")?;
+    /// assert!(mutex.acquire_timeout(Duration::from_millis(20)).await.is_err());
+    /// faults.reconnect();
+    /// assert!(mutex.acquire().await?.is_valid()); // The node of the first is deleted.
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    pub fn cut_after() -> Self {
+        Fault::new(Effect::CutAfter)
+    }
+
+    /// The session expires before the request is applied.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let store = zklock::Embedded::new();
+    /// # let session = zklock::Session::embedded_builder(&store).open()?;
+    /// use zklock_core::coordinator::memory::{Fault, Op};
+    ///
+    /// store.faults(store.sessions()[0]).inject(Fault::expire().on(Op::Create));
+    /// assert!(session.mutex("orders")?.acquire().await?.is_valid()); // In the next session.
+    /// assert_eq!(session.zookeeper_session().map(|(_, generation)| generation), Some(2));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    pub fn expire() -> Self {
+        Fault::new(Effect::Expire)
+    }
+
+    /// Strikes only requests of one kind.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let store = zklock::Embedded::new();
+    /// # let session = zklock::Session::embedded_builder(&store).open()?;
+    /// use zklock_core::coordinator::memory::{Fault, Op};
+    ///
+    /// store.faults(store.sessions()[0]).inject(Fault::lose_reply().on(Op::Delete));
+    /// session.mutex("orders")?.acquire().await?.release().await?; // Deleted all the same.
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    #[must_use]
+    pub fn on(mut self, op: Op) -> Self {
+        self.op = Some(op);
+        self
+    }
+
+    /// Strikes only requests on paths that contain `part`.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let store = zklock::Embedded::new();
+    /// # let session = zklock::Session::embedded_builder(&store).open()?;
+    /// use zklock_core::coordinator::memory::Fault;
+    /// use zklock_core::coordinator::traits::RequestError;
+    ///
+    /// let refused = Fault::refuse(RequestError::NoAuth).path("/zklock/secret").times(u64::MAX);
+    /// store.faults(store.sessions()[0]).inject(refused);
+    /// assert!(session.mutex("secret")?.acquire().await.is_err());
+    /// assert!(session.mutex("orders")?.acquire().await.is_ok());
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    #[must_use]
+    pub fn path(mut self, part: impl Into<String>) -> Self {
+        self.path = Some(part.into());
+        self
+    }
+
+    /// Lets that many matching requests pass first.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let store = zklock::Embedded::new();
+    /// # let session = zklock::Session::embedded_builder(&store).open()?;
+    /// use zklock_core::coordinator::memory::{Fault, Op};
+    /// use zklock_core::coordinator::traits::RequestError;
+    ///
+    /// let second = Fault::refuse(RequestError::NoAuth).on(Op::Delete).skip(1);
+    /// store.faults(store.sessions()[0]).inject(second);
+    /// let mutex = session.mutex("orders")?;
+    /// assert!(mutex.acquire().await?.release().await.is_ok());
+    /// assert!(mutex.acquire().await?.release().await.is_err());
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    #[must_use]
+    pub fn skip(mut self, requests: u64) -> Self {
+        self.skip = requests;
+        self
+    }
+
+    /// Strikes that many times; `u64::MAX` means for ever.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let store = zklock::Embedded::new();
+    /// # let session = zklock::Session::embedded_builder(&store).open()?;
+    /// use zklock_core::coordinator::memory::{Fault, Op};
+    /// use zklock_core::coordinator::traits::RequestError;
+    ///
+    /// let twice = Fault::refuse(RequestError::NoAuth).on(Op::Create).times(2);
+    /// store.faults(store.sessions()[0]).inject(twice);
+    /// let mutex = session.mutex("orders")?;
+    /// assert!(mutex.acquire().await.is_err() && mutex.acquire().await.is_err());
+    /// assert!(mutex.acquire().await.is_ok());
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    #[must_use]
+    pub fn times(mut self, times: u64) -> Self {
+        self.times = times;
+        self
+    }
+
+    fn matches(&self, request: &Request) -> bool {
+        self.op.is_none_or(|op| op == request.op())
+            && self
+                .path
+                .as_deref()
+                .is_none_or(|part| request.paths().iter().any(|path| path.contains(part)))
+    }
+}
+
+/// A request that reached the server, or was lost on its way there.
+///
+/// ```
+/// # zklock::blocking::block_on(async {
+/// # let store = zklock::Embedded::new();
+/// # let session = zklock::Session::embedded_builder(&store).open()?;
+/// use zklock_core::coordinator::memory::Op;
+///
+/// store.record();
+/// drop(session.mutex("orders")?.acquire().await?);
+/// let log = store.recorded();
+/// assert!(log.iter().any(|one| one.op == Op::Delete && one.path.starts_with("/zklock/orders/")));
+/// # Ok::<(), zklock::LockError>(()) }).unwrap();
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Logged {
+    /// The session that sent it.
+    pub session: i64,
+    /// Its kind.
+    pub op: Op,
+    /// Its path, or that of the first operation of a multi.
+    pub path: String,
+}
+
+/// The faults of one session that are still to come.
+#[derive(Debug, Default)]
+pub(super) struct Plan {
+    faults: Vec<Fault>,
+}
+
+impl Plan {
+    pub(super) fn add(&mut self, fault: Fault) {
+        self.faults.push(fault);
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.faults.clear();
+    }
+
+    /// What strikes this request: the first fault that matches and has nothing left to skip.
+    pub(super) fn strike(&mut self, request: &Request) -> Option<Effect> {
+        let mut effect = None;
+        for fault in &mut self.faults {
+            if !fault.matches(request) {
+                continue;
+            }
+            if fault.skip > 0 {
+                fault.skip -= 1;
+            } else if fault.times > 0 && effect.is_none() {
+                effect = Some(fault.effect.clone());
+                if fault.times != u64::MAX {
+                    fault.times -= 1;
+                }
+            }
+        }
+        self.faults.retain(|fault| fault.times > 0);
+        effect
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_strikes_the_chosen_requests_only() {
+        let get = |path: &str| Request::Get { path: path.into(), watch: false };
+        let mut plan = Plan::default();
+        plan.add(Fault::lose_reply().on(Op::Get).path("b").skip(1).times(2));
+        let struck: Vec<bool> =
+            ["/b", "/a", "/b", "/b", "/b"].map(|path| plan.strike(&get(path)).is_some()).into();
+        assert_eq!(struck, [false, false, true, true, false]);
+        assert!(plan.strike(&Request::Sync { path: "/b".into() }).is_none());
+    }
+}

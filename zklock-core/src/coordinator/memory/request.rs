@@ -1,0 +1,163 @@
+//! Requests and answers as plain values, so that one can wait in a queue.
+
+use super::path;
+use super::watches::WatchId;
+use crate::coordinator::limits::{check_multi, check_size};
+use crate::coordinator::traits::{Created, NodeKind, Operation, RequestError, Stat};
+
+/// The kinds of request, for choosing and counting them.
+///
+/// ```
+/// # zklock::blocking::block_on(async {
+/// # let store = zklock::Embedded::new();
+/// # let session = zklock::Session::embedded_builder(&store).open()?;
+/// use zklock_core::coordinator::memory::Op;
+///
+/// store.record();
+/// let _guard = session.mutex("orders")?.acquire().await?;
+/// let log = store.recorded();
+/// assert!(log.iter().all(|one| one.op != Op::Set && one.op != Op::Delete));
+/// # Ok::<(), zklock::LockError>(()) }).unwrap();
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Op {
+    /// [`Coordinator::create`](crate::coordinator::traits::Coordinator::create).
+    Create,
+    /// [`Coordinator::delete`](crate::coordinator::traits::Coordinator::delete).
+    Delete,
+    /// [`Coordinator::children`](crate::coordinator::traits::Coordinator::children), watched or not.
+    Children,
+    /// [`Coordinator::get`](crate::coordinator::traits::Coordinator::get), watched or not.
+    Get,
+    /// [`Coordinator::set`](crate::coordinator::traits::Coordinator::set).
+    Set,
+    /// [`Coordinator::multi`](crate::coordinator::traits::Coordinator::multi).
+    Multi,
+    /// [`Coordinator::sync`](crate::coordinator::traits::Coordinator::sync).
+    Sync,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Request {
+    Create { path: String, data: Vec<u8>, kind: NodeKind },
+    Delete { path: String },
+    Children { path: String, watch: bool },
+    Get { path: String, watch: bool },
+    Set { path: String, data: Vec<u8> },
+    Multi(Vec<Operation>),
+    Sync { path: String },
+}
+
+#[derive(Debug)]
+pub(super) enum Answer {
+    Created(Created),
+    Done,
+    Children(Vec<String>, Option<WatchId>),
+    Data(Vec<u8>, Stat, Option<WatchId>),
+    Stat(Stat),
+}
+
+impl Answer {
+    pub(super) fn watch(&self) -> Option<WatchId> {
+        match self {
+            Answer::Children(_, watch) | Answer::Data(_, _, watch) => *watch,
+            _ => None,
+        }
+    }
+}
+
+impl Request {
+    pub(super) fn op(&self) -> Op {
+        match self {
+            Request::Create { .. } => Op::Create,
+            Request::Delete { .. } => Op::Delete,
+            Request::Children { .. } => Op::Children,
+            Request::Get { .. } => Op::Get,
+            Request::Set { .. } => Op::Set,
+            Request::Multi(_) => Op::Multi,
+            Request::Sync { .. } => Op::Sync,
+        }
+    }
+
+    /// The path, or those of a multi.
+    pub(super) fn paths(&self) -> Vec<&str> {
+        match self {
+            Request::Create { path, .. }
+            | Request::Delete { path }
+            | Request::Children { path, .. }
+            | Request::Get { path, .. }
+            | Request::Set { path, .. }
+            | Request::Sync { path } => vec![path],
+            Request::Multi(operations) => operations.iter().map(target).collect(),
+        }
+    }
+
+    /// What the client finds wrong before it sends anything.
+    pub(super) fn check(&self) -> Result<(), RequestError> {
+        match self {
+            Request::Create { path, data, kind } => {
+                check_size(path, data)?;
+                check_create(path, *kind)
+            }
+            Request::Delete { path } => check_delete(path),
+            Request::Children { path, .. } | Request::Get { path, .. } | Request::Sync { path } => {
+                path::check(path, false)
+            }
+            Request::Set { path, data } => {
+                check_size(path, data)?;
+                path::check(path, false)
+            }
+            Request::Multi(operations) => {
+                check_multi(operations)?;
+                for (index, operation) in operations.iter().enumerate() {
+                    check_operation(operation)
+                        .map_err(|error| RequestError::Multi { index, error: Box::new(error) })?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+fn target(operation: &Operation) -> &str {
+    match operation {
+        Operation::Check { path }
+        | Operation::CheckVersion { path, .. }
+        | Operation::Create { path, .. }
+        | Operation::Set { path, .. }
+        | Operation::Replace { path, .. }
+        | Operation::Delete { path } => path,
+    }
+}
+
+fn check_operation(operation: &Operation) -> Result<(), RequestError> {
+    match operation {
+        // Only outside a multi does the client look at the root.
+        Operation::Create { path, kind, .. } => {
+            path::check(path, *kind == NodeKind::EphemeralSequential)
+        }
+        Operation::Delete { path } => check_delete(path),
+        Operation::Check { path }
+        | Operation::CheckVersion { path, .. }
+        | Operation::Set { path, .. }
+        | Operation::Replace { path, .. } => path::check(path, false),
+    }
+}
+
+fn check_create(path: &str, kind: NodeKind) -> Result<(), RequestError> {
+    path::check(path, kind == NodeKind::EphemeralSequential)?;
+    not_root(path, "created")
+}
+
+fn check_delete(path: &str) -> Result<(), RequestError> {
+    path::check(path, false)?;
+    not_root(path, "deleted")
+}
+
+fn not_root(path: &str, what: &str) -> Result<(), RequestError> {
+    if path == "/" {
+        return Err(RequestError::BadArguments(format!("the root cannot be {what}")));
+    }
+    Ok(())
+}

@@ -1,0 +1,177 @@
+//! One session: its link, as the client and as the server see it, and the requests on their way.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::task::Waker;
+use std::time::Duration;
+
+use super::fault::Plan;
+use super::late::Travel;
+use super::request::{Answer, Request};
+use crate::base::clock::Instant;
+use crate::coordinator::traits::{Link, RequestError};
+
+/// What is true of the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wire {
+    Up,
+    /// Nothing arrives any more, and the client has not noticed: it does so after 2/5 of the
+    /// session timeout without an answer.
+    Silent(Instant),
+    /// Broken at this moment, and the client knows.
+    Down(Instant),
+}
+
+/// Which direction is held back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Hold {
+    Requests,
+    Replies,
+}
+
+/// A reply that was not ready at once.
+#[derive(Debug, Default)]
+pub(super) struct Slot {
+    pub(super) answer: Option<Result<Answer, RequestError>>,
+    /// When the answer arrives, if it is there.
+    pub(super) at: Option<Instant>,
+    pub(super) waker: Option<Waker>,
+    /// Nobody waits for it any more; the request goes out all the same.
+    pub(super) abandoned: bool,
+}
+
+/// A request on its way.
+#[derive(Debug)]
+pub(super) struct Sent {
+    pub(super) slot: u64,
+    pub(super) request: Request,
+    /// When it takes effect, if the link is whole.
+    pub(super) arrives: Instant,
+}
+
+#[derive(Debug)]
+pub(super) struct Session {
+    pub(super) timeout: Duration,
+    pub(super) wire: Wire,
+    pub(super) hold: Option<(Hold, Instant)>,
+    /// How long its requests and answers are on their way.
+    pub(super) travel: Travel,
+    /// Whether the server still knows the session.
+    pub(super) alive: bool,
+    /// Why it is over for the client.
+    pub(super) over: Option<Link>,
+    /// The client wants it closed, and the server cannot be told yet.
+    pub(super) closing: bool,
+    /// Its coordinator was dropped.
+    pub(super) orphan: bool,
+    pub(super) plan: Plan,
+    pub(super) events: u64,
+    /// What the server has not seen yet, in order.
+    pub(super) queue: VecDeque<Sent>,
+    /// Until when requests are on their way whose answers nobody waits for.
+    pub(super) unattended: Instant,
+    pub(super) slots: BTreeMap<u64, Slot>,
+    pub(super) link_wakers: BTreeMap<u64, Waker>,
+    /// How often the client lost the connection.
+    pub(super) losses: u64,
+}
+
+impl Session {
+    pub(super) fn new(timeout: Duration, travel: Travel) -> Self {
+        Session {
+            timeout,
+            wire: Wire::Up,
+            hold: None,
+            travel,
+            alive: true,
+            over: None,
+            closing: false,
+            orphan: false,
+            plan: Plan::default(),
+            events: 0,
+            queue: VecDeque::new(),
+            unattended: Instant::ORIGIN,
+            slots: BTreeMap::new(),
+            link_wakers: BTreeMap::new(),
+            losses: 0,
+        }
+    }
+
+    /// The link as the client believes it to be, also when nobody has let happen yet what is due.
+    pub(super) fn link(&self, now: Instant) -> Link {
+        let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
+        match (self.over, self.wire) {
+            (Some(over), _) => over,
+            (None, _) if is_due(self.given_up_at()) => Link::Expired,
+            (None, Wire::Silent(_)) if is_due(self.notices_at()) => Link::Down,
+            (None, Wire::Up | Wire::Silent(_)) => Link::Up,
+            (None, Wire::Down(_)) => Link::Down,
+        }
+    }
+
+    /// What a request on a session that is over is answered with.
+    pub(super) fn over_error(&self) -> Option<RequestError> {
+        match self.over? {
+            Link::Expired => Some(RequestError::SessionExpired),
+            Link::AuthFailed => Some(RequestError::AuthFailed),
+            _ => Some(RequestError::Closed),
+        }
+    }
+
+    /// The last moment at which something got through, `None` while everything does.
+    pub(super) fn last_contact(&self) -> Option<Instant> {
+        match (self.wire, self.hold) {
+            (Wire::Silent(since) | Wire::Down(since), Some((_, held))) => Some(since.min(held)),
+            (Wire::Silent(since) | Wire::Down(since), None) => Some(since),
+            (Wire::Up, Some((_, held))) => Some(held),
+            (Wire::Up, None) => None,
+        }
+    }
+
+    fn cut_off_since(&self) -> Option<Instant> {
+        match self.wire {
+            Wire::Up => None,
+            Wire::Silent(since) | Wire::Down(since) => Some(since),
+        }
+    }
+
+    /// When the client notices that nothing is answered.
+    pub(super) fn notices_at(&self) -> Option<Instant> {
+        match self.wire {
+            Wire::Silent(since) if self.over.is_none() => Some(since + self.timeout * 2 / 5),
+            _ => None,
+        }
+    }
+
+    /// When the server gives the session up.
+    pub(super) fn expires_at(&self) -> Option<Instant> {
+        self.cut_off_since().filter(|_| self.alive).map(|since| since + self.timeout)
+    }
+
+    /// When the client gives it up by itself, after 7/5 of the session timeout.
+    pub(super) fn given_up_at(&self) -> Option<Instant> {
+        self.cut_off_since()
+            .filter(|_| self.over.is_none())
+            .map(|since| since + self.timeout * 7 / 5)
+    }
+
+    /// When the next of these comes.
+    pub(super) fn lapses_at(&self) -> Option<Instant> {
+        [self.notices_at(), self.expires_at(), self.given_up_at()].into_iter().flatten().min()
+    }
+
+    /// Whether the server gets what is sent.
+    pub(super) fn is_heard(&self) -> bool {
+        let held = self.hold.is_some_and(|(hold, _)| hold == Hold::Requests);
+        self.wire == Wire::Up && !held && self.over.is_none()
+    }
+
+    /// When the next request takes effect.
+    pub(super) fn arrives_at(&self) -> Option<Instant> {
+        self.queue.front().filter(|_| self.is_heard()).map(|sent| sent.arrives)
+    }
+
+    /// When the next thing happens by lapse of time.
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        self.lapses_at().into_iter().chain(self.arrives_at()).min()
+    }
+}

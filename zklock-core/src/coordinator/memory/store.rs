@@ -1,0 +1,57 @@
+//! The store: the state behind its mutex, and the only way in.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use super::state::State;
+use crate::base::clock::{Clock, Instant};
+
+#[derive(Debug)]
+pub(super) struct Store {
+    pub(super) clock: Clock,
+    state: Mutex<State>,
+}
+
+impl Store {
+    pub(super) fn new(reap_after: Duration) -> Arc<Self> {
+        let clock = Clock::Caller;
+        let state = Mutex::new(State::new(reap_after, epoch(clock.now())));
+        Arc::new(Store { clock, state })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks at the state as it was left: nothing happens that was due since, and nobody is woken.
+    /// Who asks may hold locks of its own, which a task that is woken here would wait for.
+    pub(super) fn look<T>(&self, f: impl FnOnce(&State, Instant) -> T) -> T {
+        f(&self.lock(), self.clock.now())
+    }
+
+    /// Does something with the state as it is at this moment. Tasks are woken, and wakers
+    /// dropped, only after the mutex is free again: either may run a task on the spot.
+    pub(super) fn access<T>(&self, f: impl FnOnce(&mut State, Instant) -> T) -> T {
+        let now = self.clock.now();
+        let mut state = self.lock();
+        state.advance(now);
+        let output = f(&mut state, now);
+        let wake = std::mem::take(&mut state.wake);
+        let trash = std::mem::take(&mut state.trash);
+        drop(state);
+        for waker in wake {
+            waker.wake();
+        }
+        drop(trash);
+        output
+    }
+}
+
+/// What a wall clock says at the origin of the store's clock, in milliseconds since 1970. It is
+/// asked once: the store's time goes on by the store's clock, which a test may hold.
+#[allow(clippy::disallowed_methods)]
+fn epoch(now: Instant) -> i64 {
+    let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let before = wall.saturating_sub(now.since(Instant::ORIGIN));
+    i64::try_from(before.as_millis()).unwrap_or(0)
+}

@@ -1,0 +1,195 @@
+//! One-shot watches: who waits for which node, and what they saw.
+
+use std::collections::{BTreeMap, HashMap};
+use std::task::Waker;
+
+use super::tree::Change;
+use crate::base::clock::Instant;
+use crate::coordinator::traits::WatchEvent;
+
+pub(super) type WatchId = u64;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum WatchKind {
+    Data,
+    Children,
+}
+
+#[derive(Debug)]
+pub(super) struct Watching {
+    pub(super) session: i64,
+    pub(super) path: String,
+    pub(super) kind: WatchKind,
+    /// What was seen, and from when on the waiter may know.
+    event: Option<(WatchEvent, Instant)>,
+    /// Whether the event is on its way; until then a later one replaces it.
+    delivered: bool,
+    waker: Option<Waker>,
+}
+
+/// How a session gets its events at the moment.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Delivery {
+    At(Instant),
+    OnReconnect,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Watches {
+    next: WatchId,
+    by_id: BTreeMap<WatchId, Watching>,
+    by_path: HashMap<(WatchKind, String), Vec<WatchId>>,
+}
+
+impl Watches {
+    pub(super) fn add(&mut self, session: i64, path: &str, kind: WatchKind) -> WatchId {
+        self.next += 1;
+        let (id, path) = (self.next, path.to_owned());
+        self.by_path.entry((kind, path.clone())).or_default().push(id);
+        let watch = Watching { session, path, kind, event: None, delivered: false, waker: None };
+        self.by_id.insert(id, watch);
+        id
+    }
+
+    pub(super) fn get(&self, id: WatchId) -> Option<&Watching> {
+        self.by_id.get(&id)
+    }
+
+    /// Forgets a watch; its waker is handed out because dropping one may run anything.
+    pub(super) fn remove(&mut self, id: WatchId) -> Option<Waker> {
+        let watch = self.by_id.remove(&id)?;
+        self.unlist(&watch.path, watch.kind, id);
+        watch.waker
+    }
+
+    fn unlist(&mut self, path: &str, kind: WatchKind, id: WatchId) {
+        let key = (kind, path.to_owned());
+        if let Some(ids) = self.by_path.get_mut(&key) {
+            ids.retain(|listed| *listed != id);
+            if ids.is_empty() {
+                self.by_path.remove(&key);
+            }
+        }
+    }
+
+    /// What a watch saw, once it may be known, and from when on.
+    pub(super) fn event(&self, id: WatchId) -> Option<(WatchEvent, Instant)> {
+        self.by_id.get(&id).filter(|watch| watch.delivered).and_then(|watch| watch.event)
+    }
+
+    /// Sets who is to be woken; the waker that was there before is handed out.
+    pub(super) fn set_waker(&mut self, id: WatchId, waker: Waker) -> Option<Waker> {
+        match self.by_id.get_mut(&id) {
+            Some(watch) => watch.waker.replace(waker),
+            None => Some(waker),
+        }
+    }
+
+    /// Notes a change. Returns whom to wake, and the session of every event that was sent.
+    pub(super) fn note(
+        &mut self,
+        change: &Change,
+        mut delivery: impl FnMut(i64) -> Delivery,
+        wake: &mut Vec<Waker>,
+    ) -> Vec<i64> {
+        let mut sent = Vec::new();
+        let (path, seen) = match change {
+            Change::Created(path) => (path, &[(WatchKind::Data, WatchEvent::Changed)][..]),
+            Change::Data(path) => (path, &[(WatchKind::Data, WatchEvent::Changed)][..]),
+            Change::Children(path) => (path, &[(WatchKind::Children, WatchEvent::Changed)][..]),
+            Change::Deleted(path) => (
+                path,
+                &[
+                    (WatchKind::Data, WatchEvent::Deleted),
+                    (WatchKind::Children, WatchEvent::Deleted),
+                ][..],
+            ),
+        };
+        for (kind, event) in seen {
+            let key = (*kind, path.clone());
+            let Some(ids) = self.by_path.remove(&key) else { continue };
+            let mut left = Vec::new();
+            for id in ids {
+                let Some(watch) = self.by_id.get_mut(&id) else { continue };
+                match delivery(watch.session) {
+                    Delivery::At(at) => {
+                        watch.event = Some((*event, at));
+                        watch.delivered = true;
+                        wake.extend(watch.waker.take());
+                        sent.push(watch.session);
+                    }
+                    Delivery::OnReconnect => {
+                        watch.event = Some((*event, Instant::ORIGIN));
+                        left.push(id);
+                    }
+                }
+            }
+            if !left.is_empty() {
+                self.by_path.insert(key, left);
+            }
+        }
+        sent
+    }
+
+    /// Delivers what a session missed. Returns how many events that were.
+    pub(super) fn deliver_missed(&mut self, session: i64, wake: &mut Vec<Waker>) -> u64 {
+        let missed: Vec<WatchId> = self
+            .by_id
+            .iter_mut()
+            .filter(|(_, watch)| {
+                watch.session == session && watch.event.is_some() && !watch.delivered
+            })
+            .map(|(id, watch)| {
+                watch.delivered = true;
+                wake.extend(watch.waker.take());
+                *id
+            })
+            .collect();
+        for id in &missed {
+            if let Some((kind, path)) = self.by_id.get(id).map(|w| (w.kind, w.path.clone())) {
+                self.unlist(&path, kind, *id);
+            }
+        }
+        missed.len() as u64
+    }
+
+    /// Tells every watch of a session that saw nothing yet that the session is over.
+    pub(super) fn end_session(&mut self, session: i64, wake: &mut Vec<Waker>) {
+        let mut ended = Vec::new();
+        for (id, watch) in &mut self.by_id {
+            if watch.session == session && !watch.delivered {
+                watch.event = Some((WatchEvent::SessionEnded, Instant::ORIGIN));
+                watch.delivered = true;
+                wake.extend(watch.waker.take());
+                ended.push((*id, watch.kind, watch.path.clone()));
+            }
+        }
+        for (id, kind, path) in ended {
+            self.unlist(&path, kind, id);
+        }
+    }
+
+    /// Wakes the watches on a path, to look again when the next thing is due.
+    pub(super) fn nudge(&mut self, path: &str, kind: WatchKind, wake: &mut Vec<Waker>) {
+        for id in self.by_path.get(&(kind, path.to_owned())).into_iter().flatten() {
+            wake.extend(self.by_id.get_mut(id).and_then(|watch| watch.waker.take()));
+        }
+    }
+
+    /// Wakes all watches.
+    pub(super) fn nudge_all(&mut self, wake: &mut Vec<Waker>) {
+        wake.extend(self.by_id.values_mut().filter_map(|watch| watch.waker.take()));
+    }
+
+    /// Wakes all watches of a session.
+    pub(super) fn nudge_session(&mut self, session: i64, wake: &mut Vec<Waker>) {
+        for watch in self.by_id.values_mut().filter(|watch| watch.session == session) {
+            wake.extend(watch.waker.take());
+        }
+    }
+
+    /// How many watches of a session wait for something.
+    pub(super) fn pending(&self, session: i64) -> usize {
+        self.by_id.values().filter(|watch| watch.session == session && !watch.delivered).count()
+    }
+}

@@ -1,0 +1,354 @@
+//! The coordinator: what the locks need of ZooKeeper, as a trait.
+//!
+//! A [`Coordinator`] is one ZooKeeper session. Every method sends its request when it is called,
+//! not when the returned future is first polled, so the requests of one caller go out in order and
+//! several can be in flight. Dropping a reply does not take the request back.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The answer to a request that is on its way.
+pub type Reply<T> = Pin<Box<dyn Future<Output = Result<T, RequestError>> + Send>>;
+
+/// Resolves once, when a watch fires.
+pub type Watch = Pin<Box<dyn Future<Output = WatchEvent> + Send>>;
+
+/// How a request failed.
+///
+/// ```
+/// use zklock_core::coordinator::traits::RequestError;
+///
+/// let what_next = match RequestError::NodeExists {
+///     RequestError::NodeExists => "it is taken",
+///     error if error.is_definite() => "it was refused",
+///     _ => "it may have been applied",
+/// };
+/// assert_eq!(what_next, "it is taken");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RequestError {
+    /// The node, or the parent of a node to create, does not exist.
+    NoNode,
+    /// The node exists already.
+    NodeExists,
+    /// The node has children.
+    NotEmpty,
+    /// The version is not the expected one.
+    BadVersion,
+    /// Ephemeral nodes have no children.
+    NoChildrenForEphemerals,
+    /// The ACL of the node does not allow it.
+    NoAuth,
+    /// The ACL to set is refused, for instance because the session is not authenticated.
+    InvalidAcl,
+    /// The credentials were refused; the session is over.
+    AuthFailed,
+    /// The quota of the path is exceeded.
+    QuotaExceeded,
+    /// The request itself is wrong.
+    BadArguments(String),
+    /// One operation of a `multi` failed, so none was applied.
+    Multi {
+        /// The position of the first operation that failed.
+        index: usize,
+        /// How it failed.
+        error: Box<RequestError>,
+    },
+    /// The connection broke before the answer: the request may have been applied.
+    ConnectionLoss,
+    /// The session expired, its ephemeral nodes are going or gone.
+    SessionExpired,
+    /// The session was closed on this side.
+    Closed,
+    /// No server could be reached in time.
+    Unreachable(String),
+    /// Anything else the client reports; the request may have been applied.
+    Other(String),
+}
+
+impl RequestError {
+    /// Whether the server answered, so that the request is known not to have been applied.
+    ///
+    /// ```
+    /// use zklock_core::coordinator::traits::RequestError;
+    ///
+    /// assert!(RequestError::NoNode.is_definite());
+    /// assert!(!RequestError::ConnectionLoss.is_definite());
+    /// ```
+    pub fn is_definite(&self) -> bool {
+        !matches!(
+            self,
+            RequestError::ConnectionLoss
+                | RequestError::SessionExpired
+                | RequestError::Closed
+                | RequestError::Unreachable(_)
+                | RequestError::Other(_)
+        )
+    }
+
+    /// Whether the session is over for good.
+    ///
+    /// ```
+    /// use zklock_core::coordinator::traits::RequestError;
+    ///
+    /// assert!(RequestError::SessionExpired.ends_session());
+    /// assert!(!RequestError::ConnectionLoss.ends_session());
+    /// ```
+    pub fn ends_session(&self) -> bool {
+        matches!(
+            self,
+            RequestError::SessionExpired | RequestError::Closed | RequestError::AuthFailed
+        )
+    }
+}
+
+impl fmt::Display for RequestError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RequestError::NoNode => f.write_str("the node does not exist"),
+            RequestError::NodeExists => f.write_str("the node exists already"),
+            RequestError::NotEmpty => f.write_str("the node has children"),
+            RequestError::BadVersion => f.write_str("the node has another version"),
+            RequestError::NoChildrenForEphemerals => {
+                f.write_str("an ephemeral node has no children")
+            }
+            RequestError::NoAuth => f.write_str("the node's ACL does not allow it"),
+            RequestError::InvalidAcl => f.write_str("the ACL is invalid for this session"),
+            RequestError::AuthFailed => f.write_str("the credentials were refused"),
+            RequestError::QuotaExceeded => f.write_str("the path's quota is exceeded"),
+            RequestError::BadArguments(why) => write!(f, "bad request: {why}"),
+            RequestError::Multi { index, error } => write!(f, "operation {index}: {error}"),
+            RequestError::ConnectionLoss => f.write_str("the connection was lost"),
+            RequestError::SessionExpired => f.write_str("the ZooKeeper session expired"),
+            RequestError::Closed => f.write_str("the ZooKeeper session was closed"),
+            RequestError::Unreachable(why) => write!(f, "no server could be reached: {why}"),
+            RequestError::Other(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for RequestError {}
+
+/// What kind of node to create.
+///
+/// ```
+/// # zklock::blocking::block_on(async {
+/// use std::time::Duration;
+/// use zklock::Embedded;
+/// use zklock_core::coordinator::traits::{Connector, NodeKind};
+///
+/// # let connect = async || {
+/// let client = Embedded::new().connector(Duration::from_secs(10)).connect().await?;
+/// let created = client.create("/queue-", b"", NodeKind::EphemeralSequential).await?;
+/// assert_eq!(created.path, "/queue-0000000000");
+/// # Ok::<(), zklock_core::coordinator::traits::RequestError>(()) };
+/// # assert_eq!(connect().await, Ok(()));
+/// # Ok::<(), zklock::LockError>(()) }).unwrap();
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodeKind {
+    /// Stays until it is deleted.
+    Persistent,
+    /// Goes with the session.
+    Ephemeral,
+    /// Goes with the session; the server appends ten digits to the name.
+    EphemeralSequential,
+    /// Removed by the server some time after its last child went.
+    Container,
+}
+
+/// Facts about a node, as the server keeps them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stat {
+    /// The transaction that created the node; grows over the whole ensemble.
+    pub czxid: i64,
+    /// The number of changes of its data.
+    pub version: i32,
+    /// The session that owns an ephemeral node, 0 for every other.
+    pub owner: i64,
+    /// The number of its children.
+    pub children: i32,
+    /// How often a child came or went; 0 of a node that never had one.
+    pub cversion: i32,
+    /// When it was created, by the server's clock, in milliseconds since 1970.
+    pub ctime: i64,
+}
+
+/// A node that was created.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Created {
+    /// The full path, with the sequence number if one was asked for.
+    pub path: String,
+    /// Its facts.
+    pub stat: Stat,
+}
+
+/// One operation of an atomic `multi`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Fails unless the node exists.
+    Check {
+        /// The node's path.
+        path: String,
+    },
+    /// Fails unless the node exists and its data have this version; otherwise
+    /// [`RequestError::BadVersion`].
+    CheckVersion {
+        /// The node's path.
+        path: String,
+        /// The version that it must have; -1 for any.
+        version: i32,
+    },
+    /// Creates a node.
+    Create {
+        /// The node's path.
+        path: String,
+        /// Its data.
+        data: Vec<u8>,
+        /// Its kind.
+        kind: NodeKind,
+    },
+    /// Sets a node's data, whatever its version.
+    Set {
+        /// The node's path.
+        path: String,
+        /// Its data.
+        data: Vec<u8>,
+    },
+    /// Sets a node's data if it has this version; otherwise [`RequestError::BadVersion`].
+    Replace {
+        /// The node's path.
+        path: String,
+        /// Its data.
+        data: Vec<u8>,
+        /// The version that it must have.
+        version: i32,
+    },
+    /// Deletes a node, whatever its version.
+    Delete {
+        /// The node's path.
+        path: String,
+    },
+}
+
+/// What a one-shot data watch saw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WatchEvent {
+    /// The node was deleted.
+    Deleted,
+    /// The node's data or its children changed.
+    Changed,
+    /// The session ended, nothing more will come.
+    SessionEnded,
+}
+
+/// The state of the connection, as the client believes it to be. It may say connected for more
+/// than a session timeout after the link died, so nothing is granted because of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Link {
+    /// Connected.
+    Up,
+    /// Not connected; the client is trying.
+    Down,
+    /// The session is over: expired.
+    Expired,
+    /// The session is over: credentials refused.
+    AuthFailed,
+    /// The session is over: closed on this side.
+    Closed,
+}
+
+impl Link {
+    /// Whether the session is over.
+    pub fn is_over(self) -> bool {
+        !matches!(self, Link::Up | Link::Down)
+    }
+}
+
+/// One ZooKeeper session.
+pub trait Coordinator: Send + Sync + fmt::Debug + 'static {
+    /// The session's id as it was when it connected. A server may replace a session silently, so
+    /// who adopts a node compares its [`Stat::owner`] with that of a node of its own.
+    fn session_id(&self) -> i64;
+
+    /// The session timeout that the server granted.
+    fn session_timeout(&self) -> Duration;
+
+    /// Creates a node. The parent must exist.
+    fn create(&self, path: &str, data: &[u8], kind: NodeKind) -> Reply<Created>;
+
+    /// Deletes a node, whatever its version.
+    fn delete(&self, path: &str) -> Reply<()>;
+
+    /// The names of a node's children, in no order.
+    fn children(&self, path: &str) -> Reply<Vec<String>>;
+
+    /// The same, with a one-shot watch that fires when the children change or the node goes.
+    fn children_watched(&self, path: &str) -> Reply<(Vec<String>, Watch)>;
+
+    /// A node's data.
+    fn get(&self, path: &str) -> Reply<(Vec<u8>, Stat)>;
+
+    /// The same, with a one-shot watch that fires when the data changes or the node goes. A node
+    /// that does not exist leaves no watch.
+    fn get_watched(&self, path: &str) -> Reply<(Vec<u8>, Stat, Watch)>;
+
+    /// Sets a node's data, whatever its version.
+    fn set(&self, path: &str, data: &[u8]) -> Reply<Stat>;
+
+    /// Applies all operations or none. This is a commit even if it only checks.
+    fn multi(&self, operations: Vec<Operation>) -> Reply<()>;
+
+    /// Waits until the server that answers has seen everything committed before.
+    fn sync(&self, path: &str) -> Reply<()>;
+
+    /// The state of the connection.
+    fn link(&self) -> Link;
+
+    /// Resolves when [`link`](Coordinator::link) is no longer `seen`.
+    fn link_changed(&self, seen: Link) -> Pin<Box<dyn Future<Output = Link> + Send>>;
+
+    /// Resolves when the connection is lost at any moment after this call, also if it is back
+    /// before anybody looks. After a reconnect the events of watches come in no order.
+    ///
+    /// Without a word of its own, a coordinator is believed to show every loss in
+    /// [`link`](Coordinator::link) for long enough.
+    fn link_lost(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        let changed = self.link_changed(self.link());
+        Box::pin(async move {
+            changed.await;
+        })
+    }
+
+    /// Ends the session; the server deletes its ephemeral nodes. Requests that were sent before
+    /// are answered first.
+    fn close(&self) -> Pin<Box<dyn Future<Output = ()> + Send>>;
+
+    /// When the last commit that the server is known to have seen was sent, for a coordinator that
+    /// cannot lose one: the embedded one answers "now" while it is connected. `None` means that
+    /// only replies to commits tell.
+    fn last_contact(&self) -> Option<crate::base::clock::Instant> {
+        None
+    }
+}
+
+/// Opens ZooKeeper sessions, one after the other: the next when the last one ended.
+pub trait Connector: Send + Sync + fmt::Debug + 'static {
+    /// Opens a session.
+    ///
+    /// # Errors
+    ///
+    /// [`RequestError::AuthFailed`], [`RequestError::BadArguments`] and [`RequestError::NoNode`]
+    /// (the chroot does not exist) are final; [`RequestError::Unreachable`] is worth another try.
+    fn connect(&self) -> Reply<Arc<dyn Coordinator>>;
+
+    /// Whether a server may have opened a session for a `connect` that is under way. If not, that
+    /// can be dropped and leaves nothing.
+    fn is_opening(&self) -> bool {
+        true
+    }
+}

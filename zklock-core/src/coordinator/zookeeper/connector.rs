@@ -1,0 +1,295 @@
+//! Opening a session.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use async_io::Timer;
+use futures_lite::future::or;
+use zookeeper_client::Client;
+
+use super::connect_string::{ConnectString, parse};
+use super::coordinator::ZooKeeperCoordinator;
+use super::error::request_error;
+use super::options::ZooKeeperOptions;
+use super::probe::{Sight, survey};
+use crate::coordinator::io_thread::is_io_thread;
+use crate::coordinator::traits::{Connector, Coordinator, Reply, RequestError};
+
+/// How long to rest after no server let us in, at first and at most.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(500));
+
+/// How long to wait for a server's sign of life: a quarter of the connect timeout, and at most so
+/// long.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// Opens sessions on a ZooKeeper.
+///
+/// The future of [`connect`](Connector::connect) must be polled on an
+/// [I/O thread](crate::coordinator::io_thread) or inside a tokio runtime, and the session lives there:
+/// it dies with it.
+#[derive(Clone, Debug)]
+pub struct ZooKeeperConnector {
+    options: Arc<ZooKeeperOptions>,
+    servers: ConnectString,
+    attempts: Attempts,
+}
+
+/// How many calls are past the search, and may have been given a session.
+type Attempts = Arc<AtomicUsize>;
+
+impl ZooKeeperConnector {
+    /// Returns a connector with these options. It does no I/O.
+    ///
+    /// # Errors
+    ///
+    /// [`RequestError::BadArguments`] as [`ZooKeeperOptions::validate`].
+    pub fn new(options: ZooKeeperOptions) -> Result<Self, RequestError> {
+        options.validate()?;
+        let servers = parse(&options.connect)?;
+        let attempts = Attempts::default();
+        Ok(ZooKeeperConnector { options: Arc::new(options), servers, attempts })
+    }
+
+    /// Opens a session as [`Connector::connect`] does, with its type.
+    ///
+    /// # Errors
+    ///
+    /// As [`Connector::connect`], within the connect timeout.
+    ///
+    /// # Cancel safety
+    ///
+    /// A session that was opened by a dropped call is closed, or expires.
+    pub fn open(
+        &self,
+    ) -> impl Future<Output = Result<ZooKeeperCoordinator, RequestError>> + Send + 'static {
+        let (options, servers) = (self.options.clone(), self.servers.clone());
+        let attempts = self.attempts.clone();
+        async move {
+            if !is_io_thread() && tokio::runtime::Handle::try_current().is_err() {
+                let why = "a ZooKeeper session must be opened inside a tokio runtime";
+                return Err(RequestError::Other(why.to_owned()));
+            }
+            let sights = vec![Sight::Silent; servers.servers.len()];
+            let (options, servers, attempts) = (&*options, &servers, &attempts);
+            let mut search = Search { options, servers, attempts, sights, last: None };
+            match within(options.connect_timeout, search.run()).await {
+                Some(Ok(client)) => Ok(ZooKeeperCoordinator::new(client, &options.acl)),
+                Some(Err(error)) => Err(error),
+                None => Err(search.in_vain()),
+            }
+        }
+    }
+}
+
+impl Connector for ZooKeeperConnector {
+    fn connect(&self) -> Reply<Arc<dyn Coordinator>> {
+        let opened = self.open();
+        Box::pin(async move { Ok(Arc::new(opened.await?) as Arc<dyn Coordinator>) })
+    }
+
+    fn is_opening(&self) -> bool {
+        self.attempts.load(Ordering::Acquire) > 0
+    }
+}
+
+/// The search for a server that opens a session.
+struct Search<'a> {
+    options: &'a ZooKeeperOptions,
+    servers: &'a ConnectString,
+    attempts: &'a Attempts,
+    /// Of each server.
+    sights: Vec<Sight>,
+    /// Why the last one that answered opened no session.
+    last: Option<RequestError>,
+}
+
+impl Search<'_> {
+    /// Tries until a session is open or the answer is final.
+    async fn run(&mut self) -> Result<Client, RequestError> {
+        let end = Instant::now() + self.options.connect_timeout;
+        let look = (self.options.connect_timeout / 4).min(LOOK);
+        let mut pause = PAUSE.0;
+        loop {
+            self.sights = survey(&self.servers.servers, self.options.is_plain(), look).await;
+            let candidates = candidates(&self.servers.servers, &self.sights);
+            if !candidates.is_empty() {
+                let rest = end.saturating_duration_since(Instant::now());
+                // One that answers and then opens no session must not cost all the time.
+                let share = if self.servers.servers.len() == 1 { rest } else { rest / 2 };
+                let _opening = Opening::new(self.attempts);
+                match within(share, attempt(self.options, self.servers, &candidates)).await {
+                    Some(Ok(client)) => return Ok(client),
+                    Some(Err(error)) if error.is_definite() => return Err(error),
+                    // Of a connection that the server ended, or of TLS that came to nothing, the
+                    // client does not say more than this.
+                    Some(Err(error)) if error == no_hosts() => self.last = None,
+                    Some(Err(error)) => self.last = Some(error),
+                    None => {}
+                }
+            }
+            Timer::after(pause).await;
+            pause = (pause * 2).min(PAUSE.1);
+        }
+    }
+
+    fn in_vain(self) -> RequestError {
+        let within = humantime::format_duration(self.options.connect_timeout);
+        let told =
+            self.servers.servers.iter().zip(self.sights).map(|(server, sight)| match sight {
+                Sight::Fails(why) => format!("{server}: {why}"),
+                Sight::Silent => format!("{server} did not answer"),
+                Sight::Answers => match &self.last {
+                    Some(last) => format!("{server}: {last}"),
+                    None => format!("{server} is there, but opens no session"),
+                },
+            });
+        let told = told.collect::<Vec<_>>().join(", ");
+        RequestError::Unreachable(format!("no session within {within} ({told})"))
+    }
+}
+
+/// An attempt that may have been given a session.
+struct Opening<'a>(&'a Attempts);
+
+impl<'a> Opening<'a> {
+    fn new(attempts: &'a Attempts) -> Self {
+        attempts.fetch_add(1, Ordering::AcqRel);
+        Opening(attempts)
+    }
+}
+
+impl Drop for Opening<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// What the client says when none of its servers let it in.
+fn no_hosts() -> RequestError {
+    request_error(zookeeper_client::Error::NoHosts)
+}
+
+/// Whom to send the client to: those who answered, and those who are known to be away, which costs
+/// nothing and they may come back. Who is silent is left out if anybody is not, for as long as this
+/// ZooKeeper session lives: the client would wait for it. Where all are silent the client may know
+/// better.
+fn candidates<'a>(servers: &'a [String], sights: &[Sight]) -> Vec<&'a str> {
+    let all = || servers.iter().map(String::as_str).zip(sights);
+    if sights.contains(&Sight::Answers) {
+        all().filter(|(_, sight)| **sight != Sight::Silent).map(|(server, _)| server).collect()
+    } else {
+        all().filter(|(_, sight)| **sight == Sight::Silent).map(|(server, _)| server).collect()
+    }
+}
+
+async fn attempt(
+    options: &ZooKeeperOptions,
+    servers: &ConnectString,
+    candidates: &[&str],
+) -> Result<Client, RequestError> {
+    let timeout = options.session_timeout;
+    let mut connector = Client::connector().with_session_timeout(timeout);
+    for auth in &options.auth {
+        connector = connector.with_auth(&auth.scheme, &auth.credentials);
+    }
+    let times = if candidates.len() == 1 {
+        repetitions(timeout)
+    } else {
+        // When all have failed we look again.
+        connector = connector.with_fail_eagerly();
+        if timeout / 6 >= SHORTEST_SILENCE {
+            connector = connector.with_connection_timeout(timeout / 6);
+        }
+        1
+    };
+    let cluster = servers.to_client(candidates, times);
+    let client = dial(connector, options, &cluster).await.map_err(request_error)?;
+    // The client takes any chroot; one that does not exist would show as a parent that cannot be
+    // made.
+    match client.check_stat("/").await.map_err(request_error)? {
+        Some(_) => Ok(client),
+        None => Err(RequestError::NoNode),
+    }
+}
+
+/// A client that has another server to go to does so after a sixth of the session timeout without
+/// a word, and not after its own two fifths: it can then find one frozen server, come upon it once
+/// more, and be connected to the next before a lease runs out. But not sooner than this, lest a
+/// busy server loses its clients.
+const SHORTEST_SILENCE: Duration = Duration::from_secs(1);
+
+/// How often a single server is named to the client.
+///
+/// After a disconnect the client goes through its list at once. Then it rests before it begins
+/// again, each time twice as long; with one server it would come back from an outage of seven
+/// seconds after thirteen. But within the list it rests for 50 ms times the position only, so a
+/// list of `n` lasts for 25·n² ms. This one lasts for a session timeout, and the longest rest in it
+/// is a second or two.
+///
+/// Several servers are named once each. The client shuffles its list: if it named a server that is
+/// frozen several times, the client could wait for it several times before it tries another.
+fn repetitions(session_timeout: Duration) -> usize {
+    let steps = usize::try_from(session_timeout.as_millis() / 25).unwrap_or(usize::MAX);
+    (steps.isqrt() + 2).min(50)
+}
+
+/// Waits for `work` at most so long.
+async fn within<T>(limit: Duration, work: impl Future<Output = T>) -> Option<T> {
+    or(async { Some(work.await) }, async {
+        Timer::after(limit).await;
+        None
+    })
+    .await
+}
+
+/// Opens a session with whatever is set up to keep it secret.
+async fn dial(
+    connector: zookeeper_client::Connector,
+    options: &ZooKeeperOptions,
+    cluster: &str,
+) -> Result<Client, zookeeper_client::Error> {
+    #[cfg(feature = "sasl")]
+    let connector = match options.sasl.clone() {
+        Some(sasl) => {
+            connector.with_sasl(zookeeper_client::SaslOptions::digest_md5(sasl.user, sasl.password))
+        }
+        None => connector,
+    };
+    #[cfg(feature = "tls")]
+    if let Some(tls) = &options.tls {
+        return connector.with_tls(tls.0.clone()).secure_connect(cluster).await;
+    }
+    let _ = options;
+    connector.connect(cluster).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_silent_is_left_out_unless_nobody_answers() {
+        let servers = ["a:1", "b:2", "c:3"].map(str::to_owned);
+        let (answers, silent) = (Sight::Answers, Sight::Silent);
+        let fails = Sight::Fails("refused".to_owned());
+        for (sights, expected) in [
+            ([&answers, &answers, &answers], vec!["a:1", "b:2", "c:3"]),
+            ([&answers, &silent, &fails], vec!["a:1", "c:3"]),
+            ([&fails, &silent, &fails], vec!["b:2"]),
+            ([&fails, &fails, &fails], vec![]),
+        ] {
+            assert_eq!(candidates(&servers, &sights.map(Clone::clone)), expected);
+        }
+    }
+
+    #[test]
+    fn a_list_of_one_server_lasts_for_a_session_timeout() {
+        for seconds in [1, 4, 10, 30, 60] {
+            let n = u64::try_from(repetitions(Duration::from_secs(seconds))).unwrap();
+            let lasts = Duration::from_millis(1_000 + 25 * n * (n - 1));
+            assert!(lasts >= Duration::from_secs(seconds), "{seconds} s: {lasts:?}");
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! A ZooKeeper session as the rest of the crate sees it.
+
+use std::fmt;
+use std::future::{Future, ready};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_io::Timer;
+use futures_lite::future::or;
+use tokio::sync::watch;
+use zookeeper_client as zk;
+use zookeeper_client::{Client, SessionState, StateWatcher};
+
+use super::acl::Acl;
+use super::error::{is_zombie, multi_error, request_error};
+use super::sent::sent;
+use super::watch::watch as watched;
+use crate::coordinator::limits::{check_multi, check_size};
+use crate::coordinator::traits::{
+    Coordinator, Created, Link, NodeKind, Operation, Reply, RequestError, Stat, Watch,
+};
+
+/// How long a close waits for the server's word.
+const CLOSE_WAIT: Duration = Duration::from_secs(1);
+
+/// One ZooKeeper session. Dropping it closes the session.
+pub struct ZooKeeperCoordinator {
+    /// `None` once closed. Shared by all requests: to clone a client copies all that it knows.
+    client: Mutex<Option<Arc<Client>>>,
+    state: StateWatcher,
+    /// Why the session is over, where the client's state does not tell.
+    over: Arc<watch::Sender<Option<Link>>>,
+    session_id: i64,
+    session_timeout: Duration,
+    acl: Arc<[zk::Acl]>,
+}
+
+impl fmt::Debug for ZooKeeperCoordinator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ZooKeeperCoordinator")
+            .field("session", &format_args!("{:#x}", self.session_id))
+            .field("session_timeout", &self.session_timeout)
+            .field("link", &self.link())
+            .finish_non_exhaustive()
+    }
+}
+
+impl ZooKeeperCoordinator {
+    pub(super) fn new(client: Client, acl: &Acl) -> Self {
+        ZooKeeperCoordinator {
+            state: client.state_watcher(),
+            over: Arc::new(watch::Sender::new(None)),
+            session_id: client.session_id().0,
+            session_timeout: client.session_timeout(),
+            acl: acl.to_client().into(),
+            client: Mutex::new(Some(Arc::new(client))),
+        }
+    }
+
+    fn client(&self) -> Option<Arc<Client>> {
+        self.client.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Sends what `ask` asks of the client, at once.
+    fn send<T, F>(&self, ask: impl FnOnce(Arc<Client>) -> F + Send + 'static) -> Reply<T>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, zk::Error>> + Send + 'static,
+    {
+        let Some(client) = self.client() else {
+            return Box::pin(ready(Err(RequestError::Closed)));
+        };
+        let over = self.over.clone();
+        sent(async move {
+            ask(client).await.map_err(|error| {
+                bury(&over, &error);
+                request_error(error)
+            })
+        })
+    }
+}
+
+/// Takes note of a client that is dead without saying so. It cannot close its session any more, so
+/// that is called expired, as it will be.
+fn bury(over: &watch::Sender<Option<Link>>, error: &zk::Error) {
+    if is_zombie(error) {
+        over.send_if_modified(|over| over.replace(Link::Expired).is_none());
+    }
+}
+
+fn link(over: Option<Link>, state: SessionState) -> Link {
+    match (over, state) {
+        (_, SessionState::Expired) => Link::Expired,
+        (_, SessionState::AuthFailed) => Link::AuthFailed,
+        (_, SessionState::Closed) => Link::Closed,
+        (Some(over), _) => over,
+        (None, SessionState::SyncConnected) => Link::Up,
+        // A server that only reads is of no use here, and the client does not ask for one.
+        (None, SessionState::Disconnected | SessionState::ConnectedReadOnly) => Link::Down,
+    }
+}
+
+fn stat(stat: &zk::Stat) -> Stat {
+    // The server marks a container by an owner that no session can have.
+    let owner = if stat.ephemeral_owner == i64::MIN { 0 } else { stat.ephemeral_owner };
+    let zk::Stat { czxid, version, ctime, num_children: children, cversion, .. } = *stat;
+    Stat { czxid, version, owner, children, cversion, ctime }
+}
+
+fn mode(kind: NodeKind) -> zk::CreateMode {
+    match kind {
+        NodeKind::Persistent => zk::CreateMode::Persistent,
+        NodeKind::Ephemeral => zk::CreateMode::Ephemeral,
+        NodeKind::EphemeralSequential => zk::CreateMode::EphemeralSequential,
+        NodeKind::Container => zk::CreateMode::Container,
+    }
+}
+
+fn write_all(
+    client: &Client,
+    acl: &[zk::Acl],
+    operations: &[Operation],
+) -> Result<
+    impl Future<Output = Result<Vec<zk::MultiWriteResult>, zk::MultiWriteError>> + Send,
+    zk::MultiWriteError,
+> {
+    let mut writer = client.new_multi_writer();
+    for (index, operation) in operations.iter().enumerate() {
+        match operation {
+            // To the server, version -1 means any.
+            Operation::Check { path } => writer.add_check_version(path, -1),
+            Operation::CheckVersion { path, version } => writer.add_check_version(path, *version),
+            Operation::Create { path, data, kind } => {
+                writer.add_create(path, data, &mode(*kind).with_acls(zk::Acls::new(acl)))
+            }
+            Operation::Set { path, data } => writer.add_set_data(path, data, None),
+            Operation::Replace { path, data, version } => {
+                writer.add_set_data(path, data, Some(*version))
+            }
+            Operation::Delete { path } => writer.add_delete(path, None),
+        }
+        .map_err(|source| zk::MultiWriteError::OperationFailed { index, source })?;
+    }
+    Ok(writer.commit())
+}
+
+impl Coordinator for ZooKeeperCoordinator {
+    fn session_id(&self) -> i64 {
+        self.session_id
+    }
+
+    fn session_timeout(&self) -> Duration {
+        self.session_timeout
+    }
+
+    fn create(&self, path: &str, data: &[u8], kind: NodeKind) -> Reply<Created> {
+        if let Err(error) = check_size(path, data) {
+            return Box::pin(ready(Err(error)));
+        }
+        let (path, data, acl) = (path.to_owned(), data.to_vec(), self.acl.clone());
+        self.send(move |client| async move {
+            let options = mode(kind).with_acls(zk::Acls::new(&acl));
+            let (created, sequence) = client.create(&path, &data, &options).await?;
+            let path = match kind {
+                NodeKind::EphemeralSequential => format!("{path}{sequence}"),
+                _ => path,
+            };
+            Ok(Created { path, stat: stat(&created) })
+        })
+    }
+
+    fn delete(&self, path: &str) -> Reply<()> {
+        let path = path.to_owned();
+        self.send(move |client| async move { client.delete(&path, None).await })
+    }
+
+    fn children(&self, path: &str) -> Reply<Vec<String>> {
+        let path = path.to_owned();
+        self.send(move |client| async move { client.list_children(&path).await })
+    }
+
+    fn children_watched(&self, path: &str) -> Reply<(Vec<String>, Watch)> {
+        let (path, over) = (path.to_owned(), self.over.subscribe());
+        self.send(move |client| async move {
+            let (names, watcher) = client.list_and_watch_children(&path).await?;
+            Ok((names, watched(watcher, over)))
+        })
+    }
+
+    fn get(&self, path: &str) -> Reply<(Vec<u8>, Stat)> {
+        let path = path.to_owned();
+        self.send(move |client| async move {
+            let (data, found) = client.get_data(&path).await?;
+            Ok((data, stat(&found)))
+        })
+    }
+
+    fn get_watched(&self, path: &str) -> Reply<(Vec<u8>, Stat, Watch)> {
+        let (path, over) = (path.to_owned(), self.over.subscribe());
+        self.send(move |client| async move {
+            let (data, found, watcher) = client.get_and_watch_data(&path).await?;
+            Ok((data, stat(&found), watched(watcher, over)))
+        })
+    }
+
+    fn set(&self, path: &str, data: &[u8]) -> Reply<Stat> {
+        if let Err(error) = check_size(path, data) {
+            return Box::pin(ready(Err(error)));
+        }
+        let (path, data) = (path.to_owned(), data.to_vec());
+        self.send(
+            move |client| async move { Ok(stat(&client.set_data(&path, &data, None).await?)) },
+        )
+    }
+
+    fn multi(&self, operations: Vec<Operation>) -> Reply<()> {
+        if let Err(error) = check_multi(&operations) {
+            return Box::pin(ready(Err(error)));
+        }
+        let Some(client) = self.client() else {
+            return Box::pin(ready(Err(RequestError::Closed)));
+        };
+        let (acl, over) = (self.acl.clone(), self.over.clone());
+        sent(async move {
+            let results = match write_all(&client, &acl, &operations) {
+                Ok(written) => written.await,
+                Err(error) => Err(error),
+            };
+            results.map(drop).map_err(|error| {
+                if let zk::MultiWriteError::RequestFailed { source } = &error {
+                    bury(&over, source);
+                }
+                multi_error(error)
+            })
+        })
+    }
+
+    fn sync(&self, path: &str) -> Reply<()> {
+        let path = path.to_owned();
+        self.send(move |client| async move { client.sync(&path).await })
+    }
+
+    fn link(&self) -> Link {
+        let over = *self.over.borrow();
+        link(over, self.state.peek_state())
+    }
+
+    fn link_changed(&self, seen: Link) -> Pin<Box<dyn Future<Output = Link> + Send>> {
+        let (mut state, mut over) = (self.state.clone(), self.over.subscribe());
+        Box::pin(async move {
+            loop {
+                let now = link(*over.borrow_and_update(), state.state());
+                if now != seen {
+                    return now;
+                }
+                or(
+                    async {
+                        state.changed().await;
+                    },
+                    async {
+                        if over.changed().await.is_err() {
+                            std::future::pending::<()>().await;
+                        }
+                    },
+                )
+                .await;
+            }
+        })
+    }
+
+    fn link_lost(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        let mut state = self.state.clone();
+        // What was is taken note of now, so that whatever comes is a change.
+        state.state();
+        Box::pin(async move {
+            state.changed().await;
+        })
+    }
+
+    /// Waits at most one second for the server's word. A session that is not connected at this
+    /// moment cannot be closed and expires.
+    fn close(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        let client = self.client.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.over.send_if_modified(|over| {
+            let first = over.is_none();
+            over.get_or_insert(Link::Closed);
+            first
+        });
+        drop(client);
+        let mut state = self.state.clone();
+        Box::pin(or(
+            async move {
+                while !state.state().is_terminated() {
+                    state.changed().await;
+                }
+            },
+            async {
+                Timer::after(CLOSE_WAIT).await;
+            },
+        ))
+    }
+}

@@ -1,0 +1,76 @@
+//! What the client's errors mean here.
+
+use zookeeper_client::{Error, MultiWriteError};
+
+use crate::coordinator::traits::RequestError;
+
+/// Only what a server answered may be called definite: everything that the client made up itself,
+/// and everything unexpected, becomes a loss or [`RequestError::Other`].
+pub(super) fn request_error(error: Error) -> RequestError {
+    match error {
+        Error::NoNode => RequestError::NoNode,
+        Error::NodeExists => RequestError::NodeExists,
+        Error::NotEmpty => RequestError::NotEmpty,
+        Error::BadVersion => RequestError::BadVersion,
+        Error::NoChildrenForEphemerals => RequestError::NoChildrenForEphemerals,
+        Error::NoAuth => RequestError::NoAuth,
+        Error::InvalidAcl => RequestError::InvalidAcl,
+        Error::AuthFailed => RequestError::AuthFailed,
+        Error::QuotaExceeded => RequestError::QuotaExceeded,
+        Error::BadArguments(why) => RequestError::BadArguments((*why).to_owned()),
+        Error::Unimplemented => {
+            let why = "the server does not know this request; ZooKeeper 3.5.3 or later is needed";
+            RequestError::BadArguments(why.to_owned())
+        }
+        Error::MarshallingError => {
+            RequestError::BadArguments("the server could not read the request".to_owned())
+        }
+        Error::ConnectionLoss => RequestError::ConnectionLoss,
+        Error::SessionExpired => RequestError::SessionExpired,
+        Error::ClientClosed => RequestError::Closed,
+        // Timeouts, resets and whatever else breaks a connection arrive as `Error::Custom`.
+        other => RequestError::Other(other.to_string()),
+    }
+}
+
+pub(super) fn multi_error(error: MultiWriteError) -> RequestError {
+    match error {
+        MultiWriteError::RequestFailed { source } => request_error(source),
+        MultiWriteError::OperationFailed { index, source } => {
+            RequestError::Multi { index, error: Box::new(request_error(source)) }
+        }
+    }
+}
+
+/// Whether the task that serves the connection is gone, although the client does not say so: the
+/// answer was dropped, or could not even be asked for.
+pub(super) fn is_zombie(error: &Error) -> bool {
+    matches!(error, Error::UnexpectedError(why)
+        if why.starts_with("BUG: ") || why.starts_with("expect error state"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_answers_of_a_server_are_definite() {
+        for unknown in [
+            Error::Timeout,
+            Error::ConnectionLoss,
+            Error::ClientClosed,
+            Error::SessionExpired,
+            Error::SessionMoved,
+            Error::NoHosts,
+            Error::UnexpectedErrorCode(-7),
+            Error::UnexpectedError("?".into()),
+        ] {
+            assert!(!request_error(unknown.clone()).is_definite(), "{unknown}");
+        }
+        for definite in [Error::NoNode, Error::NoAuth, Error::Unimplemented, Error::InvalidAcl] {
+            assert!(request_error(definite.clone()).is_definite(), "{definite}");
+        }
+        let failed = MultiWriteError::OperationFailed { index: 2, source: Error::NoNode };
+        assert!(multi_error(failed).is_definite());
+    }
+}

@@ -1,0 +1,125 @@
+//! How to connect.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::acl::Acl;
+use super::connect_string::parse;
+use crate::coordinator::traits::RequestError;
+
+/// Credentials that a session presents.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Auth {
+    /// The scheme, for instance `digest`.
+    pub scheme: String,
+    /// What the scheme asks for, for instance `user:password`. Never printed.
+    pub credentials: Vec<u8>,
+}
+
+impl fmt::Debug for Auth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Auth").field("scheme", &self.scheme).finish_non_exhaustive()
+    }
+}
+
+/// Which ZooKeeper to connect to, and how.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ZooKeeperOptions {
+    /// The servers and the chroot; see
+    /// [`validate_connect_string`](super::validate_connect_string).
+    pub connect: String,
+    /// The session timeout to ask for, 10 s. The server may grant another.
+    pub session_timeout: Duration,
+    /// How long an attempt to open a session may take, 5 s.
+    pub connect_timeout: Duration,
+    /// The credentials, none at first.
+    pub auth: Vec<Auth>,
+    /// The access control list of the nodes to create.
+    pub acl: Acl,
+    /// TLS to all servers, none at first.
+    #[cfg(feature = "tls")]
+    pub tls: Option<super::Tls>,
+    /// The user of SASL, none at first.
+    #[cfg(feature = "sasl")]
+    pub sasl: Option<super::Sasl>,
+}
+
+impl ZooKeeperOptions {
+    /// Returns the options for these servers, with everything else as its default.
+    pub fn new(connect: impl Into<String>) -> Self {
+        ZooKeeperOptions {
+            connect: connect.into(),
+            session_timeout: Duration::from_secs(10),
+            connect_timeout: Duration::from_secs(5),
+            auth: Vec::new(),
+            acl: Acl::Open,
+            #[cfg(feature = "tls")]
+            tls: None,
+            #[cfg(feature = "sasl")]
+            sasl: None,
+        }
+    }
+
+    /// Whether the servers are spoken to in plain text.
+    pub(super) fn is_plain(&self) -> bool {
+        #[cfg(feature = "tls")]
+        return self.tls.is_none();
+        #[cfg(not(feature = "tls"))]
+        return true;
+    }
+
+    /// Checks the options without any I/O.
+    ///
+    /// # Errors
+    ///
+    /// [`RequestError::BadArguments`] with a sentence that says what is wrong.
+    pub fn validate(&self) -> Result<(), RequestError> {
+        let wrong = |why: &str| Err(RequestError::BadArguments(why.to_owned()));
+        parse(&self.connect)?;
+        // The protocol counts milliseconds in a signed 32-bit integer.
+        if self.session_timeout.as_millis() == 0
+            || i32::try_from(self.session_timeout.as_millis()).is_err()
+        {
+            return wrong("the session timeout must lie between 1 ms and 24 days");
+        }
+        if self.connect_timeout.is_zero() {
+            return wrong("the connect timeout must not be zero");
+        }
+        if matches!(&self.acl, Acl::Custom(entries) if entries.is_empty()) {
+            return wrong("the access control list is empty");
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_are_not_printed() {
+        let mut options = ZooKeeperOptions::new("a:1");
+        options.auth.push(Auth { scheme: "digest".into(), credentials: b"me:hunter2".to_vec() });
+        let printed = format!("{options:?}");
+        assert!(printed.contains("digest") && !printed.contains("hunter2"));
+        assert!(!printed.contains(&format!("{:?}", b"me:hunter2")));
+    }
+
+    #[test]
+    fn options_without_sense_are_refused() {
+        let good = ZooKeeperOptions::new("a:1");
+        assert_eq!(good.validate(), Ok(()));
+        for change in [
+            (|o| o.connect = String::new()) as fn(&mut ZooKeeperOptions),
+            |o| o.session_timeout = Duration::from_micros(999),
+            |o| o.session_timeout = Duration::MAX,
+            |o| o.connect_timeout = Duration::ZERO,
+            |o| o.acl = Acl::Custom(vec![]),
+        ] {
+            let mut bad = good.clone();
+            change(&mut bad);
+            assert!(matches!(bad.validate(), Err(RequestError::BadArguments(_))));
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Who we are, and how that is kept secret on the way: TLS and SASL.
+//!
+//! What is in here never prints a secret.
+
+use std::fmt;
+
+#[cfg(feature = "tls")]
+use crate::base::error::{ErrorKind, LockError};
+
+/// TLS to all servers.
+///
+/// A server is checked against an authority, and by the name or address that the connect string
+/// has for it. With an [identity](Tls::identity) this process shows a certificate of its own.
+/// ZooKeeper then knows it by the certificate's subject, and
+/// [`Acl::CreatorAll`](super::Acl::CreatorAll) needs no other credentials.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use zklock::{Session, Tls};
+///
+/// let read = |name: &str| std::fs::read_to_string(format!("/etc/orders/{name}.pem"));
+/// let tls = Tls::new(&read("authority")?)?.identity(&read("certificate")?, &read("key")?)?;
+/// let session = Session::builder("zk1:2281,zk2:2281,zk3:2281").tls(tls).connect().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[cfg(feature = "tls")]
+#[derive(Clone)]
+pub struct Tls(pub(super) zookeeper_client::TlsOptions);
+
+#[cfg(feature = "tls")]
+impl Tls {
+    /// Trusts the servers that these authorities have signed; certificates in PEM.
+    ///
+    /// ```
+    /// use zklock::{ErrorKind, Tls};
+    ///
+    /// let error = Tls::new("no certificate").err();
+    /// assert_eq!(error.map(|error| error.kind()), Some(ErrorKind::InvalidOption));
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidOption`] if there is no certificate in it.
+    pub fn new(authorities: &str) -> Result<Self, LockError> {
+        let options = zookeeper_client::TlsOptions::new().with_pem_ca(authorities);
+        options.map(Tls).map_err(|why| invalid("authorities", &why))
+    }
+
+    /// Shows this certificate to the servers: the certificate with those that lead to its
+    /// authority, and its private key, both in PEM.
+    ///
+    /// ```no_run
+    /// use zklock::Tls;
+    ///
+    /// let read = |name: &str| std::fs::read_to_string(format!("/etc/orders/{name}.pem"));
+    /// let tls = Tls::new(&read("authority")?)?;
+    /// let tls = tls.identity(&read("certificate")?, &read("key")?)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidOption`] if one of the two is not there or cannot be read.
+    pub fn identity(self, certificate: &str, key: &str) -> Result<Self, LockError> {
+        if !certificate.contains("BEGIN CERTIFICATE") {
+            return Err(LockError::new(ErrorKind::InvalidOption, "TLS identity: no certificate"));
+        }
+        let options = self.0.with_pem_identity(certificate, key);
+        options.map(Tls).map_err(|why| invalid("identity", &why))
+    }
+}
+
+/// The options of the client itself, for what is not offered here: certificates that are renewed
+/// while a session lives, for instance.
+#[cfg(feature = "tls")]
+impl From<zookeeper_client::TlsOptions> for Tls {
+    fn from(options: zookeeper_client::TlsOptions) -> Self {
+        Tls(options)
+    }
+}
+
+#[cfg(feature = "tls")]
+fn invalid(what: &str, why: &zookeeper_client::Error) -> LockError {
+    LockError::new(ErrorKind::InvalidOption, format!("TLS {what}: {why}"))
+}
+
+#[cfg(feature = "tls")]
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tls").finish_non_exhaustive()
+    }
+}
+
+/// A user of SASL with the mechanism DIGEST-MD5.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use zklock::{Sasl, Session};
+///
+/// let sasl = Sasl::digest_md5("orders", std::env::var("ZK_PASSWORD")?);
+/// let session = Session::builder("zk1:2181").sasl(sasl).connect().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[cfg(feature = "sasl")]
+#[derive(Clone)]
+pub struct Sasl {
+    pub(super) user: String,
+    pub(super) password: String,
+}
+
+#[cfg(feature = "sasl")]
+impl Sasl {
+    /// A user and the password, which is never printed.
+    ///
+    /// ```
+    /// use zklock::Sasl;
+    ///
+    /// let printed = format!("{:?}", Sasl::digest_md5("orders", "secret"));
+    /// assert!(printed.contains("orders") && !printed.contains("secret"));
+    /// ```
+    pub fn digest_md5(user: impl Into<String>, password: impl Into<String>) -> Self {
+        Sasl { user: user.into(), password: password.into() }
+    }
+}
+
+#[cfg(feature = "sasl")]
+impl fmt::Debug for Sasl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sasl").field("user", &self.user).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,86 @@
+//! Who is at the head of a queue, and since when: somebody who has been there for long may be
+//! nobody, and a caller's deadline may be shorter than that.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::base::clock::Instant;
+
+/// From how many queues on those are forgotten that nobody looks at any more.
+const MANY: usize = 1_000;
+
+/// The heads of the queues in which somebody waited lately.
+#[derive(Debug)]
+pub struct Heads {
+    long: Duration,
+    /// By directory.
+    heads: Mutex<HashMap<Box<str>, Head>>,
+}
+
+#[derive(Debug)]
+struct Head {
+    path: Arc<str>,
+    since: Instant,
+}
+
+impl Heads {
+    /// Heads that may be there for so long.
+    pub fn new(long: Duration) -> Self {
+        Heads { long, heads: Mutex::default() }
+    }
+
+    /// For how long a head may be there before it is looked into.
+    pub fn long(&self) -> Duration {
+        self.long
+    }
+
+    /// Notes who is at the head of the queue in a directory. Answers whether it has been there for
+    /// long; then the time begins anew, so that one of all who wait looks into it.
+    pub fn is_long_there(&self, directory: &str, path: &Arc<str>, now: Instant) -> bool {
+        let mut heads = self.heads.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(head) = heads.get_mut(directory) {
+            let (same, long) = (head.path == *path, now.since(head.since) >= self.long);
+            if !same || long {
+                *head = Head { path: path.clone(), since: now };
+            }
+            return same && long;
+        }
+        if heads.len() >= MANY {
+            heads.retain(|_, head| now.since(head.since) < 2 * self.long);
+        }
+        heads.insert(directory.into(), Head { path: path.clone(), since: now });
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(10);
+
+    fn at(seconds: u64) -> Instant {
+        Instant::ORIGIN + Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn a_head_is_looked_into_once_in_so_long() {
+        let (heads, [a, b]) = (Heads::new(LONG), ["/l/a", "/l/b"].map(Arc::from));
+        let asked = [0, 9, 10, 11, 19, 20].map(|now| heads.is_long_there("/l", &a, at(now)));
+        assert_eq!(asked, [false, false, true, false, false, true]);
+        assert!(!heads.is_long_there("/l", &b, at(40)), "another");
+        assert!(!heads.is_long_there("/m", &b, at(50)), "of another queue");
+        assert!(heads.is_long_there("/l", &b, at(50)));
+    }
+
+    #[test]
+    fn queues_in_which_nobody_waits_are_forgotten() {
+        let (heads, head) = (Heads::new(LONG), Arc::from("/l/a"));
+        for number in 0..10 * MANY {
+            let now = at(number as u64 / 50);
+            assert!(!heads.is_long_there(&number.to_string(), &head, now));
+            assert!(heads.heads.lock().unwrap().len() <= 2 * MANY);
+        }
+    }
+}

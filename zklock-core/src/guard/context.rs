@@ -1,0 +1,301 @@
+//! Reentrancy by scope: what the calls around the present one hold.
+//!
+//! Inside a body a task-local names the holds of the chain of calls. A hold has one child slot:
+//! nested calls that run side by side in one scope take it in turn, because they are as concurrent
+//! as any two tasks.
+//!
+//! ```text
+//! frame of f ── slot ──► frame of g (called by f) ── slot ──► frame of h (called by g)
+//!                 └ taken while g runs; a sibling of g waits for it
+//! ```
+
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::base::caller::Who;
+use crate::base::mode::Mode;
+use crate::local::grant::{Hold, Kept, Possession};
+use crate::local::itself::{is_stuck, stops_waiter};
+
+/// The child slot of a hold: taken whole by one nested call, or shared by nested readers.
+#[derive(Debug)]
+pub struct Slot {
+    free: Arc<Semaphore>,
+    siblings: Mutex<Siblings>,
+}
+
+/// The nested calls that have the slot or wait for it, in order.
+#[derive(Debug, Default)]
+struct Siblings {
+    asked: u64,
+    all: Vec<Sibling>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Sibling {
+    number: u64,
+    who: Who,
+    mode: Mode,
+    kept: Kept,
+    /// Whether it has the slot.
+    inside: bool,
+}
+
+/// How many readers share a slot.
+const WHOLE: u32 = 1 << 20;
+
+impl Slot {
+    /// A slot that nobody has taken.
+    pub fn free() -> Arc<Self> {
+        Arc::new(Slot {
+            free: Arc::new(Semaphore::new(WHOLE as usize)),
+            siblings: Mutex::default(),
+        })
+    }
+
+    fn siblings(&self) -> MutexGuard<'_, Siblings> {
+        self.siblings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the last place.
+    fn ask(self: Arc<Self>, who: Who, mode: Mode, kept: Kept) -> Asked {
+        let mut siblings = self.siblings();
+        siblings.asked += 1;
+        let number = siblings.asked;
+        siblings.all.push(Sibling { number, who, mode, kept, inside: false });
+        drop(siblings);
+        Asked { slot: self, number, mode }
+    }
+}
+
+fn share(mode: Mode) -> u32 {
+    if mode == Mode::Read { 1 } else { WHOLE }
+}
+
+/// A place among the nested calls of one scope. Dropped, it gives the place up.
+#[derive(Debug)]
+pub struct Asked {
+    slot: Arc<Slot>,
+    number: u64,
+    mode: Mode,
+}
+
+impl Asked {
+    /// Takes the slot, waiting for a sibling to give it back.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future gives up the place.
+    pub async fn turn(self) -> Option<Turn> {
+        // The semaphore is never closed.
+        let permit = self.slot.free.clone().acquire_many_owned(share(self.mode)).await.ok()?;
+        Some(self.enter(permit))
+    }
+
+    /// Takes the slot if no sibling has it.
+    pub fn turn_now(self) -> Option<Turn> {
+        let permit = self.slot.free.clone().try_acquire_many_owned(share(self.mode)).ok()?;
+        Some(self.enter(permit))
+    }
+
+    fn enter(self, permit: OwnedSemaphorePermit) -> Turn {
+        self.change(|sibling| sibling.inside = true);
+        Turn { asked: self, _permit: permit }
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Sibling)) {
+        let mut siblings = self.slot.siblings();
+        if let Some(sibling) = siblings.all.iter_mut().find(|other| other.number == self.number) {
+            change(sibling);
+        }
+    }
+
+    /// Whether it waits for ever, because it stops one that is ahead of it.
+    pub fn is_stuck(&self, who: &Who) -> bool {
+        let stops = |other: &Sibling| match other.kept {
+            Kept::Detached => false,
+            // It may have been moved away.
+            Kept::ByGuard if other.inside => who.is_blocking() && who.stops(&other.who),
+            _ => stops_waiter(who, &other.who),
+        };
+        let siblings = self.slot.siblings();
+        let ahead = siblings.all.iter().take_while(|other| other.number != self.number);
+        is_stuck(self.mode, ahead.map(|other| (other.mode, stops(other))))
+    }
+
+    /// Who is the same as `who` and has the slot through a guard outside any scope: what says so,
+    /// as long as it is so.
+    pub fn own(&self, who: Who) -> Option<impl Fn() -> Option<String> + Send + Sync + use<>> {
+        let slot = self.slot.clone();
+        let own = move || {
+            let siblings = slot.siblings();
+            let own = |other: &&Sibling| {
+                other.inside && other.kept == Kept::ByGuard && other.who.is_same(&who)
+            };
+            let own = siblings.all.iter().find(own)?;
+            Some(format!("{} holds it itself, nested in the same scope", own.who))
+        };
+        own().map(|_| own)
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        self.slot.siblings().all.retain(|other| other.number != self.number);
+    }
+}
+
+/// The slot, taken. Dropped, it goes to the next.
+#[derive(Debug)]
+pub struct Turn {
+    // Gone before the slot is free: who asks then does not take it for taken.
+    asked: Asked,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Turn {
+    /// Says that the guard was given away.
+    pub fn detach(&self) {
+        self.asked.change(|sibling| sibling.kept = Kept::Detached);
+    }
+}
+
+/// One call that holds a lock, in the chain of calls around the present one.
+#[derive(Debug)]
+pub struct Frame {
+    outer: Option<Arc<Frame>>,
+    possession: Arc<Possession>,
+    slot: Arc<Slot>,
+    /// Whether the next frame outwards is of the same multi-lock.
+    joined: bool,
+}
+
+tokio::task_local! {
+    static FRAME: Option<Arc<Frame>>;
+}
+
+impl Frame {
+    /// A frame around what `possession` guards, inside the present one. `slot` is that of the
+    /// guard: all scopes of one guard share it.
+    pub fn new(possession: Arc<Possession>, slot: Arc<Slot>) -> Arc<Self> {
+        Arc::new(Frame { outer: current(), possession, slot, joined: false })
+    }
+
+    /// A frame inside another of the same multi-lock.
+    pub fn join(outer: Arc<Frame>, possession: Arc<Possession>, slot: Arc<Slot>) -> Arc<Self> {
+        Arc::new(Frame { outer: Some(outer), possession, slot, joined: true })
+    }
+
+    fn partner(&self) -> Option<&Frame> {
+        self.outer.as_deref().filter(|_| self.joined)
+    }
+
+    /// The other possessions of the same multi-lock.
+    pub fn joined(&self) -> impl Iterator<Item = &Arc<Possession>> {
+        std::iter::successors(self.partner(), |frame| frame.partner()).map(|f| &f.possession)
+    }
+
+    /// The possession of this call.
+    pub fn possession(&self) -> &Arc<Possession> {
+        &self.possession
+    }
+
+    /// Takes a place among the nested calls of this one.
+    pub fn ask(&self, who: Who, mode: Mode, kept: Kept) -> Asked {
+        self.slot.clone().ask(who, mode, kept)
+    }
+
+    /// One more hold of the lock, unless the outermost call gave it back already.
+    pub fn hold_again(&self) -> Option<Hold> {
+        self.possession.hold_again()
+    }
+}
+
+/// The innermost frame around the caller.
+pub fn current() -> Option<Arc<Frame>> {
+    FRAME.try_with(Clone::clone).ok().flatten()
+}
+
+/// The frames around the caller, given the innermost.
+fn outwards(innermost: &Option<Arc<Frame>>) -> impl Iterator<Item = &Arc<Frame>> {
+    std::iter::successors(innermost.as_ref(), |frame| frame.outer.as_ref())
+}
+
+/// The innermost of these frames that holds a lock and still does.
+pub fn find_in(
+    innermost: &Option<Arc<Frame>>,
+    holds: impl Fn(&Possession) -> bool,
+) -> Option<Arc<Frame>> {
+    let holds = |frame: &&Arc<Frame>| holds(&frame.possession) && frame.possession.holds() > 0;
+    outwards(innermost).find(holds).cloned()
+}
+
+/// The innermost frame around the caller that holds a lock and still does.
+pub fn find(holds: impl Fn(&Possession) -> bool) -> Option<Arc<Frame>> {
+    find_in(&current(), holds)
+}
+
+/// A number for the scope of a frame, which is hardly that of another; zero outside any scope.
+fn number(frame: &Arc<Frame>) -> u32 {
+    // It only says who may act for whom, so the rare one that is used again does no harm.
+    (Arc::as_ptr(frame).addr() >> 4) as u32 | 1 << 31
+}
+
+/// Says in which scope somebody asks for a lock, given the innermost frame around it.
+pub fn scoped(who: Who, innermost: &Option<Arc<Frame>>) -> Who {
+    who.inside(innermost.as_ref().map_or(0, number))
+}
+
+/// Whether somebody who holds a lock may be the caller: the same task, or it acquired the lock in a
+/// scope that is around the caller.
+pub fn is_own(who: Who, innermost: &Option<Arc<Frame>>) -> impl Fn(&Who) -> bool {
+    move |other| {
+        let around = || outwards(innermost).any(|frame| number(frame) == other.scope());
+        who.is_same(other) || other.scope() != 0 && around()
+    }
+}
+
+/// Runs `body` inside a frame.
+pub async fn inside<F: Future>(frame: Option<Arc<Frame>>, body: F) -> F::Output {
+    FRAME.scope(frame, body).await
+}
+
+/// Runs `body` inside a frame.
+pub fn inside_sync<T>(frame: Option<Arc<Frame>>, body: impl FnOnce() -> T) -> T {
+    FRAME.sync_scope(frame, body)
+}
+
+/// Takes the caller's scope along into a task that is spawned: a lock that the scope holds can be
+/// acquired again in there, as a nested call that takes its turn with the others.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), zklock::LockError> {
+/// # let mutex = zklock::Session::embedded().mutex("orders")?;
+/// let guard = mutex.acquire().await?;
+/// let nested = async move { mutex.acquire().await.map(drop) };
+/// let task = guard.scope(async { tokio::spawn(zklock::carry(nested)).await }).await;
+/// assert!(matches!(task, Ok(Ok(()))));
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Cancel safety
+///
+/// As `body`.
+pub fn carry<F: Future>(body: F) -> impl Future<Output = F::Output> {
+    inside(current(), body)
+}
+
+/// The twin of [`carry`] for a closure that runs on a thread of its own.
+///
+/// ```
+/// let answer = std::thread::spawn(zklock::carry_sync(|| 42)).join();
+/// assert_eq!(answer.ok(), Some(42));
+/// ```
+pub fn carry_sync<T>(body: impl FnOnce() -> T) -> impl FnOnce() -> T {
+    let frame = current();
+    move || inside_sync(frame, body)
+}

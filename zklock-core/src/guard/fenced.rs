@@ -1,0 +1,213 @@
+//! Writes to ZooKeeper that succeed only while a lock is held.
+
+use std::sync::Arc;
+
+use crate::base::error::{ErrorKind, LockError};
+use crate::coordinator::traits::{NodeKind, Operation, RequestError};
+use crate::guard::typed::Guard;
+use crate::guard::typed::kind::Kind;
+use crate::local::grant::Possession;
+use crate::name::path::ZnodePath;
+
+/// Writes that carry the proof that the lock is held: each is one transaction with a check of the
+/// lock's nodes, so ZooKeeper itself refuses it once a node is gone, whatever this process
+/// believes. From [`Guard::fenced`].
+///
+/// Paths are absolute, below the chroot of the connect string.
+///
+/// ```
+/// # zklock::blocking::block_on(async {
+/// let guard = zklock::Session::embedded().mutex("leader")?.acquire().await?;
+/// guard.fenced().create("/config", b"1").await?;
+/// guard.fenced().set("/config", b"2").await?;
+/// guard.fenced().delete("/config").await?;
+/// # Ok::<(), zklock::LockError>(()) }).unwrap();
+/// ```
+#[derive(Debug)]
+pub struct Fenced<'a>(&'a Arc<Possession>);
+
+impl<K: Kind> Guard<K> {
+    /// Writes to ZooKeeper that succeed only while this lock is held.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let locks = zklock::testing::TestLocks::install();
+    /// # let session = locks.session().clone();
+    /// let guard = session.mutex("leader")?.acquire().await?;
+    /// guard.fenced().create("/leader", b"10.0.0.7").await?;
+    /// locks.lose();
+    /// let late = guard.fenced().set("/leader", b"10.0.0.7").await;
+    /// assert!(late.is_err_and(|error| error.is_lost()));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    pub fn fenced(&self) -> Fenced<'_> {
+        Fenced(self.possession())
+    }
+}
+
+impl Fenced<'_> {
+    /// Sets the data of a node.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// use zklock::ErrorKind;
+    ///
+    /// let guard = session.mutex("leader")?.acquire().await?;
+    /// # guard.fenced().create("/config", b"1").await?;
+    /// guard.fenced().set("/config", b"2").await?;
+    /// let nowhere = guard.fenced().set("/missing", b"2").await;
+    /// assert!(nowhere.is_err_and(|error| error.kind() == ErrorKind::Refused));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Lost`] if the lock is not held any more: nothing was written, except where the
+    /// session ended before the answer came, and the message says that it may have been.
+    /// [`ErrorKind::Unavailable`] if the server did not answer: it may have been written.
+    /// [`ErrorKind::Refused`] if the server refuses the write, because there is no such node, say;
+    /// [`ErrorKind::Unauthorized`] if the ACL of the node does not allow it, or that of the lock's own
+    /// node does not let it be checked. Nothing was written then, and the lock is held still. The
+    /// message names the node.
+    /// [`ErrorKind::InvalidName`] for a bad path; [`ErrorKind::Unsupported`] in a layout whose nodes
+    /// have no name of their own.
+    ///
+    /// # Cancel safety
+    ///
+    /// The request is sent when the future is first polled; dropped after that, it may have been
+    /// written.
+    pub async fn set(&self, path: &str, data: &[u8]) -> Result<(), LockError> {
+        let to = ZnodePath::new(path)?.as_str().to_owned();
+        self.write(path, Operation::Set { path: to, data: data.to_vec() }).await
+    }
+
+    /// Creates a persistent node.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// let guard = session.mutex("leader")?.acquire().await?;
+    /// guard.fenced().create("/config", b"1").await?;
+    /// assert!(guard.fenced().create("/config", b"1").await.is_err()); // It is there.
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`set`](Fenced::set); refused also if there is such a node.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`set`](Fenced::set).
+    pub async fn create(&self, path: &str, data: &[u8]) -> Result<(), LockError> {
+        let to = ZnodePath::new(path)?.as_str().to_owned();
+        let (data, kind) = (data.to_vec(), NodeKind::Persistent);
+        self.write(path, Operation::Create { path: to, data, kind }).await
+    }
+
+    /// Deletes a node.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// let guard = session.mutex("leader")?.acquire().await?;
+    /// # guard.fenced().create("/config", b"1").await?;
+    /// guard.fenced().delete("/config").await?;
+    /// assert!(guard.fenced().delete("/config").await.is_err()); // It is gone.
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`set`](Fenced::set); refused also if it has children.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`set`](Fenced::set).
+    pub async fn delete(&self, path: &str) -> Result<(), LockError> {
+        let to = ZnodePath::new(path)?.as_str().to_owned();
+        self.write(path, Operation::Delete { path: to }).await
+    }
+
+    async fn write(&self, path: &str, operation: Operation) -> Result<(), LockError> {
+        if !self.0.is_valid() {
+            return Err(self.0.lost_error());
+        }
+        if self.0.leases().any(|lease| lease.is_recurring()) {
+            let why = "in this layout the node of the lock may be another holder's, which ZooKeeper \
+                       cannot check; give the fencing token to the resource";
+            return Err(LockError::new(ErrorKind::Unsupported, why).on(self
+                .0
+                .queue()
+                .lock_name()
+                .clone()));
+        }
+        let nodes: Vec<_> = self.0.leases().map(|lease| lease.path().clone()).collect();
+        let check = |path: &Arc<str>| Operation::Check { path: path.to_string() };
+        let mut operations: Vec<_> = nodes.iter().map(check).collect();
+        operations.push(operation);
+        let outcome = self.0.lease().generation().write(operations).await;
+        outcome.map_err(|error| explain(error, &nodes, path).on(self.0.queue().lock_name().clone()))
+    }
+}
+
+/// What a failure means, where the nodes of a lock were checked before a write.
+fn explain(error: RequestError, nodes: &[Arc<str>], path: &str) -> LockError {
+    let (kind, why) = match &error {
+        RequestError::Multi { index, error } => match (nodes.get(*index), &**error) {
+            (Some(_), RequestError::NoNode) => {
+                (ErrorKind::Lost, "its node is gone; nothing was written".to_owned())
+            }
+            (Some(node), why) => {
+                let why =
+                    format!("its node {node} could not be checked, nothing was written: {why}");
+                (refusal(error), why)
+            }
+            (None, why) => (refusal(error), format!("{path} was not written: {why}")),
+        },
+        _ if error.ends_session() => {
+            let why = format!("its session ended; {path} may have been written before");
+            (ErrorKind::Lost, why)
+        }
+        why if error.is_definite() => (refusal(why), format!("{path} was not written: {why}")),
+        why => (ErrorKind::Unavailable, format!("{path} may have been written: {why}")),
+    };
+    LockError::new(kind, why).because(error)
+}
+
+fn refusal(error: &RequestError) -> ErrorKind {
+    match error {
+        RequestError::NoAuth => ErrorKind::Unauthorized,
+        _ => ErrorKind::Refused,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_node_of_the_lock_that_is_gone_means_that_nothing_was_written_and_it_is_lost() {
+        let nodes: [Arc<str>; 2] = ["/a/1".into(), "/a/2".into()];
+        let failed = |index, error| RequestError::Multi { index, error: Box::new(error) };
+        for (error, kind, says) in [
+            (failed(1, RequestError::NoNode), ErrorKind::Lost, "nothing was written"),
+            (failed(1, RequestError::NoAuth), ErrorKind::Unauthorized, "/a/2"),
+            (failed(0, RequestError::BadVersion), ErrorKind::Refused, "/a/1"),
+            (failed(2, RequestError::NoNode), ErrorKind::Refused, "/data was not written"),
+            (failed(2, RequestError::NoAuth), ErrorKind::Unauthorized, "/data was not written"),
+            (failed(2, RequestError::NodeExists), ErrorKind::Refused, "exists already"),
+            (failed(2, RequestError::QuotaExceeded), ErrorKind::Refused, "quota"),
+            (RequestError::NoAuth, ErrorKind::Unauthorized, "/data was not written"),
+            (RequestError::ConnectionLoss, ErrorKind::Unavailable, "may have been written"),
+            (RequestError::Other("?".into()), ErrorKind::Unavailable, "may have been written"),
+            (RequestError::SessionExpired, ErrorKind::Lost, "may have been written"),
+            (RequestError::Closed, ErrorKind::Lost, "may have been written"),
+        ] {
+            let explained = explain(error.clone(), &nodes, "/data");
+            assert_eq!(explained.kind(), kind, "{error:?}");
+            assert!(explained.to_string().contains(says), "{error:?}: {explained}");
+        }
+    }
+}

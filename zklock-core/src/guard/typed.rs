@@ -1,0 +1,603 @@
+//! The guard: proof that a lock is held, for as long as it says so.
+
+use std::fmt;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use crate::base::error::{ErrorKind, LockError};
+use crate::base::token::FencingToken;
+use crate::guard::context::{Frame, Slot, Turn, inside, inside_sync};
+use crate::guard::view::GuardView;
+use crate::local::grant::{Hold, Kept, Possession};
+use crate::observe::observer::Event;
+
+/// What a guard is the guard of.
+pub mod kind {
+    use crate::base::mode::Mode;
+
+    /// A way of holding a lock. There are no others than those of this module.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// use zklock::{Guard, kind};
+    ///
+    /// fn describe<K: kind::Kind>(guard: &Guard<K>) -> String {
+    ///     format!("{} as {}", guard.lock(), K::MODE)
+    /// }
+    /// let guard = session.rw_lock("prices")?.read().await?;
+    /// assert_eq!(describe(&guard), "prices as read");
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    pub trait Kind: sealed::Sealed + Send + Sync + 'static {
+        /// The mode of the nodes.
+        const MODE: Mode;
+    }
+
+    /// A [`Mutex`](crate::lock::Mutex).
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// use zklock::{Guard, kind};
+    ///
+    /// let guard: Guard<kind::Alone> = session.mutex("orders")?.acquire().await?;
+    /// assert!(guard.is_valid());
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    #[derive(Debug)]
+    pub enum Alone {}
+
+    /// A [`RwLock`](crate::lock::RwLock), with other readers.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// use zklock::{Guard, kind};
+    ///
+    /// let prices = session.rw_lock("prices")?;
+    /// let readers: Vec<Guard<kind::Reading>> = vec![prices.read().await?, prices.read().await?];
+    /// assert!(readers.iter().all(|reader| reader.is_valid()));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    #[derive(Debug)]
+    pub enum Reading {}
+
+    /// A [`RwLock`](crate::lock::RwLock), alone.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// use zklock::{Guard, kind};
+    ///
+    /// let writer: Guard<kind::Writing> = session.rw_lock("prices")?.write().await?;
+    /// let reader: Guard<kind::Reading> = writer.downgrade().await?;
+    /// assert!(reader.is_valid());
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    #[derive(Debug)]
+    pub enum Writing {}
+
+    mod sealed {
+        pub trait Sealed {}
+    }
+
+    macro_rules! kinds {
+        ($($kind:ident: $mode:ident),*) => {$(
+            impl sealed::Sealed for $kind {}
+            impl Kind for $kind {
+                const MODE: Mode = Mode::$mode;
+            }
+        )*};
+    }
+
+    /// A [`Semaphore`](crate::lock::Semaphore), with others.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// use zklock::{Guard, kind};
+    ///
+    /// let two: Guard<kind::Sharing> = session.semaphore("printers", 3)?.acquire_many(2).await?;
+    /// assert_eq!(two.permits(), 2);
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    #[derive(Debug)]
+    pub enum Sharing {}
+
+    kinds!(Alone: Mutex, Reading: Read, Writing: Write, Sharing: Permit);
+}
+
+use kind::{Alone, Kind, Reading, Sharing, Writing};
+
+/// The guard of a [`Mutex`](crate::lock::Mutex).
+///
+/// ```
+/// # zklock::blocking::block_on(async {
+/// # let session = zklock::Session::embedded();
+/// use zklock::MutexGuard;
+///
+/// // Whoever leads keeps the guard, and leads no longer when it is dropped.
+/// struct Leader(MutexGuard);
+///
+/// let leader = Leader(session.mutex("leader")?.acquire().await?);
+/// assert!(leader.0.is_valid());
+/// # Ok::<(), zklock::LockError>(()) }).unwrap();
+/// ```
+pub type MutexGuard = Guard<Alone>;
+
+/// The guard of a reader of a [`RwLock`](crate::lock::RwLock).
+///
+/// ```
+/// # zklock::blocking::block_on(async {
+/// # let session = zklock::Session::embedded();
+/// use zklock::RwLockReadGuard;
+///
+/// // No price changes while the report is made.
+/// struct Report {
+///     prices: RwLockReadGuard,
+/// }
+/// let report = Report { prices: session.rw_lock("prices")?.read().await? };
+/// assert!(report.prices.is_valid());
+/// # Ok::<(), zklock::LockError>(()) }).unwrap();
+/// ```
+pub type RwLockReadGuard = Guard<Reading>;
+
+/// The guard of a writer of a [`RwLock`](crate::lock::RwLock).
+///
+/// ```
+/// # zklock::blocking::block_on(async {
+/// # let session = zklock::Session::embedded();
+/// use zklock::RwLockWriteGuard;
+///
+/// // Whoever calls it proves that it may.
+/// fn set_price(_: &RwLockWriteGuard, prices: &mut Vec<u32>, price: u32) {
+///     prices.push(price);
+/// }
+/// let (mut prices, writing) = (Vec::new(), session.rw_lock("prices")?.write().await?);
+/// set_price(&writing, &mut prices, 5);
+/// assert_eq!(prices, [5]);
+/// # Ok::<(), zklock::LockError>(()) }).unwrap();
+/// ```
+pub type RwLockWriteGuard = Guard<Writing>;
+
+/// One or several permits of a [`Semaphore`](crate::lock::Semaphore).
+///
+/// ```
+/// # zklock::blocking::block_on(async {
+/// # let session = zklock::Session::embedded();
+/// use zklock::SemaphorePermit;
+///
+/// struct Print {
+///     _printer: SemaphorePermit,
+/// }
+/// let job = Print { _printer: session.semaphore("printers", 3)?.acquire().await? };
+/// assert_eq!(session.held().len(), 1);
+/// # Ok::<(), zklock::LockError>(()) }).unwrap();
+/// ```
+pub type SemaphorePermit = Guard<Sharing>;
+
+/// Holds a lock. Dropped, it releases without waiting, in any place:
+/// outside a runtime, while unwinding, on another thread.
+///
+/// The guard knows by itself when it is no longer safe: [`is_valid`](Guard::is_valid) and
+/// [`remaining`](Guard::remaining) read a clock that runs out before silence (a partition, a
+/// pause, a crash of the server) can give the lock to somebody else. If somebody deletes the lock's
+/// node or closes the ZooKeeper session from outside, it learns so within one heartbeat, a sixth of
+/// the session timeout (at the latest when its lease runs out, should the server be silent); until
+/// then only the [fencing token](Guard::fencing_token) protects.
+///
+/// ```
+/// # zklock::blocking::block_on(async {
+/// # let session = zklock::Session::embedded();
+/// let guard = session.mutex("orders")?.acquire().await?;
+/// assert!(guard.is_valid());
+/// drop(guard); // Releases in the background.
+/// assert!(session.held().is_empty());
+/// # Ok::<(), zklock::LockError>(()) }).unwrap();
+/// ```
+#[must_use = "a guard that is dropped at once releases the lock at once"]
+pub struct Guard<K: Kind = Alone> {
+    hold: Hold,
+    possession: Arc<Possession>,
+    /// What the nested calls in its scopes take in turn.
+    children: OnceLock<Arc<Slot>>,
+    /// Of a nested guard: the slot among its siblings. Given back after the hold.
+    turn: Option<Turn>,
+    kind: PhantomData<fn() -> K>,
+}
+
+impl<K: Kind> Guard<K> {
+    /// The guard of a hold that was just granted.
+    pub(crate) fn granted(hold: Hold, revocable: bool, unscoped: bool) -> Result<Self, LockError> {
+        if let Some(possession) = hold.possession() {
+            if unscoped {
+                possession.keep(Kept::ByGuard);
+            }
+            possession.lease().take(true);
+            if revocable {
+                possession.watch();
+            }
+        }
+        Guard::new(hold, None)
+    }
+
+    pub(crate) fn new(hold: Hold, turn: Option<Turn>) -> Result<Self, LockError> {
+        let Some(possession) = hold.possession().cloned() else {
+            return Err(LockError::new(ErrorKind::Lost, "it was lost while it was granted"));
+        };
+        Ok(Guard { hold, possession, children: OnceLock::new(), turn, kind: PhantomData })
+    }
+
+    pub(crate) fn frame(&self) -> Arc<Frame> {
+        Frame::new(self.possession.clone(), self.slot())
+    }
+
+    /// A frame inside that of another member of the same multi-lock.
+    pub(crate) fn frame_beside(&self, outer: Arc<Frame>) -> Arc<Frame> {
+        Frame::join(outer, self.possession.clone(), self.slot())
+    }
+
+    fn tell_released(&self, error: Option<&LockError>) {
+        self.possession.queue().session().events().tell(|| Event::Released {
+            lock: self.possession.queue().lock_name().clone(),
+            error: error.cloned(),
+        });
+    }
+
+    fn slot(&self) -> Arc<Slot> {
+        self.children.get_or_init(Slot::free).clone()
+    }
+
+    /// A look at this guard that can be cloned, sent and kept; it releases nothing.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// let guard = session.mutex("orders")?.acquire().await?;
+    /// let view = guard.view();
+    /// let elsewhere = std::thread::spawn(move || view.is_valid());
+    /// assert_eq!(elsewhere.join().ok(), Some(true));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    pub fn view(&self) -> GuardView {
+        GuardView::new(self.possession.clone(), Vec::new())
+    }
+
+    pub(crate) fn possession(&self) -> &Arc<Possession> {
+        &self.possession
+    }
+
+    /// The name of the lock.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// let guard = session.mutex("orders/create")?.acquire().await?;
+    /// assert_eq!(guard.lock(), "orders/create");
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    pub fn lock(&self) -> &str {
+        self.possession.queue().lock_name()
+    }
+
+    /// The path of the node behind the guard. Locals that share a node see the same one.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// let guard = session.mutex("orders")?.acquire().await?;
+    /// assert!(guard.path().starts_with("/zklock/orders/_c_"));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    pub fn path(&self) -> &str {
+        self.possession.lease().path()
+    }
+
+    /// The fencing token: greater than that of every grant before. Give it to the resource that
+    /// the lock protects, and let that refuse a smaller one than it has seen. A nested guard has
+    /// the token of the outermost.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// let mutex = session.mutex("orders")?;
+    /// let earlier = mutex.acquire().await?.fencing_token();
+    /// let later = mutex.acquire().await?.fencing_token();
+    /// assert!(later > earlier);
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    pub fn fencing_token(&self) -> FencingToken {
+        self.possession.token()
+    }
+
+    /// Whether the lock is surely held now, as far as silence goes. Reads the clock; costs some ten
+    /// nanoseconds. False for good once it was lost.
+    ///
+    /// A node that somebody deleted, or a ZooKeeper session that somebody closed, is noticed within
+    /// one heartbeat, a sixth of the session timeout; until then it is true, and only the
+    /// [fencing token](Guard::fencing_token) protects.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let locks = zklock::testing::TestLocks::install();
+    /// # let session = locks.session().clone();
+    /// let guard = session.mutex("orders")?.acquire().await?;
+    /// assert!(guard.is_valid());
+    /// locks.lose(); // As if ZooKeeper had ended the session.
+    /// assert!(!guard.is_valid());
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    pub fn is_valid(&self) -> bool {
+        self.possession.is_valid()
+    }
+
+    /// How long the lock is surely held from now if nothing more is heard from ZooKeeper. While
+    /// the connection is up, heartbeats keep extending it.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// use std::time::Duration;
+    ///
+    /// let guard = session.mutex("orders")?.acquire().await?;
+    /// // Begin nothing now that takes longer.
+    /// assert!(guard.remaining() > Duration::from_secs(1));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    pub fn remaining(&self) -> Duration {
+        self.possession.remaining()
+    }
+
+    /// Resolves when the lock is lost: at the latest when the lease clock runs out, at once when
+    /// the session is seen to end, within one heartbeat (a sixth of the session timeout) when
+    /// somebody deleted the node or closed the ZooKeeper session. Until then only the
+    /// [fencing token](Guard::fencing_token) protects. With
+    /// [`StopAt::Suspect`](crate::base::policy::StopAt::Suspect), as soon as the session is suspect.
+    ///
+    /// The node of a lost guard may be there still, and keeps others out until the guard goes, or
+    /// until the task or thread that acquired it acquires the lock anew.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let locks = zklock::testing::TestLocks::install();
+    /// # let session = locks.session().clone();
+    /// # async fn lead() { std::future::pending().await }
+    /// let guard = session.mutex("leader")?.acquire().await?;
+    /// # locks.lose();
+    /// let stopped = tokio::select! {
+    ///     () = lead() => false,
+    ///     () = guard.lost() => true, // Another may lead from now on.
+    /// };
+    /// assert!(stopped);
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost by dropping the future.
+    pub async fn lost(&self) {
+        self.possession.lost().await;
+    }
+
+    /// Runs `body` in the scope of this guard: the same lock acquired inside is nested and does
+    /// not wait for this one.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// let mutex = session.mutex("orders")?;
+    /// let guard = mutex.acquire().await?;
+    /// let nested = guard.scope(mutex.acquire()).await?;
+    /// assert_eq!(nested.fencing_token(), guard.fencing_token());
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// As `body`.
+    pub async fn scope<F: Future>(&self, body: F) -> F::Output {
+        inside(Some(self.frame()), body).await
+    }
+
+    /// Runs `body` in the scope of this guard; the twin of [`scope`](Guard::scope).
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// let guard = session.mutex("orders")?.acquire().await?;
+    /// assert!(guard.scope_sync(|| zklock::is_held("orders")));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    pub fn scope_sync<T>(&self, body: impl FnOnce() -> T) -> T {
+        inside_sync(Some(self.frame()), body)
+    }
+
+    /// Says that another task, thread or branch will release this guard. Then nothing follows any
+    /// more from who acquired it: a task that acquires the same lock again is not told that it may be
+    /// waiting for itself, and a blocking acquire on the same thread is not refused as a
+    /// [deadlock](ErrorKind::Deadlock).
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// let mutex = session.mutex("orders")?;
+    /// let guard = mutex.acquire().await?.detach();
+    /// std::thread::spawn(move || drop(guard));
+    /// assert!(mutex.acquire().await?.is_valid()); // Waits for that thread.
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    pub fn detach(self) -> Self {
+        match &self.turn {
+            Some(turn) => turn.detach(),
+            None => self.possession.keep(Kept::Detached),
+        }
+        self
+    }
+
+    /// Releases the lock and waits until the node is gone, or the lock is handed to the next here.
+    /// While nothing is answered, that is at most a session timeout and a tick of the server's: by
+    /// then it has ended the session, and the node is gone with it. See `docs/lost.md`.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// session.mutex("orders")?.acquire().await?.release().await?;
+    /// assert!(session.site("orders")?.contenders().await?.is_empty());
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Lost`] if it was lost before; [`ErrorKind::Unauthorized`] if the server refuses
+    /// to delete the node, which then goes with its ZooKeeper session.
+    ///
+    /// # Cancel safety
+    ///
+    /// The release goes on in the background.
+    pub async fn release(mut self) -> Result<(), LockError> {
+        let now = self.possession.now();
+        let lost = self.possession.holds() == 1 && !self.possession.is_leased_at(now);
+        let lost = lost.then(|| self.possession.lost_error());
+        let mut hold = self.hold.take();
+        let outcome = match hold.give_back(now) {
+            Some(deletion) => deletion.await.map_err(|error| {
+                LockError::new(ErrorKind::Unauthorized, "its node could not be deleted")
+                    .because(error)
+                    .on(self.possession.queue().lock_name().clone())
+            }),
+            None => Ok(()),
+        };
+        self.tell_released(outcome.as_ref().err());
+        match lost {
+            Some(error) => Err(error),
+            None => outcome,
+        }
+    }
+}
+
+impl<K: Kind> Guard<K> {
+    /// Whether somebody asked that the lock be let go, with
+    /// [`Site::revoke`](crate::inspect::Site::revoke) or Curator's `Revoker`. It stays held until
+    /// it is released.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// # let options = zklock::LockOptions::default().revocable(true);
+    /// # let mutex = session.mutex("orders")?.with_options(options)?;
+    /// let guard = mutex.acquire().await?;
+    /// mutex.site().revoke().await?;
+    /// # guard.revoked().await;
+    /// assert!(guard.is_revoked() && guard.is_valid()); // A wish: it is still held.
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    pub fn is_revoked(&self) -> bool {
+        self.possession.is_revoked()
+    }
+
+    /// Resolves when somebody asks that the lock be let go: at once if it is
+    /// [revocable](crate::base::options::LockOptions::revocable), else within a heartbeat, a sixth of the
+    /// session timeout.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # async fn work() { std::future::pending().await }
+    /// # let options = zklock::LockOptions::default().revocable(true);
+    /// # let mutex = zklock::Session::embedded().mutex("report")?.with_options(options)?;
+    /// # let guard = mutex.acquire().await?;
+    /// # mutex.site().revoke().await?;
+    /// let stopped = tokio::select! {
+    ///     () = work() => false,
+    ///     () = guard.revoked() => true, // Others are in a hurry.
+    /// };
+    /// assert!(stopped);
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost by dropping the future.
+    pub async fn revoked(&self) {
+        self.possession.revoked().await;
+    }
+}
+
+impl RwLockWriteGuard {
+    /// Becomes a reader without letting a writer in between, not even one that waits already;
+    /// readers that wait for this writer enter. The guard keeps the writer's place in the order of
+    /// tokens. Waits until the writer's node is gone. Calls in a scope of this writer that begin
+    /// meanwhile, or later, queue like any other.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Lost`] if the lock is lost before; [`ErrorKind::Deadlock`] if it is held again
+    /// by a call nested in this one; [`ErrorKind::Unauthorized`] if the server refuses the new
+    /// node. The lock is released then.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future releases the lock.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// let lock = zklock::Session::embedded().rw_lock("prices")?;
+    /// let writing = lock.write().await?;
+    /// let reading = writing.downgrade().await?;
+    /// assert!(lock.try_read().await.is_ok());
+    /// # drop(reading);
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    pub async fn downgrade(mut self) -> Result<RwLockReadGuard, LockError> {
+        let (queue, kept) = (self.possession.queue().clone(), self.possession.kept());
+        let lock = queue.lock_name().clone();
+        // From here on no call that is nested in this one can become a writer with it.
+        let only = if self.turn.is_none() { self.hold.take_only() } else { None };
+        let Some(writer) = only else {
+            let why = "a write lock that is held more than once is not downgraded";
+            return Err(LockError::new(ErrorKind::Deadlock, why).on(lock));
+        };
+        let hold = queue.step_down(writer).await?;
+        if let Some(possession) = hold.possession() {
+            possession.keep(kept);
+        }
+        Guard::granted(hold, false, false).map_err(|error| error.on(lock))
+    }
+}
+
+impl SemaphorePermit {
+    /// How many permits these are.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// let permits = session.semaphore("printers", 3)?.acquire_many(2).await?;
+    /// assert_eq!(permits.permits(), 2);
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    pub fn permits(&self) -> u32 {
+        u32::try_from(self.possession.leases().count()).unwrap_or(u32::MAX)
+    }
+}
+
+impl<K: Kind> Drop for Guard<K> {
+    fn drop(&mut self) {
+        if self.hold.possession().is_some() {
+            drop(self.hold.take());
+            self.tell_released(None);
+        }
+    }
+}
+
+impl<K: Kind> fmt::Debug for Guard<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Guard")
+            .field("mode", &K::MODE)
+            .field("lock", &self.lock())
+            .field("token", &self.fencing_token())
+            .field("valid", &self.is_valid())
+            .finish_non_exhaustive()
+    }
+}

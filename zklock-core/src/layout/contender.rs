@@ -1,0 +1,203 @@
+//! Contenders: the nodes in a lock's queue, and their order.
+
+use std::cmp::Ordering;
+use std::fmt;
+
+use uuid::Uuid;
+
+use crate::base::mode::Mode;
+
+/// Above this number a queue is refused: ZooKeeper counts to 2³¹−1 and then repeats itself
+/// (ZOOKEEPER-4706), and Java and Python order by the number too.
+pub const LAST_SAFE_SEQUENCE: i64 = (1 << 31) - (1 << 20);
+
+/// A node in the queue of a lock.
+///
+/// ```
+/// use zklock::{Contender, Mode};
+///
+/// let mut queue = vec![
+///     Contender::new("read-0000000009", 9, Mode::Read),
+///     Contender::new("write-0000000002", 2, Mode::Write),
+/// ];
+/// Contender::sort(&mut queue);
+/// assert_eq!(queue[0].sequence, 2);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Contender {
+    /// The node's name.
+    pub name: String,
+    /// The number that the server appended.
+    pub sequence: i64,
+    /// In which way it wants the lock.
+    pub mode: Mode,
+}
+
+impl Contender {
+    /// A contender of this name, number and mode.
+    ///
+    /// ```
+    /// use zklock::{Contender, Mode};
+    ///
+    /// let contender = Contender::new("sub_0000000012", 12, Mode::Mutex);
+    /// assert_eq!(contender.sequence, 12);
+    /// ```
+    pub fn new(name: impl Into<String>, sequence: i64, mode: Mode) -> Self {
+        Contender { name: name.into(), sequence, mode }
+    }
+
+    /// Puts contenders in the order of their queue: by number, and of equal numbers the reader
+    /// last, which is a writer's own that it keeps when it steps down.
+    ///
+    /// ```
+    /// use zklock::{Contender, Mode};
+    ///
+    /// let mut queue = ["b", "a"].map(|name| Contender::new(name, 7, Mode::Mutex)).to_vec();
+    /// queue.push(Contender::new("c", 3, Mode::Mutex));
+    /// Contender::sort(&mut queue);
+    /// assert_eq!(queue.iter().map(|one| &*one.name).collect::<Vec<_>>(), ["c", "a", "b"]);
+    /// ```
+    pub fn sort(queue: &mut [Contender]) {
+        queue.sort_unstable_by(Contender::order);
+    }
+
+    fn order(&self, other: &Contender) -> Ordering {
+        let key = |c: &Contender| (c.sequence, c.mode == Mode::Read);
+        key(self).cmp(&key(other)).then_with(|| self.name.cmp(&other.name))
+    }
+
+    /// Where this contender stands in a queue, by its name. That takes no walk through a queue that
+    /// is in the order of [`sort`](Contender::sort) and tells this mode by the name.
+    ///
+    /// ```
+    /// use zklock::{Contender, Mode};
+    ///
+    /// let queue = [4, 7].map(|n| Contender::new(n.to_string(), n, Mode::Mutex));
+    /// assert_eq!(queue[1].place_in(&queue), Some(1));
+    /// assert_eq!(Contender::new("9", 9, Mode::Mutex).place_in(&queue), None);
+    /// ```
+    pub fn place_in(&self, queue: &[Contender]) -> Option<usize> {
+        let found = queue.binary_search_by(|other| other.order(self)).ok();
+        found.or_else(|| queue.iter().position(|other| other.name == self.name))
+    }
+
+    /// The number at the end of a name that begins there with `marker`, as ZooKeeper writes it: ten
+    /// digits, and past the end of the numbers a sign and nine or ten. What ZooKeeper never writes,
+    /// such as a number of more than 32 bits, is none: nobody would ever come to its turn.
+    ///
+    /// ```
+    /// use zklock::Contender;
+    ///
+    /// assert_eq!(Contender::sequence_after("sub_0000000012", "sub_"), Some(12));
+    /// assert_eq!(Contender::sequence_after("sub_12", "sub_"), None);
+    /// ```
+    pub fn sequence_after(name: &str, marker: &str) -> Option<i64> {
+        let (_, number) = name.rsplit_once(marker)?;
+        let digits = number.strip_prefix('-').unwrap_or(number);
+        let plain = (9..=10).contains(&digits.len()) && digits.bytes().all(|b| b.is_ascii_digit());
+        if !plain || number.len() < 10 || (number.len() > 10 && digits.starts_with('0')) {
+            return None;
+        }
+        number.parse::<i32>().ok().map(i64::from)
+    }
+}
+
+/// The unique part of a node's name or payload, by which a creation with an unknown outcome is
+/// found again.
+///
+/// ```
+/// use zklock::layout::Curator;
+/// use zklock::{Attempt, LockDriver, Mode};
+///
+/// let attempt = Attempt::new();
+/// assert!(Curator.prefix(&attempt, Mode::Mutex).contains(&attempt.hyphenated().to_string()));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Attempt(Uuid);
+
+impl Attempt {
+    /// A fresh one.
+    ///
+    /// ```
+    /// use zklock::Attempt;
+    ///
+    /// assert_ne!(Attempt::new(), Attempt::new());
+    /// ```
+    pub fn new() -> Self {
+        Attempt(Uuid::new_v4())
+    }
+
+    /// With hyphens, 36 characters.
+    ///
+    /// ```
+    /// use zklock::Attempt;
+    ///
+    /// assert_eq!(Attempt::new().hyphenated().to_string().len(), 36);
+    /// ```
+    pub fn hyphenated(&self) -> impl fmt::Display {
+        self.0.hyphenated()
+    }
+
+    /// Without hyphens, 32 characters.
+    ///
+    /// ```
+    /// use zklock::Attempt;
+    ///
+    /// assert_eq!(Attempt::new().simple().to_string().len(), 32);
+    /// ```
+    pub fn simple(&self) -> impl fmt::Display {
+        self.0.simple()
+    }
+}
+
+impl Default for Attempt {
+    fn default() -> Self {
+        Attempt::new()
+    }
+}
+
+impl fmt::Debug for Attempt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0.hyphenated(), f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_read_as_zookeeper_writes_them() {
+        for (name, sequence) in [
+            ("lock-0000000003", Some(3)),
+            ("x-lock-lock-0000000012", Some(12)),
+            ("x-lock--2147483648", Some(-2_147_483_648)),
+            ("x-lock--000000005", Some(-5)),
+            ("lock-2147483647", Some(2_147_483_647)),
+            ("lock-2147483648", None),
+            ("lock--2147483649", None),
+            ("lock--9999999999", None),
+            ("lock--0000000005", None),
+            ("lock-", None),
+            ("lock-1", None),
+            ("lock-000000000x", None),
+            ("lock-+000000001", None),
+            ("locks", None),
+        ] {
+            assert_eq!(Contender::sequence_after(name, "lock-"), sequence, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_queue_is_ordered_by_number_not_by_text_and_a_writers_own_reader_comes_after_it() {
+        let mut queue = vec![
+            Contender::new("b", 10, Mode::Mutex),
+            Contender::new("a", 2, Mode::Read),
+            Contender::new("z", 2, Mode::Write),
+            Contender::new("c", -2_147_483_648, Mode::Mutex),
+        ];
+        Contender::sort(&mut queue);
+        let names: Vec<_> = queue.iter().map(|c| c.name.as_str()).collect();
+        assert_eq!(names, ["c", "z", "a", "b"]);
+    }
+}

@@ -1,0 +1,635 @@
+//! The lock driver: how the nodes of a lock are named, read and ordered, and who of them holds.
+
+use std::any::Any;
+use std::fmt;
+
+use crate::base::error::{ErrorKind, LockError};
+use crate::base::mode::Mode;
+use crate::base::owner::{LONGEST_PAYLOAD, Owner};
+use crate::coordinator::traits::NodeKind;
+use crate::layout::contender::{Attempt, Contender};
+use crate::layout::rules::mutex::mutex;
+use crate::layout::rules::read_write::{read, write};
+use crate::layout::verdict::Verdict;
+use crate::name::path::is_refused;
+
+/// A node to be made in a queue.
+///
+/// ```
+/// use zklock::layout::Numbered;
+/// use zklock::{Attempt, LockDriver, Mode, Owner};
+///
+/// let node = Numbered::dlock().node(&Attempt::new(), Mode::Mutex, &Owner::here(None));
+/// assert_eq!(node.prefix, "sub_");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewNode {
+    /// The beginning of its name; ZooKeeper appends ten digits. The whole name of a node that is
+    /// not sequential.
+    pub prefix: String,
+    /// Its data.
+    pub payload: Vec<u8>,
+    /// By what it is found again when the answer to its creation was lost.
+    pub proof: Proof,
+    /// [`NodeKind::EphemeralSequential`], or [`NodeKind::Ephemeral`] for one name that everybody
+    /// tries to create.
+    pub kind: NodeKind,
+}
+
+/// By what a node of ours is known. Its ZooKeeper session must be ours in every case.
+///
+/// ```
+/// use zklock::LockDriver;
+/// use zklock::layout::{Curator, Numbered, OneNode};
+/// use zklock_core::layout::driver::Proof;
+///
+/// assert_eq!(Curator.proof(), Proof::Name);
+/// assert_eq!(Numbered::lock().proof(), Proof::Payload);
+/// assert_eq!(OneNode.proof(), Proof::Owner);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Proof {
+    /// Its name begins with the prefix, which is unique.
+    Name,
+    /// Its data is the payload, which is unique as long as nobody changes it. Such nodes are made one
+    /// at a time.
+    Payload,
+    /// Nothing but its owner: names and data are fixed. Such nodes are made one at a time.
+    Owner,
+}
+
+/// How the semaphores of a layout are laid out.
+///
+/// ```
+/// use zklock_core::layout::driver::SemaphoreLayout;
+///
+/// assert_eq!(SemaphoreLayout::default(), SemaphoreLayout::Curator);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SemaphoreLayout {
+    /// As Curator's `InterProcessSemaphoreV2`: a mutex in `locks` and the permits in `leases` below
+    /// the semaphore's directory.
+    #[default]
+    Curator,
+    /// As kazoo's `Semaphore`: the permits in the semaphore's directory, whose data is the limit,
+    /// and a `Lock` beside it.
+    Kazoo {
+        /// The payload of its nodes; who makes them, as JSON, without it.
+        identifier: Option<String>,
+    },
+}
+
+/// Decides how a lock is laid out in ZooKeeper, and by which rule it is held. The layouts that are
+/// shipped are in [`layout`](crate::layout); the documents call this `LockInternalsDriver`.
+///
+/// A driver of one's own needs a few lines of naming and parsing; the rules of mutexes, readers and
+/// writers come with it. Two drivers are the same layout if they are of one type and print the same
+/// with `Debug`, so a field that changes the layout must show there.
+///
+/// ```
+/// use zklock::{Attempt, Contender, LockDriver, Mode};
+///
+/// #[derive(Debug)]
+/// struct Tickets;
+///
+/// impl LockDriver for Tickets {
+///     fn prefix(&self, attempt: &Attempt, _: Mode) -> String {
+///         format!("ticket-{}-", attempt.simple())
+///     }
+///
+///     fn parse(&self, name: &str) -> Option<Contender> {
+///         let attempt = name.strip_prefix("ticket-")?;
+///         Some(Contender::new(name, Contender::sequence_after(attempt, "-")?, Mode::Mutex))
+///     }
+/// }
+/// ```
+pub trait LockDriver: Any + fmt::Debug + Send + Sync {
+    /// The beginning of the name of a new node. Where the layout has room, `attempt` is in it: by
+    /// that a node is found again whose creation was not answered. Where it has not, say so in
+    /// [`proof`](LockDriver::proof).
+    ///
+    /// ```
+    /// use zklock::layout::HostNodes;
+    /// use zklock::{Attempt, LockDriver, Mode};
+    ///
+    /// let prefix = HostNodes::of("10.0.0.7").prefix(&Attempt::new(), Mode::Read);
+    /// assert_eq!(prefix, "10.0.0.7-R-");
+    /// ```
+    fn prefix(&self, attempt: &Attempt, mode: Mode) -> String;
+
+    /// Reads the name of a node. `None` for one that is no contender: it is in nobody's way.
+    ///
+    /// ```
+    /// use zklock::LockDriver;
+    /// use zklock::layout::Numbered;
+    ///
+    /// let contender = Numbered::dlock().parse("sub_0000000012");
+    /// assert_eq!(contender.map(|contender| contender.sequence), Some(12));
+    /// assert_eq!(Numbered::dlock().parse("config"), None);
+    /// ```
+    fn parse(&self, name: &str) -> Option<Contender>;
+
+    /// The data of a new node: who makes it, as JSON, with the attempt in it if that is the
+    /// [proof](LockDriver::proof).
+    ///
+    /// ```
+    /// use zklock::layout::ReadWriteNodes;
+    /// use zklock::{Attempt, LockDriver, Mode, Owner};
+    ///
+    /// let data = ReadWriteNodes.payload(&Attempt::new(), Mode::Write, &Owner::here(None));
+    /// assert_eq!(data, b"write");
+    /// ```
+    fn payload(&self, attempt: &Attempt, _mode: Mode, owner: &Owner) -> Vec<u8> {
+        match self.proof() {
+            Proof::Payload => owner.clone().marked(attempt.hyphenated()).to_payload(),
+            Proof::Name | Proof::Owner => owner.to_payload(),
+        }
+    }
+
+    /// By what a node is found again: its name, unless the layout has no room there.
+    ///
+    /// ```
+    /// use zklock::LockDriver;
+    /// use zklock::layout::ReadWriteNodes;
+    /// use zklock_core::layout::driver::Proof;
+    ///
+    /// // Names and data are fixed.
+    /// assert_eq!(ReadWriteNodes.proof(), Proof::Owner);
+    /// ```
+    fn proof(&self) -> Proof {
+        Proof::Name
+    }
+
+    /// Who made a node, by its name and data.
+    ///
+    /// ```
+    /// use zklock::LockDriver;
+    /// use zklock::layout::{Curator, HostNodes};
+    ///
+    /// assert_eq!(Curator.owner("_c_7-lock-0000000004", b"10.0.0.7").host, "10.0.0.7");
+    /// assert_eq!(HostNodes::here().owner("10.0.0.8-W-0000000004", b"").host, "10.0.0.8");
+    /// ```
+    fn owner(&self, _name: &str, data: &[u8]) -> Owner {
+        Owner::from_payload(data)
+    }
+
+    /// Whether ZooKeeper numbers the nodes, as in every queue, or all try to create the one that
+    /// [`prefix`](LockDriver::prefix) names ([`NodeKind::Ephemeral`]).
+    ///
+    /// ```
+    /// use zklock::LockDriver;
+    /// use zklock::layout::{Curator, OneNode};
+    /// use zklock_core::coordinator::traits::NodeKind;
+    ///
+    /// assert_eq!(Curator.kind(), NodeKind::EphemeralSequential);
+    /// assert_eq!(OneNode.kind(), NodeKind::Ephemeral);
+    /// ```
+    fn kind(&self) -> NodeKind {
+        NodeKind::EphemeralSequential
+    }
+
+    /// Of which kind a missing directory is made: containers, which ZooKeeper removes when they
+    /// have been empty for a while.
+    ///
+    /// ```
+    /// use zklock::LockDriver;
+    /// use zklock::layout::{Curator, Kazoo};
+    /// use zklock_core::coordinator::traits::NodeKind;
+    ///
+    /// assert_eq!(Curator.directory(), NodeKind::Container);
+    /// assert_eq!(Kazoo::default().directory(), NodeKind::Persistent);
+    /// ```
+    fn directory(&self) -> NodeKind {
+        NodeKind::Container
+    }
+
+    /// Whether the directory is removed in the background after a release, if it is empty.
+    ///
+    /// ```
+    /// use zklock::LockDriver;
+    /// use zklock::layout::{Curator, Removed};
+    ///
+    /// assert!(!Curator.removes_directory());
+    /// assert!(Removed::after(Curator).removes_directory());
+    /// ```
+    fn removes_directory(&self) -> bool {
+        false
+    }
+
+    /// Whether a holder can leave a mark in the data of the directory, for
+    /// [`lock_delay`](crate::base::options::LockOptions::lock_delay) and
+    /// [`hold_at_least`](crate::base::options::LockOptions::hold_at_least): there is one holder, its node
+    /// has a name of its own, and the directory stays.
+    ///
+    /// ```
+    /// use zklock::{LockDriver as _, layout};
+    ///
+    /// assert!(layout::Curator.keeps_marks());
+    /// assert!(!layout::Removed::after(layout::Curator).keeps_marks());
+    /// ```
+    fn keeps_marks(&self) -> bool {
+        self.proof() == Proof::Name
+            && self.kind() == NodeKind::EphemeralSequential
+            && !self.removes_directory()
+    }
+
+    /// How a semaphore is laid out where locks are laid out like this: as Curator's by default.
+    ///
+    /// ```
+    /// use zklock::{LockDriver as _, layout};
+    /// use zklock_core::layout::driver::SemaphoreLayout;
+    ///
+    /// assert_eq!(layout::Curator.semaphore(), SemaphoreLayout::Curator);
+    /// assert_ne!(layout::Kazoo::default().semaphore(), SemaphoreLayout::Curator);
+    /// ```
+    fn semaphore(&self) -> SemaphoreLayout {
+        SemaphoreLayout::Curator
+    }
+
+    /// Whether a holder's node may be one that outlives its session. Otherwise such a node is
+    /// nobody's, and who waits for nothing else is told so after a session timeout.
+    ///
+    /// ```
+    /// use zklock::{LockDriver as _, layout};
+    ///
+    /// assert!(!layout::Curator.holders_may_stay());
+    /// assert!(layout::Kazoo::default().holders_may_stay()); // kazoo's `ephemeral=False`
+    /// ```
+    fn holders_may_stay(&self) -> bool {
+        false
+    }
+
+    /// Whether other clients of this layout count a child that is no contender, and wait for it where
+    /// a contender has this number.
+    #[doc(hidden)]
+    fn is_counted_by_others(&self, _child: &str, _number: i64) -> bool {
+        false
+    }
+
+    /// How many may hold together, where that is a number.
+    #[doc(hidden)]
+    fn most(&self) -> Option<usize> {
+        None
+    }
+
+    /// Whether the lock can be taken in this mode: by default if the names tell it.
+    ///
+    /// ```
+    /// use zklock::layout::Numbered;
+    /// use zklock::{LockDriver, Mode};
+    ///
+    /// assert!(Numbered::lock().supports(Mode::Mutex));
+    /// assert!(!Numbered::lock().supports(Mode::Read));
+    /// ```
+    fn supports(&self, mode: Mode) -> bool {
+        self.parse(&self.example(mode, 0)).is_some_and(|contender| contender.mode == mode)
+    }
+
+    /// Whether the name of a node says that a writer made it: by default if that of one does.
+    ///
+    /// A writer who steps down leaves a reader in its place. So behind a node that may be a
+    /// writer's, who waits for a mutex reads the queue again when that goes; behind any other node
+    /// it has the lock then. A layout in which nobody ever writes says yes, and saves that read.
+    ///
+    /// ```
+    /// use zklock::LockDriver;
+    /// use zklock::layout::{Curator, Kazoo, Numbered};
+    ///
+    /// assert!(Curator.tells_writers());
+    /// assert!(!Kazoo::default().tells_writers()); // kazoo's `WriteLock` looks like its `Lock`.
+    /// assert!(Numbered::dlock().tells_writers()); // There are none.
+    /// ```
+    fn tells_writers(&self) -> bool {
+        let writer = self.parse(&self.example(Mode::Write, 0));
+        writer.is_some_and(|contender| contender.mode == Mode::Write)
+    }
+
+    /// Whether mine is held in a queue that is in order, or which node it watches. Of one mode nobody
+    /// holds the lock behind one who waits.
+    ///
+    /// ```
+    /// use zklock::LockDriver;
+    /// use zklock::layout::Numbered;
+    /// use zklock_core::layout::Verdict;
+    ///
+    /// let names = ["sub_0000000004", "sub_0000000007"].map(str::to_owned);
+    /// let queue = Numbered::dlock().queue(&names);
+    /// let verdict = |place: usize| Numbered::dlock().verdict(&queue, &queue[place]);
+    /// assert_eq!(verdict(0), Verdict::Held);
+    /// assert!(matches!(verdict(1), Verdict::Wait { ahead: 1, .. }));
+    /// ```
+    fn verdict(&self, queue: &[Contender], mine: &Contender) -> Verdict {
+        match mine.mode {
+            // Permits have a driver of their own.
+            Mode::Mutex | Mode::Permit => mutex(queue, mine, self.tells_writers()),
+            Mode::Read => read(queue, mine),
+            Mode::Write => write(queue, mine),
+        }
+    }
+
+    /// Whether somebody behind mine waits for it to go.
+    ///
+    /// ```
+    /// use zklock::LockDriver;
+    /// use zklock::layout::Numbered;
+    ///
+    /// let names = ["sub_0000000004", "sub_0000000007"].map(str::to_owned);
+    /// let queue = Numbered::dlock().queue(&names);
+    /// assert!(Numbered::dlock().anybody_behind(&queue, &names[0]));
+    /// assert!(!Numbered::dlock().anybody_behind(&queue, &names[1]));
+    /// ```
+    fn anybody_behind(&self, queue: &[Contender], mine: &str) -> bool {
+        anybody_behind(queue, mine)
+    }
+
+    /// The node to be made by an attempt.
+    ///
+    /// ```
+    /// use zklock::layout::OneNode;
+    /// use zklock::{Attempt, LockDriver, Mode, Owner};
+    ///
+    /// let node = OneNode.node(&Attempt::new(), Mode::Mutex, &Owner::here(None));
+    /// assert_eq!(node.prefix, "lock");
+    /// ```
+    fn node(&self, attempt: &Attempt, mode: Mode, owner: &Owner) -> NewNode {
+        let (prefix, payload) = (self.prefix(attempt, mode), self.payload(attempt, mode, owner));
+        NewNode { prefix, payload, proof: self.proof(), kind: self.kind() }
+    }
+
+    /// The contenders among the children of a lock's directory, in the order of the queue.
+    ///
+    /// ```
+    /// use zklock::LockDriver;
+    /// use zklock::layout::Numbered;
+    ///
+    /// let children = ["sub_0000000007", "config", "sub_0000000004"].map(str::to_owned);
+    /// let queue = Numbered::dlock().queue(&children);
+    /// assert_eq!(queue.iter().map(|one| one.sequence).collect::<Vec<_>>(), [4, 7]);
+    /// ```
+    fn queue(&self, children: &[String]) -> Vec<Contender> {
+        let mut queue: Vec<_> = children.iter().filter_map(|name| self.parse(name)).collect();
+        Contender::sort(&mut queue);
+        queue
+    }
+
+    /// The name of some node with a number.
+    #[doc(hidden)]
+    fn example(&self, mode: Mode, number: i64) -> String {
+        let prefix = self.prefix(&Attempt::new(), mode);
+        if self.kind() == NodeKind::Ephemeral { prefix } else { format!("{prefix}{number:010}") }
+    }
+}
+
+/// Whether somebody behind mine waits for it to go.
+pub fn anybody_behind(queue: &[Contender], mine: &str) -> bool {
+    let Some(place) = queue.iter().position(|contender| contender.name == mine) else {
+        return true;
+    };
+    let (mine, behind) = (&queue[place], &queue[place + 1..]);
+    behind.iter().any(|other| mine.mode != Mode::Read || other.mode != Mode::Read)
+}
+
+/// Whether two drivers are one layout.
+pub fn is_same_layout(one: &dyn LockDriver, other: &dyn LockDriver) -> bool {
+    let kind = |driver: &dyn LockDriver| (driver as &dyn Any).type_id();
+    let is_one = std::ptr::addr_eq(one, other);
+    kind(one) == kind(other) && (is_one || format!("{one:?}") == format!("{other:?}"))
+}
+
+/// Checks what can be checked of a driver before it names a node.
+///
+/// # Errors
+///
+/// [`ErrorKind::InvalidOption`] for names that ZooKeeper or the driver itself refuses, and for
+/// nodes that could not be told apart; [`ErrorKind::Unsupported`] for a mode that it does not have.
+pub fn check(driver: &dyn LockDriver, mode: Mode) -> Result<(), LockError> {
+    let owner = Owner::default();
+    let [one, other] = [Attempt::new(), Attempt::new()].map(|a| driver.node(&a, mode, &owner));
+    one.check(driver)?;
+    let told_apart = match one.proof {
+        Proof::Name => one.prefix != other.prefix,
+        Proof::Payload => one.payload != other.payload,
+        Proof::Owner => true,
+    };
+    if !told_apart {
+        let what = if one.proof == Proof::Name { "names" } else { "payloads" };
+        return Err(refuse(
+            driver,
+            format!(
+                "gives all nodes the same {what}: put the attempt in, or say in `proof` by what a \
+                 node is found again"
+            ),
+        ));
+    }
+    for number in [0, 7] {
+        let name = driver.example(mode, number);
+        let contender = driver.parse(&name).ok_or_else(|| unread(driver, &name))?;
+        let sequential = driver.kind() == NodeKind::EphemeralSequential;
+        if contender.name != name || sequential && contender.sequence != number {
+            return Err(refuse(
+                driver,
+                format!(
+                    "reads {name:?} as {:?} with number {}",
+                    contender.name, contender.sequence
+                ),
+            ));
+        }
+    }
+    if !driver.supports(mode) {
+        return Err(unsupported(driver, mode));
+    }
+    Ok(())
+}
+
+impl NewNode {
+    /// Checks what ZooKeeper would not accept, or put somewhere else.
+    ///
+    /// ```
+    /// use zklock::layout::Numbered;
+    /// use zklock::{Attempt, LockDriver, Mode, Owner};
+    ///
+    /// let driver = Numbered::new("jobs/");
+    /// let node = driver.node(&Attempt::new(), Mode::Mutex, &Owner::here(None));
+    /// assert!(node.check(&driver).is_err_and(|error| error.to_string().contains("has a slash")));
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidOption`], which says what is accepted.
+    pub fn check(&self, driver: &dyn LockDriver) -> Result<(), LockError> {
+        let prefix = &self.prefix;
+        let flaw = if prefix.is_empty() {
+            "is empty"
+        } else if prefix.contains('/') {
+            "has a slash"
+        } else if prefix.chars().any(is_refused) {
+            "has a character that ZooKeeper refuses"
+        } else if self.kind == NodeKind::Ephemeral && matches!(prefix.as_str(), "." | "..") {
+            "is no name"
+        } else if self.payload.len() > LONGEST_PAYLOAD {
+            return Err(LockError::new(
+                ErrorKind::InvalidOption,
+                format!(
+                    "the payload of the node would have {} bytes, at most {LONGEST_PAYLOAD} are \
+                     written; shorten the application's name",
+                    self.payload.len()
+                ),
+            ));
+        } else {
+            return Ok(());
+        };
+        Err(refuse(driver, format!("gives the prefix {prefix:?}, which {flaw}")))
+    }
+}
+
+fn refuse(driver: &dyn LockDriver, what: String) -> LockError {
+    LockError::new(ErrorKind::InvalidOption, format!("the driver {driver:?} {what}"))
+}
+
+/// The error of a driver that does not read its own names.
+pub fn unread(driver: &dyn LockDriver, name: &str) -> LockError {
+    let what = format!(
+        "does not read the name {name:?} that it gave; `parse` must read every name that begins \
+         with `prefix`"
+    );
+    refuse(driver, what)
+}
+
+/// The error of a mode that a layout does not have.
+pub fn unsupported(driver: &dyn LockDriver, mode: Mode) -> LockError {
+    let why = format!("the layout {driver:?} has no mode {mode}");
+    LockError::new(ErrorKind::Unsupported, why)
+}
+
+/// The error of a layout whose directories have no room for marks.
+pub fn unmarked(driver: &dyn LockDriver) -> LockError {
+    let why = format!(
+        "`lock_delay` and `hold_at_least` need a layout with one holder, whose node has a name of \
+         its own, in a directory that stays, such as Curator's; {driver:?} has not"
+    );
+    LockError::new(ErrorKind::Unsupported, why)
+}
+
+/// The error of two layouts in one directory.
+pub fn mixed(present: &dyn LockDriver, wanted: &dyn LockDriver) -> LockError {
+    let why = format!(
+        "this process uses it in the layout {present:?} already, and in {wanted:?} it would not \
+         exclude that; choose one"
+    );
+    LockError::new(ErrorKind::InvalidOption, why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn readers_behind_a_reader_do_not_wait_for_it() {
+        let queue = |modes: &[Mode]| -> Vec<_> {
+            let contender =
+                |(n, mode): (usize, &Mode)| Contender::new(format!("{n}"), n as i64, *mode);
+            modes.iter().enumerate().map(contender).collect()
+        };
+        let readers = queue(&[Mode::Read, Mode::Read]);
+        assert!(!anybody_behind(&readers, "0"));
+        assert!(anybody_behind(&readers, "unknown"));
+        let writer = queue(&[Mode::Read, Mode::Read, Mode::Write]);
+        assert!(anybody_behind(&writer, "0") && !anybody_behind(&writer, "2"));
+        let mutex = queue(&[Mode::Mutex, Mode::Mutex]);
+        assert!(anybody_behind(&mutex, "0") && !anybody_behind(&mutex, "1"));
+    }
+
+    /// A driver with every fault that one can have.
+    #[derive(Clone, Debug)]
+    struct Faulty {
+        prefix: &'static str,
+        unique: bool,
+        proof: Proof,
+        parse: fn(&str) -> Option<Contender>,
+    }
+
+    impl LockDriver for Faulty {
+        fn prefix(&self, attempt: &Attempt, _: Mode) -> String {
+            let unique = if self.unique { attempt.simple().to_string() } else { String::new() };
+            format!("{unique}{}", self.prefix)
+        }
+        fn parse(&self, name: &str) -> Option<Contender> {
+            (self.parse)(name)
+        }
+        fn proof(&self) -> Proof {
+            self.proof
+        }
+    }
+
+    fn reads(name: &str) -> Option<Contender> {
+        Some(Contender::new(name, Contender::sequence_after(name, "-")?, Mode::Mutex))
+    }
+
+    const GOOD: Faulty = Faulty { prefix: "-", unique: true, proof: Proof::Name, parse: reads };
+
+    #[test]
+    fn a_malformed_driver_is_refused_and_told_why() {
+        assert!(check(&GOOD, Mode::Mutex).is_ok());
+        let fixed = Faulty { unique: false, prefix: "n-", ..GOOD };
+        for proof in [Proof::Payload, Proof::Owner] {
+            assert!(check(&Faulty { proof, ..fixed.clone() }, Mode::Mutex).is_ok());
+        }
+        for (driver, why) in [
+            (Faulty { prefix: "", unique: false, ..GOOD }, "is empty"),
+            (Faulty { prefix: "a/-", ..GOOD }, "has a slash"),
+            (Faulty { prefix: "a\0-", ..GOOD }, "ZooKeeper refuses"),
+            (fixed, "the same names"),
+            (Faulty { parse: |_| None, ..GOOD }, "does not read"),
+            (
+                Faulty { parse: |name| Some(Contender::new(name, 7, Mode::Mutex)), ..GOOD },
+                "number 7",
+            ),
+            (
+                Faulty {
+                    parse: |name| reads(name).map(|c| Contender { name: "x".into(), ..c }),
+                    ..GOOD
+                },
+                "as \"x\"",
+            ),
+        ] {
+            let error = check(&driver, Mode::Mutex).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidOption);
+            assert!(error.to_string().contains(why), "{error}");
+        }
+        assert_eq!(check(&GOOD, Mode::Read).unwrap_err().kind(), ErrorKind::Unsupported);
+    }
+
+    #[test]
+    fn a_payload_over_the_limit_is_refused() {
+        let owner = Owner::here(Some(&"x".repeat(LONGEST_PAYLOAD)));
+        let error = GOOD.node(&Attempt::new(), Mode::Mutex, &owner).check(&GOOD).unwrap_err();
+        assert!(error.to_string().contains("at most 4096"), "{error}");
+    }
+
+    #[test]
+    fn a_layout_is_its_type_and_what_it_shows() {
+        assert!(is_same_layout(&GOOD, &GOOD.clone()));
+        assert!(!is_same_layout(&GOOD, &Faulty { prefix: "x-", ..GOOD }));
+        assert!(!is_same_layout(&a::Same, &b::Same));
+    }
+
+    macro_rules! same {
+        ($($module:ident)*) => {$(mod $module {
+            use super::*;
+
+            #[derive(Debug)]
+            pub(super) struct Same;
+
+            impl LockDriver for Same {
+                fn prefix(&self, _: &Attempt, _: Mode) -> String {
+                    String::new()
+                }
+                fn parse(&self, _: &str) -> Option<Contender> {
+                    None
+                }
+            }
+        })*};
+    }
+    same!(a b);
+}

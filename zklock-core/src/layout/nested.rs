@@ -1,0 +1,133 @@
+//! Locks whose directories lie in the directory of another lock: `orders/7` in that of `orders`.
+//!
+//! A child that the layout does not read as a contender is nobody's. A child that it does, because
+//! the other lock's name looks like a contender's, is told from one by its facts: it belongs to no
+//! session and has had children, which no contender has. These facts come with what is read anyway
+//! of who is in the way, so nobody pays for them.
+//!
+//! Other clients may count such children all the same. Curator's mutex counts every child, and waits
+//! for one that sorts before its own number until that directory is gone.
+
+use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
+
+use crate::base::mode::Mode;
+use crate::coordinator::traits::{NodeKind, Stat};
+use crate::layout::contender::Contender;
+use crate::layout::driver::LockDriver;
+
+/// How many pairs of locks are remembered as told. Of more nobody reads.
+const MOST_TOLD: usize = 1000;
+
+static TOLD: Mutex<Option<HashSet<String>>> = Mutex::new(None);
+
+/// Whether a node in a lock's queue is the directory of another lock, though its name looks like a
+/// contender's. Never where every child counts, nor where all want the same name.
+pub fn is_other_lock(driver: &dyn LockDriver, mode: Mode, stat: &Stat) -> bool {
+    may_be_other_lock(driver, mode) && stat.owner == 0 && stat.cversion != 0
+}
+
+/// Whether that may be.
+pub fn may_be_other_lock(driver: &dyn LockDriver, mode: Mode) -> bool {
+    mode != Mode::Permit && driver.kind() == NodeKind::EphemeralSequential
+}
+
+/// The children that are no contenders, but that others count as if they were ahead of this one.
+pub fn counted_by_others<'a>(
+    driver: &'a dyn LockDriver,
+    children: &'a [String],
+    before: &'a Contender,
+) -> impl Iterator<Item = &'a str> {
+    let counted = |child: &&String| {
+        driver.is_counted_by_others(child, before.sequence) && driver.parse(child).is_none()
+    };
+    children.iter().filter(counted).map(String::as_str)
+}
+
+/// Logs the children that others count ahead of this contender, each once.
+pub fn tell(driver: &dyn LockDriver, directory: &str, children: &[String], before: &Contender) {
+    for child in counted_by_others(driver, children, before) {
+        let inner = format!("{directory}/{child}");
+        let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
+        let told = told.get_or_insert_default();
+        if told.len() < MOST_TOLD && told.insert(inner.clone()) {
+            tracing::warn!(
+                lock = directory,
+                inner,
+                "a child of the lock's directory is no contender, perhaps the directory of another \
+                 lock; it is ignored, but a Curator lock waits for it until it is gone: choose names \
+                 of which none is the beginning of the other"
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::{self, Write as _};
+    use std::sync::Arc;
+
+    use tracing::field::{Field, Visit};
+    use tracing::span::{Attributes, Id, Record};
+    use tracing::{Event, Metadata, Subscriber};
+
+    use super::*;
+    use crate::layout::{Curator, Kazoo};
+
+    #[derive(Clone, Default)]
+    struct Ear(Arc<Mutex<Vec<String>>>);
+
+    struct Line(String);
+
+    impl Visit for Line {
+        fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+            write!(self.0, "{field}={value:?} ").unwrap();
+        }
+    }
+
+    impl Subscriber for Ear {
+        fn enabled(&self, _: &Metadata<'_>) -> bool {
+            true
+        }
+        fn new_span(&self, _: &Attributes<'_>) -> Id {
+            Id::from_u64(1)
+        }
+        fn record(&self, _: &Id, _: &Record<'_>) {}
+        fn record_follows_from(&self, _: &Id, _: &Id) {}
+        fn event(&self, event: &Event<'_>) {
+            let mut line = Line(event.metadata().level().to_string() + " ");
+            event.record(&mut line);
+            self.0.lock().unwrap().push(line.0);
+        }
+        fn enter(&self, _: &Id) {}
+        fn exit(&self, _: &Id) {}
+    }
+
+    #[test]
+    fn a_pair_of_locks_is_told_once_with_both_names_where_others_stumble() {
+        let ear = Ear::default();
+        let heard = || std::mem::take(&mut *ear.0.lock().unwrap());
+        let mine = Curator.parse("_c_x-lock-0000000007").unwrap();
+        let children = ["_c_x-lock-0000000007", "0", "-5", "create", "007"].map(str::to_owned);
+        let say = |directory| tell(&Curator, directory, &children, &mine);
+        tracing::subscriber::with_default(ear.clone(), || {
+            say("/zklock/told");
+            let lines = heard();
+            assert_eq!(lines.len(), 2, "{lines:?}");
+            for child in ["0", "-5"] {
+                let both = format!(r#"lock="/zklock/told" inner="/zklock/told/{child}""#);
+                let told =
+                    lines.iter().any(|line| line.starts_with("WARN") && line.contains(&both));
+                assert!(told, "{both}: {lines:?}");
+            }
+            say("/zklock/told");
+            assert_eq!(heard(), [""; 0]);
+            say("/zklock/another");
+            assert_eq!(heard().len(), 2);
+            // kazoo looks at names.
+            let mine = Kazoo::default().parse("x__lock__0000000007").unwrap();
+            tell(&Kazoo::default(), "/zklock/kazoo", &children, &mine);
+            assert_eq!(heard(), [""; 0]);
+        });
+    }
+}

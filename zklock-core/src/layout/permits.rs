@@ -1,0 +1,158 @@
+//! The rule of a semaphore.
+//!
+//! ```text
+//! Curator   <semaphore>/leases     three nodes and a limit of 3: the fourth waits for any to go
+//!           <semaphore>/locks      a mutex; who waits in `leases` holds it, so at most one does
+//!
+//! kazoo     <semaphore>            data `3`, and three nodes: nobody makes a fourth
+//!           <semaphore>-__lock__   a mutex; who waits until there are fewer holds it
+//! ```
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::base::mode::Mode;
+use crate::base::owner::Owner;
+use crate::coordinator::traits::NodeKind;
+use crate::layout::contender::{Attempt, Contender};
+use crate::layout::driver::LockDriver;
+use crate::layout::verdict::Verdict;
+
+/// The permits of Curator's `InterProcessSemaphoreV2`: a node is a permit, and every child counts,
+/// whoever made it.
+#[derive(Clone)]
+pub struct Permits {
+    limit: Arc<AtomicU32>,
+}
+
+/// As it shows in errors.
+impl fmt::Debug for Permits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Curator's InterProcessSemaphoreV2")
+    }
+}
+
+impl Permits {
+    /// Permits up to a limit that may change.
+    pub fn new(limit: Arc<AtomicU32>) -> Self {
+        Permits { limit }
+    }
+}
+
+fn read(limit: &AtomicU32) -> usize {
+    limit.load(Ordering::Acquire) as usize
+}
+
+fn verdict(queue: &[Contender], mine: &Contender, limit: usize) -> Verdict {
+    if mine.place_in(queue).is_none() {
+        return Verdict::Missing;
+    }
+    match queue.len().saturating_sub(limit) {
+        0 => Verdict::Held,
+        excess => Verdict::Crowded { excess },
+    }
+}
+
+impl LockDriver for Permits {
+    fn prefix(&self, attempt: &Attempt, _: Mode) -> String {
+        format!("_c_{}-lease-", attempt.hyphenated())
+    }
+
+    fn parse(&self, name: &str) -> Option<Contender> {
+        let sequence = Contender::sequence_after(name, "-lease-").unwrap_or_default();
+        Some(Contender::new(name, sequence, Mode::Permit))
+    }
+
+    fn most(&self) -> Option<usize> {
+        Some(read(&self.limit))
+    }
+
+    fn verdict(&self, queue: &[Contender], mine: &Contender) -> Verdict {
+        verdict(queue, mine, read(&self.limit))
+    }
+}
+
+/// The permits of kazoo's `Semaphore`. There every child is a holder, so a node is made only where
+/// there is room for it; it is counted again when it is there, as the last word.
+#[derive(Clone)]
+pub struct KazooPermits {
+    limit: Arc<AtomicU32>,
+    identifier: Option<String>,
+}
+
+impl KazooPermits {
+    /// Permits up to a limit, whose nodes say who holds them, or this.
+    pub fn new(limit: Arc<AtomicU32>, identifier: Option<String>) -> Self {
+        KazooPermits { limit, identifier }
+    }
+}
+
+/// As it shows in errors.
+impl fmt::Debug for KazooPermits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("kazoo's Semaphore")
+    }
+}
+
+impl LockDriver for KazooPermits {
+    fn prefix(&self, attempt: &Attempt, _: Mode) -> String {
+        attempt.simple().to_string()
+    }
+
+    fn parse(&self, name: &str) -> Option<Contender> {
+        Some(Contender::new(name, 0, Mode::Permit))
+    }
+
+    fn payload(&self, _: &Attempt, _: Mode, owner: &Owner) -> Vec<u8> {
+        owner.to_payload_or(self.identifier.as_deref())
+    }
+
+    fn kind(&self) -> NodeKind {
+        NodeKind::Ephemeral
+    }
+
+    fn directory(&self) -> NodeKind {
+        NodeKind::Persistent
+    }
+
+    fn most(&self) -> Option<usize> {
+        Some(read(&self.limit))
+    }
+
+    fn verdict(&self, queue: &[Contender], mine: &Contender) -> Verdict {
+        verdict(queue, mine, read(&self.limit))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_child_counts_and_the_limit_may_change() {
+        let limit = Arc::new(AtomicU32::new(2));
+        let permits = Permits::new(limit.clone());
+        let names = ["_c_x-lease-0000000007", "foreign", "_c_y-lease-0000000009"];
+        let queue = permits.queue(&names.map(str::to_owned));
+        let mine = permits.parse(names[2]).unwrap();
+        assert_eq!(permits.verdict(&queue, &mine), Verdict::Crowded { excess: 1 });
+        limit.store(3, Ordering::Release);
+        assert_eq!(permits.verdict(&queue, &mine), Verdict::Held);
+        let gone = permits.parse("_c_z-lease-0000000001").unwrap();
+        assert_eq!(permits.verdict(&queue, &gone), Verdict::Missing);
+    }
+
+    #[test]
+    fn a_permit_of_kazoo_is_one_node_with_a_name_of_its_own() {
+        let permits = KazooPermits::new(Arc::new(AtomicU32::new(2)), Some("printer 7".into()));
+        let [one, other] = [Attempt::new(), Attempt::new()]
+            .map(|attempt| permits.node(&attempt, Mode::Permit, &Owner::default()));
+        assert_eq!((one.prefix.len(), one.kind), (32, NodeKind::Ephemeral));
+        assert_eq!(one.payload, b"printer 7");
+        let queue = permits.queue(&[one.prefix, other.prefix, "foreign".to_owned()]);
+        let mine = queue[0].clone();
+        assert_eq!(permits.verdict(&queue, &mine), Verdict::Crowded { excess: 1 });
+        assert_eq!(permits.verdict(&queue[..2], &mine), Verdict::Held);
+    }
+}

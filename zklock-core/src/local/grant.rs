@@ -1,0 +1,366 @@
+//! A possession: one grant of a lock to somebody in this process, shared by all its holds.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use futures_lite::future::or;
+use tokio::sync::Notify;
+
+use crate::acquire::lease::Lease;
+use crate::base::caller::Who;
+use crate::base::cancel_policy::Ends;
+use crate::base::clock::Instant;
+use crate::base::error::{ErrorKind, Holder, LockError};
+use crate::base::first::first;
+use crate::base::mode::Mode;
+use crate::base::policy::StopAt;
+use crate::base::token::FencingToken;
+use crate::layout::driver::LockDriver;
+use crate::local::waiters::Place;
+use crate::session::handle::Session;
+use crate::session::local_queues::Held;
+use crate::session::releaser::Deletion;
+
+/// The future of [`Origin::step_down`].
+pub type SteppingDown = Pin<Box<dyn Future<Output = Result<Hold, LockError>> + Send>>;
+
+/// Where a possession comes from and goes back to: the queue of its lock.
+pub trait Origin: Send + Sync + fmt::Debug {
+    /// The session.
+    fn session(&self) -> &Session;
+
+    /// The lock's name.
+    fn lock_name(&self) -> &Arc<str>;
+
+    /// The path of the lock's directory.
+    fn path(&self) -> &str;
+
+    /// How it is laid out.
+    fn layout(&self) -> &dyn LockDriver;
+
+    /// Who holds the lock in this process, and how many are ahead of the one in a place, or of a
+    /// newcomer.
+    fn holder_here(&self, place: Option<Place>) -> Option<Holder>;
+
+    /// A writer becomes a reader. Takes the only hold of a possession, and gives that of another.
+    fn step_down(self: Arc<Self>, writer: Sole) -> SteppingDown;
+
+    /// The last hold was given back, now. Answers the deletion of the node if nobody here is next.
+    fn release(self: Arc<Self>, possession: &Possession, now: Instant) -> Option<Deletion>;
+}
+
+/// In the count of holds: somebody waits for the end.
+const AWAITED: usize = 1 << (usize::BITS - 1);
+
+/// One grant. It ends with its last hold; then the lock goes on to the next.
+#[derive(Debug)]
+pub struct Possession {
+    queue: Arc<dyn Origin>,
+    lease: Arc<Lease>,
+    /// Of several permits: the others.
+    more: Box<[Arc<Lease>]>,
+    token: FencingToken,
+    mode: Mode,
+    who: Who,
+    linger: Duration,
+    since: Instant,
+    label: Option<Arc<str>>,
+    /// How often it is held, and whether somebody waits for its end. One word for both, so that
+    /// neither is missed by the other, and an end that nobody waits for costs nothing more.
+    holds: AtomicUsize,
+    end: Notify,
+    kept: AtomicU8,
+}
+
+/// What keeps a possession.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kept {
+    /// The call that acquired it, which runs a body in its scope.
+    InScope,
+    /// A guard outside any scope.
+    ByGuard,
+    /// A guard that was given away.
+    Detached,
+}
+
+impl Possession {
+    /// A possession with no hold yet.
+    pub fn new(
+        queue: Arc<dyn Origin>,
+        lease: Arc<Lease>,
+        token: FencingToken,
+        (who, mode): (Who, Mode),
+        linger: Duration,
+        since: Instant,
+    ) -> Self {
+        let (holds, kept) = (AtomicUsize::new(0), AtomicU8::new(Kept::InScope as u8));
+        let (more, label, end) = (Box::default(), None, Notify::new());
+        Possession { queue, lease, more, token, mode, who, linger, since, label, holds, end, kept }
+    }
+
+    /// Says of its holder what that says of itself.
+    pub fn with_label(mut self, label: Option<Arc<str>>) -> Self {
+        self.label = label;
+        self
+    }
+
+    /// What its holder says of itself.
+    pub fn label(&self) -> Option<&Arc<str>> {
+        self.label.as_ref()
+    }
+
+    /// Describes its holder to people.
+    pub fn describe(&self, now: Instant) -> Held {
+        let who = (self.who.to_string(), self.label.clone());
+        Held::new(self.queue.lock_name().clone(), true, now.since(self.since), who)
+    }
+
+    /// Stands on more leases than one.
+    pub fn with_more(mut self, more: impl Iterator<Item = Arc<Lease>>) -> Self {
+        self.more = more.collect();
+        self
+    }
+
+    /// The lock's queue.
+    pub fn queue(&self) -> &Arc<dyn Origin> {
+        &self.queue
+    }
+
+    /// The lease it stands on, or the first of them.
+    pub fn lease(&self) -> &Arc<Lease> {
+        &self.lease
+    }
+
+    /// All leases that it stands on.
+    pub fn leases(&self) -> impl Iterator<Item = &Arc<Lease>> {
+        std::iter::once(&self.lease).chain(&self.more)
+    }
+
+    /// The fencing token.
+    pub fn token(&self) -> FencingToken {
+        self.token
+    }
+
+    /// In which way the lock is held.
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// Who it was granted to.
+    pub fn who(&self) -> &Who {
+        &self.who
+    }
+
+    /// How long its node is to be kept after the last release.
+    pub fn linger(&self) -> Duration {
+        self.linger
+    }
+
+    /// When it was granted.
+    pub fn since(&self) -> Instant {
+        self.since
+    }
+
+    /// Notes what keeps it.
+    pub fn keep(&self, kept: Kept) {
+        self.kept.store(kept as u8, Ordering::Relaxed);
+    }
+
+    /// What keeps it.
+    pub fn kept(&self) -> Kept {
+        match self.kept.load(Ordering::Relaxed) {
+            0 => Kept::InScope,
+            1 => Kept::ByGuard,
+            _ => Kept::Detached,
+        }
+    }
+
+    /// Whether a guard outside any scope holds it still, and was not given away.
+    pub fn is_kept_by_guard(&self) -> bool {
+        self.kept() == Kept::ByGuard && self.holds() > 0
+    }
+
+    /// How often it is held.
+    pub fn holds(&self) -> usize {
+        self.holds.load(Ordering::Acquire) & !AWAITED
+    }
+
+    /// The first hold.
+    pub fn hold(self: Arc<Self>) -> Hold {
+        self.holds.fetch_add(1, Ordering::AcqRel);
+        Hold(Some(self))
+    }
+
+    /// One more hold, unless it has ended.
+    pub fn hold_again(self: &Arc<Self>) -> Option<Hold> {
+        let more = |holds: usize| (holds & !AWAITED > 0).then_some(holds + 1);
+        self.holds.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).ok()?;
+        Some(Hold(Some(self.clone())))
+    }
+
+    /// Whether the lock is surely held now.
+    pub fn is_valid(&self) -> bool {
+        self.holds() > 0 && self.leases().all(|lease| lease.is_valid())
+    }
+
+    /// Whether all its leases are valid at a moment that was just read.
+    pub fn is_leased_at(&self, now: Instant) -> bool {
+        self.leases().all(|lease| lease.is_valid_at(now))
+    }
+
+    /// Resolves when one of its leases is lost, and when it has ended.
+    pub async fn lost(&self) {
+        let mut end = pin!(self.end.notified());
+        end.as_mut().enable();
+        if self.holds.fetch_or(AWAITED, Ordering::AcqRel) & !AWAITED == 0 {
+            return;
+        }
+        let lost = async {
+            if self.more.is_empty() {
+                return self.lease.lost().await;
+            }
+            first(self.leases().map(|lease| lease.lost())).await;
+        };
+        or(end, lost).await;
+    }
+
+    /// Tells those who wait for the end, by what the count of holds was before it.
+    fn tell_of_end(&self, before: usize) {
+        if before & AWAITED != 0 {
+            self.end.notify_waiters();
+        }
+    }
+
+    /// Whether somebody asked that the lock be let go.
+    pub fn is_revoked(&self) -> bool {
+        self.leases().any(|lease| lease.is_revoked())
+    }
+
+    /// Resolves when somebody asks for that.
+    pub async fn revoked(&self) {
+        if self.more.is_empty() {
+            return self.lease.revoked().await;
+        }
+        first(self.leases().map(|lease| lease.revoked())).await;
+    }
+
+    /// Resolves when something happens that ends a body.
+    pub async fn ended(&self, ends: Ends) {
+        if self.more.is_empty() {
+            return self.lease.ended(ends).await;
+        }
+        first(self.leases().map(|lease| lease.ended(ends))).await;
+    }
+
+    /// Watches its nodes from now on, to learn of that at once.
+    pub fn watch(&self) {
+        self.leases().for_each(|lease| lease.watch());
+    }
+
+    /// How long the lock is surely held if nothing more is heard.
+    pub fn remaining(&self) -> Duration {
+        if self.holds() == 0 {
+            return Duration::ZERO;
+        }
+        self.leases().map(|lease| lease.remaining()).min().unwrap_or_default()
+    }
+
+    /// The moment, on the clock of the lease.
+    pub fn now(&self) -> Instant {
+        self.queue.session().clock().now()
+    }
+
+    /// The error of a lock that is to be let go.
+    pub fn revoked_error(&self) -> LockError {
+        LockError::new(ErrorKind::Revoked, "somebody asked that it be let go")
+            .on(self.queue.lock_name().clone())
+    }
+
+    /// The error of a lock that was lost.
+    pub fn lost_error(&self) -> LockError {
+        let why = match self.lease.stop_at() {
+            StopAt::Suspect => "its session was suspect, or its node was deleted",
+            StopAt::Lost => "its lease ran out or its node was deleted",
+        };
+        LockError::new(ErrorKind::Lost, why).on(self.queue.lock_name().clone())
+    }
+}
+
+/// One hold of a possession. Dropped, it gives the hold back without waiting.
+#[derive(Debug)]
+pub struct Hold(Option<Arc<Possession>>);
+
+impl Hold {
+    /// The possession, until it is given back.
+    pub fn possession(&self) -> Option<&Arc<Possession>> {
+        self.0.as_ref()
+    }
+
+    /// Takes the hold and leaves none.
+    pub fn take(&mut self) -> Hold {
+        Hold(self.0.take())
+    }
+
+    /// Gives the hold back. Answers the deletion of the node, if this was the last hold and nobody
+    /// here is next.
+    pub fn give_back(&mut self, now: Instant) -> Option<Deletion> {
+        let possession = self.0.take()?;
+        let before = possession.holds.fetch_sub(1, Ordering::AcqRel);
+        if before & !AWAITED > 1 {
+            return None;
+        }
+        possession.tell_of_end(before);
+        possession.queue.clone().release(&possession, now)
+    }
+
+    /// Takes the possession out of the hold, if that is its only one. From then on nobody can
+    /// [hold it again](Possession::hold_again).
+    pub fn take_only(&mut self) -> Option<Sole> {
+        let possession = self.0.take_if(|possession| {
+            let only = |holds: usize| (holds & !AWAITED == 1).then_some(0);
+            let taken = possession.holds.fetch_update(Ordering::AcqRel, Ordering::Acquire, only);
+            taken.map(|before| possession.tell_of_end(before)).is_ok()
+        });
+        possession.map(|possession| Sole(Some(possession)))
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        if let Some(possession) = &self.0 {
+            let now = possession.now();
+            drop(self.give_back(now));
+        }
+    }
+}
+
+/// A possession that was taken out of its only hold. Dropped, it goes back to the queue without
+/// waiting.
+#[derive(Debug)]
+pub struct Sole(Option<Arc<Possession>>);
+
+impl Sole {
+    /// The possession.
+    pub fn possession(&self) -> Option<&Arc<Possession>> {
+        self.0.as_ref()
+    }
+
+    /// Ends the possession without telling the queue.
+    pub fn forget(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Sole {
+    fn drop(&mut self) {
+        if let Some(possession) = self.0.take() {
+            let now = possession.now();
+            drop(possession.queue.clone().release(&possession, now));
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! A line of waiters: what waiting needs of a queue, whatever it hands out.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use crate::base::caller::Who;
+use crate::base::error::LockError;
+use crate::coordinator::traits::RequestError;
+use crate::local::grant::{Hold, Origin};
+use crate::local::waiters::{Outcome, Place};
+use crate::session::lane::closed;
+use crate::session::local_queues::Held;
+
+/// A queue that can be waited in.
+pub trait Line: Origin + Sized {
+    /// A waiter asks for its outcome.
+    fn poll(&self, place: Place, waker: &Waker) -> Poll<Option<Outcome<Hold>>>;
+
+    /// A waiter gives up its place.
+    fn leave(self: &Arc<Self>, place: Place);
+
+    /// Whether the lock is passing from one holder of this process to the next, or is kept, and
+    /// keeps out the one in a place.
+    fn is_between_holders(&self, place: Option<Place>) -> bool;
+
+    /// Asks ZooKeeper who is in the way: the error of a busy lock. `None` as long as nobody was
+    /// seen there.
+    fn ask(&self) -> impl Future<Output = Option<Result<LockError, RequestError>>> + Send;
+
+    /// Why there is no connection, as far as that is known.
+    fn trouble(&self) -> Option<LockError>;
+}
+
+/// Describes somebody who waits to people.
+pub fn describe_waiter(
+    lock: &Arc<str>,
+    who: &Who,
+    label: &Option<Arc<str>>,
+    waited: Duration,
+) -> Held {
+    Held::new(lock.clone(), false, waited, (who.to_string(), label.clone()))
+}
+
+/// What became of joining.
+#[derive(Debug)]
+pub enum Joined<Q: Line> {
+    /// The lock was there for the taking.
+    Granted(Hold),
+    /// In the queue.
+    Waits(WaitInLine<Q>),
+    /// Somebody is ahead in this queue, and the caller does not wait.
+    Busy(Arc<Q>),
+    /// It cannot be.
+    Refused(LockError),
+}
+
+/// A place in a queue, as a future of its outcome. Dropped, it gives the place up.
+#[derive(Debug)]
+pub struct WaitInLine<Q: Line> {
+    queue: Arc<Q>,
+    place: Option<Place>,
+}
+
+impl<Q: Line> WaitInLine<Q> {
+    /// Waits in a place.
+    pub fn new(queue: Arc<Q>, place: Place) -> Self {
+        WaitInLine { queue, place: Some(place) }
+    }
+
+    /// The queue.
+    pub fn queue(&self) -> &Arc<Q> {
+        &self.queue
+    }
+
+    /// The place.
+    pub fn place(&self) -> Option<Place> {
+        self.place
+    }
+}
+
+impl<Q: Line> Future for WaitInLine<Q> {
+    type Output = Outcome<Hold>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(place) = self.place else { return Poll::Pending };
+        let Poll::Ready(outcome) = self.queue.poll(place, cx.waker()) else { return Poll::Pending };
+        self.place = None;
+        let outcome = outcome.unwrap_or_else(|| Err(closed()));
+        Poll::Ready(outcome.map_err(|error| error.on(self.queue.lock_name().clone())))
+    }
+}
+
+impl<Q: Line> Drop for WaitInLine<Q> {
+    fn drop(&mut self) {
+        if let Some(place) = self.place.take() {
+            self.queue.leave(place);
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! Events, for logs and metrics.
+
+pub mod observer;

@@ -1,0 +1,101 @@
+//! What a function answers when its lock was not to be had.
+
+use crate::base::error::LockError;
+
+/// A result that can say that the lock was not to be had.
+#[diagnostic::on_unimplemented(
+    message = "a function guarded by #[zk_locked] must be able to return a LockError",
+    label = "this cannot carry a LockError",
+    note = "return `Result<_, E>` with `E: From<zklock::LockError>`, or say what to return: `on_error = |error| …`",
+    note = "if there is nothing to do while somebody else holds the lock: `on_busy = skip`"
+)]
+pub trait FromLockError {
+    /// The result of a function whose lock was not to be had.
+    fn from_lock_error(error: LockError) -> Self;
+}
+
+// So that the message above is shown, and not one about `From`.
+#[diagnostic::do_not_recommend]
+impl<T, E: From<LockError>> FromLockError for Result<T, E> {
+    fn from_lock_error(error: LockError) -> Self {
+        Err(error.into())
+    }
+}
+
+/// A result that has a natural "nothing", for `on_busy = skip`.
+#[diagnostic::on_unimplemented(
+    message = "`on_busy = skip` needs a function that can return nothing",
+    label = "this has no natural \"nothing\"",
+    note = "that is `()`, `Option<_>`, and `Result<(), E>` or `Result<Option<_>, E>` with `E: From<zklock::LockError>`; otherwise say what to return: `on_busy = |error| …`"
+)]
+pub trait Skip {
+    /// The result of a function whose lock was busy.
+    fn skip(error: LockError) -> Self;
+
+    /// The result of a function whose lock was not to be had for another reason.
+    fn fail(error: LockError) -> Self;
+}
+
+impl Skip for () {
+    fn skip(error: LockError) {
+        skipped(&error);
+    }
+
+    fn fail(error: LockError) {
+        swallowed(&error);
+    }
+}
+
+impl<T> Skip for Option<T> {
+    fn skip(error: LockError) -> Self {
+        skipped(&error);
+        None
+    }
+
+    fn fail(error: LockError) -> Self {
+        swallowed(&error);
+        None
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<E: From<LockError>> Skip for Result<(), E> {
+    fn skip(error: LockError) -> Self {
+        skipped(&error);
+        Ok(())
+    }
+
+    fn fail(error: LockError) -> Self {
+        Err(error.into())
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<T, E: From<LockError>> Skip for Result<Option<T>, E> {
+    fn skip(error: LockError) -> Self {
+        skipped(&error);
+        Ok(None)
+    }
+
+    fn fail(error: LockError) -> Self {
+        Err(error.into())
+    }
+}
+
+fn skipped(error: &LockError) {
+    tracing::debug!(%error, "skipped");
+}
+
+/// Nobody else is told.
+fn swallowed(error: &LockError) {
+    tracing::error!(%error, code = error.code(), "a guarded function that returns no error failed");
+}
+
+/// One answer for a busy lock, another for every other failure.
+pub fn busy_or<T, B, O>(busy: B, other: O) -> impl FnOnce(LockError) -> T
+where
+    B: FnOnce(LockError) -> T,
+    O: FnOnce(LockError) -> T,
+{
+    move |error| if error.is_busy() { busy(error) } else { other(error) }
+}

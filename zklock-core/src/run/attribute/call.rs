@@ -1,0 +1,240 @@
+//! What an attribute says, and the lock that follows from it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::driver::ToDriver;
+use super::name::{Name, NameBuilder, Value};
+use super::session::ToSession;
+use crate::base::cancel_policy::{OnLost, OnRevoked};
+use crate::base::error::LockError;
+use crate::base::options::LockOptions;
+use crate::base::policy::StopAt;
+use crate::layout::driver::LockDriver;
+use crate::local::wait::Wait;
+use crate::lock::any::{AnyLock, Kind};
+use crate::lock::multi::MultiLock;
+use crate::session::handle::Session;
+use crate::session::registry::SessionRegistry;
+
+/// What an attribute says: which lock, and how it is taken.
+#[derive(Debug)]
+pub struct Call(Option<Wanted>);
+
+#[derive(Debug)]
+struct Wanted {
+    /// Until it is taken.
+    name: Option<Name>,
+    /// The names of further locks, taken as one with the first.
+    also: Vec<Name>,
+    kind: Kind,
+    session: Option<Result<Session, LockError>>,
+    timeout: Option<Duration>,
+    retries: Option<u32>,
+    reentrant: Option<bool>,
+    fair: Option<bool>,
+    linger: Option<Duration>,
+    hold_at_least: Option<Duration>,
+    once: bool,
+    on_lost: Option<OnLost>,
+    on_revoked: Option<OnRevoked>,
+    stop_at: Option<StopAt>,
+    driver: Option<Arc<dyn LockDriver>>,
+}
+
+/// The value of a `condition`.
+#[must_use]
+pub const fn condition(condition: bool) -> bool {
+    condition
+}
+
+impl Call {
+    /// Takes a lock as the session's defaults say.
+    #[must_use]
+    pub const fn new(name: Name) -> Self {
+        Call(Some(Wanted {
+            name: Some(name),
+            also: Vec::new(),
+            kind: Kind::Mutex,
+            session: None,
+            timeout: None,
+            retries: None,
+            reentrant: None,
+            fair: None,
+            linger: None,
+            hold_at_least: None,
+            once: false,
+            on_lost: None,
+            on_revoked: None,
+            stop_at: None,
+            driver: None,
+        }))
+    }
+
+    /// Takes several locks as one, whose names differ in the last segment.
+    #[must_use]
+    pub fn several(start: NameBuilder, keys: &[&dyn Value]) -> Self {
+        let mut names = keys.iter().map(|key| start.clone().value(*key).build());
+        let name = names.next().unwrap_or_else(|| start.clone().build());
+        Self::new(name).with(|wanted| wanted.also = names.collect())
+    }
+
+    /// Takes no lock: the condition that the programmer wrote is false.
+    #[must_use]
+    pub const fn without() -> Self {
+        Call(None)
+    }
+
+    /// The lock, unless the condition was false.
+    pub(super) fn entry(&mut self) -> Option<Result<Entry, LockError>> {
+        // Where it is: to move it costs as much as what it says.
+        let wanted = self.0.as_mut()?;
+        let name = wanted.name.take()?;
+        Some(wanted.entry(name))
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut Wanted)) -> Self {
+        if let Some(wanted) = &mut self.0 {
+            change(wanted);
+        }
+        self
+    }
+
+    /// Takes it for reading.
+    #[must_use]
+    pub fn read(self) -> Self {
+        self.with(|wanted| wanted.kind = Kind::Read)
+    }
+
+    /// Takes it for writing.
+    #[must_use]
+    pub fn write(self) -> Self {
+        self.with(|wanted| wanted.kind = Kind::Write)
+    }
+
+    /// Takes one permit of a semaphore with so many.
+    #[must_use]
+    pub fn semaphore(self, limit: u32) -> Self {
+        self.with(|wanted| wanted.kind = Kind::Permits { limit, permits: 1 })
+    }
+
+    /// Which session.
+    #[must_use]
+    pub fn session(self, session: &(impl ToSession + ?Sized)) -> Self {
+        self.with(|wanted| wanted.session = Some(session.to_session()))
+    }
+
+    /// Bounds one try.
+    #[must_use]
+    pub fn timeout(self, timeout: Duration) -> Self {
+        self.with(|wanted| wanted.timeout = Some(timeout))
+    }
+
+    /// The number of tries.
+    #[must_use]
+    pub fn retries(self, retries: u32) -> Self {
+        self.with(|wanted| wanted.retries = Some(retries))
+    }
+
+    /// Asks once, without waiting for others.
+    #[must_use]
+    pub fn try_once(self, once: bool) -> Self {
+        self.with(|wanted| wanted.once = once)
+    }
+
+    /// Whether it may be held already by the calls around.
+    #[must_use]
+    pub fn reentrant(self, reentrant: bool) -> Self {
+        self.with(|wanted| wanted.reentrant = Some(reentrant))
+    }
+
+    /// Whether every waiter gets a node of its own.
+    #[must_use]
+    pub fn fair(self, fair: bool) -> Self {
+        self.with(|wanted| wanted.fair = Some(fair))
+    }
+
+    /// How long the node is kept after the last release.
+    #[must_use]
+    pub fn linger(self, linger: Duration) -> Self {
+        self.with(|wanted| wanted.linger = Some(linger))
+    }
+
+    /// How long the lock is kept from the grant, although the body is over before.
+    #[must_use]
+    pub fn hold_at_least(self, hold: Duration) -> Self {
+        self.with(|wanted| wanted.hold_at_least = Some(hold))
+    }
+
+    /// What becomes of an async body when the lock is lost.
+    #[must_use]
+    pub fn on_lost(self, on_lost: OnLost) -> Self {
+        self.with(|wanted| wanted.on_lost = Some(on_lost))
+    }
+
+    /// What becomes of a body when somebody asks that the lock be let go.
+    #[must_use]
+    pub fn on_revoked(self, on_revoked: OnRevoked) -> Self {
+        self.with(|wanted| wanted.on_revoked = Some(on_revoked))
+    }
+
+    /// When it stops being held, if the connection is in trouble.
+    #[must_use]
+    pub fn stop_at(self, stop_at: StopAt) -> Self {
+        self.with(|wanted| wanted.stop_at = Some(stop_at))
+    }
+
+    /// How the lock is laid out in ZooKeeper.
+    #[must_use]
+    pub fn driver(self, driver: impl ToDriver) -> Self {
+        self.with(|wanted| wanted.driver = Some(driver.to_driver()))
+    }
+}
+
+impl Wanted {
+    /// Makes the lock.
+    fn entry(&mut self, name: Name) -> Result<Entry, LockError> {
+        let name = name.0?;
+        let session = self.session.take();
+        let session = session.unwrap_or_else(|| SessionRegistry::global().session(None));
+        let session = session.map_err(|error| error.on(name.to_shared()))?;
+        let mut options = self.kind.defaults(&session);
+        options.set(self.timeout, LockOptions::timeout);
+        options.set(self.retries, LockOptions::retries);
+        options.set(self.reentrant, LockOptions::reentrant);
+        options.set(self.fair, LockOptions::fair);
+        options.set(self.linger, LockOptions::linger);
+        options.set(self.hold_at_least, LockOptions::hold_at_least);
+        options.set(self.on_lost, LockOptions::on_lost);
+        options.set(self.on_revoked, LockOptions::on_revoked);
+        options.set(self.stop_at, LockOptions::stop_at);
+        let (once, driver) = (self.once, self.driver.as_ref());
+        let lock = |name| self.kind.lock(&session, name, options, driver);
+        if self.also.is_empty() {
+            let lock = lock(name)?;
+            let how = if once { lock.once()? } else { lock.tries() };
+            return Ok(Entry { lock: Locks::One(lock), how });
+        }
+        let also = self.also.iter().map(|also| also.0.clone());
+        let mut names = also.collect::<Result<Vec<_>, _>>()?;
+        names.push(name);
+        // A transfer from an account to itself takes one lock.
+        names.sort();
+        names.dedup();
+        let locks = MultiLock::new(names.into_iter().map(lock).collect::<Result<Vec<_>, _>>()?)?;
+        let how = if once { locks.once()? } else { locks.tries() };
+        Ok(Entry { lock: Locks::Several(locks), how })
+    }
+}
+
+/// A lock, and how it is entered.
+pub(super) struct Entry {
+    pub(super) lock: Locks,
+    pub(super) how: Wait,
+}
+
+/// One lock or several.
+pub(super) enum Locks {
+    One(AnyLock),
+    Several(MultiLock),
+}

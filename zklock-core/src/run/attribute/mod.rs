@@ -1,0 +1,27 @@
+//! What generated code calls. Not for people: anything in here may change.
+
+mod answer;
+mod call;
+mod driver;
+mod name;
+mod output;
+mod run;
+mod session;
+
+#[doc(hidden)]
+pub use ::std;
+
+pub use answer::{FromLockError, Skip, busy_or};
+pub use call::{Call, condition};
+pub use driver::ToDriver;
+pub use name::{Literal, Name, NameBuilder, Text, Value, check_pattern, constant};
+pub use output::{Choose, Output};
+#[cfg(feature = "blocking")]
+pub use run::run_blocking;
+pub use run::{never, run};
+pub use session::ToSession;
+
+#[doc(hidden)]
+pub use crate::base::cancel_policy::{OnLost, OnRevoked};
+#[doc(hidden)]
+pub use crate::base::policy::StopAt;

@@ -1,0 +1,155 @@
+//! The name of a lock, checked when compiling and filled in when called.
+
+use std::fmt::Display;
+use std::sync::OnceLock;
+
+use crate::base::error::LockError;
+use crate::name::lock_name::{LockName, NameBuilder as KeyBuilder, check_literal};
+
+/// Validates a name or a pattern when compiling.
+///
+/// # Panics
+///
+/// When compiling, with a sentence that says what is accepted.
+#[track_caller]
+#[allow(clippy::panic)]
+pub const fn check_pattern(literal: &str) {
+    if let Err(flaw) = check_literal(literal.as_bytes(), true) {
+        panic!("{}", flaw.message());
+    }
+}
+
+/// Validates a name that is a constant, when compiling.
+///
+/// # Panics
+///
+/// When compiling, with a sentence that says what is accepted.
+#[track_caller]
+#[allow(clippy::panic)]
+#[must_use]
+pub const fn constant(name: &'static str) -> &'static str {
+    let (bytes, mut at) = (name.as_bytes(), 0);
+    while at < bytes.len() {
+        if matches!(bytes[at], b'{' | b'}') {
+            panic!("a constant is a whole name; values stand in a literal: \"orders/{{id}}\"");
+        }
+        at += 1;
+    }
+    if let Err(flaw) = check_literal(bytes, false) {
+        panic!("{}", flaw.message());
+    }
+    name
+}
+
+/// A name with its values filled in, or the reason why that cannot be.
+#[derive(Debug)]
+pub struct Name(pub(super) Result<LockName, LockError>);
+
+impl Name {
+    /// The name, for those who ask for nothing else.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the values.
+    pub fn made(self) -> Result<LockName, LockError> {
+        self.0
+    }
+}
+
+/// A name without values, made when a function is called first and shared by all its calls.
+#[derive(Debug)]
+pub struct Literal(&'static str, OnceLock<LockName>);
+
+impl Literal {
+    /// What the programmer wrote.
+    #[must_use]
+    pub const fn new(name: &'static str) -> Self {
+        Literal(name, OnceLock::new())
+    }
+
+    /// The name for one call.
+    #[must_use]
+    pub fn name(&self) -> Name {
+        let Literal(name, made) = self;
+        Name(match made.get() {
+            Some(name) => Ok(name.clone()),
+            None => LockName::new(name).map(|name| made.get_or_init(|| name).clone()),
+        })
+    }
+}
+
+impl Name {
+    /// A name with values.
+    #[must_use]
+    pub fn pattern() -> NameBuilder {
+        NameBuilder(LockName::build())
+    }
+}
+
+/// Puts a name together.
+#[derive(Clone, Debug)]
+pub struct NameBuilder(KeyBuilder);
+
+impl NameBuilder {
+    /// Adds text that the programmer wrote.
+    #[must_use]
+    pub fn text(self, text: &str) -> Self {
+        NameBuilder(self.0.text(text))
+    }
+
+    /// Adds text that the programmer wrote elsewhere.
+    #[must_use]
+    pub fn prefix(self, text: &(impl Text + ?Sized)) -> Self {
+        NameBuilder(self.0.text(text.as_ref()))
+    }
+
+    /// Adds a value, escaped.
+    #[must_use]
+    pub fn value(self, value: &dyn Value) -> Self {
+        NameBuilder(self.0.value(&value))
+    }
+
+    /// Ends the name.
+    #[must_use]
+    pub fn build(self) -> Name {
+        Name(self.0.finish())
+    }
+}
+
+/// What can be filled into a name.
+#[diagnostic::on_unimplemented(
+    message = "a value in a lock's name is written with `Display`, which `{Self}` does not implement",
+    label = "this cannot be written into a name",
+    note = "name a field of it that can: `{{order.id}}`, or an expression: `key = order.id()`"
+)]
+pub trait Value: Display {}
+
+#[diagnostic::do_not_recommend]
+impl<T: Display + ?Sized> Value for T {}
+
+/// What a namespace can be.
+#[diagnostic::on_unimplemented(
+    message = "`namespace` is a string, which `{Self}` is not",
+    label = "this is no string"
+)]
+pub trait Text: AsRef<str> {}
+
+#[diagnostic::do_not_recommend]
+impl<T: AsRef<str> + ?Sized> Text for T {}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn a_literal_is_made_once_and_refused_every_time() {
+        let (good, bad) = (Literal::new("orders"), Literal::new("a//b"));
+        let made = || good.name().0.unwrap().to_shared();
+        assert!(Arc::ptr_eq(&made(), &made()));
+        for _ in 0..2 {
+            assert!(bad.name().0.is_err());
+        }
+    }
+}

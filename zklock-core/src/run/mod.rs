@@ -1,0 +1,6 @@
+//! Bodies under locks: the template, and what the attribute calls.
+
+pub mod attribute;
+pub mod body;
+pub mod kept;
+pub mod template;

@@ -1,0 +1,149 @@
+//! What the lanes of a session say of it together: the worst of what each says.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::watch;
+
+use crate::base::session_state::SessionState;
+
+/// The state of a session, as its lanes see it.
+#[derive(Clone, Debug)]
+pub struct Standing {
+    session: Arc<watch::Sender<SessionState>>,
+    lanes: Arc<Mutex<Lanes>>,
+}
+
+/// What the lanes said last, while they are there.
+#[derive(Debug, Default)]
+struct Lanes {
+    /// How many there ever were.
+    opened: u64,
+    /// `None` before the first word.
+    said: BTreeMap<u64, Option<SessionState>>,
+}
+
+/// The part of one lane in it.
+#[derive(Debug)]
+pub struct OfLane {
+    standing: Standing,
+    lane: u64,
+}
+
+impl Standing {
+    /// Nobody has said anything yet.
+    pub fn new(session: Arc<watch::Sender<SessionState>>) -> Self {
+        Standing { session, lanes: Arc::default() }
+    }
+
+    /// The part of another lane, which counts from its first word on.
+    pub fn of_another(&self) -> Arc<OfLane> {
+        let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        lanes.opened += 1;
+        let lane = lanes.opened;
+        lanes.said.insert(lane, None);
+        Arc::new(OfLane { standing: self.clone(), lane })
+    }
+}
+
+impl OfLane {
+    /// Says where the lane stands. A session that is ending stays so.
+    pub fn publish(&self, now: SessionState) {
+        self.say(Some(now));
+    }
+
+    /// The lane is over, and whatever it says from now on does not count; the others go on.
+    pub fn leave(&self) {
+        self.say(None);
+    }
+
+    fn say(&self, word: Option<SessionState>) {
+        // Under one lock, so that the last word is that of all; who is told is told after it.
+        self.standing.session.send_if_modified(|state| {
+            let lanes = &self.standing.lanes;
+            let mut lanes = lanes.lock().unwrap_or_else(PoisonError::into_inner);
+            match (lanes.said.get_mut(&self.lane), word) {
+                (Some(mine), Some(_)) => *mine = word,
+                (_, None) => drop(lanes.said.remove(&self.lane)),
+                (None, Some(_)) => {}
+            }
+            let worst = lanes.said.values().flatten().copied().min_by_key(rank).unwrap_or(*state);
+            rank(state).is_some() && std::mem::replace(state, worst) != worst
+        });
+    }
+}
+
+/// How good a state is, among those that lanes have.
+fn rank(state: &SessionState) -> Option<u8> {
+    match state {
+        SessionState::Connecting => Some(0),
+        SessionState::Suspended => Some(1),
+        SessionState::Connected => Some(2),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use SessionState::{Closed, Connected, Connecting, Draining, Suspended};
+
+    fn standing() -> (watch::Receiver<SessionState>, Standing) {
+        let session = Arc::new(watch::Sender::new(Connecting));
+        (session.subscribe(), Standing::new(session))
+    }
+
+    #[test]
+    fn the_worst_lane_tells() {
+        let (state, standing) = standing();
+        let (first, second) = (standing.of_another(), standing.of_another());
+        first.publish(Connected);
+        assert_eq!(*state.borrow(), Connected, "the second has not said anything yet");
+        second.publish(Connected);
+        second.publish(Suspended);
+        assert_eq!(*state.borrow(), Suspended);
+        first.publish(Connecting);
+        assert_eq!(*state.borrow(), Connecting);
+        first.publish(Connected);
+        second.publish(Connected);
+        assert_eq!(*state.borrow(), Connected);
+    }
+
+    #[test]
+    fn a_lane_that_left_says_nothing_more() {
+        let (state, standing) = standing();
+        let (first, second) = (standing.of_another(), standing.of_another());
+        first.publish(Connected);
+        second.publish(Suspended);
+        second.leave();
+        assert_eq!(*state.borrow(), Connected);
+        second.publish(Connecting);
+        assert_eq!(*state.borrow(), Connected);
+    }
+
+    #[test]
+    fn nothing_is_kept_of_lanes_that_left() {
+        let (_state, standing) = standing();
+        let first = standing.of_another();
+        first.publish(Connected);
+        for _ in 0..1_000 {
+            let lane = standing.of_another();
+            lane.publish(Connected);
+            lane.leave();
+            lane.publish(Suspended);
+        }
+        assert_eq!(standing.lanes.lock().unwrap().said.len(), 1);
+    }
+
+    #[test]
+    fn a_session_that_ends_stays_so() {
+        let (state, standing) = standing();
+        let lane = standing.of_another();
+        for last in [Draining, Closed] {
+            lane.publish(Connecting);
+            standing.session.send_replace(last);
+            lane.publish(Connected);
+            assert_eq!(*state.borrow(), last);
+        }
+    }
+}

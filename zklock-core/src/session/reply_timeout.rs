@@ -1,0 +1,185 @@
+//! Requests that are answered, or said not to be: who asks never waits for ever.
+//!
+//! A server or a proxy may forget an answer on a connection that lives on. A generation asks only
+//! through here, so no request can be made that waits for it without end.
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use crate::base::clock::{Clock, Instant};
+use crate::base::deadline::Deadline;
+use crate::coordinator::traits::{
+    Coordinator, Created, Link, NodeKind, Operation, Reply, RequestError, Stat, Watch,
+};
+
+/// After how long at most something is done about an answer that did not come: soon enough for a
+/// call with the default deadline, or a single try of it.
+const MOST_PATIENCE: Duration = Duration::from_secs(1);
+
+/// After how long something is done about an answer that did not come, at first; from then on each
+/// time after twice as long.
+pub fn patience(session_timeout: Duration) -> Duration {
+    (session_timeout / 6).min(MOST_PATIENCE)
+}
+
+/// A coordinator that waits for an answer no longer than a session lasts. After that the request
+/// fails with [`RequestError::ConnectionLoss`]: nobody knows what became of it, and whoever asked
+/// asks again.
+///
+/// What does no harm if it is done twice is asked again before that, and the first answer counts.
+/// Answers come in order, so one that comes after a later one was forgotten.
+#[derive(Debug)]
+pub struct Answered {
+    coordinator: Arc<dyn Coordinator>,
+    clock: Clock,
+}
+
+impl Answered {
+    /// Bounds what is asked of a coordinator.
+    pub fn new(coordinator: Arc<dyn Coordinator>, clock: Clock) -> Self {
+        Answered { coordinator, clock }
+    }
+
+    fn limit(&self) -> Deadline {
+        Deadline::after(self.clock.clone(), self.coordinator.session_timeout())
+    }
+
+    fn bound<T: Send + 'static>(&self, reply: Reply<T>) -> Reply<T> {
+        let limit = self.limit();
+        Box::pin(async move { limit.bound(reply).await.unwrap_or_else(|_| forgotten()) })
+    }
+
+    /// Asks, and asks again as long as there is no answer.
+    fn again<T, A>(&self, ask: A) -> Reply<T>
+    where
+        T: Send + 'static,
+        A: Fn(&dyn Coordinator) -> Reply<T> + Send + 'static,
+    {
+        let (mut reply, limit) = (ask(&*self.coordinator), self.limit());
+        let coordinator = self.coordinator.clone();
+        Box::pin(async move {
+            let (mut more, mut pause) = (Vec::new(), patience(coordinator.session_timeout()));
+            loop {
+                let next = limit.clock().now() + pause;
+                let pausing = Deadline::at(limit.clock().clone(), limit.instant().min(next));
+                let answered = poll_fn(|cx| {
+                    let polled = std::iter::once(&mut reply).chain(&mut more);
+                    let answer = polled.map(|reply| reply.as_mut().poll(cx)).find(Poll::is_ready);
+                    answer.unwrap_or(Poll::Pending)
+                });
+                if let Ok(answer) = pausing.bound(answered).await {
+                    return answer;
+                }
+                if limit.has_passed() {
+                    return forgotten();
+                }
+                // While it is not connected the client keeps what it is asked.
+                if coordinator.link() == Link::Up {
+                    more.push(ask(&*coordinator));
+                    pause *= 2;
+                }
+            }
+        })
+    }
+}
+
+fn forgotten<T>() -> Result<T, RequestError> {
+    tracing::warn!("no answer for a session timeout");
+    Err(RequestError::ConnectionLoss)
+}
+
+/// Whether it makes no difference how often it is done.
+fn may_repeat(operations: &[Operation]) -> bool {
+    let checks = |operation: &Operation| {
+        matches!(operation, Operation::Check { .. } | Operation::CheckVersion { .. })
+    };
+    operations.iter().all(checks)
+}
+
+impl Coordinator for Answered {
+    fn session_id(&self) -> i64 {
+        self.coordinator.session_id()
+    }
+
+    fn session_timeout(&self) -> Duration {
+        self.coordinator.session_timeout()
+    }
+
+    fn create(&self, path: &str, data: &[u8], kind: NodeKind) -> Reply<Created> {
+        match kind {
+            // Who makes a directory does not mind if it is there.
+            NodeKind::Persistent | NodeKind::Container => {
+                let (path, data) = (path.to_owned(), data.to_vec());
+                self.again(move |coordinator| coordinator.create(&path, &data, kind))
+            }
+            // Such a node is looked for.
+            NodeKind::Ephemeral | NodeKind::EphemeralSequential => {
+                self.bound(self.coordinator.create(path, data, kind))
+            }
+        }
+    }
+
+    fn delete(&self, path: &str) -> Reply<()> {
+        self.bound(self.coordinator.delete(path))
+    }
+
+    fn children(&self, path: &str) -> Reply<Vec<String>> {
+        let path = path.to_owned();
+        self.again(move |coordinator| coordinator.children(&path))
+    }
+
+    fn children_watched(&self, path: &str) -> Reply<(Vec<String>, Watch)> {
+        let path = path.to_owned();
+        self.again(move |coordinator| coordinator.children_watched(&path))
+    }
+
+    fn get(&self, path: &str) -> Reply<(Vec<u8>, Stat)> {
+        let path = path.to_owned();
+        self.again(move |coordinator| coordinator.get(&path))
+    }
+
+    fn get_watched(&self, path: &str) -> Reply<(Vec<u8>, Stat, Watch)> {
+        let path = path.to_owned();
+        self.again(move |coordinator| coordinator.get_watched(&path))
+    }
+
+    fn set(&self, path: &str, data: &[u8]) -> Reply<Stat> {
+        // Another node may be there the second time.
+        self.bound(self.coordinator.set(path, data))
+    }
+
+    fn multi(&self, operations: Vec<Operation>) -> Reply<()> {
+        if may_repeat(&operations) {
+            return self.again(move |coordinator| coordinator.multi(operations.clone()));
+        }
+        self.bound(self.coordinator.multi(operations))
+    }
+
+    fn sync(&self, path: &str) -> Reply<()> {
+        let path = path.to_owned();
+        self.again(move |coordinator| coordinator.sync(&path))
+    }
+
+    fn link(&self) -> Link {
+        self.coordinator.link()
+    }
+
+    fn link_changed(&self, seen: Link) -> Pin<Box<dyn Future<Output = Link> + Send>> {
+        self.coordinator.link_changed(seen)
+    }
+
+    fn link_lost(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        self.coordinator.link_lost()
+    }
+
+    fn close(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        self.coordinator.close()
+    }
+
+    fn last_contact(&self) -> Option<Instant> {
+        self.coordinator.last_contact()
+    }
+}

@@ -1,0 +1,364 @@
+//! Locks for one test: without a server, apart from all other tests, with a look at what was taken.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use crate::base::error::LockError;
+use crate::base::options::LockOptions;
+use crate::coordinator::memory::Embedded;
+use crate::coordinator::traits::RequestError;
+use crate::guard::typed::MutexGuard;
+use crate::name::lock_name::{IntoLockName, LockName};
+use crate::observe::observer::{Event, Observer};
+use crate::session::handle::Session;
+use crate::session::registry::{Installed, SessionRegistry};
+
+/// The locks of one test: a default session on an embedded coordinator of its own, for the present
+/// tokio runtime or, outside of one, for the present thread. Tests that run side by side do not see
+/// each other's; the tasks that a test spawns see its own.
+///
+/// ```
+/// use zklock::testing::TestLocks;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), zklock::LockError> {
+/// let locks = TestLocks::install();
+///
+/// zklock::execute("createOrder", || async {}).await?;
+/// locks.assert_taken("createOrder");
+///
+/// // As if another process held it.
+/// let held = locks.hold("createOrder")?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Under `#[tokio::test(start_paused = true)]` timeouts cost no time.
+#[must_use = "the locks are installed until this is dropped"]
+pub struct TestLocks {
+    sessions: Vec<TestSession>,
+    defaults: LockOptions,
+    taken: Arc<Taken>,
+    expected: Vec<LockName>,
+}
+
+struct TestSession {
+    name: Option<Arc<str>>,
+    store: Embedded,
+    session: Session,
+    _installed: Installed,
+}
+
+impl TestLocks {
+    /// Installs locks for this test, until the answer is dropped.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// use zklock::testing::TestLocks;
+    ///
+    /// let locks = TestLocks::install();
+    /// zklock::execute("orders", || async {}).await?;
+    /// assert_eq!(locks.taken(), ["orders"]);
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    pub fn install() -> Self {
+        TestLocks::with_defaults(LockOptions::default())
+    }
+
+    /// The same with other defaults for all locks.
+    ///
+    /// ```
+    /// # let session = zklock::Session::embedded();
+    /// use zklock::{LockOptions, testing::TestLocks};
+    ///
+    /// let locks = TestLocks::with_defaults(LockOptions::default().retries(1));
+    /// assert_eq!(locks.session().defaults().tries(), 1);
+    /// ```
+    pub fn with_defaults(defaults: LockOptions) -> Self {
+        let taken = Arc::new(Taken::default());
+        let locks = TestLocks { sessions: Vec::new(), defaults, taken, expected: Vec::new() };
+        locks.add(None)
+    }
+
+    /// Installs a named session, too, for `session = "…"`. Its locks are others than those of the
+    /// default session, and it breaks by itself.
+    ///
+    /// ```
+    /// # let session = zklock::Session::embedded();
+    /// use zklock::{SessionRegistry, testing::TestLocks};
+    ///
+    /// let _locks = TestLocks::install().and_session("billing");
+    /// assert!(SessionRegistry::global().session(Some("billing"))?.is_ready());
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
+    pub fn and_session(self, name: impl Into<Arc<str>>) -> Self {
+        self.add(Some(name.into()))
+    }
+
+    fn add(mut self, name: Option<Arc<str>>) -> Self {
+        let store = Embedded::new();
+        let observer = self.taken.clone();
+        let builder = Session::embedded_builder(&store).defaults(self.defaults);
+        let session = match builder.observer(observer).open() {
+            Ok(session) => session,
+            Err(error) => unreachable!("the options of a session are valid: {error}"),
+        };
+        let registry = SessionRegistry::global();
+        let installed = match &name {
+            None => registry.install_here(session.clone()),
+            Some(name) => registry.install_named_here(name.clone(), session.clone()),
+        };
+        self.sessions.push(TestSession { name, store, session, _installed: installed });
+        self
+    }
+
+    /// Expects that a lock is taken before this is dropped: the test fails if it was not. The name
+    /// is as in [`taken`](TestLocks::taken).
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// use zklock::testing::TestLocks;
+    ///
+    /// let _locks = TestLocks::install().expecting("orders");
+    /// zklock::execute("orders", || async {}).await?; // Without it the test would fail.
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If no lock can have the name.
+    #[track_caller]
+    pub fn expecting(mut self, name: impl IntoLockName) -> Self {
+        self.expected.push(named(name));
+        self
+    }
+
+    /// The default session.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// use zklock::testing::TestLocks;
+    ///
+    /// let locks = TestLocks::install();
+    /// assert!(locks.session().mutex("orders")?.acquire().await?.is_valid());
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    pub fn session(&self) -> &Session {
+        &self.sessions[0].session
+    }
+
+    /// The locks that were taken so far, once for each grant and in their order: their names as they
+    /// are in ZooKeeper, with the values filled in. Locks that were not to be had are not among them.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// use zklock::testing::TestLocks;
+    ///
+    /// let locks = TestLocks::install();
+    /// for customer in [7, 8] {
+    ///     zklock::execute(&format!("orders/{customer}"), || async {}).await?;
+    /// }
+    /// assert_eq!(locks.taken(), ["orders/7", "orders/8"]);
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    pub fn taken(&self) -> Vec<String> {
+        self.taken.settle(&self.sessions);
+        self.taken.names()
+    }
+
+    /// Fails the test if a lock was not taken so far.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// use zklock::testing::TestLocks;
+    ///
+    /// let locks = TestLocks::install();
+    /// zklock::execute("orders", || async {}).await?;
+    /// locks.assert_taken("orders");
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If it was not; the message names those that were. If no lock can have the name.
+    #[track_caller]
+    pub fn assert_taken(&self, name: impl IntoLockName) {
+        let (name, taken) = (named(name), self.taken());
+        assert!(
+            taken.iter().any(|lock| *lock == *name.as_str()),
+            "`{name}` was not taken, but {taken:?}"
+        );
+    }
+
+    /// Holds a lock of the default session as another process would: it is busy until the answer is
+    /// dropped.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// use zklock::testing::TestLocks;
+    ///
+    /// let locks = TestLocks::install();
+    /// let held = locks.hold("orders")?;
+    /// let mutex = locks.session().mutex("orders")?;
+    /// assert!(mutex.try_acquire().await.is_err_and(|error| error.is_busy()));
+    /// drop(held);
+    /// assert!(mutex.try_acquire().await.is_ok());
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Busy if the test itself holds it, and an invalid name.
+    pub fn hold(&self, name: impl IntoLockName) -> Result<MutexGuard, LockError> {
+        let other = Session::embedded_builder(&self.sessions[0].store).app("another").open()?;
+        let mutex = other.mutex(name)?;
+        // Nobody is waited for, and an embedded coordinator answers at once.
+        futures_lite::future::block_on(mutex.try_acquire())
+    }
+
+    /// Asks whoever holds a lock of the default session to let go, as another process would, and
+    /// answers how many were asked. Of a lock in another layout than the session's it finds none,
+    /// nor of a semaphore, for which there is [`Semaphore::site`](crate::lock::Semaphore::site).
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// use zklock::testing::TestLocks;
+    ///
+    /// let locks = TestLocks::install();
+    /// let guard = locks.session().mutex("report")?.acquire().await?;
+    /// assert_eq!(locks.revoke("report")?, 1);
+    /// guard.revoked().await;
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// An invalid name, and unavailable during an outage.
+    pub fn revoke(&self, name: impl IntoLockName) -> Result<usize, LockError> {
+        // An embedded coordinator answers at once.
+        futures_lite::future::block_on(self.session().site(name)?.revoke())
+    }
+
+    /// Lets ZooKeeper end the sessions: what is held is lost, and the next acquire finds new ones.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// use zklock::testing::TestLocks;
+    ///
+    /// let locks = TestLocks::install();
+    /// let outcome = zklock::execute("orders", || async { locks.lose() }).await;
+    /// assert!(outcome.is_err_and(|error| error.is_lost()));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    pub fn lose(&self) {
+        for TestSession { store, session, .. } in &self.sessions {
+            if let Some((id, _)) = session.zookeeper_session() {
+                store.faults(id).expire();
+            }
+        }
+    }
+
+    /// Makes ZooKeeper unreachable, or reachable again.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// use zklock::testing::TestLocks;
+    ///
+    /// let locks = TestLocks::install();
+    /// locks.outage(true);
+    /// assert!(!locks.session().is_ready());
+    /// locks.outage(false);
+    /// zklock::execute("orders", || async {}).await?;
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    pub fn outage(&self, out: bool) {
+        for TestSession { store, session, .. } in &self.sessions {
+            let gone = || RequestError::Unreachable("so says the test".to_owned());
+            store.outage(out.then(gone));
+            if let Some((id, _)) = session.zookeeper_session() {
+                let faults = store.faults(id);
+                if out { faults.disconnect() } else { faults.reconnect() }
+            }
+        }
+    }
+}
+
+/// The name of a lock, in an assertion.
+#[track_caller]
+#[allow(clippy::panic)]
+fn named(name: impl IntoLockName) -> LockName {
+    name.into_lock_name().unwrap_or_else(|error| panic!("{error}"))
+}
+
+impl Drop for TestLocks {
+    fn drop(&mut self) {
+        // A test that failed already has said why.
+        if !thread::panicking() {
+            for name in &self.expected {
+                self.assert_taken(name);
+            }
+        }
+    }
+}
+
+impl fmt::Debug for TestLocks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sessions: Vec<_> = self.sessions.iter().map(|session| &session.name).collect();
+        f.debug_struct("TestLocks").field("sessions", &sessions).finish_non_exhaustive()
+    }
+}
+
+/// Writes down what was taken. Events come on a thread of their own; a marker that was sent behind
+/// them says that all have come.
+#[derive(Debug, Default)]
+struct Taken {
+    names: Mutex<Vec<Arc<str>>>,
+    sent: AtomicU32,
+    seen: Mutex<Vec<u32>>,
+    came: Condvar,
+}
+
+/// No lock has this name.
+const MARKER: &str = "";
+
+/// How long a marker is waited for: only if there is no thread for the events it does not come.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+impl Taken {
+    fn settle(&self, sessions: &[TestSession]) {
+        for TestSession { session, .. } in sessions {
+            let number = self.sent.fetch_add(1, Ordering::Relaxed);
+            let marker = || Event::TryEnded { lock: Arc::from(MARKER), number, holder: None };
+            session.events().tell(marker);
+            let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+            let missing = |seen: &mut Vec<u32>| !seen.contains(&number);
+            drop(self.came.wait_timeout_while(seen, PATIENCE, missing));
+        }
+    }
+
+    fn names(&self) -> Vec<String> {
+        let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        names.iter().map(|name| name.to_string()).collect()
+    }
+}
+
+impl Observer for Taken {
+    fn event(&self, event: &Event) {
+        match event {
+            Event::Acquired { lock, .. } => {
+                self.names.lock().unwrap_or_else(PoisonError::into_inner).push(lock.clone());
+            }
+            Event::TryEnded { lock, number, .. } if &**lock == MARKER => {
+                self.seen.lock().unwrap_or_else(PoisonError::into_inner).push(*number);
+                self.came.notify_all();
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! Locks for users' tests.
+
+mod locks;
+
+pub use locks::TestLocks;
