@@ -16,13 +16,13 @@ use std::time::Duration;
 use shuttle::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use shuttle::sync::{Condvar, Mutex};
 use shuttle::thread;
-use zklock_core::base::caller::Who;
+use zklock_core::base::caller::Caller;
 use zklock_core::base::clock::Instant;
 use zklock_core::base::error::{ErrorKind, LockError};
 use zklock_core::base::mode::Mode;
 use zklock_core::base::policy::{Handoffs, StopAt};
 use zklock_core::local::state::{
-    Conflict, Fetch, Habits, Joined, Lent, Phase, State, Todo, Waiting,
+    Conflict, Fetch, Joined, Lent, Phase, QueuePolicy, State, Todo, Waiter,
 };
 
 /// A node that holds the lock.
@@ -106,7 +106,7 @@ impl Bell {
 
 const NOW: Instant = Instant::ORIGIN;
 
-fn grant(_: &Waiting, node: &Arc<Node>) -> (usize, Grant) {
+fn grant(_: &Waiter, node: &Arc<Node>) -> (usize, Grant) {
     assert!(node.is_valid(NOW), "granted on a node that is lost");
     let holder = node.holders.fetch_add(1, Ordering::SeqCst);
     assert!(holder == 0 || !node.is_revoked(), "handed on although revoked");
@@ -237,14 +237,21 @@ impl World {
     }
 
     /// One caller: joins, waits, works, gives back. Gives up after `patience` looks.
-    fn call(self: &Arc<Self>, mode: Mode, once: bool, patience: Option<usize>, habits: Habits) {
-        let waiting = Waiting { who: Who::thread(), mode, since: NOW, once, habits, label: None };
+    fn call(
+        self: &Arc<Self>,
+        mode: Mode,
+        once: bool,
+        patience: Option<usize>,
+        queue_policy: QueuePolicy,
+    ) {
+        let waiting =
+            Waiter { who: Caller::thread(), mode, since: NOW, once, queue_policy, label: None };
         let none = |_: &usize| Conflict::None;
         let joined = self.state.lock().unwrap().join(waiting, grant, none, closed, false);
         let (joined, todo) = joined;
         self.carry_out(todo);
         let place = match joined {
-            Joined::Granted(held) => return self.work(mode, &held, habits.linger),
+            Joined::Granted(held) => return self.work(mode, &held, queue_policy.linger),
             Joined::Busy => return,
             Joined::Refused(error) => panic!("refused: {error}"),
             Joined::Waits(place) => place,
@@ -255,7 +262,7 @@ impl World {
         loop {
             let polled = self.state.lock().unwrap().poll(place, &waker);
             match polled {
-                Poll::Ready(Some(Ok(held))) => return self.work(mode, &held, habits.linger),
+                Poll::Ready(Some(Ok(held))) => return self.work(mode, &held, queue_policy.linger),
                 Poll::Ready(Some(Err(error))) => {
                     assert!(error.is_busy() && once, "{error}");
                     return;
@@ -265,7 +272,7 @@ impl World {
                     let (untaken, todo) = self.state.lock().unwrap().leave(place);
                     self.carry_out(todo);
                     if let Some(Ok(held)) = untaken {
-                        self.give_back(&held, habits.linger);
+                        self.give_back(&held, queue_policy.linger);
                     }
                     return;
                 }
@@ -328,33 +335,36 @@ impl World {
     }
 }
 
-fn bound(most: u32) -> Habits {
-    Habits { handoffs: Handoffs { most, within: Duration::from_secs(1) }, ..Habits::default() }
+fn bound(most: u32) -> QueuePolicy {
+    QueuePolicy {
+        handoffs: Handoffs { most, within: Duration::from_secs(1) },
+        ..QueuePolicy::default()
+    }
 }
 
-fn lingering() -> Habits {
-    Habits { linger: Duration::from_secs(1), ..bound(1) }
+fn lingering() -> QueuePolicy {
+    QueuePolicy { linger: Duration::from_secs(1), ..bound(1) }
 }
 
-/// Tries only, patience, habits.
-type Caller = (bool, Option<usize>, Habits);
+/// Tries only, patience, policy.
+type Asking = (bool, Option<usize>, QueuePolicy);
 
 /// One run of mutexes.
-fn run(rivals: bool, losses: bool, callers: &[Caller]) {
+fn run(rivals: bool, losses: bool, callers: &[Asking]) {
     run_all((rivals, losses, false), callers.iter().map(|caller| (Mode::Mutex, *caller)));
 }
 
 /// One run. Answers how many readers were inside together.
 fn run_all(
     (rivals, losses, revokes): (bool, bool, bool),
-    callers: impl Iterator<Item = (Mode, Caller)> + Clone,
+    callers: impl Iterator<Item = (Mode, Asking)> + Clone,
 ) -> usize {
     let world = World::new(rivals, losses, revokes);
     let threads: Vec<_> = callers
         .clone()
-        .map(|(mode, (once, patience, habits))| {
+        .map(|(mode, (once, patience, queue_policy))| {
             let world = world.clone();
-            thread::spawn(move || world.call(mode, once, patience, habits))
+            thread::spawn(move || world.call(mode, once, patience, queue_policy))
         })
         .collect();
     for thread in threads {
@@ -421,7 +431,7 @@ fn many_whose_leases_are_lost() {
 }
 
 /// Readers and writers, a letter each.
-fn cast(modes: &str, callers: &[Caller]) -> Vec<(Mode, Caller)> {
+fn cast(modes: &str, callers: &[Asking]) -> Vec<(Mode, Asking)> {
     let mode = |letter| if letter == 'R' { Mode::Read } else { Mode::Write };
     modes.chars().map(mode).zip(callers.iter().cycle().copied()).collect()
 }
@@ -449,7 +459,7 @@ fn two_readers_enter_together_in_some_orders() {
 
 #[test]
 fn many_readers_and_writers() {
-    let habits = [
+    let queue_policy = [
         (false, None, bound(2)),
         (false, Some(1), bound(0)),
         (true, None, bound(1)),
@@ -458,7 +468,7 @@ fn many_readers_and_writers() {
     for (rivals, losses, revokes) in
         [(true, false, false), (false, false, false), (true, true, false), (false, false, true)]
     {
-        let callers = cast("RWRRWRRW", &habits);
+        let callers = cast("RWRRWRRW", &queue_policy);
         let run = move || {
             run_all((rivals, losses, revokes), callers.iter().copied());
         };
@@ -468,8 +478,9 @@ fn many_readers_and_writers() {
 
 #[test]
 fn what_is_revoked_is_not_handed_on() {
-    let habits = [(false, None, bound(5)), (false, Some(2), bound(5)), (false, None, lingering())];
-    let callers: Vec<_> = habits.iter().cycle().take(6).map(|c| (Mode::Mutex, *c)).collect();
+    let queue_policy =
+        [(false, None, bound(5)), (false, Some(2), bound(5)), (false, None, lingering())];
+    let callers: Vec<_> = queue_policy.iter().cycle().take(6).map(|c| (Mode::Mutex, *c)).collect();
     let run = move || {
         run_all((false, false, true), callers.iter().copied());
     };

@@ -11,13 +11,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use zklock_core::base::caller::Who;
+use zklock_core::base::caller::Caller;
 use zklock_core::base::clock::Instant;
 use zklock_core::base::error::{ErrorKind, LockError};
 use zklock_core::base::mode::Mode;
 use zklock_core::base::policy::{Handoffs, StopAt};
 use zklock_core::local::state::{
-    Conflict, Fetch, Habits, Joined, Lent, Phase, State, Todo, Waiting,
+    Conflict, Fetch, Joined, Lent, Phase, QueuePolicy, State, Todo, Waiter,
 };
 use zklock_core::local::waiters::Place;
 
@@ -59,7 +59,7 @@ impl Dice {
 
 const NOW: Instant = Instant::ORIGIN;
 
-struct Waiter {
+struct InQueue {
     place: Place,
     once: bool,
 }
@@ -70,7 +70,7 @@ struct World {
     fetches: Vec<Fetch>,
     asked: Vec<Arc<Node>>,
     lingering: Vec<Arc<Node>>,
-    waiters: Vec<Waiter>,
+    waiters: Vec<InQueue>,
     holders: Vec<Grant>,
     next: Rc<Cell<usize>>,
 }
@@ -92,7 +92,7 @@ impl World {
         }
     }
 
-    fn grant(&self) -> impl Fn(&Waiting, &Arc<Node>) -> (usize, Grant) + use<> {
+    fn grant(&self) -> impl Fn(&Waiter, &Arc<Node>) -> (usize, Grant) + use<> {
         let next = self.next.clone();
         move |_, node| {
             next.set(next.get() + 1);
@@ -115,8 +115,9 @@ impl World {
         let (once, linger) = (dice.throw(3) == 0, [Duration::ZERO, Duration::MAX][dice.throw(2)]);
         let most = u32::try_from(dice.throw(3)).unwrap();
         let handoffs = Handoffs { most, within: Duration::from_secs(1) };
-        let habits = Habits { handoffs, linger, ..Habits::default() };
-        let waiting = Waiting { who: Who::thread(), mode, since: NOW, once, habits, label: None };
+        let queue_policy = QueuePolicy { handoffs, linger, ..QueuePolicy::default() };
+        let waiting =
+            Waiter { who: Caller::thread(), mode, since: NOW, once, queue_policy, label: None };
         let own = dice.throw(8) == 0;
         let conflict = |_: &usize| if own { Conflict::Own } else { Conflict::None };
         let closed = || LockError::new(ErrorKind::Closing, "");
@@ -126,7 +127,7 @@ impl World {
         self.carry_out(todo);
         match joined {
             Joined::Granted(held) => self.holders.push(held),
-            Joined::Waits(place) => self.waiters.push(Waiter { place, once }),
+            Joined::Waits(place) => self.waiters.push(InQueue { place, once }),
             Joined::Busy => assert!(once),
             Joined::Refused(_) => {}
         }

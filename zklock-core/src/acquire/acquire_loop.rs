@@ -22,14 +22,14 @@ use crate::base::mode::Mode;
 use crate::base::policy::{RetryPolicy, StopAt};
 use crate::cooldown::mark::Marks;
 use crate::coordinator::traits::{Link, RequestError, Stat};
-use crate::divergence::check::stray_among;
+use crate::divergence::check::phantom_among;
 use crate::layout::contender::Contender;
 use crate::layout::driver::LockDriver;
 use crate::layout::nested;
 use crate::layout::verdict::Verdict;
 use crate::name::path::{ZnodePath, name_of};
 use crate::session::generation::Generation;
-use crate::session::lane::Ride;
+use crate::session::lane::LanePermit;
 use crate::session::unused::Unused;
 
 /// What is to be acquired.
@@ -103,12 +103,12 @@ const STEP_ASIDE: Duration = Duration::from_millis(50);
 /// Dropping the future gives up the place in the queue; the node is deleted in the background.
 pub async fn acquire(
     target: &Target,
-    ride: &Ride,
+    lane_permit: &LanePermit,
     how: How,
     seen: &Seen,
 ) -> Result<Lease, LockError> {
     let (unused, passed) = (Unused::default(), OnceLock::new());
-    Drive { target, ride, how, seen, unused, passed }
+    AcquireLoop { target, lane_permit, how, seen, unused, passed }
         .run()
         .await
         .map_err(|error| error.on(target.lock.clone()))
@@ -140,9 +140,9 @@ enum Next {
     Crowd { seen: usize, others: Vec<String>, excess: usize },
 }
 
-pub(crate) struct Drive<'a> {
+pub(crate) struct AcquireLoop<'a> {
     pub(crate) target: &'a Target,
-    pub(crate) ride: &'a Ride,
+    pub(crate) lane_permit: &'a LanePermit,
     pub(crate) how: How,
     pub(crate) seen: &'a Seen,
     /// What it made and has no node in yet.
@@ -151,9 +151,9 @@ pub(crate) struct Drive<'a> {
     pub(crate) passed: OnceLock<Passed>,
 }
 
-impl Drive<'_> {
+impl AcquireLoop<'_> {
     pub(crate) async fn run(&self) -> Result<Lease, LockError> {
-        let (lane, vanished) = (self.ride.lane(), &self.target.vanished);
+        let (lane, vanished) = (self.lane_permit.lane(), &self.target.vanished);
         let (mut made, mut losses, mut interruptions) = (0, 0, 0);
         loop {
             let generation = lane.ready().await?;
@@ -357,10 +357,10 @@ impl Drive<'_> {
         {
             return Ok(());
         }
-        match stray_among(generation, others).await {
+        match phantom_among(generation, others).await {
             Ok(None) => {}
-            Ok(Some(stray)) => {
-                generation.leave(stray);
+            Ok(Some(phantom)) => {
+                generation.leave(phantom);
                 return Err(Setback::Interrupted);
             }
             Err(error) => return self.after(generation, error).await,
@@ -476,7 +476,7 @@ impl Drive<'_> {
     pub(crate) async fn refuse(&self, obstacle: Obstacle, may_wait: bool) -> Result<(), Setback> {
         match obstacle.ask().await {
             Ok(busy) if may_wait && busy.holder().is_some_and(|holder| holder.owner.linger) => {
-                let limit = Deadline::after(self.ride.lane().clock().clone(), GIVE_WAY);
+                let limit = Deadline::after(self.lane_permit.lane().clock().clone(), GIVE_WAY);
                 let head = [obstacle.head.to_string()];
                 let gone = self.wait_for(&obstacle.generation, &head, None);
                 limit.bound(gone).await.map_or(Ok(()), |looked| looked.map(drop))
@@ -490,7 +490,7 @@ impl Drive<'_> {
     /// Says who is in the way. From then on it waits for others, and not for the server.
     pub(crate) fn see(&self, obstacle: Option<Obstacle>) {
         if obstacle.is_some() {
-            self.ride.arrived();
+            self.lane_permit.arrived();
         }
         self.seen.set(obstacle);
     }
@@ -504,7 +504,7 @@ impl Drive<'_> {
         if generation.is_retired() || error.is_definite() || error.ends_session() {
             return Err(setback(error));
         }
-        let clock = self.ride.lane().clock();
+        let clock = self.lane_permit.lane().clock();
         let timer = clock.sleep_until(clock.now() + RetryPolicy::default().pause(3));
         futures_lite::future::or(timer, generation.changed()).await;
         Ok(())

@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
-use crate::acquire::acquire_loop::{Drive, Setback, setback};
+use crate::acquire::acquire_loop::{AcquireLoop, Setback, setback};
 use crate::acquire::lease::QueuedNode;
 use crate::base::error::{ErrorKind, LockError};
 use crate::base::owner::Owner;
 use crate::cooldown::mark::Mark;
-use crate::cooldown::release_mark::Note;
+use crate::cooldown::release_mark::ReleaseMark;
 use crate::cooldown::server_time::ServerTime;
 use crate::coordinator::traits::{NodeKind, RequestError};
 use crate::layout::contender::{Attempt, Contender, LAST_SAFE_SEQUENCE};
 use crate::layout::driver::{Proof, unmarked, unread, unsupported};
 use crate::session::generation::Generation;
-use crate::session::releaser::Birth;
+use crate::session::releaser::PendingCreate;
 
 /// What became of making a node.
 pub(crate) enum Enqueued {
@@ -23,7 +23,7 @@ pub(crate) enum Enqueued {
     Taken(String),
 }
 
-impl Drive<'_> {
+impl AcquireLoop<'_> {
     /// Makes a node in the queue, and the directory if need be. One flight when all is well.
     pub(crate) async fn enqueue(&self, generation: &Arc<Generation>) -> Result<Enqueued, Setback> {
         let (driver, mode) = (&self.target.driver, self.how.mode);
@@ -40,14 +40,14 @@ impl Drive<'_> {
         let (recurring, kind) = (new.proof != Proof::Name, new.kind);
         // One name that everybody tries to create; a unique one is among others.
         let only = (kind == NodeKind::Ephemeral && recurring).then(|| new.prefix.clone());
-        let clock = self.ride.lane().clock();
+        let clock = self.lane_permit.lane().clock();
         let sent = marks.then(|| clock.now());
         let payload = new.payload.as_slice().into();
-        let birth = Birth::send(generation, self.directory(), new);
+        let pending_create = PendingCreate::send(generation, self.directory(), new);
         // Where there is one node only, there is nothing to list.
-        let listing = (only.is_none() && birth.is_sent())
+        let listing = (only.is_none() && pending_create.is_sent())
             .then(|| generation.coordinator().children(self.directory()));
-        let created = match birth.await {
+        let created = match pending_create.await {
             Ok(created) => {
                 self.unused.used();
                 created
@@ -66,7 +66,7 @@ impl Drive<'_> {
         let (czxid, ctime) = (created.stat.czxid, created.stat.ctime);
         let note = sent.map(|sent| {
             let time = ServerTime { ctime, sent, answered: clock.now() };
-            Box::new(Note::new(self.directory().into(), time))
+            Box::new(ReleaseMark::new(self.directory().into(), time))
         });
         let node = QueuedNode::new(generation.clone(), created.path.into(), czxid)
             .recurring(recurring)

@@ -5,24 +5,24 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use crate::base::cancel_policy::{Ends, OnLost, OnRevoked};
+use crate::base::cancel_policy::{CancelPolicy, OnLost, OnRevoked};
 use crate::base::clock::Instant;
 use crate::base::policy::StopAt;
 use crate::base::token::FencingToken;
-use crate::cooldown::release_mark::Note;
+use crate::cooldown::release_mark::ReleaseMark;
 use crate::coordinator::traits::WatchEvent;
 use crate::name::path::name_of;
 use crate::session::generation::{Generation, HeldNode};
 use crate::session::keeper::{OwnWatch, watch_own};
-use crate::session::releaser::{Deletion, Heed};
+use crate::session::releaser::{DeleteOptions, Deletion};
 
 /// A node that holds a lock. Dropped, it hands the deletion to the releaser.
 #[derive(Debug)]
 pub struct Lease {
     generation: Arc<Generation>,
     node: Arc<HeldNode>,
-    heed: Heed,
-    note: Option<Box<Note>>,
+    heed: DeleteOptions,
+    note: Option<Box<ReleaseMark>>,
     czxid: u64,
     grants: AtomicU64,
     released: AtomicBool,
@@ -34,8 +34,8 @@ pub struct QueuedNode {
     generation: Arc<Generation>,
     path: Arc<str>,
     czxid: i64,
-    heed: Heed,
-    note: Option<Box<Note>>,
+    heed: DeleteOptions,
+    note: Option<Box<ReleaseMark>>,
     own: Option<Box<OwnWatch>>,
     payload: Option<Arc<[u8]>>,
     kept: bool,
@@ -44,7 +44,7 @@ pub struct QueuedNode {
 impl QueuedNode {
     /// Takes responsibility for a node.
     pub fn new(generation: Arc<Generation>, path: Arc<str>, czxid: i64) -> Self {
-        let heed = Heed::default();
+        let heed = DeleteOptions::default();
         QueuedNode {
             generation,
             path,
@@ -76,13 +76,13 @@ impl QueuedNode {
     }
 
     /// Says that it notes something in its directory.
-    pub fn noting(mut self, note: Option<Box<Note>>) -> Self {
+    pub fn noting(mut self, note: Option<Box<ReleaseMark>>) -> Self {
         self.note = note;
         self
     }
 
     /// What it notes in its directory.
-    pub fn note(&mut self) -> Option<&mut Note> {
+    pub fn note(&mut self) -> Option<&mut ReleaseMark> {
         self.note.as_deref_mut()
     }
 
@@ -174,7 +174,7 @@ impl Drop for QueuedNode {
         if let Some(note) = &self.note {
             drop(note.release(&self.generation, &self.path));
         } else {
-            let heed = Heed { directory: false, ..self.heed };
+            let heed = DeleteOptions { directory: false, ..self.heed };
             drop(Deletion::heeding(&self.generation, self.path.clone(), heed));
         }
     }
@@ -229,10 +229,10 @@ impl Lease {
     }
 
     /// Resolves when something happens that ends a body.
-    pub async fn ended(&self, ends: Ends) {
+    pub async fn ended(&self, cancel_policy: CancelPolicy) {
         self.until(|lease| {
-            ends.lost == OnLost::Cancel && !lease.is_valid()
-                || ends.revoked == OnRevoked::Cancel && lease.is_revoked()
+            cancel_policy.lost == OnLost::Cancel && !lease.is_valid()
+                || cancel_policy.revoked == OnRevoked::Cancel && lease.is_revoked()
         })
         .await;
     }

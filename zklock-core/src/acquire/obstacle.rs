@@ -86,10 +86,10 @@ impl Obstacle {
 
 /// The obstacle, if there is one, shared with those who want to know.
 #[derive(Clone, Debug, Default)]
-pub struct Seen(Arc<Sight>);
+pub struct Seen(Arc<ProbeResult>);
 
 #[derive(Debug, Default)]
-struct Sight {
+struct ProbeResult {
     obstacle: Mutex<Option<Obstacle>>,
     news: Notify,
 }

@@ -8,13 +8,13 @@ use std::task::Poll;
 use futures_lite::future::poll_once;
 use tokio::sync::watch;
 
-use crate::acquire::acquire_loop::{Drive, Setback};
+use crate::acquire::acquire_loop::{AcquireLoop, Setback};
 use crate::acquire::lease::QueuedNode;
 use crate::coordinator::traits::{RequestError, Watch, WatchEvent};
 use crate::session::generation::Generation;
 use crate::session::keeper::OwnWatch;
 
-impl Drive<'_> {
+impl AcquireLoop<'_> {
     /// Waits until there are other children than so many, and answers them if they are known, or
     /// until something else happened that makes another look worth while.
     pub(crate) async fn wait_for_room(
@@ -109,7 +109,7 @@ impl Drive<'_> {
 
     /// Waits without a watch, because there are too many: another look after a while will do.
     async fn pass_time(&self, generation: &Arc<Generation>) {
-        let clock = self.ride.lane().clock();
+        let clock = self.lane_permit.lane().clock();
         let timer = clock.sleep_until(clock.now() + generation.slow_look());
         futures_lite::future::or(timer, generation.changed()).await;
     }
@@ -125,7 +125,7 @@ impl Drive<'_> {
     ) -> Result<bool, Setback> {
         let reconnects = generation.reconnects();
         // Watches were seen to be lost; a slow look now and then costs little.
-        let clock = self.ride.lane().clock();
+        let clock = self.lane_permit.lane().clock();
         let mut poll = clock.sleep_until(clock.now() + generation.long());
         // Kept from one look to the next: dropped, it would be woken no more.
         let mut raised = pin!(async {

@@ -19,7 +19,7 @@ thread_local! {
 
 /// The task or thread that asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Who {
+pub struct Caller {
     task: Option<task::Id>,
     thread: ThreadId,
     scope: u32,
@@ -41,7 +41,7 @@ enum Stops {
     LocalSet,
 }
 
-impl fmt::Display for Who {
+impl fmt::Display for Caller {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.task {
             Some(task) if self.blocking => write!(f, "blocking task {task}"),
@@ -51,7 +51,7 @@ impl fmt::Display for Who {
     }
 }
 
-impl Who {
+impl Caller {
     /// The caller, which waits as a future.
     pub fn task() -> Self {
         let task = task::try_id();
@@ -60,7 +60,7 @@ impl Who {
         if in_runtime && task.is_none() {
             RUNS_BLOCK_ON.set(true);
         }
-        Who { task, thread, scope: 0, blocking: false, in_runtime, stops: Stops::Nothing }
+        Caller { task, thread, scope: 0, blocking: false, in_runtime, stops: Stops::Nothing }
     }
 
     /// The caller, which blocks its thread.
@@ -75,12 +75,12 @@ impl Who {
             }
             _ => Stops::Nothing,
         };
-        Who { task, thread, scope: 0, blocking: true, in_runtime: flavor.is_some(), stops }
+        Caller { task, thread, scope: 0, blocking: true, in_runtime: flavor.is_some(), stops }
     }
 
     /// Says in which scope it asks: a number that is hardly that of another, and never zero.
     pub fn inside(self, scope: u32) -> Self {
-        Who { scope, ..self }
+        Caller { scope, ..self }
     }
 
     /// In which scope it asks, or zero.
@@ -96,7 +96,7 @@ impl Who {
     /// Whether both are the same task, or the same thread outside of tasks. That does not say that
     /// one waits for the other in vain: a task runs several futures side by side, and a guard
     /// moves.
-    pub fn is_same(&self, other: &Who) -> bool {
+    pub fn is_same(&self, other: &Caller) -> bool {
         match (self.task, other.task) {
             (Some(mine), Some(theirs)) => mine == theirs,
             (None, None) => self.thread == other.thread,
@@ -105,7 +105,7 @@ impl Who {
     }
 
     /// Whether both are the same task.
-    pub fn is_same_task(&self, other: &Who) -> bool {
+    pub fn is_same_task(&self, other: &Caller) -> bool {
         self.task.is_some() && self.task == other.task
     }
 
@@ -114,7 +114,7 @@ impl Who {
     ///
     /// A `LocalSet` inside a runtime of several threads looks like one of its workers. It is
     /// recognised only where something that is no task has asked for a lock on this thread.
-    pub fn stops(&self, other: &Who) -> bool {
+    pub fn stops(&self, other: &Caller) -> bool {
         let here = self.thread == other.thread && other.in_runtime;
         here && match self.stops {
             Stops::Nothing => false,
@@ -147,13 +147,13 @@ mod tests {
 
     #[tokio::test]
     async fn a_runtime_of_one_thread_stops_with_it() {
-        let (root, blocking) = (Who::task(), Who::thread());
+        let (root, blocking) = (Caller::task(), Caller::thread());
         assert!(blocking.stops(&root) && blocking.stops(&blocking));
-        let task = tokio::spawn(async { Who::task() }).await.unwrap();
+        let task = tokio::spawn(async { Caller::task() }).await.unwrap();
         assert!(blocking.stops(&task) && !root.stops(&task));
         // What is asked for costs the caller nothing.
         assert!(coop::has_budget_remaining());
-        let pool = task::spawn_blocking(|| (Who::thread(), Who::thread())).await.unwrap();
+        let pool = task::spawn_blocking(|| (Caller::thread(), Caller::thread())).await.unwrap();
         assert!(!pool.0.stops(&pool.1) && !pool.0.stops(&root) && pool.0.is_same(&pool.1));
     }
 
@@ -162,16 +162,17 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build();
         let runtime = runtime.unwrap();
         let on_worker = async {
-            let one = tokio::spawn(async { Who::task() }).await.unwrap();
-            (one, Who::thread())
+            let one = tokio::spawn(async { Caller::task() }).await.unwrap();
+            (one, Caller::thread())
         };
         let (one, other) = runtime.block_on(runtime.spawn(on_worker)).unwrap();
         assert!(!other.stops(&one));
         let local = task::LocalSet::new();
         let here = async {
-            let root = Who::task();
-            let task = task::spawn_local(async { Who::task() }).await.unwrap();
-            let (blocking, within) = (Who::thread(), task::spawn_local(async { Who::thread() }));
+            let root = Caller::task();
+            let task = task::spawn_local(async { Caller::task() }).await.unwrap();
+            let (blocking, within) =
+                (Caller::thread(), task::spawn_local(async { Caller::thread() }));
             (root, task, blocking, within.await.unwrap())
         };
         let (root, task, blocking, within) = local.block_on(&runtime, here);
@@ -181,12 +182,13 @@ mod tests {
 
     #[test]
     fn a_plain_thread_stops_nothing() {
-        let (one, other) = (Who::thread(), futures_lite::future::block_on(async { Who::task() }));
+        let (one, other) =
+            (Caller::thread(), futures_lite::future::block_on(async { Caller::task() }));
         assert!(!one.stops(&one) && !one.stops(&other) && one.is_same(&one));
     }
 
     #[test]
     fn it_is_small() {
-        assert!(size_of::<Who>() <= 24);
+        assert!(size_of::<Caller>() <= 24);
     }
 }

@@ -51,24 +51,24 @@ pub enum OnRevoked {
 
 /// What ends a body before its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct Ends {
+pub struct CancelPolicy {
     /// When the lock is lost.
     pub lost: OnLost,
     /// When it is to be let go.
     pub revoked: OnRevoked,
 }
 
-impl Ends {
+impl CancelPolicy {
     /// Whether anything does.
     pub fn any(self) -> bool {
         self.lost == OnLost::Cancel || self.revoked == OnRevoked::Cancel
     }
 
     /// Both together: what ends one ends the whole.
-    pub fn and(self, other: Ends) -> Ends {
+    pub fn and(self, other: CancelPolicy) -> CancelPolicy {
         let cancels = self.lost == OnLost::Cancel || other.lost == OnLost::Cancel;
         let heeds = self.revoked == OnRevoked::Cancel || other.revoked == OnRevoked::Cancel;
-        Ends {
+        CancelPolicy {
             lost: if cancels { OnLost::Cancel } else { OnLost::Finish },
             revoked: if heeds { OnRevoked::Cancel } else { OnRevoked::Ignore },
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::base::cancel_policy::{Ends, OnLost, OnRevoked};
+use crate::base::cancel_policy::{CancelPolicy, OnLost, OnRevoked};
 use crate::base::error::{ErrorKind, LockError};
 use crate::base::policy::{Handoffs, RetryPolicy, StopAt};
 use crate::cooldown::mark::Marks;
@@ -26,7 +26,7 @@ pub struct LockOptions {
     linger: Duration,
     fair: bool,
     revocable: bool,
-    ends: Ends,
+    cancel_policy: CancelPolicy,
     stop_at: StopAt,
     marks: Marks,
 }
@@ -43,7 +43,7 @@ impl Default for LockOptions {
             linger: Duration::ZERO,
             fair: false,
             revocable: false,
-            ends: Ends::default(),
+            cancel_policy: CancelPolicy::default(),
             stop_at: StopAt::default(),
             marks: Marks::default(),
         }
@@ -193,7 +193,7 @@ impl LockOptions {
     /// assert_eq!(options.lost_policy(), OnLost::Finish);
     /// ```
     pub fn on_lost(mut self, on_lost: OnLost) -> Self {
-        self.ends.lost = on_lost;
+        self.cancel_policy.lost = on_lost;
         self
     }
 
@@ -207,7 +207,7 @@ impl LockOptions {
     /// assert_eq!(options.revoked_policy(), OnRevoked::Cancel);
     /// ```
     pub fn on_revoked(mut self, on_revoked: OnRevoked) -> Self {
-        self.ends.revoked = on_revoked;
+        self.cancel_policy.revoked = on_revoked;
         self
     }
 
@@ -260,7 +260,7 @@ impl LockOptions {
     /// assert_eq!(LockOptions::default().lost_policy(), OnLost::Cancel);
     /// ```
     pub fn lost_policy(&self) -> OnLost {
-        self.ends.lost
+        self.cancel_policy.lost
     }
 
     /// What happens to a body when somebody asks that the lock be let go.
@@ -271,7 +271,7 @@ impl LockOptions {
     /// assert_eq!(LockOptions::default().revoked_policy(), OnRevoked::Ignore);
     /// ```
     pub fn revoked_policy(&self) -> OnRevoked {
-        self.ends.revoked
+        self.cancel_policy.revoked
     }
 
     /// Sets what is there to be set.
@@ -281,8 +281,8 @@ impl LockOptions {
         }
     }
 
-    pub(crate) fn ends(&self) -> Ends {
-        self.ends
+    pub(crate) fn cancel_policy(&self) -> CancelPolicy {
+        self.cancel_policy
     }
 
     /// Lets the lock rest for so long when a holder was lost: it crashed, or its ZooKeeper session
@@ -432,7 +432,7 @@ impl LockOptions {
     /// assert!(!LockOptions::default().is_revocable());
     /// ```
     pub fn is_revocable(&self) -> bool {
-        self.revocable || self.ends.revoked == OnRevoked::Cancel
+        self.revocable || self.cancel_policy.revoked == OnRevoked::Cancel
     }
 
     /// The bound of one try.

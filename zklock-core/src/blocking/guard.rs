@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::base::caller::Who;
+use crate::base::caller::Caller;
 use crate::base::error::LockError;
 use crate::base::token::FencingToken;
 use crate::blocking::park::{block_on, block_on_patiently};
@@ -69,7 +69,7 @@ pub(crate) fn enter<K: Kind>(
     how: Wait,
     unscoped: bool,
 ) -> Result<Guard<K>, LockError> {
-    let entering = lock.enter(Who::thread(), how, unscoped);
+    let entering = lock.enter(Caller::thread(), how, unscoped);
     block_on_patiently(lock.name().as_str(), entering).map(Guard)
 }
 

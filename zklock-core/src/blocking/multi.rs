@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::base::caller::Who;
+use crate::base::caller::Caller;
 use crate::base::error::LockError;
 use crate::base::token::FencingToken;
 use crate::blocking::park::{block_on, block_on_patiently};
@@ -126,7 +126,7 @@ impl MultiLock {
     }
 
     fn enter(&self, how: Wait) -> Result<MultiGuard, LockError> {
-        let entering = self.0.enter(Who::thread(), how, true);
+        let entering = self.0.enter(Caller::thread(), how, true);
         block_on_patiently(self.0.name(), entering).map(MultiGuard)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::base::caller::Who;
+use crate::base::caller::Caller;
 use crate::base::error::LockError;
 use crate::blocking::guard::SemaphorePermit;
 use crate::blocking::park::block_on_patiently;
@@ -185,7 +185,7 @@ impl Semaphore {
         how: Wait,
         unscoped: bool,
     ) -> Result<SemaphorePermit, LockError> {
-        let entering = self.0.enter(Who::thread(), permits, how, unscoped);
+        let entering = self.0.enter(Caller::thread(), permits, how, unscoped);
         block_on_patiently(self.0.name().as_str(), entering).map(SemaphorePermit::new)
     }
 }

@@ -1,6 +1,6 @@
 //! The blocking twin of the template.
 
-use crate::base::caller::Who;
+use crate::base::caller::Caller;
 use crate::base::error::LockError;
 use crate::blocking::park::{block_on, block_on_patiently};
 use crate::guard::view::GuardView;
@@ -112,9 +112,9 @@ pub(crate) fn guarded<L: Enter, T>(
     how: Wait,
     body: impl FnOnce(GuardView) -> T,
 ) -> Result<T, LockError> {
-    let guard = block_on_patiently(lock.name(), lock.enter(Who::thread(), how, false))?;
+    let guard = block_on_patiently(lock.name(), lock.enter(Caller::thread(), how, false))?;
     let view = guard.view();
-    let outcome = run_sync(&guard, lock.ends(), move || body(view));
+    let outcome = run_sync(&guard, lock.cancel_policy(), move || body(view));
     // The result stands whatever becomes of the release; the observer hears of that.
     let _ = block_on(guard.release()).inspect_err(|error| tracing::warn!(%error, "released"));
     outcome

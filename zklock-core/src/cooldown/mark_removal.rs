@@ -15,7 +15,7 @@ use crate::session::generation::Generation;
 
 /// A mark of ours that is to go with our node.
 #[derive(Clone, Debug)]
-pub struct Clearing {
+pub struct MarkRemoval {
     /// The directory whose data it is in.
     pub directory: Arc<str>,
     /// The mark.
@@ -26,7 +26,7 @@ pub struct Clearing {
 
 type Cleared = Result<(), RequestError>;
 
-impl Clearing {
+impl MarkRemoval {
     /// Deletes the node and takes the mark away. The first request is sent by this call.
     pub fn send(
         self,

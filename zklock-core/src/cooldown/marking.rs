@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::acquire::acquire_loop::{Drive, Setback, setback};
+use crate::acquire::acquire_loop::{AcquireLoop, Setback, setback};
 
 use crate::acquire::lease::QueuedNode;
 use crate::acquire::obstacle::Obstacle;
@@ -20,7 +20,7 @@ use crate::session::releaser::{more, or_forgotten};
 /// How often a resting lock is looked at: somebody may have ended its rest by hand.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
-impl Drive<'_> {
+impl AcquireLoop<'_> {
     /// Waits until the lock does not rest any more, and leaves our mark.
     pub(crate) async fn mark(
         &self,
@@ -43,13 +43,13 @@ impl Drive<'_> {
                 return Err(Setback::Failed(self.foreign(data.len())));
             };
             let Some(note) = node.note() else { return Ok(node) };
-            let now = self.ride.lane().clock().now();
+            let now = self.lane_permit.lane().clock().now();
             let ours = match mark.verdict(czxid, &note.time, now) {
                 Verdict::Rest(rest) => {
                     self.rest(generation, &mark, rest).await?;
                     continue;
                 }
-                Verdict::Note(lost) => lost,
+                Verdict::ReleaseMark(lost) => lost,
                 // What a reader does not write needs no delay.
                 Verdict::Free if self.how.mode == Mode::Read => return Ok(node),
                 Verdict::Free if !mark.kept && !stays && !marks.hold().is_zero() => {
@@ -107,7 +107,7 @@ impl Drive<'_> {
         let rests = Some(Arc::from(why));
         let (generation, mode, passed) = (generation.clone(), self.how.mode, self.passed().clone());
         self.see(Some(Obstacle { generation, driver, head, mode, ahead: 0, rests, passed }));
-        let clock = self.ride.lane().clock();
+        let clock = self.lane_permit.lane().clock();
         let timer = clock.sleep_until(clock.now() + rest.min(LOOK_AGAIN));
         futures_lite::future::or(timer, changed).await;
         Ok(())

@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::base::clock::Instant;
 use crate::cooldown::mark::Mark;
-use crate::cooldown::mark_removal::Clearing;
+use crate::cooldown::mark_removal::MarkRemoval;
 use crate::cooldown::server_time::ServerTime;
 use crate::session::generation::Generation;
 use crate::session::releaser::{Deletion, or_forgotten};
 
 /// The note of a node. Only locks with a delay or a shortest hold have one.
 #[derive(Debug)]
-pub struct Note {
+pub struct ReleaseMark {
     /// What the server's clock shows.
     pub time: ServerTime,
     directory: Arc<str>,
@@ -31,10 +31,10 @@ struct Written {
     until: Instant,
 }
 
-impl Note {
+impl ReleaseMark {
     /// Nothing is noted yet.
     pub fn new(directory: Arc<str>, time: ServerTime) -> Self {
-        Note { time, directory, written: None, taken: AtomicBool::new(false) }
+        ReleaseMark { time, directory, written: None, taken: AtomicBool::new(false) }
     }
 
     /// A mark is being written, for a node that stays until then.
@@ -60,7 +60,7 @@ impl Note {
         let Some(Written { mark, version, until }) = self.written else {
             return Some(Deletion::send(generation, path.clone()));
         };
-        let clearing = Clearing { directory: self.directory.clone(), mark, version };
+        let clearing = MarkRemoval { directory: self.directory.clone(), mark, version };
         if !self.taken.load(Ordering::Acquire) || generation.lease().clock().now() >= until {
             return Some(Deletion::clearing(generation, path.clone(), clearing));
         }
@@ -73,19 +73,20 @@ impl Note {
         &self,
         generation: &Arc<Generation>,
         path: Arc<str>,
-        mut clearing: Clearing,
+        mut clearing: MarkRemoval,
         until: Instant,
     ) {
         // It was released and is not lost, should the process go before.
-        let calm =
-            clearing.without_delay(generation, &path).map(|calm| (calm, generation.cleaning()));
+        let clear_delay = clearing
+            .without_delay(generation, &path)
+            .map(|clear_delay| (clear_delay, generation.cleaning()));
         let (generation, resting) = (generation.clone(), generation.resting());
         generation.spawner().clone().spawn(async move {
             let _resting = resting;
-            if let Some((calm, cleaning)) = calm {
-                let calmed = or_forgotten(&generation, generation.patience(), calm).await;
-                let calmed = calmed.ok().and(clearing.version);
-                clearing.version = calmed.map(|version| version.wrapping_add(1));
+            if let Some((clear_delay, cleaning)) = clear_delay {
+                let cleared = or_forgotten(&generation, generation.patience(), clear_delay).await;
+                let cleared = cleared.ok().and(clearing.version);
+                clearing.version = cleared.map(|version| version.wrapping_add(1));
                 drop(cleaning);
             }
             let clock = generation.lease().clock();

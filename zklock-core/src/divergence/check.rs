@@ -1,33 +1,37 @@
-//! Whether a node that is waited for is a stray. Reads are answered by a server alone; commits are
-//! judged by its leader, so a commit tells.
+//! Whether a node that is waited for is a phantom: one that this server shows
+//! and its leader does not know. Reads are answered by a server alone; commits are judged by its
+//! leader, so a commit tells.
 
 use std::sync::Arc;
 
 use crate::coordinator::traits::RequestError;
-use crate::divergence::phantom::{Stray, shown};
+use crate::divergence::phantom::{PhantomNode, shown};
 use crate::session::generation::{Generation, MOST_CHECKED};
 
-/// Looks for a stray among nodes that the server shows. One commit if there is none.
+/// Looks for a phantom node among nodes that the server shows. One commit if there is none.
 ///
 /// # Errors
 ///
 /// If the server did not answer.
-pub(crate) async fn stray_among(
+pub(crate) async fn phantom_among(
     generation: &Arc<Generation>,
     paths: &[String],
-) -> Result<Option<Stray>, RequestError> {
+) -> Result<Option<PhantomNode>, RequestError> {
     for batch in paths.chunks(MOST_CHECKED) {
         let checked = generation.check(batch.iter().map(|path| path.as_str().into())).await;
         if let Some(path) = unknown(checked)?.and_then(|index| batch.get(index)) {
-            return stray_at(generation, path).await;
+            return phantom_at(generation, path).await;
         }
     }
     Ok(None)
 }
 
-/// Looks whether a node that the leader did not know a moment ago is a stray: it may also be gone by
+/// Looks whether a node that the leader did not know a moment ago is a phantom: it may also be gone by
 /// now, or have been made just now.
-async fn stray_at(generation: &Arc<Generation>, path: &str) -> Result<Option<Stray>, RequestError> {
+async fn phantom_at(
+    generation: &Arc<Generation>,
+    path: &str,
+) -> Result<Option<PhantomNode>, RequestError> {
     // One session's requests are answered in order, so both looks are as new as the check.
     let before = generation.coordinator().get(path);
     let checked = generation.check([path.into()]);
@@ -35,7 +39,7 @@ async fn stray_at(generation: &Arc<Generation>, path: &str) -> Result<Option<Str
     let before = shown(before.await)?;
     let unknown = unknown(checked.await)?.is_some();
     let same = shown(after.await)?.filter(|after| unknown && before == Some(*after));
-    Ok(same.map(|czxid| Stray { path: path.to_owned(), czxid }))
+    Ok(same.map(|czxid| PhantomNode { path: path.to_owned(), czxid }))
 }
 
 /// The index of a node that the leader does not know.

@@ -12,10 +12,10 @@ const MANY: usize = 1_000;
 
 /// The heads of the queues in which somebody waited lately.
 #[derive(Debug)]
-pub struct Heads {
+pub struct HeadAges {
     long: Duration,
     /// By directory.
-    heads: Mutex<HashMap<Box<str>, Head>>,
+    head_ages: Mutex<HashMap<Box<str>, Head>>,
 }
 
 #[derive(Debug)]
@@ -24,10 +24,10 @@ struct Head {
     since: Instant,
 }
 
-impl Heads {
+impl HeadAges {
     /// Heads that may be there for so long.
     pub fn new(long: Duration) -> Self {
-        Heads { long, heads: Mutex::default() }
+        HeadAges { long, head_ages: Mutex::default() }
     }
 
     /// For how long a head may be there before it is looked into.
@@ -38,18 +38,18 @@ impl Heads {
     /// Notes who is at the head of the queue in a directory. Answers whether it has been there for
     /// long; then the time begins anew, so that one of all who wait looks into it.
     pub fn is_long_there(&self, directory: &str, path: &Arc<str>, now: Instant) -> bool {
-        let mut heads = self.heads.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(head) = heads.get_mut(directory) {
+        let mut head_ages = self.head_ages.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(head) = head_ages.get_mut(directory) {
             let (same, long) = (head.path == *path, now.since(head.since) >= self.long);
             if !same || long {
                 *head = Head { path: path.clone(), since: now };
             }
             return same && long;
         }
-        if heads.len() >= MANY {
-            heads.retain(|_, head| now.since(head.since) < 2 * self.long);
+        if head_ages.len() >= MANY {
+            head_ages.retain(|_, head| now.since(head.since) < 2 * self.long);
         }
-        heads.insert(directory.into(), Head { path: path.clone(), since: now });
+        head_ages.insert(directory.into(), Head { path: path.clone(), since: now });
         false
     }
 }
@@ -66,21 +66,21 @@ mod tests {
 
     #[test]
     fn a_head_is_looked_into_once_in_so_long() {
-        let (heads, [a, b]) = (Heads::new(LONG), ["/l/a", "/l/b"].map(Arc::from));
-        let asked = [0, 9, 10, 11, 19, 20].map(|now| heads.is_long_there("/l", &a, at(now)));
+        let (head_ages, [a, b]) = (HeadAges::new(LONG), ["/l/a", "/l/b"].map(Arc::from));
+        let asked = [0, 9, 10, 11, 19, 20].map(|now| head_ages.is_long_there("/l", &a, at(now)));
         assert_eq!(asked, [false, false, true, false, false, true]);
-        assert!(!heads.is_long_there("/l", &b, at(40)), "another");
-        assert!(!heads.is_long_there("/m", &b, at(50)), "of another queue");
-        assert!(heads.is_long_there("/l", &b, at(50)));
+        assert!(!head_ages.is_long_there("/l", &b, at(40)), "another");
+        assert!(!head_ages.is_long_there("/m", &b, at(50)), "of another queue");
+        assert!(head_ages.is_long_there("/l", &b, at(50)));
     }
 
     #[test]
     fn queues_in_which_nobody_waits_are_forgotten() {
-        let (heads, head) = (Heads::new(LONG), Arc::from("/l/a"));
+        let (head_ages, head) = (HeadAges::new(LONG), Arc::from("/l/a"));
         for number in 0..10 * MANY {
             let now = at(number as u64 / 50);
-            assert!(!heads.is_long_there(&number.to_string(), &head, now));
-            assert!(heads.heads.lock().unwrap().len() <= 2 * MANY);
+            assert!(!head_ages.is_long_there(&number.to_string(), &head, now));
+            assert!(head_ages.head_ages.lock().unwrap().len() <= 2 * MANY);
         }
     }
 }

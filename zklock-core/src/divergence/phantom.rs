@@ -1,4 +1,4 @@
-//! Strays: nodes that a server shows and its leader does not know.
+//! Phantom nodes: nodes that a server shows and its leader does not know.
 //!
 //! After a crash the data of a ZooKeeper server may differ from its leader's for good
 //! ([ZOOKEEPER-5010](https://issues.apache.org/jira/browse/ZOOKEEPER-5010); seen with 3.8.0): it still
@@ -9,14 +9,14 @@ use crate::coordinator::traits::{Coordinator, RequestError, Stat};
 
 /// A node that a server shows and its leader does not know.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stray {
+pub struct PhantomNode {
     /// Its path.
     pub path: String,
     /// Its czxid: another node may have its path later.
     pub czxid: i64,
 }
 
-impl Stray {
+impl PhantomNode {
     /// Whether a server shows it.
     ///
     /// # Errors

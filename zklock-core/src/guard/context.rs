@@ -14,9 +14,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::base::caller::Who;
+use crate::base::caller::Caller;
 use crate::base::mode::Mode;
-use crate::local::grant::{Hold, Kept, Possession};
+use crate::local::grant::{Grant, Hold, Kept};
 use crate::local::itself::{is_stuck, stops_waiter};
 
 /// The child slot of a hold: taken whole by one nested call, or shared by nested readers.
@@ -36,7 +36,7 @@ struct Siblings {
 #[derive(Clone, Copy, Debug)]
 struct Sibling {
     number: u64,
-    who: Who,
+    who: Caller,
     mode: Mode,
     kept: Kept,
     /// Whether it has the slot.
@@ -60,7 +60,7 @@ impl Slot {
     }
 
     /// Takes the last place.
-    fn ask(self: Arc<Self>, who: Who, mode: Mode, kept: Kept) -> Asked {
+    fn ask(self: Arc<Self>, who: Caller, mode: Mode, kept: Kept) -> Asked {
         let mut siblings = self.siblings();
         siblings.asked += 1;
         let number = siblings.asked;
@@ -113,7 +113,7 @@ impl Asked {
     }
 
     /// Whether it waits for ever, because it stops one that is ahead of it.
-    pub fn is_stuck(&self, who: &Who) -> bool {
+    pub fn is_stuck(&self, who: &Caller) -> bool {
         let stops = |other: &Sibling| match other.kept {
             Kept::Detached => false,
             // It may have been moved away.
@@ -127,7 +127,7 @@ impl Asked {
 
     /// Who is the same as `who` and has the slot through a guard outside any scope: what says so,
     /// as long as it is so.
-    pub fn own(&self, who: Who) -> Option<impl Fn() -> Option<String> + Send + Sync + use<>> {
+    pub fn own(&self, who: Caller) -> Option<impl Fn() -> Option<String> + Send + Sync + use<>> {
         let slot = self.slot.clone();
         let own = move || {
             let siblings = slot.siblings();
@@ -166,7 +166,7 @@ impl Turn {
 #[derive(Debug)]
 pub struct Frame {
     outer: Option<Arc<Frame>>,
-    possession: Arc<Possession>,
+    grant: Arc<Grant>,
     slot: Arc<Slot>,
     /// Whether the next frame outwards is of the same multi-lock.
     joined: bool,
@@ -177,39 +177,39 @@ tokio::task_local! {
 }
 
 impl Frame {
-    /// A frame around what `possession` guards, inside the present one. `slot` is that of the
+    /// A frame around what `grant` guards, inside the present one. `slot` is that of the
     /// guard: all scopes of one guard share it.
-    pub fn new(possession: Arc<Possession>, slot: Arc<Slot>) -> Arc<Self> {
-        Arc::new(Frame { outer: current(), possession, slot, joined: false })
+    pub fn new(grant: Arc<Grant>, slot: Arc<Slot>) -> Arc<Self> {
+        Arc::new(Frame { outer: current(), grant, slot, joined: false })
     }
 
     /// A frame inside another of the same multi-lock.
-    pub fn join(outer: Arc<Frame>, possession: Arc<Possession>, slot: Arc<Slot>) -> Arc<Self> {
-        Arc::new(Frame { outer: Some(outer), possession, slot, joined: true })
+    pub fn join(outer: Arc<Frame>, grant: Arc<Grant>, slot: Arc<Slot>) -> Arc<Self> {
+        Arc::new(Frame { outer: Some(outer), grant, slot, joined: true })
     }
 
     fn partner(&self) -> Option<&Frame> {
         self.outer.as_deref().filter(|_| self.joined)
     }
 
-    /// The other possessions of the same multi-lock.
-    pub fn joined(&self) -> impl Iterator<Item = &Arc<Possession>> {
-        std::iter::successors(self.partner(), |frame| frame.partner()).map(|f| &f.possession)
+    /// The other grants of the same multi-lock.
+    pub fn joined(&self) -> impl Iterator<Item = &Arc<Grant>> {
+        std::iter::successors(self.partner(), |frame| frame.partner()).map(|f| &f.grant)
     }
 
-    /// The possession of this call.
-    pub fn possession(&self) -> &Arc<Possession> {
-        &self.possession
+    /// The grant of this call.
+    pub fn grant(&self) -> &Arc<Grant> {
+        &self.grant
     }
 
     /// Takes a place among the nested calls of this one.
-    pub fn ask(&self, who: Who, mode: Mode, kept: Kept) -> Asked {
+    pub fn ask(&self, who: Caller, mode: Mode, kept: Kept) -> Asked {
         self.slot.clone().ask(who, mode, kept)
     }
 
     /// One more hold of the lock, unless the outermost call gave it back already.
     pub fn hold_again(&self) -> Option<Hold> {
-        self.possession.hold_again()
+        self.grant.hold_again()
     }
 }
 
@@ -226,14 +226,14 @@ fn outwards(innermost: &Option<Arc<Frame>>) -> impl Iterator<Item = &Arc<Frame>>
 /// The innermost of these frames that holds a lock and still does.
 pub fn find_in(
     innermost: &Option<Arc<Frame>>,
-    holds: impl Fn(&Possession) -> bool,
+    holds: impl Fn(&Grant) -> bool,
 ) -> Option<Arc<Frame>> {
-    let holds = |frame: &&Arc<Frame>| holds(&frame.possession) && frame.possession.holds() > 0;
+    let holds = |frame: &&Arc<Frame>| holds(&frame.grant) && frame.grant.holds() > 0;
     outwards(innermost).find(holds).cloned()
 }
 
 /// The innermost frame around the caller that holds a lock and still does.
-pub fn find(holds: impl Fn(&Possession) -> bool) -> Option<Arc<Frame>> {
+pub fn find(holds: impl Fn(&Grant) -> bool) -> Option<Arc<Frame>> {
     find_in(&current(), holds)
 }
 
@@ -244,13 +244,13 @@ fn number(frame: &Arc<Frame>) -> u32 {
 }
 
 /// Says in which scope somebody asks for a lock, given the innermost frame around it.
-pub fn scoped(who: Who, innermost: &Option<Arc<Frame>>) -> Who {
+pub fn scoped(who: Caller, innermost: &Option<Arc<Frame>>) -> Caller {
     who.inside(innermost.as_ref().map_or(0, number))
 }
 
 /// Whether somebody who holds a lock may be the caller: the same task, or it acquired the lock in a
 /// scope that is around the caller.
-pub fn is_own(who: Who, innermost: &Option<Arc<Frame>>) -> impl Fn(&Who) -> bool {
+pub fn is_own(who: Caller, innermost: &Option<Arc<Frame>>) -> impl Fn(&Caller) -> bool {
     move |other| {
         let around = || outwards(innermost).any(|frame| number(frame) == other.scope());
         who.is_same(other) || other.scope() != 0 && around()

@@ -6,7 +6,7 @@ use crate::base::error::{ErrorKind, LockError};
 use crate::coordinator::traits::{NodeKind, Operation, RequestError};
 use crate::guard::typed::Guard;
 use crate::guard::typed::kind::Kind;
-use crate::local::grant::Possession;
+use crate::local::grant::Grant;
 use crate::name::path::ZnodePath;
 
 /// Writes that carry the proof that the lock is held: each is one transaction with a check of the
@@ -24,7 +24,7 @@ use crate::name::path::ZnodePath;
 /// # Ok::<(), zklock::LockError>(()) }).unwrap();
 /// ```
 #[derive(Debug)]
-pub struct Fenced<'a>(&'a Arc<Possession>);
+pub struct Fenced<'a>(&'a Arc<Grant>);
 
 impl<K: Kind> Guard<K> {
     /// Writes to ZooKeeper that succeed only while this lock is held.
@@ -41,7 +41,7 @@ impl<K: Kind> Guard<K> {
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn fenced(&self) -> Fenced<'_> {
-        Fenced(self.possession())
+        Fenced(self.grant())
     }
 }
 

@@ -10,7 +10,7 @@ use crate::base::error::{ErrorKind, LockError};
 use crate::base::token::FencingToken;
 use crate::guard::context::{Frame, Slot, Turn, inside, inside_sync};
 use crate::guard::view::GuardView;
-use crate::local::grant::{Hold, Kept, Possession};
+use crate::local::grant::{Grant, Hold, Kept};
 use crate::observe::observer::Event;
 
 /// What a guard is the guard of.
@@ -201,7 +201,7 @@ pub type SemaphorePermit = Guard<Sharing>;
 #[must_use = "a guard that is dropped at once releases the lock at once"]
 pub struct Guard<K: Kind = Alone> {
     hold: Hold,
-    possession: Arc<Possession>,
+    grant: Arc<Grant>,
     /// What the nested calls in its scopes take in turn.
     children: OnceLock<Arc<Slot>>,
     /// Of a nested guard: the slot among its siblings. Given back after the hold.
@@ -212,37 +212,37 @@ pub struct Guard<K: Kind = Alone> {
 impl<K: Kind> Guard<K> {
     /// The guard of a hold that was just granted.
     pub(crate) fn granted(hold: Hold, revocable: bool, unscoped: bool) -> Result<Self, LockError> {
-        if let Some(possession) = hold.possession() {
+        if let Some(grant) = hold.grant() {
             if unscoped {
-                possession.keep(Kept::ByGuard);
+                grant.keep(Kept::ByGuard);
             }
-            possession.lease().take(true);
+            grant.lease().take(true);
             if revocable {
-                possession.watch();
+                grant.watch();
             }
         }
         Guard::new(hold, None)
     }
 
     pub(crate) fn new(hold: Hold, turn: Option<Turn>) -> Result<Self, LockError> {
-        let Some(possession) = hold.possession().cloned() else {
+        let Some(grant) = hold.grant().cloned() else {
             return Err(LockError::new(ErrorKind::Lost, "it was lost while it was granted"));
         };
-        Ok(Guard { hold, possession, children: OnceLock::new(), turn, kind: PhantomData })
+        Ok(Guard { hold, grant, children: OnceLock::new(), turn, kind: PhantomData })
     }
 
     pub(crate) fn frame(&self) -> Arc<Frame> {
-        Frame::new(self.possession.clone(), self.slot())
+        Frame::new(self.grant.clone(), self.slot())
     }
 
     /// A frame inside that of another member of the same multi-lock.
     pub(crate) fn frame_beside(&self, outer: Arc<Frame>) -> Arc<Frame> {
-        Frame::join(outer, self.possession.clone(), self.slot())
+        Frame::join(outer, self.grant.clone(), self.slot())
     }
 
     fn tell_released(&self, error: Option<&LockError>) {
-        self.possession.queue().session().events().tell(|| Event::Released {
-            lock: self.possession.queue().lock_name().clone(),
+        self.grant.queue().session().events().tell(|| Event::Released {
+            lock: self.grant.queue().lock_name().clone(),
             error: error.cloned(),
         });
     }
@@ -263,11 +263,11 @@ impl<K: Kind> Guard<K> {
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn view(&self) -> GuardView {
-        GuardView::new(self.possession.clone(), Vec::new())
+        GuardView::new(self.grant.clone(), Vec::new())
     }
 
-    pub(crate) fn possession(&self) -> &Arc<Possession> {
-        &self.possession
+    pub(crate) fn grant(&self) -> &Arc<Grant> {
+        &self.grant
     }
 
     /// The name of the lock.
@@ -280,7 +280,7 @@ impl<K: Kind> Guard<K> {
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn lock(&self) -> &str {
-        self.possession.queue().lock_name()
+        self.grant.queue().lock_name()
     }
 
     /// The path of the node behind the guard. Locals that share a node see the same one.
@@ -293,7 +293,7 @@ impl<K: Kind> Guard<K> {
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn path(&self) -> &str {
-        self.possession.lease().path()
+        self.grant.lease().path()
     }
 
     /// The fencing token: greater than that of every grant before. Give it to the resource that
@@ -310,7 +310,7 @@ impl<K: Kind> Guard<K> {
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn fencing_token(&self) -> FencingToken {
-        self.possession.token()
+        self.grant.token()
     }
 
     /// Whether the lock is surely held now, as far as silence goes. Reads the clock; costs some ten
@@ -331,7 +331,7 @@ impl<K: Kind> Guard<K> {
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn is_valid(&self) -> bool {
-        self.possession.is_valid()
+        self.grant.is_valid()
     }
 
     /// How long the lock is surely held from now if nothing more is heard from ZooKeeper. While
@@ -348,7 +348,7 @@ impl<K: Kind> Guard<K> {
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn remaining(&self) -> Duration {
-        self.possession.remaining()
+        self.grant.remaining()
     }
 
     /// Resolves when the lock is lost: at the latest when the lease clock runs out, at once when
@@ -379,7 +379,7 @@ impl<K: Kind> Guard<K> {
     ///
     /// Nothing is lost by dropping the future.
     pub async fn lost(&self) {
-        self.possession.lost().await;
+        self.grant.lost().await;
     }
 
     /// Runs `body` in the scope of this guard: the same lock acquired inside is nested and does
@@ -432,7 +432,7 @@ impl<K: Kind> Guard<K> {
     pub fn detach(self) -> Self {
         match &self.turn {
             Some(turn) => turn.detach(),
-            None => self.possession.keep(Kept::Detached),
+            None => self.grant.keep(Kept::Detached),
         }
         self
     }
@@ -458,15 +458,15 @@ impl<K: Kind> Guard<K> {
     ///
     /// The release goes on in the background.
     pub async fn release(mut self) -> Result<(), LockError> {
-        let now = self.possession.now();
-        let lost = self.possession.holds() == 1 && !self.possession.is_leased_at(now);
-        let lost = lost.then(|| self.possession.lost_error());
+        let now = self.grant.now();
+        let lost = self.grant.holds() == 1 && !self.grant.is_leased_at(now);
+        let lost = lost.then(|| self.grant.lost_error());
         let mut hold = self.hold.take();
         let outcome = match hold.give_back(now) {
             Some(deletion) => deletion.await.map_err(|error| {
                 LockError::new(ErrorKind::Unauthorized, "its node could not be deleted")
                     .because(error)
-                    .on(self.possession.queue().lock_name().clone())
+                    .on(self.grant.queue().lock_name().clone())
             }),
             None => Ok(()),
         };
@@ -495,7 +495,7 @@ impl<K: Kind> Guard<K> {
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn is_revoked(&self) -> bool {
-        self.possession.is_revoked()
+        self.grant.is_revoked()
     }
 
     /// Resolves when somebody asks that the lock be let go: at once if it is
@@ -521,7 +521,7 @@ impl<K: Kind> Guard<K> {
     ///
     /// Nothing is lost by dropping the future.
     pub async fn revoked(&self) {
-        self.possession.revoked().await;
+        self.grant.revoked().await;
     }
 }
 
@@ -551,7 +551,7 @@ impl RwLockWriteGuard {
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub async fn downgrade(mut self) -> Result<RwLockReadGuard, LockError> {
-        let (queue, kept) = (self.possession.queue().clone(), self.possession.kept());
+        let (queue, kept) = (self.grant.queue().clone(), self.grant.kept());
         let lock = queue.lock_name().clone();
         // From here on no call that is nested in this one can become a writer with it.
         let only = if self.turn.is_none() { self.hold.take_only() } else { None };
@@ -560,8 +560,8 @@ impl RwLockWriteGuard {
             return Err(LockError::new(ErrorKind::Deadlock, why).on(lock));
         };
         let hold = queue.step_down(writer).await?;
-        if let Some(possession) = hold.possession() {
-            possession.keep(kept);
+        if let Some(grant) = hold.grant() {
+            grant.keep(kept);
         }
         Guard::granted(hold, false, false).map_err(|error| error.on(lock))
     }
@@ -578,13 +578,13 @@ impl SemaphorePermit {
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn permits(&self) -> u32 {
-        u32::try_from(self.possession.leases().count()).unwrap_or(u32::MAX)
+        u32::try_from(self.grant.leases().count()).unwrap_or(u32::MAX)
     }
 }
 
 impl<K: Kind> Drop for Guard<K> {
     fn drop(&mut self) {
-        if self.hold.possession().is_some() {
+        if self.hold.grant().is_some() {
             drop(self.hold.take());
             self.tell_released(None);
         }

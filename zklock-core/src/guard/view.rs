@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::base::first::first;
 use crate::base::token::FencingToken;
 use crate::guard::context::{self, Frame};
-use crate::local::grant::Possession;
+use crate::local::grant::Grant;
 use crate::name::lock_name::IntoLockName;
 
 /// What a body can know of the guard around it. It releases nothing.
@@ -23,20 +23,20 @@ use crate::name::lock_name::IntoLockName;
 /// Inside a multi-lock it is a look at all members: valid while all are, named after the last.
 #[derive(Clone, Debug)]
 pub struct GuardView {
-    last: Arc<Possession>,
-    others: Vec<Arc<Possession>>,
+    last: Arc<Grant>,
+    others: Vec<Arc<Grant>>,
 }
 
 impl GuardView {
-    pub(crate) fn new(last: Arc<Possession>, others: Vec<Arc<Possession>>) -> Self {
+    pub(crate) fn new(last: Arc<Grant>, others: Vec<Arc<Grant>>) -> Self {
         GuardView { last, others }
     }
 
     fn of(frame: &Frame) -> Self {
-        GuardView::new(frame.possession().clone(), frame.joined().cloned().collect())
+        GuardView::new(frame.grant().clone(), frame.joined().cloned().collect())
     }
 
-    fn all(&self) -> impl Iterator<Item = &Arc<Possession>> {
+    fn all(&self) -> impl Iterator<Item = &Arc<Grant>> {
         std::iter::once(&self.last).chain(&self.others)
     }
 
@@ -92,7 +92,7 @@ impl GuardView {
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn fencing_tokens(&self) -> Vec<FencingToken> {
-        let mut tokens: Vec<_> = self.all().map(|possession| possession.token()).collect();
+        let mut tokens: Vec<_> = self.all().map(|grant| grant.token()).collect();
         tokens.reverse();
         tokens
     }
@@ -108,7 +108,7 @@ impl GuardView {
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn is_valid(&self) -> bool {
-        self.all().all(|possession| possession.is_valid())
+        self.all().all(|grant| grant.is_valid())
     }
 
     /// How long the lock is surely held if nothing more is heard.
@@ -121,7 +121,7 @@ impl GuardView {
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn remaining(&self) -> Duration {
-        self.all().map(|possession| possession.remaining()).min().unwrap_or_default()
+        self.all().map(|grant| grant.remaining()).min().unwrap_or_default()
     }
 
     /// Resolves when the lock is lost, and when the guard is dropped or released: from then on the
@@ -143,7 +143,7 @@ impl GuardView {
     ///
     /// Nothing is lost by dropping the future.
     pub async fn lost(&self) {
-        first(self.all().map(|possession| possession.lost())).await;
+        first(self.all().map(|grant| grant.lost())).await;
     }
 
     /// Whether somebody asked that the lock be let go. It stays held until the body is over. See
@@ -162,7 +162,7 @@ impl GuardView {
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn is_revoked(&self) -> bool {
-        self.all().any(|possession| possession.is_revoked())
+        self.all().any(|grant| grant.is_revoked())
     }
 
     /// Resolves when somebody asks that the lock be let go: at once if it is
@@ -185,7 +185,7 @@ impl GuardView {
     ///
     /// Nothing is lost by dropping the future.
     pub async fn revoked(&self) {
-        first(self.all().map(|possession| possession.revoked())).await;
+        first(self.all().map(|grant| grant.revoked())).await;
     }
 }
 
@@ -369,5 +369,5 @@ pub fn current() -> Current {
 pub fn is_held(name: impl IntoLockName) -> bool {
     let Ok(name) = name.into_lock_name() else { return false };
     let frame = context::find(|by| &**by.queue().lock_name() == name.as_str());
-    frame.is_some_and(|frame| frame.possession().is_valid())
+    frame.is_some_and(|frame| frame.grant().is_valid())
 }

@@ -1,4 +1,4 @@
-//! A possession: one grant of a lock to somebody in this process, shared by all its holds.
+//! A grant of a lock to somebody in this process, shared by all its holds.
 
 use std::fmt;
 use std::future::Future;
@@ -11,8 +11,8 @@ use futures_lite::future::or;
 use tokio::sync::Notify;
 
 use crate::acquire::lease::Lease;
-use crate::base::caller::Who;
-use crate::base::cancel_policy::Ends;
+use crate::base::caller::Caller;
+use crate::base::cancel_policy::CancelPolicy;
 use crate::base::clock::Instant;
 use crate::base::error::{ErrorKind, Holder, LockError};
 use crate::base::first::first;
@@ -25,11 +25,11 @@ use crate::session::handle::Session;
 use crate::session::local_queues::Held;
 use crate::session::releaser::Deletion;
 
-/// The future of [`Origin::step_down`].
+/// The future of [`GrantSource::step_down`].
 pub type SteppingDown = Pin<Box<dyn Future<Output = Result<Hold, LockError>> + Send>>;
 
-/// Where a possession comes from and goes back to: the queue of its lock.
-pub trait Origin: Send + Sync + fmt::Debug {
+/// Where a grant comes from and goes back to: the queue of its lock.
+pub trait GrantSource: Send + Sync + fmt::Debug {
     /// The session.
     fn session(&self) -> &Session;
 
@@ -46,11 +46,11 @@ pub trait Origin: Send + Sync + fmt::Debug {
     /// newcomer.
     fn holder_here(&self, place: Option<Place>) -> Option<Holder>;
 
-    /// A writer becomes a reader. Takes the only hold of a possession, and gives that of another.
+    /// A writer becomes a reader. Takes the only hold of a grant, and gives that of another.
     fn step_down(self: Arc<Self>, writer: Sole) -> SteppingDown;
 
     /// The last hold was given back, now. Answers the deletion of the node if nobody here is next.
-    fn release(self: Arc<Self>, possession: &Possession, now: Instant) -> Option<Deletion>;
+    fn release(self: Arc<Self>, grant: &Grant, now: Instant) -> Option<Deletion>;
 }
 
 /// In the count of holds: somebody waits for the end.
@@ -58,14 +58,14 @@ const AWAITED: usize = 1 << (usize::BITS - 1);
 
 /// One grant. It ends with its last hold; then the lock goes on to the next.
 #[derive(Debug)]
-pub struct Possession {
-    queue: Arc<dyn Origin>,
+pub struct Grant {
+    queue: Arc<dyn GrantSource>,
     lease: Arc<Lease>,
     /// Of several permits: the others.
     more: Box<[Arc<Lease>]>,
     token: FencingToken,
     mode: Mode,
-    who: Who,
+    who: Caller,
     linger: Duration,
     since: Instant,
     label: Option<Arc<str>>,
@@ -76,7 +76,7 @@ pub struct Possession {
     kept: AtomicU8,
 }
 
-/// What keeps a possession.
+/// What keeps a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kept {
@@ -88,19 +88,19 @@ pub enum Kept {
     Detached,
 }
 
-impl Possession {
-    /// A possession with no hold yet.
+impl Grant {
+    /// A grant with no hold yet.
     pub fn new(
-        queue: Arc<dyn Origin>,
+        queue: Arc<dyn GrantSource>,
         lease: Arc<Lease>,
         token: FencingToken,
-        (who, mode): (Who, Mode),
+        (who, mode): (Caller, Mode),
         linger: Duration,
         since: Instant,
     ) -> Self {
         let (holds, kept) = (AtomicUsize::new(0), AtomicU8::new(Kept::InScope as u8));
         let (more, label, end) = (Box::default(), None, Notify::new());
-        Possession { queue, lease, more, token, mode, who, linger, since, label, holds, end, kept }
+        Grant { queue, lease, more, token, mode, who, linger, since, label, holds, end, kept }
     }
 
     /// Says of its holder what that says of itself.
@@ -127,7 +127,7 @@ impl Possession {
     }
 
     /// The lock's queue.
-    pub fn queue(&self) -> &Arc<dyn Origin> {
+    pub fn queue(&self) -> &Arc<dyn GrantSource> {
         &self.queue
     }
 
@@ -152,7 +152,7 @@ impl Possession {
     }
 
     /// Who it was granted to.
-    pub fn who(&self) -> &Who {
+    pub fn who(&self) -> &Caller {
         &self.who
     }
 
@@ -250,11 +250,11 @@ impl Possession {
     }
 
     /// Resolves when something happens that ends a body.
-    pub async fn ended(&self, ends: Ends) {
+    pub async fn ended(&self, cancel_policy: CancelPolicy) {
         if self.more.is_empty() {
-            return self.lease.ended(ends).await;
+            return self.lease.ended(cancel_policy).await;
         }
-        first(self.leases().map(|lease| lease.ended(ends))).await;
+        first(self.leases().map(|lease| lease.ended(cancel_policy))).await;
     }
 
     /// Watches its nodes from now on, to learn of that at once.
@@ -291,13 +291,13 @@ impl Possession {
     }
 }
 
-/// One hold of a possession. Dropped, it gives the hold back without waiting.
+/// One hold of a grant. Dropped, it gives the hold back without waiting.
 #[derive(Debug)]
-pub struct Hold(Option<Arc<Possession>>);
+pub struct Hold(Option<Arc<Grant>>);
 
 impl Hold {
-    /// The possession, until it is given back.
-    pub fn possession(&self) -> Option<&Arc<Possession>> {
+    /// The grant, until it is given back.
+    pub fn grant(&self) -> Option<&Arc<Grant>> {
         self.0.as_ref()
     }
 
@@ -309,48 +309,48 @@ impl Hold {
     /// Gives the hold back. Answers the deletion of the node, if this was the last hold and nobody
     /// here is next.
     pub fn give_back(&mut self, now: Instant) -> Option<Deletion> {
-        let possession = self.0.take()?;
-        let before = possession.holds.fetch_sub(1, Ordering::AcqRel);
+        let grant = self.0.take()?;
+        let before = grant.holds.fetch_sub(1, Ordering::AcqRel);
         if before & !AWAITED > 1 {
             return None;
         }
-        possession.tell_of_end(before);
-        possession.queue.clone().release(&possession, now)
+        grant.tell_of_end(before);
+        grant.queue.clone().release(&grant, now)
     }
 
-    /// Takes the possession out of the hold, if that is its only one. From then on nobody can
-    /// [hold it again](Possession::hold_again).
+    /// Takes the grant out of the hold, if that is its only one. From then on nobody can
+    /// [hold it again](Grant::hold_again).
     pub fn take_only(&mut self) -> Option<Sole> {
-        let possession = self.0.take_if(|possession| {
+        let grant = self.0.take_if(|grant| {
             let only = |holds: usize| (holds & !AWAITED == 1).then_some(0);
-            let taken = possession.holds.fetch_update(Ordering::AcqRel, Ordering::Acquire, only);
-            taken.map(|before| possession.tell_of_end(before)).is_ok()
+            let taken = grant.holds.fetch_update(Ordering::AcqRel, Ordering::Acquire, only);
+            taken.map(|before| grant.tell_of_end(before)).is_ok()
         });
-        possession.map(|possession| Sole(Some(possession)))
+        grant.map(|grant| Sole(Some(grant)))
     }
 }
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        if let Some(possession) = &self.0 {
-            let now = possession.now();
+        if let Some(grant) = &self.0 {
+            let now = grant.now();
             drop(self.give_back(now));
         }
     }
 }
 
-/// A possession that was taken out of its only hold. Dropped, it goes back to the queue without
+/// A grant that was taken out of its only hold. Dropped, it goes back to the queue without
 /// waiting.
 #[derive(Debug)]
-pub struct Sole(Option<Arc<Possession>>);
+pub struct Sole(Option<Arc<Grant>>);
 
 impl Sole {
-    /// The possession.
-    pub fn possession(&self) -> Option<&Arc<Possession>> {
+    /// The grant.
+    pub fn grant(&self) -> Option<&Arc<Grant>> {
         self.0.as_ref()
     }
 
-    /// Ends the possession without telling the queue.
+    /// Ends the grant without telling the queue.
     pub fn forget(mut self) {
         self.0 = None;
     }
@@ -358,9 +358,9 @@ impl Sole {
 
 impl Drop for Sole {
     fn drop(&mut self) {
-        if let Some(possession) = self.0.take() {
-            let now = possession.now();
-            drop(possession.queue.clone().release(&possession, now));
+        if let Some(grant) = self.0.take() {
+            let now = grant.now();
+            drop(grant.queue.clone().release(&grant, now));
         }
     }
 }

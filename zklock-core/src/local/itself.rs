@@ -11,11 +11,11 @@ use std::iter::once;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::caller::Who;
+use crate::base::caller::Caller;
 use crate::base::clock::Clock;
 use crate::base::error::{ErrorKind, LockError};
 use crate::base::mode::Mode;
-use crate::local::grant::{Kept, Possession};
+use crate::local::grant::{Grant, Kept};
 
 /// After this long a wait that may be one for oneself is warned about.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -24,7 +24,7 @@ const CURE: &str = "nest by `guard.scope(…)`, or call `guard.detach()` if anot
                     branch releases it";
 
 /// Whether a holder can only go on when `who` does.
-pub fn stops_holder(who: &Who, holder: &Possession) -> bool {
+pub fn stops_holder(who: &Caller, holder: &Grant) -> bool {
     let in_its_way = match holder.kept() {
         Kept::InScope => who.stops(holder.who()) || who.is_same_task(holder.who()),
         Kept::ByGuard => who.stops(holder.who()),
@@ -34,7 +34,7 @@ pub fn stops_holder(who: &Who, holder: &Possession) -> bool {
 }
 
 /// Whether somebody who waits, too, can only go on when `who` does.
-pub fn stops_waiter(who: &Who, waiter: &Who) -> bool {
+pub fn stops_waiter(who: &Caller, waiter: &Caller) -> bool {
     who.is_blocking() && (who.stops(waiter) || who.is_same_task(waiter))
 }
 

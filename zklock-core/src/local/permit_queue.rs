@@ -14,7 +14,7 @@ use crate::acquire::acquire_loop::{How, Target, acquire};
 
 use crate::acquire::lease::Lease;
 use crate::acquire::obstacle::{Obstacle, Seen};
-use crate::base::caller::Who;
+use crate::base::caller::Caller;
 use crate::base::clock::Instant;
 use crate::base::error::{ErrorKind, Holder, LockError};
 use crate::base::first::all;
@@ -22,16 +22,16 @@ use crate::base::mode::Mode;
 use crate::base::owner::Owner;
 use crate::coordinator::traits::RequestError;
 use crate::layout::driver::LockDriver;
-use crate::local::grant::{Hold, Origin, Possession, Sole, SteppingDown};
+use crate::local::grant::{Grant, GrantSource, Hold, Sole, SteppingDown};
 use crate::local::itself::{self, Perhaps, stops_holder, stops_waiter};
 use crate::local::limit::{Limit, LimitSource};
 use crate::local::panics::catch;
-use crate::local::permits::{Fetch, Joined as Decided, State, Todo, Wanting};
-use crate::local::wait_queue::{Joined, Line, WaitInLine, describe_waiter};
+use crate::local::permits::{Fetch, Joined as Decided, PermitWaiter, State, Todo};
+use crate::local::wait_queue::{Joined, PlaceInQueue, WaitQueue, describe_waiter};
 use crate::local::waiters::{Outcome, Place};
 use crate::session::handle::Session;
-use crate::session::lane::{Ride, closed};
-use crate::session::local_queues::{Held, Resident};
+use crate::session::lane::{LanePermit, closed};
+use crate::session::local_queues::{Held, LocalQueue};
 use crate::session::releaser::Deletion;
 
 /// A semaphore in ZooKeeper.
@@ -91,15 +91,15 @@ impl Drop for Handle {
 
 #[derive(Debug)]
 struct Inner {
-    state: State<Lease, Weak<Possession>, Hold>,
+    state: State<Lease, Weak<Grant>, Hold>,
     /// Stops the present driver, and what that sees.
     driver: Option<(Arc<Notify>, Sights)>,
 }
 
 impl Inner {
     /// What the present driver sees.
-    fn sights(&self) -> Option<&Sights> {
-        self.driver.as_ref().filter(|_| self.state.fetching().is_some()).map(|(_, sights)| sights)
+    fn results(&self) -> Option<&Sights> {
+        self.driver.as_ref().filter(|_| self.state.fetching().is_some()).map(|(_, results)| results)
     }
 }
 
@@ -117,7 +117,7 @@ struct Sights {
 const LOOKS: (u32, Duration) = (20, Duration::from_millis(10));
 
 impl PermitQueue {
-    /// A queue for a semaphore, which stands under `key` on the session's shelf.
+    /// A queue for a semaphore, which is kept under `key` among the session's local queues.
     pub fn new(session: Session, targets: Targets, limit: Limit, key: Arc<str>) -> Arc<Self> {
         let state = Mutex::new(Inner { state: State::new(session.is_closing()), driver: None });
         let (handles, used) = (AtomicUsize::new(0), AtomicBool::new(false));
@@ -170,15 +170,15 @@ impl PermitQueue {
     /// whether somebody acts for the caller.
     pub fn join(
         self: &Arc<Self>,
-        wanting: Wanting,
-        is_own: impl Fn(&Who) -> bool,
+        wanting: PermitWaiter,
+        is_own: impl Fn(&Caller) -> bool,
     ) -> (Joined<Self>, Option<Perhaps>) {
         let (who, permits, once) = (wanting.who, wanting.permits, wanting.once);
         let may_stop = who.is_blocking() && !once;
         let mut inner = self.lock();
-        let seen = once && inner.sights().is_some_and(|sights| sights.leases.get().is_some());
+        let seen = once && inner.results().is_some_and(|results| results.leases.get().is_some());
         let (decided, todo) = inner.state.join(wanting, closed, seen);
-        let sights = inner.sights().filter(|_| once).cloned();
+        let results = inner.results().filter(|_| once).cloned();
         let held: Vec<_> = inner.state.holders().filter_map(Weak::upgrade).collect();
         let mut stopped = 0;
         if matches!(decided, Decided::Waits(_)) && may_stop {
@@ -188,12 +188,12 @@ impl PermitQueue {
             stopped += ahead.map(|other| u64::from(other.permits)).sum::<u64>();
         }
         self.carry_out(inner, todo);
-        if let Some(sights) = sights {
+        if let Some(results) = results {
             // An embedded session runs whoever is woken on the spot, and that one locks the queue.
-            sights.locks.look_again();
+            results.locks.look_again();
         }
         let joined = match decided {
-            Decided::Waits(place) => Joined::Waits(WaitInLine::new(self.clone(), place)),
+            Decided::Waits(place) => Joined::Waits(PlaceInQueue::new(self.clone(), place)),
             Decided::Busy => Joined::Busy(self.clone()),
             Decided::Refused(error) => return (self.refuse(error), None),
         };
@@ -219,7 +219,7 @@ impl PermitQueue {
     }
 
     /// The caller holds these permits itself.
-    fn perhaps(self: &Arc<Self>, own: &[Arc<Possession>]) -> Perhaps {
+    fn perhaps(self: &Arc<Self>, own: &[Arc<Grant>]) -> Perhaps {
         let own: Vec<_> = own.iter().map(Arc::downgrade).collect();
         let (queue, clock) = (Arc::downgrade(self), self.session.clock().clone());
         Perhaps::new(clock, self.lock_name().clone(), move || {
@@ -233,18 +233,18 @@ impl PermitQueue {
 
     fn grant(
         self: &Arc<Self>,
-        wanting: &Wanting,
+        wanting: &PermitWaiter,
         leases: Vec<Arc<Lease>>,
         now: Instant,
-    ) -> Option<(Weak<Possession>, Hold)> {
+    ) -> Option<(Weak<Grant>, Hold)> {
         let mut leases = leases.into_iter();
         let first = leases.next()?;
-        let (origin, token): (Arc<dyn Origin>, _) = (self.clone(), first.next_token());
+        let (source, token): (Arc<dyn GrantSource>, _) = (self.clone(), first.next_token());
         let who = (wanting.who, Mode::Permit);
-        let possession = Possession::new(origin, first, token, who, Duration::ZERO, now);
-        let possession = possession.with_more(leases).with_label(wanting.label.clone());
-        let possession = Arc::new(possession);
-        Some((Arc::downgrade(&possession), possession.hold()))
+        let grant = Grant::new(source, first, token, who, Duration::ZERO, now);
+        let grant = grant.with_more(leases).with_label(wanting.label.clone());
+        let grant = Arc::new(grant);
+        Some((Arc::downgrade(&grant), grant.hold()))
     }
 
     fn carry_out(
@@ -254,9 +254,9 @@ impl PermitQueue {
     ) -> Deletions {
         let cancelled = todo.cancel.then(|| inner.driver.take()).flatten();
         let fetch = todo.fetch.map(|fetch| {
-            let (cancel, sights) = (Arc::new(Notify::new()), Sights::default());
-            inner.driver = Some((cancel.clone(), sights.clone()));
-            (fetch, cancel, sights)
+            let (cancel, results) = (Arc::new(Notify::new()), Sights::default());
+            inner.driver = Some((cancel.clone(), results.clone()));
+            (fetch, cancel, results)
         });
         drop(inner);
         if let Some((stop, _)) = cancelled {
@@ -264,29 +264,29 @@ impl PermitQueue {
         }
         let quiet = todo.cancel || !todo.release.is_empty();
         let deletions = todo.release.iter().filter_map(|lease| lease.release()).collect();
-        if let Some((fetch, cancel, sights)) = fetch {
+        if let Some((fetch, cancel, results)) = fetch {
             let queue = self.clone();
-            self.session.drive(cancel, move |ride| queue.fetch(ride, fetch, sights));
+            self.session.drive(cancel, move |lane_permit| queue.fetch(lane_permit, fetch, results));
         }
         todo.wake.into_iter().for_each(Waker::wake);
         if quiet {
-            self.session.shelf().left();
+            self.session.local_queues().left();
         }
         Deletions(deletions)
     }
 
-    async fn fetch(self: Arc<Self>, ride: Ride, fetch: Fetch, sights: Sights) {
+    async fn fetch(self: Arc<Self>, lane_permit: LanePermit, fetch: Fetch, results: Sights) {
         let result = {
-            let acquiring = pin!(self.acquire(&ride, fetch, &sights));
+            let acquiring = pin!(self.acquire(&lane_permit, fetch, &results));
             let telling = pin!(or(
-                self.tell_of_holders(fetch, &sights.leases),
-                self.tell_of_others(fetch, &sights.locks),
+                self.tell_of_holders(fetch, &results.leases),
+                self.tell_of_others(fetch, &results.locks),
             ));
             catch(self.layout(), or(acquiring, telling)).await
         };
-        drop(ride);
+        drop(lane_permit);
         let (now, mut inner) = (self.now(), self.lock());
-        let grant = |wanting: &Wanting, leases| self.grant(wanting, leases, now);
+        let grant = |wanting: &PermitWaiter, leases| self.grant(wanting, leases, now);
         let todo = inner.state.fetched(fetch.driver, result, now, grant, no_lease);
         drop(self.carry_out(inner, todo));
     }
@@ -295,23 +295,23 @@ impl PermitQueue {
     /// it, each with a part of what it wants, would wait for each other.
     async fn acquire(
         &self,
-        ride: &Ride,
+        lane_permit: &LanePermit,
         fetch: Fetch,
-        sights: &Sights,
+        results: &Sights,
     ) -> Result<Vec<Arc<Lease>>, LockError> {
         self.limit.known(&self.session).await?;
         loop {
             // Who only tries is told by then, if nothing is left.
             let how = How::one(Mode::Mutex, false);
-            let inner = acquire(&self.targets.locks, ride, how, &sights.locks).await?;
-            sights.locks.set(None);
-            let taking = async { Some(self.take(ride, fetch, &sights.leases).await) };
+            let inner = acquire(&self.targets.locks, lane_permit, how, &results.locks).await?;
+            results.locks.set(None);
+            let taking = async { Some(self.take(lane_permit, fetch, &results.leases).await) };
             let lost = async {
                 inner.lost().await;
                 None
             };
             let taken = or(taking, lost).await;
-            sights.leases.set(None);
+            results.leases.set(None);
             let Some(taken) = taken else { continue };
             let leases: Vec<_> = taken?.into_iter().map(Arc::new).collect();
             // Without the lock others may have counted at the same time.
@@ -323,16 +323,21 @@ impl PermitQueue {
 
     /// Makes the nodes of permits. Where every node is a holder, it is seen first that there is
     /// room for all of them.
-    async fn take(&self, ride: &Ride, fetch: Fetch, seen: &Seen) -> Result<Vec<Lease>, LockError> {
+    async fn take(
+        &self,
+        lane_permit: &LanePermit,
+        fetch: Fetch,
+        seen: &Seen,
+    ) -> Result<Vec<Lease>, LockError> {
         let (target, together) = (&self.targets.leases, fetch.permits as usize);
         let how = How::one(Mode::Permit, fetch.once);
         let how = How { together, stop_at: fetch.stop_at, ..how };
         let mut taken = Vec::with_capacity(together);
         if self.targets.counts_first {
             let first = How { counts_first: true, ..how };
-            taken.push(acquire(target, ride, first, seen).await?);
+            taken.push(acquire(target, lane_permit, first, seen).await?);
         }
-        let taking = (taken.len()..together).map(|_| acquire(target, ride, how, seen));
+        let taking = (taken.len()..together).map(|_| acquire(target, lane_permit, how, seen));
         let rest = all(taking).await?;
         taken.extend(rest);
         Ok(taken)
@@ -425,7 +430,7 @@ impl PermitQueue {
 }
 
 /// How many permits these are.
-fn sum<'a>(held: impl Iterator<Item = &'a Arc<Possession>>) -> u64 {
+fn sum<'a>(held: impl Iterator<Item = &'a Arc<Grant>>) -> u64 {
     held.map(|by| by.leases().count() as u64).sum()
 }
 
@@ -441,7 +446,7 @@ fn no_lease() -> LockError {
 /// Deletions on their way; dropped, they go on in the background.
 struct Deletions(Vec<Deletion>);
 
-impl Origin for PermitQueue {
+impl GrantSource for PermitQueue {
     fn session(&self) -> &Session {
         &self.session
     }
@@ -480,18 +485,18 @@ impl Origin for PermitQueue {
         Box::pin(std::future::ready(Err(error)))
     }
 
-    fn release(self: Arc<Self>, possession: &Possession, now: Instant) -> Option<Deletion> {
+    fn release(self: Arc<Self>, grant: &Grant, now: Instant) -> Option<Deletion> {
         let mut inner = self.lock();
-        let is_holder = |by: &Weak<Possession>| std::ptr::eq(by.as_ptr(), possession);
-        let leases = possession.leases().cloned().collect();
-        let grant = |wanting: &Wanting, leases| self.grant(wanting, leases, now);
+        let is_holder = |by: &Weak<Grant>| std::ptr::eq(by.as_ptr(), grant);
+        let leases = grant.leases().cloned().collect();
+        let grant = |wanting: &PermitWaiter, leases| self.grant(wanting, leases, now);
         let todo = inner.state.release(leases, is_holder, now, grant, no_lease);
         // The last one tells for all: they go out in order.
         self.carry_out(inner, todo).0.pop()
     }
 }
 
-impl Line for PermitQueue {
+impl WaitQueue for PermitQueue {
     fn poll(&self, place: Place, waker: &Waker) -> Poll<Option<Outcome<Hold>>> {
         self.lock().state.poll(place, waker)
     }
@@ -508,14 +513,14 @@ impl Line for PermitQueue {
     }
 
     async fn ask(&self) -> Option<Result<LockError, RequestError>> {
-        let (sights, permits) = {
+        let (results, permits) = {
             let inner = self.lock();
-            (inner.sights()?.clone(), inner.state.fetching()?.permits as usize)
+            (inner.results()?.clone(), inner.state.fetching()?.permits as usize)
         };
-        if let Some(holder) = sights.leases.get() {
+        if let Some(holder) = results.leases.get() {
             return Some(holder.ask().await);
         }
-        let other = sights.locks.get()?;
+        let other = results.locks.get()?;
         let found = self.find_holder(&other, permits).await;
         Some(found.map(|holder| holder.map_or_else(busy, |(_, busy)| busy)))
     }
@@ -525,7 +530,7 @@ impl Line for PermitQueue {
     }
 }
 
-impl Resident for PermitQueue {
+impl LocalQueue for PermitQueue {
     fn driver(&self) -> &Arc<dyn LockDriver> {
         &self.targets.leases.driver
     }
@@ -535,7 +540,7 @@ impl Resident for PermitQueue {
         let lock = self.lock_name();
         let holders = inner.state.holders().filter_map(Weak::upgrade);
         let holders = holders.map(|by| by.describe(now));
-        let waiting = |waiting: &Wanting| {
+        let waiting = |waiting: &PermitWaiter| {
             describe_waiter(lock, &waiting.who, &waiting.label, now.since(waiting.since))
         };
         holders.chain(inner.state.waiting().map(waiting)).collect()
@@ -554,6 +559,6 @@ impl Resident for PermitQueue {
 
 impl Drop for PermitQueue {
     fn drop(&mut self) {
-        self.session.shelf().forget(&self.key);
+        self.session.local_queues().forget(&self.key);
     }
 }

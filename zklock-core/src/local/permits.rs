@@ -8,27 +8,27 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-use crate::base::caller::Who;
+use crate::base::caller::Caller;
 use crate::base::clock::Instant;
 use crate::base::error::LockError;
 use crate::base::policy::{Handoffs, StopAt};
-use crate::local::state::{Habits, Lent};
+use crate::local::state::{Lent, QueuePolicy};
 use crate::local::turn::Turn;
 use crate::local::waiters::{Outcome, Place, Ticket, Waiters};
 
 /// What is known of a waiter.
 #[derive(Clone, Debug)]
-pub struct Wanting {
+pub struct PermitWaiter {
     /// The task or thread.
-    pub who: Who,
+    pub who: Caller,
     /// Since when.
     pub since: Instant,
     /// How many permits.
     pub permits: u32,
     /// Whether it waits for ZooKeeper's answer only, and for nobody else.
     pub once: bool,
-    /// Its habits.
-    pub habits: Habits,
+    /// Its policy.
+    pub queue_policy: QueuePolicy,
     /// What it says of itself.
     pub label: Option<Arc<str>>,
 }
@@ -82,7 +82,7 @@ pub enum Joined {
 /// The state. `L` is a lease, `B` a holder, `O` a grant.
 #[derive(Debug)]
 pub struct State<L, B, O> {
-    waiters: Waiters<Wanting, Outcome<O>>,
+    waiters: Waiters<PermitWaiter, Outcome<O>>,
     holders: Vec<B>,
     fetching: Option<Fetch>,
     drivers: u64,
@@ -121,7 +121,7 @@ impl<L: Lent, B, O> State<L, B, O> {
     }
 
     /// Who waits, in order.
-    pub fn waiting(&self) -> impl Iterator<Item = &Wanting> {
+    pub fn waiting(&self) -> impl Iterator<Item = &PermitWaiter> {
         self.waiters.iter()
     }
 
@@ -141,7 +141,7 @@ impl<L: Lent, B, O> State<L, B, O> {
     }
 
     fn fetch(&mut self) -> Option<Fetch> {
-        let Wanting { permits, once, habits: Habits { stop_at, .. }, .. } =
+        let PermitWaiter { permits, once, queue_policy: QueuePolicy { stop_at, .. }, .. } =
             *self.waiters.first()?;
         self.drivers += 1;
         let (driver, since) = (self.drivers, self.waiters.next());
@@ -152,7 +152,7 @@ impl<L: Lent, B, O> State<L, B, O> {
     /// Sees to it that a driver is on its way exactly when somebody waits, and for what the first
     /// of them needs.
     fn adjust(&mut self, todo: &mut Todo<L>) {
-        let wanted = self.waiters.first().map(|first| (first.permits, first.habits.stop_at));
+        let wanted = self.waiters.first().map(|first| (first.permits, first.queue_policy.stop_at));
         if self.fetching.map(|fetch| (fetch.permits, fetch.stop_at)) == wanted {
             return;
         }
@@ -164,7 +164,7 @@ impl<L: Lent, B, O> State<L, B, O> {
     /// none.
     pub fn join(
         &mut self,
-        wanting: Wanting,
+        wanting: PermitWaiter,
         closed: impl FnOnce() -> LockError,
         seen: bool,
     ) -> (Joined, Todo<L>) {
@@ -192,7 +192,7 @@ impl<L: Lent, B, O> State<L, B, O> {
         &mut self,
         todo: &mut Todo<L>,
         leases: Vec<Arc<L>>,
-        grant: impl FnOnce(&Wanting, Vec<Arc<L>>) -> Option<(B, O)>,
+        grant: impl FnOnce(&PermitWaiter, Vec<Arc<L>>) -> Option<(B, O)>,
         lost: impl FnOnce() -> LockError,
     ) {
         let holders = &mut self.holders;
@@ -223,7 +223,7 @@ impl<L: Lent, B, O> State<L, B, O> {
         driver: u64,
         result: Result<Vec<Arc<L>>, LockError>,
         now: Instant,
-        grant: impl FnOnce(&Wanting, Vec<Arc<L>>) -> Option<(B, O)>,
+        grant: impl FnOnce(&PermitWaiter, Vec<Arc<L>>) -> Option<(B, O)>,
         lost: impl FnOnce() -> LockError,
     ) -> Todo<L> {
         let mut todo = Todo::default();
@@ -234,13 +234,13 @@ impl<L: Lent, B, O> State<L, B, O> {
         match result {
             Ok(leases) => {
                 if let Some(first) = self.waiters.first() {
-                    self.turn = Turn::begin(&first.habits.handoffs, now);
+                    self.turn = Turn::begin(&first.queue_policy.handoffs, now);
                 }
                 self.grant_first(&mut todo, leases, grant, lost);
             }
             // An answer for those who asked before it, do not wait and want no fewer.
             Err(error) if fetch.once && error.is_busy() => {
-                let told = |other: &Wanting, place: Place| {
+                let told = |other: &PermitWaiter, place: Place| {
                     other.once && other.permits >= fetch.permits && place.is_before(fetch.since)
                 };
                 todo.wake = self.waiters.settle_where(told, |_| Err(error.clone()));
@@ -257,7 +257,7 @@ impl<L: Lent, B, O> State<L, B, O> {
         leases: Vec<Arc<L>>,
         is_holder: impl Fn(&B) -> bool,
         now: Instant,
-        mut grant: impl FnMut(&Wanting, Vec<Arc<L>>) -> Option<(B, O)>,
+        mut grant: impl FnMut(&PermitWaiter, Vec<Arc<L>>) -> Option<(B, O)>,
         lost: impl Fn() -> LockError,
     ) -> Todo<L> {
         let mut todo = Todo::default();
@@ -267,7 +267,7 @@ impl<L: Lent, B, O> State<L, B, O> {
         if left.iter().all(|lease| lease.is_valid(now) && !lease.is_revoked()) {
             while let Some(first) = self.waiters.first()
                 && first.permits as usize <= left.len()
-                && stop_at == Some(first.habits.stop_at)
+                && stop_at == Some(first.queue_policy.stop_at)
                 && self.turn.take(now)
             {
                 let handed = left.drain(..first.permits as usize).collect();

@@ -15,7 +15,7 @@ use crate::acquire::obstacle::{Obstacle, Seen};
 
 use crate::acquire::lease::Lease;
 use crate::acquire::stand_in::stand_in;
-use crate::base::caller::Who;
+use crate::base::caller::Caller;
 use crate::base::clock::Instant;
 use crate::base::error::{ErrorKind, Holder, LockError};
 use crate::base::mode::Mode;
@@ -23,16 +23,16 @@ use crate::base::owner::Owner;
 use crate::base::policy::StopAt;
 use crate::coordinator::traits::{Link, RequestError, Watch};
 use crate::layout::driver::{LockDriver, is_same_layout, mixed};
-use crate::local::grant::{Hold, Origin, Possession, Sole, SteppingDown};
+use crate::local::grant::{Grant, GrantSource, Hold, Sole, SteppingDown};
 use crate::local::itself::{self, Perhaps, is_stuck, stops_holder, stops_waiter};
 use crate::local::panics::catch;
 use crate::local::singles::{InOrder, Singles};
-use crate::local::state::{Conflict, Fetch, Joined as Decided, Lent, Phase, State, Todo, Waiting};
-use crate::local::wait_queue::{Joined, Line, WaitInLine, describe_waiter};
+use crate::local::state::{Conflict, Fetch, Joined as Decided, Lent, Phase, State, Todo, Waiter};
+use crate::local::wait_queue::{Joined, PlaceInQueue, WaitQueue, describe_waiter};
 use crate::local::waiters::{Outcome, Place};
 use crate::session::handle::Session;
-use crate::session::lane::{Ride, closed};
-use crate::session::local_queues::{Held, Resident, SINGLE, of_type};
+use crate::session::lane::{LanePermit, closed};
+use crate::session::local_queues::{Held, LocalQueue, SINGLE, of_type};
 use crate::session::releaser::Deletion;
 
 /// The queue of one lock in this process. It lives as long as somebody uses it.
@@ -40,7 +40,7 @@ use crate::session::releaser::Deletion;
 pub struct Queue {
     session: Session,
     target: Target,
-    /// Under which key it stands on the session's shelf.
+    /// Under which key the session keeps it among its local queues.
     key: Arc<str>,
     /// Of a queue for a single acquire: the one of the lock.
     main: Option<Arc<Queue>>,
@@ -53,7 +53,7 @@ pub struct Queue {
 
 #[derive(Debug)]
 struct Inner {
-    state: State<Lease, Weak<Possession>, Hold>,
+    state: State<Lease, Weak<Grant>, Hold>,
     /// Stops the present driver, and what that sees.
     driver: Option<(Arc<Notify>, Seen)>,
     /// Stops the present companion, and of which lease it is.
@@ -91,19 +91,19 @@ impl Queue {
     pub fn of(session: &Session, target: Target, stop_at: StopAt) -> Result<Arc<Self>, LockError> {
         let (directory, key, driver) =
             (target.directory.clone(), target.key(stop_at), target.driver.clone());
-        let (lock, shelf) = (target.lock.clone(), session.shelf());
+        let (lock, local_queues) = (target.lock.clone(), session.local_queues());
         let make = |key| Queue::new(session.clone(), target, key);
         let refuse = |present: &dyn LockDriver| mixed(present, &*driver).on(lock.clone());
         let queue: Arc<Self> =
-            shelf.resident(&key, make).map_err(|other| refuse(&**other.driver()))?;
+            local_queues.local_queue(&key, make).map_err(|other| refuse(&**other.driver()))?;
         let is_rival = |present: &Arc<dyn LockDriver>| !is_same_layout(&**present, &*driver);
         if is_rival(&queue.target.driver) {
             return Err(refuse(&*queue.target.driver));
         }
         // With other options, and in other sessions of this process. Who comes later looks for it.
         if !queue.unrivalled.load(Ordering::Acquire) {
-            let mut others = shelf.under(directory.as_str());
-            others.extend(shelf.elsewhere(directory.as_str()));
+            let mut others = local_queues.under(directory.as_str());
+            others.extend(local_queues.elsewhere(directory.as_str()));
             if let Some(rival) = others.iter().map(|other| other.driver()).find(|d| is_rival(d)) {
                 return Err(refuse(&**rival));
             }
@@ -124,11 +124,11 @@ impl Queue {
         let main = main.clone();
         let session = main.session.clone();
         let make = |key| Queue::make(main.session.clone(), target, key, Some(main));
-        let made = session.shelf().resident(&key, make);
+        let made = session.local_queues().local_queue(&key, make);
         made.map_err(|other| LockError::new(ErrorKind::Unsupported, format!("{other:?}")))
     }
 
-    /// A queue for a lock, which stands under `key` on the session's shelf.
+    /// A queue for a lock, which is kept under `key` among the session's local queues.
     fn new(session: Session, target: Target, key: Arc<str>) -> Arc<Self> {
         Queue::make(session, target, key, None)
     }
@@ -158,21 +158,21 @@ impl Queue {
     /// be a wait for oneself: `is_own` knows whether somebody acts for the caller.
     pub fn join(
         self: &Arc<Self>,
-        waiting: Waiting,
-        is_own: impl Fn(&Who) -> bool,
+        waiting: Waiter,
+        is_own: impl Fn(&Caller) -> bool,
     ) -> (Joined<Self>, Option<Perhaps>) {
         let (who, mode, since) = (waiting.who, waiting.mode, waiting.since);
         let may_stop = who.is_blocking() && !waiting.once;
         let mut inner = self.lock();
-        let is_own = |holder: &Possession| holder.is_kept_by_guard() && is_own(holder.who());
-        let conflict = |by: &Weak<Possession>| match by.upgrade() {
+        let is_own = |holder: &Grant| holder.is_kept_by_guard() && is_own(holder.who());
+        let conflict = |by: &Weak<Grant>| match by.upgrade() {
             Some(by) if starts_anew(&who, &by) => Conflict::LetGo(by.lease().clone()),
             Some(by) if is_own(&by) && by.is_valid() || stops_holder(&who, &by) => Conflict::Own,
             _ => Conflict::None,
         };
-        let grant = |waiting: &Waiting, lease: &Arc<Lease>| self.grant(waiting, lease, since);
+        let give = |waiting: &Waiter, lease: &Arc<Lease>| self.grant(waiting, lease, since);
         let seen = waiting.once && inner.obstacle().is_some();
-        let (decided, todo) = inner.state.join(waiting, grant, conflict, closed, seen);
+        let (decided, todo) = inner.state.join(waiting, give, conflict, closed, seen);
         if let Decided::Granted(hold) = decided {
             self.carry_out(inner, todo);
             return (Joined::Granted(hold), None);
@@ -190,7 +190,7 @@ impl Queue {
         self.carry_out(inner, todo);
         let joined = match decided {
             Decided::Granted(hold) => Joined::Granted(hold),
-            Decided::Waits(place) => Joined::Waits(WaitInLine::new(self.clone(), place)),
+            Decided::Waits(place) => Joined::Waits(PlaceInQueue::new(self.clone(), place)),
             Decided::Busy => Joined::Busy(self.clone()),
             Decided::Refused(error) => return (self.refuse(error), None),
         };
@@ -215,8 +215,8 @@ impl Queue {
 
     /// Who holds this lock through another queue of this session, because that is for other
     /// options.
-    fn beside(self: &Arc<Self>, who: &Who) -> Vec<Arc<Possession>> {
-        let mut holders = self.holders_in(self.session.shelf().under(self.path()));
+    fn beside(self: &Arc<Self>, who: &Caller) -> Vec<Arc<Grant>> {
+        let mut holders = self.holders_in(self.session.local_queues().under(self.path()));
         // The caller may have been granted it meanwhile.
         let own = Arc::as_ptr(self).cast::<()>();
         holders.retain(|by| !std::ptr::eq(Arc::as_ptr(by.queue()).cast(), own));
@@ -231,12 +231,12 @@ impl Queue {
     }
 
     /// Who holds this lock through another session of this process.
-    fn elsewhere(self: &Arc<Self>) -> Vec<Arc<Possession>> {
-        self.holders_in(self.session.shelf().elsewhere(self.path()))
+    fn elsewhere(self: &Arc<Self>) -> Vec<Arc<Grant>> {
+        self.holders_in(self.session.local_queues().elsewhere(self.path()))
     }
 
     /// Who holds this lock through these queues, beside this one.
-    fn holders_in(self: &Arc<Self>, queues: Vec<Arc<dyn Resident>>) -> Vec<Arc<Possession>> {
+    fn holders_in(self: &Arc<Self>, queues: Vec<Arc<dyn LocalQueue>>) -> Vec<Arc<Grant>> {
         let mut holders = Vec::new();
         for other in queues.iter().filter_map(of_type::<Queue>) {
             if !Arc::ptr_eq(&other, self) {
@@ -249,8 +249,8 @@ impl Queue {
 
     /// Whether another queue of this session makes a node for somebody whom the caller stops. It is
     /// ahead of the caller's.
-    fn is_stuck_beside(self: &Arc<Self>, who: &Who, mode: Mode) -> bool {
-        let under = self.session.shelf().all_under(self.path());
+    fn is_stuck_beside(self: &Arc<Self>, who: &Caller, mode: Mode) -> bool {
+        let under = self.session.local_queues().all_under(self.path());
         let queues = under.iter().filter_map(of_type::<Queue>);
         let mut beside = queues.filter(|other| !Arc::ptr_eq(other, self));
         beside.any(|other| {
@@ -261,12 +261,12 @@ impl Queue {
         })
     }
 
-    fn in_the_way(&self) -> Vec<Arc<Possession>> {
+    fn in_the_way(&self) -> Vec<Arc<Grant>> {
         self.lock().state.in_the_way().filter_map(Weak::upgrade).collect()
     }
 
     /// The caller holds this lock itself.
-    fn perhaps(&self, by: &Arc<Possession>) -> Perhaps {
+    fn perhaps(&self, by: &Arc<Grant>) -> Perhaps {
         let (by, clock) = (Arc::downgrade(by), self.session.clock().clone());
         Perhaps::new(clock, self.lock_name().clone(), move || {
             let by = by.upgrade().filter(|by| by.is_kept_by_guard())?;
@@ -276,22 +276,21 @@ impl Queue {
 
     fn grant(
         self: &Arc<Self>,
-        waiting: &Waiting,
+        waiting: &Waiter,
         lease: &Arc<Lease>,
         now: Instant,
-    ) -> (Weak<Possession>, Hold) {
-        let (origin, lease, linger) = (self.clone(), lease.clone(), waiting.habits.linger);
+    ) -> (Weak<Grant>, Hold) {
+        let (source, lease, linger) = (self.clone(), lease.clone(), waiting.queue_policy.linger);
         let token = lease.next_token();
-        let possession =
-            Possession::new(origin, lease, token, (waiting.who, waiting.mode), linger, now)
-                .with_label(waiting.label.clone());
-        let possession = Arc::new(possession);
-        self.note_single(&possession);
-        (Arc::downgrade(&possession), possession.hold())
+        let grant = Grant::new(source, lease, token, (waiting.who, waiting.mode), linger, now)
+            .with_label(waiting.label.clone());
+        let grant = Arc::new(grant);
+        self.note_single(&grant);
+        (Arc::downgrade(&grant), grant.hold())
     }
 
     /// A queue for a single acquire says that it has a holder.
-    fn note_single(&self, holder: &Arc<Possession>) {
+    fn note_single(&self, holder: &Arc<Grant>) {
         if let Some(main) = &self.main {
             main.singles.note(holder);
         }
@@ -313,8 +312,10 @@ impl Queue {
         let fetch = todo.fetch.map(|Fetch { driver, once, mode }| {
             let (cancel, seen) = (Arc::new(Notify::new()), Seen::default());
             inner.driver = Some((cancel.clone(), seen.clone()));
-            let lingers = inner.state.waiting().any(|waiting| !waiting.habits.linger.is_zero());
-            let stop_at = inner.state.waiting().next().map_or(StopAt::Lost, |w| w.habits.stop_at);
+            let lingers =
+                inner.state.waiting().any(|waiting| !waiting.queue_policy.linger.is_zero());
+            let stop_at =
+                inner.state.waiting().next().map_or(StopAt::Lost, |w| w.queue_policy.stop_at);
             let how = How { lingers, stop_at, ..How::one(mode, once) };
             (driver, how, cancel, seen)
         });
@@ -331,18 +332,18 @@ impl Queue {
         todo.let_go.into_iter().for_each(|lease| drop(lease.release()));
         if let Some((driver, how, cancel, seen)) = fetch {
             let queue = self.clone();
-            let (ride, place) = self.board();
-            let acquire = move |ride| queue.fetch((ride, place), driver, how, seen);
-            self.session.drive_on(ride, cancel, acquire);
+            let (lane_permit, place) = self.assign();
+            let acquire = move |lane_permit| queue.fetch((lane_permit, place), driver, how, seen);
+            self.session.drive_on(lane_permit, cancel, acquire);
         }
         if let Some(lease) = todo.ask {
             let queue = self.clone();
             self.session.spawner().spawn(async move {
                 let behind = queue.is_anybody_behind(&lease).await;
                 let (now, mut inner) = (queue.now(), queue.lock());
-                let grant = |w: &Waiting, lease: &Arc<Lease>| queue.grant(w, lease, now);
+                let give = |w: &Waiter, lease: &Arc<Lease>| queue.grant(w, lease, now);
                 let busy = |lease: &Arc<Lease>| queue.busy(lease);
-                let todo = inner.state.asked(&lease, behind, now, grant, busy);
+                let todo = inner.state.asked(&lease, behind, now, give, busy);
                 drop(queue.carry_out(inner, todo));
             });
         }
@@ -351,42 +352,42 @@ impl Queue {
         }
         todo.wake.into_iter().chain(todo.wake_all).for_each(Waker::wake);
         if quiet {
-            self.session.shelf().left();
+            self.session.local_queues().left();
         }
         deletion
     }
 
     /// A place on a connection. Those who have nodes of their own for one lock take the same one, as
     /// long as any of their nodes is on its way: connections race, and they promise order.
-    fn board(&self) -> (Ride, Option<InOrder>) {
-        let Some(main) = &self.main else { return (self.session.board(), None) };
+    fn assign(&self) -> (LanePermit, Option<InOrder>) {
+        let Some(main) = &self.main else { return (self.session.assign(), None) };
         // With other options they are in another queue.
-        let under = self.session.shelf().under(self.path());
+        let under = self.session.local_queues().under(self.path());
         let mains: Vec<_> = under.iter().filter_map(of_type::<Queue>).collect();
         let others = mains.iter().map(|other| &other.singles);
-        let (ride, place) = main.singles.board(others, || self.session.board());
-        (ride, Some(place))
+        let (lane_permit, place) = main.singles.assign(others, || self.session.assign());
+        (lane_permit, Some(place))
     }
 
     /// Acquires a node.
     async fn fetch(
         self: Arc<Self>,
-        (ride, place): (Ride, Option<InOrder>),
+        (lane_permit, place): (LanePermit, Option<InOrder>),
         driver: u64,
         how: How,
         seen: Seen,
     ) {
         // Pinned here: what is handed on by value takes its place again in each that it is handed to.
         let result = {
-            let acquiring = pin!(acquire(&self.target, &ride, how, &seen));
+            let acquiring = pin!(acquire(&self.target, &lane_permit, how, &seen));
             let telling = pin!(self.tell_of_obstacles(driver, &seen, place));
             catch(self.layout(), or(acquiring, telling)).await
         };
-        drop(ride);
+        drop(lane_permit);
         let (now, mut inner) = (self.now(), self.lock());
-        let grant = |w: &Waiting, lease: &Arc<Lease>| self.grant(w, lease, now);
+        let give = |w: &Waiter, lease: &Arc<Lease>| self.grant(w, lease, now);
         let busy = |lease: &Arc<Lease>| self.busy(lease);
-        let todo = inner.state.fetched(driver, result.map(Arc::new), now, grant, busy);
+        let todo = inner.state.fetched(driver, result.map(Arc::new), now, give, busy);
         drop(self.carry_out(inner, todo));
     }
 
@@ -517,15 +518,15 @@ impl Queue {
 
     /// Makes a reader's node in the place of a writer's, which is then deleted.
     async fn step_down_to_reader(self: Arc<Self>, sole: Sole) -> Result<Hold, LockError> {
-        let Some(writer) = sole.possession() else { return Err(closed()) };
+        let Some(writer) = sole.grant() else { return Err(closed()) };
         let from = writer.lease().clone();
         let lost = || writer.lost_error();
         let standing_in = catch(self.layout(), stand_in(&self.target, &from));
         let to = Arc::new(standing_in.await?.ok_or_else(lost)?);
         let now = self.now();
-        let origin: Arc<dyn Origin> = self.clone();
+        let source: Arc<dyn GrantSource> = self.clone();
         let (who, token) = ((*writer.who(), Mode::Read), to.next_token());
-        let reader = Possession::new(origin, to.clone(), token, who, writer.linger(), now);
+        let reader = Grant::new(source, to.clone(), token, who, writer.linger(), now);
         let reader = Arc::new(reader.with_label(writer.label().cloned()));
         self.note_single(&reader);
         let granted = reader.clone().hold();
@@ -541,30 +542,30 @@ impl Queue {
     fn stepped_down(
         self: &Arc<Self>,
         nodes: (&Arc<Lease>, Arc<Lease>),
-        by: Weak<Possession>,
+        by: Weak<Grant>,
         now: Instant,
     ) {
         let mut inner = self.lock();
-        let grant = |w: &Waiting, lease: &Arc<Lease>| self.grant(w, lease, now);
+        let give = |w: &Waiter, lease: &Arc<Lease>| self.grant(w, lease, now);
         let busy = |lease: &Arc<Lease>| self.busy(lease);
-        let todo = inner.state.stepped_down(nodes, by, now, grant, busy);
+        let todo = inner.state.stepped_down(nodes, by, now, give, busy);
         drop(self.carry_out(inner, todo));
     }
 }
 
 /// Whether a waiter can only go on when `who` does. One that only tries may be turned away.
-fn is_stopped(who: &Who, waiter: &Waiting) -> bool {
+fn is_stopped(who: &Caller, waiter: &Waiter) -> bool {
     !waiter.once && stops_waiter(who, &waiter.who)
 }
 
 /// Whether a newcomer is the holder itself, which lost this lease. Nobody can know whether another
 /// branch of it works on under the lost guard: that was told, and only the token protects from it
 /// since then. The branch that starts anew would wait for itself for ever.
-fn starts_anew(who: &Who, holder: &Possession) -> bool {
+fn starts_anew(who: &Caller, holder: &Grant) -> bool {
     holder.is_kept_by_guard() && who.is_same(holder.who()) && !holder.lease().is_valid()
 }
 
-impl Origin for Queue {
+impl GrantSource for Queue {
     fn session(&self) -> &Session {
         &self.session
     }
@@ -603,18 +604,18 @@ impl Origin for Queue {
         Box::pin(async move { told.await.unwrap_or_else(|_| Err(closed())) })
     }
 
-    fn release(self: Arc<Self>, possession: &Possession, now: Instant) -> Option<Deletion> {
+    fn release(self: Arc<Self>, grant: &Grant, now: Instant) -> Option<Deletion> {
         let mut inner = self.lock();
-        let grant = |w: &Waiting, lease: &Arc<Lease>| self.grant(w, lease, now);
-        let is_holder = |by: &Weak<Possession>| std::ptr::eq(by.as_ptr(), possession);
-        let (lease, linger) = (possession.lease(), possession.linger());
+        let give = |w: &Waiter, lease: &Arc<Lease>| self.grant(w, lease, now);
+        let is_holder = |by: &Weak<Grant>| std::ptr::eq(by.as_ptr(), grant);
+        let (lease, linger) = (grant.lease(), grant.linger());
         let busy = |lease: &Arc<Lease>| self.busy(lease);
-        let todo = inner.state.release(lease, is_holder, linger, now, grant, busy);
+        let todo = inner.state.release(lease, is_holder, linger, now, give, busy);
         self.carry_out(inner, todo)
     }
 }
 
-impl Line for Queue {
+impl WaitQueue for Queue {
     fn poll(&self, place: Place, waker: &Waker) -> Poll<Option<Outcome<Hold>>> {
         self.lock().state.poll(place, waker)
     }
@@ -645,7 +646,7 @@ impl Line for Queue {
     }
 }
 
-impl Resident for Queue {
+impl LocalQueue for Queue {
     fn driver(&self) -> &Arc<dyn LockDriver> {
         &self.target.driver
     }
@@ -655,7 +656,7 @@ impl Resident for Queue {
         let lock = &self.target.lock;
         let holders = inner.state.holders().filter_map(Weak::upgrade);
         let holders = holders.map(|by| by.describe(now));
-        let waiting = |waiting: &Waiting| {
+        let waiting = |waiting: &Waiter| {
             describe_waiter(lock, &waiting.who, &waiting.label, now.since(waiting.since))
         };
         holders.chain(inner.state.waiting().map(waiting)).collect()
@@ -676,6 +677,6 @@ impl Resident for Queue {
 
 impl Drop for Queue {
     fn drop(&mut self) {
-        self.session.shelf().forget(&self.key);
+        self.session.local_queues().forget(&self.key);
     }
 }

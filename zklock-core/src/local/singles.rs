@@ -5,8 +5,8 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use crate::local::grant::Possession;
-use crate::session::lane::{Lane, Ride};
+use crate::local::grant::Grant;
+use crate::session::lane::{Lane, LanePermit};
 
 /// What the queues for single acquires of one lock have in common.
 #[derive(Debug, Default)]
@@ -15,19 +15,19 @@ pub struct Singles(Mutex<Common>);
 #[derive(Debug, Default)]
 struct Common {
     /// May name some who are gone.
-    holders: Vec<Weak<Possession>>,
+    holders: Vec<Weak<Grant>>,
     /// Which connection those take whose nodes are on their way.
-    line: Weak<Line>,
+    line: Weak<WaitQueue>,
 }
 
 /// A connection on which requests stay in order.
 #[derive(Debug)]
-struct Line(Arc<Lane>);
+struct WaitQueue(Arc<Lane>);
 
 /// Kept as long as a request must not be overtaken by one on another connection.
 #[derive(Debug)]
 pub struct InOrder {
-    _line: Arc<Line>,
+    _line: Arc<WaitQueue>,
 }
 
 impl Singles {
@@ -36,7 +36,7 @@ impl Singles {
     }
 
     /// Notes somebody who holds the lock.
-    pub fn note(&self, holder: &Arc<Possession>) {
+    pub fn note(&self, holder: &Arc<Grant>) {
         let holders = &mut self.lock().holders;
         if holders.len() == holders.capacity() {
             holders.retain(|other| other.strong_count() > 0);
@@ -47,38 +47,38 @@ impl Singles {
     }
 
     /// Who holds the lock.
-    pub fn holders(&self) -> Vec<Arc<Possession>> {
+    pub fn holders(&self) -> Vec<Arc<Grant>> {
         let common = self.lock();
         let there = common.holders.iter().filter_map(Weak::upgrade);
         there.filter(|holder| holder.holds() > 0).collect()
     }
 
-    fn line(&self) -> Option<Arc<Line>> {
+    fn line(&self) -> Option<Arc<WaitQueue>> {
         self.lock().line.upgrade()
     }
 
     /// A place on the connection that the requests of one lock take, these or `others`, as long as
     /// any of them is on its way; anew if there is none, or if that is down: then what went there is
     /// lost, and with it the order.
-    pub fn board<'a>(
+    pub fn assign<'a>(
         &self,
         others: impl Iterator<Item = &'a Singles>,
-        board: impl FnOnce() -> Ride,
-    ) -> (Ride, InOrder) {
-        let is_up = |line: &Arc<Line>| line.0.is_served();
+        assign: impl FnOnce() -> LanePermit,
+    ) -> (LanePermit, InOrder) {
+        let is_up = |line: &Arc<WaitQueue>| line.0.is_served();
         let line = others.filter_map(Singles::line).find(is_up);
         let mut common = self.lock();
         // Another thread may have been here meanwhile.
         let line = common.line.upgrade().filter(is_up).or(line);
-        let (ride, line) = match line {
-            Some(line) => (line.0.ride(), line),
+        let (lane_permit, line) = match line {
+            Some(line) => (line.0.lane_permit(), line),
             None => {
-                let ride = board();
-                let line = Arc::new(Line(ride.lane().clone()));
-                (ride, line)
+                let lane_permit = assign();
+                let line = Arc::new(WaitQueue(lane_permit.lane().clone()));
+                (lane_permit, line)
             }
         };
         common.line = Arc::downgrade(&line);
-        (ride, InOrder { _line: line })
+        (lane_permit, InOrder { _line: line })
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use crate::base::caller::Who;
+use crate::base::caller::Caller;
 use crate::base::clock::Instant;
 use crate::base::error::LockError;
 use crate::base::mode::Mode;
@@ -30,7 +30,7 @@ pub trait Lent {
 
 /// How a waiter wants the lock treated while and after it has it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Habits {
+pub struct QueuePolicy {
     /// How long it may be handed from task to task.
     pub handoffs: Handoffs,
     /// How long the node is kept after the last release, zero for not at all.
@@ -41,17 +41,17 @@ pub struct Habits {
 
 /// What is known of a waiter.
 #[derive(Clone, Debug)]
-pub struct Waiting {
+pub struct Waiter {
     /// The task or thread.
-    pub who: Who,
+    pub who: Caller,
     /// In which way it wants the lock.
     pub mode: Mode,
     /// Since when.
     pub since: Instant,
     /// Whether it waits for ZooKeeper's answer only, and for nobody else.
     pub once: bool,
-    /// Its habits.
-    pub habits: Habits,
+    /// Its policy.
+    pub queue_policy: QueuePolicy,
     /// What it says of itself.
     pub label: Option<Arc<str>>,
 }
@@ -190,7 +190,7 @@ pub enum Joined<O> {
 /// mutex or writer alone, readers together. For another mode the node goes and another is fetched.
 #[derive(Debug)]
 pub struct State<L, B, O> {
-    waiters: Waiters<Waiting, Outcome<O>>,
+    waiters: Waiters<Waiter, Outcome<O>>,
     phase: Phase<L>,
     /// Who holds the lock now: one, or several readers.
     holders: Vec<B>,
@@ -268,7 +268,7 @@ impl<L: Lent, B, O> State<L, B, O> {
     }
 
     /// Who waits, in order.
-    pub fn waiting(&self) -> impl Iterator<Item = &Waiting> {
+    pub fn waiting(&self) -> impl Iterator<Item = &Waiter> {
         self.waiters.iter()
     }
 
@@ -293,7 +293,7 @@ impl<L: Lent, B, O> State<L, B, O> {
     }
 
     fn fetch(&mut self) -> Option<Fetch> {
-        let Waiting { mode, once, .. } = *self.waiters.first()?;
+        let Waiter { mode, once, .. } = *self.waiters.first()?;
         self.drivers += 1;
         let (driver, since) = (self.drivers, self.waiters.next());
         self.phase = Phase::Fetching { driver, mode, once, since };
@@ -347,7 +347,7 @@ impl<L: Lent, B, O> State<L, B, O> {
     /// Whether a newcomer is surely kept out by somebody of this process. If not, ZooKeeper's
     /// answer is on its way, and it may be the newcomer's as well. `seen` says whether whoever is
     /// fetching has seen somebody in the way.
-    fn keeps_out(&self, newcomer: &Waiting, seen: bool) -> bool {
+    fn keeps_out(&self, newcomer: &Waiter, seen: bool) -> bool {
         let reads = |mode: Mode| {
             (newcomer.mode, mode) == (Mode::Read, Mode::Read)
                 && self.waiters.iter().all(|other| other.mode == Mode::Read)
@@ -367,8 +367,8 @@ impl<L: Lent, B, O> State<L, B, O> {
     /// way.
     pub fn join(
         &mut self,
-        waiting: Waiting,
-        grant: impl FnOnce(&Waiting, &Arc<L>) -> (B, O),
+        waiting: Waiter,
+        grant: impl FnOnce(&Waiter, &Arc<L>) -> (B, O),
         conflict: impl Fn(&B) -> Conflict<L>,
         closed: impl FnOnce() -> LockError,
         seen: bool,
@@ -383,7 +383,7 @@ impl<L: Lent, B, O> State<L, B, O> {
                 if *mode == waiting.mode && lease.is_valid(now) && !lease.is_revoked() =>
             {
                 let lease = lease.clone();
-                self.turn = Turn::begin(&waiting.habits.handoffs, now);
+                self.turn = Turn::begin(&waiting.queue_policy.handoffs, now);
                 return (Joined::Granted(self.enter(&waiting, lease, grant)), todo);
             }
             // Of another mode, or lost and so nobody's.
@@ -441,9 +441,9 @@ impl<L: Lent, B, O> State<L, B, O> {
     /// Lets one in beside those who hold the lock already, if any.
     fn enter(
         &mut self,
-        waiting: &Waiting,
+        waiting: &Waiter,
         lease: Arc<L>,
-        grant: impl FnOnce(&Waiting, &Arc<L>) -> (B, O),
+        grant: impl FnOnce(&Waiter, &Arc<L>) -> (B, O),
     ) -> O {
         let (by, granted) = grant(waiting, &lease);
         self.holders.push(by);
@@ -464,11 +464,11 @@ impl<L: Lent, B, O> State<L, B, O> {
         (lease, mode): (Arc<L>, Mode),
         now: Instant,
         fresh: bool,
-        (grant, busy): (impl Fn(&Waiting, &Arc<L>) -> (B, O), impl Fn(&Arc<L>) -> LockError),
+        (grant, busy): (impl Fn(&Waiter, &Arc<L>) -> (B, O), impl Fn(&Arc<L>) -> LockError),
     ) {
         let (holders, mut begun, mut tried) = (&mut self.holders, None, Vec::new());
-        let mut settle = |waiting: &Waiting| {
-            begun.get_or_insert(waiting.habits.handoffs);
+        let mut settle = |waiting: &Waiter| {
+            begun.get_or_insert(waiting.queue_policy.handoffs);
             tried.extend(waiting.once.then_some(waiting.who));
             let (by, granted) = grant(waiting, &lease);
             holders.push(by);
@@ -487,7 +487,7 @@ impl<L: Lent, B, O> State<L, B, O> {
         self.phase = Phase::Held { lease, mode };
         // Who blocks the thread of one that only tried, and now has it, would wait for ever.
         if !tried.is_empty() {
-            let stops = |other: &Waiting, _| tried.iter().any(|who| stops_waiter(&other.who, who));
+            let stops = |other: &Waiter, _| tried.iter().any(|who| stops_waiter(&other.who, who));
             todo.wake_all.extend(self.waiters.settle_where(stops, |_| Err(stuck())));
         }
         // Readers behind one that was turned away may be next.
@@ -510,7 +510,7 @@ impl<L: Lent, B, O> State<L, B, O> {
         driver: u64,
         result: Result<Arc<L>, LockError>,
         now: Instant,
-        grant: impl Fn(&Waiting, &Arc<L>) -> (B, O),
+        grant: impl Fn(&Waiter, &Arc<L>) -> (B, O),
         busy: impl Fn(&Arc<L>) -> LockError,
     ) -> Todo<L> {
         let mut todo = Todo::default();
@@ -532,7 +532,7 @@ impl<L: Lent, B, O> State<L, B, O> {
             Err(error) => {
                 // Busy is an answer for those who asked before it, and do not wait.
                 let all = !(once && error.is_busy());
-                let told = |other: &Waiting, place: Place| {
+                let told = |other: &Waiter, place: Place| {
                     other.mode == mode && (all || other.once && place.is_before(since))
                 };
                 todo.wake_all = self.waiters.settle_where(told, |_| Err(error.clone()));
@@ -549,7 +549,7 @@ impl<L: Lent, B, O> State<L, B, O> {
         is_holder: impl Fn(&B) -> bool,
         linger: Duration,
         now: Instant,
-        grant: impl Fn(&Waiting, &Arc<L>) -> (B, O),
+        grant: impl Fn(&Waiter, &Arc<L>) -> (B, O),
         busy: impl Fn(&Arc<L>) -> LockError,
     ) -> Todo<L> {
         let mut todo = Todo::default();
@@ -601,7 +601,7 @@ impl<L: Lent, B, O> State<L, B, O> {
         lease: &Arc<L>,
         behind: bool,
         now: Instant,
-        grant: impl Fn(&Waiting, &Arc<L>) -> (B, O),
+        grant: impl Fn(&Waiter, &Arc<L>) -> (B, O),
         busy: impl Fn(&Arc<L>) -> LockError,
     ) -> Todo<L> {
         let mut todo = Todo::default();
@@ -641,7 +641,7 @@ impl<L: Lent, B, O> State<L, B, O> {
         (from, to): (&Arc<L>, Arc<L>),
         by: B,
         now: Instant,
-        grant: impl Fn(&Waiting, &Arc<L>) -> (B, O),
+        grant: impl Fn(&Waiter, &Arc<L>) -> (B, O),
         busy: impl Fn(&Arc<L>) -> LockError,
     ) -> Todo<L> {
         let mut todo = Todo::default();
@@ -746,7 +746,7 @@ mod tests {
     #[test]
     fn what_is_kept_of_a_waiter_is_small() {
         type Grant = Option<Arc<()>>;
-        let bytes = Waiters::<Waiting, Outcome<Grant>>::BYTES_EACH;
+        let bytes = Waiters::<Waiter, Outcome<Grant>>::BYTES_EACH;
         assert!(bytes <= 152, "{bytes} bytes");
     }
 
@@ -767,7 +767,7 @@ mod tests {
 
     #[test]
     fn nothing_is_kept_of_a_writer_whose_lease_was_lost_while_it_stepped_down() {
-        let (now, nobody) = (Instant::ORIGIN, |_: &Waiting, _: &Arc<LostNode>| ("nobody", ()));
+        let (now, nobody) = (Instant::ORIGIN, |_: &Waiter, _: &Arc<LostNode>| ("nobody", ()));
         let [from, to] = [(); 2].map(|()| Arc::new(LostNode));
         let mut state = State::new(false);
         state.phase = Phase::Held { lease: from.clone(), mode: Mode::Write };

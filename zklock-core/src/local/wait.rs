@@ -12,7 +12,7 @@ use crate::base::error::{ErrorKind, Holder, LockError};
 use crate::base::options::LockOptions;
 use crate::coordinator::traits::RequestError;
 use crate::local::grant::Hold;
-use crate::local::wait_queue::{Joined, Line, WaitInLine};
+use crate::local::wait_queue::{Joined, PlaceInQueue, WaitQueue};
 use crate::local::waiters::Place;
 use crate::observe::observer::Event;
 
@@ -89,7 +89,7 @@ pub trait Patience {
     /// # Cancel safety
     ///
     /// Dropping the future gives up the place in the queue.
-    fn wait<Q: Line>(
+    fn wait<Q: WaitQueue>(
         self,
         joined: Joined<Q>,
     ) -> impl Future<Output = Result<Hold, LockError>> + Send;
@@ -104,7 +104,7 @@ impl Patience for Forever {
         Wait::Forever
     }
 
-    async fn wait<Q: Line>(self, joined: Joined<Q>) -> Result<Hold, LockError> {
+    async fn wait<Q: WaitQueue>(self, joined: Joined<Q>) -> Result<Hold, LockError> {
         match joined {
             Joined::Granted(hold) => Ok(hold),
             Joined::Refused(error) => Err(error),
@@ -120,7 +120,7 @@ impl Patience for Wait {
         *self
     }
 
-    async fn wait<Q: Line>(self, joined: Joined<Q>) -> Result<Hold, LockError> {
+    async fn wait<Q: WaitQueue>(self, joined: Joined<Q>) -> Result<Hold, LockError> {
         match joined {
             Joined::Waits(place) => match self {
                 Wait::Forever => place.await,
@@ -138,7 +138,7 @@ impl Patience for Wait {
 
 /// Somebody was in the way. Who, is told if that is known still: meanwhile it may have gone, and
 /// then there is nobody to wait for.
-async fn turned_away<Q: Line>(queue: Arc<Q>) -> Result<Hold, LockError> {
+async fn turned_away<Q: WaitQueue>(queue: Arc<Q>) -> Result<Hold, LockError> {
     let here = queue.holder_here(None).map(|holder| busy(Some(holder)));
     let told = match here {
         Some(busy) => busy,
@@ -153,7 +153,7 @@ async fn turned_away<Q: Line>(queue: Arc<Q>) -> Result<Hold, LockError> {
     Err(told.on(queue.lock_name().clone()))
 }
 
-async fn once<Q: Line>(place: WaitInLine<Q>, limit: Duration) -> Result<Hold, LockError> {
+async fn once<Q: WaitQueue>(place: PlaceInQueue<Q>, limit: Duration) -> Result<Hold, LockError> {
     let queue = place.queue().clone();
     match Deadline::after(queue.session().clock().clone(), limit).bound(place).await {
         Ok(result) => result,
@@ -164,8 +164,8 @@ async fn once<Q: Line>(place: WaitInLine<Q>, limit: Duration) -> Result<Hold, Lo
 /// Tries so many times; the place in the queue is kept from one try to the next. Shortly before
 /// the end of each it asks who holds, and at the end tells the observer. Some of them may be over
 /// already.
-async fn within<Q: Line>(
-    mut place: WaitInLine<Q>,
+async fn within<Q: WaitQueue>(
+    mut place: PlaceInQueue<Q>,
     start: Instant,
     timeout: Duration,
     tries: u32,
@@ -187,8 +187,8 @@ fn ask_ahead(timeout: Duration) -> Duration {
 }
 
 /// The rest of [`within`], from shortly before the end of the first of these tries.
-async fn insist<Q: Line>(
-    place: &mut WaitInLine<Q>,
+async fn insist<Q: WaitQueue>(
+    place: &mut PlaceInQueue<Q>,
     start: Instant,
     timeout: Duration,
     tries: RangeInclusive<u32>,
@@ -256,7 +256,7 @@ struct Silent;
 
 /// Asks who holds, for at most `limit`: this process knows by itself, of another ZooKeeper tells
 /// by one read. Answers the error of a busy lock.
-async fn ask<Q: Line>(
+async fn ask<Q: WaitQueue>(
     queue: &Arc<Q>,
     place: Option<Place>,
     limit: Duration,
@@ -289,7 +289,7 @@ fn busy(holder: Option<Holder>) -> LockError {
     LockError::new(ErrorKind::Busy, "").held_by(holder)
 }
 
-fn unreachable(queue: &impl Line) -> LockError {
+fn unreachable(queue: &impl WaitQueue) -> LockError {
     let trouble = queue.trouble();
     let detail = match &trouble {
         Some(error) => format!("ZooKeeper could not be reached in time: {error}"),

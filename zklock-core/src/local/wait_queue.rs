@@ -6,16 +6,16 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use crate::base::caller::Who;
+use crate::base::caller::Caller;
 use crate::base::error::LockError;
 use crate::coordinator::traits::RequestError;
-use crate::local::grant::{Hold, Origin};
+use crate::local::grant::{GrantSource, Hold};
 use crate::local::waiters::{Outcome, Place};
 use crate::session::lane::closed;
 use crate::session::local_queues::Held;
 
 /// A queue that can be waited in.
-pub trait Line: Origin + Sized {
+pub trait WaitQueue: GrantSource + Sized {
     /// A waiter asks for its outcome.
     fn poll(&self, place: Place, waker: &Waker) -> Poll<Option<Outcome<Hold>>>;
 
@@ -37,7 +37,7 @@ pub trait Line: Origin + Sized {
 /// Describes somebody who waits to people.
 pub fn describe_waiter(
     lock: &Arc<str>,
-    who: &Who,
+    who: &Caller,
     label: &Option<Arc<str>>,
     waited: Duration,
 ) -> Held {
@@ -46,11 +46,11 @@ pub fn describe_waiter(
 
 /// What became of joining.
 #[derive(Debug)]
-pub enum Joined<Q: Line> {
+pub enum Joined<Q: WaitQueue> {
     /// The lock was there for the taking.
     Granted(Hold),
     /// In the queue.
-    Waits(WaitInLine<Q>),
+    Waits(PlaceInQueue<Q>),
     /// Somebody is ahead in this queue, and the caller does not wait.
     Busy(Arc<Q>),
     /// It cannot be.
@@ -59,15 +59,15 @@ pub enum Joined<Q: Line> {
 
 /// A place in a queue, as a future of its outcome. Dropped, it gives the place up.
 #[derive(Debug)]
-pub struct WaitInLine<Q: Line> {
+pub struct PlaceInQueue<Q: WaitQueue> {
     queue: Arc<Q>,
     place: Option<Place>,
 }
 
-impl<Q: Line> WaitInLine<Q> {
+impl<Q: WaitQueue> PlaceInQueue<Q> {
     /// Waits in a place.
     pub fn new(queue: Arc<Q>, place: Place) -> Self {
-        WaitInLine { queue, place: Some(place) }
+        PlaceInQueue { queue, place: Some(place) }
     }
 
     /// The queue.
@@ -81,7 +81,7 @@ impl<Q: Line> WaitInLine<Q> {
     }
 }
 
-impl<Q: Line> Future for WaitInLine<Q> {
+impl<Q: WaitQueue> Future for PlaceInQueue<Q> {
     type Output = Outcome<Hold>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -93,7 +93,7 @@ impl<Q: Line> Future for WaitInLine<Q> {
     }
 }
 
-impl<Q: Line> Drop for WaitInLine<Q> {
+impl<Q: WaitQueue> Drop for PlaceInQueue<Q> {
     fn drop(&mut self) {
         if let Some(place) = self.place.take() {
             self.queue.leave(place);

@@ -4,8 +4,8 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::caller::Who;
-use crate::base::cancel_policy::Ends;
+use crate::base::caller::Caller;
+use crate::base::cancel_policy::CancelPolicy;
 use crate::base::error::LockError;
 use crate::base::mode::Mode;
 use crate::base::options::LockOptions;
@@ -16,7 +16,7 @@ use crate::guard::typed::kind;
 use crate::guard::typed::{Guard, MutexGuard, RwLockReadGuard, RwLockWriteGuard, SemaphorePermit};
 use crate::guard::view::GuardView;
 use crate::layout::driver::{LockDriver, unsupported};
-use crate::local::grant::Possession;
+use crate::local::grant::Grant;
 use crate::local::wait::Wait;
 use crate::lock::mutex::Mutex;
 use crate::lock::rwlock::RwLock;
@@ -162,7 +162,7 @@ impl AnyLock {
     ///
     /// Dropping the future gives up the place in the queue and leaves no node behind.
     pub async fn acquire(&self) -> Result<AnyGuard, LockError> {
-        self.enter(Who::task(), Wait::Forever, true).await
+        self.enter(Caller::task(), Wait::Forever, true).await
     }
 
     /// Acquires the lock if that needs no waiting for others.
@@ -188,7 +188,7 @@ impl AnyLock {
     ///
     /// As [`acquire`](AnyLock::acquire).
     pub async fn try_acquire(&self) -> Result<AnyGuard, LockError> {
-        self.enter(Who::task(), self.once()?, true).await
+        self.enter(Caller::task(), self.once()?, true).await
     }
 
     /// Acquires the lock within the tries of its options.
@@ -212,7 +212,7 @@ impl AnyLock {
     ///
     /// As [`acquire`](AnyLock::acquire).
     pub async fn acquire_tries(&self) -> Result<AnyGuard, LockError> {
-        self.enter(Who::task(), self.tries(), true).await
+        self.enter(Caller::task(), self.tries(), true).await
     }
 
     /// The path of its directory, chroot included, and the servers: the same for the same lock, in
@@ -223,7 +223,7 @@ impl AnyLock {
             AnyLock::Read(lock) | AnyLock::Write(lock) => lock.path(),
             AnyLock::Permits(lock, _) => lock.path(),
         };
-        let place = self.session().shelf().place();
+        let place = self.session().local_queues().place();
         ([&place.chroot, path].concat(), place.common())
     }
 
@@ -254,18 +254,18 @@ impl AnyLock {
     }
 
     /// What ends a body under it.
-    pub(crate) fn ends(&self) -> Ends {
+    pub(crate) fn cancel_policy(&self) -> CancelPolicy {
         let options = match self {
             AnyLock::Mutex(lock) => lock.options(),
             AnyLock::Read(lock) | AnyLock::Write(lock) => lock.options(),
             AnyLock::Permits(lock, _) => lock.options(),
         };
-        options.ends()
+        options.cancel_policy()
     }
 
     pub(crate) async fn enter(
         &self,
-        who: Who,
+        who: Caller,
         how: Wait,
         unscoped: bool,
     ) -> Result<AnyGuard, LockError> {
@@ -530,16 +530,16 @@ impl AnyGuard {
         each!(self, guard => guard.frame_beside(outer))
     }
 
-    pub(crate) fn possession(&self) -> &Arc<Possession> {
-        each!(self, guard => guard.possession())
+    pub(crate) fn grant(&self) -> &Arc<Grant> {
+        each!(self, guard => guard.grant())
     }
 
-    pub(crate) async fn ended(&self, ends: Ends) {
-        self.possession().ended(ends).await;
+    pub(crate) async fn ended(&self, cancel_policy: CancelPolicy) {
+        self.grant().ended(cancel_policy).await;
     }
 
     pub(crate) fn lost_error(&self) -> LockError {
-        self.possession().lost_error()
+        self.grant().lost_error()
     }
 }
 
@@ -559,12 +559,12 @@ pub trait Enter: Sync {
     fn tries(&self) -> Wait;
 
     /// What ends a body under it.
-    fn ends(&self) -> Ends;
+    fn cancel_policy(&self) -> CancelPolicy;
 
     /// Acquires.
     fn enter(
         &self,
-        who: Who,
+        who: Caller,
         how: Wait,
         unscoped: bool,
     ) -> impl Future<Output = Result<Self::Guard, LockError>> + Send;
@@ -584,13 +584,13 @@ impl Enter for AnyLock {
         AnyLock::tries(self)
     }
 
-    fn ends(&self) -> Ends {
-        AnyLock::ends(self)
+    fn cancel_policy(&self) -> CancelPolicy {
+        AnyLock::cancel_policy(self)
     }
 
     fn enter(
         &self,
-        who: Who,
+        who: Caller,
         how: Wait,
         unscoped: bool,
     ) -> impl Future<Output = Result<AnyGuard, LockError>> + Send {
@@ -611,7 +611,7 @@ pub trait Guarding: Send + Sync + Sized {
     fn is_revoked(&self) -> bool;
 
     /// Resolves when something happens that ends the body.
-    fn ended(&self, ends: Ends) -> impl Future<Output = ()> + Send;
+    fn ended(&self, cancel_policy: CancelPolicy) -> impl Future<Output = ()> + Send;
 
     /// The scope of the body.
     fn frame(&self) -> Option<Arc<Frame>>;
@@ -642,8 +642,8 @@ impl<K: kind::Kind> Guarding for Guard<K> {
         Guard::is_revoked(self)
     }
 
-    fn ended(&self, ends: Ends) -> impl Future<Output = ()> + Send {
-        self.possession().ended(ends)
+    fn ended(&self, cancel_policy: CancelPolicy) -> impl Future<Output = ()> + Send {
+        self.grant().ended(cancel_policy)
     }
 
     fn frame(&self) -> Option<Arc<Frame>> {
@@ -655,11 +655,11 @@ impl<K: kind::Kind> Guarding for Guard<K> {
     }
 
     fn lost_error(&self) -> LockError {
-        self.possession().lost_error()
+        self.grant().lost_error()
     }
 
     fn revoked_error(&self) -> LockError {
-        self.possession().revoked_error()
+        self.grant().revoked_error()
     }
 
     fn release(self) -> impl Future<Output = Result<(), LockError>> + Send {
@@ -676,8 +676,8 @@ impl Guarding for AnyGuard {
         AnyGuard::is_revoked(self)
     }
 
-    fn ended(&self, ends: Ends) -> impl Future<Output = ()> + Send {
-        AnyGuard::ended(self, ends)
+    fn ended(&self, cancel_policy: CancelPolicy) -> impl Future<Output = ()> + Send {
+        AnyGuard::ended(self, cancel_policy)
     }
 
     fn frame(&self) -> Option<Arc<Frame>> {
@@ -685,7 +685,7 @@ impl Guarding for AnyGuard {
     }
 
     fn view(&self) -> GuardView {
-        GuardView::new(self.possession().clone(), Vec::new())
+        GuardView::new(self.grant().clone(), Vec::new())
     }
 
     fn lost_error(&self) -> LockError {
@@ -693,7 +693,7 @@ impl Guarding for AnyGuard {
     }
 
     fn revoked_error(&self) -> LockError {
-        self.possession().revoked_error()
+        self.grant().revoked_error()
     }
 
     fn release(self) -> impl Future<Output = Result<(), LockError>> + Send {

@@ -5,8 +5,8 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::caller::Who;
-use crate::base::cancel_policy::Ends;
+use crate::base::caller::Caller;
+use crate::base::cancel_policy::CancelPolicy;
 use crate::base::clock::Instant;
 use crate::base::error::{ErrorKind, LockError};
 use crate::base::first::{all, first};
@@ -112,7 +112,7 @@ impl MultiLock {
     ///
     /// Dropping the future releases what was taken and leaves no node behind.
     pub async fn acquire(&self) -> Result<MultiGuard, LockError> {
-        self.enter(Who::task(), Wait::Forever, true).await
+        self.enter(Caller::task(), Wait::Forever, true).await
     }
 
     /// Acquires all if that needs no waiting for others.
@@ -138,7 +138,7 @@ impl MultiLock {
     ///
     /// As [`acquire`](MultiLock::acquire).
     pub async fn try_acquire(&self) -> Result<MultiGuard, LockError> {
-        self.enter(Who::task(), self.once()?, true).await
+        self.enter(Caller::task(), self.once()?, true).await
     }
 
     /// Acquires all within a time, connecting included.
@@ -163,7 +163,7 @@ impl MultiLock {
     ///
     /// As [`acquire`](MultiLock::acquire).
     pub async fn acquire_timeout(&self, timeout: Duration) -> Result<MultiGuard, LockError> {
-        self.enter(Who::task(), MultiLock::within(timeout)?, true).await
+        self.enter(Caller::task(), MultiLock::within(timeout)?, true).await
     }
 
     /// Acquires all within the tries of the options: those of the member with the longest wait.
@@ -192,7 +192,7 @@ impl MultiLock {
     ///
     /// As [`acquire`](MultiLock::acquire).
     pub async fn acquire_tries(&self) -> Result<MultiGuard, LockError> {
-        self.enter(Who::task(), self.tries(), true).await
+        self.enter(Caller::task(), self.tries(), true).await
     }
 
     pub(crate) fn once(&self) -> Result<Wait, LockError> {
@@ -223,13 +223,17 @@ impl MultiLock {
     }
 
     /// What ends a body under all: whatever ends it under one.
-    pub(crate) fn ends(&self) -> Ends {
-        self.members.iter().map(AnyLock::ends).reduce(Ends::and).unwrap_or_default()
+    pub(crate) fn cancel_policy(&self) -> CancelPolicy {
+        self.members
+            .iter()
+            .map(AnyLock::cancel_policy)
+            .reduce(CancelPolicy::and)
+            .unwrap_or_default()
     }
 
     pub(crate) async fn enter(
         &self,
-        who: Who,
+        who: Caller,
         how: Wait,
         unscoped: bool,
     ) -> Result<MultiGuard, LockError> {
@@ -239,7 +243,7 @@ impl MultiLock {
             let guard = self.enter_all(who, how, unscoped, &begun).await?;
             // One may be lost while another is waited for.
             if guard.is_valid() {
-                guard.members.iter().for_each(|member| member.possession().lease().take(true));
+                guard.members.iter().for_each(|member| member.grant().lease().take(true));
                 return Ok(guard);
             }
         }
@@ -247,7 +251,7 @@ impl MultiLock {
 
     async fn enter_all(
         &self,
-        who: Who,
+        who: Caller,
         how: Wait,
         unscoped: bool,
         begun: &[Instant],
@@ -259,8 +263,8 @@ impl MultiLock {
             // On an error what was taken is released, the last first.
             let taken = member.enter(who, how, unscoped).await?;
             // Until all are, nobody runs under it. One that is held by a call around is in use.
-            if taken.possession().holds() == 1 {
-                taken.possession().lease().take(false);
+            if taken.grant().holds() == 1 {
+                taken.grant().lease().take(false);
             }
             guard.members.push(taken);
         }
@@ -507,13 +511,13 @@ impl Enter for MultiLock {
         MultiLock::tries(self)
     }
 
-    fn ends(&self) -> Ends {
-        MultiLock::ends(self)
+    fn cancel_policy(&self) -> CancelPolicy {
+        MultiLock::cancel_policy(self)
     }
 
     fn enter(
         &self,
-        who: Who,
+        who: Caller,
         how: Wait,
         unscoped: bool,
     ) -> impl Future<Output = Result<MultiGuard, LockError>> + Send {
@@ -534,8 +538,8 @@ impl Guarding for MultiGuard {
         MultiGuard::is_revoked(self)
     }
 
-    fn ended(&self, ends: Ends) -> impl Future<Output = ()> + Send {
-        first(self.members.iter().map(move |member| member.ended(ends)))
+    fn ended(&self, cancel_policy: CancelPolicy) -> impl Future<Output = ()> + Send {
+        first(self.members.iter().map(move |member| member.ended(cancel_policy)))
     }
 
     fn frame(&self) -> Option<Arc<Frame>> {
@@ -546,7 +550,7 @@ impl Guarding for MultiGuard {
 
     fn view(&self) -> GuardView {
         let mut all: Vec<_> =
-            self.members.iter().rev().map(|member| member.possession().clone()).collect();
+            self.members.iter().rev().map(|member| member.grant().clone()).collect();
         let others = all.split_off(1);
         // A multi-lock has at least one member.
         GuardView::new(all.swap_remove(0), others)
@@ -563,7 +567,7 @@ impl Guarding for MultiGuard {
     fn revoked_error(&self) -> LockError {
         let revoked = self.members.iter().find(|member| member.is_revoked());
         let member = revoked.or(self.members.last());
-        member.map_or_else(|| self.lost_error(), |member| member.possession().revoked_error())
+        member.map_or_else(|| self.lost_error(), |member| member.grant().revoked_error())
     }
 
     fn release(self) -> impl Future<Output = Result<(), LockError>> + Send {

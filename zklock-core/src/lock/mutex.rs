@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::caller::Who;
+use crate::base::caller::Caller;
 #[cfg(doc)]
 use crate::base::error::ErrorKind;
 use crate::base::error::LockError;
@@ -215,7 +215,7 @@ impl Mutex {
     /// Dropping the future gives up the place in the queue and leaves no node behind, at whichever
     /// await that happens.
     pub async fn acquire(&self) -> Result<MutexGuard, LockError> {
-        self.0.enter(Who::task(), Forever, true).await
+        self.0.enter(Caller::task(), Forever, true).await
     }
 
     /// Acquires the lock if that needs no waiting for others.
@@ -243,7 +243,7 @@ impl Mutex {
     ///
     /// As [`acquire`](Mutex::acquire).
     pub async fn try_acquire(&self) -> Result<MutexGuard, LockError> {
-        self.0.enter(Who::task(), self.0.once()?, true).await
+        self.0.enter(Caller::task(), self.0.once()?, true).await
     }
 
     /// Acquires the lock within a time, connecting included. The bound holds to within 100 ms also
@@ -269,7 +269,7 @@ impl Mutex {
     ///
     /// As [`acquire`](Mutex::acquire).
     pub async fn acquire_timeout(&self, timeout: Duration) -> Result<MutexGuard, LockError> {
-        self.0.enter(Who::task(), self.0.within(timeout)?, true).await
+        self.0.enter(Caller::task(), self.0.within(timeout)?, true).await
     }
 
     /// Acquires the lock within the tries of its options: `retries` tries of at most `timeout`
@@ -298,7 +298,7 @@ impl Mutex {
     ///
     /// As [`acquire`](Mutex::acquire).
     pub async fn acquire_tries(&self) -> Result<MutexGuard, LockError> {
-        self.0.enter(Who::task(), self.0.tries(), true).await
+        self.0.enter(Caller::task(), self.0.tries(), true).await
     }
 
     /// Whether the calls around the caller hold this lock and it is still valid: not whether some

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::acquire::acquire_loop::Target;
-use crate::base::caller::Who;
+use crate::base::caller::Caller;
 use crate::base::clock::Instant;
 use crate::base::deadline::Deadline;
 use crate::base::error::{ErrorKind, LockError};
@@ -18,10 +18,10 @@ use crate::guard::typed::Guard;
 use crate::guard::typed::kind::Kind;
 use crate::inspect::site::Site;
 use crate::layout::driver::{LockDriver, check, is_same_layout, mixed};
-use crate::local::grant::{Hold, Kept, Possession};
+use crate::local::grant::{Grant, Hold, Kept};
 use crate::local::itself::{Perhaps, stuck};
 use crate::local::queue::Queue;
-use crate::local::state::{Habits, Waiting};
+use crate::local::state::{QueuePolicy, Waiter};
 use crate::local::wait::{Patience, Wait};
 use crate::local::wait_queue::Joined;
 use crate::name::lock_name::LockName;
@@ -146,22 +146,21 @@ impl NamedLock {
 
     /// Whether the calls around the caller hold this lock, in this mode or one that includes it.
     pub fn is_held_here(&self, mode: Mode) -> bool {
-        context::find(|possession| self.is_of(possession)).is_some_and(|frame| {
-            includes(frame.possession().mode(), mode) && frame.possession().is_valid()
-        })
+        context::find(|grant| self.is_of(grant))
+            .is_some_and(|frame| includes(frame.grant().mode(), mode) && frame.grant().is_valid())
     }
 
-    fn is_of(&self, possession: &Possession) -> bool {
-        let queue = possession.queue();
+    fn is_of(&self, grant: &Grant) -> bool {
+        let queue = grant.queue();
         queue.session().id() == self.0.session.id()
             && queue.path() == self.path()
-            && possession.mode() != Mode::Permit
+            && grant.mode() != Mode::Permit
     }
 
     /// Acquires, nested or in the queue.
     pub async fn enter<K: Kind>(
         &self,
-        who: Who,
+        who: Caller,
         patience: impl Patience,
         unscoped: bool,
     ) -> Result<Guard<K>, LockError> {
@@ -188,12 +187,12 @@ impl NamedLock {
 
     fn way_in<K: Kind>(
         &self,
-        who: Who,
+        who: Caller,
         (how, started): (Wait, Instant),
         unscoped: bool,
     ) -> WayIn<'_, K> {
         let around = context::current();
-        if let Some(frame) = context::find_in(&around, |possession| self.is_of(possession)) {
+        if let Some(frame) = context::find_in(&around, |grant| self.is_of(grant)) {
             return WayIn::Rare(Box::pin(self.nest(frame, who, (how, started), unscoped)));
         }
         match self.join(who, around, K::MODE, how, started) {
@@ -208,16 +207,17 @@ impl NamedLock {
     /// Takes a place in the queue. Says also whether that may be a wait for oneself.
     fn join(
         &self,
-        who: Who,
+        who: Caller,
         around: Option<Arc<Frame>>,
         mode: Mode,
         how: Wait,
         since: Instant,
     ) -> (Joined<Queue>, Option<Perhaps>) {
-        let (once, habits, label) = (how.is_once(), self.habits(), self.0.label.clone());
+        let (once, queue_policy, label) =
+            (how.is_once(), self.queue_policy(), self.0.label.clone());
         let is_own = context::is_own(who, &around);
         let who = context::scoped(who, &around);
-        let waiting = Waiting { who, mode, since, once, habits, label };
+        let waiting = Waiter { who, mode, since, once, queue_policy, label };
         let joined = match self.has_own_nodes() {
             true => self.own_queue().map(|queue| queue.join(waiting, is_own)),
             false => self.queue().map(|queue| queue.join(waiting, is_own)),
@@ -235,7 +235,7 @@ impl NamedLock {
     async fn nest<K: Kind>(
         &self,
         frame: Arc<Frame>,
-        who: Who,
+        who: Caller,
         (how, started): (Wait, Instant),
         unscoped: bool,
     ) -> Result<Guard<K>, LockError> {
@@ -244,7 +244,7 @@ impl NamedLock {
             if let Some(guard) = self.take_turn(&frame, who, (how, started), unscoped).await? {
                 return Ok(guard);
             }
-            next = context::find(|possession| self.is_of(possession));
+            next = context::find(|grant| self.is_of(grant));
         }
         // What is granted is judged by the time of this moment, and not by that of the call.
         let now = self.0.session.clock().now();
@@ -261,15 +261,15 @@ impl NamedLock {
     async fn take_turn<K: Kind>(
         &self,
         frame: &Frame,
-        who: Who,
+        who: Caller,
         (how, started): (Wait, Instant),
         unscoped: bool,
     ) -> Result<Option<Guard<K>>, LockError> {
-        let held = frame.possession().queue().layout();
+        let held = frame.grant().queue().layout();
         if !is_same_layout(held, &*self.0.driver) {
             return Err(mixed(held, &*self.0.driver).on(self.0.name.to_shared()));
         }
-        if !includes(frame.possession().mode(), K::MODE) {
+        if !includes(frame.grant().mode(), K::MODE) {
             let why = "a call around this one holds it for reading, and a reader never becomes a \
                        writer: two that tried would wait for each other";
             return Err(self.error(ErrorKind::Deadlock, why));
@@ -305,18 +305,18 @@ impl NamedLock {
             }
         };
         let Some(hold) = frame.hold_again() else { return Ok(None) };
-        if !frame.possession().lease().is_valid() {
-            return Err(frame.possession().lost_error());
+        if !frame.grant().lease().is_valid() {
+            return Err(frame.grant().lost_error());
         }
         if self.0.options.is_revocable() {
-            frame.possession().watch();
+            frame.grant().watch();
         }
         let nested = Guard::new(hold, Some(turn));
         nested.map(Some).map_err(|error| error.on(self.0.name.to_shared()))
     }
 
     fn busy_inside(&self, frame: &Frame) -> LockError {
-        let holder = frame.possession().queue().holder_here(None);
+        let holder = frame.grant().queue().holder_here(None);
         let busy = self.error(ErrorKind::Busy, "by another call nested in the same scope");
         busy.held_by(holder)
     }
@@ -330,13 +330,13 @@ impl NamedLock {
         self.0.options.is_fair() || !self.0.options.least_hold().is_zero()
     }
 
-    fn habits(&self) -> Habits {
+    fn queue_policy(&self) -> QueuePolicy {
         let stop_at = self.0.options.stops_at();
         if self.has_own_nodes() {
-            return Habits { handoffs: Handoffs::NONE, linger: Duration::ZERO, stop_at };
+            return QueuePolicy { handoffs: Handoffs::NONE, linger: Duration::ZERO, stop_at };
         }
         let (handoffs, linger) = (self.0.options.handoff_bound(), self.0.options.linger_time());
-        Habits { handoffs, linger, stop_at }
+        QueuePolicy { handoffs, linger, stop_at }
     }
 
     /// The queue of this lock in this process, looked up once for this handle.

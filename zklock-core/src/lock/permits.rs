@@ -10,13 +10,13 @@ use crate::layout::curator::Curator;
 use crate::layout::driver::{LockDriver, SemaphoreLayout, is_same_layout, mixed};
 use crate::layout::kazoo::Kazoo;
 use crate::layout::permits::{KazooPermits, Permits};
-use crate::local::grant::Origin;
+use crate::local::grant::GrantSource;
 use crate::local::limit::{Limit, LimitSource};
 use crate::local::permit_queue::{Handle, PermitQueue, Targets};
 use crate::name::lock_name::LockName;
 use crate::name::path::ZnodePath;
 use crate::session::handle::Session;
-use crate::session::local_queues::{Resident, of_type};
+use crate::session::local_queues::{LocalQueue, of_type};
 
 /// The limit that was asked for.
 #[derive(Clone, Debug)]
@@ -51,7 +51,7 @@ pub fn find(
         }
         same || queue.is_wanted()
     };
-    let queue = session.shelf().resident_if(&key, will_do, |key| {
+    let queue = session.local_queues().resident_if(&key, will_do, |key| {
         let limit = Limit::follow(session, source.clone());
         let targets = targets(session, name, layout, directory, &limit);
         let queue = PermitQueue::new(session.clone(), targets, limit, key);
@@ -61,7 +61,7 @@ pub fn find(
     let queue = queue.map_err(|other| mixed(&**other.driver(), &*rule(layout, Arc::default())))?;
     let is_same = |queue: &PermitQueue| *queue.limit().source() == source;
     let handle = is_same(&queue).then(|| Handle::counted(queue));
-    let elsewhere = session.shelf().elsewhere(&key);
+    let elsewhere = session.local_queues().elsewhere(&key);
     let mut others = elsewhere.iter().filter_map(of_type::<PermitQueue>);
     let differs = others.any(|other| other.is_wanted() && !is_same(&other));
     let Some(handle) = handle.filter(|_| !differs) else {
@@ -93,8 +93,8 @@ fn check_others(queue: &PermitQueue) -> Result<(), LockError> {
     let directory = LockName::new(queue.lock_name())?.under(session.root());
     let kazoos = matches!(queue.limit().source(), LimitSource::Said(..));
     for key in [key(&SemaphoreLayout::Curator, &directory), directory.as_str().to_owned()] {
-        let here = session.shelf().under(&key);
-        for other in here.into_iter().chain(session.shelf().elsewhere(&key)) {
+        let here = session.local_queues().under(&key);
+        for other in here.into_iter().chain(session.local_queues().elsewhere(&key)) {
             let matters = match of_type::<PermitQueue>(&other) {
                 Some(semaphore) => semaphore.is_used() && semaphore.is_wanted(),
                 None => kazoos,
@@ -134,7 +134,7 @@ fn source(
     }
 }
 
-/// Under which key the queue of a semaphore stands on the shelf: its directory, where permits are
+/// The key of a semaphore's queue among the local queues: its directory, where permits are
 /// in the directory itself.
 fn key(layout: &SemaphoreLayout, directory: &ZnodePath) -> String {
     match layout {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::caller::Who;
+use crate::base::caller::Caller;
 use crate::base::error::{ErrorKind, LockError};
 use crate::base::mode::Mode;
 use crate::base::options::LockOptions;
@@ -216,7 +216,7 @@ impl RwLock {
     ///
     /// Dropping the future gives up the place in the queue and leaves no node behind.
     pub async fn read(&self) -> Result<RwLockReadGuard, LockError> {
-        self.0.enter(Who::task(), Forever, true).await
+        self.0.enter(Caller::task(), Forever, true).await
     }
 
     /// Acquires the lock for reading if that needs no waiting for others.
@@ -242,7 +242,7 @@ impl RwLock {
     ///
     /// As [`read`](RwLock::read).
     pub async fn try_read(&self) -> Result<RwLockReadGuard, LockError> {
-        self.0.enter(Who::task(), self.0.once()?, true).await
+        self.0.enter(Caller::task(), self.0.once()?, true).await
     }
 
     /// Acquires the lock for reading within a time, connecting included.
@@ -265,7 +265,7 @@ impl RwLock {
     ///
     /// As [`read`](RwLock::read).
     pub async fn read_timeout(&self, timeout: Duration) -> Result<RwLockReadGuard, LockError> {
-        self.0.enter(Who::task(), self.0.within(timeout)?, true).await
+        self.0.enter(Caller::task(), self.0.within(timeout)?, true).await
     }
 
     /// Acquires the lock for reading within the tries of its options.
@@ -293,7 +293,7 @@ impl RwLock {
     ///
     /// As [`read`](RwLock::read).
     pub async fn read_tries(&self) -> Result<RwLockReadGuard, LockError> {
-        self.0.enter(Who::task(), self.0.tries(), true).await
+        self.0.enter(Caller::task(), self.0.tries(), true).await
     }
 
     /// Acquires the lock for writing and waits as long as it takes.
@@ -316,7 +316,7 @@ impl RwLock {
     ///
     /// Dropping the future gives up the place in the queue and leaves no node behind.
     pub async fn write(&self) -> Result<RwLockWriteGuard, LockError> {
-        self.0.enter(Who::task(), Forever, true).await
+        self.0.enter(Caller::task(), Forever, true).await
     }
 
     /// Acquires the lock for writing if that needs no waiting for others.
@@ -340,7 +340,7 @@ impl RwLock {
     ///
     /// As [`write`](RwLock::write).
     pub async fn try_write(&self) -> Result<RwLockWriteGuard, LockError> {
-        self.0.enter(Who::task(), self.0.once()?, true).await
+        self.0.enter(Caller::task(), self.0.once()?, true).await
     }
 
     /// Acquires the lock for writing within a time, connecting included.
@@ -366,7 +366,7 @@ impl RwLock {
     ///
     /// As [`write`](RwLock::write).
     pub async fn write_timeout(&self, timeout: Duration) -> Result<RwLockWriteGuard, LockError> {
-        self.0.enter(Who::task(), self.0.within(timeout)?, true).await
+        self.0.enter(Caller::task(), self.0.within(timeout)?, true).await
     }
 
     /// Acquires the lock for writing within the tries of its options.
@@ -388,7 +388,7 @@ impl RwLock {
     ///
     /// As [`write`](RwLock::write).
     pub async fn write_tries(&self) -> Result<RwLockWriteGuard, LockError> {
-        self.0.enter(Who::task(), self.0.tries(), true).await
+        self.0.enter(Caller::task(), self.0.tries(), true).await
     }
 
     /// Whether the calls around the caller hold this lock for reading or writing, still.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_lite::future::Boxed;
 
 use crate::acquire::acquire_loop::Target;
-use crate::base::caller::Who;
+use crate::base::caller::Caller;
 use crate::base::clock::Instant;
 use crate::base::error::{ErrorKind, LockError};
 use crate::base::options::LockOptions;
@@ -14,11 +14,11 @@ use crate::guard::context;
 use crate::guard::typed::SemaphorePermit;
 use crate::inspect::site::Site;
 use crate::layout::driver::{LockDriver, SemaphoreLayout};
-use crate::local::grant::{Hold, Origin};
+use crate::local::grant::{GrantSource, Hold};
 use crate::local::limit::LimitSource;
 use crate::local::permit_queue::{Handle, PermitQueue};
-use crate::local::permits::Wanting;
-use crate::local::state::Habits;
+use crate::local::permits::PermitWaiter;
+use crate::local::state::QueuePolicy;
 use crate::local::wait::{Forever, Patience, Wait};
 use crate::local::wait_queue::Joined;
 use crate::lock::permits::{Asked, check_alone, find};
@@ -310,7 +310,7 @@ impl Semaphore {
     ///
     /// As [`acquire`](Semaphore::acquire).
     pub async fn acquire_many(&self, permits: u32) -> Result<SemaphorePermit, LockError> {
-        self.enter(Who::task(), permits, Forever, true).await
+        self.enter(Caller::task(), permits, Forever, true).await
     }
 
     /// Acquires one permit if that needs no waiting for others.
@@ -360,7 +360,7 @@ impl Semaphore {
     ///
     /// As [`acquire`](Semaphore::acquire).
     pub async fn try_acquire_many(&self, permits: u32) -> Result<SemaphorePermit, LockError> {
-        self.enter(Who::task(), permits, self.once(), true).await
+        self.enter(Caller::task(), permits, self.once(), true).await
     }
 
     /// Acquires one permit within a time, connecting included.
@@ -416,7 +416,7 @@ impl Semaphore {
         permits: u32,
         timeout: Duration,
     ) -> Result<SemaphorePermit, LockError> {
-        self.enter(Who::task(), permits, self.within(timeout)?, true).await
+        self.enter(Caller::task(), permits, self.within(timeout)?, true).await
     }
 
     /// Acquires several permits, all or none, within the tries of the options.
@@ -438,7 +438,7 @@ impl Semaphore {
     ///
     /// As [`acquire`](Semaphore::acquire).
     pub async fn acquire_many_tries(&self, permits: u32) -> Result<SemaphorePermit, LockError> {
-        self.enter(Who::task(), permits, self.tries(), true).await
+        self.enter(Caller::task(), permits, self.tries(), true).await
     }
 
     pub(crate) fn once(&self) -> Wait {
@@ -456,7 +456,7 @@ impl Semaphore {
 
     pub(crate) async fn enter(
         &self,
-        who: Who,
+        who: Caller,
         permits: u32,
         patience: impl Patience,
         unscoped: bool,
@@ -482,14 +482,14 @@ impl Semaphore {
     }
 
     /// Takes a place in the queue.
-    fn join(&self, who: Who, permits: u32, how: Wait, since: Instant) -> WayIn {
+    fn join(&self, who: Caller, permits: u32, how: Wait, since: Instant) -> WayIn {
         let around = context::current();
         let (handoffs, stop_at) = (self.0.options.handoff_bound(), self.0.options.stops_at());
-        let habits = Habits { handoffs, stop_at, ..Habits::default() };
+        let queue_policy = QueuePolicy { handoffs, stop_at, ..QueuePolicy::default() };
         let (once, label) = (how.is_once(), self.0.label.clone());
         let is_own = context::is_own(who, &around);
         let who = context::scoped(who, &around);
-        let wanting = Wanting { who, since, permits, once, habits, label };
+        let wanting = PermitWaiter { who, since, permits, once, queue_policy, label };
         match self.0.queue.join(wanting, is_own) {
             (joined, None) => WayIn::Usual(joined),
             (joined, Some(perhaps)) => {

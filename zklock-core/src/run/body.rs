@@ -5,7 +5,7 @@ use std::mem;
 use std::pin::pin;
 use std::task::Poll;
 
-use crate::base::cancel_policy::{Ends, OnLost, OnRevoked};
+use crate::base::cancel_policy::{CancelPolicy, OnLost, OnRevoked};
 use crate::base::error::{Body, LockError};
 use crate::guard::context::{inside, inside_sync};
 use crate::lock::any::Guarding;
@@ -24,26 +24,26 @@ use crate::lock::any::Guarding;
 /// The body is dropped.
 pub async fn run<G: Guarding, F: Future>(
     guard: &G,
-    ends: Ends,
+    cancel_policy: CancelPolicy,
     body: F,
 ) -> Result<F::Output, LockError> {
-    may_begin(guard, ends)?;
+    may_begin(guard, cancel_policy)?;
     let mut body = pin!(inside(guard.frame(), body));
-    let mut ending = pin!(guard.ended(ends));
+    let mut ending = pin!(guard.ended(cancel_policy));
     let mut begun = false;
     poll_fn(|cx| {
         // Asked before the body goes on: it may have been asleep for longer than the lease.
         if mem::replace(&mut begun, true)
-            && let Some(error) = over(guard, ends)
+            && let Some(error) = over(guard, cancel_policy)
         {
             return Poll::Ready(Err(error.with_body(Body::Dropped)));
         }
         match body.as_mut().poll(cx) {
             Poll::Ready(output) if guard.is_valid() => Poll::Ready(Ok(output)),
             Poll::Ready(_) => Poll::Ready(Err(guard.lost_error().with_body(Body::Finished))),
-            Poll::Pending if !ends.any() => Poll::Pending,
+            Poll::Pending if !cancel_policy.any() => Poll::Pending,
             Poll::Pending => ending.as_mut().poll(cx).map(|()| {
-                let error = over(guard, ends).unwrap_or_else(|| guard.lost_error());
+                let error = over(guard, cancel_policy).unwrap_or_else(|| guard.lost_error());
                 Err(error.with_body(Body::Dropped))
             }),
         }
@@ -58,25 +58,25 @@ pub async fn run<G: Guarding, F: Future>(
 /// As [`run`].
 pub fn run_sync<G: Guarding, T>(
     guard: &G,
-    ends: Ends,
+    cancel_policy: CancelPolicy,
     body: impl FnOnce() -> T,
 ) -> Result<T, LockError> {
-    may_begin(guard, ends)?;
+    may_begin(guard, cancel_policy)?;
     let output = inside_sync(guard.frame(), body);
     if guard.is_valid() { Ok(output) } else { Err(guard.lost_error().with_body(Body::Finished)) }
 }
 
 /// A body that may finish once it runs still does not begin without the lock.
-fn may_begin<G: Guarding>(guard: &G, ends: Ends) -> Result<(), LockError> {
-    let ends = Ends { lost: OnLost::Cancel, ..ends };
-    over(guard, ends).map_or(Ok(()), |error| Err(error.with_body(Body::NotStarted)))
+fn may_begin<G: Guarding>(guard: &G, cancel_policy: CancelPolicy) -> Result<(), LockError> {
+    let cancel_policy = CancelPolicy { lost: OnLost::Cancel, ..cancel_policy };
+    over(guard, cancel_policy).map_or(Ok(()), |error| Err(error.with_body(Body::NotStarted)))
 }
 
 /// What ends the body now. A lock that is lost and revoked is lost.
-fn over<G: Guarding>(guard: &G, ends: Ends) -> Option<LockError> {
-    if ends.lost == OnLost::Cancel && !guard.is_valid() {
+fn over<G: Guarding>(guard: &G, cancel_policy: CancelPolicy) -> Option<LockError> {
+    if cancel_policy.lost == OnLost::Cancel && !guard.is_valid() {
         Some(guard.lost_error())
-    } else if ends.revoked == OnRevoked::Cancel && guard.is_revoked() {
+    } else if cancel_policy.revoked == OnRevoked::Cancel && guard.is_revoked() {
         Some(guard.revoked_error())
     } else {
         None

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use crate::base::caller::Who;
+use crate::base::caller::Caller;
 use crate::base::cancel_policy::{OnLost, OnRevoked};
 use crate::base::error::LockError;
 use crate::base::options::LockOptions;
@@ -429,9 +429,9 @@ where
     F: FnOnce(GuardView) -> B,
     B: Future<Output = T>,
 {
-    let guard = lock.enter(Who::task(), how, false).await?;
+    let guard = lock.enter(Caller::task(), how, false).await?;
     let view = guard.view();
-    let outcome = run(&guard, lock.ends(), async move { body(view).await }).await;
+    let outcome = run(&guard, lock.cancel_policy(), async move { body(view).await }).await;
     let kept = match part_of::<T, K>(outcome) {
         Ok(kept) => kept,
         Err(result) => return Ok(result),

@@ -13,17 +13,17 @@ use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
 pub use self::commits::{Gate, MOST_CHECKED};
-pub use self::counts::{Cleaning, Resting};
+pub use self::counts::{PendingDeletion, Resting};
 pub use self::held::HeldNode;
 use crate::base::clock::Instant;
 use crate::base::error::{ErrorKind, LockError};
 use crate::base::policy::StopAt;
 use crate::coordinator::traits::{Coordinator, Link, RequestError};
-use crate::divergence::head_age::Heads;
-use crate::divergence::phantom::Stray;
+use crate::divergence::head_age::HeadAges;
+use crate::divergence::phantom::PhantomNode;
 use crate::observe::observer::{Event, Events};
 use crate::session::lease_clock::{Condition, LeaseClock, Term};
-use crate::session::reply_timeout::{Answered, patience};
+use crate::session::reply_timeout::{TimedReplies, patience};
 use crate::session::spawner::Spawner;
 use crate::session::watch_budget::WatchBudget;
 
@@ -40,8 +40,8 @@ pub struct Generation {
     over: AtomicBool,
     retired: AtomicBool,
     /// Shows that the server is not to be trusted.
-    stray: OnceLock<Stray>,
-    heads: Heads,
+    phantom: OnceLock<PhantomNode>,
+    head_ages: HeadAges,
     /// Counts how often the connection came back.
     reconnects: AtomicU64,
     /// When it did last.
@@ -80,18 +80,18 @@ impl Generation {
         events: Events,
         watches: Arc<WatchBudget>,
     ) -> Arc<Self> {
-        let heads = Heads::new(lease.timeout().max(LONG));
+        let head_ages = HeadAges::new(lease.timeout().max(LONG));
         Arc::new(Generation {
             number,
             self_aware: coordinator.last_contact().is_some(),
-            coordinator: Arc::new(Answered::new(coordinator, lease.clock().clone())),
+            coordinator: Arc::new(TimedReplies::new(coordinator, lease.clock().clone())),
             lease,
             spawner,
             events,
             over: AtomicBool::new(false),
             retired: AtomicBool::new(false),
-            stray: OnceLock::new(),
-            heads,
+            phantom: OnceLock::new(),
+            head_ages,
             reconnects: AtomicU64::new(0),
             reconnected_at: AtomicU64::new(0),
             changed: Notify::new(),
@@ -297,23 +297,23 @@ impl Generation {
     }
 
     /// Takes the generation out of use because the data of its server differ from its leader's.
-    pub fn leave(&self, stray: Stray) {
-        let path = &stray.path;
+    pub fn leave(&self, phantom: PhantomNode) {
+        let path = &phantom.path;
         tracing::error!(path, "the server shows a node that its leader does not know");
         self.events.tell(|| Event::Diverged { path: path.clone() });
         // Others may have found another.
-        let _ = self.stray.set(stray);
+        let _ = self.phantom.set(phantom);
         self.take_out_of_use();
     }
 
     /// The node that shows that the data of the server differ from its leader's.
-    pub fn stray(&self) -> Option<&Stray> {
-        self.stray.get()
+    pub fn phantom(&self) -> Option<&PhantomNode> {
+        self.phantom.get()
     }
 
     /// From when on a wait is a long one, and another look at the queue is worth while.
     pub fn long(&self) -> Duration {
-        self.heads.long()
+        self.head_ages.long()
     }
 
     /// How long who has no watch rests between two looks.
@@ -324,7 +324,7 @@ impl Generation {
     /// Whether a node has been at the head of a queue for long, as far as those know who waited
     /// there. Once in so long only.
     pub fn is_long_at_head(&self, directory: &str, path: &Arc<str>) -> bool {
-        self.heads.is_long_there(directory, path, self.lease.clock().now())
+        self.head_ages.is_long_there(directory, path, self.lease.clock().now())
     }
 
     fn take_out_of_use(&self) {

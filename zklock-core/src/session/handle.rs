@@ -24,10 +24,10 @@ use crate::name::lock_name::LockName;
 use crate::name::path::ZnodePath;
 use crate::observe::observer::{Event, Events};
 use crate::session::generation::Generation;
-use crate::session::health::Standing;
-use crate::session::lane::{Lane, Ride, Status, closed};
-use crate::session::lanes::{Lanes, Rails};
-use crate::session::local_queues::{Held, Place, Shelf};
+use crate::session::health::SessionHealth;
+use crate::session::lane::{Lane, LanePermit, Status, closed};
+use crate::session::lanes::{LaneConfig, Lanes};
+use crate::session::local_queues::{Held, LocalQueues, Place};
 use crate::session::spawner::Spawner;
 use crate::session::timing::Timing;
 
@@ -63,7 +63,7 @@ struct Inner {
     driver: Arc<dyn LockDriver>,
     events: Events,
     state: Arc<watch::Sender<SessionState>>,
-    shelf: Arc<Shelf>,
+    local_queues: Arc<LocalQueues>,
 }
 
 /// What a session is made of.
@@ -104,22 +104,22 @@ impl Session {
         parts.defaults.check()?;
         let clock = if parts.threaded { Clock::Boot(timers()?) } else { Clock::Caller };
         let state = Arc::new(watch::Sender::new(SessionState::Connecting));
-        let shelf = Shelf::new(parts.place);
+        let local_queues = LocalQueues::new(parts.place);
         let Parts { root, app, defaults, driver, events, .. } = parts;
-        let rails = Rails {
+        let lane_config = LaneConfig {
             connector: parts.connector,
             threaded: parts.threaded,
             clock,
             tick: parts.tick,
             most: parts.most_connections,
             events: events.clone(),
-            standing: Standing::new(state.clone()),
-            shelf: shelf.clone(),
+            health: SessionHealth::new(state.clone()),
+            local_queues: local_queues.clone(),
         };
-        let lanes = Arc::new(Lanes::start(rails)?);
+        let lanes = Arc::new(Lanes::start(lane_config)?);
         report_states(lanes.first().spawner(), &state, &events);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        let inner = Inner { id, lanes, root, app, defaults, driver, events, state, shelf };
+        let inner = Inner { id, lanes, root, app, defaults, driver, events, state, local_queues };
         Ok(Session(Arc::new(inner)))
     }
 
@@ -159,34 +159,34 @@ impl Session {
     }
 
     /// A place for an acquire.
-    pub(crate) fn board(&self) -> Ride {
-        self.0.lanes.board()
+    pub(crate) fn assign(&self) -> LanePermit {
+        self.0.lanes.assign()
     }
 
     /// Starts what acquires in a place for it, until it is stopped.
     pub(crate) fn drive<F>(
         &self,
         stop: Arc<Notify>,
-        acquire: impl FnOnce(Ride) -> F + Send + 'static,
+        acquire: impl FnOnce(LanePermit) -> F + Send + 'static,
     ) where
         F: Future<Output = ()> + Send + 'static,
     {
-        self.drive_on(self.board(), stop, acquire);
+        self.drive_on(self.assign(), stop, acquire);
     }
 
     /// The same, in this place.
     pub(crate) fn drive_on<F>(
         &self,
-        ride: Ride,
+        lane_permit: LanePermit,
         stop: Arc<Notify>,
-        acquire: impl FnOnce(Ride) -> F + Send + 'static,
+        acquire: impl FnOnce(LanePermit) -> F + Send + 'static,
     ) where
         F: Future<Output = ()> + Send + 'static,
     {
-        let spawner = ride.lane().spawner().clone();
+        let spawner = lane_permit.lane().spawner().clone();
         // Made and boxed where it runs: on its way into the task it would be moved several times, and
         // what one thread allocates another frees for a higher price.
-        spawner.spawn(async move { or(Box::pin(acquire(ride)), stop.notified()).await });
+        spawner.spawn(async move { or(Box::pin(acquire(lane_permit)), stop.notified()).await });
     }
 
     /// Tells the observer how an acquire ended.
@@ -206,8 +206,8 @@ impl Session {
     }
 
     /// What is in use.
-    pub(crate) fn shelf(&self) -> &Arc<Shelf> {
-        &self.0.shelf
+    pub(crate) fn local_queues(&self) -> &Arc<LocalQueues> {
+        &self.0.local_queues
     }
 
     /// Where background work goes.
@@ -356,7 +356,7 @@ impl Session {
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn held(&self) -> Vec<Held> {
-        self.0.shelf.held()
+        self.0.local_queues.held()
     }
 
     /// Stops granting, for SIGTERM: who waits fails as [closing](crate::base::error::ErrorKind::Closing)
@@ -378,7 +378,7 @@ impl Session {
     /// Dropping the future leaves the session draining.
     pub async fn drain(&self, limit: Duration) -> Vec<Held> {
         self.enter(SessionState::Draining);
-        let empty = self.0.shelf.until_empty();
+        let empty = self.0.local_queues.until_empty();
         let _ = Deadline::after(self.clock().clone(), limit).bound(empty).await;
         self.held()
     }
@@ -413,7 +413,7 @@ impl Session {
             }
             moves
         });
-        self.0.shelf.close();
+        self.0.local_queues.close();
     }
 
     /// Whether nothing is granted any more.

@@ -9,7 +9,7 @@ use crate::base::session_state::SessionState;
 
 /// The state of a session, as its lanes see it.
 #[derive(Clone, Debug)]
-pub struct Standing {
+pub struct SessionHealth {
     session: Arc<watch::Sender<SessionState>>,
     lanes: Arc<Mutex<Lanes>>,
 }
@@ -25,28 +25,28 @@ struct Lanes {
 
 /// The part of one lane in it.
 #[derive(Debug)]
-pub struct OfLane {
-    standing: Standing,
+pub struct LaneReport {
+    health: SessionHealth,
     lane: u64,
 }
 
-impl Standing {
+impl SessionHealth {
     /// Nobody has said anything yet.
     pub fn new(session: Arc<watch::Sender<SessionState>>) -> Self {
-        Standing { session, lanes: Arc::default() }
+        SessionHealth { session, lanes: Arc::default() }
     }
 
     /// The part of another lane, which counts from its first word on.
-    pub fn of_another(&self) -> Arc<OfLane> {
+    pub fn of_another(&self) -> Arc<LaneReport> {
         let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
         lanes.opened += 1;
         let lane = lanes.opened;
         lanes.said.insert(lane, None);
-        Arc::new(OfLane { standing: self.clone(), lane })
+        Arc::new(LaneReport { health: self.clone(), lane })
     }
 }
 
-impl OfLane {
+impl LaneReport {
     /// Says where the lane stands. A session that is ending stays so.
     pub fn publish(&self, now: SessionState) {
         self.say(Some(now));
@@ -59,8 +59,8 @@ impl OfLane {
 
     fn say(&self, word: Option<SessionState>) {
         // Under one lock, so that the last word is that of all; who is told is told after it.
-        self.standing.session.send_if_modified(|state| {
-            let lanes = &self.standing.lanes;
+        self.health.session.send_if_modified(|state| {
+            let lanes = &self.health.lanes;
             let mut lanes = lanes.lock().unwrap_or_else(PoisonError::into_inner);
             match (lanes.said.get_mut(&self.lane), word) {
                 (Some(mine), Some(_)) => *mine = word,
@@ -88,15 +88,15 @@ mod tests {
     use super::*;
     use SessionState::{Closed, Connected, Connecting, Draining, Suspended};
 
-    fn standing() -> (watch::Receiver<SessionState>, Standing) {
+    fn health() -> (watch::Receiver<SessionState>, SessionHealth) {
         let session = Arc::new(watch::Sender::new(Connecting));
-        (session.subscribe(), Standing::new(session))
+        (session.subscribe(), SessionHealth::new(session))
     }
 
     #[test]
     fn the_worst_lane_tells() {
-        let (state, standing) = standing();
-        let (first, second) = (standing.of_another(), standing.of_another());
+        let (state, health) = health();
+        let (first, second) = (health.of_another(), health.of_another());
         first.publish(Connected);
         assert_eq!(*state.borrow(), Connected, "the second has not said anything yet");
         second.publish(Connected);
@@ -111,8 +111,8 @@ mod tests {
 
     #[test]
     fn a_lane_that_left_says_nothing_more() {
-        let (state, standing) = standing();
-        let (first, second) = (standing.of_another(), standing.of_another());
+        let (state, health) = health();
+        let (first, second) = (health.of_another(), health.of_another());
         first.publish(Connected);
         second.publish(Suspended);
         second.leave();
@@ -123,25 +123,25 @@ mod tests {
 
     #[test]
     fn nothing_is_kept_of_lanes_that_left() {
-        let (_state, standing) = standing();
-        let first = standing.of_another();
+        let (_state, health) = health();
+        let first = health.of_another();
         first.publish(Connected);
         for _ in 0..1_000 {
-            let lane = standing.of_another();
+            let lane = health.of_another();
             lane.publish(Connected);
             lane.leave();
             lane.publish(Suspended);
         }
-        assert_eq!(standing.lanes.lock().unwrap().said.len(), 1);
+        assert_eq!(health.lanes.lock().unwrap().said.len(), 1);
     }
 
     #[test]
     fn a_session_that_ends_stays_so() {
-        let (state, standing) = standing();
-        let lane = standing.of_another();
+        let (state, health) = health();
+        let lane = health.of_another();
         for last in [Draining, Closed] {
             lane.publish(Connecting);
-            standing.session.send_replace(last);
+            health.session.send_replace(last);
             lane.publish(Connected);
             assert_eq!(*state.borrow(), last);
         }

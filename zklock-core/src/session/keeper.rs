@@ -12,9 +12,9 @@ use crate::base::policy::StopAt;
 use crate::base::session_state::SessionState;
 use crate::coordinator::traits::{Link, Operation, Reply, RequestError, Stat, Watch, WatchEvent};
 use crate::session::generation::{Generation, HeldNode, MOST_CHECKED};
-use crate::session::health::OfLane;
+use crate::session::health::LaneReport;
 use crate::session::lease_clock::Condition;
-use crate::session::local_queues::Shelf;
+use crate::session::local_queues::LocalQueues;
 use crate::session::watch_budget::Watching;
 
 type Beat = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -23,9 +23,9 @@ type Beat = Pin<Box<dyn Future<Output = ()> + Send>>;
 #[derive(Clone, Debug)]
 pub struct Keeping {
     /// The state of the session.
-    pub standing: Arc<OfLane>,
+    pub health: Arc<LaneReport>,
     /// The locks in use, which hear of lost leases.
-    pub shelf: Arc<Shelf>,
+    pub local_queues: Arc<LocalQueues>,
 }
 
 /// Keeps a generation until its ZooKeeper session is over, or nothing is held after it was
@@ -41,7 +41,7 @@ pub async fn keep(generation: Arc<Generation>, keeping: Keeping) {
         changed.as_mut().enable();
 
         if std::mem::replace(&mut losses, generation.losses()) != losses {
-            keeping.shelf.leases_lost();
+            keeping.local_queues.leases_lost();
         }
         let link = generation.coordinator().link();
         if link.is_over() || generation.is_over() {
@@ -91,7 +91,7 @@ pub async fn keep(generation: Arc<Generation>, keeping: Keeping) {
         // A retired generation is not the one that serves new acquires.
         if !generation.was_retired() {
             let connected = SessionState::Connected;
-            keeping.standing.publish(if suspect { SessionState::Suspended } else { connected });
+            keeping.health.publish(if suspect { SessionState::Suspended } else { connected });
         }
 
         // Nobody wakes the keeper when something is taken: a grant has more than one gap to live.
@@ -122,9 +122,9 @@ pub async fn keep(generation: Arc<Generation>, keeping: Keeping) {
     // A reply that is waited for would keep the ZooKeeper session open.
     drop((beat, late));
     generation.end();
-    keeping.shelf.leases_lost();
+    keeping.local_queues.leases_lost();
     if !generation.was_retired() {
-        keeping.standing.publish(SessionState::Connecting);
+        keeping.health.publish(SessionState::Connecting);
     }
     generation.coordinator().close().await;
 }
@@ -340,10 +340,10 @@ mod tests {
     use crate::coordinator::traits::{Connector, Coordinator, Created, NodeKind};
     use crate::layout::driver::{NewNode, Proof};
     use crate::observe::observer::Events;
-    use crate::session::health::Standing;
+    use crate::session::health::SessionHealth;
     use crate::session::lease_clock::LeaseClock;
     use crate::session::local_queues::Place;
-    use crate::session::releaser::{Birth, Deletion};
+    use crate::session::releaser::{Deletion, PendingCreate};
     use crate::session::spawner::Spawner;
     use crate::session::timing::Timing;
     use crate::session::watch_budget::WatchBudget;
@@ -439,9 +439,9 @@ mod tests {
         let watches = WatchBudget::new("");
         let generation = Generation::new(1, coordinator, lease, spawner, events, watches);
         let (state, told) = watch::channel(SessionState::Connecting);
-        let standing = Standing::new(Arc::new(state)).of_another();
-        let shelf = Shelf::new(Place { servers: "keeper".into(), chroot: "".into() });
-        tokio::spawn(keep(generation.clone(), Keeping { standing, shelf }));
+        let health = SessionHealth::new(Arc::new(state)).of_another();
+        let local_queues = LocalQueues::new(Place { servers: "keeper".into(), chroot: "".into() });
+        tokio::spawn(keep(generation.clone(), Keeping { health, local_queues }));
         Kept { generation, faults, forgets, multis, state: told }
     }
 
@@ -641,7 +641,8 @@ mod tests {
         let (payload, proof, kind) = (Vec::new(), Proof::Name, NodeKind::EphemeralSequential);
         let new = NewNode { prefix, payload, proof, kind };
         kept.forgets.store(1, Ordering::SeqCst);
-        let made = timeout(2 * T, Birth::send(generation, "/d", new)).await.unwrap().unwrap();
+        let made =
+            timeout(2 * T, PendingCreate::send(generation, "/d", new)).await.unwrap().unwrap();
         let names = coordinator.children("/d").await.unwrap();
         assert_eq!(names.len(), 1, "{names:?}");
         assert!(made.path.ends_with(&names[0]));

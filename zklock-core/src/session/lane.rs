@@ -13,7 +13,7 @@ use crate::base::clock::{Clock, Instant};
 use crate::base::deadline::Deadline;
 use crate::base::error::{ErrorKind, LockError};
 use crate::coordinator::traits::{Connector, Coordinator, Link, RequestError};
-use crate::divergence::phantom::Stray;
+use crate::divergence::phantom::PhantomNode;
 use crate::observe::observer::Events;
 use crate::session::generation::Generation;
 use crate::session::keeper::{Keeping, keep};
@@ -61,7 +61,7 @@ pub struct Lane {
     /// Since when somebody is.
     busy_since: AtomicU64,
     /// How many there ever were.
-    rides: AtomicU64,
+    lane_permits: AtomicU64,
 }
 
 impl Lane {
@@ -88,7 +88,7 @@ impl Lane {
             riders: AtomicUsize::new(0),
             busy: AtomicUsize::new(0),
             busy_since: AtomicU64::new(0),
-            rides: AtomicU64::new(0),
+            lane_permits: AtomicU64::new(0),
         });
         spawner.spawn(run(lane.clone()));
         lane
@@ -131,8 +131,8 @@ impl Lane {
     }
 
     /// How many acquires there ever were.
-    pub fn rides(&self) -> u64 {
-        self.rides.load(Ordering::Relaxed)
+    pub fn lane_permits(&self) -> u64 {
+        self.lane_permits.load(Ordering::Relaxed)
     }
 
     /// Whether nothing is acquired, held, kept for a while or deleted, in a retired generation
@@ -146,13 +146,13 @@ impl Lane {
     }
 
     /// Counts an acquire until the returned value is dropped.
-    pub fn ride(self: &Arc<Self>) -> Ride {
+    pub fn lane_permit(self: &Arc<Self>) -> LanePermit {
         self.riders.fetch_add(1, Ordering::Relaxed);
         if self.busy.fetch_add(1, Ordering::Relaxed) == 0 {
             self.busy_since.store(self.clock.now().as_nanos(), Ordering::Relaxed);
         }
-        self.rides.fetch_add(1, Ordering::Relaxed);
-        Ride { lane: self.clone(), busy: AtomicBool::new(true) }
+        self.lane_permits.fetch_add(1, Ordering::Relaxed);
+        LanePermit { lane: self.clone(), busy: AtomicBool::new(true) }
     }
 
     /// Where the lane stands, as a channel.
@@ -219,7 +219,7 @@ impl Lane {
     /// Ends the lane; its generations are ended and their ZooKeeper sessions closed.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);
-        self.keeping.standing.leave();
+        self.keeping.health.leave();
         self.status.send_replace(Status::Closed);
         self.living().iter().for_each(|generation| generation.end());
     }
@@ -256,12 +256,12 @@ impl Lane {
 
 /// An acquire under way in a lane.
 #[derive(Debug)]
-pub struct Ride {
+pub struct LanePermit {
     lane: Arc<Lane>,
     busy: AtomicBool,
 }
 
-impl Ride {
+impl LanePermit {
     /// The lane.
     pub fn lane(&self) -> &Arc<Lane> {
         &self.lane
@@ -275,7 +275,7 @@ impl Ride {
     }
 }
 
-impl Drop for Ride {
+impl Drop for LanePermit {
     fn drop(&mut self) {
         self.arrived();
         self.lane.riders.fetch_sub(1, Ordering::Relaxed);
@@ -289,18 +289,18 @@ pub fn closed() -> LockError {
 
 async fn run(lane: Arc<Lane>) {
     let mut pause = PAUSE.0;
-    let (mut number, mut stray) = (0, None);
+    let (mut number, mut phantom) = (0, None);
     while !lane.is_closed() {
         let opened = lane.clock.now();
         let Some(session) = open(&lane).await else { break };
-        let session = without(stray.as_ref(), session, &lane.clock).await;
+        let session = without(phantom.as_ref(), session, &lane.clock).await;
         match timed(session, lane.tick).await {
             Ok((coordinator, timing)) => {
                 pause = PAUSE.0;
                 number += 1;
                 let lease = LeaseClock::new(lane.clock.clone(), timing, opened);
                 let (spawner, events) = (lane.spawner.clone(), lane.events.clone());
-                let watches = WatchBudget::new(&lane.keeping.shelf.place().chroot);
+                let watches = WatchBudget::new(&lane.keeping.local_queues.place().chroot);
                 let generation =
                     Generation::new(number, coordinator, lease, spawner, events, watches);
                 lane.note(&generation);
@@ -311,7 +311,7 @@ async fn run(lane: Arc<Lane>) {
                     break;
                 }
                 until_retired(&generation).await;
-                stray = generation.stray().cloned().or(stray);
+                phantom = generation.phantom().cloned().or(phantom);
                 lane.set(Status::Connecting(None));
             }
             Err(error) => {
@@ -346,16 +346,16 @@ async fn open(lane: &Lane) -> Option<Result<Arc<dyn Coordinator>, RequestError>>
     .await
 }
 
-/// Refuses a session on a server that shows a stray.
+/// Refuses a session on a server that shows a phantom node.
 async fn without(
-    stray: Option<&Stray>,
+    phantom: Option<&PhantomNode>,
     session: Result<Arc<dyn Coordinator>, RequestError>,
     clock: &Clock,
 ) -> Result<Arc<dyn Coordinator>, RequestError> {
-    let (Some(stray), Ok(coordinator)) = (stray, &session) else { return session };
+    let (Some(phantom), Ok(coordinator)) = (phantom, &session) else { return session };
     let limit = Deadline::after(clock.clone(), coordinator.session_timeout());
     // A server that does not answer now is found out later.
-    let shown = limit.bound(stray.is_shown(&**coordinator)).await.ok().and_then(Result::ok);
+    let shown = limit.bound(phantom.is_shown(&**coordinator)).await.ok().and_then(Result::ok);
     if shown != Some(true) {
         return session;
     }
@@ -363,7 +363,7 @@ async fn without(
     Err(RequestError::Unreachable(format!(
         "the server shows {}, which its leader does not know: its data are not those of the others; \
          stop it, delete `version-2` in its data and log folders, and start it again",
-        stray.path
+        phantom.path
     )))
 }
 

@@ -21,10 +21,10 @@ use crate::coordinator::io_thread::IoThread;
 use crate::coordinator::traits::Connector;
 use crate::observe::observer::Events;
 use crate::session::generation::Generation;
-use crate::session::health::Standing;
+use crate::session::health::SessionHealth;
 use crate::session::keeper::Keeping;
-use crate::session::lane::{Lane, Ride};
-use crate::session::local_queues::Shelf;
+use crate::session::lane::{Lane, LanePermit};
+use crate::session::local_queues::LocalQueues;
 use crate::session::spawner::Spawner;
 
 /// How many acquires may be on their way to the server in a lane before another is opened.
@@ -40,7 +40,7 @@ const IDLE: Duration = Duration::from_secs(60);
 
 /// What lanes are made of.
 #[derive(Debug)]
-pub struct Rails {
+pub struct LaneConfig {
     /// Opens ZooKeeper sessions.
     pub connector: Arc<dyn Connector>,
     /// Whether the lanes have a thread of their own.
@@ -54,14 +54,15 @@ pub struct Rails {
     /// Where events go.
     pub events: Events,
     /// What the lanes say together.
-    pub standing: Standing,
+    pub health: SessionHealth,
     /// Who hears of lost leases.
-    pub shelf: Arc<Shelf>,
+    pub local_queues: Arc<LocalQueues>,
 }
 
-impl Rails {
+impl LaneConfig {
     fn lay(&self, spawner: Spawner) -> Arc<Lane> {
-        let keeping = Keeping { standing: self.standing.of_another(), shelf: self.shelf.clone() };
+        let keeping =
+            Keeping { health: self.health.of_another(), local_queues: self.local_queues.clone() };
         let (connector, clock) = (self.connector.clone(), self.clock.clone());
         Lane::start(connector, clock, self.tick, spawner, self.events.clone(), keeping)
     }
@@ -78,7 +79,7 @@ struct More {
 /// The lanes of a session: one, and more when it is full.
 #[derive(Debug)]
 pub struct Lanes {
-    rails: Rails,
+    lane_config: LaneConfig,
     first: Arc<Lane>,
     more: Mutex<More>,
     /// The thread of all lanes, which ends with them. The client has one poller for the process, so
@@ -93,12 +94,12 @@ impl Lanes {
     /// # Errors
     ///
     /// [`Unavailable`](crate::base::error::ErrorKind::Unavailable) if the system has no thread for it.
-    pub fn start(rails: Rails) -> Result<Self, LockError> {
-        let io = if rails.threaded { Some(IoThread::start()?) } else { None };
+    pub fn start(lane_config: LaneConfig) -> Result<Self, LockError> {
+        let io = if lane_config.threaded { Some(IoThread::start()?) } else { None };
         let spawner =
             io.as_ref().map_or(Spawner::Inline, |io| Spawner::Thread(io.handle().clone()));
-        let first = rails.lay(spawner);
-        Ok(Lanes { rails, first, more: Mutex::default(), _io: io })
+        let first = lane_config.lay(spawner);
+        Ok(Lanes { lane_config, first, more: Mutex::default(), _io: io })
     }
 
     /// The first lane, which is always there.
@@ -127,19 +128,19 @@ impl Lanes {
 
     /// The clock that all lanes live by.
     pub fn clock(&self) -> &Clock {
-        &self.rails.clock
+        &self.lane_config.clock
     }
 
     /// A place for an acquire.
-    pub fn board(self: &Arc<Self>) -> Ride {
+    pub fn assign(self: &Arc<Self>) -> LanePermit {
         if has_room(&self.first) && self.first.is_served() {
-            return self.first.ride();
+            return self.first.lane_permit();
         }
         self.board_another()
     }
 
     #[cold]
-    fn board_another(self: &Arc<Self>) -> Ride {
+    fn board_another(self: &Arc<Self>) -> LanePermit {
         let mut more = self.lock();
         let lanes = || std::iter::once(&self.first).chain(&more.lanes);
         // One that does not get a connection is no help; nor is a second such.
@@ -147,13 +148,13 @@ impl Lanes {
         let ready = lanes().filter(|lane| lane.current().is_some());
         let best = ready.min_by_key(|lane| (!lane.is_served(), lane.riders() >= FULL, lane.busy()));
         let lane = best.unwrap_or(&self.first);
-        let (ride, wanted) = (lane.ride(), !has_room(lane) && !more.complete);
-        if wanted && all_ready && 1 + more.lanes.len() < self.rails.most {
-            let lane = self.rails.lay(self.first.spawner().clone());
+        let (lane_permit, wanted) = (lane.lane_permit(), !has_room(lane) && !more.complete);
+        if wanted && all_ready && 1 + more.lanes.len() < self.lane_config.most {
+            let lane = self.lane_config.lay(self.first.spawner().clone());
             self.close_when_idle(&lane);
             more.lanes.push(lane);
         }
-        ride
+        lane_permit
     }
 
     /// Closes a lane once it was idle at two looks, one after the other.
@@ -171,12 +172,12 @@ impl Lanes {
         });
     }
 
-    /// Takes a lane out of use, if it had no rides since the last look and has nothing to do.
+    /// Takes a lane out of use, if nobody used it since the last look and it has nothing to do.
     fn take_if_idle(&self, lane: &Arc<Lane>, seen: &mut Option<u64>) -> bool {
         // Nobody boards meanwhile.
         let lanes = &mut self.lock().lanes;
-        let rides = lane.rides();
-        if seen.replace(rides) != Some(rides) || !lane.is_idle() {
+        let lane_permits = lane.lane_permits();
+        if seen.replace(lane_permits) != Some(lane_permits) || !lane.is_idle() {
             return false;
         }
         let at = lanes.iter().position(|other| Arc::ptr_eq(other, lane));
@@ -201,17 +202,17 @@ mod tests {
 
     fn lanes(store: &Embedded) -> Arc<Lanes> {
         let place = Place { servers: "lanes".into(), chroot: "".into() };
-        let rails = Rails {
+        let lane_config = LaneConfig {
             connector: Arc::new(store.connector(Duration::from_secs(10))),
             threaded: false,
             clock: Clock::Caller,
             tick: None,
             most: 4,
             events: Events::to(None),
-            standing: Standing::new(Arc::new(watch::Sender::new(SessionState::Connecting))),
-            shelf: Shelf::new(place),
+            health: SessionHealth::new(Arc::new(watch::Sender::new(SessionState::Connecting))),
+            local_queues: LocalQueues::new(place),
         };
-        Arc::new(Lanes::start(rails).unwrap())
+        Arc::new(Lanes::start(lane_config).unwrap())
     }
 
     #[test]
@@ -236,9 +237,9 @@ mod tests {
     fn after_the_last_call_no_lane_is_opened() {
         let store = Embedded::new();
         let lanes = lanes(&store);
-        let mut rides: Vec<_> = (0..=BUSY).map(|_| lanes.board()).collect();
+        let mut lane_permits: Vec<_> = (0..=BUSY).map(|_| lanes.assign()).collect();
         assert_eq!((lanes.complete().len(), store.sessions().len()), (2, 2));
-        rides.extend((0..4 * BUSY).map(|_| lanes.board()));
+        lane_permits.extend((0..4 * BUSY).map(|_| lanes.assign()));
         assert_eq!((lanes.complete().len(), store.sessions().len()), (2, 2));
     }
 }

@@ -1,4 +1,4 @@
-//! The shelf: what a session has in use, one resident for each lock, found by a key.
+//! The local queues of a session: one for each lock that it has in use, found by a key.
 
 use std::any::Any;
 use std::cmp::Reverse;
@@ -62,7 +62,7 @@ impl Held {
 }
 
 /// What the session keeps for a lock that is in use.
-pub trait Resident: Any + Send + Sync + fmt::Debug {
+pub trait LocalQueue: Any + Send + Sync + fmt::Debug {
     /// How its nodes are laid out.
     fn driver(&self) -> &Arc<dyn LockDriver>;
 
@@ -103,35 +103,36 @@ impl Place {
 }
 
 /// The shelves of all sessions of this process, and how many live.
-static ALL: Mutex<Vec<Weak<Shelf>>> = Mutex::new(Vec::new());
+static ALL: Mutex<Vec<Weak<LocalQueues>>> = Mutex::new(Vec::new());
 static LIVE: AtomicUsize = AtomicUsize::new(0);
 
-/// The resident as what it is.
-pub fn of_type<R: Resident>(resident: &Arc<dyn Resident>) -> Option<Arc<R>> {
-    (resident.clone() as Arc<dyn Any + Send + Sync>).downcast::<R>().ok()
+/// The local queue as the type that it is.
+pub fn of_type<R: LocalQueue>(local_queue: &Arc<dyn LocalQueue>) -> Option<Arc<R>> {
+    (local_queue.clone() as Arc<dyn Any + Send + Sync>).downcast::<R>().ok()
 }
 
-/// What stands in the key of a resident that is for a single acquire, between the path and a number.
+/// Separates the path from a number in the key of a local queue that is for a single acquire.
 /// No path contains it, and nothing but a NUL sorts before it.
 pub const SINGLE: char = '\u{1}';
 
-/// The residents of a session. They live as long as somebody uses them.
+/// The local queues of a session. They live as long as somebody uses them.
 #[derive(Debug)]
-pub struct Shelf {
+pub struct LocalQueues {
     place: Place,
-    residents: Mutex<BTreeMap<Arc<str>, Weak<dyn Resident>>>,
+    queues: Mutex<BTreeMap<Arc<str>, Weak<dyn LocalQueue>>>,
     left: Notify,
 }
 
-impl Shelf {
-    /// An empty shelf of a session, which the others of this process can find.
+impl LocalQueues {
+    /// No local queues yet, of a session that the others of this process can find.
     pub fn new(place: Place) -> Arc<Self> {
-        let shelf = Arc::new(Shelf { place, residents: Mutex::default(), left: Notify::new() });
+        let local_queues =
+            Arc::new(LocalQueues { place, queues: Mutex::default(), left: Notify::new() });
         let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|other| other.strong_count() > 0);
-        all.push(Arc::downgrade(&shelf));
+        all.push(Arc::downgrade(&local_queues));
         LIVE.fetch_add(1, Ordering::AcqRel);
-        shelf
+        local_queues
     }
 
     /// Where the locks are.
@@ -140,7 +141,7 @@ impl Shelf {
     }
 
     /// What other sessions of this process at the same place have in use under a path.
-    pub fn elsewhere(&self, path: &str) -> Vec<Arc<dyn Resident>> {
+    pub fn elsewhere(&self, path: &str) -> Vec<Arc<dyn LocalQueue>> {
         if LIVE.load(Ordering::Acquire) < 2 {
             return Vec::new();
         }
@@ -153,47 +154,47 @@ impl Shelf {
         };
         let path = [&self.place.chroot, path].concat();
         let below =
-            |other: &Arc<Shelf>| Some(other.under(path.strip_prefix(&*other.place.chroot)?));
+            |other: &Arc<LocalQueues>| Some(other.under(path.strip_prefix(&*other.place.chroot)?));
         others.iter().filter_map(below).flatten().collect()
     }
 
-    fn is_at_the_servers_of(&self, other: &Shelf) -> bool {
+    fn is_at_the_servers_of(&self, other: &LocalQueues) -> bool {
         self.place.servers == other.place.servers
     }
 
-    /// What is in use under a path: the resident with this key, and those whose keys go on behind a
+    /// What is in use under a path: the local queue with this key, and those whose keys go on behind a
     /// NUL, which no path contains. They are few, whatever the number of acquires.
-    pub fn under(&self, path: &str) -> Vec<Arc<dyn Resident>> {
+    pub fn under(&self, path: &str) -> Vec<Arc<dyn LocalQueue>> {
         // These keys are next to each other: nothing sorts before a NUL.
         self.range(path, |rest| rest.is_empty() || rest.starts_with('\0'))
     }
 
     /// The same, with those of single acquires, whose keys go on behind [`SINGLE`].
-    pub fn all_under(&self, path: &str) -> Vec<Arc<dyn Resident>> {
+    pub fn all_under(&self, path: &str) -> Vec<Arc<dyn LocalQueue>> {
         self.range(path, |rest| rest.is_empty() || rest.starts_with(['\0', SINGLE]))
     }
 
-    fn range(&self, path: &str, of_path: impl Fn(&str) -> bool) -> Vec<Arc<dyn Resident>> {
-        let residents = self.lock();
-        let from = residents.range::<str, _>((Bound::Included(path), Bound::Unbounded));
+    fn range(&self, path: &str, of_path: impl Fn(&str) -> bool) -> Vec<Arc<dyn LocalQueue>> {
+        let queues = self.lock();
+        let from = queues.range::<str, _>((Bound::Included(path), Bound::Unbounded));
         let under = from.take_while(|(key, _)| key.strip_prefix(path).is_some_and(&of_path));
-        under.filter_map(|(_, resident)| resident.upgrade()).collect()
+        under.filter_map(|(_, local_queue)| local_queue.upgrade()).collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, Weak<dyn Resident>>> {
-        self.residents.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, Weak<dyn LocalQueue>>> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The resident under a key, made if there is none.
+    /// The local queue under a key, made if there is none.
     ///
     /// # Errors
     ///
-    /// The resident that is there, if it is of another type.
-    pub fn resident<R: Resident>(
+    /// The local queue that is there, if it is of another type.
+    pub fn local_queue<R: LocalQueue>(
         &self,
         key: &str,
         make: impl FnOnce(Arc<str>) -> Arc<R>,
-    ) -> Result<Arc<R>, Arc<dyn Resident>> {
+    ) -> Result<Arc<R>, Arc<dyn LocalQueue>> {
         self.resident_if(key, |_| true, make)
     }
 
@@ -201,15 +202,15 @@ impl Shelf {
     ///
     /// # Errors
     ///
-    /// As [`resident`](Shelf::resident).
-    pub fn resident_if<R: Resident>(
+    /// As [`local_queue`](LocalQueues::local_queue).
+    pub fn resident_if<R: LocalQueue>(
         &self,
         key: &str,
         will_do: impl FnOnce(&R) -> bool,
         make: impl FnOnce(Arc<str>) -> Arc<R>,
-    ) -> Result<Arc<R>, Arc<dyn Resident>> {
-        let mut residents = self.lock();
-        let found = residents.get(key).and_then(Weak::upgrade);
+    ) -> Result<Arc<R>, Arc<dyn LocalQueue>> {
+        let mut queues = self.lock();
+        let found = queues.get(key).and_then(Weak::upgrade);
         if let Some(other) = &found {
             match of_type::<R>(other) {
                 None => return Err(other.clone()),
@@ -220,18 +221,18 @@ impl Shelf {
         let key: Arc<str> = Arc::from(key);
         let made = make(key.clone());
         let weak: Weak<R> = Arc::downgrade(&made);
-        residents.insert(key, weak);
-        drop(residents);
+        queues.insert(key, weak);
+        drop(queues);
         // It may be the last of its kind, and looks itself up when it goes.
         drop(found);
         Ok(made)
     }
 
-    /// Forgets the resident under a key if it is gone; a resident calls it when it goes.
+    /// Forgets the local queue under a key if it is gone; a local queue calls it when it goes.
     pub fn forget(&self, key: &str) {
-        let mut residents = self.lock();
-        if residents.get(key).is_some_and(|resident| resident.strong_count() == 0) {
-            residents.remove(key);
+        let mut queues = self.lock();
+        if queues.get(key).is_some_and(|local_queue| local_queue.strong_count() == 0) {
+            queues.remove(key);
         }
     }
 
@@ -240,28 +241,29 @@ impl Shelf {
         self.left.notify_waiters();
     }
 
-    fn all(&self) -> Vec<Arc<dyn Resident>> {
+    fn all(&self) -> Vec<Arc<dyn LocalQueue>> {
         self.lock().values().filter_map(Weak::upgrade).collect()
     }
 
     /// Everything that is held or waited for.
     pub fn held(&self) -> Vec<Held> {
-        let mut held: Vec<_> = self.all().iter().flat_map(|resident| resident.held()).collect();
+        let mut held: Vec<_> =
+            self.all().iter().flat_map(|local_queue| local_queue.held()).collect();
         held.sort_by_key(|held| Reverse(held.since));
         held
     }
 
     /// Fails everybody who waits.
     pub fn close(&self) {
-        for resident in self.all() {
-            resident.close();
+        for local_queue in self.all() {
+            local_queue.close();
         }
     }
 
     /// Tells everybody that leases were lost.
     pub fn leases_lost(&self) {
-        for resident in self.all() {
-            resident.leases_lost();
+        for local_queue in self.all() {
+            local_queue.leases_lost();
         }
     }
 
@@ -278,7 +280,7 @@ impl Shelf {
     }
 }
 
-impl Drop for Shelf {
+impl Drop for LocalQueues {
     fn drop(&mut self) {
         LIVE.fetch_sub(1, Ordering::AcqRel);
     }
@@ -292,7 +294,7 @@ mod tests {
     #[derive(Debug)]
     struct Fake(Arc<dyn LockDriver>);
 
-    impl Resident for Fake {
+    impl LocalQueue for Fake {
         fn driver(&self) -> &Arc<dyn LockDriver> {
             &self.0
         }
@@ -303,31 +305,29 @@ mod tests {
         fn leases_lost(self: Arc<Self>) {}
     }
 
-    fn shelf(servers: &str, chroot: &str) -> Arc<Shelf> {
-        Shelf::new(Place { servers: servers.into(), chroot: chroot.into() })
+    fn local_queues(servers: &str, chroot: &str) -> Arc<LocalQueues> {
+        LocalQueues::new(Place { servers: servers.into(), chroot: chroot.into() })
     }
 
     #[test]
     fn those_of_single_acquires_are_not_looked_at_by_the_others() {
-        let shelf = shelf("zk:1", "");
+        let local_queues = local_queues("zk:1", "");
         let make = |_| Arc::new(Fake(Arc::new(Curator)));
         let keys = ["/a", "/a\0options", "/a\u{1}7", "/a\u{1}8", "/a!", "/a/b", "/a0"];
-        let residents = keys.map(|key| shelf.resident(key, make).unwrap());
-        let found = |found: Vec<Arc<dyn Resident>>| {
+        let queues = keys.map(|key| local_queues.local_queue(key, make).unwrap());
+        let found = |found: Vec<Arc<dyn LocalQueue>>| {
             let found = found.iter().map(|found| of_type::<Fake>(found).unwrap());
-            found
-                .map(|found| residents.iter().position(|r| Arc::ptr_eq(r, &found)).unwrap())
-                .collect()
+            found.map(|found| queues.iter().position(|r| Arc::ptr_eq(r, &found)).unwrap()).collect()
         };
-        let under: Vec<usize> = found(shelf.under("/a"));
+        let under: Vec<usize> = found(local_queues.under("/a"));
         assert_eq!(under, [0, 1]);
-        let all: Vec<usize> = found(shelf.all_under("/a"));
+        let all: Vec<usize> = found(local_queues.all_under("/a"));
         assert_eq!(all, [0, 1, 2, 3]);
     }
 
     #[test]
     fn servers_have_one_name_in_whatever_order_and_spelling() {
-        let common = |servers: &str| shelf(servers, "").place().common();
+        let common = |servers: &str| local_queues(servers, "").place().common();
         assert_eq!(common("zk2,ZK1:2181"), common("zk1:2181,zk2:2181"));
         assert_eq!(common("[::1],zk1"), common("zk1,[::1]:2181"));
         assert_ne!(common("zk1:2182"), common("zk1"));
@@ -336,17 +336,17 @@ mod tests {
 
     #[test]
     fn other_sessions_at_the_same_servers_are_found_whatever_their_chroots() {
-        let (plain, below) = (shelf("zk:1", ""), shelf("zk:1", "/prod"));
-        let [far, twin] = [shelf("zk:2", ""), shelf("zk:1", "")];
+        let (plain, below) = (local_queues("zk:1", ""), local_queues("zk:1", "/prod"));
+        let [far, twin] = [local_queues("zk:2", ""), local_queues("zk:1", "")];
         let make = |_| Arc::new(Fake(Arc::new(Curator)));
-        let held = plain.resident("/prod/zklock/a", make).unwrap();
+        let held = plain.local_queue("/prod/zklock/a", make).unwrap();
         assert_eq!(below.elsewhere("/zklock/a").len(), 1);
         assert_eq!(twin.elsewhere("/prod/zklock/a").len(), 1);
         assert!(below.elsewhere("/prod/zklock/a").is_empty());
         assert!(twin.elsewhere("/zklock/a").is_empty());
         assert!(far.elsewhere("/prod/zklock/a").is_empty());
         assert!(plain.elsewhere("/prod/zklock/a").is_empty(), "that is its own");
-        let own = below.resident("/zklock/a", make).unwrap();
+        let own = below.local_queue("/zklock/a", make).unwrap();
         assert_eq!(plain.elsewhere("/prod/zklock/a").len(), 1);
         drop((held, own));
         assert!(twin.elsewhere("/prod/zklock/a").is_empty());

@@ -14,10 +14,10 @@ use std::time::Duration;
 use crate::base::clock::{Instant, Sleep};
 use crate::base::deadline::Deadline;
 use crate::base::owner::REVOKE;
-use crate::cooldown::mark_removal::Clearing;
+use crate::cooldown::mark_removal::MarkRemoval;
 use crate::coordinator::traits::{Created, Link, NodeKind, RequestError};
 use crate::layout::driver::{NewNode, Proof};
-use crate::session::generation::{Cleaning, Generation};
+use crate::session::generation::{Generation, PendingDeletion};
 
 type Background<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
@@ -36,7 +36,7 @@ pub struct Deletion {
 
 /// What is to be heeded when a node is deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Heed {
+pub struct DeleteOptions {
     /// The node's czxid, where another's node may have its path later: then it is looked at first.
     pub only: Option<i64>,
     /// Whether the directory goes too, if it is empty then.
@@ -46,11 +46,11 @@ pub struct Heed {
 impl Deletion {
     /// Sends the deletion of a node whose path is its own for ever.
     pub fn send(generation: &Arc<Generation>, path: Arc<str>) -> Self {
-        Deletion::heeding(generation, path, Heed::default())
+        Deletion::heeding(generation, path, DeleteOptions::default())
     }
 
     /// Sends the deletion of a node.
-    pub fn heeding(generation: &Arc<Generation>, path: Arc<str>, heed: Heed) -> Self {
+    pub fn heeding(generation: &Arc<Generation>, path: Arc<str>, heed: DeleteOptions) -> Self {
         // Counted from here on: a session that is closed at once must not miss it.
         let cleaning = generation.cleaning();
         let sent = generation.lease().clock().now();
@@ -69,8 +69,8 @@ impl Deletion {
     }
 
     /// Sends the deletion of a node and of the mark that it left in its directory.
-    pub fn clearing(generation: &Arc<Generation>, path: Arc<str>, mark: Clearing) -> Self {
-        let (cleaning, heed) = (generation.cleaning(), Heed::default());
+    pub fn clearing(generation: &Arc<Generation>, path: Arc<str>, mark: MarkRemoval) -> Self {
+        let (cleaning, heed) = (generation.cleaning(), DeleteOptions::default());
         let sent = generation.lease().clock().now();
         let (first, mark) = (mark.clone().send(generation, &path), Some(Box::new(mark)));
         let work = delete_until_gone(cleaning, generation.clone(), path, heed, mark, first);
@@ -140,11 +140,11 @@ fn delete(
 }
 
 async fn delete_until_gone(
-    cleaning: Cleaning,
+    cleaning: PendingDeletion,
     generation: Arc<Generation>,
     path: Arc<str>,
-    heed: Heed,
-    mark: Option<Box<Clearing>>,
+    heed: DeleteOptions,
+    mark: Option<Box<MarkRemoval>>,
     first: Background<Result<(), RequestError>>,
 ) -> Result<(), RequestError> {
     let (mut pause, mut patience) = (PAUSE.0, generation.patience());
@@ -185,25 +185,25 @@ async fn delete_until_gone(
 /// The creation of a contender's node. Resolves to the node once it is known to be ours; a
 /// creation whose outcome is unknown is looked for.
 #[derive(Debug)]
-pub struct Birth {
+pub struct PendingCreate {
     generation: Arc<Generation>,
     heed: bool,
     sent: Arc<AtomicBool>,
     work: Unfinished<Result<Created, RequestError>>,
 }
 
-impl Birth {
+impl PendingCreate {
     /// Sends the creation of a node under `directory`. A node that cannot be told from others of
     /// this session waits until nobody else makes one there.
     pub fn send(generation: &Arc<Generation>, directory: &str, node: NewNode) -> Self {
         let heed = node.proof != Proof::Name;
         let sent = Arc::new(AtomicBool::new(true));
-        let labour = Labour::new(generation, directory, node);
+        let task = CreateTask::new(generation, directory, node);
         let work: Background<_> = if heed {
             let gate = generation.gate(directory);
             match gate.clone().try_lock_owned() {
                 Ok(turn) => {
-                    let work = labour.begin();
+                    let work = task.begin();
                     Box::pin(async move {
                         let _turn = turn;
                         work.await
@@ -215,14 +215,14 @@ impl Birth {
                     Box::pin(async move {
                         let _turn = gate.lock_owned().await;
                         sending.store(true, Ordering::Release);
-                        labour.begin().await
+                        task.begin().await
                     })
                 }
             }
         } else {
-            Box::pin(labour.begin())
+            Box::pin(task.begin())
         };
-        Birth { generation: generation.clone(), heed, sent, work: Unfinished(Some(work)) }
+        PendingCreate { generation: generation.clone(), heed, sent, work: Unfinished(Some(work)) }
     }
 
     /// Whether the creation was sent, so that what is sent from now on comes after it.
@@ -231,7 +231,7 @@ impl Birth {
     }
 }
 
-impl Future for Birth {
+impl Future for PendingCreate {
     /// [`RequestError::ConnectionLoss`] means that the node was lost on the way and does not exist.
     type Output = Result<Created, RequestError>;
 
@@ -240,7 +240,7 @@ impl Future for Birth {
     }
 }
 
-impl Drop for Birth {
+impl Drop for PendingCreate {
     fn drop(&mut self) {
         let Some(work) = self.work.take() else { return };
         if !self.is_sent() {
@@ -251,7 +251,7 @@ impl Drop for Birth {
         self.generation.spawner().spawn(async move {
             let _cleaning = cleaning;
             if let Ok(Created { path, stat }) = work.await {
-                let heed = Heed { only: heed.then_some(stat.czxid), directory: false };
+                let heed = DeleteOptions { only: heed.then_some(stat.czxid), directory: false };
                 drop(Deletion::heeding(&generation, path.into(), heed).await);
             }
         });
@@ -259,15 +259,15 @@ impl Drop for Birth {
 }
 
 /// A creation under way.
-struct Labour {
+struct CreateTask {
     generation: Arc<Generation>,
     directory: String,
     node: NewNode,
 }
 
-impl Labour {
+impl CreateTask {
     fn new(generation: &Arc<Generation>, directory: &str, node: NewNode) -> Self {
-        Labour { generation: generation.clone(), directory: directory.to_owned(), node }
+        CreateTask { generation: generation.clone(), directory: directory.to_owned(), node }
     }
 
     /// Sends the creation; the future brings it to its end.
@@ -284,7 +284,7 @@ impl Labour {
         before: i64,
         first: impl Future<Output = Result<Created, RequestError>> + Send + 'static,
     ) -> Result<Created, RequestError> {
-        let Labour { generation, directory, .. } = &self;
+        let CreateTask { generation, directory, .. } = &self;
         let error = match self.answer_or_find(before, first).await {
             Ok(Some(created)) => return Ok(created),
             Ok(None) => return Err(RequestError::ConnectionLoss),
@@ -363,7 +363,7 @@ impl Labour {
     }
 }
 
-/// Waits for an answer as [`in_time`]. After that it is lost, and what became of the request is seen
+/// Waits for an answer for so long. After that it is lost, and what became of the request is seen
 /// by a look: what is asked on one connection is done in order.
 pub async fn or_forgotten<T>(
     generation: &Arc<Generation>,

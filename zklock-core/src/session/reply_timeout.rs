@@ -32,15 +32,15 @@ pub fn patience(session_timeout: Duration) -> Duration {
 /// What does no harm if it is done twice is asked again before that, and the first answer counts.
 /// Answers come in order, so one that comes after a later one was forgotten.
 #[derive(Debug)]
-pub struct Answered {
+pub struct TimedReplies {
     coordinator: Arc<dyn Coordinator>,
     clock: Clock,
 }
 
-impl Answered {
+impl TimedReplies {
     /// Bounds what is asked of a coordinator.
     pub fn new(coordinator: Arc<dyn Coordinator>, clock: Clock) -> Self {
-        Answered { coordinator, clock }
+        TimedReplies { coordinator, clock }
     }
 
     fn limit(&self) -> Deadline {
@@ -99,7 +99,7 @@ fn may_repeat(operations: &[Operation]) -> bool {
     operations.iter().all(checks)
 }
 
-impl Coordinator for Answered {
+impl Coordinator for TimedReplies {
     fn session_id(&self) -> i64 {
         self.coordinator.session_id()
     }

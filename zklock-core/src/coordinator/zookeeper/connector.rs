@@ -13,7 +13,7 @@ use super::connect_string::{ConnectString, parse};
 use super::coordinator::ZooKeeperCoordinator;
 use super::error::request_error;
 use super::options::ZooKeeperOptions;
-use super::probe::{Sight, survey};
+use super::probe::{ProbeResult, probe};
 use crate::coordinator::io_thread::is_io_thread;
 use crate::coordinator::traits::{Connector, Coordinator, Reply, RequestError};
 
@@ -71,9 +71,9 @@ impl ZooKeeperConnector {
                 let why = "a ZooKeeper session must be opened inside a tokio runtime";
                 return Err(RequestError::Other(why.to_owned()));
             }
-            let sights = vec![Sight::Silent; servers.servers.len()];
+            let results = vec![ProbeResult::Silent; servers.servers.len()];
             let (options, servers, attempts) = (&*options, &servers, &attempts);
-            let mut search = Search { options, servers, attempts, sights, last: None };
+            let mut search = Search { options, servers, attempts, results, last: None };
             match within(options.connect_timeout, search.run()).await {
                 Some(Ok(client)) => Ok(ZooKeeperCoordinator::new(client, &options.acl)),
                 Some(Err(error)) => Err(error),
@@ -100,7 +100,7 @@ struct Search<'a> {
     servers: &'a ConnectString,
     attempts: &'a Attempts,
     /// Of each server.
-    sights: Vec<Sight>,
+    results: Vec<ProbeResult>,
     /// Why the last one that answered opened no session.
     last: Option<RequestError>,
 }
@@ -112,8 +112,8 @@ impl Search<'_> {
         let look = (self.options.connect_timeout / 4).min(LOOK);
         let mut pause = PAUSE.0;
         loop {
-            self.sights = survey(&self.servers.servers, self.options.is_plain(), look).await;
-            let candidates = candidates(&self.servers.servers, &self.sights);
+            self.results = probe(&self.servers.servers, self.options.is_plain(), look).await;
+            let candidates = candidates(&self.servers.servers, &self.results);
             if !candidates.is_empty() {
                 let rest = end.saturating_duration_since(Instant::now());
                 // One that answers and then opens no session must not cost all the time.
@@ -137,10 +137,10 @@ impl Search<'_> {
     fn in_vain(self) -> RequestError {
         let within = humantime::format_duration(self.options.connect_timeout);
         let told =
-            self.servers.servers.iter().zip(self.sights).map(|(server, sight)| match sight {
-                Sight::Fails(why) => format!("{server}: {why}"),
-                Sight::Silent => format!("{server} did not answer"),
-                Sight::Answers => match &self.last {
+            self.servers.servers.iter().zip(self.results).map(|(server, result)| match result {
+                ProbeResult::Fails(why) => format!("{server}: {why}"),
+                ProbeResult::Silent => format!("{server} did not answer"),
+                ProbeResult::Answers => match &self.last {
                     Some(last) => format!("{server}: {last}"),
                     None => format!("{server} is there, but opens no session"),
                 },
@@ -175,12 +175,18 @@ fn no_hosts() -> RequestError {
 /// nothing and they may come back. Who is silent is left out if anybody is not, for as long as this
 /// ZooKeeper session lives: the client would wait for it. Where all are silent the client may know
 /// better.
-fn candidates<'a>(servers: &'a [String], sights: &[Sight]) -> Vec<&'a str> {
-    let all = || servers.iter().map(String::as_str).zip(sights);
-    if sights.contains(&Sight::Answers) {
-        all().filter(|(_, sight)| **sight != Sight::Silent).map(|(server, _)| server).collect()
+fn candidates<'a>(servers: &'a [String], results: &[ProbeResult]) -> Vec<&'a str> {
+    let all = || servers.iter().map(String::as_str).zip(results);
+    if results.contains(&ProbeResult::Answers) {
+        all()
+            .filter(|(_, result)| **result != ProbeResult::Silent)
+            .map(|(server, _)| server)
+            .collect()
     } else {
-        all().filter(|(_, sight)| **sight == Sight::Silent).map(|(server, _)| server).collect()
+        all()
+            .filter(|(_, result)| **result == ProbeResult::Silent)
+            .map(|(server, _)| server)
+            .collect()
     }
 }
 
@@ -272,15 +278,15 @@ mod tests {
     #[test]
     fn who_is_silent_is_left_out_unless_nobody_answers() {
         let servers = ["a:1", "b:2", "c:3"].map(str::to_owned);
-        let (answers, silent) = (Sight::Answers, Sight::Silent);
-        let fails = Sight::Fails("refused".to_owned());
-        for (sights, expected) in [
+        let (answers, silent) = (ProbeResult::Answers, ProbeResult::Silent);
+        let fails = ProbeResult::Fails("refused".to_owned());
+        for (results, expected) in [
             ([&answers, &answers, &answers], vec!["a:1", "b:2", "c:3"]),
             ([&answers, &silent, &fails], vec!["a:1", "c:3"]),
             ([&fails, &silent, &fails], vec!["b:2"]),
             ([&fails, &fails, &fails], vec![]),
         ] {
-            assert_eq!(candidates(&servers, &sights.map(Clone::clone)), expected);
+            assert_eq!(candidates(&servers, &results.map(Clone::clone)), expected);
         }
     }
 

@@ -17,7 +17,7 @@ use futures_lite::{AsyncReadExt, AsyncWriteExt};
 
 /// How a server looks from here.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Sight {
+pub(super) enum ProbeResult {
     /// Somebody answers.
     Answers,
     /// Nobody has said anything yet.
@@ -32,44 +32,44 @@ const NOT_SERVING: &str = "not currently serving requests";
 /// Looks at all servers at once, for at most `patience`. After the first answer the others have a
 /// quarter of that. `plain` is false for servers that speak TLS, which are not spoken to: there a
 /// connection is an answer.
-pub(super) async fn survey(servers: &[String], plain: bool, patience: Duration) -> Vec<Sight> {
+pub(super) async fn probe(servers: &[String], plain: bool, patience: Duration) -> Vec<ProbeResult> {
     let mut asked: Vec<_> = servers.iter().map(|server| Box::pin(ask(server, plain))).collect();
-    let mut seen: Vec<Option<Sight>> = vec![None; servers.len()];
+    let mut seen: Vec<Option<ProbeResult>> = vec![None; servers.len()];
     let (mut over, mut hurried) = (Timer::after(patience), false);
     poll_fn(|cx| {
         for (asked, seen) in asked.iter_mut().zip(&mut seen) {
             if seen.is_none()
-                && let Poll::Ready(sight) = asked.as_mut().poll(cx)
+                && let Poll::Ready(result) = asked.as_mut().poll(cx)
             {
-                if sight == Sight::Answers && !std::mem::replace(&mut hurried, true) {
+                if result == ProbeResult::Answers && !std::mem::replace(&mut hurried, true) {
                     over.set_after(patience / 4);
                 }
-                *seen = Some(sight);
+                *seen = Some(result);
             }
         }
         let all = seen.iter().all(Option::is_some);
         if all || Pin::new(&mut over).poll(cx).is_ready() { Poll::Ready(()) } else { Poll::Pending }
     })
     .await;
-    seen.into_iter().map(|sight| sight.unwrap_or(Sight::Silent)).collect()
+    seen.into_iter().map(|result| result.unwrap_or(ProbeResult::Silent)).collect()
 }
 
-async fn ask(server: &str, plain: bool) -> Sight {
+async fn ask(server: &str, plain: bool) -> ProbeResult {
     let mut stream = match TcpStream::connect(server).await {
         Ok(stream) => stream,
-        Err(error) => return Sight::Fails(error.to_string()),
+        Err(error) => return ProbeResult::Fails(error.to_string()),
     };
     if !plain || stream.write_all(b"srvr").await.is_err() {
-        return Sight::Answers;
+        return ProbeResult::Answers;
     }
     let mut answer = [0; 256];
     let length = stream.read(&mut answer).await.unwrap_or_default();
     if String::from_utf8_lossy(&answer[..length]).contains(NOT_SERVING) {
-        return Sight::Fails("it does not serve at the moment".to_owned());
+        return ProbeResult::Fails("it does not serve at the moment".to_owned());
     }
     // Also one that closes without a word: not everybody in between knows these words, and the
     // client may have more luck.
-    Sight::Answers
+    ProbeResult::Answers
 }
 
 #[cfg(test)]
@@ -108,20 +108,26 @@ mod tests {
             server(""),
         ];
         let start = std::time::Instant::now();
-        let sights = survey(&servers, true, PATIENCE).await;
+        let results = probe(&servers, true, PATIENCE).await;
         assert!(start.elapsed() < PATIENCE, "{:?}", start.elapsed());
-        assert_eq!(sights[0], Sight::Silent);
-        assert!(matches!(&sights[1], Sight::Fails(why) if why.contains("refused")), "{sights:?}");
-        assert_eq!(sights[2..4], [Sight::Answers, Sight::Answers]);
-        assert!(matches!(&sights[4], Sight::Fails(why) if why.contains("serve")), "{sights:?}");
-        assert_eq!(sights[5], Sight::Answers);
+        assert_eq!(results[0], ProbeResult::Silent);
+        assert!(
+            matches!(&results[1], ProbeResult::Fails(why) if why.contains("refused")),
+            "{results:?}"
+        );
+        assert_eq!(results[2..4], [ProbeResult::Answers, ProbeResult::Answers]);
+        assert!(
+            matches!(&results[4], ProbeResult::Fails(why) if why.contains("serve")),
+            "{results:?}"
+        );
+        assert_eq!(results[5], ProbeResult::Answers);
     }
 
     #[tokio::test]
     async fn a_server_that_speaks_tls_is_not_spoken_to() {
         let silent = TcpListener::bind("127.0.0.1:0").unwrap();
         let servers = [silent.local_addr().unwrap().to_string()];
-        assert_eq!(survey(&servers, false, PATIENCE).await, [Sight::Answers]);
+        assert_eq!(probe(&servers, false, PATIENCE).await, [ProbeResult::Answers]);
         let (mut stream, _) = silent.accept().unwrap();
         assert_eq!(stream.read(&mut [0]).unwrap(), 0);
     }

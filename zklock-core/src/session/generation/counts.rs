@@ -7,9 +7,9 @@ use super::Generation;
 
 impl Generation {
     /// Counts a deletion until the returned value is dropped.
-    pub fn cleaning(self: &Arc<Self>) -> Cleaning {
+    pub fn cleaning(self: &Arc<Self>) -> PendingDeletion {
         self.cleaning.fetch_add(1, Ordering::AcqRel);
-        Cleaning(self.clone())
+        PendingDeletion(self.clone())
     }
 
     /// Counts a node that stays for a while until the returned value is dropped. No close waits for
@@ -54,9 +54,9 @@ impl Drop for Resting {
 
 /// A deletion under way; `close` waits for all of them.
 #[derive(Debug)]
-pub struct Cleaning(Arc<Generation>);
+pub struct PendingDeletion(Arc<Generation>);
 
-impl Drop for Cleaning {
+impl Drop for PendingDeletion {
     fn drop(&mut self) {
         if self.0.cleaning.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.0.cleaned.notify_waiters();
