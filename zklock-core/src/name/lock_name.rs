@@ -334,13 +334,13 @@ const fn check_segment(text: &[u8], start: usize, end: usize, values: bool) -> R
     if values {
         return Ok(());
     }
-    if is(text, start, end, b".") || is(text, start, end, b"..") {
-        return Err(Flaw::Dots);
+    match text[start] {
+        b'.' if is(text, start, end, b".") || is(text, start, end, b"..") => Err(Flaw::Dots),
+        b'l' if is(text, start, end, b"locks") || is(text, start, end, b"leases") => {
+            Err(Flaw::Reserved)
+        }
+        _ => Ok(()),
     }
-    if is(text, start, end, b"locks") || is(text, start, end, b"leases") {
-        return Err(Flaw::Reserved);
-    }
-    Ok(())
 }
 
 const fn is(text: &[u8], start: usize, end: usize, what: &[u8]) -> bool {
