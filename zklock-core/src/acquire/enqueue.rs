@@ -64,14 +64,14 @@ impl AcquireLoop<'_> {
             Err(error) => return Err(setback(error)),
         };
         let (czxid, ctime) = (created.stat.czxid, created.stat.ctime);
-        let note = sent.map(|sent| {
+        let mark = sent.map(|sent| {
             let time = ServerTime { ctime, sent, answered: clock.now() };
             Box::new(ReleaseMark::new(self.directory().into(), time))
         });
         let node = QueuedNode::new(generation.clone(), created.path.into(), czxid)
             .recurring(recurring)
             .bearing(payload)
-            .noting(note)
+            .marking(mark)
             .with_directory(driver.removes_directory());
         let mine = driver.parse(node.name()).filter(|mine| mine.name == node.name());
         let Some(mine) = mine else {

@@ -21,8 +21,8 @@ use crate::session::releaser::{DeleteOptions, Deletion};
 pub struct Lease {
     generation: Arc<Generation>,
     node: Arc<HeldNode>,
-    heed: DeleteOptions,
-    note: Option<Box<ReleaseMark>>,
+    delete_options: DeleteOptions,
+    mark: Option<Box<ReleaseMark>>,
     czxid: u64,
     grants: AtomicU64,
     released: AtomicBool,
@@ -34,8 +34,8 @@ pub struct QueuedNode {
     generation: Arc<Generation>,
     path: Arc<str>,
     czxid: i64,
-    heed: DeleteOptions,
-    note: Option<Box<ReleaseMark>>,
+    delete_options: DeleteOptions,
+    mark: Option<Box<ReleaseMark>>,
     own: Option<Box<OwnWatch>>,
     payload: Option<Arc<[u8]>>,
     kept: bool,
@@ -44,13 +44,13 @@ pub struct QueuedNode {
 impl QueuedNode {
     /// Takes responsibility for a node.
     pub fn new(generation: Arc<Generation>, path: Arc<str>, czxid: i64) -> Self {
-        let heed = DeleteOptions::default();
+        let delete_options = DeleteOptions::default();
         QueuedNode {
             generation,
             path,
             czxid,
-            heed,
-            note: None,
+            delete_options,
+            mark: None,
             own: None,
             payload: None,
             kept: true,
@@ -59,7 +59,7 @@ impl QueuedNode {
 
     /// Says that another's node may have its path later.
     pub fn recurring(mut self, recurring: bool) -> Self {
-        self.heed.only = recurring.then_some(self.czxid);
+        self.delete_options.only = recurring.then_some(self.czxid);
         self
     }
 
@@ -71,24 +71,24 @@ impl QueuedNode {
 
     /// Says that its directory goes when the lock is released, if it is empty then.
     pub fn with_directory(mut self, directory: bool) -> Self {
-        self.heed.directory = directory;
+        self.delete_options.directory = directory;
         self
     }
 
     /// Says that it notes something in its directory.
-    pub fn noting(mut self, note: Option<Box<ReleaseMark>>) -> Self {
-        self.note = note;
+    pub fn marking(mut self, mark: Option<Box<ReleaseMark>>) -> Self {
+        self.mark = mark;
         self
     }
 
     /// What it notes in its directory.
-    pub fn note(&mut self) -> Option<&mut ReleaseMark> {
-        self.note.as_deref_mut()
+    pub fn mark(&mut self) -> Option<&mut ReleaseMark> {
+        self.mark.as_deref_mut()
     }
 
     /// Whether another's node may have its path later.
     pub fn is_recurring(&self) -> bool {
-        self.heed.only.is_some()
+        self.delete_options.only.is_some()
     }
 
     /// The node's path.
@@ -137,7 +137,7 @@ impl QueuedNode {
         let held = generation.hold(path, lock.clone(), self.czxid, term, payload);
         let Some(node) = held else { return Err(self) };
         self.kept = false;
-        if self.heed.only.is_some() {
+        if self.delete_options.only.is_some() {
             node.recurs();
         }
         if let Some(own) = self.own.take() {
@@ -146,9 +146,9 @@ impl QueuedNode {
             watch_own(&generation, &node);
         }
         let (grants, released) = (AtomicU64::new(0), AtomicBool::new(false));
-        let (czxid, heed) = (self.czxid.unsigned_abs(), self.heed);
-        let note = self.note.take();
-        Ok(Lease { generation, node, heed, note, czxid, grants, released })
+        let (czxid, delete_options) = (self.czxid.unsigned_abs(), self.delete_options);
+        let mark = self.mark.take();
+        Ok(Lease { generation, node, delete_options, mark, czxid, grants, released })
     }
 
     /// As [`grant`](QueuedNode::grant), where the node takes the place of another that we hold: it
@@ -171,11 +171,11 @@ impl Drop for QueuedNode {
         if !self.kept || self.generation.is_over() {
             return;
         }
-        if let Some(note) = &self.note {
-            drop(note.release(&self.generation, &self.path));
+        if let Some(mark) = &self.mark {
+            drop(mark.release(&self.generation, &self.path));
         } else {
-            let heed = DeleteOptions { directory: false, ..self.heed };
-            drop(Deletion::heeding(&self.generation, self.path.clone(), heed));
+            let delete_options = DeleteOptions { directory: false, ..self.delete_options };
+            drop(Deletion::heeding(&self.generation, self.path.clone(), delete_options));
         }
     }
 }
@@ -239,7 +239,7 @@ impl Lease {
 
     /// Whether another's node may have its path later.
     pub fn is_recurring(&self) -> bool {
-        self.heed.only.is_some()
+        self.delete_options.only.is_some()
     }
 
     /// Watches the node from now on, and not only from the next heartbeat on.
@@ -271,8 +271,8 @@ impl Lease {
 
     /// Says whether somebody was given the lock; only then it is held for a time at least.
     pub fn take(&self, taken: bool) {
-        if let Some(note) = &self.note {
-            note.take(taken);
+        if let Some(mark) = &self.mark {
+            mark.take(taken);
         }
     }
 
@@ -283,9 +283,13 @@ impl Lease {
             return None;
         }
         self.generation.unhold(&self.node);
-        match &self.note {
-            None => Some(Deletion::heeding(&self.generation, self.node.path.clone(), self.heed)),
-            Some(note) => note.release(&self.generation, &self.node.path),
+        match &self.mark {
+            None => Some(Deletion::heeding(
+                &self.generation,
+                self.node.path.clone(),
+                self.delete_options,
+            )),
+            Some(mark) => mark.release(&self.generation, &self.node.path),
         }
     }
 

@@ -88,7 +88,7 @@ pub enum Verdict {
     /// It holds the lock, once its own mark is written.
     Free,
     /// The holder before it was lost: it writes this down, and looks again.
-    ReleaseMark(Mark),
+    WriteDown(Mark),
     /// It waits for so long, and looks again.
     Rest(Duration),
 }
@@ -175,7 +175,7 @@ impl Mark {
         if !self.delay.is_zero() {
             let until = after(time.latest(now), self.delay).max(self.until);
             let (node, delay, lost) = (0, Duration::ZERO, true);
-            return Verdict::ReleaseMark(Mark { kept: self.kept, node, delay, until, lost });
+            return Verdict::WriteDown(Mark { kept: self.kept, node, delay, until, lost });
         }
         match u64::try_from(self.until.saturating_sub(time.earliest(now))) {
             Ok(rest @ 1..) => Verdict::Rest(Duration::from_millis(rest)),
@@ -260,9 +260,7 @@ mod tests {
     #[test]
     fn a_lost_holder_makes_the_next_wait_from_when_that_is_seen() {
         let mark = Mark { node: 41, delay: 5 * SECOND, ..Mark::nothing(true) };
-        let Verdict::ReleaseMark(noted) = mark.verdict(42, &time(), NOW) else {
-            panic!("not noted")
-        };
+        let Verdict::WriteDown(noted) = mark.verdict(42, &time(), NOW) else { panic!("not noted") };
         let expected = Mark { lost: true, until: 1_005_011, ..Mark::nothing(true) };
         assert_eq!(noted, expected);
         assert_eq!(noted.verdict(42, &time(), NOW), Verdict::Rest(Duration::from_millis(5_011)));
@@ -288,12 +286,12 @@ mod tests {
     fn the_longer_of_delay_and_hold_counts() {
         let marks = Marks::default().holding(30 * SECOND).delaying(SECOND);
         let mark = Mark::granted(true, 41, &marks, &time(), NOW);
-        let Verdict::ReleaseMark(noted) = mark.verdict(42, &time(), NOW + SECOND) else {
+        let Verdict::WriteDown(noted) = mark.verdict(42, &time(), NOW + SECOND) else {
             panic!("not noted")
         };
         assert_eq!(noted.until, mark.until);
         assert!(noted.reason().contains("was lost"), "{}", noted.reason());
-        let Verdict::ReleaseMark(noted) = mark.verdict(42, &time(), NOW + 60 * SECOND) else {
+        let Verdict::WriteDown(noted) = mark.verdict(42, &time(), NOW + 60 * SECOND) else {
             panic!()
         };
         assert_eq!(noted.until, 1_061_011);

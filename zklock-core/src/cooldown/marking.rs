@@ -42,14 +42,14 @@ impl AcquireLoop<'_> {
             let Some(mark) = Mark::read(&data) else {
                 return Err(Setback::Failed(self.foreign(data.len())));
             };
-            let Some(note) = node.note() else { return Ok(node) };
+            let Some(note) = node.mark() else { return Ok(node) };
             let now = self.lane_permit.lane().clock().now();
             let ours = match mark.verdict(czxid, &note.time, now) {
                 Verdict::Rest(rest) => {
                     self.rest(generation, &mark, rest).await?;
                     continue;
                 }
-                Verdict::ReleaseMark(lost) => lost,
+                Verdict::WriteDown(lost) => lost,
                 // What a reader does not write needs no delay.
                 Verdict::Free if self.how.mode == Mode::Read => return Ok(node),
                 Verdict::Free if !mark.kept && !stays && !marks.hold().is_zero() => {

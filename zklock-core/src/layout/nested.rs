@@ -77,9 +77,9 @@ mod tests {
     #[derive(Clone, Default)]
     struct Ear(Arc<Mutex<Vec<String>>>);
 
-    struct WaitQueue(String);
+    struct Line(String);
 
-    impl Visit for WaitQueue {
+    impl Visit for Line {
         fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
             write!(self.0, "{field}={value:?} ").unwrap();
         }
@@ -95,7 +95,7 @@ mod tests {
         fn record(&self, _: &Id, _: &Record<'_>) {}
         fn record_follows_from(&self, _: &Id, _: &Id) {}
         fn event(&self, event: &Event<'_>) {
-            let mut line = WaitQueue(event.metadata().level().to_string() + " ");
+            let mut line = Line(event.metadata().level().to_string() + " ");
             event.record(&mut line);
             self.0.lock().unwrap().push(line.0);
         }

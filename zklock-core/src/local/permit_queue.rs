@@ -93,19 +93,19 @@ impl Drop for Handle {
 struct Inner {
     state: State<Lease, Weak<Grant>, Hold>,
     /// Stops the present driver, and what that sees.
-    driver: Option<(Arc<Notify>, Sights)>,
+    attempt: Option<(Arc<Notify>, Looks)>,
 }
 
 impl Inner {
     /// What the present driver sees.
-    fn results(&self) -> Option<&Sights> {
-        self.driver.as_ref().filter(|_| self.state.fetching().is_some()).map(|(_, results)| results)
+    fn looks(&self) -> Option<&Looks> {
+        self.attempt.as_ref().filter(|_| self.state.fetching().is_some()).map(|(_, looks)| looks)
     }
 }
 
 /// Who is in the way of a driver.
 #[derive(Clone, Debug, Default)]
-struct Sights {
+struct Looks {
     /// On the way to the inner lock.
     locks: Seen,
     /// Among the permits.
@@ -119,7 +119,7 @@ const LOOKS: (u32, Duration) = (20, Duration::from_millis(10));
 impl PermitQueue {
     /// A queue for a semaphore, which is kept under `key` among the session's local queues.
     pub fn new(session: Session, targets: Targets, limit: Limit, key: Arc<str>) -> Arc<Self> {
-        let state = Mutex::new(Inner { state: State::new(session.is_closing()), driver: None });
+        let state = Mutex::new(Inner { state: State::new(session.is_closing()), attempt: None });
         let (handles, used) = (AtomicUsize::new(0), AtomicBool::new(false));
         Arc::new(PermitQueue { session, targets, limit, key, handles, used, state })
     }
@@ -176,9 +176,9 @@ impl PermitQueue {
         let (who, permits, once) = (wanting.who, wanting.permits, wanting.once);
         let may_stop = who.is_blocking() && !once;
         let mut inner = self.lock();
-        let seen = once && inner.results().is_some_and(|results| results.leases.get().is_some());
+        let seen = once && inner.looks().is_some_and(|looks| looks.leases.get().is_some());
         let (decided, todo) = inner.state.join(wanting, closed, seen);
-        let results = inner.results().filter(|_| once).cloned();
+        let looks = inner.looks().filter(|_| once).cloned();
         let held: Vec<_> = inner.state.holders().filter_map(Weak::upgrade).collect();
         let mut stopped = 0;
         if matches!(decided, Decided::Waits(_)) && may_stop {
@@ -188,9 +188,9 @@ impl PermitQueue {
             stopped += ahead.map(|other| u64::from(other.permits)).sum::<u64>();
         }
         self.carry_out(inner, todo);
-        if let Some(results) = results {
+        if let Some(looks) = looks {
             // An embedded session runs whoever is woken on the spot, and that one locks the queue.
-            results.locks.look_again();
+            looks.locks.look_again();
         }
         let joined = match decided {
             Decided::Waits(place) => Joined::Waits(PlaceInQueue::new(self.clone(), place)),
@@ -252,11 +252,11 @@ impl PermitQueue {
         mut inner: MutexGuard<'_, Inner>,
         todo: Todo<Lease>,
     ) -> Deletions {
-        let cancelled = todo.cancel.then(|| inner.driver.take()).flatten();
+        let cancelled = todo.cancel.then(|| inner.attempt.take()).flatten();
         let fetch = todo.fetch.map(|fetch| {
-            let (cancel, results) = (Arc::new(Notify::new()), Sights::default());
-            inner.driver = Some((cancel.clone(), results.clone()));
-            (fetch, cancel, results)
+            let (cancel, looks) = (Arc::new(Notify::new()), Looks::default());
+            inner.attempt = Some((cancel.clone(), looks.clone()));
+            (fetch, cancel, looks)
         });
         drop(inner);
         if let Some((stop, _)) = cancelled {
@@ -264,9 +264,9 @@ impl PermitQueue {
         }
         let quiet = todo.cancel || !todo.release.is_empty();
         let deletions = todo.release.iter().filter_map(|lease| lease.release()).collect();
-        if let Some((fetch, cancel, results)) = fetch {
+        if let Some((fetch, cancel, looks)) = fetch {
             let queue = self.clone();
-            self.session.drive(cancel, move |lane_permit| queue.fetch(lane_permit, fetch, results));
+            self.session.drive(cancel, move |lane_permit| queue.fetch(lane_permit, fetch, looks));
         }
         todo.wake.into_iter().for_each(Waker::wake);
         if quiet {
@@ -275,12 +275,12 @@ impl PermitQueue {
         Deletions(deletions)
     }
 
-    async fn fetch(self: Arc<Self>, lane_permit: LanePermit, fetch: Fetch, results: Sights) {
+    async fn fetch(self: Arc<Self>, lane_permit: LanePermit, fetch: Fetch, looks: Looks) {
         let result = {
-            let acquiring = pin!(self.acquire(&lane_permit, fetch, &results));
+            let acquiring = pin!(self.acquire(&lane_permit, fetch, &looks));
             let telling = pin!(or(
-                self.tell_of_holders(fetch, &results.leases),
-                self.tell_of_others(fetch, &results.locks),
+                self.tell_of_holders(fetch, &looks.leases),
+                self.tell_of_others(fetch, &looks.locks),
             ));
             catch(self.layout(), or(acquiring, telling)).await
         };
@@ -297,21 +297,21 @@ impl PermitQueue {
         &self,
         lane_permit: &LanePermit,
         fetch: Fetch,
-        results: &Sights,
+        looks: &Looks,
     ) -> Result<Vec<Arc<Lease>>, LockError> {
         self.limit.known(&self.session).await?;
         loop {
             // Who only tries is told by then, if nothing is left.
             let how = How::one(Mode::Mutex, false);
-            let inner = acquire(&self.targets.locks, lane_permit, how, &results.locks).await?;
-            results.locks.set(None);
-            let taking = async { Some(self.take(lane_permit, fetch, &results.leases).await) };
+            let inner = acquire(&self.targets.locks, lane_permit, how, &looks.locks).await?;
+            looks.locks.set(None);
+            let taking = async { Some(self.take(lane_permit, fetch, &looks.leases).await) };
             let lost = async {
                 inner.lost().await;
                 None
             };
             let taken = or(taking, lost).await;
-            results.leases.set(None);
+            looks.leases.set(None);
             let Some(taken) = taken else { continue };
             let leases: Vec<_> = taken?.into_iter().map(Arc::new).collect();
             // Without the lock others may have counted at the same time.
@@ -513,14 +513,14 @@ impl WaitQueue for PermitQueue {
     }
 
     async fn ask(&self) -> Option<Result<LockError, RequestError>> {
-        let (results, permits) = {
+        let (looks, permits) = {
             let inner = self.lock();
-            (inner.results()?.clone(), inner.state.fetching()?.permits as usize)
+            (inner.looks()?.clone(), inner.state.fetching()?.permits as usize)
         };
-        if let Some(holder) = results.leases.get() {
+        if let Some(holder) = looks.leases.get() {
             return Some(holder.ask().await);
         }
-        let other = results.locks.get()?;
+        let other = looks.locks.get()?;
         let found = self.find_holder(&other, permits).await;
         Some(found.map(|holder| holder.map_or_else(busy, |(_, busy)| busy)))
     }
