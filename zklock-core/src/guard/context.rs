@@ -267,6 +267,11 @@ pub fn inside_sync<T>(frame: Option<Arc<Frame>>, body: impl FnOnce() -> T) -> T 
     FRAME.sync_scope(frame, body)
 }
 
+/// Drops what is left of a body inside a frame, also while the thread ends.
+pub fn drop_inside(frame: Option<Arc<Frame>>, leftover: impl Future) {
+    drop(FRAME.scope(frame, leftover));
+}
+
 /// Takes the caller's scope along into a task that is spawned: a lock that the scope holds can be
 /// acquired again in there, as a nested call that takes its turn with the others.
 ///

@@ -67,13 +67,17 @@ pub fn run_sync<G: Guarding, T>(
 }
 
 /// A body that may finish once it runs still does not begin without the lock.
-fn may_begin<G: Guarding>(guard: &G, cancel_policy: CancelPolicy) -> Result<(), LockError> {
+///
+/// # Errors
+///
+/// As [`run`], with [`Body::NotStarted`].
+pub fn may_begin<G: Guarding>(guard: &G, cancel_policy: CancelPolicy) -> Result<(), LockError> {
     let cancel_policy = CancelPolicy { lost: OnLost::Cancel, ..cancel_policy };
     over(guard, cancel_policy).map_or(Ok(()), |error| Err(error.with_body(Body::NotStarted)))
 }
 
 /// What ends the body now. A lock that is lost and revoked is lost.
-fn over<G: Guarding>(guard: &G, cancel_policy: CancelPolicy) -> Option<LockError> {
+pub fn over<G: Guarding>(guard: &G, cancel_policy: CancelPolicy) -> Option<LockError> {
     if cancel_policy.lost == OnLost::Cancel && !guard.is_valid() {
         Some(guard.lost_error())
     } else if cancel_policy.revoked == OnRevoked::Cancel && guard.is_revoked() {

@@ -2,5 +2,6 @@
 
 pub mod attribute;
 pub mod body;
+pub mod guarded;
 pub mod kept;
 pub mod template;

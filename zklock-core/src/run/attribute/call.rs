@@ -1,19 +1,22 @@
 //! What an attribute says, and the lock that follows from it.
 
+use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::driver::ToDriver;
 use super::name::{Name, NameBuilder, Value};
 use super::session::ToSession;
-use crate::base::cancel_policy::{OnLost, OnRevoked};
+use crate::base::caller::Caller;
+use crate::base::cancel_policy::{CancelPolicy, OnLost, OnRevoked};
 use crate::base::error::LockError;
 use crate::base::options::LockOptions;
 use crate::base::policy::StopAt;
 use crate::layout::driver::LockDriver;
 use crate::local::wait::Wait;
-use crate::lock::any::{AnyLock, Kind};
+use crate::lock::any::{AnyLock, Enter, Kind};
 use crate::lock::multi::MultiLock;
+use crate::run::guarded::{Entered, Guarded};
 use crate::session::handle::Session;
 use crate::session::registry::SessionRegistry;
 
@@ -91,6 +94,14 @@ impl Call {
         let wanted = self.0.as_mut()?;
         let name = wanted.name.take()?;
         Some(wanted.entry(name))
+    }
+
+    /// The lock about to be taken, unless the condition was false.
+    pub(super) fn guarded(&mut self) -> Option<Guarded> {
+        Some(match self.entry()? {
+            Ok(entry) => entry.guarded(),
+            Err(error) => Guarded::new(Box::pin(ready(Err(error))), CancelPolicy::default()),
+        })
     }
 
     fn with(mut self, change: impl FnOnce(&mut Wanted)) -> Self {
@@ -231,6 +242,25 @@ impl Wanted {
 pub(super) struct Entry {
     pub(super) lock: Locks,
     pub(super) how: Wait,
+}
+
+impl Entry {
+    fn guarded(self) -> Guarded {
+        let Entry { lock, how } = self;
+        match lock {
+            Locks::One(lock) => {
+                let policy = lock.cancel_policy();
+                let entering = async move { lock.enter(Caller::task(), how, false).await };
+                Guarded::new(Box::pin(async { entering.await.map(Entered::One) }), policy)
+            }
+            Locks::Several(locks) => {
+                let policy = Enter::cancel_policy(&locks);
+                let entering =
+                    async move { Enter::enter(&locks, Caller::task(), how, false).await };
+                Guarded::new(Box::pin(async { entering.await.map(Entered::Several) }), policy)
+            }
+        }
+    }
 }
 
 /// One lock or several.

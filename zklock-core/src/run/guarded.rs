@@ -1,0 +1,235 @@
+//! A body under a lock, step by step: enter, run, leave.
+//!
+//! Nothing here knows the type of the body, so it is compiled once, in this crate, and not again
+//! for each guarded function.
+
+use std::future::Future;
+use std::mem;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use crate::base::cancel_policy::CancelPolicy;
+use crate::base::error::{Body, LockError};
+use crate::base::first::first;
+use crate::guard::context::{Frame, drop_inside, inside_sync};
+use crate::local::grant::Grant;
+use crate::lock::any::{AnyGuard, Guarding};
+use crate::lock::multi::MultiGuard;
+use crate::run::body::{may_begin, over};
+
+/// What a body runs under.
+#[derive(Debug)]
+pub enum Entered {
+    /// One lock.
+    One(AnyGuard),
+    /// Several, taken as one.
+    Several(MultiGuard),
+}
+
+macro_rules! each {
+    ($entered:expr, $guard:ident => $what:expr) => {
+        match $entered {
+            Entered::One($guard) => $what,
+            Entered::Several($guard) => $what,
+        }
+    };
+}
+
+impl Entered {
+    fn grants(&self) -> Vec<Arc<Grant>> {
+        match self {
+            Entered::One(guard) => vec![guard.grant().clone()],
+            Entered::Several(guard) => {
+                guard.members().iter().map(|member| member.grant().clone()).collect()
+            }
+        }
+    }
+}
+
+/// An acquire under way.
+pub type Entering = Pin<Box<dyn Future<Output = Result<Entered, LockError>> + Send>>;
+
+/// The place of a body whose type is not known here.
+pub trait Place {
+    /// Drops the body, with all that it owns.
+    fn empty(&mut self);
+}
+
+/// A body whose type is not known here. Its result is kept where that is.
+pub trait ErasedBody: Place {
+    /// Goes on with the body.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()>;
+}
+
+/// What has come of a step.
+#[derive(Debug)]
+pub enum Step {
+    /// The body has returned, and its result stands: the lock is still held. Next it is released, or
+    /// this is dropped and it is released in the background.
+    Returned,
+    /// The lock is released. The result stands, or the error is what the caller gets.
+    Over(Result<(), LockError>),
+}
+
+/// A body under a lock.
+#[derive(Debug)]
+pub struct Guarded {
+    cancel_policy: CancelPolicy,
+    state: State,
+}
+
+enum State {
+    Entering(Entering),
+    Inside(Inside),
+    Leaving(Pin<Box<dyn Future<Output = ()> + Send>>, Result<(), LockError>),
+    Over,
+}
+
+impl std::fmt::Debug for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            State::Entering(_) => "Entering",
+            State::Inside(_) => "Inside",
+            State::Leaving(..) => "Leaving",
+            State::Over => "Over",
+        })
+    }
+}
+
+struct Inside {
+    entered: Entered,
+    frame: Option<Arc<Frame>>,
+    begun: bool,
+    /// What ends the body before its end, once it has to wait.
+    ending: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+}
+
+impl Guarded {
+    /// Runs a body under what is being entered.
+    pub fn new(entering: Entering, cancel_policy: CancelPolicy) -> Self {
+        Guarded { cancel_policy, state: State::Entering(entering) }
+    }
+
+    /// Goes on.
+    pub fn poll(&mut self, cx: &mut Context<'_>, body: &mut dyn ErasedBody) -> Poll<Step> {
+        loop {
+            match &mut self.state {
+                State::Entering(entering) => {
+                    let entered = ready!(entering.as_mut().poll(cx));
+                    match entered {
+                        Ok(entered) => self.enter(entered, body),
+                        Err(error) => {
+                            self.state = State::Over;
+                            body.empty();
+                            return Poll::Ready(Step::Over(Err(error)));
+                        }
+                    }
+                }
+                State::Inside(inside) => {
+                    let ran = ready!(inside.poll(cx, self.cancel_policy, body));
+                    inside.empty(body);
+                    match ran {
+                        Ok(()) => return Poll::Ready(Step::Returned),
+                        Err(error) => self.leave(Err(error)),
+                    }
+                }
+                State::Leaving(leaving, outcome) => {
+                    ready!(leaving.as_mut().poll(cx));
+                    let outcome = mem::replace(outcome, Ok(()));
+                    self.state = State::Over;
+                    return Poll::Ready(Step::Over(outcome));
+                }
+                State::Over => return Poll::Pending,
+            }
+        }
+    }
+
+    fn enter(&mut self, entered: Entered, body: &mut dyn ErasedBody) {
+        let begins = each!(&entered, guard => may_begin(guard, self.cancel_policy));
+        let frame = each!(&entered, guard => Guarding::frame(guard));
+        self.state = State::Inside(Inside { entered, frame, begun: false, ending: None });
+        if let Err(error) = begins {
+            body.empty();
+            self.leave(Err(error));
+        }
+    }
+
+    /// Begins the release. The body is dropped already.
+    pub fn leave(&mut self, outcome: Result<(), LockError>) {
+        if let State::Inside(Inside { entered, .. }) = mem::replace(&mut self.state, State::Over) {
+            // The result stands whatever becomes of the release; the observer hears of that.
+            let leaving = Box::pin(async move {
+                let released = each!(entered, guard => Guarding::release(guard).await);
+                let _ = released.inspect_err(|error| tracing::warn!(%error, "released"));
+            });
+            self.state = State::Leaving(leaving, outcome);
+        }
+    }
+
+    /// Drops the body, in its scope if it had begun.
+    pub fn drop_body(&mut self, body: &mut dyn Place) {
+        match &mut self.state {
+            State::Inside(inside) => inside.empty(body),
+            _ => body.empty(),
+        }
+    }
+}
+
+impl Inside {
+    fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        cancel_policy: CancelPolicy,
+        body: &mut dyn ErasedBody,
+    ) -> Poll<Result<(), LockError>> {
+        let over = || each!(&self.entered, guard => over(guard, cancel_policy));
+        let lost = || each!(&self.entered, guard => Guarding::lost_error(guard));
+        // Asked before the body goes on: it may have been asleep for longer than the lease.
+        if mem::replace(&mut self.begun, true)
+            && let Some(error) = over()
+        {
+            return Poll::Ready(Err(error.with_body(Body::Dropped)));
+        }
+        match inside_sync(self.frame.clone(), || body.poll(cx)) {
+            Poll::Ready(()) if each!(&self.entered, guard => Guarding::is_valid(guard)) => {
+                Poll::Ready(Ok(()))
+            }
+            Poll::Ready(()) => Poll::Ready(Err(lost().with_body(Body::Finished))),
+            Poll::Pending if !cancel_policy.any() => Poll::Pending,
+            Poll::Pending => {
+                let ending = self.ending.get_or_insert_with(|| {
+                    let grants = self.entered.grants();
+                    let ended = async move {
+                        first(grants.iter().map(|grant| grant.ended(cancel_policy))).await;
+                    };
+                    Box::pin(ended)
+                });
+                ready!(ending.as_mut().poll(cx));
+                let error = over().unwrap_or_else(lost);
+                Poll::Ready(Err(error.with_body(Body::Dropped)))
+            }
+        }
+    }
+
+    fn empty(&mut self, body: &mut dyn Place) {
+        drop_inside(self.frame.clone(), Leftover(body));
+    }
+}
+
+/// A body that is dropped where this is.
+struct Leftover<'a>(&'a mut dyn Place);
+
+impl Future for Leftover<'_> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        Poll::Pending
+    }
+}
+
+impl Drop for Leftover<'_> {
+    fn drop(&mut self) {
+        self.0.empty();
+    }
+}
