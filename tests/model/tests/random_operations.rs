@@ -194,12 +194,12 @@ impl World {
     /// Takes what was granted; whoever was told otherwise is gone.
     fn take_outcomes(&mut self) {
         let (state, holders) = (&mut self.state, &mut self.holders);
-        self.waiters.retain(|waiter| match state.poll(waiter.place, Waker::noop()) {
-            Poll::Ready(outcome) => {
-                holders.extend(outcome.unwrap().ok());
-                false
-            }
-            Poll::Pending => true,
+        self.waiters.retain(|waiter| {
+            let kept_out = state.excludes(Some(waiter.place));
+            let Poll::Ready(outcome) = state.poll(waiter.place, Waker::noop()) else { return true };
+            assert!(!kept_out, "who has the lock is kept out of it");
+            holders.extend(outcome.unwrap().ok());
+            false
         });
     }
 
