@@ -5,7 +5,6 @@ use std::time::Duration;
 use crate::base::error::LockError;
 use crate::blocking::guard::{MutexGuard, enter};
 use crate::local::wait::Wait;
-use crate::lock::exclusive::Exclusive;
 use crate::lock::mutex;
 
 /// A [`Mutex`](mutex::Mutex) for threads.
@@ -29,12 +28,6 @@ impl From<mutex::Mutex> for Mutex {
 }
 
 /// The documents' exclusive lock is a mutex in a layout of one node.
-impl From<Exclusive> for Mutex {
-    fn from(lock: Exclusive) -> Self {
-        Mutex(lock.as_mutex().clone())
-    }
-}
-
 impl Mutex {
     /// The async form of the same lock.
     ///

@@ -227,14 +227,20 @@ impl LockDriver for HostNodes {
 }
 
 /// The documents' exclusive lock: one ephemeral node `lock` that everybody tries to create, and
-/// whose deletion wakes everybody who waits. See [`Exclusive`](crate::lock::Exclusive).
+/// whose deletion wakes everybody who waits.
+///
+/// It is here because it is in the documents, and for comparison. **It herds**: each release wakes
+/// every process that waits, all of them send a creation, and all but one of these fail; with a
+/// hundred waiting processes that is a hundred events and two hundred requests a release, where
+/// the default layout has one event. Nor is there an order: who is woken first wins, and somebody
+/// can wait for ever. Only tasks of one process are served in theirs.
 ///
 /// ```
 /// # zklock::blocking::block_on(async {
 /// # let session = zklock::Session::embedded();
 /// use zklock::layout::OneNode;
 ///
-/// let lock = session.mutex("exclusive_lock")?.driver(OneNode)?;
+/// let lock = session.mutex("exclusive_lock")?.driver(OneNode)?; // Or `session.exclusive(…)`.
 /// assert_eq!(lock.acquire().await?.path(), "/zklock/exclusive_lock/lock");
 /// # Ok::<(), zklock::LockError>(()) }).unwrap();
 /// ```

@@ -1,7 +1,6 @@
 //! The locks.
 
 pub mod any;
-pub mod exclusive;
 pub mod multi;
 pub mod mutex;
 pub mod named;
@@ -10,7 +9,6 @@ pub mod rwlock;
 pub mod semaphore;
 
 pub use any::{AnyGuard, AnyLock};
-pub use exclusive::Exclusive;
 pub use multi::{MultiGuard, MultiLock};
 pub use mutex::Mutex;
 pub use rwlock::RwLock;

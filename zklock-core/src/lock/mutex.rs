@@ -12,6 +12,7 @@ use crate::base::options::LockOptions;
 use crate::guard::typed::MutexGuard;
 use crate::inspect::site::Site;
 use crate::layout::driver::LockDriver;
+use crate::layout::plain::OneNode;
 use crate::local::wait::Forever;
 use crate::lock::named::NamedLock;
 use crate::name::lock_name::{IntoLockName, LockName};
@@ -336,5 +337,24 @@ impl Session {
     /// [`ErrorKind::InvalidName`], which says what is accepted.
     pub fn mutex(&self, name: impl IntoLockName) -> Result<Mutex, LockError> {
         Ok(Mutex::new(self, name.into_lock_name()?))
+    }
+
+    /// The documents' exclusive lock of a name: a mutex in the layout [`OneNode`]. Prefer
+    /// [`Session::mutex`], because this one herds and has no order.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// let lock = session.exclusive("orders/create")?;
+    /// let guard = lock.acquire().await?;
+    /// assert_eq!(guard.path(), "/zklock/orders/create/lock");
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidName`], which says what is accepted.
+    pub fn exclusive(&self, name: impl IntoLockName) -> Result<Mutex, LockError> {
+        self.mutex(name)?.driver(OneNode)
     }
 }

@@ -305,7 +305,7 @@ async fn layouts_that_keep_no_marks_are_refused() {
         delayed(&session).driver(Numbered::dlock()).unwrap(),
         delayed(&session).driver(Removed::after(Curator)).unwrap(),
         delayed(&session).driver(MaxLeases::new(2, Curator).unwrap()).unwrap(),
-        session.exclusive("a").unwrap().with_options(options()).unwrap().as_mutex().clone(),
+        session.exclusive("a").unwrap().with_options(options()).unwrap(),
     ];
     for mutex in refused {
         let error = mutex.acquire().await.unwrap_err();
