@@ -11,10 +11,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use lexopt::prelude::{Long, Short, ValueExt};
-use zklock::{Embedded, FencingToken, LockError, LockOptions, Session, ZkLockTemplate, blocking};
+use zklock::{Embedded, FencingToken, LockError, LockOptions, Session, ZkLockTemplate};
 
 const HELP: &str = "\
-Shows ZkLockTemplate: success, a busy lock and its holder, fencing tokens, and the blocking twin.
+Shows ZkLockTemplate: success, a busy lock and its holder, fencing tokens, and threads.
 
 Usage: template [--connect HOST:PORT]
 
@@ -58,10 +58,9 @@ async fn run(store: Store) -> Outcome<()> {
     show_tokens(&mut out, &template).await?;
 
     // The same for threads. Blocking calls do not belong on the threads of a runtime.
-    let threads = blocking::ZkLockTemplate::from(template);
-    let call = move || threads.execute("createOrder", || "order 2");
+    let call = move || template.blocking_execute("createOrder", || "order 2");
     let order = tokio::task::spawn_blocking(call).await??;
-    writeln!(out, "the blocking twin answered {order:?}")?;
+    writeln!(out, "the thread answered {order:?}")?;
 
     orders.close().await;
     billing.close().await;

@@ -23,9 +23,7 @@ pub use zklock_core::guard::view::{Current, GuardView, current, is_held};
 pub use zklock_core::inspect::{LockEvent, LockEvents, Participant, Site};
 pub use zklock_core::layout::LockDriver;
 pub use zklock_core::layout::contender::{Attempt, Contender};
-pub use zklock_core::lock::{
-    AnyGuard, AnyLock, MultiGuard, MultiLock, Mutex, RwLock, Semaphore,
-};
+pub use zklock_core::lock::{AnyGuard, AnyLock, MultiGuard, MultiLock, Mutex, RwLock, Semaphore};
 pub use zklock_core::name::lock_name::{IntoLockName, LockName};
 pub use zklock_core::observe::observer::{Event, Observer};
 pub use zklock_core::run::template::{LockTemplate, ZkLockTemplate, execute};

@@ -11,7 +11,7 @@ fn it_shows_the_result_the_holder_and_the_tokens() {
         "execute answered \"order 1\"",
         "busy, code 1011: createOrder is being processed by billing",
         "late first write refused",
-        "the blocking twin answered \"order 2\"",
+        "the thread answered \"order 2\"",
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use futures_lite::future::block_on;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
-use zklock::{LockError, Session, ZkLockTemplate, blocking, zk_locked};
+use zklock::{LockError, Session, ZkLockTemplate, zk_locked};
 
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
@@ -56,8 +56,8 @@ fn plain_attribute(value: u64) -> Locked {
 }
 
 fn plain_template(value: u64) -> Locked {
-    let template = blocking::ZkLockTemplate::default();
-    template.execute("bench", || Ok(black_box(value) + 1))?
+    let template = ZkLockTemplate::default();
+    template.blocking_execute("bench", || Ok(black_box(value) + 1))?
 }
 
 /// A body that holds a kilobyte.
@@ -163,8 +163,8 @@ fn main() {
         &mut || drop(black_box(block_on(template_with_value(1)))),
     );
     let session = zklock::SessionRegistry::global().session(None).unwrap();
-    let guard = blocking::Mutex::from(session.mutex("bench").unwrap()).acquire().unwrap();
-    guard.scope(|| {
+    let guard = session.mutex("bench").unwrap().blocking_acquire().unwrap();
+    guard.scope_sync(|| {
         compare(
             "async, held by the scope",
             &mut || drop(black_box(block_on(bare(1)))),
@@ -178,7 +178,7 @@ fn main() {
             &mut || drop(black_box(plain_template(1))),
         );
     });
-    guard.release().unwrap();
+    guard.blocking_release().unwrap();
     compare(
         "plain, free",
         &mut || drop(black_box(plain_bare(1))),

@@ -1,21 +1,23 @@
-//! Blocking twins of the locks and the template, for threads.
+//! What blocks a thread: `blocking_acquire` and its relatives, on the types that tasks use.
 //!
 //! They work with or without a runtime around them: the session's own I/O thread does the work,
 //! the caller's thread sleeps. On a thread of a multi-threaded runtime they hold up the other
 //! tasks of that thread, which is warned about after a second; use `spawn_blocking` there.
+//!
+//! ```
+//! let session = zklock::Session::embedded();
+//! let mutex = session.mutex("orders")?;
+//! let guard = mutex.blocking_acquire()?;
+//! assert!(guard.scope_sync(|| mutex.is_held_here()));
+//! guard.blocking_release()?;
+//! # Ok::<(), zklock::LockError>(())
+//! ```
 
+pub mod any;
 pub mod guard;
-pub mod multi;
-pub mod mutex;
+pub mod named;
 pub mod park;
-pub mod rwlock;
 pub mod semaphore;
 pub mod template;
 
-pub use guard::{Guard, MutexGuard, RwLockReadGuard, RwLockWriteGuard, SemaphorePermit};
-pub use multi::{MultiGuard, MultiLock};
-pub use mutex::Mutex;
 pub use park::block_on;
-pub use rwlock::RwLock;
-pub use semaphore::Semaphore;
-pub use template::ZkLockTemplate;

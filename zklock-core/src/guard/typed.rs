@@ -402,7 +402,7 @@ impl<K: Kind> Guard<K> {
         inside(Some(self.frame()), body).await
     }
 
-    /// Runs `body` in the scope of this guard; the twin of [`scope`](Guard::scope).
+    /// Runs `body`, which is no future, in the scope of this guard.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {

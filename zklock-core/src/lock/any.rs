@@ -10,7 +10,7 @@ use crate::base::error::LockError;
 use crate::base::mode::Mode;
 use crate::base::options::LockOptions;
 use crate::base::token::FencingToken;
-use crate::guard::context::{Frame, inside};
+use crate::guard::context::{Frame, inside, inside_sync};
 use crate::guard::fenced::Fenced;
 use crate::guard::typed::kind;
 use crate::guard::typed::{Guard, MutexGuard, RwLockReadGuard, RwLockWriteGuard, SemaphorePermit};
@@ -477,6 +477,20 @@ impl AnyGuard {
     /// As `body`.
     pub async fn scope<F: Future>(&self, body: F) -> F::Output {
         inside(Some(self.frame()), body).await
+    }
+
+    /// Runs `body`, which is no future, in the scope of this guard.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// # let any: zklock::AnyLock = session.mutex("orders")?.into();
+    /// let guard = any.acquire().await?;
+    /// assert!(guard.scope_sync(|| zklock::is_held("orders")));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    pub fn scope_sync<T>(&self, body: impl FnOnce() -> T) -> T {
+        inside_sync(Some(self.frame()), body)
     }
 
     /// Says that another task may release this guard. See

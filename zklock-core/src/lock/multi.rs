@@ -11,7 +11,7 @@ use crate::base::clock::Instant;
 use crate::base::error::{ErrorKind, LockError};
 use crate::base::first::{all, first};
 use crate::base::token::FencingToken;
-use crate::guard::context::{Frame, inside};
+use crate::guard::context::{Frame, inside, inside_sync};
 use crate::guard::view::GuardView;
 use crate::local::wait::Wait;
 use crate::lock::any::{AnyGuard, AnyLock, Enter, Guarding};
@@ -453,6 +453,20 @@ impl MultiGuard {
     /// As `body`.
     pub async fn scope<F: Future>(&self, body: F) -> F::Output {
         inside(self.frame(), body).await
+    }
+
+    /// Runs `body`, which is no future, in the scope of all members.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// # let locks = [session.mutex("a")?.into(), session.mutex("b")?.into()];
+    /// let both = zklock::MultiLock::new(locks)?.acquire().await?;
+    /// assert!(both.scope_sync(|| zklock::is_held("a") && zklock::is_held("b")));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    pub fn scope_sync<T>(&self, body: impl FnOnce() -> T) -> T {
+        inside_sync(self.frame(), body)
     }
 
     /// Says that another task may release this guard. See

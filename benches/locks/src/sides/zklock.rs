@@ -97,16 +97,16 @@ pub(crate) fn tasks(connect: &str, shape: Shape, how: Use) -> Result<Box<dyn Sid
     Ok(Pool::<Task>::side(runtime, shape, tasks))
 }
 
-struct Threads(Vec<blocking::Mutex>);
+struct Threads(Vec<Mutex>);
 
 impl Side for Threads {
     fn round(&mut self, time: Duration) -> Result<Measured, Failure> {
-        let thread = |mutex: &blocking::Mutex| {
+        let thread = |mutex: &Mutex| {
             let mutex = mutex.clone();
             move |granted: &mut dyn FnMut()| -> Result<(), Failure> {
-                let guard = mutex.acquire()?;
+                let guard = mutex.blocking_acquire()?;
                 granted();
-                Ok(guard.release()?)
+                Ok(guard.blocking_release()?)
             }
         };
         blocking_cycles(self.0.iter().map(thread).collect(), time)
@@ -116,5 +116,5 @@ impl Side for Threads {
 /// Threads without a runtime around them.
 pub(crate) fn threads(connect: &str, shape: Shape) -> Result<Box<dyn Side>, Failure> {
     let mutexes = blocking::block_on(mutexes(connect, shape, Use::Awaited))?;
-    Ok(Box::new(Threads(mutexes.into_iter().map(blocking::Mutex::from).collect())))
+    Ok(Box::new(Threads(mutexes)))
 }

@@ -7,9 +7,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 use tokio::task::{JoinHandle, spawn_blocking};
-use zklock::{
-    Body, LockError, LockOptions, OnLost, Session, ZkLockTemplate, blocking, current, zk_locked,
-};
+use zklock::{Body, LockError, LockOptions, OnLost, Session, ZkLockTemplate, current, zk_locked};
 
 use crate::bed::{Bed, soon};
 use crate::bound::Control;
@@ -132,7 +130,7 @@ impl Work {
 
     fn template_thread(&self) -> Result<(), LockError> {
         let template = ZkLockTemplate::new(self.session.clone());
-        blocking::ZkLockTemplate::from(template).execute("template/thread", || self.plain())
+        template.blocking_execute("template/thread", || self.plain())
     }
 }
 

@@ -154,14 +154,14 @@ async fn a_reader_behind_a_writer_elsewhere_behind_its_own_reader_is_told() {
 #[tokio::test]
 async fn a_thread_is_told_at_once_that_it_stops_itself() {
     let (_store, session) = store();
-    let blocking = |options| zklock::blocking::Mutex::from(mutex(&session, options));
+    let blocking = |options| mutex(&session, options);
     for first in kinds() {
         for second in kinds() {
-            let guard = blocking(first).acquire().unwrap();
-            let error = blocking(second).acquire_timeout(DELAY).unwrap_err();
+            let guard = blocking(first).blocking_acquire().unwrap();
+            let error = blocking(second).blocking_acquire_timeout(DELAY).unwrap_err();
             assert!(error.is_deadlock(), "{first:?}, then {second:?}: {error}");
-            assert!(blocking(second).try_acquire().unwrap_err().is_busy());
-            guard.release().unwrap();
+            assert!(blocking(second).blocking_try_acquire().unwrap_err().is_busy());
+            guard.blocking_release().unwrap();
         }
     }
 }

@@ -1,14 +1,13 @@
-//! The blocking twins, with and without a runtime around them.
+//! What blocks a thread, with and without a runtime around them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use zklock::blocking::{MultiLock, Mutex, ZkLockTemplate};
-use zklock::{ErrorKind, Session, current};
+use zklock::{ErrorKind, MultiLock, Mutex, Session, ZkLockTemplate, current};
 
 fn mutex(session: &Session) -> Mutex {
-    Mutex::from(session.mutex("a").unwrap())
+    session.mutex("a").unwrap()
 }
 
 #[test]
@@ -20,12 +19,12 @@ fn ten_threads_never_overlap() {
             let (mutex, inside, total) = (mutex(&session), inside.clone(), total.clone());
             std::thread::spawn(move || {
                 for _ in 0..50 {
-                    let guard = mutex.acquire().unwrap();
+                    let guard = mutex.blocking_acquire().unwrap();
                     assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
                     total.fetch_add(1, Ordering::SeqCst);
                     std::thread::yield_now();
                     inside.fetch_sub(1, Ordering::SeqCst);
-                    guard.release().unwrap();
+                    guard.blocking_release().unwrap();
                 }
             })
         })
@@ -39,9 +38,10 @@ fn ten_threads_never_overlap() {
 #[test]
 fn timeouts_hold_without_a_runtime() {
     let session = Session::embedded();
-    let guard = mutex(&session).acquire().unwrap();
+    let guard = mutex(&session).blocking_acquire().unwrap();
     let other = mutex(&session);
-    let waited = std::thread::spawn(move || other.acquire_timeout(Duration::from_millis(50)));
+    let waited =
+        std::thread::spawn(move || other.blocking_acquire_timeout(Duration::from_millis(50)));
     assert!(waited.join().unwrap().unwrap_err().is_busy());
     assert!(guard.is_valid());
 }
@@ -50,44 +50,49 @@ fn timeouts_hold_without_a_runtime() {
 fn several_locks_are_taken_as_one_in_their_scope_and_released() {
     let session = Session::embedded();
     let [one, other] = ["a", "b"].map(|name| session.mutex(name).unwrap());
-    let locks = zklock::MultiLock::new([other.into(), one.into()]).unwrap();
-    let both = MultiLock::from(locks);
-    assert_eq!(both.as_async().members().len(), 2);
-    let guard = both.acquire().unwrap();
+    let both = MultiLock::new([other.into(), one.into()]).unwrap();
+    assert_eq!(both.members().len(), 2);
+    let guard = both.blocking_acquire().unwrap();
     assert!(guard.is_valid() && !guard.remaining().is_zero() && !guard.is_revoked());
     assert_eq!(guard.members()[0].lock(), "a");
     assert_eq!(guard.fencing_token().split(',').count(), guard.fencing_tokens().len());
-    guard.scope(|| assert!(mutex(&session).is_held_here()));
+    guard.scope_sync(|| assert!(mutex(&session).is_held_here()));
     let (tried, timed) = std::thread::scope(|scope| {
-        let tried = scope.spawn(|| both.try_acquire().unwrap_err());
-        let timed = scope.spawn(|| both.acquire_timeout(Duration::from_millis(50)).unwrap_err());
+        let tried = scope.spawn(|| both.blocking_try_acquire().unwrap_err());
+        let timed =
+            scope.spawn(|| both.blocking_acquire_timeout(Duration::from_millis(50)).unwrap_err());
         (tried.join().unwrap(), timed.join().unwrap())
     });
     assert!(tried.is_busy() && timed.is_busy(), "{tried} {timed}");
-    assert_eq!(both.acquire_timeout(Duration::ZERO).unwrap_err().kind(), ErrorKind::InvalidOption);
-    guard.release().unwrap();
-    let guard = both.acquire_tries().unwrap().detach();
-    std::thread::spawn(move || drop(guard.into_async())).join().unwrap();
-    both.try_acquire().unwrap().release().unwrap();
+    assert_eq!(
+        both.blocking_acquire_timeout(Duration::ZERO).unwrap_err().kind(),
+        ErrorKind::InvalidOption
+    );
+    guard.blocking_release().unwrap();
+    let guard = both.blocking_acquire_tries().unwrap().detach();
+    std::thread::spawn(move || drop(guard)).join().unwrap();
+    both.blocking_try_acquire().unwrap().blocking_release().unwrap();
 }
 
 #[test]
 fn the_exclusive_lock_of_the_documents_is_a_mutex_for_threads() {
     let session = Session::embedded();
-    let lock = Mutex::from(session.exclusive("a").unwrap());
-    let guard = lock.acquire().unwrap();
+    let lock = session.exclusive("a").unwrap();
+    let guard = lock.blocking_acquire().unwrap();
     assert_eq!(guard.path(), "/zklock/a/lock");
     assert!(!guard.is_revoked());
-    guard.release().unwrap();
+    guard.blocking_release().unwrap();
 }
 
 #[test]
 fn nesting_follows_the_scope() {
     let session = Session::embedded();
-    let template = ZkLockTemplate::from(zklock::ZkLockTemplate::new(session.clone()));
-    let nested = template.execute("a", || {
+    let template = ZkLockTemplate::new(session.clone());
+    let nested = template.blocking_execute("a", || {
         assert!(current().is_valid() && mutex(&session).is_held_here());
-        template.execute("a", || mutex(&session).acquire().map(|guard| guard.fencing_token()))
+        template.blocking_execute("a", || {
+            mutex(&session).blocking_acquire().map(|guard| guard.fencing_token())
+        })
     });
     nested.unwrap().unwrap().unwrap();
     assert!(!mutex(&session).is_held_here());
@@ -104,7 +109,7 @@ async fn a_blocking_acquire_that_waits_for_its_own_thread_names_spawn_blocking()
         }
     });
     tokio::task::yield_now().await;
-    let error = mutex(&session).acquire().unwrap_err();
+    let error = mutex(&session).blocking_acquire().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Deadlock);
     assert!(error.to_string().contains("spawn_blocking"), "{error}");
     holding.await.unwrap();
@@ -116,12 +121,12 @@ async fn blocking_inside_a_runtime_waits_under_its_deadline() {
     let guard = session.mutex("a").unwrap().acquire().await.unwrap();
     let waiting = tokio::task::spawn_blocking({
         let mutex = mutex(&session);
-        move || mutex.acquire_timeout(Duration::from_millis(30))
+        move || mutex.blocking_acquire_timeout(Duration::from_millis(30))
     });
     assert!(waiting.await.unwrap().unwrap_err().is_busy());
     let waiting = tokio::task::spawn_blocking({
         let mutex = mutex(&session);
-        move || mutex.acquire().map(drop)
+        move || mutex.blocking_acquire().map(drop)
     });
     tokio::time::sleep(Duration::from_millis(5)).await;
     drop(guard);
@@ -132,17 +137,17 @@ async fn blocking_inside_a_runtime_waits_under_its_deadline() {
 async fn a_blocking_deadline_passes_though_the_time_around_it_is_paused() {
     let (store, session) = crate::support::store();
     let _held = crate::support::on(&store).mutex("a").unwrap().acquire().await.unwrap();
-    let error = mutex(&session).acquire_timeout(Duration::from_millis(30)).unwrap_err();
+    let error = mutex(&session).blocking_acquire_timeout(Duration::from_millis(30)).unwrap_err();
     assert!(error.is_busy(), "{error}");
 }
 
 #[test]
 fn the_template_releases_when_the_body_panics() {
     let session = Session::embedded();
-    let template = ZkLockTemplate::from(zklock::ZkLockTemplate::new(session.clone()));
+    let template = ZkLockTemplate::new(session.clone());
     let panicked = std::thread::spawn(move || {
-        template.execute("a", || std::panic::resume_unwind(Box::new("on purpose")))
+        template.blocking_execute("a", || std::panic::resume_unwind(Box::new("on purpose")))
     });
     assert!(panicked.join().is_err());
-    drop(mutex(&session).try_acquire().unwrap());
+    drop(mutex(&session).blocking_try_acquire().unwrap());
 }

@@ -326,10 +326,9 @@ fn a_guard_dropped_while_unwinding_or_outside_a_runtime_releases() {
         std::panic::resume_unwind(Box::new("on purpose"));
     });
     assert!(unwound.join().is_err());
-    let mutex = zklock::blocking::Mutex::from(mutex);
-    drop(mutex.try_acquire().unwrap());
+    drop(mutex.blocking_try_acquire().unwrap());
     let shared = Arc::new(mutex);
-    drop(shared.try_acquire().unwrap());
+    drop(shared.blocking_try_acquire().unwrap());
 }
 
 /// The lease clock runs out, but the ZooKeeper session lives on, and so does the node.

@@ -7,8 +7,7 @@ use tokio::sync::oneshot;
 use tokio::task::LocalSet;
 use tokio::time::{Instant, sleep, timeout};
 use zklock::{
-    AnyGuard, AnyLock, ErrorKind, LockError, LockOptions, MultiLock, Session, ZkLockTemplate,
-    blocking, carry,
+    AnyGuard, AnyLock, ErrorKind, LockError, LockOptions, MultiLock, Session, ZkLockTemplate, carry,
 };
 
 use crate::support::{Warnings, join_all, store};
@@ -47,11 +46,6 @@ const SHORT: Duration = Duration::from_millis(20);
 
 fn alone(lock: &AnyLock) -> MultiLock {
     MultiLock::new([lock.clone()]).unwrap()
-}
-
-/// The blocking form of any lock.
-fn plain(lock: &AnyLock) -> blocking::MultiLock {
-    blocking::MultiLock::from(alone(lock))
 }
 
 fn assert_told(error: &LockError) {
@@ -183,12 +177,12 @@ fn a_nested_guard_of_the_same_thread_is_waited_for_and_told() {
     let session = Session::embedded();
     let warnings = Warnings::collect();
     for lock in nestable(&session) {
-        let lock = plain(&lock);
-        let guard = lock.acquire().unwrap();
-        guard.scope(|| {
-            let nested = lock.acquire().unwrap();
-            assert_given_up(&lock.acquire_timeout(SHORT).unwrap_err());
-            assert_told(&lock.try_acquire().unwrap_err());
+        let lock = alone(&lock);
+        let guard = lock.blocking_acquire().unwrap();
+        guard.scope_sync(|| {
+            let nested = lock.blocking_acquire().unwrap();
+            assert_given_up(&lock.blocking_acquire_timeout(SHORT).unwrap_err());
+            assert_told(&lock.blocking_try_acquire().unwrap_err());
             drop(warnings.take());
             let told = warnings.count();
             let release = std::thread::spawn(move || {
@@ -197,7 +191,7 @@ fn a_nested_guard_of_the_same_thread_is_waited_for_and_told() {
                 }
                 drop(nested);
             });
-            drop(lock.acquire().unwrap());
+            drop(lock.blocking_acquire().unwrap());
             release.join().unwrap();
             assert_eq!(warnings.take().len(), 1);
         });
@@ -208,16 +202,16 @@ fn a_nested_guard_of_the_same_thread_is_waited_for_and_told() {
 async fn a_nested_guard_of_the_thread_that_is_blocked_is_a_deadlock_at_once() {
     let session = Session::embedded();
     for lock in nestable(&session) {
-        let lock = plain(&lock);
-        let guard = lock.acquire().unwrap();
-        guard.scope(|| {
-            let nested = lock.acquire().unwrap();
-            assert_deadlock(&lock.acquire_timeout(LIMIT).unwrap_err());
-            assert_deadlock(&lock.acquire().unwrap_err());
-            assert!(lock.try_acquire().unwrap_err().is_busy());
+        let lock = alone(&lock);
+        let guard = lock.blocking_acquire().unwrap();
+        guard.scope_sync(|| {
+            let nested = lock.blocking_acquire().unwrap();
+            assert_deadlock(&lock.blocking_acquire_timeout(LIMIT).unwrap_err());
+            assert_deadlock(&lock.blocking_acquire().unwrap_err());
+            assert!(lock.blocking_try_acquire().unwrap_err().is_busy());
             let nested = nested.detach();
             let release = std::thread::spawn(move || drop(nested));
-            drop(lock.acquire().unwrap());
+            drop(lock.blocking_acquire().unwrap());
             release.join().unwrap();
         });
     }
@@ -228,14 +222,14 @@ async fn a_blocked_task_does_not_wait_for_what_itself_runs() {
     let session = Session::embedded();
     let run = async move {
         for lock in nestable(&session) {
-            let blocking = plain(&lock);
+            let alone = alone(&lock);
             // A nested guard of this task may be another's by now.
             let guard = lock.acquire().await.unwrap();
             let nested = async {
                 let nested = lock.acquire().await.unwrap();
-                assert_given_up(&blocking.acquire_timeout(SHORT).unwrap_err());
+                assert_given_up(&alone.blocking_acquire_timeout(SHORT).unwrap_err());
                 let release = std::thread::spawn(move || drop(nested));
-                drop(blocking.acquire().unwrap());
+                drop(alone.blocking_acquire().unwrap());
                 release.join().unwrap();
             };
             guard.scope(nested).await;
@@ -243,7 +237,7 @@ async fn a_blocked_task_does_not_wait_for_what_itself_runs() {
         }
         // A body of it is not.
         let template = ZkLockTemplate::new(session.clone());
-        let mutex = blocking::Mutex::from(session.mutex("body").unwrap());
+        let mutex = session.mutex("body").unwrap();
         let (begin, begun) = oneshot::channel();
         let (end, ended) = oneshot::channel();
         let body = template.execute("body", move || async move {
@@ -252,7 +246,7 @@ async fn a_blocked_task_does_not_wait_for_what_itself_runs() {
         });
         let other = async {
             begun.await.unwrap();
-            let error = mutex.acquire_timeout(LIMIT).unwrap_err();
+            let error = mutex.blocking_acquire_timeout(LIMIT).unwrap_err();
             end.send(()).unwrap();
             error
         };
@@ -267,11 +261,11 @@ async fn a_blocked_task_does_not_wait_for_what_itself_runs() {
         let held = held.await.unwrap();
         let release = async {
             tokio::task::yield_now().await;
-            let error = mutex.acquire_timeout(LIMIT).unwrap_err();
+            let error = mutex.blocking_acquire_timeout(LIMIT).unwrap_err();
             drop(held);
             error
         };
-        let (waited, error) = tokio::join!(mutex.as_async().acquire(), release);
+        let (waited, error) = tokio::join!(mutex.acquire(), release);
         assert_deadlock(&error);
         drop(waited.unwrap());
     };
@@ -290,9 +284,9 @@ async fn a_blocking_acquire_is_refused_where_its_own_thread_holds() {
         refused_at_once(&lock);
         // One that was given away may be released elsewhere.
         let held = held.detach();
-        assert_given_up(&plain(&lock).acquire_timeout(SHORT).unwrap_err());
+        assert_given_up(&alone(&lock).blocking_acquire_timeout(SHORT).unwrap_err());
         std::thread::spawn(move || drop(held));
-        let own = plain(&lock).acquire().unwrap();
+        let own = alone(&lock).blocking_acquire().unwrap();
         refused_at_once(&lock);
         drop(own);
     }
@@ -300,10 +294,10 @@ async fn a_blocking_acquire_is_refused_where_its_own_thread_holds() {
 
 fn refused_at_once(lock: &AnyLock) {
     // If it waited, this one would come back.
-    assert_deadlock(&plain(lock).acquire_timeout(LIMIT).unwrap_err());
-    assert_deadlock(&plain(lock).acquire().unwrap_err());
-    assert_deadlock(&plain(lock).acquire_tries().unwrap_err());
-    let error = plain(lock).try_acquire().unwrap_err();
+    assert_deadlock(&alone(lock).blocking_acquire_timeout(LIMIT).unwrap_err());
+    assert_deadlock(&alone(lock).blocking_acquire().unwrap_err());
+    assert_deadlock(&alone(lock).blocking_acquire_tries().unwrap_err());
+    let error = alone(lock).blocking_try_acquire().unwrap_err();
     assert!(error.is_busy(), "{error}");
 }
 
@@ -320,7 +314,7 @@ async fn a_blocking_acquire_is_refused_behind_a_waiter_of_its_own_thread() {
         refused_at_once(&lock);
         held.release().await.unwrap();
         waiting.await.unwrap().unwrap();
-        drop(plain(&lock).acquire().unwrap());
+        drop(alone(&lock).blocking_acquire().unwrap());
     }
 }
 
@@ -344,7 +338,7 @@ async fn a_blocking_acquire_waits_behind_a_try_of_its_own_thread() {
             }
             drop(held);
         });
-        drop(plain(&lock).acquire().unwrap());
+        drop(alone(&lock).blocking_acquire().unwrap());
         release.join().unwrap();
         assert!(trying.await.unwrap().unwrap_err().is_busy(), "{}", lock.name());
     }
@@ -361,9 +355,9 @@ async fn a_blocking_acquire_is_refused_once_a_try_of_its_own_thread_has_the_lock
             async move { lock.try_acquire().await }
         });
         tokio::task::yield_now().await;
-        assert_deadlock(&plain(&lock).acquire().unwrap_err());
+        assert_deadlock(&alone(&lock).blocking_acquire().unwrap_err());
         drop(trying.await.unwrap().unwrap());
-        drop(plain(&lock).acquire().unwrap());
+        drop(alone(&lock).blocking_acquire().unwrap());
     }
 }
 
@@ -399,20 +393,19 @@ fn a_local_set_is_recognised_in_any_runtime() {
 async fn readers_of_a_thread_are_in_nobodys_way_but_a_writers() {
     let (_store, session) = store();
     let lock = session.rw_lock("a").unwrap();
-    let blocking = blocking::RwLock::from(lock.clone());
     let first = lock.read().await.unwrap();
-    let second = blocking.read().unwrap();
-    assert_deadlock(&blocking.write_timeout(LIMIT).unwrap_err());
+    let second = lock.blocking_read().unwrap();
+    assert_deadlock(&lock.blocking_write_timeout(LIMIT).unwrap_err());
     let writer = tokio::spawn({
         let lock = lock.clone();
         async move { lock.write().await.map(drop) }
     });
     tokio::task::yield_now().await;
     // The writer waits for this thread, so this reader does not wait for the writer.
-    drop(blocking.read_timeout(LIMIT).unwrap());
+    drop(lock.blocking_read_timeout(LIMIT).unwrap());
     drop((first, second));
     writer.await.unwrap().unwrap();
-    drop(blocking.read().unwrap());
+    drop(lock.blocking_read().unwrap());
 }
 
 /// On one thread of a pool: a guard is made, and moved to where it is released after a while.
@@ -421,19 +414,19 @@ fn moves_away(runtime: &tokio::runtime::Runtime) {
     for lock in kinds(&session) {
         for detached in [false, true] {
             let (tell, told) = mpsc::channel();
-            let (blocking, again) = (plain(&lock), plain(&lock));
+            let (first, again) = (alone(&lock), alone(&lock));
             let acquire = runtime.spawn_blocking(move || {
-                let guard = blocking.acquire().unwrap();
+                let guard = first.blocking_acquire().unwrap();
                 tell.send(if detached { guard.detach() } else { guard }).unwrap();
             });
             runtime.block_on(acquire).unwrap();
             let guard = told.recv().unwrap();
             let (tell, told) = mpsc::channel();
             let waiting = runtime.spawn_blocking(move || {
-                assert_given_up(&again.acquire_timeout(SHORT).unwrap_err());
-                assert!(again.try_acquire().unwrap_err().is_busy());
+                assert_given_up(&again.blocking_acquire_timeout(SHORT).unwrap_err());
+                assert!(again.blocking_try_acquire().unwrap_err().is_busy());
                 tell.send(()).unwrap();
-                again.acquire().map(drop)
+                again.blocking_acquire().map(drop)
             });
             told.recv().unwrap();
             drop(guard);
@@ -460,10 +453,10 @@ fn a_plain_thread_waits_for_its_guard_under_its_deadline_and_is_told() {
     let session = Session::embedded();
     let warnings = Warnings::collect();
     for lock in kinds(&session) {
-        let lock = plain(&lock);
-        let guard = lock.acquire().unwrap();
-        assert_given_up(&lock.acquire_timeout(SHORT).unwrap_err());
-        assert_told(&lock.try_acquire().unwrap_err());
+        let lock = alone(&lock);
+        let guard = lock.blocking_acquire().unwrap();
+        assert_given_up(&lock.blocking_acquire_timeout(SHORT).unwrap_err());
+        assert_told(&lock.blocking_try_acquire().unwrap_err());
         drop(warnings.take());
         let told = warnings.count();
         let release = std::thread::spawn(move || {
@@ -472,7 +465,7 @@ fn a_plain_thread_waits_for_its_guard_under_its_deadline_and_is_told() {
             }
             drop(guard);
         });
-        drop(lock.acquire().unwrap());
+        drop(lock.blocking_acquire().unwrap());
         release.join().unwrap();
         assert_eq!(warnings.take().len(), 1);
     }

@@ -185,10 +185,9 @@ fn told(error: &LockError) {
 fn a_thread_reads_again_though_a_writer_waits() {
     for elsewhere in [true, false] {
         let (store, session) = store();
-        let first = blocking::RwLock::from(strict(&session)).read().unwrap();
-        let writing =
-            blocking::RwLock::from(if elsewhere { lock(&on(&store)) } else { lock(&session) });
-        let writer = std::thread::spawn(move || writing.write().unwrap().fencing_token());
+        let first = strict(&session).blocking_read().unwrap();
+        let writing = if elsewhere { lock(&on(&store)) } else { lock(&session) };
+        let writer = std::thread::spawn(move || writing.blocking_write().unwrap().fencing_token());
         let ahead = if elsewhere { 2 } else { 1 };
         let count = || {
             blocking::block_on(async {
@@ -198,12 +197,12 @@ fn a_thread_reads_again_though_a_writer_waits() {
         while count() < ahead || session.held().len() < 3 - ahead {
             std::thread::yield_now();
         }
-        let reading = blocking::RwLock::from(strict(&session));
-        let reader = std::thread::spawn(move || reading.read().unwrap().fencing_token());
+        let reading = strict(&session);
+        let reader = std::thread::spawn(move || reading.blocking_read().unwrap().fencing_token());
         while session.held().len() < 4 - ahead {
             std::thread::yield_now();
         }
-        let again = blocking::RwLock::from(lock(&session)).read_timeout(LIMIT);
+        let again = lock(&session).blocking_read_timeout(LIMIT);
         let again = again.expect("it waits for itself");
         assert!(again.is_valid() && !writer.is_finished());
         let last = again.fencing_token();
@@ -224,9 +223,9 @@ async fn a_blocked_runtime_reads_again_beside_its_own_task() {
     let held = held.await.unwrap();
     let writer = writes(lock(&session));
     tokio::task::yield_now().await;
-    let blocking = blocking::RwLock::from(lock(&session));
-    drop(blocking.read_timeout(LIMIT).unwrap());
-    let error = blocking.write_timeout(LIMIT).unwrap_err();
+    let again = lock(&session);
+    drop(again.blocking_read_timeout(LIMIT).unwrap());
+    let error = again.blocking_write_timeout(LIMIT).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Deadlock, "{error}");
     drop(held);
     writer.await.unwrap();

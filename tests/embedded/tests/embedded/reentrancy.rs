@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use zklock::{AnyLock, ErrorKind, MultiLock, Session, ZkLockTemplate, blocking, carry, carry_sync};
+use zklock::{AnyLock, ErrorKind, MultiLock, Session, ZkLockTemplate, carry, carry_sync};
 
 use crate::support::{Inside, contenders, join_all, on, store};
 
@@ -210,17 +210,18 @@ async fn who_waits_for_a_sibling_while_the_outermost_lets_go_queues_like_any_oth
 fn a_thread_that_waits_for_a_sibling_while_the_outermost_lets_go_queues_like_any_other() {
     let session = Session::embedded();
     for lock in nestable(&session) {
-        let lock = blocking::MultiLock::from(MultiLock::new([lock]).unwrap());
-        let guard = lock.acquire().unwrap();
+        let lock = MultiLock::new([lock]).unwrap();
+        let guard = lock.blocking_acquire().unwrap();
         let token = guard.fencing_tokens()[0];
-        let (sibling, waiting) = guard.scope(|| {
-            let sibling = lock.acquire().unwrap();
+        let (sibling, waiting) = guard.scope_sync(|| {
+            let sibling = lock.blocking_acquire().unwrap();
             let lock = lock.clone();
-            let nested = carry_sync(move || lock.acquire().map(|guard| guard.fencing_tokens()[0]));
+            let nested =
+                carry_sync(move || lock.blocking_acquire().map(|guard| guard.fencing_tokens()[0]));
             (sibling, std::thread::spawn(nested))
         });
         std::thread::sleep(Duration::from_millis(20));
-        guard.release().unwrap();
+        guard.blocking_release().unwrap();
         drop(sibling);
         assert!(waiting.join().unwrap().unwrap() >= token);
     }

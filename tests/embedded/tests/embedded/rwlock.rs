@@ -4,9 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use zklock::{
-    Embedded, ErrorKind, Handoffs, LockOptions, RwLock, Session, blocking, carry, carry_sync,
-};
+use zklock::{Embedded, ErrorKind, Handoffs, LockOptions, RwLock, Session, carry, carry_sync};
 use zklock_core::coordinator::memory::{Fault, Op};
 use zklock_core::coordinator::traits::RequestError;
 
@@ -381,16 +379,16 @@ async fn a_step_down_that_is_refused_lets_go_and_carried_calls_go_on() {
 fn carried_threads_race_a_step_down() {
     let session = Session::embedded();
     for round in 0..300 {
-        let writing = blocking::RwLock::from(lock(&session)).write().unwrap();
+        let writing = lock(&session).blocking_write().unwrap();
         let (readers, writers) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-        let threads = writing.scope(|| {
+        let threads = writing.scope_sync(|| {
             [(); 2].map(|()| {
                 let (readers, writers) = (readers.clone(), writers.clone());
-                let lock = blocking::RwLock::from(lock(&session));
+                let lock = lock(&session);
                 std::thread::spawn(carry_sync(move || {
                     for _ in 0..20 {
                         // Tried until it is had, so that all meet at the step.
-                        if let Ok(_nested) = lock.try_write() {
+                        if let Ok(_nested) = lock.blocking_try_write() {
                             writers.fetch_add(1, Ordering::SeqCst);
                             assert_eq!(readers.load(Ordering::SeqCst), 0, "round {round}");
                             std::thread::yield_now();
@@ -400,7 +398,7 @@ fn carried_threads_race_a_step_down() {
                 }))
             })
         });
-        if let Ok(reading) = writing.downgrade() {
+        if let Ok(reading) = writing.blocking_downgrade() {
             readers.fetch_add(1, Ordering::SeqCst);
             assert_eq!(writers.load(Ordering::SeqCst), 0, "round {round}");
             std::thread::yield_now();
@@ -531,18 +529,18 @@ async fn eight_clients_random_mix_a_hundred_rounds() {
 }
 
 #[test]
-fn the_blocking_twin_reads_together_and_steps_down() {
+fn threads_read_together_and_step_down() {
     let store = late();
     let session = on(&store);
-    let lock = zklock::blocking::RwLock::from(lock(&session));
-    let writing = lock.write().unwrap();
+    let lock = lock(&session);
+    let writing = lock.blocking_write().unwrap();
     std::thread::scope(|scope| {
-        let reader = scope.spawn(|| lock.read().unwrap().release().unwrap());
-        let reading = writing.downgrade().unwrap();
+        let reader = scope.spawn(|| lock.blocking_read().unwrap().blocking_release().unwrap());
+        let reading = writing.blocking_downgrade().unwrap();
         reader.join().unwrap();
-        reading.release().unwrap();
+        reading.blocking_release().unwrap();
     });
-    lock.try_write().unwrap().release().unwrap();
-    lock.read_timeout(Duration::from_secs(1)).unwrap().release().unwrap();
-    lock.write_tries().unwrap().release().unwrap();
+    lock.blocking_try_write().unwrap().blocking_release().unwrap();
+    lock.blocking_read_timeout(Duration::from_secs(1)).unwrap().blocking_release().unwrap();
+    lock.blocking_write_tries().unwrap().blocking_release().unwrap();
 }

@@ -359,16 +359,19 @@ async fn ten_clients_random_batches_never_above_the_limit() {
 }
 
 #[test]
-fn the_blocking_twin_takes_and_gives() {
+fn threads_take_and_give() {
     let store = late();
     let session = on(&store);
-    let semaphore = zklock::blocking::Semaphore::from(printers(&session, 2));
-    let one = semaphore.acquire().unwrap();
+    let semaphore = printers(&session, 2);
+    let one = semaphore.blocking_acquire().unwrap();
     let other = std::thread::scope(|scope| {
-        scope.spawn(|| semaphore.acquire_timeout(Duration::from_secs(1)).unwrap()).join().unwrap()
+        scope
+            .spawn(|| semaphore.blocking_acquire_timeout(Duration::from_secs(1)).unwrap())
+            .join()
+            .unwrap()
     });
-    assert_eq!((one.permits(), semaphore.as_async().limit()), (1, 2));
-    one.release().unwrap();
-    other.release().unwrap();
-    semaphore.acquire_many_tries(2).unwrap().release().unwrap();
+    assert_eq!((one.permits(), semaphore.limit()), (1, 2));
+    one.blocking_release().unwrap();
+    other.blocking_release().unwrap();
+    semaphore.blocking_acquire_many_tries(2).unwrap().blocking_release().unwrap();
 }

@@ -208,10 +208,11 @@ async fn several_locks_are_held_around_one_body() {
 }
 
 #[test]
-fn the_blocking_twin_holds_several_too() {
+fn a_thread_holds_several_too() {
     let (_store, session) = store();
-    let template = zklock::blocking::ZkLockTemplate::from(ZkLockTemplate::new(session));
-    let held = template.execute_all(["b", "a"], || zklock::is_held("a") && zklock::is_held("b"));
+    let template = ZkLockTemplate::new(session);
+    let held =
+        template.blocking_execute_all(["b", "a"], || zklock::is_held("a") && zklock::is_held("b"));
     assert!(held.unwrap());
 }
 
@@ -254,11 +255,10 @@ fn a_plain_body_does_not_begin_when_its_lock_is_to_be_let_go() {
     let (store, session) = store();
     let other = on(&store);
     let template = ZkLockTemplate::new(session).on_revoked(OnRevoked::Cancel);
-    let template = zklock::blocking::ZkLockTemplate::from(template);
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let nested = template.execute("a", || {
+    let nested = template.blocking_execute("a", || {
         runtime.block_on(ask(&other, "a"));
-        template.execute("a", || unreachable!("it is too late to begin"))
+        template.blocking_execute("a", || unreachable!("it is too late to begin"))
     });
     let error: zklock::LockError = nested.unwrap().unwrap_err();
     assert_eq!((error.kind(), error.body()), (ErrorKind::Revoked, Body::NotStarted));

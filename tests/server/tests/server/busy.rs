@@ -189,10 +189,10 @@ impl Traffic {
 
     /// The short lock, from a thread that waits for it.
     fn block(self) {
-        let mutex = blocking::Mutex::from(self.session.mutex(SHORT).unwrap());
+        let mutex = self.session.mutex(SHORT).unwrap();
         let mut first = true;
         while !*self.stop.borrow() {
-            if let Some(guard) = had(mutex.acquire_timeout(TIMEOUT)) {
+            if let Some(guard) = had(mutex.blocking_acquire_timeout(TIMEOUT)) {
                 thread::yield_now();
                 // Its release may wait for as long as the session lives.
                 drop(guard);

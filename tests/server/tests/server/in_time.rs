@@ -1,5 +1,5 @@
 //! A call waits at most `timeout × retries`, to within 100 ms, whatever the server does; and what it
-//! cannot reach it does not call busy. For locks of every kind and their blocking twins, on a busy day.
+//! cannot reach it does not call busy. For locks of every kind for tasks and threads, on a busy day.
 
 use std::time::{Duration, Instant};
 
@@ -12,11 +12,11 @@ use crate::kinds::{KINDS, Kind, Wait, all};
 
 const TIMEOUT: Duration = Duration::from_millis(300);
 
-/// A lock, or its blocking twin.
+/// Who acquires.
 #[derive(Clone, Copy, Debug)]
-enum Twin {
-    Async,
-    Blocking,
+enum By {
+    Task,
+    Thread,
 }
 
 /// The ways to wait, and how long that takes at most.
@@ -34,24 +34,22 @@ async fn take_all(
     session: &Session,
     options: LockOptions,
     wait: Wait,
-) -> Vec<(Kind, Twin, LockError, Duration)> {
+) -> Vec<(Kind, By, LockError, Duration)> {
     let mut tasks = JoinSet::new();
-    for (kind, twin) in
-        KINDS.iter().flat_map(|kind| [(*kind, Twin::Async), (*kind, Twin::Blocking)])
-    {
+    for (kind, by) in KINDS.iter().flat_map(|kind| [(*kind, By::Task), (*kind, By::Thread)]) {
         let session = session.clone();
         tasks.spawn(async move {
-            match twin {
-                Twin::Async => {
+            match by {
+                By::Task => {
                     let start = Instant::now();
                     let error = kind.take(&session, options, wait).await.unwrap_err();
-                    (kind, twin, error, start.elapsed())
+                    (kind, by, error, start.elapsed())
                 }
-                Twin::Blocking => {
+                By::Thread => {
                     let take = move || {
                         let start = Instant::now();
                         let error = kind.take_blocking(&session, options, wait).unwrap_err();
-                        (kind, twin, error, start.elapsed())
+                        (kind, by, error, start.elapsed())
                     };
                     spawn_blocking(take).await.unwrap()
                 }
@@ -69,8 +67,8 @@ async fn take_all(
 async fn in_vain(what: &str, session: &Session) {
     for (options, wait, promised) in ways(TIMEOUT) {
         let control = Control::timers();
-        for (kind, twin, error, took) in take_all(session, options, wait).await {
-            let call = format!("{what}: {kind:?}, {twin:?}, {wait:?}");
+        for (kind, by, error, took) in take_all(session, options, wait).await {
+            let call = format!("{what}: {kind:?}, {by:?}, {wait:?}");
             assert_eq!(error.kind(), ErrorKind::Unavailable, "{call}: {error}");
             assert_eq!(error.code(), "1013", "{call}: {error}");
             assert!(!error.is_busy() && error.holder().is_none(), "{call}: {error}");
@@ -157,8 +155,8 @@ async fn a_server_that_freezes_under_waiters_is_unavailable_in_time_and_not_busy
     });
     tokio::time::sleep(timeout / 4).await;
     bed.server().pause();
-    for (kind, twin, error, took) in soon("the errors", waiting).await.unwrap() {
-        let call = format!("frozen in the queue: {kind:?}, {twin:?}");
+    for (kind, by, error, took) in soon("the errors", waiting).await.unwrap() {
+        let call = format!("frozen in the queue: {kind:?}, {by:?}");
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{call}: {error}");
         control.within(&call, took, timeout);
     }
@@ -184,8 +182,8 @@ async fn a_lock_that_is_held_is_busy_in_time_and_says_by_whom() {
     // Long enough for the server's word on a machine with more work than cores.
     for (options, wait, promised) in ways(5 * TIMEOUT) {
         let control = Control::of(&bed);
-        for (kind, twin, error, took) in take_all(&waiter, options, wait).await {
-            let call = format!("held: {kind:?}, {twin:?}, {wait:?}");
+        for (kind, by, error, took) in take_all(&waiter, options, wait).await {
+            let call = format!("held: {kind:?}, {by:?}, {wait:?}");
             assert!(error.is_busy() && error.code() == "1011", "{call}: {error}");
             control.within(&call, took, promised);
             let holder = error.holder().unwrap_or_else(|| panic!("{call}: {error}"));

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use zklock::{
     AnyLock, LockError, LockOptions, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard,
-    Semaphore, SemaphorePermit, Session, blocking,
+    Semaphore, SemaphorePermit, Session,
 };
 use zklock::{MultiGuard, MultiLock};
 
@@ -81,22 +81,6 @@ macro_rules! take {
     }};
 }
 
-/// The same, of permits.
-macro_rules! take_permits {
-    ($lock:expr, $permits:expr, $wait:expr, $($await:tt)*) => {{
-        let (lock, permits) = ($lock, $permits);
-        match ($wait, permits) {
-            (Wait::Forever, 1) => lock.acquire()$($await)*,
-            (Wait::Once, 1) => lock.try_acquire()$($await)*,
-            (Wait::For(time), 1) => lock.acquire_timeout(time)$($await)*,
-            (Wait::Forever, _) => lock.acquire_many(permits)$($await)*,
-            (Wait::Once, _) => lock.try_acquire_many(permits)$($await)*,
-            (Wait::For(time), _) => lock.acquire_many_timeout(permits, time)$($await)*,
-            (Wait::Tries, _) => lock.acquire_many_tries(permits)$($await)*,
-        }
-    }};
-}
-
 impl Kind {
     /// The name of its lock.
     pub(crate) fn name(self) -> &'static str {
@@ -119,7 +103,11 @@ impl Kind {
 
     fn mutex(self, session: &Session, options: LockOptions) -> Mutex {
         let options = if self == Kind::Fair { options.fair(true) } else { options };
-        session.mutex(self.name()).unwrap().with_options(options).unwrap()
+        let mutex = match self {
+            Kind::Exclusive => session.exclusive(self.name()),
+            _ => session.mutex(self.name()),
+        };
+        mutex.unwrap().with_options(options).unwrap()
     }
 
     fn rw_lock(self, session: &Session, options: LockOptions) -> RwLock {
@@ -150,13 +138,8 @@ impl Kind {
         wait: Wait,
     ) -> Result<Held, LockError> {
         Ok(match self {
-            Kind::Mutex | Kind::Fair => Held::Mutex(take!(
+            Kind::Mutex | Kind::Fair | Kind::Exclusive => Held::Mutex(take!(
                 self.mutex(session, options),
-                wait,
-                [acquire, try_acquire, acquire_timeout, acquire_tries].await
-            )?),
-            Kind::Exclusive => Held::Mutex(take!(
-                session.exclusive(self.name())?.with_options(options)?,
                 wait,
                 [acquire, try_acquire, acquire_timeout, acquire_tries].await
             )?),
@@ -170,9 +153,18 @@ impl Kind {
                 wait,
                 [write, try_write, write_timeout, write_tries].await
             )?),
-            Kind::Permit | Kind::Permits => Held::Permit(
-                take_permits!(self.semaphore(session, options), self.permits(), wait, .await)?,
-            ),
+            Kind::Permit | Kind::Permits => {
+                let (lock, permits) = (self.semaphore(session, options), self.permits());
+                Held::Permit(match (wait, permits) {
+                    (Wait::Forever, 1) => lock.acquire().await?,
+                    (Wait::Once, 1) => lock.try_acquire().await?,
+                    (Wait::For(time), 1) => lock.acquire_timeout(time).await?,
+                    (Wait::Forever, _) => lock.acquire_many(permits).await?,
+                    (Wait::Once, _) => lock.try_acquire_many(permits).await?,
+                    (Wait::For(time), _) => lock.acquire_many_timeout(permits, time).await?,
+                    (Wait::Tries, _) => lock.acquire_many_tries(permits).await?,
+                })
+            }
             Kind::Multi => Held::Multi(take!(
                 self.multi(session, options),
                 wait,
@@ -181,7 +173,7 @@ impl Kind {
         })
     }
 
-    /// Takes it with the blocking twin.
+    /// Takes it on this thread.
     pub(crate) fn take_blocking(
         self,
         session: &Session,
@@ -189,54 +181,48 @@ impl Kind {
         wait: Wait,
     ) -> Result<Held, LockError> {
         Ok(match self {
-            Kind::Mutex | Kind::Fair => Held::Mutex(
-                take!(
-                    blocking::Mutex::from(self.mutex(session, options)),
-                    wait,
-                    [acquire, try_acquire, acquire_timeout, acquire_tries]
-                )?
-                .into_async(),
-            ),
-            Kind::Exclusive => Held::Mutex(
-                take!(
-                    blocking::Mutex::from(session.exclusive(self.name())?.with_options(options)?),
-                    wait,
-                    [acquire, try_acquire, acquire_timeout, acquire_tries]
-                )?
-                .into_async(),
-            ),
-            Kind::Read => Held::Read(
-                take!(
-                    blocking::RwLock::from(self.rw_lock(session, options)),
-                    wait,
-                    [read, try_read, read_timeout, read_tries]
-                )?
-                .into_async(),
-            ),
-            Kind::Write | Kind::WriteThere => Held::Write(
-                take!(
-                    blocking::RwLock::from(self.rw_lock(session, options)),
-                    wait,
-                    [write, try_write, write_timeout, write_tries]
-                )?
-                .into_async(),
-            ),
-            Kind::Permit | Kind::Permits => Held::Permit(
-                take_permits!(
-                    blocking::Semaphore::from(self.semaphore(session, options)),
-                    self.permits(),
-                    wait,
-                )?
-                .into_async(),
-            ),
-            Kind::Multi => Held::Multi(
-                take!(
-                    blocking::MultiLock::from(self.multi(session, options)),
-                    wait,
-                    [acquire, try_acquire, acquire_timeout, acquire_tries]
-                )?
-                .into_async(),
-            ),
+            Kind::Mutex | Kind::Fair | Kind::Exclusive => Held::Mutex(take!(
+                self.mutex(session, options),
+                wait,
+                [
+                    blocking_acquire,
+                    blocking_try_acquire,
+                    blocking_acquire_timeout,
+                    blocking_acquire_tries
+                ]
+            )?),
+            Kind::Read => Held::Read(take!(
+                self.rw_lock(session, options),
+                wait,
+                [blocking_read, blocking_try_read, blocking_read_timeout, blocking_read_tries]
+            )?),
+            Kind::Write | Kind::WriteThere => Held::Write(take!(
+                self.rw_lock(session, options),
+                wait,
+                [blocking_write, blocking_try_write, blocking_write_timeout, blocking_write_tries]
+            )?),
+            Kind::Permit | Kind::Permits => {
+                let (lock, permits) = (self.semaphore(session, options), self.permits());
+                Held::Permit(match (wait, permits) {
+                    (Wait::Forever, 1) => lock.blocking_acquire()?,
+                    (Wait::Once, 1) => lock.blocking_try_acquire()?,
+                    (Wait::For(time), 1) => lock.blocking_acquire_timeout(time)?,
+                    (Wait::Forever, _) => lock.blocking_acquire_many(permits)?,
+                    (Wait::Once, _) => lock.blocking_try_acquire_many(permits)?,
+                    (Wait::For(time), _) => lock.blocking_acquire_many_timeout(permits, time)?,
+                    (Wait::Tries, _) => lock.blocking_acquire_many_tries(permits)?,
+                })
+            }
+            Kind::Multi => Held::Multi(take!(
+                self.multi(session, options),
+                wait,
+                [
+                    blocking_acquire,
+                    blocking_try_acquire,
+                    blocking_acquire_timeout,
+                    blocking_acquire_tries
+                ]
+            )?),
         })
     }
 

@@ -5,7 +5,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::Duration;
 use std::{env, thread};
 
-use zklock::blocking::{Mutex, block_on};
+use zklock::blocking::block_on;
 use zklock::{LockOptions, Session};
 use zklock_test_support::monotonic_ns;
 
@@ -129,12 +129,12 @@ fn child() {
     let (delay, hold) = (time("ZKLOCK_DELAY"), time("ZKLOCK_HOLD"));
     let options = LockOptions::default().lock_delay(delay).hold_at_least(hold);
     let mutex = session.mutex("a").unwrap().with_options(options).unwrap();
-    let guard = Mutex::from(mutex).acquire().unwrap();
+    let guard = mutex.blocking_acquire().unwrap();
     println!("\nheld");
     // Other locks of the same session, until it is closed: a busy day.
-    let other = Mutex::from(session.mutex("beside").unwrap());
+    let other = session.mutex("beside").unwrap();
     thread::spawn(move || {
-        while !other.acquire_timeout(timeout).is_err_and(|error| error.is_closing()) {
+        while !other.blocking_acquire_timeout(timeout).is_err_and(|error| error.is_closing()) {
             thread::sleep(Duration::from_millis(30));
         }
     });

@@ -33,7 +33,7 @@ async fn the_place_is_kept_from_one_try_to_the_next() {
         held.push(kind.rival().acquire(&holder).await);
         let waiter = waiter.clone();
         waiting.spawn(async move {
-            // One after the other: the blocking twins keep theirs, too.
+            // One after the other: threads keep theirs, too.
             if number % 2 == 0 {
                 return kind.take(&waiter, tries, Wait::Tries).await.unwrap_err();
             }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::task::{JoinHandle, spawn_blocking};
-use zklock::{FencingToken, Handoffs, LockOptions, RwLock, Session, blocking};
+use zklock::{FencingToken, Handoffs, LockOptions, RwLock, Session};
 
 use crate::bed::{Bed, soon, until};
 
@@ -57,14 +57,14 @@ async fn who_reads_reads_again_though_a_writer_of_another_process_waits() {
     };
     task.await;
     // The same on a thread.
-    let reading = blocking::RwLock::from(lock(&here));
+    let reading = lock(&here);
     let (tell, told) = std::sync::mpsc::channel::<()>();
     let (say, said) = tokio::sync::oneshot::channel();
     let thread = spawn_blocking(move || {
-        let first = reading.read().unwrap();
+        let first = reading.blocking_read().unwrap();
         say.send(()).unwrap();
         told.recv().unwrap();
-        let again = reading.read_timeout(Duration::from_secs(60)).unwrap();
+        let again = reading.blocking_read_timeout(Duration::from_secs(60)).unwrap();
         assert!(again.is_valid() && again.path() == first.path());
         again.fencing_token()
     });

@@ -1,0 +1,149 @@
+//! Locks of any kind, and several as one, acquired on a thread.
+
+use std::time::Duration;
+
+use crate::base::caller::Caller;
+use crate::base::error::LockError;
+use crate::blocking::park::block_on_patiently;
+use crate::local::wait::Wait;
+use crate::lock::any::{AnyGuard, AnyLock, Enter};
+use crate::lock::multi::{MultiGuard, MultiLock};
+
+/// Acquires a lock on this thread.
+pub(crate) fn enter<L: Enter>(lock: &L, how: Wait, unscoped: bool) -> Result<L::Guard, LockError> {
+    block_on_patiently(lock.name(), lock.enter(Caller::thread(), how, unscoped))
+}
+
+impl AnyLock {
+    /// Acquires the lock on this thread and waits as long as it takes.
+    ///
+    /// ```
+    /// # let session = zklock::Session::embedded();
+    /// let lock: zklock::AnyLock = session.mutex("orders")?.into();
+    /// assert_eq!(lock.blocking_acquire()?.lock(), lock.name());
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire`](AnyLock::acquire).
+    pub fn blocking_acquire(&self) -> Result<AnyGuard, LockError> {
+        enter(self, Wait::Forever, true)
+    }
+
+    /// Acquires the lock on this thread if that needs no waiting for others.
+    ///
+    /// ```
+    /// # let store = zklock::Embedded::new();
+    /// # let session = zklock::Session::embedded_builder(&store).open()?;
+    /// # let elsewhere = zklock::Session::embedded_builder(&store).app("billing").open()?;
+    /// use zklock::AnyLock;
+    ///
+    /// let _writing = elsewhere.rw_lock("prices")?.blocking_write()?;
+    /// let busy = AnyLock::Read(session.rw_lock("prices")?).blocking_try_acquire();
+    /// assert!(busy.is_err_and(|error| error.is_busy()));
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`try_acquire`](AnyLock::try_acquire).
+    pub fn blocking_try_acquire(&self) -> Result<AnyGuard, LockError> {
+        enter(self, self.once()?, true)
+    }
+
+    /// Acquires the lock on this thread within the tries of its options.
+    ///
+    /// ```
+    /// # let session = zklock::Session::embedded();
+    /// let lock: zklock::AnyLock = session.mutex("orders")?.into();
+    /// lock.blocking_acquire_tries()?.blocking_release()?;
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire_tries`](AnyLock::acquire_tries).
+    pub fn blocking_acquire_tries(&self) -> Result<AnyGuard, LockError> {
+        enter(self, self.tries(), true)
+    }
+}
+
+impl MultiLock {
+    /// Acquires all on this thread and waits as long as it takes.
+    ///
+    /// ```
+    /// # let session = zklock::Session::embedded();
+    /// # let locks = [session.mutex("accounts/7")?.into(), session.mutex("accounts/3")?.into()];
+    /// # let both = zklock::MultiLock::new(locks)?;
+    /// let guard = both.blocking_acquire()?;
+    /// assert!(guard.is_valid());
+    /// guard.blocking_release()?;
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire`](MultiLock::acquire).
+    pub fn blocking_acquire(&self) -> Result<MultiGuard, LockError> {
+        enter(self, Wait::Forever, true)
+    }
+
+    /// Acquires all on this thread if that needs no waiting for others.
+    ///
+    /// ```
+    /// # let session = zklock::Session::embedded();
+    /// # let locks = [session.mutex("accounts/7")?.into(), session.mutex("accounts/3")?.into()];
+    /// # let both = zklock::MultiLock::new(locks)?;
+    /// let one = session.mutex("accounts/3")?;
+    /// let held = std::thread::spawn(move || one.blocking_acquire()).join().unwrap()?;
+    /// assert!(both.blocking_try_acquire().is_err_and(|error| error.is_busy()));
+    /// drop(held);
+    /// assert!(both.blocking_try_acquire().is_ok());
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`try_acquire`](MultiLock::try_acquire).
+    pub fn blocking_try_acquire(&self) -> Result<MultiGuard, LockError> {
+        enter(self, self.once()?, true)
+    }
+
+    /// Acquires all on this thread within a time, connecting included.
+    ///
+    /// ```
+    /// # let session = zklock::Session::embedded();
+    /// # let locks = [session.mutex("accounts/7")?.into(), session.mutex("accounts/3")?.into()];
+    /// # let both = zklock::MultiLock::new(locks)?;
+    /// use std::time::Duration;
+    ///
+    /// let guard = both.blocking_acquire_timeout(Duration::from_secs(2))?;
+    /// assert_eq!(guard.members().len(), 2);
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire_timeout`](MultiLock::acquire_timeout).
+    pub fn blocking_acquire_timeout(&self, timeout: Duration) -> Result<MultiGuard, LockError> {
+        enter(self, MultiLock::within(timeout)?, true)
+    }
+
+    /// Acquires all on this thread within the tries of the options.
+    ///
+    /// ```
+    /// # let session = zklock::Session::embedded();
+    /// # let locks = [session.mutex("accounts/7")?.into(), session.mutex("accounts/3")?.into()];
+    /// # let both = zklock::MultiLock::new(locks)?;
+    /// both.blocking_acquire_tries()?.blocking_release()?;
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire_tries`](MultiLock::acquire_tries).
+    pub fn blocking_acquire_tries(&self) -> Result<MultiGuard, LockError> {
+        enter(self, self.tries(), true)
+    }
+}
