@@ -24,7 +24,7 @@ impl Held {
         match self {
             Held::One(guard) => guard.path().to_owned(),
             Held::Several(guard) => {
-                guard.members().iter().map(AnyGuard::path).collect::<Vec<_>>().join(",")
+                guard.members().iter().map(|member| member.path()).collect::<Vec<_>>().join(",")
             }
         }
     }

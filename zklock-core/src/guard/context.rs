@@ -188,13 +188,9 @@ impl Frame {
         Arc::new(Frame { outer: Some(outer), grant, slot, joined: true })
     }
 
-    fn partner(&self) -> Option<&Frame> {
+    /// The frame of the member of the same multi-lock that was taken before.
+    pub fn partner(&self) -> Option<&Frame> {
         self.outer.as_deref().filter(|_| self.joined)
-    }
-
-    /// The other grants of the same multi-lock.
-    pub fn joined(&self) -> impl Iterator<Item = &Arc<Grant>> {
-        std::iter::successors(self.partner(), |frame| frame.partner()).map(|f| &f.grant)
     }
 
     /// The grant of this call.

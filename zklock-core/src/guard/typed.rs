@@ -3,14 +3,13 @@
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
+use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use crate::base::error::{ErrorKind, LockError};
-use crate::base::token::FencingToken;
 use crate::guard::context::{Frame, Slot, Turn, inside, inside_sync};
 use crate::guard::view::GuardView;
-use crate::local::grant::{Grant, Hold, Kept};
+use crate::local::grant::{Hold, Kept};
 use crate::observe::observer::Event;
 
 /// What a guard is the guard of.
@@ -182,12 +181,12 @@ pub type SemaphorePermit = Guard<Sharing>;
 /// Holds a lock. Dropped, it releases without waiting, in any place:
 /// outside a runtime, while unwinding, on another thread.
 ///
-/// The guard knows by itself when it is no longer safe: [`is_valid`](Guard::is_valid) and
-/// [`remaining`](Guard::remaining) read a clock that runs out before silence (a partition, a
+/// The guard knows by itself when it is no longer safe: [`is_valid`](GuardView::is_valid) and
+/// [`remaining`](GuardView::remaining) read a clock that runs out before silence (a partition, a
 /// pause, a crash of the server) can give the lock to somebody else. If somebody deletes the lock's
 /// node or closes the ZooKeeper session from outside, it learns so within one heartbeat, a sixth of
 /// the session timeout (at the latest when its lease runs out, should the server be silent); until
-/// then only the [fencing token](Guard::fencing_token) protects.
+/// then only the [fencing token](GuardView::fencing_token) protects.
 ///
 /// ```
 /// # zklock::blocking::block_on(async {
@@ -201,7 +200,7 @@ pub type SemaphorePermit = Guard<Sharing>;
 #[must_use = "a guard that is dropped at once releases the lock at once"]
 pub struct Guard<K: Kind = Alone> {
     hold: Hold,
-    grant: Arc<Grant>,
+    view: GuardView,
     /// What the nested calls in its scopes take in turn.
     children: OnceLock<Arc<Slot>>,
     /// Of a nested guard: the slot among its siblings. Given back after the hold.
@@ -228,158 +227,28 @@ impl<K: Kind> Guard<K> {
         let Some(grant) = hold.grant().cloned() else {
             return Err(LockError::new(ErrorKind::Lost, "it was lost while it was granted"));
         };
-        Ok(Guard { hold, grant, children: OnceLock::new(), turn, kind: PhantomData })
+        let view = GuardView::new(grant, None);
+        Ok(Guard { hold, view, children: OnceLock::new(), turn, kind: PhantomData })
     }
 
     pub(crate) fn frame(&self) -> Arc<Frame> {
-        Frame::new(self.grant.clone(), self.slot())
+        Frame::new(self.grant().clone(), self.slot())
     }
 
     /// A frame inside that of another member of the same multi-lock.
     pub(crate) fn frame_beside(&self, outer: Arc<Frame>) -> Arc<Frame> {
-        Frame::join(outer, self.grant.clone(), self.slot())
+        Frame::join(outer, self.grant().clone(), self.slot())
     }
 
     fn tell_released(&self, error: Option<&LockError>) {
-        self.grant.queue().session().events().tell(|| Event::Released {
-            lock: self.grant.queue().lock_name().clone(),
+        self.grant().queue().session().events().tell(|| Event::Released {
+            lock: self.grant().queue().lock_name().clone(),
             error: error.cloned(),
         });
     }
 
     fn slot(&self) -> Arc<Slot> {
         self.children.get_or_init(Slot::free).clone()
-    }
-
-    /// A look at this guard that can be cloned, sent and kept; it releases nothing.
-    ///
-    /// ```
-    /// # zklock::blocking::block_on(async {
-    /// # let session = zklock::Session::embedded();
-    /// let guard = session.mutex("orders")?.acquire().await?;
-    /// let view = guard.view();
-    /// let elsewhere = std::thread::spawn(move || view.is_valid());
-    /// assert_eq!(elsewhere.join().ok(), Some(true));
-    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
-    /// ```
-    pub fn view(&self) -> GuardView {
-        GuardView::new(self.grant.clone(), Vec::new())
-    }
-
-    pub(crate) fn grant(&self) -> &Arc<Grant> {
-        &self.grant
-    }
-
-    /// The name of the lock.
-    ///
-    /// ```
-    /// # zklock::blocking::block_on(async {
-    /// # let session = zklock::Session::embedded();
-    /// let guard = session.mutex("orders/create")?.acquire().await?;
-    /// assert_eq!(guard.lock(), "orders/create");
-    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
-    /// ```
-    pub fn lock(&self) -> &str {
-        self.grant.queue().lock_name()
-    }
-
-    /// The path of the node behind the guard. Locals that share a node see the same one.
-    ///
-    /// ```
-    /// # zklock::blocking::block_on(async {
-    /// # let session = zklock::Session::embedded();
-    /// let guard = session.mutex("orders")?.acquire().await?;
-    /// assert!(guard.path().starts_with("/zklock/orders/_c_"));
-    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
-    /// ```
-    pub fn path(&self) -> &str {
-        self.grant.lease().path()
-    }
-
-    /// The fencing token: greater than that of every grant before. Give it to the resource that
-    /// the lock protects, and let that refuse a smaller one than it has seen. A nested guard has
-    /// the token of the outermost.
-    ///
-    /// ```
-    /// # zklock::blocking::block_on(async {
-    /// # let session = zklock::Session::embedded();
-    /// let mutex = session.mutex("orders")?;
-    /// let earlier = mutex.acquire().await?.fencing_token();
-    /// let later = mutex.acquire().await?.fencing_token();
-    /// assert!(later > earlier);
-    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
-    /// ```
-    pub fn fencing_token(&self) -> FencingToken {
-        self.grant.token()
-    }
-
-    /// Whether the lock is surely held now, as far as silence goes. Reads the clock; costs some ten
-    /// nanoseconds. False for good once it was lost.
-    ///
-    /// A node that somebody deleted, or a ZooKeeper session that somebody closed, is noticed within
-    /// one heartbeat, a sixth of the session timeout; until then it is true, and only the
-    /// [fencing token](Guard::fencing_token) protects.
-    ///
-    /// ```
-    /// # zklock::blocking::block_on(async {
-    /// # let locks = zklock::testing::TestLocks::install();
-    /// # let session = locks.session().clone();
-    /// let guard = session.mutex("orders")?.acquire().await?;
-    /// assert!(guard.is_valid());
-    /// locks.lose(); // As if ZooKeeper had ended the session.
-    /// assert!(!guard.is_valid());
-    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
-    /// ```
-    pub fn is_valid(&self) -> bool {
-        self.grant.is_valid()
-    }
-
-    /// How long the lock is surely held from now if nothing more is heard from ZooKeeper. While
-    /// the connection is up, heartbeats keep extending it.
-    ///
-    /// ```
-    /// # zklock::blocking::block_on(async {
-    /// # let session = zklock::Session::embedded();
-    /// use std::time::Duration;
-    ///
-    /// let guard = session.mutex("orders")?.acquire().await?;
-    /// // Begin nothing now that takes longer.
-    /// assert!(guard.remaining() > Duration::from_secs(1));
-    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
-    /// ```
-    pub fn remaining(&self) -> Duration {
-        self.grant.remaining()
-    }
-
-    /// Resolves when the lock is lost: at the latest when the lease clock runs out, at once when
-    /// the session is seen to end, within one heartbeat (a sixth of the session timeout) when
-    /// somebody deleted the node or closed the ZooKeeper session. Until then only the
-    /// [fencing token](Guard::fencing_token) protects. With
-    /// [`StopAt::Suspect`](crate::base::policy::StopAt::Suspect), as soon as the session is suspect.
-    ///
-    /// The node of a lost guard may be there still, and keeps others out until the guard goes, or
-    /// until the task or thread that acquired it acquires the lock anew.
-    ///
-    /// ```
-    /// # zklock::blocking::block_on(async {
-    /// # let locks = zklock::testing::TestLocks::install();
-    /// # let session = locks.session().clone();
-    /// # async fn lead() { std::future::pending().await }
-    /// let guard = session.mutex("leader")?.acquire().await?;
-    /// # locks.lose();
-    /// let stopped = tokio::select! {
-    ///     () = lead() => false,
-    ///     () = guard.lost() => true, // Another may lead from now on.
-    /// };
-    /// assert!(stopped);
-    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
-    /// ```
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is lost by dropping the future.
-    pub async fn lost(&self) {
-        self.grant.lost().await;
     }
 
     /// Runs `body` in the scope of this guard: the same lock acquired inside is nested and does
@@ -432,7 +301,7 @@ impl<K: Kind> Guard<K> {
     pub fn detach(self) -> Self {
         match &self.turn {
             Some(turn) => turn.detach(),
-            None => self.grant.keep(Kept::Detached),
+            None => self.grant().keep(Kept::Detached),
         }
         self
     }
@@ -458,15 +327,15 @@ impl<K: Kind> Guard<K> {
     ///
     /// The release goes on in the background.
     pub async fn release(mut self) -> Result<(), LockError> {
-        let now = self.grant.now();
-        let lost = self.grant.holds() == 1 && !self.grant.is_leased_at(now);
-        let lost = lost.then(|| self.grant.lost_error());
+        let now = self.grant().now();
+        let lost = self.grant().holds() == 1 && !self.grant().is_leased_at(now);
+        let lost = lost.then(|| self.grant().lost_error());
         let mut hold = self.hold.take();
         let outcome = match hold.give_back(now) {
             Some(deletion) => deletion.await.map_err(|error| {
                 LockError::new(ErrorKind::Unauthorized, "its node could not be deleted")
                     .because(error)
-                    .on(self.grant.queue().lock_name().clone())
+                    .on(self.grant().queue().lock_name().clone())
             }),
             None => Ok(()),
         };
@@ -475,53 +344,6 @@ impl<K: Kind> Guard<K> {
             Some(error) => Err(error),
             None => outcome,
         }
-    }
-}
-
-impl<K: Kind> Guard<K> {
-    /// Whether somebody asked that the lock be let go, with
-    /// [`Site::revoke`](crate::inspect::Site::revoke) or Curator's `Revoker`. It stays held until
-    /// it is released.
-    ///
-    /// ```
-    /// # zklock::blocking::block_on(async {
-    /// # let session = zklock::Session::embedded();
-    /// # let options = zklock::LockOptions::default().revocable(true);
-    /// # let mutex = session.mutex("orders")?.with_options(options)?;
-    /// let guard = mutex.acquire().await?;
-    /// mutex.site().revoke().await?;
-    /// # guard.revoked().await;
-    /// assert!(guard.is_revoked() && guard.is_valid()); // A wish: it is still held.
-    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
-    /// ```
-    pub fn is_revoked(&self) -> bool {
-        self.grant.is_revoked()
-    }
-
-    /// Resolves when somebody asks that the lock be let go: at once if it is
-    /// [revocable](crate::base::options::LockOptions::revocable), else within a heartbeat, a sixth of the
-    /// session timeout.
-    ///
-    /// ```
-    /// # zklock::blocking::block_on(async {
-    /// # async fn work() { std::future::pending().await }
-    /// # let options = zklock::LockOptions::default().revocable(true);
-    /// # let mutex = zklock::Session::embedded().mutex("report")?.with_options(options)?;
-    /// # let guard = mutex.acquire().await?;
-    /// # mutex.site().revoke().await?;
-    /// let stopped = tokio::select! {
-    ///     () = work() => false,
-    ///     () = guard.revoked() => true, // Others are in a hurry.
-    /// };
-    /// assert!(stopped);
-    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
-    /// ```
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is lost by dropping the future.
-    pub async fn revoked(&self) {
-        self.grant.revoked().await;
     }
 }
 
@@ -551,7 +373,7 @@ impl RwLockWriteGuard {
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub async fn downgrade(mut self) -> Result<RwLockReadGuard, LockError> {
-        let (queue, kept) = (self.grant.queue().clone(), self.grant.kept());
+        let (queue, kept) = (self.grant().queue().clone(), self.grant().kept());
         let lock = queue.lock_name().clone();
         // From here on no call that is nested in this one can become a writer with it.
         let only = if self.turn.is_none() { self.hold.take_only() } else { None };
@@ -578,7 +400,15 @@ impl SemaphorePermit {
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn permits(&self) -> u32 {
-        u32::try_from(self.grant.leases().count()).unwrap_or(u32::MAX)
+        u32::try_from(self.grant().leases().count()).unwrap_or(u32::MAX)
+    }
+}
+
+impl<K: Kind> Deref for Guard<K> {
+    type Target = GuardView;
+
+    fn deref(&self) -> &GuardView {
+        &self.view
     }
 }
 

@@ -1,15 +1,18 @@
-//! A look at the guard from inside the body.
+//! What can be asked of a held lock.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::base::cancel_policy::CancelPolicy;
+use crate::base::error::LockError;
 use crate::base::first::first;
 use crate::base::token::FencingToken;
 use crate::guard::context::{self, Frame};
 use crate::local::grant::Grant;
 use crate::name::lock_name::IntoLockName;
 
-/// What a body can know of the guard around it. It releases nothing.
+/// What can be asked of a held lock: by a guard, which dereferences to it, by the body that runs
+/// under it, and by whoever it is given to. It can be cloned, sent and kept, and releases nothing.
 ///
 /// ```
 /// # zklock::blocking::block_on(async {
@@ -20,64 +23,111 @@ use crate::name::lock_name::IntoLockName;
 /// # Ok::<(), zklock::LockError>(()) }).unwrap();
 /// ```
 ///
-/// Inside a multi-lock it is a look at all members: valid while all are, named after the last.
+/// Of a multi-lock it is a look at all members: valid while all are, named after the last.
 #[derive(Clone, Debug)]
 pub struct GuardView {
-    last: Arc<Grant>,
-    others: Vec<Arc<Grant>>,
+    grant: Arc<Grant>,
+    /// Of a multi-lock: the members that were taken before. Of one lock there is nothing more, so
+    /// that its view needs no memory of its own.
+    before: Option<Arc<GuardView>>,
 }
 
 impl GuardView {
-    pub(crate) fn new(last: Arc<Grant>, others: Vec<Arc<Grant>>) -> Self {
-        GuardView { last, others }
+    pub(crate) fn new(grant: Arc<Grant>, before: Option<Arc<GuardView>>) -> Self {
+        GuardView { grant, before }
     }
 
     fn of(frame: &Frame) -> Self {
-        GuardView::new(frame.grant().clone(), frame.joined().cloned().collect())
+        let before = frame.partner().map(|partner| Arc::new(GuardView::of(partner)));
+        GuardView::new(frame.grant().clone(), before)
     }
 
+    /// The grant of the last member.
+    pub(crate) fn grant(&self) -> &Arc<Grant> {
+        &self.grant
+    }
+
+    /// The grants of all members, the last first.
     fn all(&self) -> impl Iterator<Item = &Arc<Grant>> {
-        std::iter::once(&self.last).chain(&self.others)
+        std::iter::successors(Some(self), |view| view.before.as_deref()).map(|view| &view.grant)
+    }
+
+    /// The error of a lock that was lost: of the first member that was.
+    pub(crate) fn lost_error(&self) -> LockError {
+        let lost = self.all().filter(|grant| !grant.is_valid()).last();
+        lost.unwrap_or(&self.grant).lost_error()
+    }
+
+    /// The error of a lock that is to be let go: of the first member that is.
+    pub(crate) fn revoked_error(&self) -> LockError {
+        let revoked = self.all().filter(|grant| grant.is_revoked()).last();
+        revoked.unwrap_or(&self.grant).revoked_error()
+    }
+
+    /// Resolves when something happens that ends a body.
+    pub(crate) async fn ended(&self, cancel_policy: CancelPolicy) {
+        if self.before.is_none() {
+            return self.grant.ended(cancel_policy).await;
+        }
+        first(self.all().map(|grant| grant.ended(cancel_policy))).await;
+    }
+
+    /// The same, to keep when the guard goes.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// let guard = session.mutex("orders")?.acquire().await?;
+    /// let view = guard.view();
+    /// let elsewhere = std::thread::spawn(move || view.is_valid());
+    /// assert_eq!(elsewhere.join().ok(), Some(true));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    pub fn view(&self) -> GuardView {
+        self.clone()
     }
 
     /// The name of the lock.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
-    /// # let template = zklock::ZkLockTemplate::new(zklock::Session::embedded());
-    /// let lock = template.execute_with("orders", async |guard| guard.lock().to_owned()).await?;
-    /// assert_eq!(lock, "orders");
+    /// # let session = zklock::Session::embedded();
+    /// let guard = session.mutex("orders/create")?.acquire().await?;
+    /// assert_eq!(guard.lock(), "orders/create");
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn lock(&self) -> &str {
-        self.last.queue().lock_name()
+        self.grant.queue().lock_name()
     }
 
-    /// The path of the node behind the guard.
+    /// The path of the node behind the guard. Locals that share a node see the same one.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
-    /// # let template = zklock::ZkLockTemplate::new(zklock::Session::embedded());
-    /// let path = template.execute_with("orders", async |guard| guard.path().to_owned()).await?;
-    /// assert!(path.starts_with("/zklock/orders/"));
+    /// # let session = zklock::Session::embedded();
+    /// let guard = session.mutex("orders")?.acquire().await?;
+    /// assert!(guard.path().starts_with("/zklock/orders/_c_"));
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn path(&self) -> &str {
-        self.last.lease().path()
+        self.grant.lease().path()
     }
 
-    /// The fencing token, for the resource to check; inside a multi-lock that of the last member.
+    /// The fencing token: greater than that of every grant before. Give it to the resource that
+    /// the lock protects, and let that refuse a smaller one than it has seen. A nested guard has
+    /// the token of the outermost. Of a multi-lock it is that of the last member.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
-    /// # let template = zklock::ZkLockTemplate::new(zklock::Session::embedded());
-    /// // What a table keeps as `char(33)`, and refuses a smaller one.
-    /// let token = template.execute_with("orders", async |guard| guard.fencing_token()).await?;
-    /// assert_eq!(token.to_string().len(), 33);
+    /// # let session = zklock::Session::embedded();
+    /// let mutex = session.mutex("orders")?;
+    /// let earlier = mutex.acquire().await?.fencing_token();
+    /// let later = mutex.acquire().await?.fencing_token();
+    /// assert!(later > earlier);
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn fencing_token(&self) -> FencingToken {
-        self.last.token()
+        self.grant.token()
     }
 
     /// The fencing tokens of all members of a multi-lock, in the order in which they were taken; of
@@ -97,45 +147,65 @@ impl GuardView {
         tokens
     }
 
-    /// Whether the lock is surely held now.
+    /// Whether the lock is surely held now, as far as silence goes. Reads the clock; costs some ten
+    /// nanoseconds. False for good once it was lost.
     ///
-    /// ```
-    /// # zklock::blocking::block_on(async {
-    /// # let session = zklock::Session::embedded();
-    /// let guard = session.mutex("orders")?.acquire().await?;
-    /// let view = guard.view(); // To ask from another task.
-    /// assert!(view.is_valid());
-    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
-    /// ```
-    pub fn is_valid(&self) -> bool {
-        self.all().all(|grant| grant.is_valid())
-    }
-
-    /// How long the lock is surely held if nothing more is heard.
-    ///
-    /// ```
-    /// # zklock::blocking::block_on(async {
-    /// # let template = zklock::ZkLockTemplate::new(zklock::Session::embedded());
-    /// let enough = template.execute_with("orders", async |guard| guard.remaining().as_secs() > 1);
-    /// assert!(enough.await?);
-    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
-    /// ```
-    pub fn remaining(&self) -> Duration {
-        self.all().map(|grant| grant.remaining()).min().unwrap_or_default()
-    }
-
-    /// Resolves when the lock is lost, and when the guard is dropped or released: from then on the
-    /// lock may be another's.
+    /// A node that somebody deleted, or a ZooKeeper session that somebody closed, is noticed within
+    /// one heartbeat, a sixth of the session timeout; until then it is true, and only the
+    /// [fencing token](GuardView::fencing_token) protects.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
     /// # let locks = zklock::testing::TestLocks::install();
     /// # let session = locks.session().clone();
     /// let guard = session.mutex("orders")?.acquire().await?;
-    /// let view = guard.view();
-    /// locks.lose();
-    /// view.lost().await;
-    /// assert!(!view.is_valid());
+    /// assert!(guard.is_valid());
+    /// locks.lose(); // As if ZooKeeper had ended the session.
+    /// assert!(!guard.is_valid());
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    pub fn is_valid(&self) -> bool {
+        self.all().all(|grant| grant.is_valid())
+    }
+
+    /// How long the lock is surely held from now if nothing more is heard from ZooKeeper. While
+    /// the connection is up, heartbeats keep extending it.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// use std::time::Duration;
+    ///
+    /// let guard = session.mutex("orders")?.acquire().await?;
+    /// // Begin nothing now that takes longer.
+    /// assert!(guard.remaining() > Duration::from_secs(1));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    pub fn remaining(&self) -> Duration {
+        self.all().map(|grant| grant.remaining()).min().unwrap_or_default()
+    }
+
+    /// Resolves when the guard is dropped or released, and when the lock is lost: at the latest when
+    /// the lease clock runs out, at once when the session is seen to end, within one heartbeat (a
+    /// sixth of the session timeout) when somebody deleted the node or closed the ZooKeeper session.
+    /// Until then only the [fencing token](GuardView::fencing_token) protects. With
+    /// [`StopAt::Suspect`](crate::base::policy::StopAt::Suspect), as soon as the session is suspect.
+    ///
+    /// The node of a lost guard may be there still, and keeps others out until the guard goes, or
+    /// until the task or thread that acquired it acquires the lock anew.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let locks = zklock::testing::TestLocks::install();
+    /// # let session = locks.session().clone();
+    /// # async fn lead() { std::future::pending().await }
+    /// let guard = session.mutex("leader")?.acquire().await?;
+    /// # locks.lose();
+    /// let stopped = tokio::select! {
+    ///     () = lead() => false,
+    ///     () = guard.lost() => true, // Another may lead from now on.
+    /// };
+    /// assert!(stopped);
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     ///
@@ -143,22 +213,25 @@ impl GuardView {
     ///
     /// Nothing is lost by dropping the future.
     pub async fn lost(&self) {
+        if self.before.is_none() {
+            return self.grant.lost().await;
+        }
         first(self.all().map(|grant| grant.lost())).await;
     }
 
-    /// Whether somebody asked that the lock be let go. It stays held until the body is over. See
-    /// [`revoked`](GuardView::revoked) for how soon it is known.
+    /// Whether somebody asked that the lock be let go, with
+    /// [`Site::revoke`](crate::inspect::Site::revoke) or Curator's `Revoker`. It stays held until
+    /// it is released.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
-    /// # let locks = zklock::testing::TestLocks::install();
-    /// # let session = locks.session().clone();
-    /// let guard = session.mutex("orders")?.acquire().await?;
-    /// let view = guard.view();
-    /// assert!(!view.is_revoked());
-    /// locks.revoke("orders")?;
-    /// view.revoked().await;
-    /// assert!(view.is_revoked());
+    /// # let session = zklock::Session::embedded();
+    /// # let options = zklock::LockOptions::default().revocable(true);
+    /// # let mutex = session.mutex("orders")?.with_options(options)?;
+    /// let guard = mutex.acquire().await?;
+    /// mutex.site().revoke().await?;
+    /// # guard.revoked().await;
+    /// assert!(guard.is_revoked() && guard.is_valid()); // A wish: it is still held.
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn is_revoked(&self) -> bool {
@@ -171,13 +244,16 @@ impl GuardView {
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
-    /// # let locks = zklock::testing::TestLocks::install();
-    /// # let session = locks.session().clone();
-    /// let guard = session.mutex("orders")?.acquire().await?;
-    /// let view = guard.view();
-    /// locks.revoke("orders")?;
-    /// view.revoked().await;
-    /// assert!(view.is_valid()); // Held, until the guard lets go.
+    /// # async fn work() { std::future::pending().await }
+    /// # let options = zklock::LockOptions::default().revocable(true);
+    /// # let mutex = zklock::Session::embedded().mutex("report")?.with_options(options)?;
+    /// # let guard = mutex.acquire().await?;
+    /// # mutex.site().revoke().await?;
+    /// let stopped = tokio::select! {
+    ///     () = work() => false,
+    ///     () = guard.revoked() => true, // Others are in a hurry.
+    /// };
+    /// assert!(stopped);
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     ///
@@ -185,6 +261,9 @@ impl GuardView {
     ///
     /// Nothing is lost by dropping the future.
     pub async fn revoked(&self) {
+        if self.before.is_none() {
+            return self.grant.revoked().await;
+        }
         first(self.all().map(|grant| grant.revoked())).await;
     }
 }

@@ -1,6 +1,7 @@
 //! A lock of any kind, for what works with all of them.
 
 use std::future::Future;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,14 +10,11 @@ use crate::base::cancel_policy::CancelPolicy;
 use crate::base::error::LockError;
 use crate::base::mode::Mode;
 use crate::base::options::LockOptions;
-use crate::base::token::FencingToken;
 use crate::guard::context::{Frame, inside, inside_sync};
 use crate::guard::fenced::Fenced;
-use crate::guard::typed::kind;
-use crate::guard::typed::{Guard, MutexGuard, RwLockReadGuard, RwLockWriteGuard, SemaphorePermit};
+use crate::guard::typed::{MutexGuard, RwLockReadGuard, RwLockWriteGuard, SemaphorePermit};
 use crate::guard::view::GuardView;
 use crate::layout::driver::{LockDriver, unsupported};
-use crate::local::grant::Grant;
 use crate::local::wait::Wait;
 use crate::lock::mutex::Mutex;
 use crate::lock::rwlock::RwLock;
@@ -321,131 +319,6 @@ macro_rules! each {
 }
 
 impl AnyGuard {
-    /// The name of the lock.
-    ///
-    /// ```
-    /// # zklock::blocking::block_on(async {
-    /// # let session = zklock::Session::embedded();
-    /// # let any: zklock::AnyLock = session.mutex("orders")?.into();
-    /// assert_eq!(any.acquire().await?.lock(), "orders");
-    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
-    /// ```
-    pub fn lock(&self) -> &str {
-        each!(self, guard => guard.lock())
-    }
-
-    /// The path of the node behind the guard.
-    ///
-    /// ```
-    /// # zklock::blocking::block_on(async {
-    /// # let session = zklock::Session::embedded();
-    /// # let any: zklock::AnyLock = session.mutex("orders")?.into();
-    /// assert!(any.acquire().await?.path().starts_with("/zklock/orders/"));
-    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
-    /// ```
-    pub fn path(&self) -> &str {
-        each!(self, guard => guard.path())
-    }
-
-    /// The fencing token, for the resource to check.
-    ///
-    /// ```
-    /// # zklock::blocking::block_on(async {
-    /// # let session = zklock::Session::embedded();
-    /// # let any: zklock::AnyLock = session.mutex("orders")?.into();
-    /// let earlier = any.acquire().await?.fencing_token();
-    /// assert!(any.acquire().await?.fencing_token() > earlier);
-    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
-    /// ```
-    pub fn fencing_token(&self) -> FencingToken {
-        each!(self, guard => guard.fencing_token())
-    }
-
-    /// Whether the lock is surely held now.
-    ///
-    /// ```
-    /// # zklock::blocking::block_on(async {
-    /// # let session = zklock::Session::embedded();
-    /// # let any: zklock::AnyLock = session.mutex("orders")?.into();
-    /// let guard = any.acquire().await?;
-    /// assert!(guard.is_valid());
-    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
-    /// ```
-    pub fn is_valid(&self) -> bool {
-        each!(self, guard => guard.is_valid())
-    }
-
-    /// How long the lock is surely held if nothing more is heard.
-    ///
-    /// ```
-    /// # zklock::blocking::block_on(async {
-    /// # let session = zklock::Session::embedded();
-    /// # let any: zklock::AnyLock = session.mutex("orders")?.into();
-    /// let guard = any.acquire().await?;
-    /// assert!(guard.remaining().as_secs() > 1);
-    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
-    /// ```
-    pub fn remaining(&self) -> Duration {
-        each!(self, guard => guard.remaining())
-    }
-
-    /// Resolves when the lock is lost.
-    ///
-    /// ```
-    /// # zklock::blocking::block_on(async {
-    /// # let locks = zklock::testing::TestLocks::install();
-    /// # let session = locks.session().clone();
-    /// # let any: zklock::AnyLock = session.mutex("orders")?.into();
-    /// let guard = any.acquire().await?;
-    /// locks.lose();
-    /// guard.lost().await;
-    /// assert!(!guard.is_valid());
-    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
-    /// ```
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is lost by dropping the future.
-    pub async fn lost(&self) {
-        each!(self, guard => guard.lost().await)
-    }
-
-    /// Whether somebody asked that the lock be let go.
-    ///
-    /// ```
-    /// # zklock::blocking::block_on(async {
-    /// # let session = zklock::Session::embedded();
-    /// # let any: zklock::AnyLock = session.mutex("orders")?.into();
-    /// let guard = any.acquire().await?;
-    /// assert!(!guard.is_revoked());
-    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
-    /// ```
-    pub fn is_revoked(&self) -> bool {
-        each!(self, guard => guard.is_revoked())
-    }
-
-    /// Resolves when somebody asks that the lock be let go. See
-    /// [`Guard::revoked`](crate::guard::typed::Guard::revoked).
-    ///
-    /// ```
-    /// # zklock::blocking::block_on(async {
-    /// # let session = zklock::Session::embedded();
-    /// # let options = zklock::LockOptions::default().revocable(true);
-    /// # let any: zklock::AnyLock = session.mutex("orders")?.with_options(options)?.into();
-    /// let guard = any.acquire().await?;
-    /// session.site("orders")?.revoke().await?;
-    /// guard.revoked().await;
-    /// assert!(guard.is_revoked());
-    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
-    /// ```
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is lost by dropping the future.
-    pub async fn revoked(&self) {
-        each!(self, guard => guard.revoked().await)
-    }
-
     /// Writes to ZooKeeper that succeed only while this lock is held.
     ///
     /// ```
@@ -543,17 +416,13 @@ impl AnyGuard {
     pub(crate) fn frame_beside(&self, outer: Arc<Frame>) -> Arc<Frame> {
         each!(self, guard => guard.frame_beside(outer))
     }
+}
 
-    pub(crate) fn grant(&self) -> &Arc<Grant> {
-        each!(self, guard => guard.grant())
-    }
+impl Deref for AnyGuard {
+    type Target = GuardView;
 
-    pub(crate) async fn ended(&self, cancel_policy: CancelPolicy) {
-        self.grant().ended(cancel_policy).await;
-    }
-
-    pub(crate) fn lost_error(&self) -> LockError {
-        self.grant().lost_error()
+    fn deref(&self) -> &GuardView {
+        each!(self, guard => guard)
     }
 }
 
@@ -617,97 +486,21 @@ impl Enter for AnyLock {
 }
 
 /// What a body runs under: one guard, or those of a multi-lock.
-pub trait Guarding: Send + Sync + Sized {
-    /// Whether everything is surely held now.
-    fn is_valid(&self) -> bool;
-
-    /// Whether somebody asked that something be let go.
-    fn is_revoked(&self) -> bool;
-
-    /// Resolves when something happens that ends the body.
-    fn ended(&self, cancel_policy: CancelPolicy) -> impl Future<Output = ()> + Send;
-
+pub trait Guarding: Deref<Target = GuardView> + Send + Sync + Sized {
     /// The scope of the body.
     fn frame(&self) -> Option<Arc<Frame>>;
-
-    /// A look at it for the body.
-    fn view(&self) -> GuardView;
-
-    /// The error of what is lost.
-    fn lost_error(&self) -> LockError;
-
-    /// The error of what is to be let go.
-    fn revoked_error(&self) -> LockError;
 
     /// Releases everything and waits until that is done.
     ///
     /// # Errors
     ///
-    /// As [`Guard::release`].
+    /// As [`Guard::release`](crate::guard::typed::Guard::release).
     fn release(self) -> impl Future<Output = Result<(), LockError>> + Send;
 }
 
-impl<K: kind::Kind> Guarding for Guard<K> {
-    fn is_valid(&self) -> bool {
-        Guard::is_valid(self)
-    }
-
-    fn is_revoked(&self) -> bool {
-        Guard::is_revoked(self)
-    }
-
-    fn ended(&self, cancel_policy: CancelPolicy) -> impl Future<Output = ()> + Send {
-        self.grant().ended(cancel_policy)
-    }
-
-    fn frame(&self) -> Option<Arc<Frame>> {
-        Some(Guard::frame(self))
-    }
-
-    fn view(&self) -> GuardView {
-        Guard::view(self)
-    }
-
-    fn lost_error(&self) -> LockError {
-        self.grant().lost_error()
-    }
-
-    fn revoked_error(&self) -> LockError {
-        self.grant().revoked_error()
-    }
-
-    fn release(self) -> impl Future<Output = Result<(), LockError>> + Send {
-        Guard::release(self)
-    }
-}
-
 impl Guarding for AnyGuard {
-    fn is_valid(&self) -> bool {
-        AnyGuard::is_valid(self)
-    }
-
-    fn is_revoked(&self) -> bool {
-        AnyGuard::is_revoked(self)
-    }
-
-    fn ended(&self, cancel_policy: CancelPolicy) -> impl Future<Output = ()> + Send {
-        AnyGuard::ended(self, cancel_policy)
-    }
-
     fn frame(&self) -> Option<Arc<Frame>> {
         Some(AnyGuard::frame(self))
-    }
-
-    fn view(&self) -> GuardView {
-        GuardView::new(self.grant().clone(), Vec::new())
-    }
-
-    fn lost_error(&self) -> LockError {
-        AnyGuard::lost_error(self)
-    }
-
-    fn revoked_error(&self) -> LockError {
-        self.grant().revoked_error()
     }
 
     fn release(self) -> impl Future<Output = Result<(), LockError>> + Send {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,8 +10,7 @@ use crate::base::caller::Caller;
 use crate::base::cancel_policy::CancelPolicy;
 use crate::base::clock::Instant;
 use crate::base::error::{ErrorKind, LockError};
-use crate::base::first::{all, first};
-use crate::base::token::FencingToken;
+use crate::base::first::all;
 use crate::guard::context::{Frame, inside, inside_sync};
 use crate::guard::view::GuardView;
 use crate::local::wait::Wait;
@@ -67,8 +67,7 @@ impl MultiLock {
         let mut members: Vec<_> = members.into_iter().collect();
         members.sort_by_cached_key(AnyLock::identity);
         if members.is_empty() {
-            let why = "a multi-lock needs at least one member";
-            return Err(LockError::new(ErrorKind::InvalidOption, why));
+            return Err(no_members());
         }
         let twice = members.windows(2).find(|pair| pair[0].identity() == pair[1].identity());
         if let Some(pair) = twice {
@@ -256,7 +255,7 @@ impl MultiLock {
         unscoped: bool,
         begun: &[Instant],
     ) -> Result<MultiGuard, LockError> {
-        let mut guard = MultiGuard { members: Vec::with_capacity(self.members.len()) };
+        let mut guard = None;
         for (member, &begun) in self.members.iter().zip(begun) {
             // All have one deadline, and one row of tries. Each session has a clock of its own.
             let how = how.begun(begun, member.session().clock().now());
@@ -266,9 +265,9 @@ impl MultiLock {
             if taken.grant().holds() == 1 {
                 taken.grant().lease().take(false);
             }
-            guard.members.push(taken);
+            guard = Some(MultiGuard::with(guard, taken));
         }
-        Ok(guard)
+        guard.ok_or_else(no_members)
     }
 }
 
@@ -289,9 +288,21 @@ impl MultiLock {
 #[must_use = "a guard that is dropped at once releases the lock at once"]
 pub struct MultiGuard {
     members: Vec<AnyGuard>,
+    view: GuardView,
 }
 
 impl MultiGuard {
+    /// One more member, behind those that were taken before.
+    fn with(before: Option<MultiGuard>, member: AnyGuard) -> Self {
+        let grant = member.grant().clone();
+        let Some(mut guard) = before else {
+            return MultiGuard { members: vec![member], view: GuardView::new(grant, None) };
+        };
+        guard.members.push(member);
+        guard.view = GuardView::new(grant, Some(Arc::new(guard.view())));
+        guard
+    }
+
     /// The guards of the members, in the order in which they were taken.
     ///
     /// ```
@@ -305,23 +316,6 @@ impl MultiGuard {
     /// ```
     pub fn members(&self) -> &[AnyGuard] {
         &self.members
-    }
-
-    /// The fencing tokens of the members, in the order in which they were taken. Joined with `,`
-    /// they are the token of the multi-lock.
-    ///
-    /// ```
-    /// # zklock::blocking::block_on(async {
-    /// # let session = zklock::Session::embedded();
-    /// # let (b, a) = (session.mutex("b")?, session.mutex("a")?);
-    /// # let both = zklock::MultiLock::new([b.into(), a.into()])?;
-    /// let guard = both.acquire().await?;
-    /// let tokens = guard.fencing_tokens();
-    /// assert_eq!(tokens[1], guard.members()[1].fencing_token());
-    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
-    /// ```
-    pub fn fencing_tokens(&self) -> Vec<FencingToken> {
-        self.members.iter().map(AnyGuard::fencing_token).collect()
     }
 
     /// The fencing tokens as text, joined with `,`.
@@ -338,102 +332,6 @@ impl MultiGuard {
     pub fn fencing_token(&self) -> String {
         let tokens: Vec<_> = self.fencing_tokens().iter().map(ToString::to_string).collect();
         tokens.join(",")
-    }
-
-    /// Whether all are surely held now.
-    ///
-    /// ```
-    /// # zklock::blocking::block_on(async {
-    /// # let locks = zklock::testing::TestLocks::install();
-    /// # let session = locks.session().clone();
-    /// # let (b, a) = (session.mutex("b")?, session.mutex("a")?);
-    /// # let both = zklock::MultiLock::new([b.into(), a.into()])?;
-    /// let guard = both.acquire().await?;
-    /// assert!(guard.is_valid());
-    /// locks.lose();
-    /// assert!(!guard.is_valid());
-    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
-    /// ```
-    pub fn is_valid(&self) -> bool {
-        self.members.iter().all(AnyGuard::is_valid)
-    }
-
-    /// How long all are surely held if nothing more is heard.
-    ///
-    /// ```
-    /// # zklock::blocking::block_on(async {
-    /// # let session = zklock::Session::embedded();
-    /// # let (b, a) = (session.mutex("b")?, session.mutex("a")?);
-    /// # let both = zklock::MultiLock::new([b.into(), a.into()])?;
-    /// let guard = both.acquire().await?;
-    /// assert!(guard.remaining().as_secs() > 1);
-    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
-    /// ```
-    pub fn remaining(&self) -> Duration {
-        self.members.iter().map(AnyGuard::remaining).min().unwrap_or_default()
-    }
-
-    /// Resolves when one of them is lost.
-    ///
-    /// ```
-    /// # zklock::blocking::block_on(async {
-    /// # let locks = zklock::testing::TestLocks::install();
-    /// # let session = locks.session().clone();
-    /// # let (b, a) = (session.mutex("b")?, session.mutex("a")?);
-    /// # let both = zklock::MultiLock::new([b.into(), a.into()])?;
-    /// let guard = both.acquire().await?;
-    /// # locks.lose();
-    /// let stopped = tokio::select! {
-    ///     () = guard.lost() => true,
-    ///     () = std::future::pending() => false, // The work.
-    /// };
-    /// assert!(stopped);
-    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
-    /// ```
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is lost by dropping the future.
-    pub async fn lost(&self) {
-        first(self.members.iter().map(AnyGuard::lost)).await;
-    }
-
-    /// Whether somebody asked that one of them be let go.
-    ///
-    /// ```
-    /// # zklock::blocking::block_on(async {
-    /// # let session = zklock::Session::embedded();
-    /// # let (b, a) = (session.mutex("b")?, session.mutex("a")?);
-    /// # let both = zklock::MultiLock::new([b.into(), a.into()])?;
-    /// let guard = both.acquire().await?;
-    /// assert!(!guard.is_revoked());
-    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
-    /// ```
-    pub fn is_revoked(&self) -> bool {
-        self.members.iter().any(AnyGuard::is_revoked)
-    }
-
-    /// Resolves when somebody asks that one of them be let go. See
-    /// [`Guard::revoked`](crate::guard::typed::Guard::revoked).
-    ///
-    /// ```
-    /// # zklock::blocking::block_on(async {
-    /// # let session = zklock::Session::embedded();
-    /// # let options = zklock::LockOptions::default().revocable(true);
-    /// # let revocable = |name| session.mutex(name)?.with_options(options);
-    /// # let both = zklock::MultiLock::new([revocable("b")?.into(), revocable("a")?.into()])?;
-    /// let guard = both.acquire().await?;
-    /// session.site("b")?.revoke().await?;
-    /// guard.revoked().await;
-    /// assert!(guard.is_revoked() && guard.members()[1].is_revoked());
-    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
-    /// ```
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is lost by dropping the future.
-    pub async fn revoked(&self) {
-        first(self.members.iter().map(AnyGuard::revoked)).await;
     }
 
     /// Runs `body` in the scope of all members.
@@ -544,48 +442,22 @@ impl Enter for MultiLock {
 }
 
 impl Guarding for MultiGuard {
-    fn is_valid(&self) -> bool {
-        MultiGuard::is_valid(self)
-    }
-
-    fn is_revoked(&self) -> bool {
-        MultiGuard::is_revoked(self)
-    }
-
-    fn ended(&self, cancel_policy: CancelPolicy) -> impl Future<Output = ()> + Send {
-        first(self.members.iter().map(move |member| member.ended(cancel_policy)))
-    }
-
     fn frame(&self) -> Option<Arc<Frame>> {
         self.members.iter().fold(None, |outer, member| {
             Some(outer.map_or_else(|| member.frame(), |outer| member.frame_beside(outer)))
         })
     }
 
-    fn view(&self) -> GuardView {
-        let mut all: Vec<_> =
-            self.members.iter().rev().map(|member| member.grant().clone()).collect();
-        let others = all.split_off(1);
-        // A multi-lock has at least one member.
-        GuardView::new(all.swap_remove(0), others)
-    }
-
-    fn lost_error(&self) -> LockError {
-        let lost = self.members.iter().find(|member| !member.is_valid());
-        lost.or(self.members.last()).map_or_else(
-            || LockError::new(ErrorKind::Lost, "nothing is held any more"),
-            AnyGuard::lost_error,
-        )
-    }
-
-    fn revoked_error(&self) -> LockError {
-        let revoked = self.members.iter().find(|member| member.is_revoked());
-        let member = revoked.or(self.members.last());
-        member.map_or_else(|| self.lost_error(), |member| member.grant().revoked_error())
-    }
-
     fn release(self) -> impl Future<Output = Result<(), LockError>> + Send {
         MultiGuard::release(self)
+    }
+}
+
+impl Deref for MultiGuard {
+    type Target = GuardView;
+
+    fn deref(&self) -> &GuardView {
+        &self.view
     }
 }
 
@@ -599,4 +471,8 @@ impl Drop for MultiGuard {
     fn drop(&mut self) {
         while self.members.pop().is_some() {}
     }
+}
+
+fn no_members() -> LockError {
+    LockError::new(ErrorKind::InvalidOption, "a multi-lock needs at least one member")
 }

@@ -8,6 +8,7 @@ use std::task::Poll;
 use crate::base::cancel_policy::{CancelPolicy, OnLost, OnRevoked};
 use crate::base::error::{Body, LockError};
 use crate::guard::context::{inside, inside_sync};
+use crate::guard::view::GuardView;
 use crate::lock::any::Guarding;
 
 /// Runs a body in the scope of a guard and drops it, with all that it owns, before it answers. The
@@ -71,17 +72,17 @@ pub fn run_sync<G: Guarding, T>(
 /// # Errors
 ///
 /// As [`run`], with [`Body::NotStarted`].
-pub fn may_begin<G: Guarding>(guard: &G, cancel_policy: CancelPolicy) -> Result<(), LockError> {
+pub fn may_begin(view: &GuardView, cancel_policy: CancelPolicy) -> Result<(), LockError> {
     let cancel_policy = CancelPolicy { lost: OnLost::Cancel, ..cancel_policy };
-    over(guard, cancel_policy).map_or(Ok(()), |error| Err(error.with_body(Body::NotStarted)))
+    over(view, cancel_policy).map_or(Ok(()), |error| Err(error.with_body(Body::NotStarted)))
 }
 
 /// What ends the body now. A lock that is lost and revoked is lost.
-pub fn over<G: Guarding>(guard: &G, cancel_policy: CancelPolicy) -> Option<LockError> {
-    if cancel_policy.lost == OnLost::Cancel && !guard.is_valid() {
-        Some(guard.lost_error())
-    } else if cancel_policy.revoked == OnRevoked::Cancel && guard.is_revoked() {
-        Some(guard.revoked_error())
+pub fn over(view: &GuardView, cancel_policy: CancelPolicy) -> Option<LockError> {
+    if cancel_policy.lost == OnLost::Cancel && !view.is_valid() {
+        Some(view.lost_error())
+    } else if cancel_policy.revoked == OnRevoked::Cancel && view.is_revoked() {
+        Some(view.revoked_error())
     } else {
         None
     }

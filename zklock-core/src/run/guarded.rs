@@ -11,9 +11,8 @@ use std::task::{Context, Poll, ready};
 
 use crate::base::cancel_policy::CancelPolicy;
 use crate::base::error::{Body, LockError};
-use crate::base::first::first;
 use crate::guard::context::{Frame, drop_inside, inside_sync};
-use crate::local::grant::Grant;
+use crate::guard::view::GuardView;
 use crate::lock::any::{AnyGuard, Guarding};
 use crate::lock::multi::MultiGuard;
 use crate::run::body::{may_begin, over};
@@ -37,13 +36,8 @@ macro_rules! each {
 }
 
 impl Entered {
-    fn grants(&self) -> Vec<Arc<Grant>> {
-        match self {
-            Entered::One(guard) => vec![guard.grant().clone()],
-            Entered::Several(guard) => {
-                guard.members().iter().map(|member| member.grant().clone()).collect()
-            }
-        }
+    fn view(&self) -> &GuardView {
+        each!(self, guard => guard)
     }
 }
 
@@ -146,7 +140,7 @@ impl Guarded {
     }
 
     fn enter(&mut self, entered: Entered, body: &mut dyn ErasedBody) {
-        let begins = each!(&entered, guard => may_begin(guard, self.cancel_policy));
+        let begins = may_begin(entered.view(), self.cancel_policy);
         let frame = each!(&entered, guard => Guarding::frame(guard));
         self.state = State::Inside(Inside { entered, frame, begun: false, ending: None });
         if let Err(error) = begins {
@@ -183,8 +177,8 @@ impl Inside {
         cancel_policy: CancelPolicy,
         body: &mut dyn ErasedBody,
     ) -> Poll<Result<(), LockError>> {
-        let over = || each!(&self.entered, guard => over(guard, cancel_policy));
-        let lost = || each!(&self.entered, guard => Guarding::lost_error(guard));
+        let over = || over(self.entered.view(), cancel_policy);
+        let lost = || self.entered.view().lost_error();
         // Asked before the body goes on: it may have been asleep for longer than the lease.
         if mem::replace(&mut self.begun, true)
             && let Some(error) = over()
@@ -192,18 +186,13 @@ impl Inside {
             return Poll::Ready(Err(error.with_body(Body::Dropped)));
         }
         match inside_sync(self.frame.clone(), || body.poll(cx)) {
-            Poll::Ready(()) if each!(&self.entered, guard => Guarding::is_valid(guard)) => {
-                Poll::Ready(Ok(()))
-            }
+            Poll::Ready(()) if self.entered.view().is_valid() => Poll::Ready(Ok(())),
             Poll::Ready(()) => Poll::Ready(Err(lost().with_body(Body::Finished))),
             Poll::Pending if !cancel_policy.any() => Poll::Pending,
             Poll::Pending => {
                 let ending = self.ending.get_or_insert_with(|| {
-                    let grants = self.entered.grants();
-                    let ended = async move {
-                        first(grants.iter().map(|grant| grant.ended(cancel_policy))).await;
-                    };
-                    Box::pin(ended)
+                    let view = self.entered.view().clone();
+                    Box::pin(async move { view.ended(cancel_policy).await })
                 });
                 ready!(ending.as_mut().poll(cx));
                 let error = over().unwrap_or_else(lost);

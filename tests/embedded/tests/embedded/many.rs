@@ -155,7 +155,7 @@ async fn guards_of_several_connections_exclude_each_other_and_are_lost_apart() {
     assert!(there.mutex("many/tenth").unwrap().try_acquire().await.unwrap_err().is_busy());
     store.faults(second).expire();
     tenth.lost().await;
-    assert!(guards.iter().all(MutexGuard::is_valid));
+    assert!(guards.iter().all(|guard| guard.is_valid()));
     assert!(ninth.await.unwrap().is_valid());
     drop(there.mutex("many/tenth").unwrap().acquire().await.unwrap());
     // Another ZooKeeper session takes its place, and the session is whole again.

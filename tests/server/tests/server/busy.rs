@@ -162,7 +162,7 @@ impl Traffic {
         let mut held: Vec<MutexGuard> = Vec::new();
         for round in 0.. {
             held.truncate(AT_ONCE / 2);
-            held.retain(MutexGuard::is_valid);
+            held.retain(|guard| guard.is_valid());
             let mut acquiring = JoinSet::new();
             // These fill the first lane, so that those after them go to the second.
             for number in 0..AT_ONCE / 2 {

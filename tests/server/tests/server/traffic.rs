@@ -45,7 +45,7 @@ async fn a_deletion_is_told_within_a_heartbeat_for_every_kind_on_a_busy_session(
         let members = ["multi1", "multi2"].map(|name| session.mutex(name).unwrap().into());
         let multi = MultiLock::new(members).unwrap().acquire().await.unwrap();
         tokio::time::sleep(held_for).await;
-        let mut paths: Vec<_> = guards.iter().map(AnyGuard::path).collect();
+        let mut paths: Vec<_> = guards.iter().map(|guard| guard.path()).collect();
         paths.push(multi.members()[1].path());
         let start = Instant::now();
         paths.iter().for_each(|path| raw.delete(path).unwrap());
