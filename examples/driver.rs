@@ -5,7 +5,8 @@
 //! /zklock/bakery/ticket-5d8c…-0000000000 is served
 //! ```
 
-use zklock::{Attempt, Contender, LockDriver, LockError, Mode, Session};
+use zklock::driver::{Attempt, Contender, LockDriver};
+use zklock::{LockError, Mode, Session};
 
 #[derive(Debug)]
 struct Tickets;

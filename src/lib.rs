@@ -1,4 +1,51 @@
 //! Distributed locks on Apache ZooKeeper.
+//!
+//! You annotate a function, and it runs in one place at a time, in all processes that use the same
+//! ZooKeeper. Java services that use Apache Curator can take the same lock.
+//!
+//! ```
+//! use zklock::{LockError, Session, zk_locked};
+//!
+//! #[zk_locked("orders/{customer}", timeout = "2s", retries = 2)]
+//! async fn create_order(customer: u64) -> Result<String, LockError> {
+//!     // Only one caller in the whole fleet is here, for each customer.
+//!     Ok(format!("an order of {customer}"))
+//! }
+//!
+//! # zklock::blocking::block_on(async {
+//! // `Session::connect("zk1:2181,zk2:2181").await?` where there is a server.
+//! zklock::init(Session::embedded());
+//! assert_eq!(create_order(7).await?, "an order of 7");
+//! # Ok::<(), LockError>(()) }).unwrap();
+//! ```
+//!
+//! A call is tried `retries` times, at most `timeout` each, so this one waits at most 4 s. The body
+//! never runs without the lock.
+//!
+//! # Where to find what
+//!
+//! | | |
+//! | --- | --- |
+//! | [`zk_locked`] | the attribute, with all its options |
+//! | [`ZkLockTemplate`], [`execute`] | a block of code under a lock |
+//! | [`Mutex`], [`RwLock`], [`Semaphore`], [`MultiLock`] | the locks, made by a [`Session`] |
+//! | [`Guard`], [`GuardView`], [`current`] | what is held: its token, whether it is valid, when it is lost |
+//! | [`Session`], [`SessionBuilder`], [`SessionRegistry`] | connections to ZooKeeper |
+//! | [`LockOptions`] | how a lock is taken and held |
+//! | [`LockError`], [`ErrorKind`] | why a lock was not to be had, or what became of a body |
+//! | [`Site`], [`LockEvent`], [`Observer`] | who holds a lock and who waits; what happens to it |
+//! | [`LockName`], [`lock_name!`] | names of locks that are made of values |
+//! | [`layout`] | locks that are shared with kazoo and with others |
+//! | [`driver`] | for those who write a layout of their own |
+//! | `testing` | with the feature `testing`: locks for your tests, without a server |
+//!
+//! # Read on
+//!
+//! [Recipes](https://github.com/zklock/zklock/blob/main/docs/attribute.md) for axum, tonic, jobs and
+//! transactions; what a guard knows when the network fails
+//! ([held, suspect, lost](https://github.com/zklock/zklock/blob/main/docs/lost.md)), and what protects
+//! when it knows too late ([fencing tokens](https://github.com/zklock/zklock/blob/main/docs/fencing.md));
+//! [Java and Python](https://github.com/zklock/zklock/blob/main/docs/sharing.md).
 
 pub use zklock_core::base::cancel_policy::{OnLost, OnRevoked};
 pub use zklock_core::base::error::{Body, ErrorKind, Holder, LockError};
@@ -21,8 +68,6 @@ pub use zklock_core::guard::typed::{
 };
 pub use zklock_core::guard::view::{Current, GuardView, current, is_held};
 pub use zklock_core::inspect::{LockEvent, LockEvents, Participant, Site};
-pub use zklock_core::layout::LockDriver;
-pub use zklock_core::layout::contender::{Attempt, Contender};
 pub use zklock_core::lock::{AnyGuard, AnyLock, MultiGuard, MultiLock, Mutex, RwLock, Semaphore};
 pub use zklock_core::name::lock_name::{IntoLockName, LockName};
 pub use zklock_core::observe::observer::{Event, Observer};
@@ -37,8 +82,24 @@ pub mod layout {
     };
 }
 
+/// For those who write a layout of their own: how nodes are named and made, and who holds.
+/// `examples/driver.rs` is one.
+///
+/// What is in here is not needed to use locks.
+pub mod driver {
+    pub use zklock_core::coordinator::traits::{NodeKind, RequestError};
+    pub use zklock_core::layout::contender::{Attempt, Contender};
+    pub use zklock_core::layout::driver::{LockDriver, NewNode, Proof, SemaphoreLayout};
+    pub use zklock_core::layout::rules::{leases, mutex, read, write};
+    pub use zklock_core::layout::verdict::Verdict;
+}
+
+/// Locks for tests of your own, and faults on the embedded coordinator.
 #[cfg(feature = "testing")]
-pub use zklock_core::testing;
+pub mod testing {
+    pub use zklock_core::coordinator::memory::{Fault, Faults, Logged, Op};
+    pub use zklock_core::testing::TestLocks;
+}
 
 #[cfg(feature = "blocking")]
 pub use zklock_core::blocking;

@@ -306,10 +306,10 @@ impl LockOptions {
     /// it is if the directory has data of somebody else, which is never overwritten.
     ///
     /// ```
-    /// # async fn example() -> Result<(), zklock_core::base::error::LockError> {
-    /// # let session = zklock_core::session::Session::embedded();
+    /// # async fn example() -> Result<(), zklock::LockError> {
+    /// # let session = zklock::Session::embedded();
     /// use std::time::Duration;
-    /// use zklock_core::base::options::LockOptions;
+    /// use zklock::LockOptions;
     ///
     /// let options = LockOptions::default().lock_delay(Duration::from_secs(15));
     /// let ledger = session.mutex("ledger")?.with_options(options)?;
@@ -343,10 +343,10 @@ impl LockOptions {
     /// when nobody else is in it.
     ///
     /// ```
-    /// # async fn example() -> Result<(), zklock_core::base::error::LockError> {
-    /// # let session = zklock_core::session::Session::embedded();
+    /// # async fn example() -> Result<(), zklock::LockError> {
+    /// # let session = zklock::Session::embedded();
     /// use std::time::Duration;
-    /// use zklock_core::base::options::LockOptions;
+    /// use zklock::LockOptions;
     ///
     /// let options = LockOptions::default().hold_at_least(Duration::from_secs(30));
     /// let nightly = session.mutex("jobs/nightly")?.with_options(options)?;

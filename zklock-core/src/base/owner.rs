@@ -114,7 +114,8 @@ impl Owner {
     /// Makes the payload unique.
     ///
     /// ```
-    /// use zklock::{Attempt, Owner};
+    /// use zklock::driver::Attempt;
+    /// use zklock::Owner;
     ///
     /// let [one, other] = [(); 2].map(|()| Owner::here(None).marked(Attempt::new().simple()));
     /// assert_ne!(one.to_payload(), other.to_payload());

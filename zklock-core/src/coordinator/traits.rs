@@ -19,7 +19,7 @@ pub type Watch = Pin<Box<dyn Future<Output = WatchEvent> + Send>>;
 /// How a request failed.
 ///
 /// ```
-/// use zklock_core::coordinator::traits::RequestError;
+/// use zklock::driver::RequestError;
 ///
 /// let what_next = match RequestError::NodeExists {
 ///     RequestError::NodeExists => "it is taken",
@@ -74,7 +74,7 @@ impl RequestError {
     /// Whether the server answered, so that the request is known not to have been applied.
     ///
     /// ```
-    /// use zklock_core::coordinator::traits::RequestError;
+    /// use zklock::driver::RequestError;
     ///
     /// assert!(RequestError::NoNode.is_definite());
     /// assert!(!RequestError::ConnectionLoss.is_definite());
@@ -93,7 +93,7 @@ impl RequestError {
     /// Whether the session is over for good.
     ///
     /// ```
-    /// use zklock_core::coordinator::traits::RequestError;
+    /// use zklock::driver::RequestError;
     ///
     /// assert!(RequestError::SessionExpired.ends_session());
     /// assert!(!RequestError::ConnectionLoss.ends_session());
@@ -145,7 +145,7 @@ impl std::error::Error for RequestError {}
 /// let client = Embedded::new().connector(Duration::from_secs(10)).connect().await?;
 /// let created = client.create("/queue-", b"", NodeKind::EphemeralSequential).await?;
 /// assert_eq!(created.path, "/queue-0000000000");
-/// # Ok::<(), zklock_core::coordinator::traits::RequestError>(()) };
+/// # Ok::<(), zklock::driver::RequestError>(()) };
 /// # assert_eq!(connect().await, Ok(()));
 /// # Ok::<(), zklock::LockError>(()) }).unwrap();
 /// ```

@@ -14,7 +14,8 @@ pub const LAST_SAFE_SEQUENCE: i64 = (1 << 31) - (1 << 20);
 /// A node in the queue of a lock.
 ///
 /// ```
-/// use zklock::{Contender, Mode};
+/// use zklock::driver::Contender;
+/// use zklock::Mode;
 ///
 /// let mut queue = vec![
 ///     Contender::new("read-0000000009", 9, Mode::Read),
@@ -37,7 +38,8 @@ impl Contender {
     /// A contender of this name, number and mode.
     ///
     /// ```
-    /// use zklock::{Contender, Mode};
+    /// use zklock::driver::Contender;
+    /// use zklock::Mode;
     ///
     /// let contender = Contender::new("sub_0000000012", 12, Mode::Mutex);
     /// assert_eq!(contender.sequence, 12);
@@ -50,7 +52,8 @@ impl Contender {
     /// last, which is a writer's own that it keeps when it steps down.
     ///
     /// ```
-    /// use zklock::{Contender, Mode};
+    /// use zklock::driver::Contender;
+    /// use zklock::Mode;
     ///
     /// let mut queue = ["b", "a"].map(|name| Contender::new(name, 7, Mode::Mutex)).to_vec();
     /// queue.push(Contender::new("c", 3, Mode::Mutex));
@@ -70,7 +73,8 @@ impl Contender {
     /// is in the order of [`sort`](Contender::sort) and tells this mode by the name.
     ///
     /// ```
-    /// use zklock::{Contender, Mode};
+    /// use zklock::driver::Contender;
+    /// use zklock::Mode;
     ///
     /// let queue = [4, 7].map(|n| Contender::new(n.to_string(), n, Mode::Mutex));
     /// assert_eq!(queue[1].place_in(&queue), Some(1));
@@ -86,7 +90,7 @@ impl Contender {
     /// such as a number of more than 32 bits, is none: nobody would ever come to its turn.
     ///
     /// ```
-    /// use zklock::Contender;
+    /// use zklock::driver::Contender;
     ///
     /// assert_eq!(Contender::sequence_after("sub_0000000012", "sub_"), Some(12));
     /// assert_eq!(Contender::sequence_after("sub_12", "sub_"), None);
@@ -107,7 +111,8 @@ impl Contender {
 ///
 /// ```
 /// use zklock::layout::Curator;
-/// use zklock::{Attempt, LockDriver, Mode};
+/// use zklock::driver::{Attempt, LockDriver};
+/// use zklock::Mode;
 ///
 /// let attempt = Attempt::new();
 /// assert!(Curator.prefix(&attempt, Mode::Mutex).contains(&attempt.hyphenated().to_string()));
@@ -119,7 +124,7 @@ impl Attempt {
     /// A fresh one.
     ///
     /// ```
-    /// use zklock::Attempt;
+    /// use zklock::driver::Attempt;
     ///
     /// assert_ne!(Attempt::new(), Attempt::new());
     /// ```
@@ -130,7 +135,7 @@ impl Attempt {
     /// With hyphens, 36 characters.
     ///
     /// ```
-    /// use zklock::Attempt;
+    /// use zklock::driver::Attempt;
     ///
     /// assert_eq!(Attempt::new().hyphenated().to_string().len(), 36);
     /// ```
@@ -141,7 +146,7 @@ impl Attempt {
     /// Without hyphens, 32 characters.
     ///
     /// ```
-    /// use zklock::Attempt;
+    /// use zklock::driver::Attempt;
     ///
     /// assert_eq!(Attempt::new().simple().to_string().len(), 32);
     /// ```

@@ -15,7 +15,7 @@ use crate::layout::driver::LockDriver;
 /// in it too.
 ///
 /// ```
-/// use zklock::LockDriver;
+/// use zklock::driver::LockDriver;
 /// use zklock::layout::Curator;
 ///
 /// let contender = Curator.parse("_c_be2ee212-c507-4b18-a733-81c86278175c-lock-0000000004");

@@ -17,7 +17,8 @@ use crate::name::path::is_refused;
 ///
 /// ```
 /// use zklock::layout::Numbered;
-/// use zklock::{Attempt, LockDriver, Mode, Owner};
+/// use zklock::driver::{Attempt, LockDriver};
+/// use zklock::{Mode, Owner};
 ///
 /// let node = Numbered::dlock().node(&Attempt::new(), Mode::Mutex, &Owner::here(None));
 /// assert_eq!(node.prefix, "sub_");
@@ -39,9 +40,9 @@ pub struct NewNode {
 /// By what a node of ours is known. Its ZooKeeper session must be ours in every case.
 ///
 /// ```
-/// use zklock::LockDriver;
+/// use zklock::driver::LockDriver;
 /// use zklock::layout::{Curator, Numbered, OneNode};
-/// use zklock_core::layout::driver::Proof;
+/// use zklock::driver::Proof;
 ///
 /// assert_eq!(Curator.proof(), Proof::Name);
 /// assert_eq!(Numbered::lock().proof(), Proof::Payload);
@@ -61,7 +62,7 @@ pub enum Proof {
 /// How the semaphores of a layout are laid out.
 ///
 /// ```
-/// use zklock_core::layout::driver::SemaphoreLayout;
+/// use zklock::driver::SemaphoreLayout;
 ///
 /// assert_eq!(SemaphoreLayout::default(), SemaphoreLayout::Curator);
 /// ```
@@ -88,7 +89,8 @@ pub enum SemaphoreLayout {
 /// with `Debug`, so a field that changes the layout must show there.
 ///
 /// ```
-/// use zklock::{Attempt, Contender, LockDriver, Mode};
+/// use zklock::driver::{Attempt, Contender, LockDriver};
+/// use zklock::Mode;
 ///
 /// #[derive(Debug)]
 /// struct Tickets;
@@ -111,7 +113,8 @@ pub trait LockDriver: Any + fmt::Debug + Send + Sync {
     ///
     /// ```
     /// use zklock::layout::HostNodes;
-    /// use zklock::{Attempt, LockDriver, Mode};
+    /// use zklock::driver::{Attempt, LockDriver};
+    /// use zklock::Mode;
     ///
     /// let prefix = HostNodes::of("10.0.0.7").prefix(&Attempt::new(), Mode::Read);
     /// assert_eq!(prefix, "10.0.0.7-R-");
@@ -121,7 +124,7 @@ pub trait LockDriver: Any + fmt::Debug + Send + Sync {
     /// Reads the name of a node. `None` for one that is no contender: it is in nobody's way.
     ///
     /// ```
-    /// use zklock::LockDriver;
+    /// use zklock::driver::LockDriver;
     /// use zklock::layout::Numbered;
     ///
     /// let contender = Numbered::dlock().parse("sub_0000000012");
@@ -135,7 +138,8 @@ pub trait LockDriver: Any + fmt::Debug + Send + Sync {
     ///
     /// ```
     /// use zklock::layout::ReadWriteNodes;
-    /// use zklock::{Attempt, LockDriver, Mode, Owner};
+    /// use zklock::driver::{Attempt, LockDriver};
+    /// use zklock::{Mode, Owner};
     ///
     /// let data = ReadWriteNodes.payload(&Attempt::new(), Mode::Write, &Owner::here(None));
     /// assert_eq!(data, b"write");
@@ -150,9 +154,9 @@ pub trait LockDriver: Any + fmt::Debug + Send + Sync {
     /// By what a node is found again: its name, unless the layout has no room there.
     ///
     /// ```
-    /// use zklock::LockDriver;
+    /// use zklock::driver::LockDriver;
     /// use zklock::layout::ReadWriteNodes;
-    /// use zklock_core::layout::driver::Proof;
+    /// use zklock::driver::Proof;
     ///
     /// // Names and data are fixed.
     /// assert_eq!(ReadWriteNodes.proof(), Proof::Owner);
@@ -164,7 +168,7 @@ pub trait LockDriver: Any + fmt::Debug + Send + Sync {
     /// Who made a node, by its name and data.
     ///
     /// ```
-    /// use zklock::LockDriver;
+    /// use zklock::driver::LockDriver;
     /// use zklock::layout::{Curator, HostNodes};
     ///
     /// assert_eq!(Curator.owner("_c_7-lock-0000000004", b"10.0.0.7").host, "10.0.0.7");
@@ -178,9 +182,9 @@ pub trait LockDriver: Any + fmt::Debug + Send + Sync {
     /// [`prefix`](LockDriver::prefix) names ([`NodeKind::Ephemeral`]).
     ///
     /// ```
-    /// use zklock::LockDriver;
+    /// use zklock::driver::LockDriver;
     /// use zklock::layout::{Curator, OneNode};
-    /// use zklock_core::coordinator::traits::NodeKind;
+    /// use zklock::driver::NodeKind;
     ///
     /// assert_eq!(Curator.kind(), NodeKind::EphemeralSequential);
     /// assert_eq!(OneNode.kind(), NodeKind::Ephemeral);
@@ -193,9 +197,9 @@ pub trait LockDriver: Any + fmt::Debug + Send + Sync {
     /// have been empty for a while.
     ///
     /// ```
-    /// use zklock::LockDriver;
+    /// use zklock::driver::LockDriver;
     /// use zklock::layout::{Curator, Kazoo};
-    /// use zklock_core::coordinator::traits::NodeKind;
+    /// use zklock::driver::NodeKind;
     ///
     /// assert_eq!(Curator.directory(), NodeKind::Container);
     /// assert_eq!(Kazoo::default().directory(), NodeKind::Persistent);
@@ -207,7 +211,7 @@ pub trait LockDriver: Any + fmt::Debug + Send + Sync {
     /// Whether the directory is removed in the background after a release, if it is empty.
     ///
     /// ```
-    /// use zklock::LockDriver;
+    /// use zklock::driver::LockDriver;
     /// use zklock::layout::{Curator, Removed};
     ///
     /// assert!(!Curator.removes_directory());
@@ -223,7 +227,8 @@ pub trait LockDriver: Any + fmt::Debug + Send + Sync {
     /// has a name of its own, and the directory stays.
     ///
     /// ```
-    /// use zklock::{LockDriver as _, layout};
+    /// use zklock::driver::LockDriver as _;
+    /// use zklock::layout;
     ///
     /// assert!(layout::Curator.keeps_marks());
     /// assert!(!layout::Removed::after(layout::Curator).keeps_marks());
@@ -237,8 +242,9 @@ pub trait LockDriver: Any + fmt::Debug + Send + Sync {
     /// How a semaphore is laid out where locks are laid out like this: as Curator's by default.
     ///
     /// ```
-    /// use zklock::{LockDriver as _, layout};
-    /// use zklock_core::layout::driver::SemaphoreLayout;
+    /// use zklock::driver::LockDriver as _;
+    /// use zklock::layout;
+    /// use zklock::driver::SemaphoreLayout;
     ///
     /// assert_eq!(layout::Curator.semaphore(), SemaphoreLayout::Curator);
     /// assert_ne!(layout::Kazoo::default().semaphore(), SemaphoreLayout::Curator);
@@ -251,7 +257,8 @@ pub trait LockDriver: Any + fmt::Debug + Send + Sync {
     /// nobody's, and who waits for nothing else is told so after a session timeout.
     ///
     /// ```
-    /// use zklock::{LockDriver as _, layout};
+    /// use zklock::driver::LockDriver as _;
+    /// use zklock::layout;
     ///
     /// assert!(!layout::Curator.holders_may_stay());
     /// assert!(layout::Kazoo::default().holders_may_stay()); // kazoo's `ephemeral=False`
@@ -277,7 +284,8 @@ pub trait LockDriver: Any + fmt::Debug + Send + Sync {
     ///
     /// ```
     /// use zklock::layout::Numbered;
-    /// use zklock::{LockDriver, Mode};
+    /// use zklock::driver::LockDriver;
+    /// use zklock::Mode;
     ///
     /// assert!(Numbered::lock().supports(Mode::Mutex));
     /// assert!(!Numbered::lock().supports(Mode::Read));
@@ -293,7 +301,7 @@ pub trait LockDriver: Any + fmt::Debug + Send + Sync {
     /// it has the lock then. A layout in which nobody ever writes says yes, and saves that read.
     ///
     /// ```
-    /// use zklock::LockDriver;
+    /// use zklock::driver::LockDriver;
     /// use zklock::layout::{Curator, Kazoo, Numbered};
     ///
     /// assert!(Curator.tells_writers());
@@ -309,9 +317,9 @@ pub trait LockDriver: Any + fmt::Debug + Send + Sync {
     /// holds the lock behind one who waits.
     ///
     /// ```
-    /// use zklock::LockDriver;
+    /// use zklock::driver::LockDriver;
     /// use zklock::layout::Numbered;
-    /// use zklock_core::layout::Verdict;
+    /// use zklock::driver::Verdict;
     ///
     /// let names = ["sub_0000000004", "sub_0000000007"].map(str::to_owned);
     /// let queue = Numbered::dlock().queue(&names);
@@ -331,7 +339,7 @@ pub trait LockDriver: Any + fmt::Debug + Send + Sync {
     /// Whether somebody behind mine waits for it to go.
     ///
     /// ```
-    /// use zklock::LockDriver;
+    /// use zklock::driver::LockDriver;
     /// use zklock::layout::Numbered;
     ///
     /// let names = ["sub_0000000004", "sub_0000000007"].map(str::to_owned);
@@ -347,7 +355,8 @@ pub trait LockDriver: Any + fmt::Debug + Send + Sync {
     ///
     /// ```
     /// use zklock::layout::OneNode;
-    /// use zklock::{Attempt, LockDriver, Mode, Owner};
+    /// use zklock::driver::{Attempt, LockDriver};
+    /// use zklock::{Mode, Owner};
     ///
     /// let node = OneNode.node(&Attempt::new(), Mode::Mutex, &Owner::here(None));
     /// assert_eq!(node.prefix, "lock");
@@ -360,7 +369,7 @@ pub trait LockDriver: Any + fmt::Debug + Send + Sync {
     /// The contenders among the children of a lock's directory, in the order of the queue.
     ///
     /// ```
-    /// use zklock::LockDriver;
+    /// use zklock::driver::LockDriver;
     /// use zklock::layout::Numbered;
     ///
     /// let children = ["sub_0000000007", "config", "sub_0000000004"].map(str::to_owned);
@@ -447,7 +456,8 @@ impl NewNode {
     ///
     /// ```
     /// use zklock::layout::Numbered;
-    /// use zklock::{Attempt, LockDriver, Mode, Owner};
+    /// use zklock::driver::{Attempt, LockDriver};
+    /// use zklock::{Mode, Owner};
     ///
     /// let driver = Numbered::new("jobs/");
     /// let node = driver.node(&Attempt::new(), Mode::Mutex, &Owner::here(None));

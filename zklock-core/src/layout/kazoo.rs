@@ -19,7 +19,7 @@ use crate::layout::driver::{LockDriver, SemaphoreLayout};
 /// application, or the [identifier](Kazoo::identifier) given here.
 ///
 /// ```
-/// use zklock::LockDriver;
+/// use zklock::driver::LockDriver;
 /// use zklock::layout::Kazoo;
 ///
 /// let contender = Kazoo::default().parse("be2ee212c5074b18a73381c86278175c__rlock__0000000004");

@@ -20,7 +20,7 @@ use crate::layout::driver::{LockDriver, Proof};
 /// its payload.
 ///
 /// ```
-/// use zklock::LockDriver;
+/// use zklock::driver::LockDriver;
 /// use zklock::layout::Numbered;
 ///
 /// // The documents' `/zk_lock/sub_0000000012` is the lock `zk_lock` under the root `/`.
@@ -155,7 +155,7 @@ impl LockDriver for ReadWriteNodes {
 /// The documents' shared lock: `[host]-R-0000000000` and `[host]-W-0000000000`.
 ///
 /// ```
-/// use zklock::LockDriver;
+/// use zklock::driver::LockDriver;
 /// use zklock::layout::HostNodes;
 ///
 /// let layout = HostNodes::of("10.0.0.7");
@@ -171,7 +171,8 @@ impl HostNodes {
     ///
     /// ```
     /// use zklock::layout::HostNodes;
-    /// use zklock::{Attempt, LockDriver, Mode, Owner};
+    /// use zklock::driver::{Attempt, LockDriver};
+    /// use zklock::{Mode, Owner};
     ///
     /// let name = HostNodes::here().prefix(&Attempt::new(), Mode::Write);
     /// assert_eq!(name, format!("{}-W-", Owner::here(None).host));

@@ -1,10 +1,10 @@
 //! What a rule decides.
 
-/// The answer of a recipe.
+/// The answer of a rule.
 ///
 /// ```
-/// use zklock::{Contender, Mode};
-/// use zklock_core::layout::{Verdict, mutex};
+/// use zklock::Mode;
+/// use zklock::driver::{Contender, Verdict, mutex};
 ///
 /// let queue = [4, 7].map(|n| Contender::new(n.to_string(), n, Mode::Mutex));
 /// let Verdict::Wait { predecessor, .. } = mutex(&queue, &queue[1], true) else { unreachable!() };

@@ -121,8 +121,8 @@ impl Semaphore {
     /// As [`new`](Semaphore::new) and [`limit_at`](Semaphore::limit_at).
     ///
     /// ```
-    /// # fn main() -> Result<(), zklock_core::base::error::LockError> {
-    /// use zklock_core::{layout::Kazoo, session::Session};
+    /// # fn main() -> Result<(), zklock::LockError> {
+    /// use zklock::{Session, layout::Kazoo};
     ///
     /// // `kazoo.recipe.lock.Semaphore(client, "/zklock/printers", max_leases=3)` in Python.
     /// let printers = Session::embedded().semaphore("printers", 3)?.driver(Kazoo::default())?;

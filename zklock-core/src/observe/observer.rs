@@ -1,8 +1,10 @@
 //! Events for metrics and logs.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::time::Duration;
 
 use crate::base::error::{Holder, LockError};
@@ -91,10 +93,17 @@ pub enum Event {
         /// The node's path.
         path: String,
     },
+    /// This observer was too slow to be told of everything: so many events before the next are
+    /// missing.
+    Dropped {
+        /// How many.
+        count: u64,
+    },
 }
 
 /// Receives the events of a session, one after the other, on a thread of its own: a slow observer
-/// delays no lock.
+/// delays no lock. One that lags more than 4,096 events behind misses some, and is told how many by
+/// [`Event::Dropped`]. One that panics is logged, and goes on with the next event.
 ///
 /// ```
 /// use zklock::{Event, Observer};
@@ -130,33 +139,74 @@ pub trait Observer: Send + Sync + fmt::Debug + 'static {
     fn event(&self, event: &Event);
 }
 
+/// How many events an observer may lag behind before some are dropped.
+const MOST_WAITING: usize = 4096;
+
 /// Where a session's events go.
 #[derive(Clone, Debug, Default)]
-pub struct Events(Option<Sender<Event>>);
+pub struct Events(Option<Arc<[Listener]>>);
 
-impl Events {
-    /// Delivers to `observer`, or nowhere.
-    pub fn to(observer: Option<Arc<dyn Observer>>) -> Self {
-        let Some(observer) = observer else { return Events(None) };
-        let (sender, receiver) = channel::<Event>();
+/// One observer, on a thread of its own.
+#[derive(Debug)]
+struct Listener {
+    sender: SyncSender<Event>,
+    dropped: Arc<AtomicU64>,
+}
+
+impl Listener {
+    fn start(observer: Arc<dyn Observer>) -> Option<Self> {
+        let (sender, receiver) = sync_channel::<Event>(MOST_WAITING);
+        let dropped = Arc::<AtomicU64>::default();
+        let missed = dropped.clone();
+        let tell = move |event: &Event| {
+            let told = catch_unwind(AssertUnwindSafe(|| observer.event(event)));
+            if told.is_err() {
+                tracing::error!(
+                    ?observer,
+                    ?event,
+                    "an observer panicked; it goes on with the next event"
+                );
+            }
+        };
         let deliver = move || {
             for event in receiver {
-                observer.event(&event);
+                let count = missed.swap(0, Ordering::AcqRel);
+                if count > 0 {
+                    tell(&Event::Dropped { count });
+                }
+                tell(&event);
             }
         };
         let thread = std::thread::Builder::new().name("zklock-observer".into()).spawn(deliver);
         if let Err(error) = &thread {
             tracing::warn!(%error, "no thread for the observer, it is told nothing");
         }
-        Events(thread.is_ok().then_some(sender))
+        thread.ok().map(|_| Listener { sender, dropped })
     }
 
-    /// Tells of an event, which is only made if somebody listens.
+    fn tell(&self, event: Event) {
+        if let Err(TrySendError::Full(_)) = self.sender.try_send(event)
+            && self.dropped.fetch_add(1, Ordering::AcqRel) == 0
+        {
+            tracing::warn!("an observer is too slow, and is not told of everything");
+        }
+    }
+}
+
+impl Events {
+    /// Delivers to these observers.
+    pub fn to(observers: impl IntoIterator<Item = Arc<dyn Observer>>) -> Self {
+        let listeners: Vec<_> = observers.into_iter().filter_map(Listener::start).collect();
+        Events((!listeners.is_empty()).then(|| listeners.into()))
+    }
+
+    /// Tells of an event, which is only made if somebody listens. Never waits.
     pub fn tell(&self, event: impl FnOnce() -> Event) {
-        if let Some(sender) = &self.0 {
-            // The receiver lives as long as the thread; after a panic of the observer nobody is
-            // left to be told.
-            let _ = sender.send(event());
+        let Some(listeners) = &self.0 else { return };
+        let event = event();
+        if let Some((last, others)) = listeners.split_last() {
+            others.iter().for_each(|listener| listener.tell(event.clone()));
+            last.tell(event);
         }
     }
 }

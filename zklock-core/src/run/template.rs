@@ -186,9 +186,9 @@ impl ZkLockTemplate {
     /// options say.
     ///
     /// ```
-    /// # async fn example() -> Result<(), zklock_core::base::error::LockError> {
-    /// use zklock_core::base::cancel_policy::OnRevoked;
-    /// use zklock_core::{session::Session, template::ZkLockTemplate};
+    /// # async fn example() -> Result<(), zklock::LockError> {
+    /// use zklock::OnRevoked;
+    /// use zklock::{Session, ZkLockTemplate};
     ///
     /// let template = ZkLockTemplate::new(Session::embedded()).on_revoked(OnRevoked::Cancel);
     /// match template.execute("reports", || async { "long work" }).await {
@@ -207,8 +207,8 @@ impl ZkLockTemplate {
     /// driver cannot do is an error of the call: semaphores, for one, have a layout of their own.
     ///
     /// ```
-    /// # async fn example() -> Result<(), zklock_core::base::error::LockError> {
-    /// use zklock_core::{layout::Kazoo, session::Session, template::ZkLockTemplate};
+    /// # async fn example() -> Result<(), zklock::LockError> {
+    /// use zklock::{Session, ZkLockTemplate, layout::Kazoo};
     ///
     /// let beside_python = ZkLockTemplate::new(Session::embedded()).driver(Kazoo::default());
     /// let order = beside_python.execute("createOrder", || async { 42 }).await?;

@@ -45,7 +45,8 @@ pub struct SessionBuilder {
     most_connections: usize,
     defaults: LockOptions,
     driver: Arc<dyn LockDriver>,
-    observer: Option<Arc<dyn Observer>>,
+    observers: Vec<Arc<dyn Observer>>,
+    acl_is_chosen: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -81,7 +82,8 @@ impl SessionBuilder {
             most_connections: MOST_CONNECTIONS,
             defaults: LockOptions::default(),
             driver: Arc::new(Curator),
-            observer: None,
+            observers: Vec::new(),
+            acl_is_chosen: false,
         }
     }
 
@@ -161,7 +163,8 @@ impl SessionBuilder {
     ///     .await?;
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
-    pub fn acl(self, acl: Acl) -> Self {
+    pub fn acl(mut self, acl: Acl) -> Self {
+        self.acl_is_chosen = true;
         self.zookeeper(|options| options.acl = acl)
     }
 
@@ -303,7 +306,7 @@ impl SessionBuilder {
         self
     }
 
-    /// Who is told what happens.
+    /// Who is told what happens; each call adds another observer.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -324,7 +327,7 @@ impl SessionBuilder {
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
-        self.observer = Some(observer);
+        self.observers.push(observer);
         self
     }
 
@@ -358,6 +361,13 @@ impl SessionBuilder {
         let place = self.store.place();
         let connector: Arc<dyn crate::coordinator::traits::Connector> = match self.store {
             Store::ZooKeeper(options) => {
+                if !options.auth.is_empty() && !self.acl_is_chosen {
+                    tracing::warn!(
+                        "the nodes of locks are open to everybody, although this session has \
+                         credentials: say `.acl(Acl::CreatorAll)` or set ZKLOCK_ACL=creator, or \
+                         `.acl(Acl::Open)` if it is meant so"
+                    );
+                }
                 let invalid = |error: RequestError| match error {
                     RequestError::BadArguments(why) => {
                         LockError::new(ErrorKind::InvalidOption, why)
@@ -378,7 +388,7 @@ impl SessionBuilder {
             app: self.app,
             defaults: self.defaults,
             driver: self.driver,
-            events: Events::to(self.observer),
+            events: Events::to(self.observers),
         })
     }
 

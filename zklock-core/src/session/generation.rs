@@ -357,7 +357,7 @@ mod tests {
             coordinator,
             lease,
             Spawner::Inline,
-            Events::to(None),
+            Events::default(),
             WatchBudget::new(""),
         )
     }

@@ -432,7 +432,7 @@ mod tests {
         let faults = store.faults(coordinator.session_id());
         let timing = Timing::of(T, None).unwrap();
         let lease = LeaseClock::new(Clock::Caller, timing, Clock::Caller.now());
-        let (spawner, events) = (Spawner::Inline, Events::to(None));
+        let (spawner, events) = (Spawner::Inline, Events::default());
         let [forgets, multis] = [const { AtomicU32::new(0) }; 2].map(Arc::new);
         let coordinator = Unaware(coordinator, forgets.clone(), multis.clone());
         let coordinator = Arc::new(coordinator);

@@ -208,7 +208,7 @@ mod tests {
             clock: Clock::Caller,
             tick: None,
             most: 4,
-            events: Events::to(None),
+            events: Events::default(),
             health: SessionHealth::new(Arc::new(watch::Sender::new(SessionState::Connecting))),
             local_queues: LocalQueues::new(place),
         };

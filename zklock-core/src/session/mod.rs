@@ -1,6 +1,7 @@
 //! Sessions: connections, their generations, the lease clock, the heartbeat, the releaser.
 
 pub mod builder;
+pub mod environment;
 pub mod generation;
 pub mod handle;
 pub mod health;

@@ -1,30 +1,21 @@
 //! The registry: which session the attribute and the template use.
 
 use std::collections::HashMap;
-use std::env;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::{self, ThreadId};
-use std::time::Duration;
 
 use once_cell::sync::Lazy;
 use tokio::runtime;
 
-use crate::base::error::{ErrorKind, LockError};
+use crate::base::error::LockError;
+use crate::session::environment::from_environment;
 use crate::session::handle::Session;
 
 /// The sessions of this process: a default one and named ones.
 ///
-/// A session that was not registered is made on first use from the environment, if it says where:
-///
-/// | variable | meaning |
-/// | --- | --- |
-/// | `ZKLOCK_CONNECT` | a connect string, or `embedded` |
-/// | `ZKLOCK_ROOT` | the node below which the locks are, `/zklock` |
-/// | `ZKLOCK_SESSION_TIMEOUT` | for instance `10s` |
-/// | `ZKLOCK_CONNECT_TIMEOUT` | for instance `5s` |
-/// | `ZKLOCK_AUTH` | credentials, for instance `digest:user:password` |
-/// | `ZKLOCK_APP` | the application's name, as other processes see it |
+/// A session that was not registered is made on first use from the environment, if it says where,
+/// with the variables of [`Session::from_env`].
 ///
 /// For the session `billing` they are `ZKLOCK_BILLING_CONNECT` and so on.
 ///
@@ -196,7 +187,7 @@ impl SessionRegistry {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::NotConfigured`], which says what to set; [`ErrorKind::InvalidOption`] for an
+    /// [`ErrorKind::NotConfigured`](crate::base::error::ErrorKind::NotConfigured), which says what to set; [`ErrorKind::InvalidOption`](crate::base::error::ErrorKind::InvalidOption) for an
     /// environment that makes no sense.
     pub fn session(&self, name: Option<&str>) -> Result<Session, LockError> {
         if let Some(session) = self.local(name) {
@@ -221,7 +212,7 @@ impl SessionRegistry {
         if let Some(session) = &*default {
             return Ok(session.clone());
         }
-        let session = from_environment("ZKLOCK_")?.ok_or_else(|| not_configured(None))?;
+        let session = from_environment(None)?.open()?;
         Ok(default.insert(session).clone())
     }
 
@@ -230,7 +221,7 @@ impl SessionRegistry {
         if let Some(session) = named.get(name) {
             return Ok(session.clone());
         }
-        let session = from_environment(&prefix(name))?.ok_or_else(|| not_configured(Some(name)))?;
+        let session = from_environment(Some(name))?.open()?;
         named.insert(Arc::from(name), session.clone());
         Ok(session)
     }
@@ -283,101 +274,10 @@ pub fn init(session: Session) -> Option<Session> {
     SessionRegistry::global().register_default(session)
 }
 
-fn prefix(name: &str) -> String {
-    let upper = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
-    format!("ZKLOCK_{}_", name.chars().map(upper).collect::<String>())
-}
-
-fn not_configured(name: Option<&str>) -> LockError {
-    let detail = match name {
-        None => "no session is configured: call `zklock::init(Session::connect(\"host:2181\")\
-                 .await?)` when the program starts, or set ZKLOCK_CONNECT to a connect string or \
-                 to `embedded`"
-            .to_owned(),
-        Some(name) => format!(
-            "no session `{name}` is configured: call `SessionRegistry::global().register({name:?}, \
-             …)` when the program starts, or set {}CONNECT to a connect string or to `embedded`",
-            prefix(name)
-        ),
-    };
-    LockError::new(ErrorKind::NotConfigured, detail)
-}
-
-fn from_environment(prefix: &str) -> Result<Option<Session>, LockError> {
-    let get = |name: &str| env::var(format!("{prefix}{name}")).ok().filter(|v| !v.is_empty());
-    configured(prefix, get)
-}
-
-/// Makes a session of what `get` says; apart from the environment, so that it can be tested.
-fn configured(
-    prefix: &str,
-    get: impl Fn(&str) -> Option<String>,
-) -> Result<Option<Session>, LockError> {
-    let Some(connect) = get("CONNECT") else { return Ok(None) };
-    let invalid = |name: &str, what: String| {
-        LockError::new(ErrorKind::InvalidOption, format!("{prefix}{name}: {what}"))
-    };
-    let duration = |name: &str| -> Result<Option<Duration>, LockError> {
-        let Some(text) = get(name) else { return Ok(None) };
-        let parsed = humantime::parse_duration(&text);
-        parsed
-            .map(Some)
-            .map_err(|why| invalid(name, format!("{text:?} is no time ({why}); 10s is")))
-    };
-    let mut builder = Session::builder_for(&connect);
-    if let Some(timeout) = duration("SESSION_TIMEOUT")? {
-        builder = builder.session_timeout(timeout);
-    }
-    if let Some(timeout) = duration("CONNECT_TIMEOUT")? {
-        builder = builder.connect_timeout(timeout);
-    }
-    if let Some(root) = get("ROOT") {
-        builder = builder.root(root);
-    }
-    if let Some(app) = get("APP") {
-        builder = builder.app(app);
-    }
-    if let Some(auth) = get("AUTH") {
-        // The value is a secret: the error does not repeat it.
-        let (scheme, credentials) = auth
-            .split_once(':')
-            .ok_or_else(|| invalid("AUTH", "not of the form digest:user:password".to_owned()))?;
-        builder = builder.auth(scheme, credentials);
-    }
-    builder.open().map(Some)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn session_of(pairs: &[(&str, &str)]) -> Result<Option<Session>, LockError> {
-        configured("ZKLOCK_", |name| {
-            pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
-        })
-    }
-
-    #[test]
-    fn the_environment_can_configure_everything() {
-        assert!(session_of(&[]).unwrap().is_none());
-        let pairs =
-            [("CONNECT", "embedded"), ("ROOT", "/a/b"), ("APP", "x"), ("SESSION_TIMEOUT", "3s")];
-        let session = session_of(&pairs).unwrap().unwrap();
-        assert_eq!((session.root().as_str(), session.app()), ("/a/b", Some("x")));
-    }
-
-    #[test]
-    fn an_environment_without_sense_is_an_error_that_names_the_variable() {
-        for (pairs, part) in [
-            ([("CONNECT", "embedded"), ("ROOT", "x")], "absolute"),
-            ([("CONNECT", "embedded"), ("SESSION_TIMEOUT", "2 parsecs")], "ZKLOCK_SESSION_TIMEOUT"),
-            ([("CONNECT", "embedded"), ("AUTH", "hunter2")], "ZKLOCK_AUTH"),
-            ([("CONNECT", "a b c:x"), ("APP", "")], ""),
-        ] {
-            let error = session_of(&pairs).unwrap_err().to_string();
-            assert!(error.contains(part) && !error.contains("hunter2"), "{error}");
-        }
-    }
+    use crate::base::error::ErrorKind;
 
     #[test]
     fn nothing_configured_is_an_error_that_says_what_to_set() {
@@ -385,7 +285,6 @@ mod tests {
         let error = registry.session(Some("bill-ing")).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NotConfigured);
         assert!(error.to_string().contains("ZKLOCK_BILL_ING_CONNECT"), "{error}");
-        assert!(not_configured(None).to_string().contains("ZKLOCK_CONNECT"));
     }
 
     #[tokio::test]

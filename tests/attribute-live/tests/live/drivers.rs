@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use zklock::driver::LockDriver;
 use zklock::layout::{Kazoo, Numbered};
 use zklock::testing::TestLocks;
-use zklock::{ErrorKind, LockDriver, LockError, current, zk_locked};
+use zklock::{ErrorKind, LockError, current, zk_locked};
 
 fn node() -> String {
     current().view().map(|view| view.path().to_owned()).unwrap_or_default()

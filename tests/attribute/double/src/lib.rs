@@ -19,6 +19,11 @@ pub use zklock_macros::{lock_name, zk_locked};
 /// Stands for a layout.
 pub trait LockDriver: std::fmt::Debug + Send + Sync + 'static {}
 
+/// For those who write a layout.
+pub mod driver {
+    pub use super::LockDriver;
+}
+
 pub mod layout {
     //! Layouts that stand for real ones.
 

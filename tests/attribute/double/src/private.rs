@@ -257,7 +257,7 @@ impl<S: ToSession + ?Sized> ToSession for std::sync::Arc<S> {
 
 /// What `driver = …` accepts.
 #[diagnostic::on_unimplemented(
-    message = "`driver` is a layout: a value of a type that is a `zklock::LockDriver`",
+    message = "`driver` is a layout: a value of a type that is a `zklock::driver::LockDriver`",
     label = "this is no layout",
     note = "those that are shipped are in `zklock::layout`: `driver = zklock::layout::Kazoo::default()`"
 )]

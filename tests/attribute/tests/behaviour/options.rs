@@ -111,7 +111,7 @@ fn laid_out_by(layout: &zklock::layout::Kazoo) -> Locked<()> {
 }
 
 #[zk_locked("chosen", driver = layout.clone())]
-fn chosen(layout: std::sync::Arc<dyn zklock::LockDriver>) -> crate::futures::Boxed<()> {
+fn chosen(layout: std::sync::Arc<dyn zklock::driver::LockDriver>) -> crate::futures::Boxed<()> {
     Box::pin(async move { Ok(()) })
 }
 

@@ -4,8 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use zklock::driver::{Attempt, Contender, LockDriver};
 use zklock::layout::Curator;
-use zklock::{Attempt, Contender, Embedded, LockDriver, Mode, Session};
+use zklock::{Embedded, Mode, Session};
 use zklock_core::coordinator::traits::NodeKind;
 use zklock_core::layout::verdict::Verdict;
 

@@ -3,10 +3,11 @@
 
 use std::time::Duration;
 
+use zklock::driver::LockDriver;
 use zklock::layout::{
     Curator, HostNodes, Kazoo, MaxLeases, Numbered, OneNode, ReadWriteNodes, Removed,
 };
-use zklock::{AnyLock, Embedded, LockDriver, LockError, Mutex, RwLock, Session};
+use zklock::{AnyLock, Embedded, LockError, Mutex, RwLock, Session};
 use zklock_core::coordinator::traits::NodeKind;
 
 use crate::support::{client, contenders, prompt, store};

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use zklock::driver::{Attempt, Contender, LockDriver};
 use zklock::layout::{Curator, HostNodes, Kazoo, MaxLeases, Numbered, OneNode, Removed};
-use zklock::{Attempt, Contender, ErrorKind, LockDriver, LockOptions, Mode, Session};
+use zklock::{ErrorKind, LockOptions, Mode, Session};
 use zklock_core::coordinator::traits::NodeKind;
 use zklock_core::layout::driver::Proof;
 

@@ -4,7 +4,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex as StdMutex};
 use std::time::Duration;
 
-use zklock::{Embedded, Event, Observer, Session};
+use zklock::{Acl, Embedded, Event, Observer, Session};
+
+use crate::support::Warnings;
 
 #[derive(Debug)]
 struct Lines(StdMutex<Sender<String>>);
@@ -65,4 +67,72 @@ async fn who_is_refused_acquired_and_releases_nothing() {
     guard.lost().await;
     drop(guard);
     assert_eq!(next(&told), ["a acquired", "a lost", "a released"]);
+}
+
+/// Panics at each loss, and tells of the rest when it may.
+#[derive(Debug)]
+struct Clumsy(StdMutex<Sender<String>>, StdMutex<Receiver<()>>);
+
+impl Observer for Clumsy {
+    fn event(&self, event: &Event) {
+        match event {
+            Event::Released { .. } => panic!("clumsy"),
+            Event::Acquired { .. } => {
+                let _ = self.1.lock().unwrap().recv();
+                self.0.lock().unwrap().send("acquired".to_owned()).unwrap();
+            }
+            Event::Dropped { count } => {
+                self.0.lock().unwrap().send(format!("{count} dropped")).unwrap();
+            }
+            _ => {}
+        }
+    }
+}
+
+#[tokio::test]
+async fn observers_are_told_apart_and_one_that_is_slow_or_panics_goes_on() {
+    let (lines, told) = channel();
+    let (clumsy, heard) = channel();
+    let (go_on, may_go_on) = channel();
+    let session = Session::embedded_builder(&Embedded::new())
+        .observer(Arc::new(Clumsy(StdMutex::new(clumsy), StdMutex::new(may_go_on))))
+        .observer(Arc::new(Lines(StdMutex::new(lines))))
+        .open()
+        .unwrap();
+    let mutex = session.mutex("a").unwrap();
+    // The first grant holds up the one observer; the other hears of everything.
+    let grants = 3_000;
+    for _ in 0..grants {
+        mutex.acquire().await.unwrap().release().await.unwrap();
+        assert_eq!(next(&told), ["a acquired", "a released"]);
+    }
+    drop(go_on);
+    let mut acquired = 0;
+    let dropped: u64 = loop {
+        let line = heard.recv_timeout(Duration::from_secs(60)).unwrap();
+        if let Some(count) = line.strip_suffix(" dropped") {
+            break count.parse().unwrap();
+        }
+        acquired += 1;
+        if acquired == 2_000 {
+            // What comes after the gap.
+            mutex.acquire().await.unwrap().release().await.unwrap();
+        }
+    };
+    // 4,096 waited, one was being told, and the state of the session was told first.
+    assert!((6_000 - 4_098..=6_000 - 4_096).contains(&dropped), "{dropped}");
+}
+
+#[test]
+fn credentials_that_protect_nothing_are_logged() {
+    let warnings = Warnings::collect();
+    let open = |builder: zklock::SessionBuilder| drop(builder.open().unwrap());
+    let builder = || Session::builder("127.0.0.1:1");
+    open(builder());
+    open(builder().auth("digest", "a:hunter2").acl(Acl::CreatorAll));
+    open(builder().auth("digest", "a:hunter2").acl(Acl::Open));
+    assert_eq!(warnings.take(), [""; 0]);
+    open(builder().auth("digest", "a:hunter2"));
+    let [told] = &warnings.take()[..] else { panic!("one line") };
+    assert!(told.contains("ZKLOCK_ACL=creator") && !told.contains("hunter2"), "{told}");
 }

@@ -5,11 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
+use zklock::driver::{Attempt, Contender, LockDriver};
 use zklock::layout::Curator;
-use zklock::{
-    Attempt, Contender, Embedded, ErrorKind, Handoffs, LockDriver, LockError, LockOptions, Mode,
-    Owner, Session,
-};
+use zklock::{Embedded, ErrorKind, Handoffs, LockError, LockOptions, Mode, Owner, Session};
 use zklock_core::coordinator::traits::{Coordinator, NodeKind};
 use zklock_core::layout::verdict::Verdict;
 

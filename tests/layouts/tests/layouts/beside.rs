@@ -6,7 +6,8 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use zklock::{ErrorKind, LockDriver, LockOptions, Session, layout};
+use zklock::driver::LockDriver;
+use zklock::{ErrorKind, LockOptions, Session, layout};
 use zklock_test_support::peers::{Agent, Curator, Kazoo, LockKind, Outcome, Run};
 use zklock_test_support::{CreateMode, RawClient, ZooKeeper};
 

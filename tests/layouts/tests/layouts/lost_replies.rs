@@ -1,8 +1,9 @@
 //! Creations and deletions whose outcome nobody knows, in layouts whose names have no room for
 //! anything unique: found again by payload, or by owner.
 
+use zklock::driver::{Attempt, Contender, LockDriver};
 use zklock::layout::{Curator, Kazoo, Numbered, OneNode, Removed};
-use zklock::{Attempt, Contender, LockDriver, LockOptions, Mode, Owner, Session};
+use zklock::{LockOptions, Mode, Owner, Session};
 use zklock_core::coordinator::traits::NodeKind;
 use zklock_core::layout::driver::Proof;
 use zklock_test_support::{Action, Cut, Matcher, OpCode, Proxy};

@@ -3,8 +3,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use zklock::driver::{Attempt, Contender, LockDriver};
 use zklock::layout::Curator;
-use zklock::{Attempt, Contender, ErrorKind, LockDriver, Mode};
+use zklock::{ErrorKind, Mode};
 use zklock_core::layout::verdict::Verdict;
 
 use crate::bed::{Bed, soon};

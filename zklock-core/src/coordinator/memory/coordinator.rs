@@ -100,7 +100,7 @@ impl Embedded {
     /// let client = store.connector(Duration::from_secs(10)).connect().await.map_err(failed)?;
     /// let _guard = session.mutex("orders")?.acquire().await?;
     /// assert_eq!(client.children("/zklock/orders").await.map_err(failed)?.len(), 1);
-    /// # fn failed(why: zklock_core::coordinator::traits::RequestError) -> zklock::LockError {
+    /// # fn failed(why: zklock::driver::RequestError) -> zklock::LockError {
     /// #     zklock::LockError::new(zklock::ErrorKind::Unavailable, "no answer").because(why)
     /// # }
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();

@@ -13,7 +13,7 @@ use crate::coordinator::traits::RequestError;
 /// # zklock::blocking::block_on(async {
 /// # let store = zklock::Embedded::new();
 /// # let session = zklock::Session::embedded_builder(&store).open()?;
-/// use zklock_core::coordinator::memory::{Fault, Op};
+/// use zklock::testing::{Fault, Op};
 ///
 /// // The reply to the second creation below `/zklock/orders` is lost.
 /// let fault = Fault::lose_reply().on(Op::Create).path("/zklock/orders/").skip(1);
@@ -57,8 +57,8 @@ impl Fault {
     /// # let store = zklock::Embedded::new();
     /// # let session = zklock::Session::embedded_builder(&store).open()?;
     /// use zklock::ErrorKind;
-    /// use zklock_core::coordinator::memory::{Fault, Op};
-    /// use zklock_core::coordinator::traits::RequestError;
+    /// use zklock::testing::{Fault, Op};
+    /// use zklock::driver::RequestError;
     ///
     /// let fault = Fault::refuse(RequestError::NoAuth).on(Op::Create);
     /// store.faults(store.sessions()[0]).inject(fault);
@@ -76,7 +76,7 @@ impl Fault {
     /// # zklock::blocking::block_on(async {
     /// # let store = zklock::Embedded::new();
     /// # let session = zklock::Session::embedded_builder(&store).open()?;
-    /// use zklock_core::coordinator::memory::{Fault, Op};
+    /// use zklock::testing::{Fault, Op};
     ///
     /// store.faults(store.sessions()[0]).inject(Fault::lose_request().on(Op::Create));
     /// assert!(session.mutex("orders")?.acquire().await?.is_valid()); // Sent again.
@@ -92,7 +92,7 @@ impl Fault {
     /// # zklock::blocking::block_on(async {
     /// # let store = zklock::Embedded::new();
     /// # let session = zklock::Session::embedded_builder(&store).open()?;
-    /// use zklock_core::coordinator::memory::{Fault, Op};
+    /// use zklock::testing::{Fault, Op};
     ///
     /// let mutex = session.mutex("orders")?;
     /// store.faults(store.sessions()[0]).inject(Fault::lose_reply().on(Op::Create).path("-lock-"));
@@ -111,7 +111,7 @@ impl Fault {
     /// # zklock::blocking::block_on(async {
     /// # let store = zklock::Embedded::new();
     /// use std::time::Duration;
-    /// use zklock_core::coordinator::memory::{Fault, Op};
+    /// use zklock::testing::{Fault, Op};
     ///
     /// let timeout = Duration::from_millis(20);
     /// let session = zklock::Session::embedded_builder(&store).session_timeout(timeout).open()?;
@@ -132,7 +132,7 @@ impl Fault {
     /// # let store = zklock::Embedded::new();
     /// # let session = zklock::Session::embedded_builder(&store).open()?;
     /// use std::time::Duration;
-    /// use zklock_core::coordinator::memory::Fault;
+    /// use zklock::testing::Fault;
     ///
     /// store.faults(store.sessions()[0]).inject(Fault::cut_before());
     /// let outcome = session.mutex("orders")?.acquire_timeout(Duration::from_millis(20)).await;
@@ -150,7 +150,7 @@ impl Fault {
     /// # let store = zklock::Embedded::new();
     /// # let session = zklock::Session::embedded_builder(&store).open()?;
     /// use std::time::Duration;
-    /// use zklock_core::coordinator::memory::{Fault, Op};
+    /// use zklock::testing::{Fault, Op};
     ///
     /// let faults = store.faults(store.sessions()[0]);
     /// faults.inject(Fault::cut_after().on(Op::Create).path("-lock-"));
@@ -170,7 +170,7 @@ impl Fault {
     /// # zklock::blocking::block_on(async {
     /// # let store = zklock::Embedded::new();
     /// # let session = zklock::Session::embedded_builder(&store).open()?;
-    /// use zklock_core::coordinator::memory::{Fault, Op};
+    /// use zklock::testing::{Fault, Op};
     ///
     /// store.faults(store.sessions()[0]).inject(Fault::expire().on(Op::Create));
     /// assert!(session.mutex("orders")?.acquire().await?.is_valid()); // In the next session.
@@ -187,7 +187,7 @@ impl Fault {
     /// # zklock::blocking::block_on(async {
     /// # let store = zklock::Embedded::new();
     /// # let session = zklock::Session::embedded_builder(&store).open()?;
-    /// use zklock_core::coordinator::memory::{Fault, Op};
+    /// use zklock::testing::{Fault, Op};
     ///
     /// store.faults(store.sessions()[0]).inject(Fault::lose_reply().on(Op::Delete));
     /// session.mutex("orders")?.acquire().await?.release().await?; // Deleted all the same.
@@ -205,8 +205,8 @@ impl Fault {
     /// # zklock::blocking::block_on(async {
     /// # let store = zklock::Embedded::new();
     /// # let session = zklock::Session::embedded_builder(&store).open()?;
-    /// use zklock_core::coordinator::memory::Fault;
-    /// use zklock_core::coordinator::traits::RequestError;
+    /// use zklock::testing::Fault;
+    /// use zklock::driver::RequestError;
     ///
     /// let refused = Fault::refuse(RequestError::NoAuth).path("/zklock/secret").times(u64::MAX);
     /// store.faults(store.sessions()[0]).inject(refused);
@@ -226,8 +226,8 @@ impl Fault {
     /// # zklock::blocking::block_on(async {
     /// # let store = zklock::Embedded::new();
     /// # let session = zklock::Session::embedded_builder(&store).open()?;
-    /// use zklock_core::coordinator::memory::{Fault, Op};
-    /// use zklock_core::coordinator::traits::RequestError;
+    /// use zklock::testing::{Fault, Op};
+    /// use zklock::driver::RequestError;
     ///
     /// let second = Fault::refuse(RequestError::NoAuth).on(Op::Delete).skip(1);
     /// store.faults(store.sessions()[0]).inject(second);
@@ -248,8 +248,8 @@ impl Fault {
     /// # zklock::blocking::block_on(async {
     /// # let store = zklock::Embedded::new();
     /// # let session = zklock::Session::embedded_builder(&store).open()?;
-    /// use zklock_core::coordinator::memory::{Fault, Op};
-    /// use zklock_core::coordinator::traits::RequestError;
+    /// use zklock::testing::{Fault, Op};
+    /// use zklock::driver::RequestError;
     ///
     /// let twice = Fault::refuse(RequestError::NoAuth).on(Op::Create).times(2);
     /// store.faults(store.sessions()[0]).inject(twice);
@@ -279,7 +279,7 @@ impl Fault {
 /// # zklock::blocking::block_on(async {
 /// # let store = zklock::Embedded::new();
 /// # let session = zklock::Session::embedded_builder(&store).open()?;
-/// use zklock_core::coordinator::memory::Op;
+/// use zklock::testing::Op;
 ///
 /// store.record();
 /// drop(session.mutex("orders")?.acquire().await?);

@@ -67,7 +67,7 @@ impl Embedded {
     /// ```
     /// # zklock::blocking::block_on(async {
     /// use zklock::{Embedded, Session};
-    /// use zklock_core::coordinator::traits::RequestError;
+    /// use zklock::driver::RequestError;
     ///
     /// let store = Embedded::new();
     /// store.outage(Some(RequestError::Unreachable("so says the test".to_owned())));
@@ -137,7 +137,7 @@ impl Embedded {
     /// # zklock::blocking::block_on(async {
     /// # let store = zklock::Embedded::new();
     /// # let session = zklock::Session::embedded_builder(&store).open()?;
-    /// use zklock_core::coordinator::memory::Op;
+    /// use zklock::testing::Op;
     ///
     /// drop(session.mutex("orders")?.acquire().await?); // Makes the directories.
     /// store.record();
@@ -352,7 +352,7 @@ impl Faults {
     /// # zklock::blocking::block_on(async {
     /// # let store = zklock::Embedded::new();
     /// # let session = zklock::Session::embedded_builder(&store).open()?;
-    /// use zklock_core::coordinator::memory::{Fault, Op};
+    /// use zklock::testing::{Fault, Op};
     ///
     /// store.faults(store.sessions()[0]).inject(Fault::lose_reply().on(Op::Create));
     /// assert!(session.mutex("orders")?.acquire().await?.is_valid());
@@ -372,8 +372,8 @@ impl Faults {
     /// # zklock::blocking::block_on(async {
     /// # let store = zklock::Embedded::new();
     /// # let session = zklock::Session::embedded_builder(&store).open()?;
-    /// use zklock_core::coordinator::memory::Fault;
-    /// use zklock_core::coordinator::traits::RequestError;
+    /// use zklock::testing::Fault;
+    /// use zklock::driver::RequestError;
     ///
     /// let faults = store.faults(store.sessions()[0]);
     /// faults.inject(Fault::refuse(RequestError::NoAuth));

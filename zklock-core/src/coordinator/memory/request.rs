@@ -11,7 +11,7 @@ use crate::coordinator::traits::{Created, NodeKind, Operation, RequestError, Sta
 /// # zklock::blocking::block_on(async {
 /// # let store = zklock::Embedded::new();
 /// # let session = zklock::Session::embedded_builder(&store).open()?;
-/// use zklock_core::coordinator::memory::Op;
+/// use zklock::testing::Op;
 ///
 /// store.record();
 /// let _guard = session.mutex("orders")?.acquire().await?;

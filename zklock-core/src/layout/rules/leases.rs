@@ -15,6 +15,15 @@ use crate::layout::verdict::Verdict;
 /// idle. Of `most` nodes ahead at least one is gone when fewer than `most` are left, so watching so
 /// many never misses a grant, and watching fewer can. A release wakes at most `most` waiters,
 /// however many there are.
+///
+/// ```
+/// use zklock::Mode;
+/// use zklock::driver::{Contender, Verdict, leases};
+///
+/// let queue = [4, 5, 7].map(|n| Contender::new(n.to_string(), n, Mode::Mutex));
+/// assert_eq!(leases(&queue, &queue[1], 2), Verdict::Held);
+/// assert!(matches!(leases(&queue, &queue[2], 2), Verdict::WaitForAny { ahead: 2, .. }));
+/// ```
 pub fn leases(queue: &[Contender], mine: &Contender, most: usize) -> Verdict {
     match mine.place_in(queue) {
         None => Verdict::Missing,

@@ -6,3 +6,4 @@ pub mod read_write;
 
 pub use leases::leases;
 pub use mutex::mutex;
+pub use read_write::{read, write};

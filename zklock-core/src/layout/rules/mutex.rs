@@ -20,6 +20,15 @@ use crate::layout::verdict::Verdict;
 ///
 /// No deletion is a grant behind a writer, who may step down to a reader in its own place, so where
 /// the names do not tell writers, none is. Then everybody watches the node just ahead, and one wakes.
+///
+/// ```
+/// use zklock::Mode;
+/// use zklock::driver::{Contender, Verdict, mutex};
+///
+/// let queue = [4, 7].map(|n| Contender::new(n.to_string(), n, Mode::Mutex));
+/// assert_eq!(mutex(&queue, &queue[0], true), Verdict::Held);
+/// assert!(matches!(mutex(&queue, &queue[1], true), Verdict::Wait { ahead: 1, .. }));
+/// ```
 pub fn mutex(queue: &[Contender], mine: &Contender, tells_writers: bool) -> Verdict {
     let Some(place) = mine.place_in(queue) else { return Verdict::Missing };
     let Some(next) = place.checked_sub(1) else { return Verdict::Held };

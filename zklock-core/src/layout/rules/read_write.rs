@@ -13,6 +13,14 @@ use crate::layout::verdict::Verdict;
 ///
 /// A deletion is never a grant by itself: the writer that goes may have given up with others still
 /// ahead of it.
+///
+/// ```
+/// use zklock::Mode;
+/// use zklock::driver::{Contender, Verdict, read};
+///
+/// let queue = [4, 7].map(|n| Contender::new(n.to_string(), n, Mode::Read));
+/// assert_eq!(read(&queue, &queue[1]), Verdict::Held);
+/// ```
 pub fn read(queue: &[Contender], mine: &Contender) -> Verdict {
     let Some(place) = mine.place_in(queue) else { return Verdict::Missing };
     let writers = || queue[..place].iter().filter(|contender| contender.mode != Mode::Read);
@@ -31,6 +39,15 @@ pub fn read(queue: &[Contender], mine: &Contender) -> Verdict {
 ///
 /// A deletion is never a grant by itself: a writer that steps down leaves a reader in its place
 /// (measured: a writer would enter beside it).
+///
+/// ```
+/// use zklock::Mode;
+/// use zklock::driver::{Contender, Verdict, write};
+///
+/// let queue = [(4, Mode::Read), (7, Mode::Write)];
+/// let queue = queue.map(|(n, mode)| Contender::new(n.to_string(), n, mode));
+/// assert!(matches!(write(&queue, &queue[1]), Verdict::Wait { ahead: 1, .. }));
+/// ```
 pub fn write(queue: &[Contender], mine: &Contender) -> Verdict {
     match mine.place_in(queue) {
         None => Verdict::Missing,

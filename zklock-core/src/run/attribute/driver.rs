@@ -6,7 +6,7 @@ use crate::layout::driver::LockDriver;
 
 /// What `driver = …` accepts.
 #[diagnostic::on_unimplemented(
-    message = "`driver` is a layout: a value of a type that is a `zklock::LockDriver`",
+    message = "`driver` is a layout: a value of a type that is a `zklock::driver::LockDriver`",
     label = "this is no layout",
     note = "those that are shipped are in `zklock::layout`: `driver = zklock::layout::Kazoo::default()`"
 )]

@@ -1,0 +1,247 @@
+//! Sessions that the environment describes.
+
+use std::env;
+use std::fs;
+use std::time::Duration;
+
+use crate::base::error::{ErrorKind, LockError};
+use crate::base::options::LockOptions;
+use crate::coordinator::zookeeper::Acl;
+use crate::session::builder::SessionBuilder;
+use crate::session::handle::Session;
+
+impl Session {
+    /// Connects as the environment says, so that a wrong setting shows when the program starts, and
+    /// not at the first call.
+    ///
+    /// | variable | meaning | without it |
+    /// | --- | --- | --- |
+    /// | `ZKLOCK_CONNECT` | a connect string, or `embedded` | an error |
+    /// | `ZKLOCK_ROOT` | the node below which the locks are | `/zklock` |
+    /// | `ZKLOCK_APP` | the application's name, as other processes see it | the program's name |
+    /// | `ZKLOCK_SESSION_TIMEOUT` | for instance `15s` | `10s` |
+    /// | `ZKLOCK_CONNECT_TIMEOUT` | for instance `3s` | `5s` |
+    /// | `ZKLOCK_TICK_TIME` | the servers' `tickTime`, for instance `2s` | unknown |
+    /// | `ZKLOCK_TIMEOUT` | how long one try may take, for instance `500ms` | `2s` |
+    /// | `ZKLOCK_RETRIES` | the number of tries | 2 |
+    /// | `ZKLOCK_AUTH` | credentials, for instance `digest:user:password` | none |
+    /// | `ZKLOCK_ACL` | who may do what with the nodes: `open`, `creator` or `read-only-others` | `open` |
+    /// | `ZKLOCK_TLS_CA` | with the feature `tls`: a PEM file with the authorities to trust | no TLS |
+    /// | `ZKLOCK_TLS_CERT`, `ZKLOCK_TLS_KEY` | PEM files with a certificate of one's own, and its key | none |
+    ///
+    /// The same variables make the default session at the first call that needs one, where
+    /// [`init`](crate::session::registry::init) was not called; those of the session `billing` are
+    /// `ZKLOCK_BILLING_CONNECT` and so on. [`timing`](Session::timing) tells what the server granted.
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), zklock::LockError> {
+    /// let session = zklock::Session::from_env().await?;
+    /// zklock::init(session);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::NotConfigured`] without `ZKLOCK_CONNECT`, [`ErrorKind::InvalidOption`] for a
+    /// value that makes no sense, with the name of the variable, and those of
+    /// [`SessionBuilder::connect`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the session.
+    pub async fn from_env() -> Result<Session, LockError> {
+        from_environment(None)?.connect().await
+    }
+}
+
+/// The session of this name, or the default one, as the environment describes it.
+///
+/// # Errors
+///
+/// As [`Session::from_env`], but for what connecting says.
+pub fn from_environment(name: Option<&str>) -> Result<SessionBuilder, LockError> {
+    let prefix = name.map_or_else(|| "ZKLOCK_".to_owned(), prefix);
+    let get = |name: &str| env::var(format!("{prefix}{name}")).ok().filter(|v| !v.is_empty());
+    described(&prefix, get)?.ok_or_else(|| not_configured(name))
+}
+
+fn prefix(name: &str) -> String {
+    let upper = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
+    format!("ZKLOCK_{}_", name.chars().map(upper).collect::<String>())
+}
+
+fn not_configured(name: Option<&str>) -> LockError {
+    let detail = match name {
+        None => "no session is configured: call `zklock::init(Session::connect(\"host:2181\")\
+                 .await?)` when the program starts, or set ZKLOCK_CONNECT to a connect string or \
+                 to `embedded`"
+            .to_owned(),
+        Some(name) => format!(
+            "no session `{name}` is configured: call `SessionRegistry::global().register({name:?}, \
+             …)` when the program starts, or set {}CONNECT to a connect string or to `embedded`",
+            prefix(name)
+        ),
+    };
+    LockError::new(ErrorKind::NotConfigured, detail)
+}
+
+/// What `get` says; apart from the environment, so that it can be tested.
+fn described(
+    prefix: &str,
+    get: impl Fn(&str) -> Option<String>,
+) -> Result<Option<SessionBuilder>, LockError> {
+    let Some(connect) = get("CONNECT") else { return Ok(None) };
+    let invalid = |name: &str, what: String| {
+        LockError::new(ErrorKind::InvalidOption, format!("{prefix}{name}: {what}"))
+    };
+    let duration = |name: &str| -> Result<Option<Duration>, LockError> {
+        let Some(text) = get(name) else { return Ok(None) };
+        let parsed = humantime::parse_duration(&text);
+        parsed
+            .map(Some)
+            .map_err(|why| invalid(name, format!("{text:?} is no time ({why}); 10s is")))
+    };
+    let mut builder = Session::builder_for(&connect);
+    if let Some(timeout) = duration("SESSION_TIMEOUT")? {
+        builder = builder.session_timeout(timeout);
+    }
+    if let Some(timeout) = duration("CONNECT_TIMEOUT")? {
+        builder = builder.connect_timeout(timeout);
+    }
+    if let Some(tick) = duration("TICK_TIME")? {
+        builder = builder.tick_time(tick);
+    }
+    let mut defaults = LockOptions::default();
+    if let Some(timeout) = duration("TIMEOUT")? {
+        defaults = defaults.timeout(timeout);
+    }
+    if let Some(text) = get("RETRIES") {
+        let retries = text.parse().map_err(|_| {
+            invalid("RETRIES", format!("{text:?} is no number of tries; 1 tries once"))
+        })?;
+        defaults = defaults.retries(retries);
+    }
+    builder = builder.defaults(defaults);
+    if let Some(root) = get("ROOT") {
+        builder = builder.root(root);
+    }
+    if let Some(app) = get("APP") {
+        builder = builder.app(app);
+    }
+    if let Some(auth) = get("AUTH") {
+        // The value is a secret: the error does not repeat it.
+        let (scheme, credentials) = auth
+            .split_once(':')
+            .ok_or_else(|| invalid("AUTH", "not of the form digest:user:password".to_owned()))?;
+        builder = builder.auth(scheme, credentials);
+    }
+    if let Some(text) = get("ACL") {
+        builder = builder.acl(match text.as_str() {
+            "open" => Acl::Open,
+            "creator" => Acl::CreatorAll,
+            "read-only-others" => Acl::ReadOnlyOthers,
+            _ => {
+                let what = format!("{text:?} is none of open, creator, read-only-others");
+                return Err(invalid("ACL", what));
+            }
+        });
+    }
+    let file = |name: &str| -> Result<Option<String>, LockError> {
+        let Some(path) = get(name) else { return Ok(None) };
+        let text = fs::read_to_string(&path);
+        text.map(Some).map_err(|why| invalid(name, format!("{path} cannot be read: {why}")))
+    };
+    let identity = match (file("TLS_CERT")?, file("TLS_KEY")?) {
+        (Some(certificate), Some(key)) => Some((certificate, key)),
+        (None, None) => None,
+        (Some(_), None) => return Err(invalid("TLS_KEY", "missing beside TLS_CERT".to_owned())),
+        (None, Some(_)) => return Err(invalid("TLS_CERT", "missing beside TLS_KEY".to_owned())),
+    };
+    match file("TLS_CA")? {
+        Some(authorities) => with_tls(builder, &authorities, identity).map(Some),
+        None if identity.is_some() => {
+            Err(invalid("TLS_CA", "missing beside TLS_CERT and TLS_KEY".to_owned()))
+        }
+        None => Ok(Some(builder)),
+    }
+}
+
+#[cfg(feature = "tls")]
+fn with_tls(
+    builder: SessionBuilder,
+    authorities: &str,
+    identity: Option<(String, String)>,
+) -> Result<SessionBuilder, LockError> {
+    let tls = crate::coordinator::zookeeper::Tls::new(authorities)?;
+    Ok(builder.tls(match identity {
+        Some((certificate, key)) => tls.identity(&certificate, &key)?,
+        None => tls,
+    }))
+}
+
+#[cfg(not(feature = "tls"))]
+fn with_tls(
+    _: SessionBuilder,
+    _: &str,
+    _: Option<(String, String)>,
+) -> Result<SessionBuilder, LockError> {
+    let why = "TLS is asked for in the environment, and zklock was built without its feature `tls`";
+    Err(LockError::new(ErrorKind::InvalidOption, why))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn session_of(pairs: &[(&str, &str)]) -> Result<Option<Session>, LockError> {
+        let builder = described("ZKLOCK_", |name| {
+            pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
+        });
+        builder?.map(SessionBuilder::open).transpose()
+    }
+
+    #[test]
+    fn the_environment_can_configure_everything() {
+        assert!(session_of(&[]).unwrap().is_none());
+        let session = session_of(&[
+            ("CONNECT", "embedded"),
+            ("ROOT", "/a/b"),
+            ("APP", "x"),
+            ("SESSION_TIMEOUT", "3s"),
+            ("TIMEOUT", "300ms"),
+            ("RETRIES", "7"),
+            ("TICK_TIME", "200ms"),
+            ("AUTH", "digest:a:b"),
+            ("ACL", "creator"),
+        ]);
+        let session = session.unwrap().unwrap();
+        assert_eq!((session.root().as_str(), session.app()), ("/a/b", Some("x")));
+        let defaults = session.defaults();
+        assert_eq!((defaults.try_timeout(), defaults.tries()), (Duration::from_millis(300), 7));
+    }
+
+    #[test]
+    fn an_environment_without_sense_is_an_error_that_names_the_variable() {
+        for (pair, part) in [
+            (("ROOT", "x"), "absolute"),
+            (("SESSION_TIMEOUT", "2 parsecs"), "ZKLOCK_SESSION_TIMEOUT"),
+            (("TICK_TIME", "2"), "ZKLOCK_TICK_TIME"),
+            (("TIMEOUT", "soon"), "ZKLOCK_TIMEOUT"),
+            (("RETRIES", "-1"), "ZKLOCK_RETRIES"),
+            (("AUTH", "hunter2"), "ZKLOCK_AUTH"),
+            (("ACL", "owner"), "read-only-others"),
+            (("TLS_CA", "/no/such/file"), "ZKLOCK_TLS_CA"),
+            (("TLS_CERT", "/no/such/file"), "ZKLOCK_TLS_CERT"),
+            (("CONNECT", "a b c:x"), ""),
+        ] {
+            let error = session_of(&[pair, ("CONNECT", "embedded")]).unwrap_err().to_string();
+            assert!(error.contains(part) && !error.contains("hunter2"), "{error}");
+        }
+    }
+
+    #[test]
+    fn nothing_configured_says_what_to_set() {
+        assert!(not_configured(None).to_string().contains("ZKLOCK_CONNECT"));
+    }
+}
