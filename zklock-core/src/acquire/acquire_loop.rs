@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use crate::acquire::enqueue::Enqueued;
 use crate::acquire::lease::{Lease, QueuedNode};
 use crate::acquire::obstacle::{Obstacle, Passed, Seen};
+use crate::acquire::send_order::SendTurn;
 use crate::base::deadline::Deadline;
 use crate::base::error::{ErrorKind, Holder, LockError};
 use crate::base::mode::Mode;
@@ -96,7 +97,7 @@ const GIVE_WAY: Duration = Duration::from_millis(100);
 const STEP_ASIDE: Duration = Duration::from_millis(50);
 
 /// Acquires a lock: waits for as long as it takes, or only for ZooKeeper's answers.
-/// Says in `seen` who is in the way.
+/// Says in `seen` who is in the way. With a `turn`, it sends the creation of its node when that comes.
 ///
 /// # Cancel safety
 ///
@@ -106,9 +107,10 @@ pub async fn acquire(
     lane_permit: &LanePermit,
     how: How,
     seen: &Seen,
+    turn: Option<&SendTurn>,
 ) -> Result<Lease, LockError> {
     let (unused, passed) = (Unused::default(), OnceLock::new());
-    AcquireLoop { target, lane_permit, how, seen, unused, passed }
+    AcquireLoop { target, lane_permit, how, seen, turn, unused, passed }
         .run()
         .await
         .map_err(|error| error.on(target.lock.clone()))
@@ -145,6 +147,8 @@ pub(crate) struct AcquireLoop<'a> {
     pub(crate) lane_permit: &'a LanePermit,
     pub(crate) how: How,
     pub(crate) seen: &'a Seen,
+    /// When it may send, where there is an order.
+    pub(crate) turn: Option<&'a SendTurn>,
     /// What it made and has no node in yet.
     pub(crate) unused: Unused,
     /// What looks like a contender and is none, once somebody is in the way.
@@ -156,18 +160,32 @@ impl AcquireLoop<'_> {
         let (lane, vanished) = (self.lane_permit.lane(), &self.target.vanished);
         let (mut made, mut losses, mut interruptions) = (0, 0, 0);
         loop {
+            if let Some(turn) = self.turn {
+                turn.comes().await;
+            }
             let generation = lane.ready().await?;
             self.unused.go_with(&generation);
             connected(&generation).await;
-            let pause = match self.enqueue_and_wait(&generation).await {
+            let setback = match self.enqueue_and_wait(&generation).await {
                 Ok(lease) => return Ok(lease),
-                Err(Setback::Failed(error)) => return Err(error),
+                Err(setback) => setback,
+            };
+            if let Some(turn) = self.turn {
+                match setback {
+                    Setback::NoDirectory if made == 0 => turn.again(true),
+                    Setback::Interrupted => turn.again(false),
+                    // Its pause is no concern of the others.
+                    _ => turn.give_up(),
+                }
+            }
+            let pause = match setback {
+                Setback::Failed(error) => return Err(error),
                 // The first time it is no loss: nobody had used this lock.
-                Err(Setback::NoDirectory) if made == 0 => {
+                Setback::NoDirectory if made == 0 => {
                     made += 1;
                     Duration::ZERO
                 }
-                Err(Setback::NoDirectory | Setback::Vanished) => {
+                Setback::NoDirectory | Setback::Vanished => {
                     if losses >= vanished.attempts {
                         return Err(LockError::new(
                             ErrorKind::Unavailable,
@@ -177,7 +195,7 @@ impl AcquireLoop<'_> {
                     losses += 1;
                     vanished.pause(losses - 1)
                 }
-                Err(Setback::Shared) => {
+                Setback::Shared => {
                     if losses >= vanished.attempts {
                         return Err(self.shared());
                     }
@@ -185,7 +203,7 @@ impl AcquireLoop<'_> {
                     // Long enough for the one behind to be alone.
                     vanished.pause(losses).max(STEP_ASIDE)
                 }
-                Err(Setback::Interrupted) => {
+                Setback::Interrupted => {
                     interruptions += 1;
                     RetryPolicy::default().pause(interruptions)
                 }

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use futures_lite::future::poll_once;
+
 use crate::acquire::acquire_loop::{AcquireLoop, Setback, setback};
 use crate::acquire::lease::QueuedNode;
 use crate::base::error::{ErrorKind, LockError};
@@ -43,11 +45,25 @@ impl AcquireLoop<'_> {
         let clock = self.lane_permit.lane().clock();
         let sent = marks.then(|| clock.now());
         let payload = new.payload.as_slice().into();
-        let pending_create = PendingCreate::send(generation, self.directory(), new);
+        let mut pending_create = PendingCreate::send(generation, self.directory(), new);
         // Where there is one node only, there is nothing to list.
         let listing = (only.is_none() && pending_create.is_sent())
             .then(|| generation.coordinator().children(self.directory()));
-        let created = match pending_create.await {
+        let mut answer = None;
+        if let Some(turn) = self.turn {
+            // Now it also has its place among those that this session sends one by one.
+            answer = poll_once(&mut pending_create).await;
+            turn.sent();
+        }
+        let answer = match answer {
+            Some(answer) => answer,
+            None => pending_create.await,
+        };
+        let is_there = matches!(answer, Ok(_) | Err(RequestError::NodeExists));
+        if let Some(turn) = self.turn.filter(|_| is_there) {
+            turn.arrived();
+        }
+        let created = match answer {
             Ok(created) => {
                 self.unused.used();
                 created

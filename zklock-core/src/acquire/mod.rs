@@ -4,5 +4,6 @@ pub mod acquire_loop;
 mod enqueue;
 pub mod lease;
 pub mod obstacle;
+pub mod send_order;
 pub mod stand_in;
 mod watching;

@@ -303,7 +303,7 @@ impl PermitQueue {
         loop {
             // Who only tries is told by then, if nothing is left.
             let how = How::one(Mode::Mutex, false);
-            let inner = acquire(&self.targets.locks, lane_permit, how, &looks.locks).await?;
+            let inner = acquire(&self.targets.locks, lane_permit, how, &looks.locks, None).await?;
             looks.locks.set(None);
             let taking = async { Some(self.take(lane_permit, fetch, &looks.leases).await) };
             let lost = async {
@@ -335,9 +335,9 @@ impl PermitQueue {
         let mut taken = Vec::with_capacity(together);
         if self.targets.counts_first {
             let first = How { counts_first: true, ..how };
-            taken.push(acquire(target, lane_permit, first, seen).await?);
+            taken.push(acquire(target, lane_permit, first, seen, None).await?);
         }
-        let taking = (taken.len()..together).map(|_| acquire(target, lane_permit, how, seen));
+        let taking = (taken.len()..together).map(|_| acquire(target, lane_permit, how, seen, None));
         let rest = all(taking).await?;
         taken.extend(rest);
         Ok(taken)

@@ -12,6 +12,7 @@ use tokio::sync::{Notify, oneshot};
 use crate::acquire::acquire_loop::{How, Target, acquire};
 
 use crate::acquire::obstacle::{Obstacle, Seen};
+use crate::acquire::send_order::SendTurn;
 
 use crate::acquire::lease::Lease;
 use crate::acquire::stand_in::stand_in;
@@ -333,7 +334,7 @@ impl Queue {
         if let Some((driver, how, cancel, seen)) = fetch {
             let queue = self.clone();
             let (lane_permit, place) = self.assign();
-            let acquire = move |lane_permit| queue.fetch((lane_permit, place), driver, how, seen);
+            let acquire = move |lane_permit| queue.fetch(lane_permit, place, (driver, how), seen);
             self.session.drive_on(lane_permit, cancel, acquire);
         }
         if let Some(lease) = todo.ask {
@@ -359,31 +360,32 @@ impl Queue {
 
     /// A place on a connection. Those who have nodes of their own for one lock take the same one, as
     /// long as any of their nodes is on its way: connections race, and they promise order.
-    fn assign(&self) -> (LanePermit, Option<InOrder>) {
+    fn assign(&self) -> (LanePermit, Option<(InOrder, SendTurn)>) {
         let Some(main) = &self.main else { return (self.session.assign(), None) };
         // With other options they are in another queue.
         let under = self.session.local_queues().under(self.path());
         let mains: Vec<_> = under.iter().filter_map(of_type::<Queue>).collect();
         let others = mains.iter().map(|other| &other.singles);
-        let (lane_permit, place) = main.singles.assign(others, || self.session.assign());
-        (lane_permit, Some(place))
+        let (lane_permit, place, turn) = main.singles.assign(others, || self.session.assign());
+        (lane_permit, Some((place, turn)))
     }
 
     /// Acquires a node.
     async fn fetch(
         self: Arc<Self>,
-        (lane_permit, place): (LanePermit, Option<InOrder>),
-        driver: u64,
-        how: How,
+        lane_permit: LanePermit,
+        place: Option<(InOrder, SendTurn)>,
+        (driver, how): (u64, How),
         seen: Seen,
     ) {
+        let (place, turn) = place.unzip();
         // Pinned here: what is handed on by value takes its place again in each that it is handed to.
         let result = {
-            let acquiring = pin!(acquire(&self.target, &lane_permit, how, &seen));
+            let acquiring = pin!(acquire(&self.target, &lane_permit, how, &seen, turn.as_ref()));
             let telling = pin!(self.tell_of_obstacles(driver, &seen, place));
             catch(self.layout(), or(acquiring, telling)).await
         };
-        drop(lane_permit);
+        drop((lane_permit, turn));
         let (now, mut inner) = (self.now(), self.lock());
         let give = |w: &Waiter, lease: &Arc<Lease>| self.grant(w, lease, now);
         let busy = |lease: &Arc<Lease>| self.busy(lease);

@@ -5,6 +5,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use crate::acquire::send_order::{SendOrder, SendTurn};
 use crate::local::grant::Grant;
 use crate::session::lane::{Lane, LanePermit};
 
@@ -17,17 +18,20 @@ struct Common {
     /// May name some who are gone.
     holders: Vec<Weak<Grant>>,
     /// Which connection those take whose nodes are on their way.
-    line: Weak<WaitQueue>,
+    line: Weak<Line>,
 }
 
-/// A connection on which requests stay in order.
+/// A connection, and the order in which requests are sent there.
 #[derive(Debug)]
-struct WaitQueue(Arc<Lane>);
+struct Line {
+    lane: Arc<Lane>,
+    order: Arc<SendOrder>,
+}
 
 /// Kept as long as a request must not be overtaken by one on another connection.
 #[derive(Debug)]
 pub struct InOrder {
-    _line: Arc<WaitQueue>,
+    _line: Arc<Line>,
 }
 
 impl Singles {
@@ -53,7 +57,7 @@ impl Singles {
         there.filter(|holder| holder.holds() > 0).collect()
     }
 
-    fn line(&self) -> Option<Arc<WaitQueue>> {
+    fn line(&self) -> Option<Arc<Line>> {
         self.lock().line.upgrade()
     }
 
@@ -64,21 +68,23 @@ impl Singles {
         &self,
         others: impl Iterator<Item = &'a Singles>,
         assign: impl FnOnce() -> LanePermit,
-    ) -> (LanePermit, InOrder) {
-        let is_up = |line: &Arc<WaitQueue>| line.0.is_served();
+    ) -> (LanePermit, InOrder, SendTurn) {
+        let is_up = |line: &Arc<Line>| line.lane.is_served();
         let line = others.filter_map(Singles::line).find(is_up);
         let mut common = self.lock();
         // Another thread may have been here meanwhile.
         let line = common.line.upgrade().filter(is_up).or(line);
         let (lane_permit, line) = match line {
-            Some(line) => (line.0.lane_permit(), line),
+            Some(line) => (line.lane.lane_permit(), line),
             None => {
                 let lane_permit = assign();
-                let line = Arc::new(WaitQueue(lane_permit.lane().clone()));
-                (lane_permit, line)
+                let line = Line { lane: lane_permit.lane().clone(), order: Arc::default() };
+                (lane_permit, Arc::new(line))
             }
         };
         common.line = Arc::downgrade(&line);
-        (lane_permit, InOrder { _line: line })
+        // Taken here, so that the order is that of the calls.
+        let turn = line.order.take();
+        (lane_permit, InOrder { _line: line }, turn)
     }
 }

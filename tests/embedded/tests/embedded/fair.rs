@@ -1,19 +1,17 @@
 //! Locks whose acquires have nodes of their own, many of them at once.
 
 use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use tokio::task::JoinSet;
 use zklock::layout::Kazoo;
-use zklock::{LockOptions, Mutex, Session, StopAt};
+use zklock::{LockOptions, Session, StopAt};
 
-use crate::support::{client, contenders, store};
+use crate::support::{client, contenders, on, prompt, store};
 
-fn fair(session: &Session, name: &str) -> Mutex {
+fn fair(session: &Session, name: &str) -> zklock::Mutex {
     session.mutex(name).unwrap().with_options(LockOptions::default().fair(true)).unwrap()
-}
-
-async fn settle() {
-    tokio::time::sleep(Duration::from_millis(5)).await;
 }
 
 /// Connections race; on one of them requests stay in order.
@@ -21,7 +19,8 @@ async fn settle() {
 async fn acquires_of_one_lock_that_are_on_their_way_take_one_connection() {
     let (store, session) = store();
     let held = fair(&session, "a").acquire().await.unwrap();
-    store.faults(store.sessions()[0]).hold_replies();
+    let faults = store.faults(store.sessions()[0]);
+    faults.delay_replies(Duration::from_millis(20));
     let strict = LockOptions::default().fair(true).stop_at(StopAt::Suspect);
     let strict = session.mutex("a").unwrap().with_options(strict).unwrap();
     let waiting: Vec<_> = (0..30)
@@ -34,7 +33,8 @@ async fn acquires_of_one_lock_that_are_on_their_way_take_one_connection() {
             ]
         })
         .collect();
-    settle().await;
+    // Until the first is answered; then all others are sent.
+    tokio::time::sleep(Duration::from_millis(30)).await;
     assert!(store.sessions().len() > 1, "others open connections");
     let client = client(&store).await;
     let mut owners = HashSet::new();
@@ -44,7 +44,7 @@ async fn acquires_of_one_lock_that_are_on_their_way_take_one_connection() {
         owners.insert(client.get(&format!("/zklock/a/{node}")).await.unwrap().1.owner);
     }
     assert_eq!(owners.len(), 1);
-    store.faults(store.sessions()[0]).release();
+    faults.delay_replies(Duration::ZERO);
     held.release().await.unwrap();
     for waiting in waiting {
         waiting.await.unwrap().unwrap();
@@ -60,4 +60,88 @@ async fn a_guard_whose_handle_is_gone_keeps_other_layouts_out() {
     assert!(other().acquire().await.unwrap_err().to_string().contains("layout"));
     guard.release().await.unwrap();
     other().acquire().await.unwrap().release().await.unwrap();
+}
+
+/// The directory is missing at first, and another process makes it just then.
+#[tokio::test(start_paused = true)]
+async fn acquires_of_a_new_lock_are_granted_in_the_order_of_the_calls() {
+    const AT_ONCE: u64 = 8;
+    let (store, session) = store();
+    let other = on(&store);
+    for round in 0..200 {
+        let name = format!("new/{round}/lock");
+        let mutex = fair(&session, &name);
+        let theirs = other.mutex(&name).unwrap();
+        let theirs = tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_micros(round % 20 * 500)).await;
+            theirs.acquire().await.unwrap().release().await.unwrap();
+        });
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let mut tasks = JoinSet::new();
+        for number in 0..AT_ONCE {
+            let (mutex, order) = (mutex.clone(), order.clone());
+            tasks.spawn(async move {
+                let guard = mutex.acquire().await.unwrap();
+                order.lock().unwrap().push(number);
+                guard.release().await.unwrap();
+            });
+            tokio::time::sleep(Duration::from_micros(500)).await;
+        }
+        tasks.join_all().await;
+        theirs.await.unwrap();
+        let order = order.lock().unwrap().clone();
+        assert!(order.is_sorted() && order.len() as u64 == AT_ONCE, "{round}: {order:?}");
+    }
+}
+
+/// Whoever is the first to be sent may give up, before the answer and after it.
+#[tokio::test(start_paused = true)]
+async fn who_gives_up_the_first_creation_of_a_new_lock_is_in_nobodys_way() {
+    let (_store, session) = store();
+    for round in 0..200 {
+        let mutex = fair(&session, &format!("new/{round}"));
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let mut tasks = JoinSet::new();
+        for number in 0..6 {
+            let (mutex, order) = (mutex.clone(), order.clone());
+            let waits = match number {
+                0 | 2 => Duration::from_micros(round * 100),
+                _ => Duration::from_secs(60),
+            };
+            tasks.spawn(async move {
+                let Ok(guard) = tokio::time::timeout(waits, mutex.acquire()).await else { return };
+                order.lock().unwrap().push(number);
+                guard.unwrap().release().await.unwrap();
+            });
+        }
+        tasks.join_all().await;
+        let order = order.lock().unwrap().clone();
+        assert!(order.is_sorted() && order.ends_with(&[3, 4, 5]), "{round}: {order:?}");
+    }
+}
+
+/// However many there are, one does not run inside of the other.
+#[tokio::test]
+async fn hundreds_that_wait_for_the_first_answer_are_sent_in_order() {
+    let (store, session) = prompt();
+    let mutex = fair(&session, "a");
+    let held = fair(&session, "other").acquire().await.unwrap();
+    let faults = store.faults(store.sessions()[0]);
+    faults.hold_replies();
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let mut tasks = JoinSet::new();
+    for number in 0..500 {
+        let (mutex, order) = (mutex.clone(), order.clone());
+        tasks.spawn(async move {
+            let guard = mutex.acquire().await.unwrap();
+            order.lock().unwrap().push(number);
+            guard.release().await.unwrap();
+        });
+    }
+    tokio::task::yield_now().await;
+    faults.release();
+    tasks.join_all().await;
+    held.release().await.unwrap();
+    let order = order.lock().unwrap().clone();
+    assert!(order.is_sorted() && order.len() == 500);
 }

@@ -41,3 +41,45 @@ async fn fair_acquires_of_one_process_are_granted_in_the_order_of_the_calls() {
     assert_eq!((inversions, order.len()), (0, AT_ONCE * BATCHES), "{order:?}");
     bed.end().await;
 }
+
+/// The directory is missing at first, and another process makes it just then; the calls come at once
+/// and while the first of them are answered.
+#[tokio::test]
+async fn fair_acquires_of_a_new_lock_are_granted_in_the_order_of_the_calls() {
+    const ROUNDS: u64 = 100;
+    let bed = Bed::shared("fair-new");
+    let (other, session) = (bed.session().await, bed.session().await);
+    let mut turned_round = Vec::new();
+    for round in 0..ROUNDS {
+        let name = format!("{round}/lock");
+        let theirs = other.mutex(&name).unwrap();
+        let theirs = tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_micros(round % 20 * 200)).await;
+            theirs.acquire().await.unwrap().release().await.unwrap();
+        });
+        let mutex = session.mutex(&name).unwrap();
+        let mutex = mutex.with_options(LockOptions::default().fair(true)).unwrap();
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let mut tasks = JoinSet::new();
+        for number in 0..AT_ONCE {
+            let (mutex, order) = (mutex.clone(), order.clone());
+            tasks.spawn(async move {
+                let guard = mutex.acquire().await.unwrap();
+                order.lock().unwrap().push(number);
+                guard.release().await.unwrap();
+            });
+            if number % 4 == 0 {
+                tokio::time::sleep(Duration::from_micros(round / 20 * 100)).await;
+            }
+        }
+        tasks.join_all().await;
+        theirs.await.unwrap();
+        let order = order.lock().unwrap().clone();
+        assert_eq!(order.len(), AT_ONCE);
+        if !order.is_sorted() {
+            turned_round.push((round, order));
+        }
+    }
+    assert!(turned_round.is_empty(), "{} of {ROUNDS}: {turned_round:?}", turned_round.len());
+    bed.end().await;
+}
