@@ -96,3 +96,19 @@ pub(crate) fn guarded<L: Enter, T>(
     let _ = block_on(guard.release()).inspect_err(|error| tracing::warn!(%error, "released"));
     outcome
 }
+
+/// As [`guarded`], for a body whose type is not known here: `step(true)` runs it, `step(false)` drops
+/// what is left of it.
+pub(crate) fn stepwise<L: Enter>(
+    lock: &L,
+    how: Wait,
+    step: &mut dyn FnMut(bool),
+) -> Result<(), LockError> {
+    let guard = enter(lock, how, false)?;
+    let outcome = run_sync(&guard, lock.cancel_policy(), || step(true));
+    if outcome.is_err() {
+        step(false);
+    }
+    let _ = block_on(guard.release()).inspect_err(|error| tracing::warn!(%error, "released"));
+    outcome
+}

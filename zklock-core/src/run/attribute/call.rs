@@ -263,6 +263,24 @@ impl Entry {
     }
 }
 
+#[cfg(feature = "blocking")]
+impl Entry {
+    /// Takes the lock on this thread, and lets `step` run its body, or drop what is left of it. Here,
+    /// and not where the type of the body is known, so that it is compiled once.
+    ///
+    /// # Errors
+    ///
+    /// As [`run_sync`](crate::run::body::run_sync).
+    pub(super) fn block(self, step: &mut dyn FnMut(bool)) -> Result<(), LockError> {
+        use crate::blocking::template::stepwise;
+
+        match self.lock {
+            Locks::One(lock) => stepwise(&lock, self.how, step),
+            Locks::Several(locks) => stepwise(&locks, self.how, step),
+        }
+    }
+}
+
 /// One lock or several.
 pub(super) enum Locks {
     One(AnyLock),

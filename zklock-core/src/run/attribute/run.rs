@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use super::call::{Call, Entry, Locks};
+use super::call::Call;
 use crate::base::error::LockError;
 use crate::run::guarded::{ErasedBody, Guarded, Place, Step};
 use crate::run::kept::Keep;
@@ -143,12 +143,14 @@ where
     B: FnOnce() -> T,
 {
     let Some(entry) = call.entry() else { return body() };
-    let guarded = || {
-        let Entry { lock, how } = entry?;
-        match lock {
-            Locks::One(lock) => crate::blocking::template::guarded(&lock, how, |_| body()),
-            Locks::Several(locks) => crate::blocking::template::guarded(&locks, how, |_| body()),
-        }
+    let (mut body, mut result) = (Some(body), None);
+    let mut step = |runs: bool| {
+        let body = body.take();
+        result = if runs { body.map(|body| body()) } else { None };
     };
-    guarded().unwrap_or_else(failed)
+    match entry.and_then(|entry| entry.block(&mut step)) {
+        Err(error) => failed(error),
+        // It has run.
+        Ok(()) => result.unwrap_or_else(|| failed(crate::session::lane::closed())),
+    }
 }
