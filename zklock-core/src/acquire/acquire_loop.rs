@@ -15,8 +15,10 @@ use tokio::sync::watch;
 
 use crate::acquire::enqueue::Enqueued;
 use crate::acquire::lease::{Lease, QueuedNode};
+use crate::acquire::looking::Looked;
 use crate::acquire::obstacle::{Obstacle, Passed, Seen};
 use crate::acquire::send_order::SendTurn;
+use crate::acquire::watching::Woken;
 use crate::base::deadline::Deadline;
 use crate::base::error::{ErrorKind, Holder, LockError};
 use crate::base::mode::Mode;
@@ -29,7 +31,7 @@ use crate::layout::driver::LockDriver;
 use crate::layout::nested;
 use crate::layout::verdict::Verdict;
 use crate::name::path::{ZnodePath, name_of};
-use crate::session::generation::Generation;
+use crate::session::generation::{Generation, Since};
 use crate::session::lane::LanePermit;
 use crate::session::unused::Unused;
 
@@ -50,6 +52,8 @@ pub struct Target {
     pub marks: Marks,
     /// Of a semaphore: its limit, as it changes.
     pub limit: Option<watch::Receiver<u32>>,
+    /// Whether this process may have many nodes in the same queue.
+    pub has_many_nodes: bool,
 }
 
 impl Target {
@@ -225,9 +229,9 @@ impl AcquireLoop<'_> {
         if self.how.counts_first {
             Box::pin(self.wait_for_places(generation)).await?;
         }
-        let (mut node, mine, mut children) = loop {
+        let (mut node, mine, mut known) = loop {
             match self.enqueue(generation).await? {
-                Enqueued::Mine(node, mine, children) => break (node, mine, children),
+                Enqueued::Mine(node, mine, known) => break (node, mine, known),
                 Enqueued::Taken(path) => {
                     let waiting_for = [path.clone()];
                     let obstacle = self.obstacle(generation, path, 1);
@@ -236,25 +240,30 @@ impl AcquireLoop<'_> {
                 }
             }
         };
-        let mut limit = self.target.limit.clone();
+        let (mut limit, mut since) = (self.target.limit.clone(), Since::Now);
         loop {
             // A node that is not seen here may still be there for others, so it is deleted.
-            let Some(listed) = self.list(generation, children.take()).await? else {
+            let Some(looked) = self.list(generation, known.take(), since).await? else {
                 return Err(Setback::Vanished);
             };
-            match self.next(generation, listed, &mine) {
+            since = Since::Now;
+            match self.next(generation, looked, &mine) {
                 Next::Vanished => return Err(Setback::Vanished),
                 Next::Grant => return self.grant(generation, node).await,
                 Next::Wait { obstacle, paths, deletion_grants } => {
                     let own = deletion_grants.then_some(&mut node);
                     let waiting = self.stand_behind(obstacle, &paths, own, &mut gave_way);
-                    if Box::pin(waiting).await? && deletion_grants {
-                        return self.grant(generation, node).await;
+                    match Box::pin(waiting).await? {
+                        Woken::Gone if deletion_grants => {
+                            return self.grant(generation, node).await;
+                        }
+                        Woken::Gone | Woken::News => {}
+                        Woken::Time => since = Since::Before,
                     }
                 }
                 Next::Crowd { seen, others, excess } => {
                     let waiting = self.crowded(generation, seen, others, excess, &mut limit);
-                    children = Box::pin(waiting).await?;
+                    known = Box::pin(waiting).await?;
                 }
             }
         }
@@ -262,16 +271,14 @@ impl AcquireLoop<'_> {
 
     /// What follows from a list of the directory's children. Of that nothing is kept but the few
     /// names that matter: whoever waits may wait for long, and there may be thousands.
-    fn next(&self, generation: &Arc<Generation>, listed: Vec<String>, mine: &Contender) -> Next {
-        let mut queue = self.target.driver.queue(&listed);
-        if queue.len() < listed.len() {
-            nested::tell(&*self.target.driver, self.directory(), &listed, mine);
+    fn next(&self, generation: &Arc<Generation>, looked: Looked, mine: &Contender) -> Next {
+        if !looked.others.is_empty() {
+            nested::tell(&*self.target.driver, self.directory(), &looked.others, mine);
         }
-        if let Some(passed) = self.passed.get() {
-            passed.leave_out_of(&mut queue);
-        }
+        let left = self.passed.get().and_then(|passed| passed.left_of(&looked.queue));
+        let queue = left.as_ref().unwrap_or(&looked.queue);
         let path_of = |name: &str| self.path_of(name);
-        match self.target.driver.verdict(&queue, mine) {
+        match self.target.driver.verdict(queue, mine) {
             Verdict::Missing => Next::Vanished,
             Verdict::Held => Next::Grant,
             Verdict::Wait { predecessor, deletion_grants, ahead } => {
@@ -286,7 +293,7 @@ impl AcquireLoop<'_> {
                 Next::Wait { obstacle, paths, deletion_grants: false }
             }
             Verdict::Crowded { excess } => {
-                let others = self.others(&queue, &mine.name);
+                let others = self.others(queue, &mine.name);
                 Next::Crowd { seen: queue.len(), others, excess }
             }
         }
@@ -298,24 +305,6 @@ impl AcquireLoop<'_> {
         others.map(|other| self.path_of(&other.name)).collect()
     }
 
-    /// The children of the directory, unless they are known; `None` if there is no directory.
-    pub(crate) async fn list(
-        &self,
-        generation: &Arc<Generation>,
-        known: Option<Vec<String>>,
-    ) -> Result<Option<Vec<String>>, Setback> {
-        if known.is_some() {
-            return Ok(known);
-        }
-        loop {
-            match generation.coordinator().children(self.directory()).await {
-                Ok(listed) => return Ok(Some(listed)),
-                Err(RequestError::NoNode) => return Ok(None),
-                Err(error) => self.after(generation, error).await?,
-            }
-        }
-    }
-
     /// Waits until there is room for all the nodes that are wanted together. Who calls it sees to
     /// it that nobody else makes one.
     pub(crate) async fn wait_for_places(
@@ -323,17 +312,18 @@ impl AcquireLoop<'_> {
         generation: &Arc<Generation>,
     ) -> Result<(), Setback> {
         let (driver, mut limit) = (&self.target.driver, self.target.limit.clone());
-        let mut children = None;
+        let mut known = None;
         loop {
             // Without a directory there is nobody in it.
-            let Some(listed) = self.list(generation, children.take()).await? else { return Ok(()) };
-            let (queue, most) = (driver.queue(&listed), driver.most().unwrap_or(usize::MAX));
-            let (seen, others) = (queue.len(), self.others(&queue, ""));
-            drop((queue, listed));
+            let listed = self.list(generation, known.take(), Since::Now).await?;
+            let Some(looked) = listed else { return Ok(()) };
+            let most = driver.most().unwrap_or(usize::MAX);
+            let (seen, others) = (looked.queue.len(), self.others(&looked.queue, ""));
+            drop(looked);
             match (seen + self.how.together).saturating_sub(most) {
                 0 => return Ok(()),
                 excess => {
-                    children = self.crowded(generation, seen, others, excess, &mut limit).await?;
+                    known = self.crowded(generation, seen, others, excess, &mut limit).await?;
                 }
             }
         }
@@ -348,7 +338,7 @@ impl AcquireLoop<'_> {
         others: Vec<String>,
         excess: usize,
         limit: &mut Option<watch::Receiver<u32>>,
-    ) -> Result<Option<Vec<String>>, Setback> {
+    ) -> Result<Option<Looked>, Setback> {
         let head = others.first().cloned().unwrap_or_default();
         let obstacle = self.obstacle(generation, head, excess);
         self.check_that_somebody_goes(&obstacle, &others).await?;
@@ -444,20 +434,19 @@ impl AcquireLoop<'_> {
         nested::is_other_lock(&*self.target.driver, self.how.mode, stat)
     }
 
-    /// Waits until one of the nodes is gone (answers true) or another look is worth while (false).
-    /// Ends an acquire that does not wait. True says that our own node was still there, if that is
-    /// given.
+    /// Waits until one of the nodes is gone, or another look is worth while. Ends an acquire that
+    /// does not wait.
     pub(crate) async fn stand_behind(
         &self,
         obstacle: Obstacle,
         paths: &[String],
         own: Option<&mut QueuedNode>,
         gave_way: &mut bool,
-    ) -> Result<bool, Setback> {
+    ) -> Result<Woken, Setback> {
         self.check_that_somebody_goes(&obstacle, paths).await?;
         if self.how.once {
             let may_wait = obstacle.ahead == 1 && !std::mem::replace(gave_way, true);
-            return self.refuse(obstacle, may_wait).await.map(|()| false);
+            return self.refuse(obstacle, may_wait).await.map(|()| Woken::News);
         }
         self.see(Some(obstacle.clone()));
         self.wait_for(&obstacle.generation, paths, own).await

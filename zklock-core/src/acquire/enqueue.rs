@@ -6,6 +6,7 @@ use futures_lite::future::poll_once;
 
 use crate::acquire::acquire_loop::{AcquireLoop, Setback, setback};
 use crate::acquire::lease::QueuedNode;
+use crate::acquire::looking::Looked;
 use crate::base::error::{ErrorKind, LockError};
 use crate::base::owner::Owner;
 use crate::cooldown::mark::Mark;
@@ -14,13 +15,13 @@ use crate::cooldown::server_time::ServerTime;
 use crate::coordinator::traits::{NodeKind, RequestError};
 use crate::layout::contender::{Attempt, Contender, LAST_SAFE_SEQUENCE};
 use crate::layout::driver::{Proof, unmarked, unread, unsupported};
-use crate::session::generation::Generation;
+use crate::session::generation::{Generation, Since};
 use crate::session::releaser::PendingCreate;
 
 /// What became of making a node.
 pub(crate) enum Enqueued {
     /// It is in the queue; the list, if it is known to be newer.
-    Mine(QueuedNode, Contender, Option<Vec<String>>),
+    Mine(QueuedNode, Contender, Option<Looked>),
     /// There is only one, at this path, and it is another's.
     Taken(String),
 }
@@ -47,8 +48,8 @@ impl AcquireLoop<'_> {
         let payload = new.payload.as_slice().into();
         let mut pending_create = PendingCreate::send(generation, self.directory(), new);
         // Where there is one node only, there is nothing to list.
-        let listing = (only.is_none() && pending_create.is_sent())
-            .then(|| generation.coordinator().children(self.directory()));
+        let looking =
+            (only.is_none() && pending_create.is_sent()).then(|| self.look(generation, Since::Now));
         let mut answer = None;
         if let Some(turn) = self.turn {
             // Now it also has its place among those that this session sends one by one.
@@ -98,16 +99,16 @@ impl AcquireLoop<'_> {
         if !(0..LAST_SAFE_SEQUENCE).contains(&mine.sequence) {
             return Err(self.exhausted(mine.sequence));
         }
-        let children = match (listing, only) {
-            (_, Some(name)) => Some(vec![name]),
+        let known = match (looking, only) {
+            (_, Some(name)) => Some(self.saw(vec![name])),
             // A list from before the node was found again says nothing.
-            (Some(listing), None) => {
-                let listed = listing.await.ok();
-                listed.filter(|names| names.contains(&mine.name))
+            (Some(looking), None) => {
+                let looked = self.looked(looking).await.ok();
+                looked.filter(|looked| mine.place_in(&looked.queue).is_some())
             }
             (None, None) => None,
         };
-        Ok(Enqueued::Mine(node, mine, children))
+        Ok(Enqueued::Mine(node, mine, known))
     }
 
     fn exhausted(&self, sequence: i64) -> Setback {

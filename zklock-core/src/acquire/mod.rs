@@ -3,6 +3,7 @@
 pub mod acquire_loop;
 mod enqueue;
 pub mod lease;
+mod looking;
 pub mod obstacle;
 pub mod send_order;
 pub mod stand_in;

@@ -41,12 +41,11 @@ impl Passed {
         }
     }
 
-    /// Takes what was noted out of a queue.
-    pub(crate) fn leave_out_of(&self, queue: &mut Vec<Contender>) {
+    /// What is left of a queue without what was noted, if anything was.
+    pub(crate) fn left_of(&self, queue: &[Contender]) -> Option<Vec<Contender>> {
         let passed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if !passed.is_empty() {
-            queue.retain(|contender| !passed.contains(&contender.name));
-        }
+        let is_left = |contender: &&Contender| !passed.contains(&contender.name);
+        (!passed.is_empty()).then(|| queue.iter().filter(is_left).cloned().collect())
     }
 }
 

@@ -10,9 +10,22 @@ use tokio::sync::watch;
 
 use crate::acquire::acquire_loop::{AcquireLoop, Setback};
 use crate::acquire::lease::QueuedNode;
+use crate::acquire::looking::Looked;
+use crate::base::clock::Instant;
 use crate::coordinator::traits::{RequestError, Watch, WatchEvent};
 use crate::session::generation::Generation;
 use crate::session::keeper::OwnWatch;
+
+/// Why a wait is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Woken {
+    /// A node was deleted that was watched, while our own was there.
+    Gone,
+    /// Something else happened.
+    News,
+    /// Nothing happened for long.
+    Time,
+}
 
 impl AcquireLoop<'_> {
     /// Waits until there are other children than so many, and answers them if they are known, or
@@ -22,7 +35,7 @@ impl AcquireLoop<'_> {
         generation: &Arc<Generation>,
         seen: usize,
         limit: &mut Option<watch::Receiver<u32>>,
-    ) -> Result<Option<Vec<String>>, Setback> {
+    ) -> Result<Option<Looked>, Setback> {
         let Some(_watching) = generation.watches().take([self.directory()]) else {
             self.pass_time(generation).await;
             return Ok(None);
@@ -30,7 +43,7 @@ impl AcquireLoop<'_> {
         let watched = generation.coordinator().children_watched(self.directory()).await;
         let watch = match watched {
             Ok((children, watch)) if children.len() == seen => watch,
-            Ok((children, _)) => return Ok(Some(children)),
+            Ok((children, _)) => return Ok(Some(self.saw(children))),
             Err(RequestError::NoNode) => return Ok(None),
             Err(error) => {
                 self.after(generation, error).await?;
@@ -41,8 +54,7 @@ impl AcquireLoop<'_> {
         Ok(None)
     }
 
-    /// Waits until one of the nodes is gone (answers true) or something happened that makes another
-    /// look at the queue worth while (false).
+    /// Waits until one of the nodes is gone, or another look at the queue is worth while.
     ///
     /// Our own node is watched too where the deletion of another is to be the grant: somebody else
     /// may have deleted it, and then the one behind it is next. A server tells of changes in their
@@ -53,17 +65,15 @@ impl AcquireLoop<'_> {
         generation: &Arc<Generation>,
         paths: &[String],
         mut own: Option<&mut QueuedNode>,
-    ) -> Result<bool, Setback> {
+    ) -> Result<Woken, Setback> {
         let Some(_watching) = generation.watches().take(paths) else {
-            self.pass_time(generation).await;
-            return Ok(false);
+            return Ok(self.pass_time(generation).await);
         };
         let link_lost = own.is_some().then(|| generation.coordinator().link_lost());
         let mut asked_own = None;
         if let Some(node) = own.as_ref().filter(|node| !node.is_watched()) {
             let Some(watching) = generation.watches().take([node.path()]) else {
-                self.pass_time(generation).await;
-                return Ok(false);
+                return Ok(self.pass_time(generation).await);
             };
             asked_own = Some((generation.coordinator().get_watched(node.path()), watching));
         }
@@ -77,7 +87,7 @@ impl AcquireLoop<'_> {
                 Ok(_) | Err(RequestError::NoNode) => return Err(Setback::Vanished),
                 Err(error) => {
                     self.after(generation, error).await?;
-                    return Ok(false);
+                    return Ok(Woken::News);
                 }
             }
         }
@@ -86,47 +96,69 @@ impl AcquireLoop<'_> {
             match reply.await {
                 Ok((_, stat, _)) if self.is_other_lock(&stat) => {
                     self.passed().add(path);
-                    return Ok(false);
+                    return Ok(Woken::News);
                 }
                 Ok((_, _, watch)) => watches.push(watch),
-                Err(RequestError::NoNode) => return Ok(false),
+                Err(RequestError::NoNode) => return Ok(Woken::News),
                 Err(error) => {
                     self.after(generation, error).await?;
-                    return Ok(false);
+                    return Ok(Woken::News);
                 }
             }
         }
-        let gone = self.watch(generation, watches, &mut None, own.as_deref_mut()).await?;
+        let woken = self.watch(generation, watches, &mut None, own.as_deref_mut()).await?;
         if let (Some(node), Some(mut lost)) = (own, link_lost)
             && poll_once(&mut lost).await.is_some()
         {
             // And what was watched before may not be watched any more.
             node.unwatch();
-            return Ok(false);
+            return Ok(Woken::News);
         }
-        Ok(gone)
+        Ok(woken)
     }
 
     /// Waits without a watch, because there are too many: another look after a while will do.
-    async fn pass_time(&self, generation: &Arc<Generation>) {
-        let clock = self.lane_permit.lane().clock();
-        let timer = clock.sleep_until(clock.now() + generation.slow_look());
-        futures_lite::future::or(timer, generation.changed()).await;
+    async fn pass_time(&self, generation: &Arc<Generation>) -> Woken {
+        let (clock, rest) = (self.lane_permit.lane().clock(), generation.slow_look());
+        let mut at = clock.now() + rest;
+        if self.target.has_many_nodes {
+            // All at the same time: one look is for all of them.
+            at = at.floor(rest);
+        }
+        let timer = async {
+            clock.sleep_until(at).await;
+            Woken::Time
+        };
+        let changed = async {
+            generation.changed().await;
+            Woken::News
+        };
+        futures_lite::future::or(timer, changed).await
+    }
+
+    /// When who has a watch looks again, although it told of nothing.
+    fn look_again_at(&self, generation: &Arc<Generation>) -> Instant {
+        let (now, long) = (self.lane_permit.lane().clock().now(), generation.long());
+        if !self.target.has_many_nodes {
+            return now + long;
+        }
+        // A little later, with others.
+        let step = long / 8;
+        (now + long + step).floor(step)
     }
 
     /// Waits until one of the watches fires, or another look is worth while for other reasons.
-    /// Answers whether a node was deleted, while our own was there.
     async fn watch(
         &self,
         generation: &Arc<Generation>,
         mut watches: Vec<Watch>,
         limit: &mut Option<watch::Receiver<u32>>,
         mut own: Option<&mut QueuedNode>,
-    ) -> Result<bool, Setback> {
+    ) -> Result<Woken, Setback> {
         let reconnects = generation.reconnects();
         // Watches were seen to be lost; a slow look now and then costs little.
         let clock = self.lane_permit.lane().clock();
-        let mut poll = clock.sleep_until(clock.now() + generation.long());
+        let mut poll = clock.sleep_until(self.look_again_at(generation));
         // Kept from one look to the next: dropped, it would be woken no more.
         let mut raised = pin!(async {
             let told = match limit {
@@ -144,12 +176,12 @@ impl AcquireLoop<'_> {
                 return Err(Setback::Interrupted);
             }
             if generation.reconnects() != reconnects {
-                return Ok(false);
+                return Ok(Woken::News);
             }
             let event = poll_fn(|cx| {
                 let seen = watches.iter_mut().find_map(|watch| match watch.as_mut().poll(cx) {
-                    Poll::Ready(WatchEvent::Deleted) => Some(Ok(true)),
-                    Poll::Ready(WatchEvent::Changed) => Some(Ok(false)),
+                    Poll::Ready(WatchEvent::Deleted) => Some(Ok(Woken::Gone)),
+                    Poll::Ready(WatchEvent::Changed) => Some(Ok(Woken::News)),
                     Poll::Ready(WatchEvent::SessionEnded) => Some(Err(Setback::Interrupted)),
                     Poll::Pending => None,
                 });
@@ -157,7 +189,7 @@ impl AcquireLoop<'_> {
                 if let Some(Poll::Ready(event)) = own.as_mut().map(|node| node.poll_own(cx)) {
                     return Poll::Ready(Some(match event {
                         WatchEvent::Deleted => Err(Setback::Vanished),
-                        WatchEvent::Changed => Ok(false),
+                        WatchEvent::Changed => Ok(Woken::News),
                         WatchEvent::SessionEnded => Err(Setback::Interrupted),
                     }));
                 }
@@ -165,10 +197,10 @@ impl AcquireLoop<'_> {
                     return Poll::Ready(seen);
                 }
                 if Pin::new(&mut poll).poll(cx).is_ready() {
-                    return Poll::Ready(Some(Ok(false)));
+                    return Poll::Ready(Some(Ok(Woken::Time)));
                 }
                 if raised.as_mut().poll(cx).is_ready() {
-                    return Poll::Ready(Some(Ok(false)));
+                    return Poll::Ready(Some(Ok(Woken::News)));
                 }
                 changed.as_mut().poll(cx).map(|()| None)
             })

@@ -33,6 +33,12 @@ impl Instant {
         Instant(nanos)
     }
 
+    /// The last moment up to this one that lies a multiple of `step` after the origin.
+    pub fn floor(self, step: Duration) -> Self {
+        let step = u64::try_from(step.as_nanos()).unwrap_or(u64::MAX).max(1);
+        Instant(self.0 - self.0 % step)
+    }
+
     /// The time from `earlier` to this moment, zero when `earlier` is later.
     pub fn since(self, earlier: Instant) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))

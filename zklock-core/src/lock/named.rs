@@ -365,6 +365,7 @@ impl NamedLock {
             vanished: self.0.options.vanished_policy(),
             marks: self.0.options.marks(),
             limit: None,
+            has_many_nodes: self.has_own_nodes(),
         }
     }
 }

@@ -170,6 +170,7 @@ fn targets(
         vanished: session.defaults().vanished_policy(),
         marks: Marks::default(),
         limit,
+        has_many_nodes: false,
     };
     let (rule, changes) = (rule(layout, limit.shared()), limit.changes());
     match layout {

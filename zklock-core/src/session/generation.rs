@@ -3,6 +3,7 @@
 mod commits;
 mod counts;
 mod held;
+mod listing;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
@@ -15,6 +16,8 @@ use tokio::sync::futures::Notified;
 pub use self::commits::{Gate, MOST_CHECKED};
 pub use self::counts::{PendingDeletion, Resting};
 pub use self::held::HeldNode;
+use self::listing::Listings;
+pub use self::listing::{Listed, Listing, Since};
 use crate::base::clock::Instant;
 use crate::base::error::{ErrorKind, LockError};
 use crate::base::policy::StopAt;
@@ -42,6 +45,8 @@ pub struct Generation {
     /// Shows that the server is not to be trusted.
     phantom: OnceLock<PhantomNode>,
     head_ages: HeadAges,
+    /// Lists that several wait for.
+    listings: Listings,
     /// Counts how often the connection came back.
     reconnects: AtomicU64,
     /// When it did last.
@@ -92,6 +97,7 @@ impl Generation {
             retired: AtomicBool::new(false),
             phantom: OnceLock::new(),
             head_ages,
+            listings: Listings::default(),
             reconnects: AtomicU64::new(0),
             reconnected_at: AtomicU64::new(0),
             changed: Notify::new(),

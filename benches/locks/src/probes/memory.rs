@@ -26,9 +26,6 @@ use crate::table::{grouped, time};
 /// How many tasks or threads take the locks.
 const TAKERS: usize = 100;
 
-/// At most so many wait with a node each: every one of them lists all that are there.
-const QUEUED: usize = 10_000;
-
 /// Threads of Java that wait: each has a stack, and ten thousand would be most of the machine.
 const THREADS: usize = 1_000;
 
@@ -118,7 +115,7 @@ pub(crate) fn serve(what: &str, connect: &str, count: usize) -> Result<(), Failu
                 drop(held);
                 measured
             }
-            "fair" => fair(&session, connect, count.min(QUEUED)).await?,
+            "fair" => fair(&session, connect, count).await?,
             "tokio" => {
                 let mutex = Arc::new(tokio::sync::Mutex::new(()));
                 let _held = mutex.clone().lock_owned().await;

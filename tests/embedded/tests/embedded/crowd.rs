@@ -1,20 +1,27 @@
-//! What a long queue costs who looks at it. Calls of the driver are counted, never time.
+//! What it costs that many wait for one lock, each with a node of its own: for each of them no more
+//! than for each of few. Requests and calls of the driver are counted, never time.
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
+use tokio::task::JoinHandle;
 use zklock::driver::{Attempt, Contender, LockDriver};
 use zklock::layout::Curator;
-use zklock::{Embedded, Mode, Session};
+use zklock::{Embedded, LockError, LockOptions, Mode, MutexGuard, Session};
+use zklock_core::coordinator::memory::Op;
 use zklock_core::coordinator::traits::NodeKind;
 use zklock_core::layout::verdict::Verdict;
 
-use crate::support::client;
+use crate::support::{client, contenders};
 
-/// Curator's layout, which counts how often it is asked who holds.
+/// Curator's layout, which counts how many names it reads, and how often it is asked who holds.
 #[derive(Clone, Default)]
-struct Counting(Arc<AtomicUsize>);
+struct Counting {
+    parsed: Arc<AtomicUsize>,
+    asked: Arc<AtomicUsize>,
+}
 
 impl fmt::Debug for Counting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -28,12 +35,82 @@ impl LockDriver for Counting {
     }
 
     fn parse(&self, name: &str) -> Option<Contender> {
+        self.parsed.fetch_add(1, Ordering::Relaxed);
         Curator.parse(name)
     }
 
     fn verdict(&self, queue: &[Contender], mine: &Contender) -> Verdict {
-        self.0.fetch_add(1, Ordering::Relaxed);
+        self.asked.fetch_add(1, Ordering::Relaxed);
         Curator.verdict(queue, mine)
+    }
+}
+
+/// An answer takes so long, as on a network.
+const ANSWER: Duration = Duration::from_millis(5);
+
+/// Long, so that few of those who wait have a watch.
+fn name() -> String {
+    "n".repeat(900)
+}
+
+type Waiting = JoinHandle<Result<MutexGuard, LockError>>;
+
+/// So many fair waiters of one session behind a holder.
+async fn crowd(count: usize) -> (Embedded, Counting, MutexGuard, Vec<Waiting>) {
+    let (store, driver) = (Embedded::new(), Counting::default());
+    let on = |driver| Session::embedded_builder(&store).driver(driver).max_connections(1).open();
+    let (elsewhere, session) = (on(Counting::default()).unwrap(), on(driver.clone()).unwrap());
+    let held = elsewhere.mutex(&name()).unwrap().acquire().await.unwrap();
+    let options = LockOptions::default().fair(true);
+    let mutex = session.mutex(&name()).unwrap().with_options(options).unwrap();
+    store.faults(session.zookeeper_session().unwrap().0).delay_replies(ANSWER);
+    store.record();
+    let waiting = (0..count).map(|_| {
+        let mutex = mutex.clone();
+        tokio::spawn(async move { mutex.acquire().await })
+    });
+    let waiting = waiting.collect();
+    tokio::time::sleep(20 * ANSWER).await;
+    let path = format!("/zklock/{}", name());
+    assert_eq!(contenders(&store, &path).await.len(), count + 1);
+    (store, driver, held, waiting)
+}
+
+fn lists(store: &Embedded) -> usize {
+    store.recorded().iter().filter(|one| one.op == Op::Children).count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn those_who_come_together_share_a_look_and_read_each_name_once_for_all() {
+    for count in [100, 400] {
+        let (store, driver, _held, waiting) = crowd(count).await;
+        let lists = lists(&store);
+        assert!(lists <= 10, "{lists} lists for {count} waiters");
+        let parsed = driver.parsed.load(Ordering::Relaxed) / count;
+        assert!(parsed <= 15, "{parsed} names read for each of {count} waiters");
+        waiting.iter().for_each(JoinHandle::abort);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn those_without_a_watch_look_together() {
+    const WHILE: Duration = Duration::from_secs(20);
+    for count in [150, 300] {
+        let (store, driver, held, mut waiting) = crowd(count).await;
+        store.record();
+        driver.parsed.store(0, Ordering::Relaxed);
+        tokio::time::sleep(WHILE).await;
+        // A slow look every 2.5 s, and eight in 10 s for those who have a watch. For each perhaps a
+        // second one, for those who were late.
+        let (lists, most) = (lists(&store), 50);
+        assert!(lists <= most, "{lists} lists in 20 s for {count} waiters");
+        let parsed = driver.parsed.load(Ordering::Relaxed) / count;
+        assert!(parsed <= most, "{parsed} names read for each of {count} waiters");
+        // They are in the queue all the same, in its order.
+        drop(held);
+        let first = waiting.remove(0).await.unwrap().unwrap();
+        first.release().await.unwrap();
+        waiting.iter().for_each(JoinHandle::abort);
     }
 }
 
@@ -56,7 +133,7 @@ async fn a_long_queue_is_listed_and_revoked_with_few_questions() {
         assert_eq!((holders.len(), holders[0]), (count, true));
         assert!(!holders[1..].contains(&true));
         assert_eq!(site.revoke().await.unwrap(), 1);
-        let asked = driver.0.load(Ordering::Relaxed);
+        let asked = driver.asked.load(Ordering::Relaxed);
         assert!(asked <= 40, "{asked} questions about {count} nodes");
     }
 }

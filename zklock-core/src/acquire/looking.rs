@@ -1,0 +1,84 @@
+//! Looking at the queue. Many of this process may wait in it, each with a node of its own; they share
+//! what they see.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use tokio::sync::oneshot::Receiver;
+
+use crate::acquire::acquire_loop::{AcquireLoop, Setback};
+use crate::coordinator::traits::{Reply, RequestError};
+use crate::session::generation::{Generation, Listed, Listing, Since};
+
+/// A list that is on its way.
+pub(crate) enum Looking {
+    /// For us alone.
+    Alone(Reply<Vec<String>>),
+    /// For all who look.
+    Shared(Receiver<Listing>),
+}
+
+/// The children of the directory.
+pub(crate) enum Looked {
+    /// Seen by us alone.
+    Alone(Listed),
+    /// Seen by all who looked.
+    Shared(Arc<Listed>),
+}
+
+impl Deref for Looked {
+    type Target = Listed;
+
+    fn deref(&self) -> &Listed {
+        match self {
+            Looked::Alone(listed) => listed,
+            Looked::Shared(listed) => listed,
+        }
+    }
+}
+
+impl AcquireLoop<'_> {
+    /// Looks at the queue. The request is sent by this call, unless it is to be shared and another
+    /// is on its way.
+    pub(crate) fn look(&self, generation: &Arc<Generation>, since: Since) -> Looking {
+        if self.target.has_many_nodes {
+            return Looking::Shared(generation.list(self.directory(), &self.target.driver, since));
+        }
+        Looking::Alone(generation.coordinator().children(self.directory()))
+    }
+
+    /// Waits for the list.
+    pub(crate) async fn looked(&self, looking: Looking) -> Result<Looked, RequestError> {
+        match looking {
+            Looking::Alone(reply) => reply.await.map(|names| self.saw(names)),
+            Looking::Shared(listing) => {
+                let listed = listing.await.unwrap_or(Err(RequestError::ConnectionLoss));
+                listed.map(Looked::Shared)
+            }
+        }
+    }
+
+    /// What we saw by ourselves.
+    pub(crate) fn saw(&self, names: Vec<String>) -> Looked {
+        Looked::Alone(Listed::new(names, &*self.target.driver))
+    }
+
+    /// The children of the directory, unless they are known; `None` if there is no directory.
+    pub(crate) async fn list(
+        &self,
+        generation: &Arc<Generation>,
+        known: Option<Looked>,
+        since: Since,
+    ) -> Result<Option<Looked>, Setback> {
+        if known.is_some() {
+            return Ok(known);
+        }
+        loop {
+            match self.looked(self.look(generation, since)).await {
+                Ok(looked) => return Ok(Some(looked)),
+                Err(RequestError::NoNode) => return Ok(None),
+                Err(error) => self.after(generation, error).await?,
+            }
+        }
+    }
+}
