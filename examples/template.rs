@@ -81,7 +81,7 @@ async fn show_busy(
     let outcome = impatient.execute("createOrder", || async { "never" }).await;
     match outcome {
         Err(error) if error.is_busy() => {
-            writeln!(out, "busy, code {}: {error}", error.code())?;
+            writeln!(out, "busy, code {}: {error:#}", error.code())?;
             if let Some(holder) = error.holder() {
                 let app = holder.owner.app.as_deref().unwrap_or("an unknown application");
                 writeln!(out, "  held by {app}, contenders ahead: {}", holder.ahead)?;

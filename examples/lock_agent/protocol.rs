@@ -91,7 +91,7 @@ pub(crate) struct Refusal {
 impl From<LockError> for Refusal {
     fn from(error: LockError) -> Self {
         let kind = error.kind();
-        Refusal { error: kind.as_str(), code: kind.code(), message: error.to_string() }
+        Refusal { error: kind.as_str(), code: kind.code(), message: format!("{error:#}") }
     }
 }
 

@@ -5,7 +5,7 @@ use std::io;
 use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use zklock::{ErrorKind, LockError};
+use zklock::{Body, ErrorKind, LockError};
 
 pub(crate) enum Failure {
     Lock(LockError),
@@ -30,6 +30,7 @@ impl From<io::Error> for Failure {
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
         let (status, code, message) = match self {
+            // `Display` names the lock, and neither hosts nor processes.
             Failure::Lock(error) => (status(&error), error.code(), error.to_string()),
             Failure::Store(error) => {
                 (StatusCode::INTERNAL_SERVER_ERROR, "store", error.to_string())
@@ -49,10 +50,15 @@ impl IntoResponse for Failure {
     }
 }
 
-/// Busy is the client's to try again; what else is wrong with a lock is not the client's fault.
+/// Busy and unavailable pass: the client may try again. So it may where a lock was lost before the work
+/// began; work that was cut short may have taken effect. The others are mistakes of the service.
 fn status(error: &LockError) -> StatusCode {
     match error.kind() {
         ErrorKind::Busy => StatusCode::CONFLICT,
-        _ => StatusCode::SERVICE_UNAVAILABLE,
+        ErrorKind::Unavailable | ErrorKind::Closing => StatusCode::SERVICE_UNAVAILABLE,
+        ErrorKind::Lost if error.body() == Some(Body::NotStarted) => {
+            StatusCode::SERVICE_UNAVAILABLE
+        }
+        _ => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }

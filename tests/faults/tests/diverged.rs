@@ -59,7 +59,7 @@ async fn who_waits_for_a_stray_goes_on_by_another_server() {
     assert_eq!(noticed.await.unwrap(), STRAY);
     // Where there is no other server, the error says what to do.
     let error = session.mutex("b").unwrap().acquire_timeout(SESSION_TIMEOUT).await.unwrap_err();
-    assert!(error.is_unavailable() && error.to_string().contains(STRAY), "{error}");
+    assert!(error.is_unavailable() && format!("{error:#}").contains(STRAY), "{error}");
 
     proxy.heal();
     let guard = waiting.await.unwrap().unwrap();

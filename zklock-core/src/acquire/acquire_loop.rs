@@ -553,10 +553,10 @@ pub(crate) fn setback(error: RequestError) -> Setback {
     match &error {
         RequestError::NoNode => Setback::Vanished,
         RequestError::NoAuth | RequestError::InvalidAcl | RequestError::AuthFailed => {
-            failed(ErrorKind::Unauthorized, error.to_string())
+            failed(ErrorKind::Unauthorized, error.in_short())
         }
-        RequestError::QuotaExceeded => failed(ErrorKind::Unavailable, error.to_string()),
-        RequestError::BadArguments(_) => failed(ErrorKind::InvalidName, error.to_string()),
+        RequestError::QuotaExceeded => failed(ErrorKind::Unavailable, error.in_short()),
+        RequestError::BadArguments(_) => failed(ErrorKind::InvalidName, error.in_short()),
         RequestError::NoChildrenForEphemerals => failed(
             ErrorKind::InvalidName,
             "the directory of the lock is an ephemeral node, which has no children".to_owned(),

@@ -112,15 +112,12 @@ impl AcquireLoop<'_> {
     }
 
     fn exhausted(&self, sequence: i64) -> Setback {
-        Setback::Failed(LockError::new(
-            ErrorKind::Exhausted,
-            format!(
-                "the sequence numbers of {} are nearly used up (at {sequence} of 2147483647); let \
-                 the directory run empty so that it is removed and begins again at 0: stop its \
-                 users for a minute, or delete the empty node",
-                self.directory()
-            ),
-        ))
+        let why = format!(
+            "its sequence numbers are nearly used up (at {sequence} of 2147483647); let its directory \
+             run empty so that it is removed and begins again at 0: stop its users for a minute, or \
+             delete the empty node"
+        );
+        Setback::Failed(LockError::new(ErrorKind::Exhausted, why).aside(self.directory()))
     }
 
     /// Creates a node of the path to the directory. A directory with marks must stay.

@@ -10,7 +10,7 @@
 ///
 /// let template = ZkLockTemplate::default().on_lost(OnLost::Finish);
 /// let outcome = template.execute("orders", || async { locks.lose() }).await;
-/// assert!(outcome.is_err_and(|error| error.body() == Body::Finished));
+/// assert!(outcome.is_err_and(|error| error.body() == Some(Body::Finished)));
 /// # Ok::<(), zklock::LockError>(()) }).unwrap();
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -35,7 +35,7 @@ pub enum OnLost {
 ///     locks.revoke("report").unwrap();
 ///     std::future::pending::<()>().await
 /// });
-/// assert!(work.await.is_err_and(|error| error.is_revoked() && error.body() == Body::Dropped));
+/// assert!(work.await.is_err_and(|error| error.is_revoked() && error.body() == Some(Body::Dropped)));
 /// # Ok::<(), zklock::LockError>(()) }).unwrap();
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

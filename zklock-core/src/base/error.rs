@@ -134,8 +134,8 @@ impl ErrorKind {
 ///
 /// let lost = LockError::new(ErrorKind::Lost, "its lease ran out").with_body(Body::Dropped);
 /// let try_again = match lost.body() {
-///     Body::NotStarted => true,
-///     Body::Dropped | Body::Finished => false, // It may have taken effect.
+///     None | Some(Body::NotStarted) => true,
+///     Some(Body::Dropped | Body::Finished) => false, // It may have taken effect.
 /// };
 /// assert!(!try_again);
 /// ```
@@ -174,7 +174,11 @@ pub struct Holder {
 
 /// Why a lock was not taken, or not kept.
 ///
-/// Match on [`kind`](LockError::kind) or ask the predicates; show it to people with `Display`.
+/// Match on [`kind`](LockError::kind) or ask the predicates.
+///
+/// `Display` is for the service's own clients: it names the lock, and no host, process, server or
+/// path. A busy lock is always the one sentence `orders/7 is being processed`. The alternate form
+/// `{:#}` is for logs: it adds who holds the lock, how many are ahead, paths, and the causes.
 ///
 /// ```
 /// use zklock::{ErrorKind, LockError};
@@ -182,9 +186,11 @@ pub struct Holder {
 /// fn status(error: &LockError) -> u16 {
 ///     match error.kind() {
 ///         ErrorKind::Busy => 409,
-///         _ => 503,
+///         ErrorKind::Unavailable | ErrorKind::Closing => 503,
+///         _ => 500, // A mistake in the program or its configuration, or work that was cut short.
 ///     }
 /// }
+/// assert_eq!(status(&LockError::new(ErrorKind::Deadlock, "")), 500);
 /// ```
 #[derive(Clone)]
 pub struct LockError(Box<Inner>);
@@ -194,6 +200,8 @@ struct Inner {
     kind: ErrorKind,
     lock: Option<Arc<str>>,
     detail: String,
+    /// What only those who run the service are to read.
+    aside: String,
     holder: Option<Holder>,
     body: Option<Body>,
     source: Option<Arc<dyn Error + Send + Sync>>,
@@ -215,6 +223,7 @@ impl LockError {
             kind,
             lock: None,
             detail: detail.into(),
+            aside: String::new(),
             holder: None,
             body: None,
             source: None,
@@ -286,6 +295,13 @@ impl LockError {
         self
     }
 
+    /// Says what is of use to those who run the service, and is nothing for their clients: paths,
+    /// hosts, what others wrote.
+    pub(crate) fn aside(mut self, aside: impl Into<String>) -> Self {
+        self.0.aside = aside.into();
+        self
+    }
+
     /// What kind of failure it was.
     ///
     /// ```
@@ -345,8 +361,9 @@ impl LockError {
         self.0.holder.as_ref()
     }
 
-    /// What became of the body; it never began unless the lock was [lost](ErrorKind::Lost) or
-    /// [revoked](ErrorKind::Revoked).
+    /// What became of the body that a template or the attribute was to run; `None` where there was
+    /// no body, as in the errors of a lock and its guard. It never began unless the lock was
+    /// [lost](ErrorKind::Lost) or [revoked](ErrorKind::Revoked).
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -358,11 +375,17 @@ impl LockError {
     ///     locks.lose();
     ///     std::future::pending::<()>().await
     /// });
-    /// assert!(outcome.await.is_err_and(|error| error.body() == Body::Dropped));
+    /// assert!(outcome.await.is_err_and(|error| error.body() == Some(Body::Dropped)));
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
-    pub fn body(&self) -> Body {
-        self.0.body.unwrap_or(Body::NotStarted)
+    pub fn body(&self) -> Option<Body> {
+        self.0.body
+    }
+
+    /// Says that the body never began, unless it is known what became of it.
+    pub(crate) fn before_body(mut self) -> Self {
+        self.0.body.get_or_insert(Body::NotStarted);
+        self
     }
 
     /// Whether somebody else holds the lock.
@@ -473,11 +496,14 @@ impl LockError {
 
 impl fmt::Display for LockError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner { kind, lock, detail, holder, body, .. } = &*self.0;
+        let Inner { kind, lock, detail, aside, holder, body, source } = &*self.0;
         let lock = lock.as_deref().unwrap_or("the lock");
         match kind {
             ErrorKind::Busy => {
                 write!(f, "{lock} is being processed")?;
+                if !f.alternate() {
+                    return Ok(());
+                }
                 if let Some(holder) = holder {
                     write!(f, " by {}", holder.owner)?;
                     if holder.ahead > 1 {
@@ -487,7 +513,6 @@ impl fmt::Display for LockError {
                 if !detail.is_empty() {
                     write!(f, " ({detail})")?;
                 }
-                Ok(())
             }
             ErrorKind::Lost | ErrorKind::Revoked => {
                 let what = if *kind == ErrorKind::Lost { "lost" } else { "revoked" };
@@ -497,24 +522,44 @@ impl fmt::Display for LockError {
                     Some(Body::NotStarted) => "; the body did not run",
                     Some(Body::Dropped) => "; the body was dropped and may have taken effect",
                     Some(Body::Finished) => "; the body finished, its result was discarded",
-                })
+                })?;
             }
-            _ if self.0.lock.is_some() => write!(f, "{lock}: {detail}"),
-            _ => f.write_str(detail),
+            _ if self.0.lock.is_some() => write!(f, "{lock}: {detail}")?,
+            _ => f.write_str(detail)?,
         }
+        if !f.alternate() {
+            return Ok(());
+        }
+        if !aside.is_empty() {
+            write!(f, ": {aside}")?;
+        }
+        let mut said = detail.clone();
+        let mut cause = source.as_deref().map(|source| source as &(dyn Error + 'static));
+        while let Some(error) = cause {
+            let text = error.to_string();
+            // What is said already is not said again.
+            if !said.ends_with(&text) {
+                write!(f, ": {text}")?;
+            }
+            (said, cause) = (text, error.source());
+        }
+        Ok(())
     }
 }
 
 impl fmt::Debug for LockError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner { kind, lock, detail, holder, body, source } = &*self.0;
+        let Inner { kind, lock, detail, aside, holder, body, source } = &*self.0;
         let mut out = f.debug_struct("LockError");
         out.field("kind", kind).field("code", &kind.code()).field("lock", lock);
         out.field("detail", detail);
+        if !aside.is_empty() {
+            out.field("aside", aside);
+        }
         if let Some(holder) = holder {
             out.field("holder", holder);
         }
-        if matches!(kind, ErrorKind::Lost | ErrorKind::Revoked) {
+        if let Some(body) = body {
             out.field("body", body);
         }
         if let Some(source) = source {
@@ -543,11 +588,37 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_error_names_the_holder() {
+    fn a_busy_error_names_the_holder_to_those_who_run_the_service() {
         let owner = Owner { host: "db7".into(), pid: Some(42), ..Owner::default() };
         let holder = Holder { owner, node: "n".into(), ahead: 3 };
         let error = LockError::new(ErrorKind::Busy, "").on("a").held_by(Some(holder));
-        assert_eq!(error.to_string(), "a is being processed by db7 (process 42), 3 ahead");
+        let error = error.detailed("it rests");
+        assert_eq!(error.to_string(), "a is being processed");
+        let told = "a is being processed by db7 (process 42), 3 ahead (it rests)";
+        assert_eq!(format!("{error:#}"), told);
+    }
+
+    #[test]
+    fn causes_and_asides_are_for_those_who_run_the_service() {
+        let cause = std::io::Error::other("db7:2181 refused");
+        let error = LockError::new(ErrorKind::Unavailable, "no answer").on("a");
+        let error = error.aside("/zklock/a/n1").because(cause);
+        assert_eq!(error.to_string(), "a: no answer");
+        assert_eq!(format!("{error:#}"), "a: no answer: /zklock/a/n1: db7:2181 refused");
+        // The same is not said twice.
+        let error =
+            LockError::new(ErrorKind::Unavailable, "no").because(std::io::Error::other("no"));
+        assert_eq!(format!("{error:#}"), "no");
+    }
+
+    #[test]
+    fn there_may_be_no_body() {
+        let error = LockError::new(ErrorKind::Lost, "its lease ran out").on("a");
+        assert_eq!(error.body(), None);
+        let before = error.before_body();
+        assert_eq!(before.body(), Some(Body::NotStarted));
+        let dropped = before.with_body(Body::Dropped).before_body();
+        assert_eq!(dropped.body(), Some(Body::Dropped));
     }
 
     #[test]
@@ -567,7 +638,7 @@ mod tests {
             revoked.to_string(),
             "a was revoked: somebody asked for it; the body was dropped and may have taken effect"
         );
-        assert_eq!((revoked.code(), revoked.body()), ("1024", Body::Dropped));
+        assert_eq!((revoked.code(), revoked.body()), ("1024", Some(Body::Dropped)));
         assert!(revoked.is_revoked() && !revoked.is_lost() && !revoked.is_permanent());
     }
 

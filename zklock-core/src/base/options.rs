@@ -233,7 +233,7 @@ impl LockOptions {
     ///     locks.outage(true);
     ///     std::future::pending::<()>().await // Dropped here.
     /// });
-    /// assert!(payment.await.is_err_and(|error| error.is_lost() && error.body() == Body::Dropped));
+    /// assert!(payment.await.is_err_and(|error| error.is_lost() && error.body() == Some(Body::Dropped)));
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn stop_at(mut self, stop_at: StopAt) -> Self {

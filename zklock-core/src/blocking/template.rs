@@ -54,7 +54,7 @@ impl ZkLockTemplate {
         name: impl IntoLockName,
         body: impl FnOnce(GuardView) -> T,
     ) -> Result<T, LockError> {
-        let lock = self.lock(name)?;
+        let lock = self.lock(name).map_err(LockError::before_body)?;
         guarded(&lock, lock.tries(), body)
     }
 
@@ -78,7 +78,7 @@ impl ZkLockTemplate {
         names: impl IntoIterator<Item = impl IntoLockName>,
         body: impl FnOnce() -> T,
     ) -> Result<T, LockError> {
-        let locks = self.locks(names)?;
+        let locks = self.locks(names).map_err(LockError::before_body)?;
         guarded(&locks, locks.tries(), |_| body())
     }
 }
@@ -89,11 +89,11 @@ pub(crate) fn guarded<L: Enter, T>(
     how: Wait,
     body: impl FnOnce(GuardView) -> T,
 ) -> Result<T, LockError> {
-    let guard = enter(lock, how, false)?;
+    let guard = enter(lock, how, false).map_err(LockError::before_body)?;
     let view = guard.view();
     let outcome = run_sync(&guard, lock.cancel_policy(), move || body(view));
     // The result stands whatever becomes of the release; the observer hears of that.
-    let _ = block_on(guard.release()).inspect_err(|error| tracing::warn!(%error, "released"));
+    let _ = block_on(guard.release()).inspect_err(|error| tracing::warn!("released: {error:#}"));
     outcome
 }
 
@@ -104,11 +104,11 @@ pub(crate) fn stepwise<L: Enter>(
     how: Wait,
     step: &mut dyn FnMut(bool),
 ) -> Result<(), LockError> {
-    let guard = enter(lock, how, false)?;
+    let guard = enter(lock, how, false).map_err(LockError::before_body)?;
     let outcome = run_sync(&guard, lock.cancel_policy(), || step(true));
     if outcome.is_err() {
         step(false);
     }
-    let _ = block_on(guard.release()).inspect_err(|error| tracing::warn!(%error, "released"));
+    let _ = block_on(guard.release()).inspect_err(|error| tracing::warn!("released: {error:#}"));
     outcome
 }

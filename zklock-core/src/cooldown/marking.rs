@@ -139,21 +139,18 @@ impl AcquireLoop<'_> {
 
     fn foreign(&self, length: usize) -> LockError {
         let why = format!(
-            "the data of {} ({length} bytes) is somebody else's; `lock_delay` and `hold_at_least` \
-             keep a note there, so it must be empty: take another name for the lock, or the data \
-             away",
-            self.directory()
+            "the data of its directory ({length} bytes) is somebody else's; `lock_delay` and \
+             `hold_at_least` keep a note there, so it must be empty: take another name for the lock, \
+             or the data away"
         );
-        LockError::new(ErrorKind::Unsupported, why)
+        LockError::new(ErrorKind::Unsupported, why).aside(self.directory())
     }
 
     /// The error of a directory that may be a container and is never left alone.
     pub(crate) fn shared(&self) -> LockError {
-        let why = format!(
-            "`hold_at_least` needs a directory that ZooKeeper does not remove, and others always \
-             use {}, or locks below it; stop them for a moment, or give this lock a name of its own",
-            self.directory()
-        );
-        LockError::new(ErrorKind::Unsupported, why)
+        let why = "`hold_at_least` needs a directory that ZooKeeper does not remove, and others \
+                   always use this one, or locks below it; stop them for a moment, or give this lock \
+                   a name of its own";
+        LockError::new(ErrorKind::Unsupported, why).aside(self.directory())
     }
 }

@@ -133,6 +133,19 @@ impl fmt::Display for RequestError {
 
 impl std::error::Error for RequestError {}
 
+impl RequestError {
+    /// What went wrong, without servers, paths, and what others wrote.
+    pub fn in_short(&self) -> String {
+        match self {
+            RequestError::Unreachable(_) => "no server could be reached".to_owned(),
+            RequestError::BadArguments(_) => "bad request".to_owned(),
+            RequestError::Other(_) => "the request failed".to_owned(),
+            RequestError::Multi { error, .. } => error.in_short(),
+            other => other.to_string(),
+        }
+    }
+}
+
 /// What kind of node to create.
 ///
 /// ```

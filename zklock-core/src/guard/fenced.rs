@@ -154,26 +154,34 @@ impl Fenced<'_> {
 
 /// What a failure means, where the nodes of a lock were checked before a write.
 fn explain(error: RequestError, nodes: &[Arc<str>], path: &str) -> LockError {
-    let (kind, why) = match &error {
+    let at = |node: &str| format!("at {node}");
+    let (kind, why, at) = match &error {
         RequestError::Multi { index, error } => match (nodes.get(*index), &**error) {
-            (Some(_), RequestError::NoNode) => {
-                (ErrorKind::Lost, "its node is gone; nothing was written".to_owned())
+            (Some(node), RequestError::NoNode) => {
+                (ErrorKind::Lost, "its node is gone; nothing was written".to_owned(), at(node))
             }
             (Some(node), why) => {
-                let why =
-                    format!("its node {node} could not be checked, nothing was written: {why}");
-                (refusal(error), why)
+                let why = why.in_short();
+                let why = format!("its node could not be checked, nothing was written: {why}");
+                (refusal(error), why, at(node))
             }
-            (None, why) => (refusal(error), format!("{path} was not written: {why}")),
+            (None, why) => {
+                (refusal(error), format!("it was not written: {}", why.in_short()), at(path))
+            }
         },
         _ if error.ends_session() => {
-            let why = format!("its session ended; {path} may have been written before");
-            (ErrorKind::Lost, why)
+            let why = "its session ended; it may have been written before";
+            (ErrorKind::Lost, why.to_owned(), at(path))
         }
-        why if error.is_definite() => (refusal(why), format!("{path} was not written: {why}")),
-        why => (ErrorKind::Unavailable, format!("{path} may have been written: {why}")),
+        why if error.is_definite() => {
+            (refusal(why), format!("it was not written: {}", why.in_short()), at(path))
+        }
+        why => {
+            let why = format!("it may have been written: {}", why.in_short());
+            (ErrorKind::Unavailable, why, at(path))
+        }
     };
-    LockError::new(kind, why).because(error)
+    LockError::new(kind, why).aside(at).because(error)
 }
 
 fn refusal(error: &RequestError) -> ErrorKind {
@@ -195,11 +203,11 @@ mod tests {
             (failed(1, RequestError::NoNode), ErrorKind::Lost, "nothing was written"),
             (failed(1, RequestError::NoAuth), ErrorKind::Unauthorized, "/a/2"),
             (failed(0, RequestError::BadVersion), ErrorKind::Refused, "/a/1"),
-            (failed(2, RequestError::NoNode), ErrorKind::Refused, "/data was not written"),
-            (failed(2, RequestError::NoAuth), ErrorKind::Unauthorized, "/data was not written"),
+            (failed(2, RequestError::NoNode), ErrorKind::Refused, "it was not written"),
+            (failed(2, RequestError::NoAuth), ErrorKind::Unauthorized, "it was not written"),
             (failed(2, RequestError::NodeExists), ErrorKind::Refused, "exists already"),
             (failed(2, RequestError::QuotaExceeded), ErrorKind::Refused, "quota"),
-            (RequestError::NoAuth, ErrorKind::Unauthorized, "/data was not written"),
+            (RequestError::NoAuth, ErrorKind::Unauthorized, "it was not written"),
             (RequestError::ConnectionLoss, ErrorKind::Unavailable, "may have been written"),
             (RequestError::Other("?".into()), ErrorKind::Unavailable, "may have been written"),
             (RequestError::SessionExpired, ErrorKind::Lost, "may have been written"),
@@ -207,7 +215,9 @@ mod tests {
         ] {
             let explained = explain(error.clone(), &nodes, "/data");
             assert_eq!(explained.kind(), kind, "{error:?}");
-            assert!(explained.to_string().contains(says), "{error:?}: {explained}");
+            let (shown, told) = (explained.to_string(), format!("{explained:#}"));
+            assert!(told.contains(says) && told.contains("at /"), "{error:?}: {told}");
+            assert!(!shown.contains('/'), "{error:?}: {shown}");
         }
     }
 }

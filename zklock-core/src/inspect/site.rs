@@ -89,8 +89,8 @@ impl Site {
             }
         };
         let unanswered = || {
-            let why = lane.trouble().map_or(String::new(), |error| format!(": {error}"));
-            LockError::new(ErrorKind::Unavailable, format!("ZooKeeper did not answer in time{why}"))
+            let error = LockError::new(ErrorKind::Unavailable, "ZooKeeper did not answer in time");
+            lane.trouble().into_iter().fold(error, LockError::because)
         };
         let looked = deadline.bound(looking).await.unwrap_or_else(|_| Err(unanswered()));
         looked.map_err(|error| error.on(self.name.to_shared()))
@@ -106,7 +106,7 @@ fn refused(error: RequestError) -> LockError {
         RequestError::BadArguments(_) => ErrorKind::InvalidName,
         _ => ErrorKind::Unavailable,
     };
-    LockError::new(kind, error.to_string()).because(error)
+    LockError::new(kind, error.in_short()).because(error)
 }
 
 impl Session {

@@ -153,10 +153,11 @@ async fn agree(session: &Session, path: &ZnodePath, limit: u32) -> Result<(), Lo
                 Said::Limit(said) if said == i64::from(limit) => return Ok(()),
                 Said::Limit(said) => {
                     let why = format!(
-                        "the semaphore has {said} permits, says the data of {path}, and this \
-                         process was given the limit {limit}; all must give the same"
+                        "the semaphore has {said} permits, says ZooKeeper, and this process was given \
+                         the limit {limit}; all must give the same"
                     );
-                    return Err(LockError::new(ErrorKind::InvalidOption, why));
+                    let error = LockError::new(ErrorKind::InvalidOption, why);
+                    return Err(error.aside(format!("the data of {path}")));
                 }
                 Said::Other => return Ok(()),
                 Said::Nothing => coordinator.set(path.as_str(), text.as_bytes()).await.map(drop),

@@ -30,7 +30,7 @@ fn panicked(driver: &dyn LockDriver, panic: &(dyn Any + Send)) -> LockError {
     // It may panic again.
     let name = catch_unwind(AssertUnwindSafe(|| format!("the driver {driver:?}")));
     let name = name.unwrap_or_else(|_| "the driver".to_owned());
-    let why = format!("{name} panicked: {}", said.unwrap_or("it did not say why"));
-    tracing::error!("{why}");
-    LockError::new(ErrorKind::InvalidOption, why)
+    let said = said.unwrap_or("it did not say why");
+    tracing::error!("{name} panicked: {said}");
+    LockError::new(ErrorKind::InvalidOption, format!("{name} panicked")).aside(said)
 }

@@ -292,8 +292,8 @@ fn busy(holder: Option<Holder>) -> LockError {
 fn unreachable(queue: &impl WaitQueue) -> LockError {
     let trouble = queue.trouble();
     let detail = match &trouble {
-        Some(error) => format!("ZooKeeper could not be reached in time: {error}"),
-        None => "ZooKeeper did not answer in time".to_owned(),
+        Some(_) => "ZooKeeper could not be reached in time",
+        None => "ZooKeeper did not answer in time",
     };
     let error = LockError::new(ErrorKind::Unavailable, detail);
     trouble.into_iter().fold(error, LockError::because).on(queue.lock_name().clone())

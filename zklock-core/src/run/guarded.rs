@@ -116,7 +116,7 @@ impl Guarded {
                         Err(error) => {
                             self.state = State::Over;
                             body.empty();
-                            return Poll::Ready(Step::Over(Err(error)));
+                            return Poll::Ready(Step::Over(Err(error.before_body())));
                         }
                     }
                 }
@@ -155,7 +155,7 @@ impl Guarded {
             // The result stands whatever becomes of the release; the observer hears of that.
             let leaving = Box::pin(async move {
                 let released = each!(entered, guard => Guarding::release(guard).await);
-                let _ = released.inspect_err(|error| tracing::warn!(%error, "released"));
+                let _ = released.inspect_err(|error| tracing::warn!("released: {error:#}"));
             });
             self.state = State::Leaving(leaving, outcome);
         }

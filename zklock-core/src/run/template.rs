@@ -174,7 +174,7 @@ impl ZkLockTemplate {
     ///     std::future::pending::<()>().await // Dropped here.
     /// };
     /// let outcome = template.execute("orders", body).await;
-    /// assert!(outcome.is_err_and(|error| error.body() == Body::Dropped));
+    /// assert!(outcome.is_err_and(|error| error.body() == Some(Body::Dropped)));
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn on_lost(mut self, on_lost: OnLost) -> Self {
@@ -324,7 +324,7 @@ impl ZkLockTemplate {
         F: FnOnce() -> B,
         B: Future<Output = T>,
     {
-        let locks = self.locks(names)?;
+        let locks = self.locks(names).map_err(LockError::before_body)?;
         guarded(&locks, locks.tries(), Whole, |_| body()).await
     }
 
@@ -395,7 +395,7 @@ impl ZkLockTemplate {
         F: FnOnce(GuardView) -> B,
         B: Future<Output = T>,
     {
-        let lock = self.lock(name)?;
+        let lock = self.lock(name).map_err(LockError::before_body)?;
         guarded(&lock, lock.tries(), Whole, body).await
     }
 }
@@ -429,7 +429,8 @@ where
     F: FnOnce(GuardView) -> B,
     B: Future<Output = T>,
 {
-    let guard = lock.enter(Caller::task(), how, false).await?;
+    let entered = lock.enter(Caller::task(), how, false).await;
+    let guard = entered.map_err(LockError::before_body)?;
     let view = guard.view();
     let outcome = run(&guard, lock.cancel_policy(), async move { body(view).await }).await;
     let kept = match part_of::<T, K>(outcome) {
@@ -437,7 +438,7 @@ where
         Err(result) => return Ok(result),
     };
     // The result stands whatever becomes of the release; the observer hears of that.
-    let _ = guard.release().await.inspect_err(|error| tracing::warn!(%error, "released"));
+    let _ = guard.release().await.inspect_err(|error| tracing::warn!("released: {error:#}"));
     kept.map(K::whole)
 }
 

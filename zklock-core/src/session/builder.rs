@@ -12,7 +12,9 @@ use crate::coordinator::traits::RequestError;
 use crate::coordinator::zookeeper::Sasl;
 #[cfg(feature = "tls")]
 use crate::coordinator::zookeeper::Tls;
-use crate::coordinator::zookeeper::{Acl, Auth, ZooKeeperConnector, ZooKeeperOptions};
+use crate::coordinator::zookeeper::{
+    Acl, Auth, ZooKeeperConnector, ZooKeeperOptions, validate_connect_string,
+};
 use crate::layout::curator::Curator;
 use crate::layout::driver::{LockDriver, check};
 use crate::name::path::ZnodePath;
@@ -269,7 +271,7 @@ impl SessionBuilder {
     /// let billing = Session::embedded_builder(&store).app("billing").open()?;
     /// let _guard = billing.mutex("orders")?.acquire().await?;
     /// let busy = session.mutex("orders")?.try_acquire().await;
-    /// assert!(busy.is_err_and(|error| error.to_string().contains("by billing on")));
+    /// assert!(busy.is_err_and(|error| format!("{error:#}").contains("by billing on")));
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn app(mut self, app: impl Into<Arc<str>>) -> Self {
@@ -361,6 +363,12 @@ impl SessionBuilder {
         let place = self.store.place();
         let connector: Arc<dyn crate::coordinator::traits::Connector> = match self.store {
             Store::ZooKeeper(options) => {
+                validate_connect_string(&options.connect).map_err(|error| {
+                    let why = "the connect string is wrong; expected is \
+                               host:port[,host:port...][/chroot], for instance \
+                               \"zk1:2181,zk2:2181/apps\"";
+                    LockError::new(ErrorKind::InvalidOption, why).because(error)
+                })?;
                 if !options.auth.is_empty() && !self.acl_is_chosen {
                     tracing::warn!(
                         "the nodes of locks are open to everybody, although this session has \
@@ -372,7 +380,7 @@ impl SessionBuilder {
                     RequestError::BadArguments(why) => {
                         LockError::new(ErrorKind::InvalidOption, why)
                     }
-                    other => LockError::new(ErrorKind::InvalidOption, other.to_string()),
+                    other => LockError::new(ErrorKind::InvalidOption, other.in_short()),
                 };
                 Arc::new(ZooKeeperConnector::new(*options).map_err(invalid)?)
             }

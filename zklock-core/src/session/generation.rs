@@ -297,7 +297,7 @@ impl Generation {
         tracing::error!(path, %why, "the server refuses to delete a lock's node");
         self.events.tell(|| Event::StuckNode {
             path: path.to_owned(),
-            error: LockError::new(ErrorKind::Unauthorized, why.to_string()),
+            error: LockError::new(ErrorKind::Unauthorized, why.in_short()),
         });
         self.take_out_of_use();
     }

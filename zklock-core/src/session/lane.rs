@@ -409,7 +409,7 @@ fn explain(error: RequestError) -> Status {
         ),
         RequestError::BadArguments(why) => refused(ErrorKind::InvalidOption, why),
         _ => Status::Connecting(Some(
-            LockError::new(ErrorKind::Unavailable, error.to_string()).because(error),
+            LockError::new(ErrorKind::Unavailable, error.in_short()).because(error),
         )),
     }
 }

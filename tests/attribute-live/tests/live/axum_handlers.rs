@@ -18,7 +18,8 @@ impl From<LockError> for ApiError {
     fn from(error: LockError) -> Self {
         let status = match error.kind() {
             ErrorKind::Busy => StatusCode::CONFLICT,
-            _ => StatusCode::SERVICE_UNAVAILABLE,
+            ErrorKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+            _ => StatusCode::INTERNAL_SERVER_ERROR,
         };
         ApiError(status, format!("{}: {error}", error.code()))
     }

@@ -31,7 +31,7 @@ async fn a_body_is_dropped_at_whichever_await_it_is_lost_in() {
     let journal = Journal::default();
     for lost_at in 0..AWAITS {
         let error = steps(&locks, &journal, lost_at).await.unwrap_err();
-        assert_eq!((error.kind(), error.body()), (ErrorKind::Lost, Body::Dropped));
+        assert_eq!((error.kind(), error.body()), (ErrorKind::Lost, Some(Body::Dropped)));
         assert_eq!(error.lock(), Some("steps"));
         let lines = journal.read();
         let mut expected = Vec::new();
@@ -58,7 +58,7 @@ async fn a_body_that_sleeps_is_dropped_without_waking() {
         yield_now().await;
         locks.lose();
     });
-    assert_eq!(outcome.unwrap_err().body(), Body::Dropped);
+    assert_eq!(outcome.unwrap_err().body(), Some(Body::Dropped));
     assert_eq!(journal.read(), ["local"]);
 }
 
@@ -81,7 +81,7 @@ async fn a_body_that_may_finish_does_and_the_caller_is_told() {
     let journal = Journal::default();
     for lost_at in 0..AWAITS {
         let error = finishing(&locks, &journal, lost_at).await.unwrap_err();
-        assert_eq!((error.is_lost(), error.body()), (true, Body::Finished));
+        assert_eq!((error.is_lost(), error.body()), (true, Some(Body::Finished)));
         assert_eq!(journal.read(), ["finished"]);
     }
 }
@@ -113,7 +113,7 @@ async fn a_result_that_was_made_in_time_is_kept_also_if_the_lock_goes_in_the_rel
         };
         match outcome {
             Ok(value) => assert_eq!(value, 7),
-            Err(error) => assert_eq!((error.is_lost(), error.body()), (true, Body::Dropped)),
+            Err(error) => assert_eq!((error.is_lost(), error.body()), (true, Some(Body::Dropped))),
         }
     }
 }
@@ -174,7 +174,7 @@ async fn a_body_that_owns_a_transaction_commits_only_with_the_lock() {
     let database = Database::default();
     for lost_at in 0..3 {
         let error = insert(&locks, &database, lost_at).await.unwrap_err();
-        assert_eq!((error.is_lost(), error.body()), (true, Body::Finished));
+        assert_eq!((error.is_lost(), error.body()), (true, Some(Body::Finished)));
         assert!(database.rows().is_empty());
     }
     assert_eq!(insert(&locks, &database, 9).await.unwrap(), 3);
@@ -194,7 +194,7 @@ fn a_plain_body_that_loses_its_lock_finishes_and_the_caller_is_told() {
     let locks = TestLocks::install();
     let journal = Journal::default();
     let error = plain(&locks, &journal).unwrap_err();
-    assert_eq!((error.is_lost(), error.body()), (true, Body::Finished));
+    assert_eq!((error.is_lost(), error.body()), (true, Some(Body::Finished)));
     assert_eq!(journal.read(), ["finished", "local"]);
 }
 
@@ -225,5 +225,5 @@ async fn a_body_may_stop_as_soon_as_the_connection_is_in_doubt() {
         locks.outage(false);
     });
     let error = outcome.unwrap_err();
-    assert_eq!((error.kind(), error.body()), (ErrorKind::Lost, Body::Dropped));
+    assert_eq!((error.kind(), error.body()), (ErrorKind::Lost, Some(Body::Dropped)));
 }

@@ -189,7 +189,7 @@ async fn told(lock: &str, work: &Work, call: JoinHandle<Result<(), LockError>>, 
     }
     let error = soon(lock, call).await.unwrap().unwrap_err();
     assert!(error.is_lost(), "{lock}: {error}");
-    assert_eq!(error.body(), body, "{lock}: {error}");
+    assert_eq!(error.body(), Some(body), "{lock}: {error}");
     assert!(!work.running.load(Ordering::SeqCst), "{lock}: its body goes on");
 }
 

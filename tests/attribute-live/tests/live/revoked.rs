@@ -24,7 +24,7 @@ impl Drop for Held {
 }
 
 fn dropped(error: &LockError) -> bool {
-    (error.kind(), error.code(), error.body()) == (ErrorKind::Revoked, "1024", Body::Dropped)
+    (error.kind(), error.code(), error.body()) == (ErrorKind::Revoked, "1024", Some(Body::Dropped))
 }
 
 #[zk_locked("steps", on_revoked = cancel)]
@@ -123,8 +123,8 @@ async fn what_a_session_says_holds_where_the_attribute_says_nothing() {
         yield_now().await;
         Ok(())
     }
-    assert_eq!(finishes(&locks).await.unwrap_err().body(), Body::Finished);
-    assert_eq!(stops(&locks).await.unwrap_err().body(), Body::Dropped);
+    assert_eq!(finishes(&locks).await.unwrap_err().body(), Some(Body::Finished));
+    assert_eq!(stops(&locks).await.unwrap_err().body(), Some(Body::Dropped));
 }
 
 #[tokio::test]
@@ -207,7 +207,7 @@ async fn a_nested_call_heeds_for_itself() {
     let locks = TestLocks::install();
     assert!(dropped(&outer(&locks, false).await.unwrap()));
     let error = outer(&locks, true).await.unwrap();
-    assert_eq!((error.kind(), error.body()), (ErrorKind::Revoked, Body::NotStarted));
+    assert_eq!((error.kind(), error.body()), (ErrorKind::Revoked, Some(Body::NotStarted)));
 }
 
 #[zk_locked("both", on_lost = finish, on_revoked = cancel)]
@@ -229,7 +229,7 @@ async fn a_body_may_finish_without_its_lock_and_still_heed() {
     let locks = TestLocks::install();
     both(&locks, false, false).await.unwrap();
     let error = both(&locks, true, false).await.unwrap_err();
-    assert_eq!((error.kind(), error.body()), (ErrorKind::Lost, Body::Finished));
+    assert_eq!((error.kind(), error.body()), (ErrorKind::Lost, Some(Body::Finished)));
     let error = both(&locks, false, true).await.unwrap_err();
     assert!(dropped(&error), "{error:?}");
 }
@@ -245,7 +245,7 @@ async fn a_lock_that_is_lost_too_is_lost() {
     }
     let locks = TestLocks::install();
     let error = either(&locks).await.unwrap_err();
-    assert_eq!((error.kind(), error.body()), (ErrorKind::Lost, Body::Dropped));
+    assert_eq!((error.kind(), error.body()), (ErrorKind::Lost, Some(Body::Dropped)));
 }
 
 #[zk_locked("plain", on_revoked = cancel)]
@@ -267,7 +267,7 @@ fn a_plain_body_is_asked_before_it_begins_and_asks_for_itself() {
     let locks = TestLocks::install();
     assert!(plain(&locks).unwrap());
     let error = plain_outer(&locks).unwrap_err();
-    assert_eq!((error.kind(), error.body()), (ErrorKind::Revoked, Body::NotStarted));
+    assert_eq!((error.kind(), error.body()), (ErrorKind::Revoked, Some(Body::NotStarted)));
 }
 
 /// Its answers while others are in a hurry.

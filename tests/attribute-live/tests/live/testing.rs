@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::Barrier;
 use zklock::testing::TestLocks;
-use zklock::{LockError, zk_locked};
+use zklock::{Body, LockError, zk_locked};
 
 #[zk_locked("shared", timeout = "100ms", retries = 1)]
 async fn hold(barrier: Option<Arc<Barrier>>) -> Result<(), LockError> {
@@ -48,7 +48,9 @@ async fn a_lock_can_be_busy_lost_and_out_of_reach() {
     let locks = TestLocks::install();
     let held = locks.hold("shared").unwrap();
     let busy = hold(None).await.unwrap_err();
-    assert!(busy.is_busy() && busy.to_string().contains("another"), "{busy}");
+    assert!(busy.is_busy() && format!("{busy:#}").contains("another"), "{busy}");
+    assert_eq!(busy.to_string(), "shared is being processed");
+    assert_eq!(busy.body(), Some(Body::NotStarted));
     drop(held);
     locks.outage(true);
     assert!(hold(None).await.unwrap_err().is_unavailable());

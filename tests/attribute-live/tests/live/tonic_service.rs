@@ -2,13 +2,14 @@
 
 use tonic::{Code, Request, Response, Status};
 use zklock::testing::TestLocks;
-use zklock::{LockError, is_held, zk_locked};
+use zklock::{ErrorKind, LockError, is_held, zk_locked};
 
 fn status(error: LockError) -> Status {
-    if error.is_busy() {
-        Status::aborted(format!("{}: {error}", error.code()))
-    } else {
-        Status::unavailable(format!("{}: {error}", error.code()))
+    let message = format!("{}: {error}", error.code());
+    match error.kind() {
+        ErrorKind::Busy => Status::aborted(message),
+        ErrorKind::Unavailable => Status::unavailable(message),
+        _ => Status::internal(message),
     }
 }
 

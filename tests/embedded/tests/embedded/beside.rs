@@ -26,7 +26,7 @@ const LONG: Duration = Duration::from_secs(1);
 
 /// The error says that the caller waits for itself, and what to do.
 fn assert_told(error: &LockError) {
-    let text = error.to_string();
+    let text = format!("{error:#}");
     assert!(error.is_busy() && text.contains("itself") && text.contains("scope"), "{text}");
     assert_eq!(error.lock(), Some("a"));
 }
@@ -61,7 +61,7 @@ async fn who_holds_it_through_one_handle_and_waits_for_itself_through_another_is
             let _detached = mutex(&session, first).acquire().await.unwrap().detach();
             let error = mutex(&session, second).acquire_timeout(LONG).await.unwrap_err();
             assert!(error.is_busy(), "{first:?}, then {second:?}: {error}");
-            assert!(!error.to_string().contains("itself"), "{error}");
+            assert!(!format!("{error:#}").contains("itself"), "{error}");
         }
     }
 }

@@ -111,7 +111,7 @@ async fn a_blocking_acquire_that_waits_for_its_own_thread_names_spawn_blocking()
     tokio::task::yield_now().await;
     let error = mutex(&session).blocking_acquire().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Deadlock);
-    assert!(error.to_string().contains("spawn_blocking"), "{error}");
+    assert!(format!("{error:#}").contains("spawn_blocking"), "{error}");
     holding.await.unwrap();
 }
 

@@ -78,7 +78,7 @@ async fn the_bound_includes_connecting() {
     let mutex = session.mutex("a").unwrap();
     let error = mutex.acquire_timeout(Duration::from_secs(1)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
-    assert!(error.to_string().contains("zk:2181"), "{error}");
+    assert!(format!("{error:#}").contains("zk:2181"), "{error}");
     assert!(start.elapsed() <= Duration::from_millis(1_040));
     store.outage(None);
     drop(mutex.acquire_timeout(Duration::from_secs(10)).await.unwrap());

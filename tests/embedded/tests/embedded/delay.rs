@@ -79,7 +79,7 @@ async fn the_delay_goes_on_while_those_who_try_give_up() {
     while start.elapsed() < DELAY {
         let error = other.try_acquire().await.unwrap_err();
         assert!(
-            error.is_busy() && error.to_string().contains("its last holder was lost"),
+            error.is_busy() && format!("{error:#}").contains("its last holder was lost"),
             "{error}"
         );
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -98,7 +98,7 @@ async fn a_deadline_that_comes_first_is_busy_and_says_why() {
     let error = other.acquire_timeout(Duration::from_secs(2)).await.unwrap_err();
     about(start.elapsed(), Duration::from_secs(2));
     assert_eq!((error.code(), error.lock()), ("1011", Some("a")));
-    assert!(error.to_string().contains("it rests until 20"), "{error}");
+    assert!(format!("{error:#}").contains("it rests until 20"), "{error}");
     drop(other.acquire_timeout(Duration::from_secs(10)).await.unwrap());
     about(start.elapsed(), DELAY);
 }
@@ -185,7 +185,7 @@ async fn the_data_of_others_is_never_overwritten() {
         client.set("/zklock/a", data).await.unwrap();
         let error = delayed(&session).acquire().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported);
-        assert!(error.to_string().contains("must be empty"), "{error}");
+        assert!(format!("{error:#}").contains("must be empty"), "{error}");
         assert_eq!(client.get("/zklock/a").await.unwrap().0, data);
     }
     // Nor what is written while the lock is held.
@@ -310,7 +310,7 @@ async fn layouts_that_keep_no_marks_are_refused() {
     for mutex in refused {
         let error = mutex.acquire().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported);
-        assert!(error.to_string().contains("such as Curator's"), "{error}");
+        assert!(format!("{error:#}").contains("such as Curator's"), "{error}");
     }
     assert!(contenders(&store, "/zklock/a").await.is_empty());
     let kazoo = delayed(&session).driver(Kazoo::default()).unwrap();

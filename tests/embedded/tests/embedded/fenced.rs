@@ -55,7 +55,7 @@ async fn all_permits_are_proven_and_silence_is_no_refusal() {
     let faults = store.faults(session.zookeeper_session().unwrap().0);
     faults.inject(Fault::lose_reply().on(Op::Multi));
     let error = permits.fenced().set("/state", b"2").await.unwrap_err();
-    assert!(error.is_unavailable() && error.to_string().contains("may have"), "{error}");
+    assert!(error.is_unavailable() && format!("{error:#}").contains("may have"), "{error}");
     assert_eq!(client(&store).await.get("/state").await.unwrap().0, b"2");
     drop(permits);
     drop(on(&store));

@@ -59,7 +59,7 @@ async fn the_end_holds_when_the_session_is_closed() {
     tokio::time::sleep(HOLD - SECOND).await;
     let error = other.try_acquire().await.unwrap_err();
     assert_eq!(error.code(), "1011");
-    let told = error.to_string();
+    let told = format!("{error:#}");
     assert!(told.contains("a is being processed (it is held at least until 20"), "{told}");
     assert!(contenders(&store, "/zklock/a").await.is_empty());
     // Who has the time waits for the end.
@@ -77,7 +77,7 @@ async fn the_end_holds_when_the_holder_crashes() {
     // A timeout that is shorter than the rest is busy when it is over.
     let error = held(&other, "a").acquire_timeout(4 * SECOND).await.unwrap_err();
     about(start.elapsed(), 4 * SECOND);
-    assert!(error.to_string().contains("held at least until"), "{error}");
+    assert!(format!("{error:#}").contains("held at least until"), "{error}");
     drop(held(&other, "a").acquire().await.unwrap());
     about(start.elapsed(), HOLD);
 }
@@ -205,7 +205,7 @@ async fn a_container_that_others_use_is_refused() {
     client.create("/zklock/a/zzz", b"", NodeKind::Persistent).await.unwrap();
     let error = held(&session, "a").acquire().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
-    assert!(error.to_string().contains("others always use /zklock/a"), "{error}");
+    assert!(format!("{error:#}").contains(": /zklock/a"), "{error:#}");
     assert_eq!(contenders(&store, "/zklock/a").await, ["zzz"]);
     client.delete("/zklock/a/zzz").await.unwrap();
     drop(held(&session, "a").acquire().await.unwrap());

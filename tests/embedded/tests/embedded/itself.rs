@@ -50,7 +50,7 @@ fn alone(lock: &AnyLock) -> MultiLock {
 
 fn assert_told(error: &LockError) {
     assert!(error.is_busy(), "{error}");
-    let text = error.to_string();
+    let text = format!("{error:#}");
     assert!(text.contains("itself") && text.contains("guard.scope(…)"), "{text}");
     assert!(text.contains("detach()"), "{text}");
 }
@@ -62,7 +62,7 @@ fn assert_given_up(error: &LockError) {
 
 fn assert_deadlock(error: &LockError) {
     assert_eq!(error.kind(), ErrorKind::Deadlock, "{error}");
-    assert!(error.to_string().contains("spawn_blocking"), "{error}");
+    assert!(format!("{error:#}").contains("spawn_blocking"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -117,7 +117,7 @@ async fn a_wait_for_a_guard_of_the_same_task_is_told_after_a_second_and_at_the_e
         assert!(!other.await.unwrap().to_string().contains("itself"));
         let guard = guard.detach();
         let error = alone(&lock).acquire_timeout(Duration::from_secs(2)).await.unwrap_err();
-        assert!(error.is_busy() && !error.to_string().contains("itself"), "{error}");
+        assert!(error.is_busy() && !format!("{error:#}").contains("itself"), "{error}");
         assert_eq!(warnings.take().len(), 0, "{}", lock.name());
         drop(guard);
     }

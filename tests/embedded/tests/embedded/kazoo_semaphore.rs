@@ -178,7 +178,7 @@ async fn another_limit_in_the_data_is_an_error_that_names_both_and_nothing_is_he
     kazoo_creates(&store, PRINTERS, b"5", NodeKind::Persistent).await;
     let error = printers(&session, 3).acquire().await.unwrap_err();
     assert_eq!((error.kind(), error.lock()), (ErrorKind::InvalidOption, Some("printers")));
-    let text = error.to_string();
+    let text = format!("{error:#}");
     assert!(text.contains("5 permits") && text.contains("limit 3"), "{text}");
     let error = printers(&session, 3).try_acquire().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidOption);
@@ -288,7 +288,7 @@ async fn a_limit_in_a_node_is_not_of_this_layout() {
     let name = LockName::new("printers").unwrap();
     let error = Semaphore::limit_at(&session, name, "limits/printers", 1).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
-    assert!(error.to_string().contains("its own node"), "{error}");
+    assert!(format!("{error:#}").contains("its own node"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -296,7 +296,7 @@ async fn in_one_process_a_name_is_one_thing() {
     let (store, session) = store();
     let invalid = |error: zklock::LockError, names: [&str; 2]| {
         assert_eq!(error.kind(), ErrorKind::InvalidOption, "{error}");
-        assert!(names.iter().all(|name| error.to_string().contains(name)), "{error}");
+        assert!(names.iter().all(|name| format!("{error:#}").contains(name)), "{error}");
     };
     let kazoo = printers(&session, 3);
     drop(kazoo.acquire().await.unwrap());

@@ -88,7 +88,7 @@ async fn two_layouts_of_one_lock_in_one_process_are_an_error_that_says_so() {
         let kazoo = session.mutex("a").unwrap().driver(Kazoo::default()).unwrap();
         let error = kazoo.with_options(options).unwrap().acquire().await.unwrap_err();
         assert_eq!((error.kind(), error.lock()), (ErrorKind::InvalidOption, Some("a")));
-        let text = error.to_string();
+        let text = format!("{error:#}");
         assert!(text.contains("Curator") && text.contains("Kazoo"), "{text}");
         // The same layout, said again, is no other one.
         let same = session.mutex("a").unwrap().driver(Curator).unwrap();
@@ -107,7 +107,7 @@ async fn two_layouts_of_one_lock_in_two_sessions_of_one_process_are_an_error_too
     let kazoo = python.mutex("a").unwrap();
     let error = kazoo.acquire().await.unwrap_err();
     assert_eq!((error.kind(), error.lock()), (ErrorKind::InvalidOption, Some("a")));
-    let text = error.to_string();
+    let text = format!("{error:#}");
     assert!(text.contains("Curator") && text.contains("Kazoo"), "{text}");
     assert!(python.rw_lock("a").unwrap().read().await.is_err());
     // Other locks are none of its business, nor is another store, nor a root of another name.
@@ -166,7 +166,7 @@ async fn a_driver_that_does_not_read_its_own_name_is_told_so_and_nothing_is_held
     mutex.acquire().await.unwrap().release().await.unwrap();
     let error = mutex.acquire().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidOption);
-    assert!(error.to_string().contains("does not read the name"), "{error}");
+    assert!(format!("{error:#}").contains("does not read the name"), "{error}");
     assert!(contenders(&store, "/zklock/a").await.is_empty());
     assert!(session.held().is_empty());
 }
@@ -195,7 +195,7 @@ async fn a_driver_is_checked_when_it_is_chosen() {
     let error = session.mutex("a").unwrap().driver(Nameless(Proof::Name)).unwrap_err();
     assert_eq!((error.kind(), error.lock()), (ErrorKind::InvalidOption, Some("a")));
     let error = Session::embedded_builder(&store).driver(Nameless(Proof::Name)).open().unwrap_err();
-    assert!(error.to_string().contains("the same names"), "{error}");
+    assert!(format!("{error:#}").contains("the same names"), "{error}");
     for proof in [Proof::Payload, Proof::Owner] {
         let mutex = session.mutex("b").unwrap().driver(Nameless(proof)).unwrap();
         mutex.acquire().await.unwrap().release().await.unwrap();
@@ -208,7 +208,7 @@ async fn a_payload_over_the_limit_is_an_error_and_nothing_is_held() {
     let session = Session::embedded_builder(&store).app("x".repeat(5000)).open().unwrap();
     let error = session.mutex("a").unwrap().acquire().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidOption);
-    assert!(error.to_string().contains("4096"), "{error}");
+    assert!(format!("{error:#}").contains("4096"), "{error}");
     assert!(contenders(&store, "/zklock/a").await.is_empty());
 }
 

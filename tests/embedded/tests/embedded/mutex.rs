@@ -139,7 +139,9 @@ async fn a_try_asks_once_and_leaves_nothing() {
         assert_eq!(holder.owner.app.as_deref(), Some("test"));
         assert_eq!(holder.owner.pid, Some(std::process::id()));
         assert_eq!(holder.ahead, 1);
-        assert!(error.to_string().starts_with("a is being processed by test on "), "{error}");
+        assert_eq!(error.to_string(), "a is being processed");
+        assert_eq!(error.body(), None);
+        assert!(format!("{error:#}").starts_with("a is being processed by test on "), "{error}");
     }
     assert_eq!(contenders(&store, "/zklock/a").await.len(), 1);
     drop(guard);
@@ -237,7 +239,7 @@ async fn sequence_numbers_that_run_out_are_refused_with_the_cure() {
     store.set_sequence("/zklock/a", i32::MAX - (1 << 20) + 1).unwrap();
     let error = mutex.acquire().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Exhausted);
-    assert!(error.to_string().contains("run empty"), "{error}");
+    assert!(format!("{error:#}").contains("run empty"), "{error}");
     assert!(contenders(&store, "/zklock/a").await.is_empty());
     client(&store).await.delete("/zklock/a").await.unwrap();
     drop(mutex.acquire().await.unwrap());
@@ -249,7 +251,7 @@ async fn acquiring_again_outside_the_scope_waits_and_is_told_the_cure() {
     let mutex = session.mutex("a").unwrap();
     let guard = mutex.acquire().await.unwrap();
     let error = mutex.acquire_timeout(Duration::from_millis(20)).await.unwrap_err();
-    assert!(error.is_busy() && error.to_string().contains("scope"), "{error}");
+    assert!(error.is_busy() && format!("{error:#}").contains("scope"), "{error}");
     // Another task waits as ever, and so does this one for a guard that it gave away.
     let waiting = tokio::spawn({
         let mutex = mutex.clone();

@@ -71,7 +71,7 @@ fn shaky(store: &Embedded) -> (Shaky, Session) {
 }
 
 fn assert_told(error: &LockError) {
-    let text = error.to_string();
+    let text = format!("{error:#}");
     assert_eq!(error.kind(), ErrorKind::InvalidOption, "{text}");
     assert!(text.contains("Shaky") && text.contains("the ground shakes"), "{text}");
 }

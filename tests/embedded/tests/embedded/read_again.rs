@@ -177,7 +177,7 @@ async fn who_cannot_share_the_node_waits_and_is_told() {
 }
 
 fn told(error: &LockError) {
-    let text = error.to_string();
+    let text = format!("{error:#}");
     assert!(error.is_busy() && text.contains("itself") && text.contains("scope"), "{text}");
 }
 

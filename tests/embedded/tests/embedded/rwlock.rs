@@ -38,7 +38,7 @@ async fn reader_second_reader_writer_yes_yes_no() {
     let refused = lock(&on(&store)).try_write().await.unwrap_err();
     assert!(refused.is_busy(), "{refused}");
     let refused = lock(&session).try_write().await.unwrap_err();
-    assert!(refused.is_busy() && refused.to_string().contains("scope"), "{refused}");
+    assert!(refused.is_busy() && format!("{refused:#}").contains("scope"), "{refused}");
     drop((first, second));
     drop(lock(&session).try_write().await.unwrap());
 }
@@ -436,7 +436,7 @@ async fn write_includes_read_and_read_never_becomes_write() {
         })
         .await;
     assert_eq!(refused.kind(), ErrorKind::Deadlock);
-    assert!(refused.to_string().contains("never becomes a writer"), "{refused}");
+    assert!(format!("{refused:#}").contains("never becomes a writer"), "{refused}");
     drop(reading);
     assert_eq!(queue(&store).await, "");
 }
@@ -469,7 +469,7 @@ async fn waiting_behind_ones_own_reader_is_told() {
     let (_store, session) = store();
     let reading = lock(&session).read().await.unwrap();
     let error = lock(&session).write_timeout(Duration::from_secs(1)).await.unwrap_err();
-    assert!(error.is_busy() && error.to_string().contains("scope"), "{error}");
+    assert!(error.is_busy() && format!("{error:#}").contains("scope"), "{error}");
     // A second reader does not wait, so it may.
     drop(lock(&session).read().await.unwrap());
     drop(reading);

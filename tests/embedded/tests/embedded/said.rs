@@ -134,7 +134,10 @@ async fn an_empty_value_is_an_error() {
     for (id, shop) in [("", "a"), ("7", "")] {
         let error = of_item(id, shop).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidName);
-        assert!(error.to_string().contains("a value in a lock name may not be empty"), "{error}");
+        assert!(
+            format!("{error:#}").contains("a value in a lock name may not be empty"),
+            "{error}"
+        );
     }
 }
 

@@ -40,7 +40,7 @@ async fn as_many_enter_as_there_are_permits_and_the_next_is_busy() {
     let other = printers(&on(&store), 3);
     assert!(other.try_acquire().await.unwrap_err().is_busy());
     let busy = other.acquire_timeout(Duration::from_millis(300)).await.unwrap_err();
-    assert!(busy.is_busy() && busy.to_string().contains("test"), "{busy}");
+    assert!(busy.is_busy() && format!("{busy:#}").contains("test"), "{busy}");
     let [first, second, third] = held;
     first.release().await.unwrap();
     drop(other.acquire_timeout(Duration::from_millis(300)).await.unwrap());
@@ -249,7 +249,9 @@ async fn a_limit_in_a_node_is_made_read_and_obeyed_while_people_wait() {
     drop(second);
     drop(knows.acquire().await.unwrap());
     let error = semaphore(&on(&store)).acquire().await.unwrap_err();
-    assert!(error.kind() == ErrorKind::InvalidOption && error.to_string().contains("four bytes"));
+    assert!(
+        error.kind() == ErrorKind::InvalidOption && format!("{error:#}").contains("four bytes")
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -321,7 +323,7 @@ async fn waiting_for_ones_own_permits_is_told() {
     let semaphore = printers(&session, 2);
     let two = semaphore.acquire_many(2).await.unwrap();
     let error = semaphore.acquire_timeout(Duration::from_secs(1)).await.unwrap_err();
-    assert!(error.is_busy() && error.to_string().contains("2 of 2"), "{error}");
+    assert!(error.is_busy() && format!("{error:#}").contains("2 of 2"), "{error}");
     drop(two);
 }
 

@@ -160,8 +160,8 @@ async fn a_body_ends_with_it() {
         }
     };
     let bodies = |error: LockError| (error.kind(), error.body());
-    assert_eq!(bodies(run(OnLost::Cancel).await), (ErrorKind::Lost, Body::Dropped));
-    assert_eq!(bodies(run(OnLost::Finish).await), (ErrorKind::Lost, Body::Finished));
+    assert_eq!(bodies(run(OnLost::Cancel).await), (ErrorKind::Lost, Some(Body::Dropped)));
+    assert_eq!(bodies(run(OnLost::Finish).await), (ErrorKind::Lost, Some(Body::Finished)));
     assert!(contenders(&store, "/zklock/a").await.is_empty());
 }
 

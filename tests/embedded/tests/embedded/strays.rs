@@ -36,7 +36,7 @@ async fn who_waits_for_a_stray_goes_to_a_server_that_does_not_show_it() {
     assert_eq!(contenders(&store, "/zklock/a").await.len(), 1, "its node stays behind");
     let error = session.mutex("b").unwrap().acquire_timeout(LONG).await.unwrap_err();
     assert!(error.is_unavailable(), "{error}");
-    assert!(error.to_string().contains(stray.path()), "{error}");
+    assert!(format!("{error:#}").contains(stray.path()), "{error}");
     // As on another server.
     stray.release().await.unwrap();
     let guard = timeout(LONG, waiting).await.unwrap().unwrap().unwrap();

@@ -299,7 +299,7 @@ async fn kazoo_and_we_refuse_another_limit_than_the_first_gave() {
     let grant = agent.acquire(LockKind::Semaphore(3), "/beside/kazoos-limit", None).held();
     let error = session.semaphore("kazoos-limit", 4).unwrap().acquire().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidOption);
-    assert!(error.to_string().contains("3 permits"), "{error}");
+    assert!(format!("{error:#}").contains("3 permits"), "{error}");
     session.semaphore("kazoos-limit", 3).unwrap().acquire().await.unwrap().release().await.unwrap();
     agent.release(&grant).unwrap();
     // We gave it.
@@ -386,7 +386,7 @@ async fn pass_by(driver: impl LockDriver + Clone, agent: &Agent, name: &str) {
         session.mutex(name).unwrap().with_options(options).unwrap()
     };
     let resting = async || {
-        let busy = mutex(&two).try_acquire().await.unwrap_err().to_string();
+        let busy = format!("{:#}", mutex(&two).try_acquire().await.unwrap_err());
         assert!(busy.contains("it is held at least until"), "{busy}");
     };
     soon("the lock", mutex(&one).acquire()).await.unwrap().release().await.unwrap();

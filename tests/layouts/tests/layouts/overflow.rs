@@ -41,7 +41,7 @@ async fn the_last_safe_number_is_granted_and_the_next_refused_with_the_cure() {
     let error = elsewhere.mutex("nearly").unwrap().try_acquire().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Exhausted, "{error}");
     for words in [REFUSED.to_string().as_str(), "/locks/nearly", "delete the empty node"] {
-        assert!(error.to_string().contains(words), "{error}");
+        assert!(format!("{error:#}").contains(words), "{error}");
     }
     // It costs the holder nothing, and leaves nothing behind.
     assert!(last.is_valid());

@@ -72,7 +72,7 @@ async fn who_is_not_trusted_gets_no_session() {
         println!("{what}: {error}");
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{what}: {error}");
         let expected = format!("{} is there, but opens no session", server.addr());
-        assert!(error.to_string().contains(&expected), "{what}: {error}");
+        assert!(format!("{error:#}").contains(&expected), "{what}: {error}");
     }
     // A server that speaks no TLS.
     let plain = ZooKeeper::start();

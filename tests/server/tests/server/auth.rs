@@ -29,7 +29,7 @@ async fn credentials_that_the_server_refuses_are_an_error_of_their_own() {
     let error = builder.clone().connect().await.unwrap_err();
     assert!(start.elapsed() < limit, "{:?}", start.elapsed());
     assert_eq!((error.kind(), error.code()), (ErrorKind::Unauthorized, "1015"), "{error}");
-    assert!(error.to_string().contains("refused the credentials"), "{error}");
+    assert!(format!("{error:#}").contains("refused the credentials"), "{error}");
     assert!(error.is_permanent());
     assert_silent(&format!("{error} {error:?}"));
     // And to who acquires without having waited for the connection.

@@ -40,7 +40,7 @@ async fn a_job_whose_process_exits_at_once_is_busy_until_its_end() {
     while start.elapsed() < HOLD - Duration::from_secs(1) {
         let error = second.try_acquire().await.unwrap_err();
         assert_eq!(error.code(), "1011");
-        assert!(error.to_string().contains("it is held at least until 20"), "{error}");
+        assert!(format!("{error:#}").contains("it is held at least until 20"), "{error}");
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
     let guard = soon("the lock", second.acquire()).await.unwrap();
@@ -83,7 +83,7 @@ async fn after_a_crash_the_next_waits_for_the_delay_and_after_a_release_for_noth
     let mut leaves = Process::start_with(&bed, Part::Leave, SESSION_TIMEOUT, [delay; 2]);
     assert!(leaves.wait().success());
     let error = next.try_acquire().await.unwrap_err();
-    assert!(error.to_string().contains("held at least"), "{error}");
+    assert!(format!("{error:#}").contains("held at least"), "{error}");
     let mut leaves =
         Process::start_with(&bed, Part::Leave, SESSION_TIMEOUT, [delay, Duration::ZERO]);
     assert!(leaves.wait().success());

@@ -87,7 +87,7 @@ async fn who_is_removed_from_the_queue_again_and_again_gives_up_as_often_as_it_s
             }
             let error = soon("it gives up", waiting).await.unwrap().unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Unavailable, "{kind:?}: {error}");
-            assert!(error.to_string().contains("again and again"), "{kind:?}: {error}");
+            assert!(format!("{error:#}").contains("again and again"), "{kind:?}: {error}");
             raw.close().unwrap();
             held.release().await.unwrap();
         }

@@ -95,7 +95,7 @@ async fn a_failed_try_says_who_holds_and_leaves_nothing() {
     for _ in 0..5 {
         let error = other.mutex("a").unwrap().try_acquire().await.unwrap_err();
         assert_eq!((error.kind(), error.code()), (ErrorKind::Busy, "1011"));
-        assert!(error.to_string().starts_with("a is being processed by tests on "), "{error}");
+        assert!(format!("{error:#}").starts_with("a is being processed by tests on "), "{error}");
         let by = error.holder().unwrap();
         assert_eq!((by.node.as_str(), by.ahead), (node.as_str(), 1));
         assert_eq!(by.owner.pid, Some(std::process::id()));

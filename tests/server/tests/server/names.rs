@@ -14,7 +14,7 @@ async fn bad_names_never_reach_the_server() {
     for name in ["", "/", "a//b", "a/", "/a", ".", "..", "a/../b", "a/./b", "a\0b", &long] {
         let error = session.mutex(name).unwrap_err();
         assert_eq!((error.kind(), error.code()), (ErrorKind::InvalidName, "1017"), "{error}");
-        assert!(!error.to_string().is_empty() && error.to_string().len() < 500, "{error}");
+        assert!(!format!("{error:#}").is_empty() && format!("{error:#}").len() < 500, "{error}");
     }
     assert_eq!(proxy.requests_total(), before);
     drop(session.mutex("a").unwrap().acquire().await.unwrap());
@@ -51,7 +51,7 @@ async fn a_root_that_is_an_ephemeral_node_is_said_to_be_one() {
     let session = bed.session().await;
     let error = session.mutex("a").unwrap().acquire().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidName, "{error}");
-    assert!(error.to_string().contains("ephemeral"), "{error}");
+    assert!(format!("{error:#}").contains("ephemeral"), "{error}");
     raw.close().unwrap();
     bed.end().await;
 }

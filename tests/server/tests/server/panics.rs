@@ -44,7 +44,7 @@ async fn whoever_waits_is_told_that_the_driver_panicked_and_the_next_has_the_loc
         mutex.try_acquire().await.unwrap_err(),
         mutex.acquire_timeout(Duration::from_secs(10)).await.unwrap_err(),
     ] {
-        let text = error.to_string();
+        let text = format!("{error:#}");
         assert_eq!(error.kind(), ErrorKind::InvalidOption, "{text}");
         assert!(text.contains("Shaky") && text.contains("the ground shakes"), "{text}");
     }

@@ -88,7 +88,7 @@ async fn a_contender_of_another_client_is_waited_for_whatever_it_says_of_itself(
         let prefix = bed.path("a/_c_0123456789abcdef0123456789abcdef-lock-");
         let node = raw.create(&prefix, payload, CreateMode::EphemeralSequential).unwrap();
         let error = mutex.try_acquire().await.unwrap_err();
-        assert_eq!(error.to_string(), shown);
+        assert_eq!(format!("{error:#}"), shown);
         let waiting = acquiring(&session, "a");
         bed.until_contenders("a", 2).await;
         assert!(!waiting.is_finished());

@@ -86,7 +86,7 @@ async fn a_link_that_dies_right_after_the_first_connect_response_is_no_connectio
     let start = Instant::now();
     let error = builder.clone().connect().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-    assert!(error.to_string().contains(&proxy.addr()), "{error}");
+    assert!(format!("{error:#}").contains(&proxy.addr()), "{error}");
     assert!(start.elapsed() < limit + Duration::from_secs(5), "{:?}", start.elapsed());
     let session = bed.adopt(builder.open().unwrap());
     let error = session.mutex("a").unwrap().acquire_timeout(limit).await.unwrap_err();

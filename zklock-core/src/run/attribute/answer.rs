@@ -83,12 +83,13 @@ impl<T, E: From<LockError>> Skip for Result<Option<T>, E> {
 }
 
 fn skipped(error: &LockError) {
-    tracing::debug!(%error, "skipped");
+    tracing::debug!("skipped: {error:#}");
 }
 
 /// Nobody else is told.
 fn swallowed(error: &LockError) {
-    tracing::error!(%error, code = error.code(), "a guarded function that returns no error failed");
+    let code = error.code();
+    tracing::error!(code, "a guarded function that returns no error failed: {error:#}");
 }
 
 /// One answer for a busy lock, another for every other failure.

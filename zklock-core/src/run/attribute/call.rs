@@ -93,7 +93,7 @@ impl Call {
         // Where it is: to move it costs as much as what it says.
         let wanted = self.0.as_mut()?;
         let name = wanted.name.take()?;
-        Some(wanted.entry(name))
+        Some(wanted.entry(name).map_err(LockError::before_body))
     }
 
     /// The lock about to be taken, unless the condition was false.
