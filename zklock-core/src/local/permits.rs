@@ -87,6 +87,8 @@ pub struct State<L, B, O> {
     fetching: Option<Fetch>,
     drivers: u64,
     turn: Turn,
+    /// Whether whoever fetches stands behind all who came in this turn, or it is on.
+    yielded: bool,
     /// Whether somebody among the waiters may wait for ZooKeeper's answer only.
     tries: bool,
     closed: bool,
@@ -103,6 +105,7 @@ impl<L: Lent, B, O> State<L, B, O> {
             drivers: 0,
             turn: Turn::begin(&Handoffs::NONE, Instant::ORIGIN),
             tries: false,
+            yielded: true,
             closed,
             lease: std::marker::PhantomData,
         }
@@ -235,6 +238,7 @@ impl<L: Lent, B, O> State<L, B, O> {
             Ok(leases) => {
                 if let Some(first) = self.waiters.first() {
                     self.turn = Turn::begin(&first.queue_policy.handoffs, now);
+                    self.yielded = !self.turn.is_on(now);
                 }
                 self.grant_first(&mut todo, leases, grant, lost);
             }
@@ -273,6 +277,11 @@ impl<L: Lent, B, O> State<L, B, O> {
                 let handed = left.drain(..first.permits as usize).collect();
                 self.grant_first(&mut todo, handed, &mut grant, &lost);
             }
+        }
+        if !left.is_empty() && !self.turn.is_on(now) && !self.yielded {
+            // Who waits in another process may stand behind the one who fetches for this one.
+            self.yielded = true;
+            todo.cancel |= self.fetching.take().is_some();
         }
         todo.release = left.into();
         self.adjust(&mut todo);

@@ -1,14 +1,16 @@
 //! Places, order, and what those who give up leave: for locks of every kind, on a busy day.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::task::{JoinSet, spawn_blocking};
-use zklock::{LockOptions, Session};
+use zklock::{Handoffs, LockOptions, Session};
 use zklock_test_support::monotonic_ns;
 
 use crate::bed::{Bed, PATIENCE, soon, until};
+use crate::bound::Control;
 use crate::kinds::{Held, KINDS, Kind, Wait};
 
 /// The nodes of a lock that are another's than the holder's.
@@ -173,6 +175,54 @@ async fn callers_of_a_process_come_in_as_they_came_and_share_a_node() {
         assert_eq!(order, in_order, "{kind:?}");
         // A permit is given back at the bound of handoffs, whoever is behind.
         assert!(nodes == 1 || kind == Kind::Permit, "{kind:?}: {nodes} nodes");
+    }
+    drop(busy);
+    bed.end().await;
+}
+
+/// However many callers of one process want a lock all the time, another process waits for its turn no
+/// longer than they may hand it on, and for who has it then.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_process_comes_in_within_the_bound_of_handoffs() {
+    const WITHIN: Duration = Duration::from_millis(500);
+    const HOLD: Duration = Duration::from_millis(5);
+    let bed = Bed::shared("handoffs");
+    let (session, other) = (bed.session().await, bed.session().await);
+    let busy = bed.busy(&[&session, &other]).await;
+    let handed_on = LockOptions::default().handoffs(Handoffs { most: u32::MAX, within: WITHIN });
+    for kind in [Kind::Mutex, Kind::Read, Kind::Write, Kind::Permit, Kind::Permits] {
+        let (stop, had) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+        let mut callers = JoinSet::new();
+        for caller in 0..6 {
+            let (session, stop, had) = (session.clone(), stop.clone(), had.clone());
+            callers.spawn(async move {
+                while !stop.load(Ordering::Relaxed) {
+                    let held = if caller % 3 == 0 {
+                        let session = session.clone();
+                        let take = move || kind.take_blocking(&session, handed_on, Wait::Forever);
+                        spawn_blocking(take).await.unwrap()
+                    } else {
+                        kind.take(&session, handed_on, Wait::Forever).await
+                    };
+                    tokio::time::sleep(HOLD).await;
+                    held.unwrap().release().await.unwrap();
+                    had.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        until("they hand it on", || (had.load(Ordering::Relaxed) > 20).then_some(())).await;
+        let control = Control::of(&bed);
+        for round in 0..4 {
+            tokio::time::sleep(round * WITHIN / 3).await;
+            let start = Instant::now();
+            let held = soon("another's turn", kind.rival().acquire(&other)).await;
+            control.within(&format!("{kind:?} of another"), start.elapsed(), WITHIN + HOLD);
+            held.release().await.unwrap();
+        }
+        stop.store(true, Ordering::Relaxed);
+        while let Some(ended) = soon("all end", callers.join_next()).await {
+            ended.unwrap();
+        }
     }
     drop(busy);
     bed.end().await;
