@@ -34,7 +34,7 @@ async fn main() -> ExitCode {
         Ok(Command::Run(options)) => run(&options).await,
         Ok(Command::Child(child)) => processes::child(child).await.map(|()| true),
         Err(error) => {
-            eprintln!("order_numbers: {error}");
+            eprintln!("order_numbers: {error:#}");
             return ExitCode::from(2);
         }
     };
@@ -42,7 +42,7 @@ async fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
-            eprintln!("order_numbers: {error}");
+            eprintln!("order_numbers: {error:#}");
             ExitCode::FAILURE
         }
     }

@@ -135,7 +135,7 @@ impl std::error::Error for RequestError {}
 
 impl RequestError {
     /// What went wrong, without servers, paths, and what others wrote.
-    pub fn in_short(&self) -> String {
+    pub(crate) fn in_short(&self) -> String {
         match self {
             RequestError::Unreachable(_) => "no server could be reached".to_owned(),
             RequestError::BadArguments(_) => "bad request".to_owned(),
