@@ -580,12 +580,24 @@ impl History {
     /// Whoever has lost a node to an outsider claims nothing from then on: only tokens protect,
     /// until it is told. That it is told in time is a rule of its own.
     fn excuse(&mut self) {
-        let known: HashMap<&str, usize> =
-            self.removals.iter().enumerate().map(|(index, one)| (&*one.node, index)).collect();
+        let mut known: HashMap<&str, Vec<usize>> = HashMap::new();
+        for (index, one) in self.removals.iter().enumerate() {
+            known.entry(&*one.node).or_default().push(index);
+        }
         for index in 0..self.holds.len() {
             let hold = &self.holds[index];
-            let mut removed = hold.nodes.iter().filter_map(|node| known.get(&**node).copied());
-            let Some(removed) = removed.next() else { continue };
+            // A name without a number is another's node the next moment: only who was granted before
+            // the removal, and had not given it back, has lost it.
+            let lost = |node: &str, removal: &Removal| {
+                node.ends_with(|last: char| last.is_ascii_hexdigit())
+                    || hold.granted < removal.at
+                        && hold.closed.is_none_or(|closed| closed > removal.from)
+            };
+            let removed = hold.nodes.iter().find_map(|node| {
+                let removals = known.get(&**node)?.iter().copied();
+                removals.rev().find(|removal| lost(node, &self.removals[*removal]))
+            });
+            let Some(removed) = removed else { continue };
             let (from, until) = (self.removals[removed].from, self.removals[removed].at);
             let in_time = hold.granted < until + self.session_timeout(hold.client);
             let hold = &mut self.holds[index];
