@@ -30,9 +30,12 @@ async fn the_place_is_kept_from_one_try_to_the_next() {
     // Who wants the exclusive lock has no place: there is one node, and that is the holder's.
     let kinds: Vec<_> = KINDS.into_iter().filter(|kind| *kind != Kind::Exclusive).collect();
     let (mut held, mut waiting) = (Vec::new(), JoinSet::new());
-    let tries = LockOptions::default().timeout(Duration::from_millis(500)).retries(4);
-    for (number, kind) in kinds.iter().copied().enumerate() {
+    // So many that a slow machine looks often enough before the first call ends.
+    let tries = LockOptions::default().timeout(Duration::from_millis(500)).retries(12);
+    for kind in &kinds {
         held.push(kind.rival().acquire(&holder).await);
+    }
+    for (number, kind) in kinds.iter().copied().enumerate() {
         let waiter = waiter.clone();
         waiting.spawn(async move {
             // One after the other: threads keep theirs, too.
