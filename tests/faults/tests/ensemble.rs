@@ -19,7 +19,8 @@ fn three_servers_and_six_processes_under_fire_keep_every_promise() {
     let report = run(&plan);
     println!("{report}");
     // Told but not asserted, until enough runs are clean: see `tests/faults/README.md`.
-    let is_open = |violation: &&Violation| matches!(violation.rule, Rule::Kind | Rule::Order);
+    let is_open =
+        |violation: &&Violation| matches!(violation.rule, Rule::Kind | Rule::Order | Rule::Told);
     let broken: Vec<_> = report.violations.iter().filter(|violation| !is_open(violation)).collect();
     assert!(broken.is_empty(), "{broken:#?}");
     assert_eq!(report.opinions[1], 0, "the independent checker refuses it");

@@ -87,16 +87,15 @@ fn still_there(addr: &str, node: &str) -> bool {
 /// Ends a session, and notes which nodes that has surely taken.
 pub(super) fn end_session(stage: &Stage<'_>, client: &str, key: &SessionKey) {
     let (from, limit) = (monotonic_ns(), Instant::now() + PATIENCE);
-    let mut nodes = None;
+    let mut nodes: HashSet<String> = HashSet::new();
     let mut tried = false;
     loop {
         // Any server knows all sessions; the leader knows them first.
         let addr = stage.ensemble.server(stage.ensemble.leader()).addr();
         let ended = RawClient::resume(&addr, key).and_then(|mut taken| {
             taken.set_read_timeout(Some(Duration::from_secs(2)));
-            // It is taken, so nothing is added to these.
-            let found = ephemerals(&mut taken)?;
-            nodes.get_or_insert(found);
+            // Its client may take it back and add some before the next try.
+            nodes.extend(ephemerals(&mut taken)?);
             tried = true;
             taken.close()
         });
@@ -113,7 +112,7 @@ pub(super) fn end_session(stage: &Stage<'_>, client: &str, key: &SessionKey) {
     }
     stage.count("session killed");
     let note = json!({ "fault": "session killed", "client": client, "from_ns": from,
-        "nodes": nodes.unwrap_or_default() });
+        "nodes": nodes });
     stage.history.note(note);
 }
 
