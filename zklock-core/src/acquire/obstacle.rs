@@ -85,10 +85,10 @@ impl Obstacle {
 
 /// The obstacle, if there is one, shared with those who want to know.
 #[derive(Clone, Debug, Default)]
-pub struct Seen(Arc<ProbeResult>);
+pub struct Seen(Arc<Sighting>);
 
 #[derive(Debug, Default)]
-struct ProbeResult {
+struct Sighting {
     obstacle: Mutex<Option<Obstacle>>,
     news: Notify,
 }

@@ -10,7 +10,7 @@ use crate::base::clock::Instant;
 /// From how many queues on those are forgotten that nobody looks at any more.
 const MANY: usize = 1_000;
 
-/// The heads of the queues in which somebody waited lately.
+/// Since when the first of each queue is there, of those in which somebody waited lately.
 #[derive(Debug)]
 pub struct HeadAges {
     long: Duration,
@@ -25,7 +25,7 @@ struct Head {
 }
 
 impl HeadAges {
-    /// Heads that may be there for so long.
+    /// Nobody is looked into who is there for a shorter time.
     pub fn new(long: Duration) -> Self {
         HeadAges { long, head_ages: Mutex::default() }
     }
