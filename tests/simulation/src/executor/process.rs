@@ -1,0 +1,112 @@
+//! Simulated processes: tasks that are paused, and that crash, together.
+
+use std::cell::Cell;
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+
+use crate::executor::world::World;
+
+/// The number of a simulated process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProcessId(pub u32);
+
+impl fmt::Display for ProcessId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "process {}", self.0)
+    }
+}
+
+thread_local! {
+    static CURRENT: Cell<Option<(ProcessId, u32)>> = const { Cell::new(None) };
+}
+
+/// The process and the number of the task that is polled now.
+pub fn current_task() -> Option<(ProcessId, u32)> {
+    CURRENT.get()
+}
+
+pub(super) fn set_current(task: Option<(ProcessId, u32)>) {
+    CURRENT.set(task);
+}
+
+/// A simulated process. Clones are the same one.
+#[derive(Clone)]
+pub struct Process {
+    world: Arc<World>,
+    id: ProcessId,
+}
+
+impl fmt::Debug for Process {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.id, f)
+    }
+}
+
+impl Process {
+    pub(super) fn new(world: Arc<World>, id: ProcessId) -> Self {
+        Process { world, id }
+    }
+
+    /// Which it is.
+    pub fn id(&self) -> ProcessId {
+        self.id
+    }
+
+    /// Where it lives.
+    pub fn world(&self) -> &Arc<World> {
+        &self.world
+    }
+
+    /// Starts a task. One of a process that crashed is dropped at once.
+    pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.world.spawn(self.id, Box::pin(work));
+    }
+
+    /// Stops all of its tasks where they are, as SIGSTOP does; its clock and its timers go on.
+    pub fn pause(&self) {
+        self.world.pause(self.id);
+    }
+
+    /// Lets its tasks go on.
+    pub fn resume(&self) {
+        self.world.resume(self.id);
+    }
+
+    /// Whether it is paused.
+    pub fn is_paused(&self) -> bool {
+        self.world.is_paused(self.id)
+    }
+
+    /// Ends it for good, as SIGKILL does: it is no more alive, then its tasks are dropped. What they
+    /// do while they are dropped must not leave the process: whoever carries a message out of it
+    /// asks [`Process::is_alive`].
+    pub fn crash(&self) {
+        self.world.crash(self.id);
+    }
+
+    /// Whether it has not crashed.
+    pub fn is_alive(&self) -> bool {
+        self.world.is_alive(self.id)
+    }
+
+    /// Makes its clock run fast by so many millionths, or slow where it is negative.
+    pub fn set_drift(&self, millionths: i32) {
+        self.world.set_drift(self.id, millionths);
+    }
+
+    /// What its clock shows, in nanoseconds.
+    pub fn nanos(&self) -> u64 {
+        self.world.local_nanos(self.id)
+    }
+
+    /// The moment of the world at which its clock shows this, in microseconds, rounded up.
+    pub fn moment(&self, nanos: u64) -> u64 {
+        self.world.moment(self.id, nanos)
+    }
+
+    /// How many tasks it has.
+    pub fn tasks(&self) -> usize {
+        self.world.tasks_of(self.id)
+    }
+}

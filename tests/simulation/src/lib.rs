@@ -1,0 +1,6 @@
+//! Deterministic simulation: the whole library, as it is shipped, on a simulated ZooKeeper, on one
+//! thread, in virtual time. One list of choices decides everything, so that what was seen once can
+//! be seen again.
+
+pub mod chooser;
+pub mod executor;
