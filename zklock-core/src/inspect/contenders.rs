@@ -1,6 +1,6 @@
 //! Who is in a lock's queue.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 #[cfg(doc)]
 use crate::base::error::ErrorKind;
@@ -142,7 +142,7 @@ impl Site {
         let foreign = children.len() > queue.len();
         let known: HashMap<_, _> = known.iter().map(|known| (&*known.node, known)).collect();
         let mut participants = Vec::with_capacity(queue.len());
-        let mut passed = Vec::new();
+        let mut passed = HashSet::new();
         for batch in queue.chunks(BATCH) {
             let read = |name: &str| {
                 let known = known.get(name).map(|known| Participant::clone(known));
@@ -154,7 +154,7 @@ impl Site {
                     Ok(known) => known,
                     Err(reply) => match reply.await {
                         Ok((_, stat)) if is_other_lock(&*self.driver, one.mode, &stat) => {
-                            passed.push(one.name.clone());
+                            passed.insert(one.name.clone());
                             continue;
                         }
                         Ok((data, stat)) => Participant {
