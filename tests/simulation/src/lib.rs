@@ -4,3 +4,4 @@
 
 pub mod chooser;
 pub mod executor;
+pub mod host;

@@ -8,12 +8,11 @@ use crate::acquire::acquire_loop::{AcquireLoop, Setback, setback};
 use crate::acquire::lease::QueuedNode;
 use crate::acquire::looking::Looked;
 use crate::base::error::{ErrorKind, LockError};
-use crate::base::owner::Owner;
 use crate::cooldown::mark::Mark;
 use crate::cooldown::release_mark::ReleaseMark;
 use crate::cooldown::server_time::ServerTime;
 use crate::coordinator::traits::{NodeKind, RequestError};
-use crate::layout::contender::{Attempt, Contender, LAST_SAFE_SEQUENCE};
+use crate::layout::contender::{Contender, LAST_SAFE_SEQUENCE};
 use crate::layout::driver::{Proof, unmarked, unread, unsupported};
 use crate::session::generation::{Generation, Since};
 use crate::session::releaser::PendingCreate;
@@ -37,13 +36,14 @@ impl AcquireLoop<'_> {
         if marks && !driver.keeps_marks() {
             return Err(Setback::Failed(unmarked(&**driver)));
         }
-        let owner = Owner::here(self.target.app.as_deref()).lingering(self.how.lingers);
-        let new = driver.node(&Attempt::new(), mode, &owner);
+        let runtime = self.lane_permit.lane().runtime();
+        let owner = runtime.owner(self.target.app.as_deref()).lingering(self.how.lingers);
+        let new = driver.node(&runtime.attempt(), mode, &owner);
         new.check(&**driver).map_err(Setback::Failed)?;
         let (recurring, kind) = (new.proof != Proof::Name, new.kind);
         // One name that everybody tries to create; a unique one is among others.
         let only = (kind == NodeKind::Ephemeral && recurring).then(|| new.prefix.clone());
-        let clock = self.lane_permit.lane().clock();
+        let clock = runtime.clock();
         let sent = marks.then(|| clock.now());
         let payload = new.payload.as_slice().into();
         let mut pending_create = PendingCreate::send(generation, self.directory(), new);

@@ -4,12 +4,11 @@ use crate::acquire::acquire_loop::Target;
 use crate::acquire::lease::{Lease, QueuedNode};
 use crate::base::error::{ErrorKind, LockError};
 use crate::base::mode::Mode;
-use crate::base::owner::Owner;
 use crate::base::policy::RetryPolicy;
 use crate::coordinator::traits::{NodeKind, RequestError};
-use crate::layout::contender::Attempt;
 use crate::layout::driver::Proof;
 use crate::session::releaser::{Deletion, more, or_forgotten};
+use crate::session::runtime::Runtime;
 
 /// Makes a reader's node beside that of a writer who holds the lock, with the same number, and
 /// grants it. `None` if the lease of the writer is lost before.
@@ -17,11 +16,15 @@ use crate::session::releaser::{Deletion, more, or_forgotten};
 /// # Errors
 ///
 /// [`ErrorKind::Unauthorized`] if the server refuses the node, or a look at it.
-pub async fn stand_in(target: &Target, writer: &Lease) -> Result<Option<Lease>, LockError> {
+pub async fn stand_in(
+    target: &Target,
+    runtime: &Runtime,
+    writer: &Lease,
+) -> Result<Option<Lease>, LockError> {
     let (generation, driver) = (writer.generation(), &target.driver);
     let Some(number) = driver.parse(writer.node_name()) else { return Ok(None) };
-    let owner = Owner::here(target.app.as_deref());
-    let new = driver.node(&Attempt::new(), Mode::Read, &owner);
+    let owner = runtime.owner(target.app.as_deref());
+    let new = driver.node(&runtime.attempt(), Mode::Read, &owner);
     let path = format!("{}/{}{:010}", target.directory.as_str(), new.prefix, number.sequence);
     // Who looks for a node in doubt must not take this one for it.
     let _turn = match new.proof {

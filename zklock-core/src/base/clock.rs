@@ -3,15 +3,19 @@
 //! A lease is compared with a clock that never steps and that also counts the time a machine was
 //! suspended. Timers are only hints: who wakes reads the clock again.
 
+use std::fmt;
 use std::future::Future;
 use std::ops::{Add, Sub};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
+
+use crate::base::machine::{Machine, Work};
 
 /// A moment on a [`Clock`], in nanoseconds since an origin that is the same in all threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -69,6 +73,8 @@ pub enum Clock {
     /// The time of whoever asks: tokio's where it is paused, the machine's everywhere else. The
     /// embedded coordinator lives in this one.
     Caller,
+    /// The time of a machine that somebody plays.
+    Machine(Arc<dyn Machine>),
 }
 
 impl Clock {
@@ -77,6 +83,7 @@ impl Clock {
         match self {
             Clock::Boot(_) => boot::now(),
             Clock::Caller => caller::now(),
+            Clock::Machine(machine) => Instant(machine.nanos()),
         }
     }
 
@@ -86,7 +93,7 @@ impl Clock {
         Sleep { clock: self.clone(), at, timer: Timer::Unarmed }
     }
 
-    fn timer(&self, after: Duration) -> Timer {
+    fn timer(&self, at: Instant, after: Duration) -> Timer {
         match self {
             Clock::Boot(timers) => {
                 let _inside = timers.enter();
@@ -96,6 +103,7 @@ impl Clock {
                 Some(runtime) => Timer::Paused(PausedTimer::new(&runtime, after)),
                 None => Timer::Plain(async_io::Timer::after(after)),
             },
+            Clock::Machine(machine) => Timer::Machine(Wait(machine.until(at.as_nanos()))),
         }
     }
 }
@@ -114,6 +122,15 @@ enum Timer {
     Plain(async_io::Timer),
     Paused(PausedTimer),
     Tokio(Pin<Box<tokio::time::Sleep>>),
+    Machine(Wait),
+}
+
+struct Wait(Work);
+
+impl fmt::Debug for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Wait")
+    }
 }
 
 impl Future for Sleep {
@@ -138,6 +155,7 @@ impl Future for Sleep {
                     }
                 },
                 Timer::Tokio(timer) => timer.as_mut().poll(cx).is_ready(),
+                Timer::Machine(wait) => wait.0.as_mut().poll(cx).is_ready(),
             };
             if !fired {
                 return Poll::Pending;
@@ -146,7 +164,7 @@ impl Future for Sleep {
             if now >= self.at {
                 return Poll::Ready(());
             }
-            self.timer = self.clock.timer(self.at.since(now));
+            self.timer = self.clock.timer(self.at, self.at.since(now));
         }
     }
 }

@@ -6,6 +6,8 @@ use std::time::{Duration, SystemTime};
 use once_cell::sync::Lazy;
 use serde::{Deserialize, Serialize};
 
+use crate::base::machine::Machine;
+
 /// A process that holds or wants a lock, as its node describes it.
 ///
 /// zklock writes this as JSON into the data of its nodes, where any ZooKeeper tool shows it.
@@ -65,11 +67,18 @@ impl Owner {
     /// assert_eq!((owner.app.as_deref(), owner.pid), (Some("orders"), Some(std::process::id())));
     /// ```
     pub fn here(app: Option<&str>) -> Self {
+        Owner::on(None, app)
+    }
+
+    /// Describes the process on a machine that somebody plays, if there is one, now.
+    pub(crate) fn on(machine: Option<&dyn Machine>, app: Option<&str>) -> Self {
+        let real = || (HOST.clone(), std::process::id());
+        let (host, pid) = machine.map_or_else(real, |machine| machine.process());
         Owner {
-            host: HOST.clone(),
-            pid: Some(std::process::id()),
+            host,
+            pid: Some(pid),
             app: app.map(str::to_owned).or_else(|| PROGRAM.clone()),
-            since: Some(wall_clock(Duration::ZERO)),
+            since: Some(wall_clock(machine, Duration::ZERO)),
             granted: None,
             linger: false,
             revoked: false,
@@ -89,12 +98,12 @@ impl Owner {
     /// assert!(minute.to_string().contains(", holding since "));
     /// ```
     pub fn holding(app: Option<&str>, granted_ago: Duration) -> Self {
-        Owner { since: None, ..Owner::here(app).granted_ago(granted_ago) }
+        Owner { since: None, ..Owner::here(app).granted_ago_on(None, granted_ago) }
     }
 
     /// Says since how long the present holder has held the lock.
-    pub(crate) fn granted_ago(mut self, ago: Duration) -> Self {
-        self.granted = Some(wall_clock(ago));
+    pub(crate) fn granted_ago_on(mut self, machine: Option<&dyn Machine>, ago: Duration) -> Self {
+        self.granted = Some(wall_clock(machine, ago));
         self
     }
 
@@ -211,8 +220,8 @@ static PROGRAM: Lazy<Option<String>> = Lazy::new(|| {
 
 /// People read this, nothing is decided by it: the wall clock is the right one.
 #[allow(clippy::disallowed_methods)]
-fn wall_clock(ago: Duration) -> String {
-    let now = SystemTime::now();
+fn wall_clock(machine: Option<&dyn Machine>, ago: Duration) -> String {
+    let now = machine.map_or_else(SystemTime::now, |machine| machine.wall_clock());
     humantime::format_rfc3339_millis(now.checked_sub(ago).unwrap_or(now)).to_string()
 }
 

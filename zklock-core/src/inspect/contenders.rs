@@ -97,7 +97,8 @@ impl Site {
             first.local = self.session.held();
             first.local.retain(|held| *held.lock == *self.name.as_str());
             if let Some(by) = first.local.iter().find(|held| held.granted && first.holder) {
-                first.owner = std::mem::take(&mut first.owner).granted_ago(by.since);
+                let owner = std::mem::take(&mut first.owner);
+                first.owner = self.session.runtime().granted_ago(owner, by.since);
             }
         }
         Ok(participants)

@@ -132,6 +132,11 @@ impl Attempt {
         Attempt(Uuid::new_v4())
     }
 
+    /// One that is given.
+    pub(crate) fn of(number: u128) -> Self {
+        Attempt(Uuid::from_u128(number))
+    }
+
     /// With hyphens, 36 characters.
     ///
     /// ```

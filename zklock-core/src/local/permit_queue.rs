@@ -19,7 +19,6 @@ use crate::base::clock::Instant;
 use crate::base::error::{ErrorKind, Holder, LockError};
 use crate::base::first::all;
 use crate::base::mode::Mode;
-use crate::base::owner::Owner;
 use crate::coordinator::traits::RequestError;
 use crate::layout::driver::LockDriver;
 use crate::local::grant::{Grant, GrantSource, Hold, Sole, SteppingDown};
@@ -475,7 +474,7 @@ impl GrantSource for PermitQueue {
                 return None;
             }
         }
-        let owner = Owner::holding(self.session.app(), now.since(by.since()));
+        let owner = self.session.runtime().holder(self.session.app(), now.since(by.since()));
         let node = by.lease().node_name().to_owned();
         Some(Holder { owner, node, ahead: 1 + inner.state.ahead_of(place) })
     }

@@ -20,7 +20,6 @@ use crate::base::caller::Caller;
 use crate::base::clock::Instant;
 use crate::base::error::{ErrorKind, Holder, LockError};
 use crate::base::mode::Mode;
-use crate::base::owner::Owner;
 use crate::base::policy::StopAt;
 use crate::coordinator::traits::{Link, RequestError, Watch};
 use crate::layout::driver::{LockDriver, is_same_layout, mixed};
@@ -423,7 +422,7 @@ impl Queue {
 
     /// The error of a lock that somebody here was just given.
     fn busy(&self, lease: &Lease) -> LockError {
-        let owner = Owner::holding(self.session.app(), Duration::ZERO);
+        let owner = self.session.runtime().holder(self.session.app(), Duration::ZERO);
         let holder = Holder { owner, node: lease.node_name().to_owned(), ahead: 1 };
         LockError::new(ErrorKind::Busy, "").held_by(Some(holder))
     }
@@ -523,7 +522,8 @@ impl Queue {
         let Some(writer) = sole.grant() else { return Err(closed()) };
         let from = writer.lease().clone();
         let lost = || writer.lost_error();
-        let standing_in = catch(self.layout(), stand_in(&self.target, &from));
+        let standing_in =
+            catch(self.layout(), stand_in(&self.target, self.session.runtime(), &from));
         let to = Arc::new(standing_in.await?.ok_or_else(lost)?);
         let now = self.now();
         let source: Arc<dyn GrantSource> = self.clone();
@@ -593,7 +593,7 @@ impl GrantSource for Queue {
         let node = lease.node_name().to_owned();
         let by = inner.state.holders().find_map(Weak::upgrade);
         let held_for = by.map(|by| now.since(by.since())).unwrap_or_default();
-        let owner = Owner::holding(self.session.app(), held_for);
+        let owner = self.session.runtime().holder(self.session.app(), held_for);
         Some(Holder { owner, node, ahead: 1 + inner.state.ahead_of(place) })
     }
 

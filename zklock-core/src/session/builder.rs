@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::error::{ErrorKind, LockError};
+use crate::base::machine::Machine;
 use crate::base::mode::Mode;
 use crate::base::options::LockOptions;
 use crate::coordinator::memory::Embedded;
-use crate::coordinator::traits::RequestError;
+use crate::coordinator::traits::{Connector, RequestError};
 #[cfg(feature = "sasl")]
 use crate::coordinator::zookeeper::Sasl;
 #[cfg(feature = "tls")]
@@ -21,6 +22,7 @@ use crate::name::path::ZnodePath;
 use crate::observe::observer::{Events, Observer};
 use crate::session::handle::{Parts, Session};
 use crate::session::local_queues::Place;
+use crate::session::runtime::Host;
 
 /// How long an embedded session without a connection lives.
 const EMBEDDED_TIMEOUT: Duration = Duration::from_secs(10);
@@ -55,6 +57,8 @@ pub struct SessionBuilder {
 enum Store {
     ZooKeeper(Box<ZooKeeperOptions>),
     Embedded(Embedded, Duration),
+    #[cfg_attr(not(any(test, feature = "testing")), allow(dead_code))]
+    Simulated(Arc<dyn Connector>, Arc<dyn Machine>),
 }
 
 impl Store {
@@ -69,6 +73,10 @@ impl Store {
             }
             Store::Embedded(store, _) => {
                 Place { servers: store.address().into(), chroot: "".into() }
+            }
+            Store::Simulated(_, machine) => {
+                let (host, process) = machine.process();
+                Place { servers: format!("simulated {host} {process}").into(), chroot: "".into() }
             }
         }
     }
@@ -359,9 +367,8 @@ impl SessionBuilder {
             let why = "max_connections is at least 1";
             return Err(LockError::new(ErrorKind::InvalidOption, why));
         }
-        let threaded = matches!(self.store, Store::ZooKeeper(_));
         let place = self.store.place();
-        let connector: Arc<dyn crate::coordinator::traits::Connector> = match self.store {
+        let (connector, host): (Arc<dyn Connector>, _) = match self.store {
             Store::ZooKeeper(options) => {
                 validate_connect_string(&options.connect).map_err(|error| {
                     let why = "the connect string is wrong; expected is \
@@ -382,13 +389,14 @@ impl SessionBuilder {
                     }
                     other => LockError::new(ErrorKind::InvalidOption, other.in_short()),
                 };
-                Arc::new(ZooKeeperConnector::new(*options).map_err(invalid)?)
+                (Arc::new(ZooKeeperConnector::new(*options).map_err(invalid)?), Host::Thread)
             }
-            Store::Embedded(store, timeout) => Arc::new(store.connector(timeout)),
+            Store::Embedded(store, timeout) => (Arc::new(store.connector(timeout)), Host::Callers),
+            Store::Simulated(connector, machine) => (connector, Host::Machine(machine)),
         };
         Session::start(Parts {
             connector,
-            threaded,
+            host,
             tick: self.tick,
             place,
             most_connections: self.most_connections,
@@ -517,6 +525,17 @@ impl Session {
     /// ```
     pub fn embedded_builder(store: &Embedded) -> SessionBuilder {
         SessionBuilder::new(Store::Embedded(store.clone(), EMBEDDED_TIMEOUT))
+    }
+
+    /// A session in the making, in a world of its own: nothing of the computer it runs on decides
+    /// anything in it.
+    #[cfg(any(test, feature = "testing"))]
+    #[doc(hidden)]
+    pub fn simulated_builder(
+        connector: Arc<dyn Connector>,
+        machine: Arc<dyn Machine>,
+    ) -> SessionBuilder {
+        SessionBuilder::new(Store::Simulated(connector, machine))
     }
 }
 

@@ -288,7 +288,10 @@ impl Generation {
     fn take_past(&self) -> Vec<Arc<HeldNode>> {
         let mut held = self.lock_held();
         let past = held.extract_if(|_, node| !self.lease.is_present(node.term));
-        past.map(|(_, node)| node).collect()
+        let mut past: Vec<_> = past.map(|(_, node)| node).collect();
+        // Who is told first is not left to the map.
+        past.sort_unstable_by_key(|node| node.czxid);
+        past
     }
 
     /// Takes the generation out of use because a node cannot be deleted: new acquires go to a

@@ -17,7 +17,6 @@ use crate::base::first::all;
 use crate::base::options::LockOptions;
 use crate::base::session_state::SessionState;
 use crate::base::token::FencingToken;
-use crate::coordinator::io_thread::timers;
 use crate::coordinator::traits::Connector;
 use crate::layout::driver::LockDriver;
 use crate::name::lock_name::LockName;
@@ -28,6 +27,7 @@ use crate::session::health::SessionHealth;
 use crate::session::lane::{Lane, LanePermit, Status, closed};
 use crate::session::lanes::{LaneConfig, Lanes};
 use crate::session::local_queues::{Held, LocalQueues, Place};
+use crate::session::runtime::{Host, Runtime};
 use crate::session::spawner::Spawner;
 use crate::session::timing::Timing;
 
@@ -71,9 +71,8 @@ struct Inner {
 pub struct Parts {
     /// Opens ZooKeeper sessions.
     pub connector: Arc<dyn Connector>,
-    /// Whether it needs a thread of its own; the embedded coordinator does not, and lives by the
-    /// time of its callers.
-    pub threaded: bool,
+    /// On what it runs.
+    pub host: Host,
     /// The server's tick, if it is known.
     pub tick: Option<Duration>,
     /// Where its locks are, to find those of other sessions.
@@ -102,21 +101,20 @@ impl Session {
     pub(crate) fn start(parts: Parts) -> Result<Self, LockError> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         parts.defaults.check()?;
-        let clock = if parts.threaded { Clock::Boot(timers()?) } else { Clock::Caller };
+        let (runtime, io) = Runtime::start(parts.host)?;
         let state = Arc::new(watch::Sender::new(SessionState::Connecting));
         let local_queues = LocalQueues::new(parts.place);
         let Parts { root, app, defaults, driver, events, .. } = parts;
         let lane_config = LaneConfig {
             connector: parts.connector,
-            threaded: parts.threaded,
-            clock,
+            runtime,
             tick: parts.tick,
             most: parts.most_connections,
             events: events.clone(),
             health: SessionHealth::new(state.clone()),
             local_queues: local_queues.clone(),
         };
-        let lanes = Arc::new(Lanes::start(lane_config)?);
+        let lanes = Arc::new(Lanes::start(lane_config, io));
         report_states(lanes.first().spawner(), &state, &events);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
         let inner = Inner { id, lanes, root, app, defaults, driver, events, state, local_queues };
@@ -220,9 +218,14 @@ impl Session {
         &self.0.events
     }
 
+    /// What it lives by.
+    pub(crate) fn runtime(&self) -> &Runtime {
+        self.0.lanes.runtime()
+    }
+
     /// The clock that deadlines and leases are read on.
     pub(crate) fn clock(&self) -> &Clock {
-        self.0.lanes.clock()
+        self.runtime().clock()
     }
 
     /// The node below which the locks of this session are.

@@ -18,6 +18,7 @@ use crate::observe::observer::Events;
 use crate::session::generation::Generation;
 use crate::session::keeper::{Keeping, keep};
 use crate::session::lease_clock::{Condition, LeaseClock};
+use crate::session::runtime::Runtime;
 use crate::session::spawner::Spawner;
 use crate::session::timing::Timing;
 use crate::session::watch_budget::WatchBudget;
@@ -42,9 +43,8 @@ pub enum Status {
 #[derive(Debug)]
 pub struct Lane {
     connector: Arc<dyn Connector>,
-    clock: Clock,
+    runtime: Runtime,
     tick: Option<Duration>,
-    spawner: Spawner,
     events: Events,
     status: watch::Sender<Status>,
     /// Those that were opened here, as long as somebody uses them: a node that is held may be older
@@ -68,17 +68,15 @@ impl Lane {
     /// Starts a lane.
     pub fn start(
         connector: Arc<dyn Connector>,
-        clock: Clock,
+        runtime: Runtime,
         tick: Option<Duration>,
-        spawner: Spawner,
         events: Events,
         keeping: Keeping,
     ) -> Arc<Self> {
         let lane = Arc::new(Lane {
             connector,
-            clock,
+            runtime,
             tick,
-            spawner: spawner.clone(),
             events,
             status: watch::Sender::new(Status::Connecting(None)),
             opened: Mutex::default(),
@@ -90,18 +88,23 @@ impl Lane {
             busy_since: AtomicU64::new(0),
             lane_permits: AtomicU64::new(0),
         });
-        spawner.spawn(run(lane.clone()));
+        lane.spawner().spawn(run(lane.clone()));
         lane
+    }
+
+    /// What this lane lives by.
+    pub fn runtime(&self) -> &Runtime {
+        &self.runtime
     }
 
     /// The clock that this lane lives by.
     pub fn clock(&self) -> &Clock {
-        &self.clock
+        self.runtime.clock()
     }
 
     /// Where background work goes.
     pub fn spawner(&self) -> &Spawner {
-        &self.spawner
+        self.runtime.spawner()
     }
 
     /// How many acquires are under way.
@@ -121,7 +124,7 @@ impl Lane {
             // To ask it could end it, and whoever asks here may hold the lock of a queue.
             return true;
         }
-        let (lease, now) = (generation.lease(), self.clock.now());
+        let (lease, now) = (generation.lease(), self.clock().now());
         // A connection can be up for long after a server froze. An acquire begins with a commit.
         let asked = Instant::from_nanos(self.busy_since.load(Ordering::Relaxed));
         let unanswered = now >= lease.last_commit().max(asked) + lease.heartbeat();
@@ -149,7 +152,7 @@ impl Lane {
     pub fn lane_permit(self: &Arc<Self>) -> LanePermit {
         self.riders.fetch_add(1, Ordering::Relaxed);
         if self.busy.fetch_add(1, Ordering::Relaxed) == 0 {
-            self.busy_since.store(self.clock.now().as_nanos(), Ordering::Relaxed);
+            self.busy_since.store(self.clock().now().as_nanos(), Ordering::Relaxed);
         }
         self.lane_permits.fetch_add(1, Ordering::Relaxed);
         LanePermit { lane: self.clone(), busy: AtomicBool::new(true) }
@@ -291,20 +294,20 @@ async fn run(lane: Arc<Lane>) {
     let mut pause = PAUSE.0;
     let (mut number, mut phantom) = (0, None);
     while !lane.is_closed() {
-        let opened = lane.clock.now();
+        let opened = lane.clock().now();
         let Some(session) = open(&lane).await else { break };
-        let session = without(phantom.as_ref(), session, &lane.clock).await;
+        let session = without(phantom.as_ref(), session, lane.clock()).await;
         match timed(session, lane.tick).await {
             Ok((coordinator, timing)) => {
                 pause = PAUSE.0;
                 number += 1;
-                let lease = LeaseClock::new(lane.clock.clone(), timing, opened);
-                let (spawner, events) = (lane.spawner.clone(), lane.events.clone());
+                let lease = LeaseClock::new(lane.clock().clone(), timing, opened);
+                let (spawner, events) = (lane.spawner().clone(), lane.events.clone());
                 let watches = WatchBudget::new(&lane.keeping.local_queues.place().chroot);
                 let generation =
                     Generation::new(number, coordinator, lease, spawner, events, watches);
                 lane.note(&generation);
-                lane.spawner.spawn(keep(generation.clone(), lane.keeping.clone()));
+                lane.spawner().spawn(keep(generation.clone(), lane.keeping.clone()));
                 if !lane.set(Status::Ready(generation.clone())) {
                     generation.end();
                     generation.coordinator().close().await;
@@ -317,7 +320,7 @@ async fn run(lane: Arc<Lane>) {
             Err(error) => {
                 tracing::warn!(%error, "no ZooKeeper session");
                 lane.set(explain(error));
-                let timer = lane.clock.sleep_until(lane.clock.now() + pause);
+                let timer = lane.clock().sleep_until(lane.clock().now() + pause);
                 let mut status = lane.status();
                 futures_lite::future::or(timer, async move {
                     let _ = status.wait_for(|status| matches!(status, Status::Closed)).await;

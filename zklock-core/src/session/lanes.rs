@@ -16,7 +16,6 @@ use std::time::Duration;
 
 use crate::base::clock::Clock;
 use crate::base::deadline::Deadline;
-use crate::base::error::LockError;
 use crate::coordinator::io_thread::IoThread;
 use crate::coordinator::traits::Connector;
 use crate::observe::observer::Events;
@@ -25,7 +24,7 @@ use crate::session::health::SessionHealth;
 use crate::session::keeper::Keeping;
 use crate::session::lane::{Lane, LanePermit};
 use crate::session::local_queues::LocalQueues;
-use crate::session::spawner::Spawner;
+use crate::session::runtime::Runtime;
 
 /// How many acquires may be on their way to the server in a lane before another is opened.
 const BUSY: usize = 8;
@@ -43,10 +42,8 @@ const IDLE: Duration = Duration::from_secs(60);
 pub struct LaneConfig {
     /// Opens ZooKeeper sessions.
     pub connector: Arc<dyn Connector>,
-    /// Whether the lanes have a thread of their own.
-    pub threaded: bool,
-    /// What it lives by.
-    pub clock: Clock,
+    /// What they live by.
+    pub runtime: Runtime,
     /// The server's tick, if it is known.
     pub tick: Option<Duration>,
     /// How many lanes there are at most.
@@ -60,11 +57,11 @@ pub struct LaneConfig {
 }
 
 impl LaneConfig {
-    fn lay(&self, spawner: Spawner) -> Arc<Lane> {
+    fn lay(&self) -> Arc<Lane> {
         let keeping =
             Keeping { health: self.health.of_another(), local_queues: self.local_queues.clone() };
-        let (connector, clock) = (self.connector.clone(), self.clock.clone());
-        Lane::start(connector, clock, self.tick, spawner, self.events.clone(), keeping)
+        let (connector, runtime) = (self.connector.clone(), self.runtime.clone());
+        Lane::start(connector, runtime, self.tick, self.events.clone(), keeping)
     }
 }
 
@@ -90,16 +87,9 @@ pub struct Lanes {
 
 impl Lanes {
     /// Starts the first lane.
-    ///
-    /// # Errors
-    ///
-    /// [`Unavailable`](crate::base::error::ErrorKind::Unavailable) if the system has no thread for it.
-    pub fn start(lane_config: LaneConfig) -> Result<Self, LockError> {
-        let io = if lane_config.threaded { Some(IoThread::start()?) } else { None };
-        let spawner =
-            io.as_ref().map_or(Spawner::Inline, |io| Spawner::Thread(io.handle().clone()));
-        let first = lane_config.lay(spawner);
-        Ok(Lanes { lane_config, first, more: Mutex::default(), _io: io })
+    pub fn start(lane_config: LaneConfig, io: Option<IoThread>) -> Self {
+        let first = lane_config.lay();
+        Lanes { lane_config, first, more: Mutex::default(), _io: io }
     }
 
     /// The first lane, which is always there.
@@ -126,9 +116,14 @@ impl Lanes {
         self.more.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// What all lanes live by.
+    pub fn runtime(&self) -> &Runtime {
+        &self.lane_config.runtime
+    }
+
     /// The clock that all lanes live by.
     pub fn clock(&self) -> &Clock {
-        &self.lane_config.clock
+        self.runtime().clock()
     }
 
     /// A place for an acquire.
@@ -150,7 +145,7 @@ impl Lanes {
         let lane = best.unwrap_or(&self.first);
         let (lane_permit, wanted) = (lane.lane_permit(), !has_room(lane) && !more.complete);
         if wanted && all_ready && 1 + more.lanes.len() < self.lane_config.most {
-            let lane = self.lane_config.lay(self.first.spawner().clone());
+            let lane = self.lane_config.lay();
             self.close_when_idle(&lane);
             more.lanes.push(lane);
         }
@@ -197,6 +192,7 @@ mod tests {
     use crate::coordinator::memory::Embedded;
     use crate::coordinator::traits::{NodeKind, RequestError};
     use crate::session::local_queues::Place;
+    use crate::session::runtime::Host;
     use futures_lite::future::block_on;
     use tokio::sync::watch;
 
@@ -204,15 +200,14 @@ mod tests {
         let place = Place { servers: "lanes".into(), chroot: "".into() };
         let lane_config = LaneConfig {
             connector: Arc::new(store.connector(Duration::from_secs(10))),
-            threaded: false,
-            clock: Clock::Caller,
+            runtime: Runtime::start(Host::Callers).unwrap().0,
             tick: None,
             most: 4,
             events: Events::default(),
             health: SessionHealth::new(Arc::new(watch::Sender::new(SessionState::Connecting))),
             local_queues: LocalQueues::new(place),
         };
-        Arc::new(Lanes::start(lane_config).unwrap())
+        Arc::new(Lanes::start(lane_config, None))
     }
 
     #[test]

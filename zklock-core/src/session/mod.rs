@@ -13,6 +13,7 @@ pub mod local_queues;
 pub mod registry;
 pub mod releaser;
 pub mod reply_timeout;
+pub mod runtime;
 pub mod spawner;
 pub mod timing;
 pub mod unused;

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
+use crate::base::machine::Machine;
 use crate::coordinator::io_thread::IoHandle;
 
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -18,6 +19,8 @@ pub enum Spawner {
     /// On whichever thread wakes them: for the embedded coordinator, which has no thread of its
     /// own and whose replies are ready at once.
     Inline,
+    /// On a machine that somebody plays.
+    Machine(Arc<dyn Machine>),
 }
 
 impl Spawner {
@@ -25,6 +28,7 @@ impl Spawner {
     pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         match self {
             Spawner::Thread(handle) => handle.spawn(work),
+            Spawner::Machine(machine) => machine.spawn(Box::pin(work)),
             Spawner::Inline => {
                 let task = Arc::new(Task {
                     // A task that polls this one lends it its own budget, and a budget that is

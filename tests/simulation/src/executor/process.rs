@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::fmt;
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use crate::executor::world::World;
@@ -60,7 +61,12 @@ impl Process {
 
     /// Starts a task. One of a process that crashed is dropped at once.
     pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
-        self.world.spawn(self.id, Box::pin(work));
+        self.spawn_boxed(Box::pin(work));
+    }
+
+    /// The same.
+    pub fn spawn_boxed(&self, work: Pin<Box<dyn Future<Output = ()> + Send>>) {
+        self.world.spawn(self.id, work);
     }
 
     /// Stops all of its tasks where they are, as SIGSTOP does; its clock and its timers go on.

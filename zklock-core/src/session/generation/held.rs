@@ -151,7 +151,7 @@ impl Generation {
     /// The nodes under care, first those that were not seen for longest.
     pub fn held(&self) -> Vec<Arc<HeldNode>> {
         let mut nodes: Vec<_> = self.lock_held().values().cloned().collect();
-        nodes.sort_by_cached_key(|node| node.seen().as_nanos());
+        nodes.sort_by_cached_key(|node| (node.seen().as_nanos(), node.czxid));
         nodes
     }
 

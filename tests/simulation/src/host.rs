@@ -1,0 +1,51 @@
+//! The machine on which the library runs in a simulated process.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use zklock_core::base::machine::{Machine, Work};
+
+use crate::executor::Process;
+
+/// When the world begins, for whoever reads a wall clock.
+const BEGIN: Duration = Duration::from_secs(1_700_000_000);
+
+/// A simulated process, as its sessions see it.
+#[derive(Debug)]
+pub struct Host(Process);
+
+impl Host {
+    /// The machine of a process.
+    pub fn of(process: &Process) -> Arc<dyn Machine> {
+        Arc::new(Host(process.clone()))
+    }
+}
+
+impl Machine for Host {
+    fn nanos(&self) -> u64 {
+        self.0.nanos()
+    }
+
+    fn until(&self, nanos: u64) -> Work {
+        Box::pin(self.0.world().sleep_until(self.0.moment(nanos)))
+    }
+
+    fn spawn(&self, work: Pin<Box<dyn Future<Output = ()> + Send>>) {
+        self.0.spawn_boxed(work);
+    }
+
+    fn identifier(&self) -> u128 {
+        // Spread over all digits, so that names look as they do elsewhere.
+        u128::from(self.0.world().unique()).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835)
+    }
+
+    fn wall_clock(&self) -> SystemTime {
+        SystemTime::UNIX_EPOCH + BEGIN + Duration::from_micros(self.0.world().now())
+    }
+
+    fn process(&self) -> (String, u32) {
+        ("simulated".to_owned(), self.0.id().0 + 1)
+    }
+}
