@@ -1,26 +1,26 @@
 //! Distributed locks on Apache ZooKeeper.
 //!
-//! You annotate a function, and it runs in one place at a time, in all processes that use the same
-//! ZooKeeper. Java services that use Apache Curator can take the same lock.
+//! You annotate a function, and only one call of it runs at a time, in all processes that use the
+//! same ZooKeeper. Java services that use Apache Curator can take the same lock.
 //!
 //! ```
 //! use zklock::{LockError, Session, zk_locked};
 //!
 //! #[zk_locked("orders/{customer}", timeout = "2s", retries = 2)]
 //! async fn create_order(customer: u64) -> Result<String, LockError> {
-//!     // Only one caller in the whole fleet is here, for each customer.
+//!     // For each customer, only one caller in all processes is here.
 //!     Ok(format!("an order of {customer}"))
 //! }
 //!
 //! # zklock::blocking::block_on(async {
-//! // `Session::connect("zk1:2181,zk2:2181").await?` where there is a server.
+//! // With a server: `Session::connect("zk1:2181,zk2:2181").await?`.
 //! zklock::init(Session::embedded());
 //! assert_eq!(create_order(7).await?, "an order of 7");
 //! # Ok::<(), LockError>(()) }).unwrap();
 //! ```
 //!
-//! A call is tried `retries` times, at most `timeout` each, so this one waits at most 4 s. The body
-//! never runs without the lock.
+//! A call makes at most `retries` tries of at most `timeout` each, so this one waits at most 4 s.
+//! The body never runs without the lock.
 //!
 //! # Where to find what
 //!
@@ -29,23 +29,24 @@
 //! | [`zk_locked`] | the attribute, with all its options |
 //! | [`ZkLockTemplate`], [`execute`] | a block of code under a lock |
 //! | [`Mutex`], [`RwLock`], [`Semaphore`], [`MultiLock`] | the locks, made by a [`Session`] |
-//! | [`Guard`], [`GuardView`], [`current`] | what is held: its token, whether it is valid, when it is lost |
-//! | [`Session`], [`SessionBuilder`], [`SessionRegistry`] | connections to ZooKeeper |
-//! | [`LockOptions`] | how a lock is taken and held |
-//! | [`LockError`], [`ErrorKind`] | why a lock was not to be had, or what became of a body |
-//! | [`Site`], [`LockEvent`], [`Observer`] | who holds a lock and who waits; what happens to it |
-//! | [`LockName`], [`lock_name!`] | names of locks that are made of values |
-//! | [`layout`] | locks that are shared with kazoo and with others |
-//! | [`driver`] | for those who write a layout of their own |
+//! | [`Guard`], [`GuardView`], [`current`] | a held lock: its fencing token, whether it is valid, when it is lost |
+//! | [`Session`], [`SessionBuilder`], [`SessionRegistry`] | connections to ZooKeeper, and where the attribute finds them |
+//! | [`LockOptions`] | how a lock is acquired and held |
+//! | [`LockError`], [`ErrorKind`] | why a lock could not be acquired, or what happened to the body |
+//! | [`Site`], [`LockEvent`], [`Observer`] | who holds a lock and who waits; events for logs and metrics |
+//! | [`LockName`], [`lock_name!`] | lock names that contain values |
+//! | [`layout`] | how locks are stored: locks shared with kazoo and others |
+//! | [`driver`] | for implementing a layout |
 //! | `testing` | with the feature `testing`: locks for your tests, without a server |
 //!
 //! # Read on
 //!
-//! [Recipes](https://github.com/zklock/zklock/blob/main/docs/attribute.md) for axum, tonic, jobs and
-//! transactions; what a guard knows when the network fails
-//! ([held, suspect, lost](https://github.com/zklock/zklock/blob/main/docs/lost.md)), and what protects
-//! when it knows too late ([fencing tokens](https://github.com/zklock/zklock/blob/main/docs/fencing.md));
-//! [Java and Python](https://github.com/zklock/zklock/blob/main/docs/sharing.md).
+//! [Recipes](https://github.com/zklock/zklock/blob/main/docs/attribute.md) for axum, tonic, jobs
+//! and transactions; what a guard knows when the network fails
+//! ([held, suspect, lost](https://github.com/zklock/zklock/blob/main/docs/lost.md)), and what
+//! protects when that is too late
+//! ([fencing tokens](https://github.com/zklock/zklock/blob/main/docs/fencing.md));
+//! [sharing locks with Java and Python](https://github.com/zklock/zklock/blob/main/docs/sharing.md).
 
 pub use zklock_core::base::cancel_policy::{OnLost, OnRevoked};
 pub use zklock_core::base::error::{Body, ErrorKind, Holder, LockError};
@@ -75,17 +76,17 @@ pub use zklock_core::run::template::{LockTemplate, ZkLockTemplate, execute};
 pub use zklock_core::session::registry::{Installed, SessionRegistry, init};
 pub use zklock_core::session::{Held, Session, SessionBuilder, States, Timing};
 
-/// The layouts of locks in ZooKeeper that are shipped.
+/// The layouts that the crate provides: how a lock is stored in ZooKeeper.
 pub mod layout {
     pub use zklock_core::layout::{
         Curator, HostNodes, Kazoo, MaxLeases, Numbered, OneNode, ReadWriteNodes, Removed,
     };
 }
 
-/// For those who write a layout of their own: how nodes are named and made, and who holds.
-/// `examples/driver.rs` is one.
+/// What a custom layout is made of: how nodes are named and created, and which of them holds the
+/// lock. `examples/driver.rs` implements one.
 ///
-/// What is in here is not needed to use locks.
+/// Nothing in this module is needed to use locks.
 pub mod driver {
     pub use zklock_core::coordinator::traits::{NodeKind, RequestError};
     pub use zklock_core::layout::contender::{Attempt, Contender};
@@ -94,7 +95,7 @@ pub mod driver {
     pub use zklock_core::layout::verdict::Verdict;
 }
 
-/// Locks for tests of your own, and faults on the embedded coordinator.
+/// Locks for users' tests, and fault injection on the embedded coordinator.
 #[cfg(feature = "testing")]
 pub mod testing {
     pub use zklock_core::coordinator::memory::{Fault, Faults, Logged, Op};
