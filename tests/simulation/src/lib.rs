@@ -3,5 +3,6 @@
 //! be seen again.
 
 pub mod chooser;
+pub mod ensemble;
 pub mod executor;
 pub mod host;

@@ -42,5 +42,14 @@ pub use fault::{Fault, Logged};
 pub use faults::Faults;
 #[cfg(any(test, feature = "testing"))]
 pub use request::Op;
+
+/// What the simulated ensemble of the tests has in common with the embedded coordinator.
+#[cfg(any(test, feature = "testing"))]
+#[doc(hidden)]
+pub mod shared {
+    pub use super::path::{check_written, split};
+    pub use super::request::Request;
+}
+
 #[cfg(test)]
 mod tests;

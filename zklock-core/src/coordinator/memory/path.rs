@@ -32,7 +32,7 @@ pub(super) fn check(path: &str, sequential: bool) -> Result<(), RequestError> {
 
 /// What the server's `PathUtils.validatePath` refuses beyond that, when it creates, sets or checks.
 /// It looks at UTF-16 units, so no character outside the basic plane passes: each has a surrogate.
-pub(super) fn check_written(path: &str) -> Result<(), RequestError> {
+pub fn check_written(path: &str) -> Result<(), RequestError> {
     if path.chars().any(|c| u32::from(c) > 0xffff) {
         return Err(bad("the path has a character outside the basic multilingual plane"));
     }
@@ -51,7 +51,7 @@ fn is_refused(c: u32) -> bool {
 }
 
 /// The parent's path and the name. The root is its own parent.
-pub(super) fn split(path: &str) -> (&str, &str) {
+pub fn split(path: &str) -> (&str, &str) {
     match path.rsplit_once('/') {
         Some(("", name)) => ("/", name),
         Some(parts) => parts,

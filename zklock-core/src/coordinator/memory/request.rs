@@ -38,8 +38,10 @@ pub enum Op {
     Sync,
 }
 
+/// What is asked of a session. The simulation of the tests asks the same.
+#[allow(missing_docs)]
 #[derive(Clone, Debug)]
-pub(super) enum Request {
+pub enum Request {
     Create { path: String, data: Vec<u8>, kind: NodeKind },
     Delete { path: String },
     Children { path: String, watch: bool },
@@ -94,7 +96,7 @@ impl Request {
     }
 
     /// What the client finds wrong before it sends anything.
-    pub(super) fn check(&self) -> Result<(), RequestError> {
+    pub fn check(&self) -> Result<(), RequestError> {
         match self {
             Request::Create { path, data, kind } => {
                 check_size(path, data)?;

@@ -1,0 +1,337 @@
+//! Opening sessions, as the library's connector does on real servers.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
+use std::time::Duration;
+
+use futures_lite::future::or;
+use zklock_core::coordinator::memory::shared::Request;
+use zklock_core::coordinator::traits::{Connector, Coordinator, Reply, RequestError};
+
+use super::client::{Client, Phase, State, Timing};
+use super::coordinator::SimulatedCoordinator;
+use super::drive::no_hosts;
+use super::machine::Machine;
+use super::shared::Shared;
+use super::txn::Access;
+use super::waiting::{Until, ask};
+use crate::executor::Process;
+
+/// How a process connects.
+#[derive(Clone, Debug)]
+pub struct Connecting {
+    /// The session timeout that it asks for.
+    pub session_timeout: Duration,
+    /// How long opening a session may take.
+    pub connect_timeout: Duration,
+    /// The servers that it knows; none for all.
+    pub servers: Vec<usize>,
+    /// Who it is.
+    pub credentials: Option<u32>,
+    /// Who may use what it creates.
+    pub access: Access,
+}
+
+impl Connecting {
+    /// Asks for this session timeout; everything else as usual.
+    pub fn new(session_timeout: Duration) -> Self {
+        Connecting {
+            session_timeout,
+            connect_timeout: Duration::from_secs(5),
+            servers: Vec::new(),
+            credentials: None,
+            access: Access::Open,
+        }
+    }
+}
+
+/// How long to rest after no server let us in, at first and at most.
+const PAUSE: (u64, u64) = (50_000, 500_000);
+
+/// How long to wait for a server's sign of life, at most.
+const LOOK: u64 = 2_000_000;
+
+/// Below this, a client with several servers waits as long as it would with one.
+const SHORTEST_SILENCE: u64 = 1_000_000;
+
+/// What a look at a server shows.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Seen {
+    Answers,
+    Silent,
+    Fails,
+}
+
+pub(super) struct SimulatedConnector {
+    pub(super) shared: Arc<Shared>,
+    pub(super) process: Process,
+    pub(super) connecting: Connecting,
+    opening: Arc<AtomicUsize>,
+}
+
+impl fmt::Debug for SimulatedConnector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut out = f.debug_struct("SimulatedConnector");
+        out.field("process", &self.process).finish_non_exhaustive()
+    }
+}
+
+impl SimulatedConnector {
+    pub(super) fn new(shared: Arc<Shared>, process: Process, connecting: Connecting) -> Self {
+        SimulatedConnector { shared, process, connecting, opening: Arc::default() }
+    }
+}
+
+impl Connector for SimulatedConnector {
+    fn connect(&self) -> Reply<Arc<dyn Coordinator>> {
+        let (shared, opening) = (self.shared.clone(), self.opening.clone());
+        let (process, connecting) = (self.process.clone(), self.connecting.clone());
+        Box::pin(async move {
+            let world = shared.world.clone();
+            let limit = micros(connecting.connect_timeout);
+            let end = world.now() + limit;
+            let search = search(&shared, &process, &connecting, &opening, end);
+            let late = async {
+                world.sleep_until(end).await;
+                Err(RequestError::Unreachable("no session in time".to_owned()))
+            };
+            or(search, late).await
+        })
+    }
+
+    fn is_opening(&self) -> bool {
+        self.opening.load(Ordering::Relaxed) > 0
+    }
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+async fn search(
+    shared: &Arc<Shared>,
+    process: &Process,
+    connecting: &Connecting,
+    opening: &Arc<AtomicUsize>,
+    end: u64,
+) -> Result<Arc<dyn Coordinator>, RequestError> {
+    let world = shared.world.clone();
+    let look = (micros(connecting.connect_timeout) / 4).min(LOOK);
+    let mut pause = PAUSE.0;
+    loop {
+        let (candidates, takes) = shared.act(|machine| machine.probe(process, connecting, look));
+        world.sleep_until(world.now() + takes).await;
+        if !candidates.is_empty() {
+            let rest = end.saturating_sub(world.now());
+            let share = if machine_size(shared, connecting) == 1 { rest } else { rest / 2 };
+            let _opening = Opening::new(opening);
+            let attempt = attempt(shared, process, connecting, candidates);
+            let late = async {
+                world.sleep_until(world.now() + share).await;
+                None
+            };
+            match or(async { Some(attempt.await) }, late).await {
+                Some(Ok(session)) => return Ok(session),
+                Some(Err(error)) if error.is_definite() => return Err(error),
+                _ => {}
+            }
+        }
+        world.sleep_until(world.now() + pause).await;
+        pause = (pause * 2).min(PAUSE.1);
+    }
+}
+
+fn machine_size(shared: &Shared, connecting: &Connecting) -> usize {
+    match connecting.servers.len() {
+        0 => shared.look(|machine| machine.servers.len()),
+        known => known,
+    }
+}
+
+async fn attempt(
+    shared: &Arc<Shared>,
+    process: &Process,
+    connecting: &Connecting,
+    candidates: Vec<usize>,
+) -> Result<Arc<dyn Coordinator>, RequestError> {
+    let client = shared.act(|machine| machine.open(process, connecting, candidates));
+    // The client's own task: whoever drops the attempt drops it.
+    let mut attempt = Attempt { shared: shared.clone(), client, kept: false };
+    let driver = Driver { shared: shared.clone(), client };
+    process.spawn(driver.run());
+    let opened =
+        Until::new(shared, client, Err(no_hosts()), |client: &Client| client.opened.clone());
+    opened.await?;
+    attempt.kept = true;
+    let session = SimulatedCoordinator::new(shared.clone(), client);
+    // The chroot is there.
+    let root = Request::Get { path: "/".to_owned(), watch: false };
+    ask(shared, client, root, |_, _| Some(())).await?;
+    Ok(Arc::new(session))
+}
+
+/// A session that is being opened; dropped, its connection is closed and the session left alone.
+struct Attempt {
+    shared: Arc<Shared>,
+    client: u64,
+    kept: bool,
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        if !self.kept {
+            self.shared.act(|machine| machine.bury_client(self.client));
+        }
+    }
+}
+
+/// The task of a client. Its end is that of the client.
+struct Driver {
+    shared: Arc<Shared>,
+    client: u64,
+}
+
+impl Driver {
+    async fn run(self) {
+        poll_fn(|cx| {
+            self.shared.act(|machine| {
+                if !machine.drive(self.client) {
+                    return Poll::Ready(());
+                }
+                if let Some(client) = machine.clients.get_mut(&self.client) {
+                    client.waker = Some(cx.waker().clone());
+                }
+                Poll::Pending
+            })
+        })
+        .await;
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.shared.act(|machine| machine.driver_is_gone(self.client));
+    }
+}
+
+struct Opening(Arc<AtomicUsize>);
+
+impl Opening {
+    fn new(opening: &Arc<AtomicUsize>) -> Self {
+        opening.fetch_add(1, Ordering::Relaxed);
+        Opening(opening.clone())
+    }
+}
+
+impl Drop for Opening {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// How often a single server is named to the client.
+fn repetitions(session_timeout: u64) -> usize {
+    let steps = usize::try_from(session_timeout / 25_000).unwrap_or(usize::MAX);
+    (steps.isqrt() + 2).min(50)
+}
+
+impl Machine {
+    /// Looks at the servers: whom to send the client to, and how long the look takes.
+    fn probe(
+        &mut self,
+        process: &Process,
+        connecting: &Connecting,
+        look: u64,
+    ) -> (Vec<usize>, u64) {
+        let known = match connecting.servers.is_empty() {
+            true => (0..self.servers.len()).collect(),
+            false => connecting.servers.clone(),
+        };
+        let here = process.id().0;
+        let seen: Vec<Seen> = known
+            .iter()
+            .map(|at| {
+                let silent = |way| self.blocked.contains(&(here, *at, way));
+                if silent(true) || silent(false) || self.frozen.contains(at) {
+                    Seen::Silent
+                } else if self.servers[*at].serves() {
+                    Seen::Answers
+                } else {
+                    Seen::Fails
+                }
+            })
+            .collect();
+        let answers = seen.contains(&Seen::Answers);
+        let takes = match (seen.contains(&Seen::Silent), answers) {
+            (false, _) => self.latency() * 2,
+            (true, true) => look / 4,
+            (true, false) => look,
+        };
+        let fits =
+            |seen: &Seen| if answers { *seen != Seen::Silent } else { *seen == Seen::Silent };
+        let candidates = known.iter().zip(&seen).filter(|(_, seen)| fits(seen));
+        (candidates.map(|(at, _)| *at).collect(), takes)
+    }
+
+    /// A client that begins to open a session.
+    fn open(&mut self, process: &Process, connecting: &Connecting, candidates: Vec<usize>) -> u64 {
+        let timeout = micros(connecting.session_timeout);
+        let several = candidates.len() > 1;
+        let configured = match several && timeout / 6 >= SHORTEST_SILENCE {
+            true => timeout / 6,
+            false => 0,
+        };
+        let mut servers =
+            if several { candidates } else { candidates.repeat(repetitions(timeout)) };
+        self.shuffle(&mut servers);
+        let id = self.unique();
+        let mut client = Client {
+            process: process.id(),
+            servers,
+            next_server: 0,
+            start_server: 0,
+            target: 0,
+            cycles: !several,
+            configured,
+            timing: Timing::new(timeout, configured),
+            credentials: connecting.credentials,
+            access: connecting.access,
+            session: 0,
+            state: State::Disconnected,
+            phase: Phase::Over,
+            deadline: 0,
+            seen: 0,
+            last_receive: self.now,
+            last_send: self.now,
+            pinged: false,
+            timer: None,
+            inbox: VecDeque::new(),
+            queue: VecDeque::new(),
+            slots: BTreeMap::new(),
+            sent: Vec::new(),
+            watches: BTreeMap::new(),
+            handles: 1,
+            closing: None,
+            over: None,
+            changes: 0,
+            waker: None,
+            watchers: BTreeMap::new(),
+            opened: None,
+        };
+        self.start(id, &mut client);
+        self.clients.insert(id, client);
+        id
+    }
+
+    /// The task of a client has ended, or its process has.
+    fn driver_is_gone(&mut self, id: u64) {
+        let over = self.clients.get(&id).is_none_or(|client| client.phase == Phase::Over);
+        if !over {
+            self.bury_client(id);
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! How an ensemble is set up, and how its network behaves.
+
+/// How an ensemble is set up. Times are in microseconds, as in its world.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How many servers there are.
+    pub servers: usize,
+    /// The servers' unit of time.
+    pub tick: u64,
+    /// The shortest session timeout that a client can get.
+    pub min_timeout: u64,
+    /// The longest session timeout that a client can get.
+    pub max_timeout: u64,
+    /// After how many ticks of silence a follower and its leader part.
+    pub sync_limit: u64,
+    /// How often empty containers are looked for.
+    pub reap_every: u64,
+    /// After how long a container goes that was never used.
+    pub reap_unused: Option<u64>,
+    /// How long servers take to find a leader.
+    pub election: u64,
+    /// How the network behaves.
+    pub weather: Weather,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            servers: 1,
+            tick: 200_000,
+            min_timeout: 400_000,
+            max_timeout: 60_000_000,
+            sync_limit: 10,
+            reap_every: 60_000_000,
+            reap_unused: None,
+            election: 300_000,
+            weather: Weather::default(),
+        }
+    }
+}
+
+/// How the network behaves. What is not 0 costs a choice for every message.
+#[derive(Clone, Debug)]
+pub struct Weather {
+    /// How long a message takes at least, in microseconds.
+    pub latency: u64,
+    /// How many steps longer it may take, all as likely.
+    pub steps: u32,
+    /// How long a step is, in microseconds.
+    pub step: u64,
+    /// How many of 1,000 messages take much longer.
+    pub slow: u32,
+    /// How many of 1,000 requests are struck by a fault.
+    pub strikes: u32,
+    /// How many of 1,000 notifications are swallowed.
+    pub swallowed: u32,
+    /// How long followers take at most to apply what was committed, in steps.
+    pub lag: u32,
+    /// How long a disk takes at most, in steps.
+    pub disk: u32,
+    /// Where it is set, at most so many requests are struck, and each choice of a fault is equal.
+    pub budget: Option<u32>,
+}
+
+impl Default for Weather {
+    fn default() -> Self {
+        Weather {
+            latency: 200,
+            steps: 0,
+            step: 150,
+            slow: 0,
+            strikes: 0,
+            swallowed: 0,
+            lag: 0,
+            disk: 0,
+            budget: None,
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! The simulated ensemble by itself, in virtual time.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use zklock_core::coordinator::traits::{
+    Coordinator, Link, NodeKind, Operation, RequestError, WatchEvent,
+};
+use zklock_simulation::chooser::Chooser;
+use zklock_simulation::ensemble::{Connecting, Ensemble, Gone, Options, Weather};
+use zklock_simulation::executor::{Process, World};
+
+const TIMEOUT: Duration = Duration::from_secs(4);
+const SECOND: u64 = 1_000_000;
+
+fn world(seed: u64, servers: usize) -> (Arc<World>, Ensemble) {
+    let world = World::new(Chooser::random(seed), false);
+    let weather = Weather { steps: 4, lag: 8, disk: 3, ..Weather::default() };
+    let ensemble = Ensemble::new(&world, Options { servers, weather, ..Options::default() });
+    (world, ensemble)
+}
+
+/// Runs a task of a process to its end.
+fn run<T: Send + 'static>(process: &Process, work: impl Future<Output = T> + Send + 'static) -> T {
+    let done = Arc::new(Mutex::new(None));
+    let slot = done.clone();
+    process.spawn(async move {
+        let result = work.await;
+        *slot.lock().unwrap() = Some(result);
+    });
+    let world = process.world().clone();
+    while done.lock().unwrap().is_none() {
+        assert!(world.step(), "nothing happens any more");
+        assert!(world.now() < 600 * SECOND, "it takes too long");
+    }
+    done.lock().unwrap().take().unwrap()
+}
+
+async fn open(ensemble: &Ensemble, process: &Process) -> Arc<dyn Coordinator> {
+    ensemble.connector(process, Connecting::new(TIMEOUT)).connect().await.unwrap()
+}
+
+#[test]
+fn the_nodes_of_a_process_that_died_go_after_its_session_timeout() {
+    for servers in [1, 3] {
+        let (world, ensemble) = world(7, servers);
+        let (one, other) = (world.process(), world.process());
+        let inside = (ensemble.clone(), one.clone());
+        let session = run(&one, async move { open(&inside.0, &inside.1).await });
+        let created = session.create("/a", b"", NodeKind::Ephemeral);
+        let stat = run(&one, created).unwrap().stat;
+        let died = world.now();
+        one.crash();
+        let inside = (ensemble.clone(), other.clone());
+        run(&other, async move {
+            let session = open(&inside.0, &inside.1).await;
+            let (_, _, watch) = session.get_watched("/a").await.unwrap();
+            assert_eq!(watch.await, WatchEvent::Deleted);
+        });
+        let lives = ensemble.lives();
+        let life = lives.iter().find(|life| life.czxid == stat.czxid).unwrap();
+        let (gone, why) = life.gone.unwrap();
+        assert_eq!(why, Gone::SessionEnded);
+        // Up to a tick later, and a follower tells its leader each half tick.
+        let took = gone - died;
+        assert!((4 * SECOND..4 * SECOND + 320_000).contains(&took), "{servers}: {took}");
+        drop(session);
+    }
+}
+
+#[test]
+fn a_client_that_is_cut_off_learns_of_its_end_when_it_is_back() {
+    let (world, ensemble) = world(3, 1);
+    let process = world.process();
+    let inside = (ensemble.clone(), process.clone());
+    run(&process, async move {
+        let (ensemble, process) = inside;
+        let world = process.world().clone();
+        let session = open(&ensemble, &process).await;
+        session.create("/a", b"", NodeKind::Ephemeral).await.unwrap();
+        ensemble.block(&process, 0, true, true);
+        let since = world.now();
+        assert_eq!(session.link_changed(Link::Up).await, Link::Down);
+        // Two fifths of the session timeout, and what its timer adds.
+        assert!((1_400_000..2_000_000).contains(&(world.now() - since)));
+        let waiting = session.create("/b", b"", NodeKind::Ephemeral);
+        world.sleep_until(since + 5 * SECOND).await;
+        assert!(ensemble.nodes("/").is_empty());
+        assert_eq!(session.link(), Link::Down);
+        ensemble.block(&process, 0, false, false);
+        assert_eq!(session.link_changed(Link::Down).await, Link::Expired);
+        assert_eq!(waiting.await, Err(RequestError::SessionExpired));
+    });
+}
+
+#[test]
+fn who_is_away_for_too_long_gives_its_session_up() {
+    let (world, ensemble) = world(4, 1);
+    let process = world.process();
+    let inside = (ensemble.clone(), process.clone());
+    run(&process, async move {
+        let (ensemble, process) = inside;
+        let world = process.world().clone();
+        let session = open(&ensemble, &process).await;
+        ensemble.block(&process, 0, true, true);
+        let since = world.now();
+        session.link_changed(Link::Up).await;
+        assert_eq!(session.link_changed(Link::Down).await, Link::Expired);
+        let took = world.now() - since;
+        assert!((5_000_000..6_900_000).contains(&took), "{took}");
+    });
+}
+
+#[test]
+fn a_follower_that_is_cut_off_shows_what_was() {
+    let (world, ensemble) = world(5, 3);
+    let process = world.process();
+    let inside = (ensemble.clone(), process.clone());
+    run(&process, async move {
+        let (ensemble, process) = inside;
+        let world = process.world().clone();
+        let leader = ensemble.leader().unwrap();
+        let cut = (leader + 1) % 3;
+        let at = |server| {
+            let connecting = Connecting { servers: vec![server], ..Connecting::new(TIMEOUT) };
+            ensemble.connector(&process, connecting).connect()
+        };
+        let (stale, fresh) = (at(cut).await.unwrap(), at(leader).await.unwrap());
+        fresh.create("/a", b"", NodeKind::Persistent).await.unwrap();
+        stale.sync("/a").await.unwrap();
+        stale.get("/a").await.unwrap();
+        for other in (0..3).filter(|other| *other != cut) {
+            ensemble.part(cut, other, true);
+            ensemble.part(other, cut, true);
+        }
+        fresh.delete("/a").await.unwrap();
+        let since = world.now();
+        let mut seen = 0;
+        while stale.get("/a").await.is_ok() {
+            seen = world.now() - since;
+            world.sleep_until(world.now() + 50_000).await;
+        }
+        // Ten ticks, and then it lets its clients go.
+        assert!((1_500_000..2_400_000).contains(&seen), "{seen}");
+    });
+}
+
+#[test]
+fn a_leader_that_dies_is_replaced_and_sessions_move() {
+    for seed in 0..20 {
+        let (world, ensemble) = world(seed, 3);
+        let process = world.process();
+        let inside = (ensemble.clone(), process.clone());
+        run(&process, async move {
+            let (ensemble, process) = inside;
+            let session = open(&ensemble, &process).await;
+            let before = session.create("/n-", b"", NodeKind::EphemeralSequential).await.unwrap();
+            let leader = ensemble.leader().unwrap();
+            ensemble.crash(leader, 1);
+            let after = loop {
+                match session.create("/n-", b"", NodeKind::EphemeralSequential).await {
+                    Ok(created) => break created,
+                    Err(error) => assert!(!error.is_definite(), "{error}"),
+                }
+            };
+            assert_ne!(ensemble.leader(), Some(leader));
+            assert!(after.stat.czxid > before.stat.czxid);
+            assert_eq!(after.stat.owner, session.session_id());
+            ensemble.restart(leader);
+            session.multi(vec![Operation::Check { path: before.path }]).await.unwrap();
+            session.close().await;
+            let world = process.world().clone();
+            world.sleep_until(world.now() + SECOND).await;
+            assert!(ensemble.nodes("/").is_empty());
+            assert!(ensemble.sessions().is_empty());
+        });
+    }
+}
+
+#[test]
+fn under_fire_every_request_is_answered_and_the_same_seed_does_the_same() {
+    let play = |seed: u64| {
+        let (world, ensemble) = world(seed, 1 + 2 * (seed as usize % 2));
+        ensemble.set_weather(Weather {
+            steps: 4,
+            slow: 20,
+            strikes: 50,
+            lag: 8,
+            disk: 3,
+            ..Weather::default()
+        });
+        let process = world.process();
+        let inside = (ensemble.clone(), process.clone());
+        let answered = run(&process, async move {
+            let (ensemble, process) = inside;
+            let (mut answered, mut session) = (0, open(&ensemble, &process).await);
+            let world = process.world().clone();
+            for round in 0..40 {
+                let kind = NodeKind::EphemeralSequential;
+                let late = world.sleep_until(world.now() + 2 * SECOND);
+                let asked = session.create("/n-", b"", kind);
+                let asked = async { Some(asked.await) };
+                let late = async {
+                    late.await;
+                    None
+                };
+                match futures_lite::future::or(asked, late).await {
+                    Some(Ok(_)) => answered += 1,
+                    Some(Err(error)) if error.ends_session() => {
+                        session = open(&ensemble, &process).await;
+                    }
+                    Some(Err(error)) => assert!(!error.is_definite(), "{round}: {error}"),
+                    None => {}
+                }
+            }
+            answered
+        });
+        (answered, world.digest(), world.take_record().len())
+    };
+    for seed in 0..20 {
+        assert_eq!(play(seed), play(seed));
+        assert!(play(seed).0 > 10);
+    }
+}
