@@ -8,6 +8,7 @@
 //! Whatever is dropped on the way (a creation that is not answered, a node in the queue) deletes
 //! itself, so a future that is dropped at any await leaves nothing behind.
 
+use std::future::Future;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -526,24 +527,27 @@ async fn connected(generation: &Arc<Generation>) {
     }
 }
 
-/// Commits that a node is there, and none but the one with this czxid.
-async fn is_there(
+/// Commits that a node is there, and none but the one with this czxid. The requests are sent by this
+/// call.
+pub(crate) fn is_there(
     generation: &Arc<Generation>,
     path: Arc<str>,
     only: Option<i64>,
-) -> Result<bool, RequestError> {
+) -> impl Future<Output = Result<bool, RequestError>> + Send {
     let checked = generation.check([path.clone()]);
     let read = only.map(|czxid| (czxid, generation.coordinator().get(&path)));
-    match checked.await {
-        Err(RequestError::Multi { error, .. }) if *error == RequestError::NoNode => Ok(false),
-        Err(error) => Err(error),
-        Ok(()) => match read {
-            None => Ok(true),
-            Some((czxid, read)) => match read.await {
-                Err(RequestError::NoNode) => Ok(false),
-                read => read.map(|(_, stat)| stat.czxid == czxid),
+    async move {
+        match checked.await {
+            Err(RequestError::Multi { error, .. }) if *error == RequestError::NoNode => Ok(false),
+            Err(error) => Err(error),
+            Ok(()) => match read {
+                None => Ok(true),
+                Some((czxid, read)) => match read.await {
+                    Err(RequestError::NoNode) => Ok(false),
+                    read => read.map(|(_, stat)| stat.czxid == czxid),
+                },
             },
-        },
+        }
     }
 }
 

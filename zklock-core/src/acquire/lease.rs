@@ -237,9 +237,14 @@ impl Lease {
         .await;
     }
 
-    /// Whether another's node may have its path later.
-    pub fn is_recurring(&self) -> bool {
-        self.delete_options.only.is_some()
+    /// The node's czxid, where another's node may have its path later.
+    pub fn only(&self) -> Option<i64> {
+        self.delete_options.only
+    }
+
+    /// Notes that the node is gone, deleted by somebody else.
+    pub fn node_is_gone(&self) {
+        self.generation.lost_node(&self.node);
     }
 
     /// Watches the node from now on, and not only from the next heartbeat on.

@@ -1,6 +1,6 @@
 //! The node of a writer who becomes a reader.
 
-use crate::acquire::acquire_loop::Target;
+use crate::acquire::acquire_loop::{Target, is_there};
 use crate::acquire::lease::{Lease, QueuedNode};
 use crate::base::error::{ErrorKind, LockError};
 use crate::base::mode::Mode;
@@ -12,6 +12,10 @@ use crate::session::runtime::Runtime;
 
 /// Makes a reader's node beside that of a writer who holds the lock, with the same number, and
 /// grants it. `None` if the lease of the writer is lost before.
+///
+/// Somebody else may have deleted the writer's node, and another writer may be inside since then, who
+/// was there before the reader's node. No heartbeat would ever tell: so what is granted is checked
+/// once, by a commit behind the creation.
 ///
 /// # Errors
 ///
@@ -40,6 +44,7 @@ pub async fn stand_in(
             return Ok(None);
         }
         let created = generation.create(&path, &new.payload, NodeKind::Ephemeral);
+        let checked = is_there(generation, writer.path().clone(), writer.only());
         let made = match or_forgotten(generation, patience, created).await {
             Ok(created) => Ok(created.stat.czxid),
             // Ours, from a try that was not answered.
@@ -58,14 +63,28 @@ pub async fn stand_in(
                 Err(error) => Err(error),
             },
             // Somebody removed the directory, and the writer's node with it.
-            Err(RequestError::NoNode) => return Ok(None),
+            Err(RequestError::NoNode) => {
+                writer.node_is_gone();
+                return Ok(None);
+            }
             Err(error) => {
                 in_doubt |= !error.is_definite();
                 Err(error)
             }
         };
         let made = match made {
-            Ok(czxid) => czxid,
+            Ok(czxid) => {
+                in_doubt = true;
+                or_forgotten(generation, patience, checked).await.map(|stands| (czxid, stands))
+            }
+            Err(error) => Err(error),
+        };
+        let made = match made {
+            Ok((czxid, true)) => czxid,
+            Ok((_, false)) => {
+                writer.node_is_gone();
+                continue;
+            }
             Err(error) if error.is_definite() => {
                 if in_doubt {
                     drop(Deletion::send(generation, path.into()));
@@ -84,6 +103,7 @@ pub async fn stand_in(
             }
         };
         let node = QueuedNode::new(generation.clone(), path.as_str().into(), made)
+            .recurring(new.proof != Proof::Name)
             .bearing(new.payload.as_slice().into());
         // Without a lease the node deletes itself.
         return Ok(node.succeed(&target.lock, writer).ok());

@@ -134,7 +134,7 @@ impl Fenced<'_> {
         if !self.0.is_valid() {
             return Err(self.0.lost_error());
         }
-        if self.0.leases().any(|lease| lease.is_recurring()) {
+        if self.0.leases().any(|lease| lease.only().is_some()) {
             let why = "in this layout the node of the lock may be another holder's, which ZooKeeper \
                        cannot check; give the fencing token to the resource";
             return Err(LockError::new(ErrorKind::Unsupported, why).on(self

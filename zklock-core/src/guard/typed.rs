@@ -355,9 +355,9 @@ impl RwLockWriteGuard {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Lost`] if the lock is lost before; [`ErrorKind::Deadlock`] if it is held again
-    /// by a call nested in this one; [`ErrorKind::Unauthorized`] if the server refuses the new
-    /// node. The lock is released then.
+    /// [`ErrorKind::Lost`] as soon as the lock is lost, before or meanwhile; [`ErrorKind::Deadlock`] if
+    /// it is held again by a call nested in this one; [`ErrorKind::Unauthorized`] if the server refuses
+    /// the new node. The lock is released then.
     ///
     /// # Cancel safety
     ///

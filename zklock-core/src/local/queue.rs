@@ -532,13 +532,14 @@ impl Queue {
         let reader = Arc::new(reader.with_label(writer.label().cloned()));
         self.note_single(&reader);
         let granted = reader.clone().hold();
-        self.stepped_down((&from, to), Arc::downgrade(&reader), now);
+        self.stepped_down((&from, to.clone()), Arc::downgrade(&reader), now);
         sole.forget();
         if let Some(deletion) = from.release() {
-            // What is refused retires the session, and the observer is told.
-            drop(deletion.await);
+            // What is refused retires the session, and the observer is told. Whoever waits has no
+            // guard meanwhile that could tell of a loss.
+            or(async { drop(deletion.await) }, to.lost()).await;
         }
-        Ok(granted)
+        if to.is_valid() { Ok(granted) } else { Err(reader.lost_error()) }
     }
 
     fn stepped_down(

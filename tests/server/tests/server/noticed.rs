@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use zklock::LockOptions;
 use zklock::layout::{Numbered, OneNode};
-use zklock_test_support::{Action, CreateMode, Direction, Matcher};
+use zklock::{ErrorKind, LockOptions};
+use zklock_test_support::{Action, CreateMode, Direction, Matcher, OpCode};
 
 use crate::bed::{Bed, soon, until};
 use crate::bound::{BOUND, Control};
@@ -96,6 +96,38 @@ async fn nobody_enters_by_a_node_that_another_has_made_anew() {
     assert!(!acquired.is_finished(), "two are inside");
     other.close().unwrap();
     acquired.await.unwrap().release().await.unwrap();
+    bed.end().await;
+}
+
+/// Whoever steps down has no guard meanwhile that could tell.
+#[tokio::test]
+async fn a_step_down_that_takes_long_is_told_of_a_loss_in_time() {
+    let bed = Bed::shared("lost-stepping-down");
+    let proxy = bed.proxy();
+    let builder = bed.builder_at(&proxy.addr()).session_timeout(T);
+    let session = bed.adopt(builder.connect().await.unwrap());
+    let (busy, lock) = (bed.busy(&[&session]).await, session.rw_lock("a").unwrap());
+    let control = Control::of(&bed);
+    let lease = session.timing().unwrap().lease;
+    for (what, promised) in [("its node deleted", HEARTBEAT), ("silence", lease)] {
+        let writing = soon("the lock", lock.write()).await.unwrap();
+        let deletion = Matcher::request(OpCode::Delete).path(writing.path());
+        let deletion = proxy.on(deletion, Action::Drop);
+        let stepping_down = tokio::spawn(writing.downgrade());
+        until("it has a reader's node", || (deletion.hits() > 0).then_some(())).await;
+        let start = Instant::now();
+        if what == "silence" {
+            proxy.black_hole(true);
+        } else {
+            let reader = bed.contenders_by("a", "__READ__").remove(0);
+            bed.delete(&bed.path(&format!("a/{reader}")));
+        }
+        let told = soon("its end", stepping_down).await.unwrap();
+        control.within(&format!("{what} while it steps down"), start.elapsed(), promised);
+        assert_eq!(told.unwrap_err().kind(), ErrorKind::Lost, "{what}");
+        proxy.heal();
+    }
+    drop(busy);
     bed.end().await;
 }
 

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinHandle;
-use zklock::{ErrorKind, MutexGuard};
+use zklock::layout::HostNodes;
+use zklock::{ErrorKind, MutexGuard, Session};
 use zklock_test_support::{Action, Matcher, OpCode, RawError, monotonic_ns};
 
 use crate::bed::{Bed, acquiring, soon, until};
@@ -270,5 +271,31 @@ async fn directories_that_vanish_all_the_time_do_not_hurt() {
     }
     reaping.join().unwrap();
     println!("{acquired} acquires while {ENOUGH} directories were removed under them");
+    bed.end().await;
+}
+
+/// Whoever is inside since then was there before the reader's node, which no heartbeat misses.
+#[tokio::test]
+async fn a_writer_whose_node_is_deleted_does_not_step_down_beside_the_next_one() {
+    let bed = Bed::shared("deleted-stepping-down");
+    let (session, other) = (bed.session().await, bed.session().await);
+    for layout in [None, Some(HostNodes::here())] {
+        let of = |session: &Session, name: &str| {
+            let lock = session.rw_lock(name).unwrap();
+            layout.clone().map_or(lock.clone(), |layout| lock.driver(layout).unwrap())
+        };
+        let name = if layout.is_some() { "host" } else { "a" };
+        let writing = soon("the lock", of(&session, name).write()).await.unwrap();
+        let next = of(&other, name);
+        let waiting = tokio::spawn(async move { next.write().await.unwrap() });
+        bed.until_nodes(name, 2).await;
+        bed.delete(writing.path());
+        let next = soon("the next", waiting).await.unwrap();
+        let reading = soon("its end", writing.downgrade()).await;
+        assert_eq!(reading.unwrap_err().kind(), ErrorKind::Lost, "{name}");
+        assert!(next.is_valid());
+        bed.until_nodes(name, 1).await;
+        next.release().await.unwrap();
+    }
     bed.end().await;
 }
