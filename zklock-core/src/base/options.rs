@@ -146,7 +146,9 @@ impl LockOptions {
     }
 
     /// Gives every waiting task a node of its own: strictly first come, first served in the whole
-    /// fleet, and two commits a turn. Nothing is handed on in memory and nothing lingers.
+    /// fleet, and two commits a turn. Nothing is handed on in memory and nothing lingers. An
+    /// [exclusive lock](crate::layout::plain::OneNode) has only one node, which all try to make: there it
+    /// is the order of each process.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {

@@ -13,6 +13,7 @@ use crate::base::error::{ErrorKind, LockError};
 use crate::base::mode::Mode;
 use crate::base::options::LockOptions;
 use crate::base::policy::Handoffs;
+use crate::coordinator::traits::NodeKind;
 use crate::guard::context::{self, Frame};
 use crate::guard::typed::Guard;
 use crate::guard::typed::kind::Kind;
@@ -325,14 +326,16 @@ impl NamedLock {
         LockError::new(kind, detail).on(self.0.name.to_shared())
     }
 
-    /// Whether every acquire has a node of its own: what is held for a time is not handed on.
+    /// Whether every acquire has a node of its own: what is held for a time is not handed on. Where all
+    /// try to make the same node, nothing but the queue of this process keeps an order.
     fn has_own_nodes(&self) -> bool {
-        self.0.options.is_fair() || !self.0.options.least_hold().is_zero()
+        let is_queue = self.0.driver.kind() == NodeKind::EphemeralSequential;
+        self.0.options.is_fair() && is_queue || !self.0.options.least_hold().is_zero()
     }
 
     fn queue_policy(&self) -> QueuePolicy {
         let stop_at = self.0.options.stops_at();
-        if self.has_own_nodes() {
+        if self.0.options.is_fair() || self.has_own_nodes() {
             return QueuePolicy { handoffs: Handoffs::NONE, linger: Duration::ZERO, stop_at };
         }
         let (handoffs, linger) = (self.0.options.handoff_bound(), self.0.options.linger_time());

@@ -4,24 +4,33 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::task::JoinSet;
-use zklock::LockOptions;
+use zklock::{LockOptions, Session};
 
 use crate::bed::Bed;
 
 const AT_ONCE: usize = 20;
 const BATCHES: usize = 25;
 
-/// The tasks of one thread are polled in the order in which they are spawned.
 #[tokio::test]
 async fn fair_acquires_of_one_process_are_granted_in_the_order_of_the_calls() {
-    let bed = Bed::shared("fair");
+    in_order("fair", |session| session.mutex("a").unwrap(), BATCHES).await;
+}
+
+/// There all try to make the same node, and no server keeps an order.
+#[tokio::test]
+async fn fair_acquires_of_an_exclusive_lock_are_granted_in_the_order_of_the_calls() {
+    in_order("fair-exclusive", |session| session.exclusive("a").unwrap(), 2).await;
+}
+
+/// The tasks of one thread are polled in the order in which they are spawned.
+async fn in_order(root: &str, lock: impl Fn(&Session) -> zklock::Mutex, batches: usize) {
+    let bed = Bed::shared(root);
     let (other, session) = (bed.session().await, bed.session().await);
-    let held = other.mutex("a").unwrap().acquire().await.unwrap();
-    let mutex = session.mutex("a").unwrap();
-    let mutex = mutex.with_options(LockOptions::default().fair(true)).unwrap();
+    let held = lock(&other).acquire().await.unwrap();
+    let mutex = lock(&session).with_options(LockOptions::default().fair(true)).unwrap();
     let order = Arc::new(Mutex::new(Vec::new()));
     let mut tasks = JoinSet::new();
-    for batch in 0..BATCHES {
+    for batch in 0..batches {
         for number in 0..AT_ONCE {
             let (mutex, order) = (mutex.clone(), order.clone());
             tasks.spawn(async move {
@@ -38,7 +47,7 @@ async fn fair_acquires_of_one_process_are_granted_in_the_order_of_the_calls() {
     }
     let order = order.lock().unwrap().clone();
     let inversions = order.windows(2).filter(|pair| pair[0] > pair[1]).count();
-    assert_eq!((inversions, order.len()), (0, AT_ONCE * BATCHES), "{order:?}");
+    assert_eq!((inversions, order.len()), (0, AT_ONCE * batches), "{order:?}");
     bed.end().await;
 }
 
