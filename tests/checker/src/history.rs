@@ -73,6 +73,10 @@ pub struct Hold {
     pub valid: Option<u64>,
     /// The removal of a node of it, an index into [`History::removals`].
     pub removed: Option<usize>,
+    /// Whether that is only possible.
+    pub perhaps_removed: bool,
+    /// When it was heard that it could not step down.
+    stayed: Option<u64>,
     /// Until when a check said that it is surely held.
     surely: Option<u64>,
     open_children: u32,
@@ -202,8 +206,10 @@ impl History {
                 self.trouble.begins(client, &fault, line.at_ns);
             }
             let from = line.from_ns.unwrap_or(line.at_ns);
+            let owner = line.owner.map(|name| self.client(name));
             for node in line.nodes {
-                self.removals.push(Removal { node, from, at: line.at_ns });
+                let unsure = line.unsure;
+                self.removals.push(Removal { node, from, at: line.at_ns, owner, unsure });
             }
         }
         if let Some(fault) = line.healed {
@@ -302,6 +308,9 @@ impl History {
         } else if !ok {
             let hold = self.holds_of(client, request.handle.unwrap_or_default()).next();
             let (op, error) = (request.op.clone(), error());
+            if let Some(hold) = hold.filter(|_| op == "downgrade") {
+                self.holds[hold].stayed = Some(heard);
+            }
             self.refusals.push(Refusal { client, op, hold, asked, heard, error });
         }
         match request.op.as_str() {
@@ -426,6 +435,8 @@ impl History {
                 lost: None,
                 valid: None,
                 removed: None,
+                perhaps_removed: false,
+                stayed: None,
                 surely: None,
                 open_children: 0,
             });
@@ -597,15 +608,39 @@ impl History {
                 let removals = known.get(&**node)?.iter().copied();
                 removals.rev().find(|removal| lost(node, &self.removals[*removal]))
             });
-            let Some(removed) = removed else { continue };
-            let (from, until) = (self.removals[removed].from, self.removals[removed].at);
+            let (removed, other) = match removed {
+                Some(removed) => (removed, false),
+                None => match self.perhaps_another_node(hold) {
+                    Some(removed) => (removed, true),
+                    None => continue,
+                },
+            };
+            let Removal { from, at: until, unsure, .. } = self.removals[removed];
             let in_time = hold.granted < until + self.session_timeout(hold.client);
             let hold = &mut self.holds[index];
             hold.removed = Some(removed);
+            hold.perhaps_removed = unsure || other;
             if in_time && hold.claimed.is_some_and(|claimed| claimed >= from) {
                 hold.claimed = (hold.granted < from).then_some(from);
             }
         }
+    }
+
+    /// Of several permits the history has only one node, and of a writer that could not step down it
+    /// lacks the reader's. The removal of another node of its client, in the same place while it was held,
+    /// may have been that of another of its own.
+    fn perhaps_another_node(&self, hold: &Hold) -> Option<usize> {
+        let directory = |node: &str| Some(node.rsplit_once('/')?.0.to_owned());
+        if hold.permits.0 < 2 && hold.stayed.is_none() {
+            return None;
+        }
+        let place = directory(hold.nodes.first()?)?;
+        self.removals.iter().position(|removal| {
+            removal.owner == Some(hold.client)
+                && hold.asked < removal.at
+                && hold.stayed.or(hold.closed).is_none_or(|until| until > removal.from)
+                && directory(&removal.node).as_ref() == Some(&place)
+        })
     }
 
     fn finish(&mut self) {

@@ -35,6 +35,12 @@ pub struct Line {
     /// When taking them away was begun; `at_ns` is when it was done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from_ns: Option<u64>,
+    /// Of a fault that takes nodes away: whose they were, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+    /// Of a fault that takes nodes away: whether they may be there still.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unsure: bool,
     /// By how much a thread of the driver, which only sleeps, woke too late: the machine was busy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_ns: Option<u64>,

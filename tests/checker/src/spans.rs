@@ -29,6 +29,9 @@ pub(crate) fn spans(history: &History, holds: &[usize]) -> Vec<Span> {
     };
     let stepped_down = |reader: &usize| Some((history.holds[*reader].stepped_down?, *reader));
     let reader_of: HashMap<_, _> = holds.iter().filter_map(stepped_down).collect();
+    // A writer that is excused altogether is not among them.
+    let stepped_down =
+        |hold: &Hold| hold.stepped_down.is_some_and(|was| holds.binary_search(&was).is_ok());
     let mut order: Vec<usize> = holds.to_vec();
     order.sort_by_key(|hold| (history.holds[*hold].granted, *hold));
     let grants: Vec<u64> = order.iter().map(|hold| history.holds[*hold].granted).collect();
@@ -36,7 +39,7 @@ pub(crate) fn spans(history: &History, holds: &[usize]) -> Vec<Span> {
     let mut spans = Vec::new();
     for (place, id) in order.iter().copied().enumerate() {
         let hold = &history.holds[id];
-        if hold.stepped_down.is_none() {
+        if !stepped_down(hold) {
             let from = enters_after(history, &order[..place], hold);
             spans.push(Span { from, to: hold.granted, step: Step::Enter(entry(id)) });
         }

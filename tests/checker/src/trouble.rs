@@ -15,6 +15,10 @@ pub struct Removal {
     pub from: u64,
     /// When it was gone, surely.
     pub at: u64,
+    /// Whose it was, if that is known: an index into [`History::clients`](crate::History::clients).
+    pub owner: Option<usize>,
+    /// Whether it may be there still.
+    pub unsure: bool,
 }
 
 /// What was done to all and to each.
@@ -84,6 +88,16 @@ impl Trouble {
             && states.iter().rfind(|(at, _)| *at < begin).is_none_or(|(_, connected)| *connected);
         let there = self.started.get(&client).is_none_or(|at| *at <= begin);
         there && connected && untouched(None) && untouched(Some(client))
+    }
+
+    /// When whatever a client left on the servers at a moment, and they keep for so long, has surely
+    /// gone. Servers that do not find together let no session expire, and then each has all its time
+    /// again.
+    pub(crate) fn gone_by(&self, at: u64, kept: u64) -> u64 {
+        let outages = self.outages.get(&None).map_or(&[][..], Vec::as_slice);
+        outages.iter().fold(at.saturating_add(kept), |gone, (broken, whole, _)| {
+            if *broken <= gone { gone.max(whole.saturating_add(kept)) } else { gone }
+        })
     }
 
     /// For how long a process did nothing in a time, as far as somebody asked it: it was stopped, or

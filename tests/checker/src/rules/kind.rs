@@ -92,20 +92,20 @@ fn in_the_way(history: &History, call: &Call, others: &[usize]) -> bool {
         }
         // A session that has gone, and whatever the options keep, lives on for a while.
         let timeout = history.session_timeout(other.client);
-        let held = other.hold.map(|hold| {
-            let hold = &history.holds[hold];
-            hold.released.map_or(u64::MAX, |at| at.saturating_add(3 * timeout))
-        });
-        let gone = held.unwrap_or_else(|| other.heard.saturating_add(3 * timeout));
-        if gone < call.asked {
+        let held = other.hold.map(|hold| history.holds[hold].released.unwrap_or(u64::MAX));
+        let ended = held.unwrap_or(other.heard);
+        if history.trouble.gone_by(ended, 3 * timeout) < call.asked {
             return false;
         }
         if call.mode != Mode::Permit {
             return call.mode.excludes(other.mode);
         }
-        // Whoever takes permits in another process keeps the others out for that moment.
+        // Whoever takes permits in another process keeps the others out for that moment, and so does a
+        // node of this one's that a session before has left.
         beside += other.permits.0;
-        other.client != call.client || beside + call.permits.0 > call.permits.1
+        other.client != call.client
+            || beside + call.permits.0 > call.permits.1
+            || !history.trouble.is_quiet(call.client, other.asked, call.heard)
     })
 }
 

@@ -12,7 +12,7 @@ pub(super) fn check(history: &History, violations: &mut Vec<Violation>) {
         let Some(removal) = hold.removed.map(|removed| &history.removals[removed]) else {
             continue;
         };
-        if history.starts[hold.client].peer.is_some() {
+        if hold.perhaps_removed || history.starts[hold.client].peer.is_some() {
             continue;
         }
         let (client, timeout) = (hold.client, history.session_timeout(hold.client));
