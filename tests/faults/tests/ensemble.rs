@@ -26,6 +26,7 @@ fn three_servers_and_six_processes_under_fire_keep_every_promise() {
     assert_eq!(report.opinions[1], 0, "the independent checker refuses it");
     // At least: a busy machine does little in 20 s.
     assert!(report.grants > 100 && report.own_nodes > 100);
+    assert!(report.peers_grants.iter().all(|grants| *grants > 0), "{:?}", report.peers_grants);
     assert!(report.faults.values().sum::<u64>() >= 10);
     // How soon others go on when a leader ends, and nothing else does, is in `failover.rs`. Here it is
     // printed: other faults may strike meanwhile.

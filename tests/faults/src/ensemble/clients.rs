@@ -86,8 +86,10 @@ impl Stage<'_> {
                     }
                     let what = begin("session taken");
                     let key = random.one_of(&found);
-                    end_session(self, &name, key);
+                    all(&|proxy| proxy.refuse(true));
                     all(&|proxy| proxy.cut_session(key.id, Cut::Fin));
+                    end_session(self, &name, key);
+                    all(&Proxy::heal);
                     what
                 }
             };

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::random::Random;
 
-/// The layouts of the last two seats, beside Curator's of all others.
+/// The layouts of the last two seats, beside Curator's of the first three and kazoo's of the next.
 const LAYOUTS: [&str; 6] = ["kazoo", "removed", "dlock", "lock", "read-write-node", "host"];
 
 /// How many mutexes the hands crowd on that want nothing else.
@@ -37,7 +37,7 @@ pub(super) enum Want {
     Free,
 }
 
-/// The layout of the seats that do not have Curator's.
+/// The layout of the last two seats.
 pub(super) fn other_layout(seed: u64) -> &'static str {
     let mut random = Random(seed ^ 0x1a70);
     // The first one after a small seed is small.
@@ -49,8 +49,12 @@ pub(super) fn other_layout(seed: u64) -> &'static str {
 impl Style {
     /// Draws the style of the next process at a seat.
     pub(super) fn draw(seat: usize, seed: u64, random: &mut Random) -> Self {
-        let layout = if seat < 4 { "curator" } else { other_layout(seed) };
-        let fair = matches!(seat, 0 | 1 | 4);
+        let layout = match seat {
+            0..3 => "curator",
+            3 => "kazoo",
+            _ => other_layout(seed),
+        };
+        let fair = matches!(seat, 0 | 4);
         let mut options = vec!["--layout".to_owned(), layout.to_owned()];
         let mut option = |name: &str, value: Option<u64>| {
             options.push(format!("--{name}"));

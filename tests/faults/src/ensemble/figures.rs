@@ -1,5 +1,6 @@
 //! What a history says of its grants.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
@@ -71,7 +72,7 @@ pub(super) fn make_data(ensemble: &Ensemble, other_layout: &str) {
         client.create(path, b"", CreateMode::Persistent).expect("nothing is broken");
     };
     make(DATA);
-    for layout in ["curator", other_layout] {
+    for layout in BTreeSet::from(["curator", "kazoo", other_layout]) {
         for name in ["mutex", "slow", "delayed", "kept"] {
             (0..24).for_each(|number| make(&format!("{DATA}/{layout}-{name}-{number}")));
         }

@@ -31,16 +31,15 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    /// Starts those that know the locks of this run.
-    pub(super) fn start_all(connect: &str, other_layout: &str) -> Vec<Self> {
+    /// Starts both.
+    pub(super) fn start_all(connect: &str) -> [Self; 2] {
         let curator = Curator::compile().agent(connect, SESSION_TIMEOUT);
-        let peer = |layout, agent| Peer { layout, agent, hangs: AtomicBool::new(false) };
-        let mut peers = vec![peer("curator", curator)];
-        if other_layout == "kazoo" {
-            let agent = Kazoo::install().agent(connect, SESSION_TIMEOUT);
-            peers.push(peer("kazoo", agent));
-        }
-        peers
+        let kazoo = Kazoo::install().agent(connect, SESSION_TIMEOUT);
+        [("curator", curator), ("kazoo", kazoo)].map(|(layout, agent)| Peer {
+            layout,
+            agent,
+            hangs: AtomicBool::new(false),
+        })
     }
 
     /// Takes locks and gives them back until it is over.

@@ -1,6 +1,6 @@
 //! Nodes that are taken away behind the backs of their owners.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -18,30 +18,35 @@ impl Stage<'_> {
     pub(super) fn remove_nodes(&self, seats: &[Seat], mut random: Random) {
         while !self.is_over() {
             self.pause(Duration::from_millis(200 + random.below(600)));
-            let ours: HashSet<i64> = seats
+            let ours: HashMap<i64, String> = seats
                 .iter()
-                .flat_map(|seat| &seat.proxies)
-                .flat_map(|proxy| proxy.sessions().into_iter().map(|key| key.id))
+                .flat_map(|seat| seat.proxies.iter().map(|proxy| (seat.name(), proxy)))
+                .flat_map(|(name, proxy)| {
+                    proxy.sessions().into_iter().map(move |key| (key.id, name.clone()))
+                })
                 .collect();
             // Fails where the servers are broken just now.
             _ = self.remove_one(&ours, &mut random);
         }
     }
 
-    fn remove_one(&self, ours: &HashSet<i64>, random: &mut Random) -> Result<(), RawError> {
+    fn remove_one(&self, ours: &HashMap<i64, String>, random: &mut Random) -> Result<(), RawError> {
         let leader = self.ensemble.server(self.ensemble.leader());
-        let sessions =
-            leader.try_sessions()?.into_iter().filter(|session| ours.contains(&session.id));
-        let nodes: Vec<String> = sessions.flat_map(|session| session.ephemerals).collect();
-        // A node of one name for all is another's the next moment.
-        let mine: Vec<&String> = nodes
-            .iter()
-            .filter(|node| node.starts_with(ROOT) && !node.ends_with("/lock"))
+        let sessions = leader.try_sessions()?;
+        let nodes = sessions.iter().filter_map(|session| Some((ours.get(&session.id)?, session)));
+        let nodes: HashMap<&str, &str> = nodes
+            .flat_map(|(owner, session)| {
+                session.ephemerals.iter().map(move |node| (&**node, &**owner))
+            })
+            // A node of one name for all is another's the next moment.
+            .filter(|(node, _)| node.starts_with(ROOT) && !node.ends_with("/lock"))
             .collect();
+        let mut mine: Vec<&str> = nodes.keys().copied().collect();
+        mine.sort_unstable();
         if mine.is_empty() {
             return Ok(());
         }
-        let mut node = (*random.one_of(&mine)).clone();
+        let mut node = (*random.one_of(&mine)).to_owned();
         let addr = leader.addr();
         let mut client = RawClient::connect(&addr, Duration::from_secs(10))?;
         client.set_read_timeout(Some(Duration::from_secs(2)));
@@ -50,51 +55,39 @@ impl Stage<'_> {
         // By the number, which every layout has at the end.
         queue.sort_by_key(|name| name[name.len().saturating_sub(10)..].to_owned());
         let head = queue.first().map(|head| format!("{directory}/{head}"));
-        if let Some(head) = head.clone().filter(|head| nodes.contains(head))
+        if let Some(head) = head.clone().filter(|head| nodes.contains_key(&**head))
             && random.below(2) == 0
         {
             node = head;
         }
         let held = head.as_ref() == Some(&node);
         let from = monotonic_ns();
-        let gone = match client.delete(&node) {
-            Ok(()) => true,
-            Err(RawError::Code(_)) => false,
-            Err(_) => !still_there(&addr, &node),
+        let unsure = match client.delete(&node) {
+            Ok(()) => false,
+            Err(RawError::Code(_)) => return client.close(),
+            // Nobody knows whether the servers have it still before them.
+            Err(_) => true,
         };
-        if gone {
-            let what = if held { "head deleted" } else { "waiting node deleted" };
-            self.count(what);
-            self.history.note(json!({ "fault": what, "nodes": [node], "from_ns": from }));
-        }
+        let what = if held { "head deleted" } else { "waiting node deleted" };
+        self.count(what);
+        let owner = nodes.get(&*node);
+        self.history.note(json!({ "fault": what, "nodes": [node], "from_ns": from,
+            "owner": owner, "unsure": unsure }));
         client.close()
     }
 }
 
-fn still_there(addr: &str, node: &str) -> bool {
-    let limit = Instant::now() + PATIENCE;
-    while Instant::now() < limit {
-        let look = RawClient::connect(addr, Duration::from_secs(5))
-            .and_then(|mut client| client.exists(node, false));
-        if let Ok(there) = look {
-            return there;
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    false
-}
-
-/// Ends a session, and notes which nodes that has surely taken.
+/// Ends a session, and notes which nodes that has taken. Its client must be kept out meanwhile: what it
+/// made between the look at its nodes and the end would be missed.
 pub(super) fn end_session(stage: &Stage<'_>, client: &str, key: &SessionKey) {
     let (from, limit) = (monotonic_ns(), Instant::now() + PATIENCE);
     let mut nodes: HashSet<String> = HashSet::new();
-    let mut tried = false;
+    let (mut tried, mut unsure) = (false, false);
     loop {
         // Any server knows all sessions; the leader knows them first.
         let addr = stage.ensemble.server(stage.ensemble.leader()).addr();
         let ended = RawClient::resume(&addr, key).and_then(|mut taken| {
             taken.set_read_timeout(Some(Duration::from_secs(2)));
-            // Its client may take it back and add some before the next try.
             nodes.extend(ephemerals(&mut taken)?);
             tried = true;
             taken.close()
@@ -106,13 +99,16 @@ pub(super) fn end_session(stage: &Stage<'_>, client: &str, key: &SessionKey) {
             Err(RawError::Expired) => break,
             // Where nobody ever was asked to end it, nobody did.
             Err(_) if Instant::now() > limit && !tried => return,
-            Err(_) if Instant::now() > limit || stage.is_over() => break,
+            Err(_) if Instant::now() > limit || stage.is_over() => {
+                unsure = true;
+                break;
+            }
             Err(_) => std::thread::sleep(Duration::from_millis(50)),
         }
     }
     stage.count("session killed");
     let note = json!({ "fault": "session killed", "client": client, "from_ns": from,
-        "nodes": nodes });
+        "nodes": nodes, "unsure": unsure });
     stage.history.note(note);
 }
 

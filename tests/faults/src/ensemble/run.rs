@@ -53,8 +53,8 @@ pub struct Report {
     pub own_nodes: u64,
     /// Grants.
     pub grants: u64,
-    /// The same, of Curator and kazoo.
-    pub peers_grants: u64,
+    /// The same, of Curator and of kazoo.
+    pub peers_grants: [u64; 2],
     /// What the history says of them.
     pub figures: Figures,
     /// The faults, by kind.
@@ -78,7 +78,12 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (operations, own) = (self.operations, self.own_nodes);
         writeln!(f, "{operations} acquires and releases, {own} by nodes of their own")?;
-        writeln!(f, "{} grants, {} of peers beside them", self.grants, self.peers_grants)?;
+        let [curator, kazoo] = self.peers_grants;
+        writeln!(
+            f,
+            "{} grants, {curator} of Curator and {kazoo} of kazoo beside them",
+            self.grants
+        )?;
         writeln!(f, "{}", self.figures)?;
         writeln!(f, "{} faults:", self.faults.values().sum::<u64>())?;
         for (what, count) in &self.faults {
@@ -109,15 +114,14 @@ pub fn run(plan: &Plan) -> Report {
     // With the default, elections were seen to take more than five seconds; see `tests/failover.rs`.
     let servers = ZooKeeper::builder().init_limit(10);
     let ensemble = servers.max_session_timeout(peers::SESSION_TIMEOUT).ensemble(3);
-    let layout = other_layout(plan.seed);
-    make_data(&ensemble, layout);
+    make_data(&ensemble, other_layout(plan.seed));
     let history = Arc::new(Writer::new(plan.history.clone()));
     let work = Arc::new(Work::new(plan.seed));
     let seat =
         |number| Seat::new(number, &ensemble, program.clone(), history.clone(), work.clone());
     let seats: Vec<_> = (0..6).map(seat).collect();
     let (peers, peers_grants) =
-        (Peer::start_all(&ensemble.connect_string(), layout), AtomicU64::new(0));
+        (Peer::start_all(&ensemble.connect_string()), [const { AtomicU64::new(0) }; 2]);
     seats.iter().for_each(|seat| seat.start(1));
 
     let limit = Instant::now() + REST;
@@ -135,8 +139,8 @@ pub fn run(plan: &Plan) -> Report {
         failover_ms: AtomicU64::new(0),
     };
     thread::scope(|scope| {
-        for peer in &peers {
-            let (history, work, grants) = (&*history, &*work, &peers_grants);
+        for (peer, grants) in peers.iter().zip(&peers_grants) {
+            let (history, work) = (&*history, &*work);
             scope.spawn(move || peer.work(history, work, grants));
         }
         scope.spawn(|| stage.weather());
@@ -195,7 +199,7 @@ pub fn run(plan: &Plan) -> Report {
         operations: work.operations.load(Ordering::SeqCst),
         own_nodes: work.own_nodes.load(Ordering::SeqCst),
         grants: work.grants.load(Ordering::SeqCst),
-        peers_grants: peers_grants.into_inner(),
+        peers_grants: peers_grants.map(AtomicU64::into_inner),
         figures,
         faults: stage.counts.into_inner().unwrap_or_default(),
         worst_gap: millis(work.worst_gap_ms()),
