@@ -1,4 +1,4 @@
-//! The one error of the library.
+//! The library's error type.
 
 use std::error::Error;
 use std::fmt;
@@ -6,24 +6,24 @@ use std::sync::Arc;
 
 use crate::base::owner::Owner;
 
-/// What kind of failure it was.
+/// The kind of a failure.
 ///
 /// | kind | code | meaning |
 /// | --- | --- | --- |
 /// | `Busy` | `1011` | somebody else holds the lock |
-/// | `Lost` | `1012` | the lease ran out or the node went while the body ran or before it began |
-/// | `Unavailable` | `1013` | ZooKeeper could not be reached, or did not answer, in time |
+/// | `Lost` | `1012` | the lease ran out or the node was deleted, while the body ran or before it began |
+/// | `Unavailable` | `1013` | ZooKeeper could not be reached, or did not answer in time |
 /// | `Closing` | `1014` | the session is draining or closed |
-/// | `Unauthorized` | `1015` | wrong credentials, or an ACL that does not let us in |
+/// | `Unauthorized` | `1015` | the credentials are wrong, or an ACL denies access |
 /// | `NoChroot` | `1016` | the chroot of the connect string does not exist |
-/// | `InvalidName` | `1017` | the lock's name is not acceptable |
-/// | `InvalidOption` | `1018` | an option or a connect string is not acceptable |
-/// | `NotConfigured` | `1019` | no session is registered under the name, and none is configured |
-/// | `Deadlock` | `1020` | waiting would surely wait for oneself |
+/// | `InvalidName` | `1017` | the lock's name is not accepted |
+/// | `InvalidOption` | `1018` | an option or a connect string is not accepted |
+/// | `NotConfigured` | `1019` | no session has the requested name, and the environment describes none |
+/// | `Deadlock` | `1020` | the caller would certainly wait for itself |
 /// | `Exhausted` | `1021` | the directory's sequence numbers are nearly used up |
-/// | `Unsupported` | `1022` | this cannot be done here |
-/// | `Refused` | `1023` | the server refused a write of the caller's own; the source says why |
-/// | `Revoked` | `1024` | somebody asked that the lock be let go, and the body was to heed that |
+/// | `Unsupported` | `1022` | the lock's layout, the server or this runtime cannot do it |
+/// | `Refused` | `1023` | the server refused a fenced write; `source()` has the reason |
+/// | `Revoked` | `1024` | somebody asked the holder to release the lock, and `on_revoked` is `Cancel` |
 ///
 /// ```
 /// use zklock::{ErrorKind, LockError};
@@ -42,39 +42,39 @@ use crate::base::owner::Owner;
 pub enum ErrorKind {
     /// Somebody else holds the lock.
     Busy,
-    /// The lease ran out or the node went.
+    /// The lease ran out or the node was deleted.
     Lost,
-    /// ZooKeeper could not be reached, or did not answer, in time.
+    /// ZooKeeper could not be reached, or did not answer in time.
     Unavailable,
     /// The session is draining or closed.
     Closing,
-    /// Wrong credentials, or an ACL that does not let us in.
+    /// The credentials are wrong, or an ACL denies access.
     Unauthorized,
     /// The chroot of the connect string does not exist.
     NoChroot,
-    /// The lock's name is not acceptable.
+    /// The lock's name is not accepted.
     InvalidName,
-    /// An option or a connect string is not acceptable.
+    /// An option or a connect string is not accepted.
     InvalidOption,
-    /// No session is registered under the name, and none is configured.
+    /// No session has the requested name, and the environment describes none.
     NotConfigured,
-    /// Waiting would surely wait for oneself: a reader would become a writer inside its own scope, or
-    /// a blocked thread would wait for what only that thread can run. Where it is only likely,
-    /// because the same task holds the lock, an acquire waits, is warned about after a second, and
-    /// the error of the busy lock says so.
+    /// The caller would certainly wait for itself: a reader would become a writer inside its own
+    /// scope, or a blocked thread would wait for a task that only this thread can run. If this is
+    /// only likely, because the same task holds the lock, the acquire waits, a warning is logged
+    /// after one second, and the busy error at the end says so.
     Deadlock,
     /// The directory's sequence numbers are nearly used up.
     Exhausted,
-    /// This cannot be done here.
+    /// The lock's layout, the server or this runtime cannot do it.
     Unsupported,
-    /// The server refused a write of the caller's own.
+    /// The server refused a fenced write.
     Refused,
-    /// Somebody asked that the lock be let go.
+    /// Somebody asked the holder to release the lock.
     Revoked,
 }
 
 impl ErrorKind {
-    /// The stable code.
+    /// Returns the stable code.
     ///
     /// ```
     /// use zklock::ErrorKind;
@@ -100,7 +100,7 @@ impl ErrorKind {
         }
     }
 
-    /// The kind as one lower-case word.
+    /// Returns the kind as one lower-case word.
     ///
     /// ```
     /// use zklock::ErrorKind;
@@ -127,7 +127,7 @@ impl ErrorKind {
     }
 }
 
-/// What became of the body when a lock was lost or revoked.
+/// What happened to the body when its lock was lost or revoked.
 ///
 /// ```
 /// use zklock::{Body, ErrorKind, LockError};
@@ -141,15 +141,16 @@ impl ErrorKind {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Body {
-    /// It never began.
+    /// The body did not begin.
     NotStarted,
-    /// It was dropped at an await; what it did before may have taken effect.
+    /// The body was dropped at an await; what it did before may have taken effect.
     Dropped,
-    /// It ran to its end, the last part of it perhaps without the lock. Its result was discarded.
+    /// The body ran to its end, perhaps without the lock in its last part. Its result was
+    /// discarded.
     Finished,
 }
 
-/// Who is in the way of a busy lock.
+/// The holder of a busy lock.
 ///
 /// ```
 /// # zklock::blocking::block_on(async {
@@ -164,21 +165,21 @@ pub enum Body {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Holder {
-    /// The process that holds the lock, as far as its node says.
+    /// The process that holds the lock, as its node describes it.
     pub owner: Owner,
-    /// The name of its node.
+    /// The name of the holder's node.
     pub node: String,
-    /// How many contenders were ahead, the holder included.
+    /// The number of contenders ahead of the caller, the holder included.
     pub ahead: usize,
 }
 
-/// Why a lock was not taken, or not kept.
+/// Why a lock was not acquired, or not kept.
 ///
-/// Match on [`kind`](LockError::kind) or ask the predicates.
+/// Match on [`kind`](LockError::kind), or use the predicates.
 ///
 /// `Display` is for the service's own clients: it names the lock, and no host, process, server or
-/// path. A busy lock is always the one sentence `orders/7 is being processed`. The alternate form
-/// `{:#}` is for logs: it adds who holds the lock, how many are ahead, paths, and the causes.
+/// path. A busy lock always prints one sentence: `orders/7 is being processed`. The alternate form
+/// `{:#}` is for logs: it adds the holder, the number of contenders ahead, paths, and the causes.
 ///
 /// ```
 /// use zklock::{ErrorKind, LockError};
@@ -187,7 +188,7 @@ pub struct Holder {
 ///     match error.kind() {
 ///         ErrorKind::Busy => 409,
 ///         ErrorKind::Unavailable | ErrorKind::Closing => 503,
-///         _ => 500, // A mistake in the program or its configuration, or work that was cut short.
+///         _ => 500, // An error of the program or its configuration, or work that was cut short.
 ///     }
 /// }
 /// assert_eq!(status(&LockError::new(ErrorKind::Deadlock, "")), 500);
@@ -200,7 +201,7 @@ struct Inner {
     kind: ErrorKind,
     lock: Option<Arc<str>>,
     detail: String,
-    /// What only those who run the service are to read.
+    /// Text for operators only.
     aside: String,
     holder: Option<Holder>,
     body: Option<Body>,
@@ -208,12 +209,12 @@ struct Inner {
 }
 
 impl LockError {
-    /// Makes an error of a kind, with a sentence that says what happened or what is accepted.
+    /// Creates an error of a kind, with a sentence that says what happened or what is accepted.
     ///
     /// ```
     /// use zklock::{ErrorKind, LockError};
     ///
-    /// // For a double of something that locks.
+    /// // In a test double of a client that takes locks.
     /// let error = LockError::new(ErrorKind::Unavailable, "no answer in 2 s");
     /// assert!(error.is_unavailable());
     /// assert_eq!(error.to_string(), "no answer in 2 s");
@@ -230,7 +231,7 @@ impl LockError {
         }))
     }
 
-    /// Says which lock it is about.
+    /// Sets the name of the lock.
     ///
     /// ```
     /// use zklock::{ErrorKind, LockError};
@@ -243,7 +244,7 @@ impl LockError {
         self
     }
 
-    /// Says who is in the way.
+    /// Sets the holder of a busy lock.
     ///
     /// ```
     /// use zklock::{ErrorKind, LockError};
@@ -259,7 +260,7 @@ impl LockError {
         self
     }
 
-    /// Says what became of the body.
+    /// Sets what happened to the body.
     ///
     /// ```
     /// use zklock::{Body, ErrorKind, LockError};
@@ -272,7 +273,7 @@ impl LockError {
         self
     }
 
-    /// Names the cause.
+    /// Sets the cause, which [`source`](Error::source) returns.
     ///
     /// ```
     /// use std::error::Error;
@@ -287,7 +288,7 @@ impl LockError {
         self
     }
 
-    /// Says more of what happened.
+    /// Adds to the sentence of the error.
     pub(crate) fn detailed(mut self, more: &str) -> Self {
         let between = if self.0.detail.is_empty() { "" } else { "; " };
         self.0.detail.push_str(between);
@@ -295,14 +296,13 @@ impl LockError {
         self
     }
 
-    /// Says what is of use to those who run the service, and is nothing for their clients: paths,
-    /// hosts, what others wrote.
+    /// Adds text for operators, which clients must not see: paths, hosts, data written by others.
     pub(crate) fn aside(mut self, aside: impl Into<String>) -> Self {
         self.0.aside = aside.into();
         self
     }
 
-    /// What kind of failure it was.
+    /// Returns the kind of the failure.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
@@ -315,7 +315,8 @@ impl LockError {
         self.0.kind
     }
 
-    /// The stable code of the kind, `"1011"` for a busy lock. See the table at [`ErrorKind`].
+    /// Returns the stable code of the kind, `"1011"` for a busy lock. See the table at
+    /// [`ErrorKind`].
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -330,7 +331,7 @@ impl LockError {
         self.0.kind.code()
     }
 
-    /// The lock it is about, if it is about one.
+    /// Returns the name of the lock, if the error is about one.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -345,7 +346,7 @@ impl LockError {
         self.0.lock.as_deref()
     }
 
-    /// Who holds the lock, when it is busy and ZooKeeper could be asked in time.
+    /// Returns the holder of a busy lock, if ZooKeeper answered in time.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -361,9 +362,9 @@ impl LockError {
         self.0.holder.as_ref()
     }
 
-    /// What became of the body that a template or the attribute was to run; `None` where there was
-    /// no body, as in the errors of a lock and its guard. It never began unless the lock was
-    /// [lost](ErrorKind::Lost) or [revoked](ErrorKind::Revoked).
+    /// Returns what happened to the body of a template or an annotated function. `None` where there
+    /// was no body, as in the errors of a lock and of its guard. The body has not begun, unless the
+    /// lock was [lost](ErrorKind::Lost) or [revoked](ErrorKind::Revoked).
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -382,13 +383,13 @@ impl LockError {
         self.0.body
     }
 
-    /// Says that the body never began, unless it is known what became of it.
+    /// Sets that the body did not begin, unless it is known what happened to it.
     pub(crate) fn before_body(mut self) -> Self {
         self.0.body.get_or_insert(Body::NotStarted);
         self
     }
 
-    /// Whether somebody else holds the lock.
+    /// Returns whether somebody else holds the lock.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -403,7 +404,7 @@ impl LockError {
         self.0.kind == ErrorKind::Busy
     }
 
-    /// Whether the lock was held and lost.
+    /// Returns whether the lock was held and lost.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -418,7 +419,8 @@ impl LockError {
         self.0.kind == ErrorKind::Lost
     }
 
-    /// Whether the lock was held, and the body ended because somebody asked that it be let go.
+    /// Returns whether the lock was held, and the body ended because somebody asked for its
+    /// release.
     ///
     /// ```
     /// use zklock::{ErrorKind, LockError};
@@ -430,7 +432,7 @@ impl LockError {
         self.0.kind == ErrorKind::Revoked
     }
 
-    /// Whether ZooKeeper could not be reached, or did not answer, in time.
+    /// Returns whether ZooKeeper could not be reached, or did not answer in time.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -447,7 +449,7 @@ impl LockError {
         self.0.kind == ErrorKind::Unavailable
     }
 
-    /// Whether waiting would surely have waited for oneself.
+    /// Returns whether the caller would certainly have waited for itself.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -463,7 +465,7 @@ impl LockError {
         self.0.kind == ErrorKind::Deadlock
     }
 
-    /// Whether the session is draining or closed.
+    /// Returns whether the session is draining or closed.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -476,7 +478,8 @@ impl LockError {
         self.0.kind == ErrorKind::Closing
     }
 
-    /// Whether a change of the program or its configuration is needed: trying again is no use.
+    /// Returns whether trying again is useless without a change of the program or its
+    /// configuration.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
@@ -537,7 +540,7 @@ impl fmt::Display for LockError {
         let mut cause = source.as_deref().map(|source| source as &(dyn Error + 'static));
         while let Some(error) = cause {
             let text = error.to_string();
-            // What is said already is not said again.
+            // A cause whose text is already part of the message is not repeated.
             if !said.ends_with(&text) {
                 write!(f, ": {text}")?;
             }

@@ -1,4 +1,4 @@
-//! Who holds a lock: what a contender's node says about its process.
+//! The owner of a contender: what its node says about its process.
 
 use std::fmt;
 use std::time::{Duration, SystemTime};
@@ -8,10 +8,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::base::machine::Machine;
 
-/// A process that holds or wants a lock, as its node describes it.
+/// A process that holds a lock or waits for it, as its node describes it.
 ///
 /// zklock writes this as JSON into the data of its nodes, where any ZooKeeper tool shows it.
-/// Curator writes the host's address only, kazoo an identifier; then the other fields are empty.
+/// Curator writes only the host's address, and kazoo an identifier; the other fields are then
+/// empty.
 ///
 /// ```
 /// use zklock::Owner;
@@ -22,7 +23,7 @@ use crate::base::machine::Machine;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Owner {
-    /// The host's name, or its address where the peer wrote that.
+    /// The host's name, or its address if the other client wrote that.
     #[serde(default)]
     pub host: String,
     /// The process id.
@@ -31,34 +32,34 @@ pub struct Owner {
     /// The application's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub app: Option<String>,
-    /// Since when its node has been in the queue, by its own wall clock, in RFC 3339. That is before
-    /// the grant, and before the time of whoever its process handed the lock on to.
+    /// The time when the node joined the queue, by the wall clock of its process, in RFC 3339. This
+    /// is before the grant; after a handoff it is also before the present holder began to wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
-    /// Since when the present holder has held the lock, in RFC 3339. No node says this: it is known of
-    /// holders in this process only.
+    /// The time when the present holder was granted the lock, in RFC 3339. It is known only for
+    /// holders in this process, because no node contains it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub granted: Option<String>,
-    /// Whether it may keep the lock for a while without using it, and gives way to the next.
+    /// Whether the process may keep the lock unused for a while; it releases the lock as soon as
+    /// somebody queues for it (the option `linger`).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub linger: bool,
-    /// Whether it was asked to let go of the lock, and goes on.
+    /// Whether the owner was asked to release the lock, and still holds it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub revoked: bool,
-    /// What makes the payload unique, where the name of the node is not.
+    /// A unique mark, in layouts whose node names are not unique.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<String>,
 }
 
-/// The longest payload that is written and read, in bytes; what is longer was not written by a
-/// lock.
+/// The longest payload that is written and read, in bytes. Longer data were not written by a lock.
 pub const LONGEST_PAYLOAD: usize = 4096;
 
-/// What Curator's `Revoker` makes the data of a node, to ask its owner to let go.
+/// The data that Curator's `Revoker` writes to ask the owner of a node to release the lock.
 pub const REVOKE: &[u8] = b"__REVOKE__";
 
 impl Owner {
-    /// Describes this process, now.
+    /// Describes this process at the present time.
     ///
     /// ```
     /// use zklock::Owner;
@@ -86,8 +87,8 @@ impl Owner {
         }
     }
 
-    /// Describes this process as that of a holder, who was granted the lock so long ago. Since when
-    /// its node has been there is not said.
+    /// Describes this process as a holder that was granted the lock `granted_ago`. The time when
+    /// its node joined the queue is left out.
     ///
     /// ```
     /// use std::time::Duration;
@@ -101,13 +102,13 @@ impl Owner {
         Owner { since: None, ..Owner::here(app).granted_ago_on(None, granted_ago) }
     }
 
-    /// Says since how long the present holder has held the lock.
+    /// Sets for how long the present holder has held the lock.
     pub(crate) fn granted_ago_on(mut self, machine: Option<&dyn Machine>, ago: Duration) -> Self {
         self.granted = Some(wall_clock(machine, ago));
         self
     }
 
-    /// Says whether it may keep the lock without using it.
+    /// Sets whether the process may keep the lock unused for a while.
     ///
     /// ```
     /// use zklock::Owner;
@@ -134,7 +135,7 @@ impl Owner {
         self
     }
 
-    /// The payload of a node.
+    /// Returns the payload: the data of a node.
     ///
     /// ```
     /// use zklock::Owner;
@@ -143,7 +144,7 @@ impl Owner {
     /// assert!(payload.starts_with(b"{\"host\":"));
     /// ```
     pub fn to_payload(&self) -> Vec<u8> {
-        // About as long as it gets, so that it is not moved on its way.
+        // About the longest length, so that the text is not moved while it grows.
         let mut payload = Vec::with_capacity(160);
         match serde_json::to_writer(&mut payload, self) {
             Ok(()) => payload,
@@ -151,13 +152,13 @@ impl Owner {
         }
     }
 
-    /// The payload of a node, or what is to be there instead.
+    /// Returns the payload, or `said` in its place if there is one.
     pub(crate) fn to_payload_or(&self, said: Option<&str>) -> Vec<u8> {
         said.map_or_else(|| self.to_payload(), |said| said.as_bytes().to_vec())
     }
 
-    /// What a node of ours says after its owner was asked to let go, if it said `payload` before: the
-    /// same with a mark, or without where it is not written as this is.
+    /// Returns the data of a node of this process after its owner was asked to release: the payload
+    /// with a mark, or unchanged if it has another format.
     pub(crate) fn asked_to_let_go(payload: &[u8]) -> Vec<u8> {
         match serde_json::from_slice::<Owner>(payload) {
             Ok(owner) if owner.to_payload() == payload => {
@@ -167,13 +168,13 @@ impl Owner {
         }
     }
 
-    /// Reads a payload, of zklock or of any other client. Of a node whose owner was asked to let go
-    /// nothing else is known until it writes who it is again, which other clients never do.
+    /// Reads a payload, written by zklock or by another client. If the owner was asked to release,
+    /// nothing else is known until it writes its description again, which only zklock does.
     ///
     /// ```
     /// use zklock::Owner;
     ///
-    /// assert_eq!(Owner::from_payload(b"10.0.0.7").host, "10.0.0.7"); // As Curator writes it.
+    /// assert_eq!(Owner::from_payload(b"10.0.0.7").host, "10.0.0.7"); // Written by Curator.
     /// assert!(Owner::from_payload(b"__REVOKE__").revoked);
     /// ```
     pub fn from_payload(data: &[u8]) -> Self {
@@ -218,7 +219,7 @@ static PROGRAM: Lazy<Option<String>> = Lazy::new(|| {
     Some(path.file_stem()?.to_string_lossy().into_owned())
 });
 
-/// People read this, nothing is decided by it: the wall clock is the right one.
+/// For people to read; nothing is decided by it, so the wall clock is right here.
 #[allow(clippy::disallowed_methods)]
 fn wall_clock(machine: Option<&dyn Machine>, ago: Duration) -> String {
     let now = machine.map_or_else(SystemTime::now, |machine| machine.wall_clock());

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What a session can do for a lock right now.
+/// The state of a session: what it can do for a lock at present.
 ///
 /// ```
 /// # let session = zklock::Session::embedded();
@@ -14,22 +14,23 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SessionState {
-    /// No connection yet, or a new ZooKeeper session is being made after the last one was lost.
+    /// Not yet connected, or opening a new ZooKeeper session after the last one was lost.
     Connecting,
-    /// Connected, and a commit was answered lately.
+    /// Connected, and a commit was answered within the last third of the session timeout, if a lock
+    /// is held.
     Connected,
-    /// Suspect: not connected, or no commit was answered for a third of the session timeout while
-    /// something is held. What is held stays held until its lease runs out, unless it
-    /// [stops here](crate::base::policy::StopAt::Suspect).
+    /// Suspect: not connected, or, while a lock is held, no commit was answered for a third of the
+    /// session timeout. Held locks stay held until their lease runs out, unless they
+    /// [stop at this point](crate::base::policy::StopAt::Suspect).
     Suspended,
-    /// No new grants; holders finish.
+    /// No lock is granted any more; holders may finish.
     Draining,
-    /// Over.
+    /// The session is closed.
     Closed,
 }
 
 impl SessionState {
-    /// The state as one lower-case word.
+    /// Returns the state as one lower-case word.
     ///
     /// ```
     /// use zklock::SessionState;

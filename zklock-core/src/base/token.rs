@@ -5,12 +5,12 @@ use std::str::FromStr;
 
 /// A value that grows with every grant of a lock, for the protected resource to check.
 ///
-/// Of two grants that exclude each other, the later has the greater token. It consists of the
-/// czxid of the node that holds the lock, which grows over the whole ensemble even when the lock's
-/// directory was removed in between, and of a counter of the grants that shared that node.
+/// Of two grants that exclude each other, the later has the greater token. It consists of the czxid
+/// of the holder's node, which grows over the whole ensemble even if the lock's directory is
+/// removed in between, and of a counter of the grants that shared this node.
 ///
-/// As text it is 16 hex digits, `-`, 16 hex digits; texts sort as the tokens do. In binary it is
-/// 16 bytes, big endian, which sort likewise: `char(33)` or `binary(16)` columns hold it.
+/// As text it is 16 hex digits, `-`, and 16 hex digits; in binary it is 16 bytes, big endian. Both
+/// sort like the tokens, so a column `char(33)` or `binary(16)` can hold one.
 ///
 /// ```
 /// use zklock::FencingToken;
@@ -28,7 +28,7 @@ pub struct FencingToken {
 }
 
 impl FencingToken {
-    /// Makes a token of the czxid of a node and the number of the grant on that node.
+    /// Creates a token from the czxid of a node and the number of the grant on that node.
     ///
     /// ```
     /// use zklock::FencingToken;
@@ -41,7 +41,7 @@ impl FencingToken {
         FencingToken { czxid, grant }
     }
 
-    /// The czxid of the node behind the grant.
+    /// Returns the czxid of the node behind the grant.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -55,7 +55,7 @@ impl FencingToken {
         self.czxid
     }
 
-    /// The token as 16 bytes that sort as the tokens do.
+    /// Returns the token as 16 bytes that sort like the tokens.
     ///
     /// ```
     /// use zklock::FencingToken;
@@ -67,7 +67,7 @@ impl FencingToken {
         (((self.czxid as u128) << 64) | self.grant as u128).to_be_bytes()
     }
 
-    /// Reads what [`to_bytes`](Self::to_bytes) wrote.
+    /// Reads the bytes that [`to_bytes`](Self::to_bytes) returned.
     ///
     /// ```
     /// use zklock::FencingToken;
@@ -87,7 +87,7 @@ impl fmt::Display for FencingToken {
     }
 }
 
-/// A text that is not a fencing token.
+/// The error of parsing a text that is not a fencing token.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a fencing token is 16 hex digits, `-` and 16 hex digits")]
 pub struct ParseTokenError;

@@ -1,10 +1,10 @@
 //! The I/O thread of a session, for all its connections.
 //!
-//! The client connects here, and everything of ours that no caller waits for runs here. A runtime
-//! of the user's may go away, be paused, have no timers, or be blocked by its user: none of that
-//! may stop the heartbeats.
+//! The client library connects on this thread, and all work of the library that no caller waits for
+//! runs here. A runtime of the application may end, be paused, have no timers, or be blocked: none
+//! of this may stop the heartbeats.
 //!
-//! The thread waits for the network itself. With a runtime between, each reply first woke the
+//! The thread polls the network itself. With a runtime in between, each reply would first wake the
 //! reactor's thread and then this one.
 
 use std::cell::Cell;
@@ -31,19 +31,19 @@ pub fn is_io_thread() -> bool {
     IS_IO_THREAD.get()
 }
 
-/// Keeps the thread alive; the thread ends when this is dropped, and what runs on it is dropped.
+/// Keeps the thread alive. When this is dropped, the thread ends, and its tasks are dropped.
 #[derive(Debug)]
 pub struct IoThread {
     handle: IoHandle,
     stop: Arc<Notify>,
 }
 
-/// Starts work on an I/O thread as long as that lives.
+/// Spawns tasks on an I/O thread while the thread lives.
 #[derive(Clone, Debug)]
 pub struct IoHandle(Weak<Executor<'static>>);
 
 impl IoHandle {
-    /// Starts `work`, or drops it if the thread has ended.
+    /// Spawns `work`, or drops it if the thread has ended.
     pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         if let Some(executor) = self.0.upgrade() {
             executor.spawn(work).detach();
@@ -51,7 +51,7 @@ impl IoHandle {
     }
 }
 
-/// Has the client put its tasks on the I/O thread on which it is connected.
+/// Makes the client library run its tasks on the I/O thread on which it connects.
 struct ClientTasks(IoHandle);
 
 impl spawns_core::Spawn for ClientTasks {
@@ -69,14 +69,14 @@ impl IoThread {
         spawn_thread("io", move || {
             IS_IO_THREAD.set(true);
             let _scope = spawns_core::enter(&client);
-            // A task that panics, of the client's perhaps, ends alone.
+            // A task that panics, perhaps one of the client library, ends alone.
             let run = || async_io::block_on(executor.run(stopped.notified()));
             while catch_unwind(AssertUnwindSafe(run)).is_err() {}
         })?;
         Ok(IoThread { handle, stop })
     }
 
-    /// Where to spawn.
+    /// The handle to spawn with.
     pub fn handle(&self) -> &IoHandle {
         &self.handle
     }
@@ -88,12 +88,12 @@ impl Drop for IoThread {
     }
 }
 
-/// The runtime of the timers of all sessions. It does nothing else, so a timer is as cheap as
-/// tokio can make it and no I/O thread is woken for it.
+/// Returns the runtime for the timers of all sessions. It does nothing else, so timers are as cheap
+/// as in tokio, and they wake no I/O thread.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Unavailable`] if the system has no thread for it.
+/// [`ErrorKind::Unavailable`] if the system cannot start a thread.
 pub fn timers() -> Result<Handle, LockError> {
     static TIMERS: OnceCell<Handle> = OnceCell::new();
     let start = || {

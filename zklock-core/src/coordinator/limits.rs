@@ -1,12 +1,12 @@
-//! Requests that no backend sends, because a server or a client would take them amiss.
+//! Limits of requests, beyond which a server or the client library would break the connection.
 
 use crate::coordinator::traits::{Operation, RequestError};
 
-/// A server breaks the connection over a request of more than 1,048,575 bytes, and everything else
-/// in flight is lost with it. The rest is room for what the protocol adds.
+/// A server breaks the connection at a request of more than 1,048,575 bytes, and all other requests
+/// in flight fail. The difference is left for what the protocol adds.
 const LARGEST: usize = 1_000_000;
 
-/// What the protocol adds to one operation: lengths, kinds, an access control list.
+/// What the protocol adds to one operation, in bytes: lengths, kinds, an access control list.
 const OVERHEAD: usize = 256;
 
 /// Refuses a request that is too large for a server.
@@ -14,8 +14,8 @@ pub(super) fn check_size(path: &str, data: &[u8]) -> Result<(), RequestError> {
     check_sum(path.len() + data.len())
 }
 
-/// The same for a multi. An empty one is refused too: the client would answer it without asking
-/// anybody, and the answer would be taken for a sign of life.
+/// Checks a `multi` in the same way. An empty one is refused too: the client library would answer
+/// it without asking the server, and the answer would be mistaken for one of the server.
 pub(super) fn check_multi(operations: &[Operation]) -> Result<(), RequestError> {
     if operations.is_empty() {
         return Err(RequestError::BadArguments("an empty multi".to_owned()));

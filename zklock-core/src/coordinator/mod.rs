@@ -1,5 +1,5 @@
-//! The coordinator: what is asked of ZooKeeper, and the two that answer, ZooKeeper itself and the
-//! embedded one in memory.
+//! The coordinator: the requests to ZooKeeper, and two implementations, for ZooKeeper itself and
+//! embedded in memory.
 
 #[cfg(any(test, feature = "testing"))]
 pub mod conformance;

@@ -1,7 +1,7 @@
-//! The coordinator: what the locks need of ZooKeeper, as a trait.
+//! The coordinator: what the locks need from ZooKeeper, as a trait.
 //!
 //! A [`Coordinator`] is one ZooKeeper session. Every method sends its request when it is called,
-//! not when the returned future is first polled, so the requests of one caller go out in order and
+//! not when the returned future is first polled, so the requests of one caller go out in order, and
 //! several can be in flight. Dropping a reply does not take the request back.
 
 use std::fmt;
@@ -10,13 +10,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The answer to a request that is on its way.
+/// The reply to a request that was sent.
 pub type Reply<T> = Pin<Box<dyn Future<Output = Result<T, RequestError>> + Send>>;
 
 /// Resolves once, when a watch fires.
 pub type Watch = Pin<Box<dyn Future<Output = WatchEvent> + Send>>;
 
-/// How a request failed.
+/// The reason why a request failed.
 ///
 /// ```
 /// use zklock::driver::RequestError;
@@ -39,39 +39,39 @@ pub enum RequestError {
     NotEmpty,
     /// The version is not the expected one.
     BadVersion,
-    /// Ephemeral nodes have no children.
+    /// The parent is ephemeral, and ephemeral nodes have no children.
     NoChildrenForEphemerals,
-    /// The ACL of the node does not allow it.
+    /// The ACL of the node denies it.
     NoAuth,
-    /// The ACL to set is refused, for instance because the session is not authenticated.
+    /// The ACL to set was refused, for instance because the session is not authenticated.
     InvalidAcl,
     /// The credentials were refused; the session is over.
     AuthFailed,
     /// The quota of the path is exceeded.
     QuotaExceeded,
-    /// The request itself is wrong.
+    /// The request itself is invalid.
     BadArguments(String),
     /// One operation of a `multi` failed, so none was applied.
     Multi {
-        /// The position of the first operation that failed.
+        /// The position of the first operation that failed, from 0.
         index: usize,
-        /// How it failed.
+        /// The reason why it failed.
         error: Box<RequestError>,
     },
-    /// The connection broke before the answer: the request may have been applied.
+    /// The connection broke before the reply: the request may have been applied.
     ConnectionLoss,
-    /// The session expired, its ephemeral nodes are going or gone.
+    /// The session expired; its ephemeral nodes are or will be deleted.
     SessionExpired,
-    /// The session was closed on this side.
+    /// The session was closed by this client.
     Closed,
     /// No server could be reached in time.
     Unreachable(String),
-    /// Anything else the client reports; the request may have been applied.
+    /// Any other error of the client library; the request may have been applied.
     Other(String),
 }
 
 impl RequestError {
-    /// Whether the server answered, so that the request is known not to have been applied.
+    /// Returns whether the server answered, so that the request has certainly not been applied.
     ///
     /// ```
     /// use zklock::driver::RequestError;
@@ -90,7 +90,7 @@ impl RequestError {
         )
     }
 
-    /// Whether the session is over for good.
+    /// Returns whether the session is over.
     ///
     /// ```
     /// use zklock::driver::RequestError;
@@ -134,7 +134,7 @@ impl fmt::Display for RequestError {
 impl std::error::Error for RequestError {}
 
 impl RequestError {
-    /// What went wrong, without servers, paths, and what others wrote.
+    /// The error without servers, paths, and data written by others.
     pub(crate) fn in_short(&self) -> String {
         match self {
             RequestError::Unreachable(_) => "no server could be reached".to_owned(),
@@ -146,7 +146,7 @@ impl RequestError {
     }
 }
 
-/// What kind of node to create.
+/// The kind of a node to create.
 ///
 /// ```
 /// # zklock::blocking::block_on(async {
@@ -166,37 +166,37 @@ impl RequestError {
 pub enum NodeKind {
     /// Stays until it is deleted.
     Persistent,
-    /// Goes with the session.
+    /// Deleted when its session ends.
     Ephemeral,
-    /// Goes with the session; the server appends ten digits to the name.
+    /// Deleted when its session ends; the server appends a number of ten digits to its name.
     EphemeralSequential,
-    /// Removed by the server some time after its last child went.
+    /// Deleted by the server some time after its last child was deleted.
     Container,
 }
 
-/// Facts about a node, as the server keeps them.
+/// The properties of a node that the server keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stat {
-    /// The transaction that created the node; grows over the whole ensemble.
+    /// The transaction that created the node; it grows over the whole ensemble.
     pub czxid: i64,
-    /// The number of changes of its data.
+    /// The number of times that its data changed.
     pub version: i32,
-    /// The session that owns an ephemeral node, 0 for every other.
+    /// The session that owns an ephemeral node, 0 for all others.
     pub owner: i64,
     /// The number of its children.
     pub children: i32,
-    /// How often a child came or went; 0 of a node that never had one.
+    /// The number of times that a child was created or deleted; 0 if the node never had a child.
     pub cversion: i32,
-    /// When it was created, by the server's clock, in milliseconds since 1970.
+    /// The time of its creation by the server's clock, in milliseconds since 1970.
     pub ctime: i64,
 }
 
 /// A node that was created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Created {
-    /// The full path, with the sequence number if one was asked for.
+    /// The full path, with the sequence number of a sequential node.
     pub path: String,
-    /// Its facts.
+    /// Its properties.
     pub stat: Stat,
 }
 
@@ -213,7 +213,7 @@ pub enum Operation {
     CheckVersion {
         /// The node's path.
         path: String,
-        /// The version that it must have; -1 for any.
+        /// The required version; -1 for any.
         version: i32,
     },
     /// Creates a node.
@@ -225,20 +225,21 @@ pub enum Operation {
         /// Its kind.
         kind: NodeKind,
     },
-    /// Sets a node's data, whatever its version.
+    /// Sets a node's data, whatever their version.
     Set {
         /// The node's path.
         path: String,
         /// Its data.
         data: Vec<u8>,
     },
-    /// Sets a node's data if it has this version; otherwise [`RequestError::BadVersion`].
+    /// Sets a node's data if they have this version; otherwise fails with
+    /// [`RequestError::BadVersion`].
     Replace {
         /// The node's path.
         path: String,
         /// Its data.
         data: Vec<u8>,
-        /// The version that it must have.
+        /// The required version.
         version: i32,
     },
     /// Deletes a node, whatever its version.
@@ -248,30 +249,30 @@ pub enum Operation {
     },
 }
 
-/// What a one-shot data watch saw.
+/// The event of a one-shot data watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WatchEvent {
     /// The node was deleted.
     Deleted,
     /// The node's data or its children changed.
     Changed,
-    /// The session ended, nothing more will come.
+    /// The session ended; no further event will come.
     SessionEnded,
 }
 
-/// The state of the connection, as the client believes it to be. It may say connected for more
-/// than a session timeout after the link died, so nothing is granted because of it.
+/// The state of the connection, as the client library reports it. It can say "connected" for more
+/// than a session timeout after the connection died, so no lock is granted because of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Link {
     /// Connected.
     Up,
-    /// Not connected; the client is trying.
+    /// Not connected; the client is trying to connect.
     Down,
-    /// The session is over: expired.
+    /// The session is over: it expired.
     Expired,
-    /// The session is over: credentials refused.
+    /// The session is over: the credentials were refused.
     AuthFailed,
-    /// The session is over: closed on this side.
+    /// The session is over: this client closed it.
     Closed,
 }
 
@@ -284,8 +285,8 @@ impl Link {
 
 /// One ZooKeeper session.
 pub trait Coordinator: Send + Sync + fmt::Debug + 'static {
-    /// The session's id as it was when it connected. A server may replace a session silently, so
-    /// who adopts a node compares its [`Stat::owner`] with that of a node of its own.
+    /// The session's id as it was when it connected. A server may silently replace a session, so
+    /// code that adopts a node compares its [`Stat::owner`] with that of another node of its own.
     fn session_id(&self) -> i64;
 
     /// The session timeout that the server granted.
@@ -297,39 +298,40 @@ pub trait Coordinator: Send + Sync + fmt::Debug + 'static {
     /// Deletes a node, whatever its version.
     fn delete(&self, path: &str) -> Reply<()>;
 
-    /// The names of a node's children, in no order.
+    /// Returns the names of a node's children, in no order.
     fn children(&self, path: &str) -> Reply<Vec<String>>;
 
-    /// The same, with a one-shot watch that fires when the children change or the node goes.
+    /// Returns the same, and sets a one-shot watch that fires when the children change or the node
+    /// is deleted.
     fn children_watched(&self, path: &str) -> Reply<(Vec<String>, Watch)>;
 
-    /// A node's data.
+    /// Returns a node's data.
     fn get(&self, path: &str) -> Reply<(Vec<u8>, Stat)>;
 
-    /// The same, with a one-shot watch that fires when the data changes or the node goes. A node
-    /// that does not exist leaves no watch.
+    /// Returns the same, and sets a one-shot watch that fires when the data change or the node is
+    /// deleted. If the node does not exist, no watch is set.
     fn get_watched(&self, path: &str) -> Reply<(Vec<u8>, Stat, Watch)>;
 
-    /// Sets a node's data, whatever its version.
+    /// Sets a node's data, whatever their version.
     fn set(&self, path: &str, data: &[u8]) -> Reply<Stat>;
 
-    /// Applies all operations or none. This is a commit even if it only checks.
+    /// Applies all operations or none. This is a commit, even if all operations are checks.
     fn multi(&self, operations: Vec<Operation>) -> Reply<()>;
 
-    /// Waits until the server that answers has seen everything committed before.
+    /// Waits until the server that answers has applied everything committed before.
     fn sync(&self, path: &str) -> Reply<()>;
 
-    /// The state of the connection.
+    /// Returns the state of the connection.
     fn link(&self) -> Link;
 
     /// Resolves when [`link`](Coordinator::link) is no longer `seen`.
     fn link_changed(&self, seen: Link) -> Pin<Box<dyn Future<Output = Link> + Send>>;
 
-    /// Resolves when the connection is lost at any moment after this call, also if it is back
-    /// before anybody looks. After a reconnect the events of watches come in no order.
+    /// Resolves when the connection is lost at any time after this call, even if it is back before
+    /// anybody looks. After a reconnect, the events of watches come in no order.
     ///
-    /// Without a word of its own, a coordinator is believed to show every loss in
-    /// [`link`](Coordinator::link) for long enough.
+    /// By default, a coordinator is assumed to show every loss in [`link`](Coordinator::link) for
+    /// long enough.
     fn link_lost(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         let changed = self.link_changed(self.link());
         Box::pin(async move {
@@ -337,30 +339,31 @@ pub trait Coordinator: Send + Sync + fmt::Debug + 'static {
         })
     }
 
-    /// Ends the session; the server deletes its ephemeral nodes. Requests that were sent before
-    /// are answered first.
+    /// Ends the session; the server deletes its ephemeral nodes. Requests that were sent before are
+    /// answered first.
     fn close(&self) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
-    /// When the last commit that the server is known to have seen was sent, for a coordinator that
-    /// cannot lose one: the embedded one answers "now" while it is connected. `None` means that
-    /// only replies to commits tell.
+    /// Returns the time when the last commit was sent that the server has certainly received, for a
+    /// coordinator that cannot lose one: the embedded one returns the present time while it is
+    /// connected. `None` means that only replies to commits are evidence.
     fn last_contact(&self) -> Option<crate::base::clock::Instant> {
         None
     }
 }
 
-/// Opens ZooKeeper sessions, one after the other: the next when the last one ended.
+/// Opens ZooKeeper sessions, one after the other: the next one when the last has ended.
 pub trait Connector: Send + Sync + fmt::Debug + 'static {
     /// Opens a session.
     ///
     /// # Errors
     ///
     /// [`RequestError::AuthFailed`], [`RequestError::BadArguments`] and [`RequestError::NoNode`]
-    /// (the chroot does not exist) are final; [`RequestError::Unreachable`] is worth another try.
+    /// (the chroot does not exist) are final; after [`RequestError::Unreachable`] another attempt
+    /// may succeed.
     fn connect(&self) -> Reply<Arc<dyn Coordinator>>;
 
-    /// Whether a server may have opened a session for a `connect` that is under way. If not, that
-    /// can be dropped and leaves nothing.
+    /// Returns whether a server may have opened a session for a `connect` that is pending. If not,
+    /// the `connect` can be dropped, and no session is left behind.
     fn is_opening(&self) -> bool {
         true
     }

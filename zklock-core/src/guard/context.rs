@@ -268,8 +268,8 @@ pub fn drop_inside(frame: Option<Arc<Frame>>, leftover: impl Future) {
     drop(FRAME.scope(frame, leftover));
 }
 
-/// Takes the caller's scope along into a task that is spawned: a lock that the scope holds can be
-/// acquired again in there, as a nested call that takes its turn with the others.
+/// Lets a spawned task run in the caller's scope. If the scope holds a lock, the task can acquire
+/// it again, as a nested call that takes turns with other nested calls.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -285,12 +285,12 @@ pub fn drop_inside(frame: Option<Arc<Frame>>, leftover: impl Future) {
 ///
 /// # Cancel safety
 ///
-/// As `body`.
+/// As that of `body`.
 pub fn carry<F: Future>(body: F) -> impl Future<Output = F::Output> {
     inside(current(), body)
 }
 
-/// The twin of [`carry`] for a closure that runs on a thread of its own.
+/// Like [`carry`], for a closure that runs on another thread.
 ///
 /// ```
 /// let answer = std::thread::spawn(zklock::carry_sync(|| 42)).join();

@@ -9,9 +9,9 @@ use crate::guard::typed::kind::Kind;
 use crate::local::grant::Grant;
 use crate::name::path::ZnodePath;
 
-/// Writes that carry the proof that the lock is held: each is one transaction with a check of the
-/// lock's nodes, so ZooKeeper itself refuses it once a node is gone, whatever this process
-/// believes. From [`Guard::fenced`].
+/// Writes to ZooKeeper that prove that the lock is held. Each is one transaction with a check of
+/// the lock's nodes, so that ZooKeeper refuses it once such a node is gone, whatever this process
+/// believes. Returned by [`Guard::fenced`].
 ///
 /// Paths are absolute, below the chroot of the connect string.
 ///
@@ -27,7 +27,7 @@ use crate::name::path::ZnodePath;
 pub struct Fenced<'a>(&'a Arc<Grant>);
 
 impl<K: Kind> Guard<K> {
-    /// Writes to ZooKeeper that succeed only while this lock is held.
+    /// Returns a writer to ZooKeeper whose writes succeed only while this lock is held.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -63,20 +63,24 @@ impl Fenced<'_> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Lost`] if the lock is not held any more: nothing was written, except where the
-    /// session ended before the answer came, and the message says that it may have been.
-    /// [`ErrorKind::Unavailable`] if the server did not answer: it may have been written.
-    /// [`ErrorKind::Refused`] if the server refuses the write, because there is no such node, say;
-    /// [`ErrorKind::Unauthorized`] if the ACL of the node does not allow it, or that of the lock's own
-    /// node does not let it be checked. Nothing was written then, and the lock is held still. The
-    /// message names the node.
-    /// [`ErrorKind::InvalidName`] for a bad path; [`ErrorKind::Unsupported`] in a layout whose nodes
-    /// have no name of their own.
+    /// [`ErrorKind::Lost`] if the lock is no longer held. Nothing was written, unless the session
+    /// ended before the reply arrived; in that case the message says that the write may have been
+    /// applied.
+    ///
+    /// [`ErrorKind::Unavailable`] if the server did not answer: the write may have been applied.
+    ///
+    /// [`ErrorKind::Refused`] if the server refuses the write, for instance because the node does
+    /// not exist; [`ErrorKind::Unauthorized`] if the node's ACL denies it, or if the ACL of the
+    /// lock's own node denies the check. In these cases nothing was written and the lock is still
+    /// held. The message names the node.
+    ///
+    /// [`ErrorKind::InvalidName`] for a path that is not accepted; [`ErrorKind::Unsupported`] in a
+    /// layout whose nodes have no unique names.
     ///
     /// # Cancel safety
     ///
-    /// The request is sent when the future is first polled; dropped after that, it may have been
-    /// written.
+    /// The request is sent when the future is first polled. If the future is dropped after that,
+    /// the write may have been applied.
     pub async fn set(&self, path: &str, data: &[u8]) -> Result<(), LockError> {
         let to = ZnodePath::new(path)?.as_str().to_owned();
         self.write(path, Operation::Set { path: to, data: data.to_vec() }).await
@@ -89,13 +93,13 @@ impl Fenced<'_> {
     /// # let session = zklock::Session::embedded();
     /// let guard = session.mutex("leader")?.acquire().await?;
     /// guard.fenced().create("/config", b"1").await?;
-    /// assert!(guard.fenced().create("/config", b"1").await.is_err()); // It is there.
+    /// assert!(guard.fenced().create("/config", b"1").await.is_err()); // It exists.
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     ///
     /// # Errors
     ///
-    /// As [`set`](Fenced::set); refused also if there is such a node.
+    /// Those of [`set`](Fenced::set); also [`ErrorKind::Refused`] if the node exists.
     ///
     /// # Cancel safety
     ///
@@ -114,13 +118,13 @@ impl Fenced<'_> {
     /// let guard = session.mutex("leader")?.acquire().await?;
     /// # guard.fenced().create("/config", b"1").await?;
     /// guard.fenced().delete("/config").await?;
-    /// assert!(guard.fenced().delete("/config").await.is_err()); // It is gone.
+    /// assert!(guard.fenced().delete("/config").await.is_err()); // It does not exist.
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     ///
     /// # Errors
     ///
-    /// As [`set`](Fenced::set); refused also if it has children.
+    /// Those of [`set`](Fenced::set); also [`ErrorKind::Refused`] if the node has children.
     ///
     /// # Cancel safety
     ///

@@ -1,4 +1,4 @@
-//! What a caller holds, what it can ask of it, and what is held by whom (reentrancy).
+//! Guards and their views; reentrancy; fenced writes.
 
 pub mod context;
 pub mod fenced;

@@ -12,11 +12,11 @@ use crate::guard::view::GuardView;
 use crate::local::grant::{Hold, Kept};
 use crate::observe::observer::Event;
 
-/// What a guard is the guard of.
+/// The kinds of guards.
 pub mod kind {
     use crate::base::mode::Mode;
 
-    /// A way of holding a lock. There are no others than those of this module.
+    /// A kind of guard. Only the types of this module implement it.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -31,11 +31,11 @@ pub mod kind {
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub trait Kind: sealed::Sealed + Send + Sync + 'static {
-        /// The mode of the nodes.
+        /// The mode of the guard's node.
         const MODE: Mode;
     }
 
-    /// A [`Mutex`](crate::lock::Mutex).
+    /// The only holder of a [`Mutex`](crate::lock::Mutex).
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -49,7 +49,7 @@ pub mod kind {
     #[derive(Debug)]
     pub enum Alone {}
 
-    /// A [`RwLock`](crate::lock::RwLock), with other readers.
+    /// A reader of a [`RwLock`](crate::lock::RwLock).
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -64,7 +64,7 @@ pub mod kind {
     #[derive(Debug)]
     pub enum Reading {}
 
-    /// A [`RwLock`](crate::lock::RwLock), alone.
+    /// The writer of a [`RwLock`](crate::lock::RwLock).
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -92,7 +92,7 @@ pub mod kind {
         )*};
     }
 
-    /// A [`Semaphore`](crate::lock::Semaphore), with others.
+    /// A holder of permits of a [`Semaphore`](crate::lock::Semaphore).
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -118,7 +118,7 @@ use kind::{Alone, Kind, Reading, Sharing, Writing};
 /// # let session = zklock::Session::embedded();
 /// use zklock::MutexGuard;
 ///
-/// // Whoever leads keeps the guard, and leads no longer when it is dropped.
+/// // The leader keeps the guard, and stops leading when it drops the guard.
 /// struct Leader(MutexGuard);
 ///
 /// let leader = Leader(session.mutex("leader")?.acquire().await?);
@@ -134,7 +134,7 @@ pub type MutexGuard = Guard<Alone>;
 /// # let session = zklock::Session::embedded();
 /// use zklock::RwLockReadGuard;
 ///
-/// // No price changes while the report is made.
+/// // No price changes while the report is written.
 /// struct Report {
 ///     prices: RwLockReadGuard,
 /// }
@@ -151,7 +151,7 @@ pub type RwLockReadGuard = Guard<Reading>;
 /// # let session = zklock::Session::embedded();
 /// use zklock::RwLockWriteGuard;
 ///
-/// // Whoever calls it proves that it may.
+/// // The caller proves that it holds the lock.
 /// fn set_price(_: &RwLockWriteGuard, prices: &mut Vec<u32>, price: u32) {
 ///     prices.push(price);
 /// }
@@ -178,15 +178,15 @@ pub type RwLockWriteGuard = Guard<Writing>;
 /// ```
 pub type SemaphorePermit = Guard<Sharing>;
 
-/// Holds a lock. Dropped, it releases without waiting, in any place:
-/// outside a runtime, while unwinding, on another thread.
+/// Holds a lock. When it is dropped, it releases the lock without waiting; this works everywhere,
+/// also outside of a runtime, during a panic, and on another thread.
 ///
-/// The guard knows by itself when it is no longer safe: [`is_valid`](GuardView::is_valid) and
-/// [`remaining`](GuardView::remaining) read a clock that runs out before silence (a partition, a
-/// pause, a crash of the server) can give the lock to somebody else. If somebody deletes the lock's
-/// node or closes the ZooKeeper session from outside, it learns so within one heartbeat, a sixth of
-/// the session timeout (at the latest when its lease runs out, should the server be silent); until
-/// then only the [fencing token](GuardView::fencing_token) protects.
+/// A guard knows by itself when it is no longer safe: [`is_valid`](GuardView::is_valid) and
+/// [`remaining`](GuardView::remaining) read a clock that runs out before ZooKeeper can give the
+/// lock to somebody else because of silence (a partition, a pause, a crash of the server). If
+/// somebody deletes the lock's node or closes the ZooKeeper session, the guard learns this within
+/// one heartbeat, a sixth of the session timeout (or when its lease runs out, if the server is
+/// silent). Until then only the [fencing token](GuardView::fencing_token) protects.
 ///
 /// ```
 /// # zklock::blocking::block_on(async {
@@ -201,15 +201,15 @@ pub type SemaphorePermit = Guard<Sharing>;
 pub struct Guard<K: Kind = Alone> {
     hold: Hold,
     view: GuardView,
-    /// What the nested calls in its scopes take in turn.
+    /// The slot that the nested calls in its scopes take in turn.
     children: OnceLock<Arc<Slot>>,
-    /// Of a nested guard: the slot among its siblings. Given back after the hold.
+    /// For a nested guard: its turn among the siblings. Dropped after the hold.
     turn: Option<Turn>,
     kind: PhantomData<fn() -> K>,
 }
 
 impl<K: Kind> Guard<K> {
-    /// The guard of a hold that was just granted.
+    /// The guard of a new grant.
     pub(crate) fn granted(hold: Hold, revocable: bool, unscoped: bool) -> Result<Self, LockError> {
         if let Some(grant) = hold.grant() {
             if unscoped {
@@ -251,8 +251,9 @@ impl<K: Kind> Guard<K> {
         self.children.get_or_init(Slot::free).clone()
     }
 
-    /// Runs `body` in the scope of this guard: the same lock acquired inside is nested and does
-    /// not wait for this one.
+    /// Runs `body` in the scope of this guard. If the body acquires the same lock, that acquire is
+    /// nested: it does not wait for this guard. [`current`](crate::guard::view::current) returns
+    /// this guard there.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -266,12 +267,12 @@ impl<K: Kind> Guard<K> {
     ///
     /// # Cancel safety
     ///
-    /// As `body`.
+    /// Dropping the future drops `body`; the guard stays held.
     pub async fn scope<F: Future>(&self, body: F) -> F::Output {
         inside(Some(self.frame()), body).await
     }
 
-    /// Runs `body`, which is no future, in the scope of this guard.
+    /// Runs a closure in the scope of this guard. See [`scope`](Guard::scope).
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -284,10 +285,10 @@ impl<K: Kind> Guard<K> {
         inside_sync(Some(self.frame()), body)
     }
 
-    /// Says that another task, thread or branch will release this guard. Then nothing follows any
-    /// more from who acquired it: a task that acquires the same lock again is not told that it may be
-    /// waiting for itself, and a blocking acquire on the same thread is not refused as a
-    /// [deadlock](ErrorKind::Deadlock).
+    /// Declares that another task, thread or branch will release this guard. The library then draws
+    /// no conclusions from who acquired it: the log does not warn a task that acquires the same
+    /// lock again that it may be waiting for itself, and a blocking acquire on the same thread is
+    /// not refused as a [deadlock](ErrorKind::Deadlock).
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -295,7 +296,7 @@ impl<K: Kind> Guard<K> {
     /// let mutex = session.mutex("orders")?;
     /// let guard = mutex.acquire().await?.detach();
     /// std::thread::spawn(move || drop(guard));
-    /// assert!(mutex.acquire().await?.is_valid()); // Waits for that thread.
+    /// assert!(mutex.acquire().await?.is_valid()); // Waits for the thread's release.
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn detach(self) -> Self {
@@ -306,9 +307,10 @@ impl<K: Kind> Guard<K> {
         self
     }
 
-    /// Releases the lock and waits until the node is gone, or the lock is handed to the next here.
-    /// While nothing is answered, that is at most a session timeout and a tick of the server's: by
-    /// then it has ended the session, and the node is gone with it. See `docs/lost.md`.
+    /// Releases the lock, and waits until the node is deleted or the lock has passed to the next
+    /// waiter of this process. If ZooKeeper does not answer, this takes at most the session timeout
+    /// and one tick of the server: by then the server has ended the session, and deleted the node
+    /// with it. See `docs/lost.md`.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -320,12 +322,12 @@ impl<K: Kind> Guard<K> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Lost`] if it was lost before; [`ErrorKind::Unauthorized`] if the server refuses
-    /// to delete the node, which then goes with its ZooKeeper session.
+    /// [`ErrorKind::Lost`] if the lock was lost before; [`ErrorKind::Unauthorized`] if the server
+    /// refuses to delete the node, which is then deleted when its ZooKeeper session ends.
     ///
     /// # Cancel safety
     ///
-    /// The release goes on in the background.
+    /// If the future is dropped, the release goes on in the background.
     pub async fn release(mut self) -> Result<(), LockError> {
         let now = self.grant().now();
         let lost = self.grant().holds() == 1 && !self.grant().is_leased_at(now);
@@ -390,7 +392,7 @@ impl RwLockWriteGuard {
 }
 
 impl SemaphorePermit {
-    /// How many permits these are.
+    /// Returns the number of permits.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {

@@ -1,4 +1,4 @@
-//! What can be asked of a held lock.
+//! The questions that a held lock answers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,8 +11,8 @@ use crate::guard::context::{self, Frame};
 use crate::local::grant::Grant;
 use crate::name::lock_name::IntoLockName;
 
-/// What can be asked of a held lock: by a guard, which dereferences to it, by the body that runs
-/// under it, and by whoever it is given to. It can be cloned, sent and kept, and releases nothing.
+/// A view of a held lock. A guard dereferences to its view, a body gets one, and a view can be
+/// cloned, sent to others and kept. It does not hold the lock: dropping it releases nothing.
 ///
 /// ```
 /// # zklock::blocking::block_on(async {
@@ -23,12 +23,13 @@ use crate::name::lock_name::IntoLockName;
 /// # Ok::<(), zklock::LockError>(()) }).unwrap();
 /// ```
 ///
-/// Of a multi-lock it is a look at all members: valid while all are, named after the last.
+/// The view of a multi-lock covers all members: it is valid while all of them are, and has the name
+/// of the last one.
 #[derive(Clone, Debug)]
 pub struct GuardView {
     grant: Arc<Grant>,
-    /// Of a multi-lock: the members that were taken before. Of one lock there is nothing more, so
-    /// that its view needs no memory of its own.
+    /// For a multi-lock: the members that were acquired before. A single lock has none, so that its
+    /// view needs no memory of its own.
     before: Option<Arc<GuardView>>,
 }
 
@@ -52,13 +53,13 @@ impl GuardView {
         std::iter::successors(Some(self), |view| view.before.as_deref()).map(|view| &view.grant)
     }
 
-    /// The error of a lock that was lost: of the first member that was.
+    /// The error for the first member that was lost.
     pub(crate) fn lost_error(&self) -> LockError {
         let lost = self.all().filter(|grant| !grant.is_valid()).last();
         lost.unwrap_or(&self.grant).lost_error()
     }
 
-    /// The error of a lock that is to be let go: of the first member that is.
+    /// The error for the first member that is to be released.
     pub(crate) fn revoked_error(&self) -> LockError {
         let revoked = self.all().filter(|grant| grant.is_revoked()).last();
         revoked.unwrap_or(&self.grant).revoked_error()
@@ -72,7 +73,7 @@ impl GuardView {
         first(self.all().map(|grant| grant.ended(cancel_policy))).await;
     }
 
-    /// The same, to keep when the guard goes.
+    /// Returns the view, which may outlive the guard.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -87,7 +88,7 @@ impl GuardView {
         self.clone()
     }
 
-    /// The name of the lock.
+    /// Returns the name of the lock; of a multi-lock, that of the last member.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -100,7 +101,8 @@ impl GuardView {
         self.grant.queue().lock_name()
     }
 
-    /// The path of the node behind the guard. Locals that share a node see the same one.
+    /// Returns the path of the node behind the guard. Tasks of one process that pass the lock to
+    /// each other share a node, and so a path.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -113,9 +115,10 @@ impl GuardView {
         self.grant.lease().path()
     }
 
-    /// The fencing token: greater than that of every grant before. Give it to the resource that
-    /// the lock protects, and let that refuse a smaller one than it has seen. A nested guard has
-    /// the token of the outermost. Of a multi-lock it is that of the last member.
+    /// Returns the fencing token, which is greater than that of every earlier grant that it
+    /// excludes. Give it to the resource that the lock protects; the resource refuses a token that
+    /// is smaller than one it has seen. A nested guard has the token of the outermost one, a
+    /// multi-lock that of its last member.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -130,8 +133,8 @@ impl GuardView {
         self.grant.token()
     }
 
-    /// The fencing tokens of all members of a multi-lock, in the order in which they were taken; of
-    /// another lock the one.
+    /// Returns the fencing tokens of all members of a multi-lock, in the order in which they were
+    /// acquired; for any other lock, its one token.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -147,11 +150,11 @@ impl GuardView {
         tokens
     }
 
-    /// Whether the lock is surely held now, as far as silence goes. Reads the clock; costs some ten
-    /// nanoseconds. False for good once it was lost.
+    /// Returns whether the lock is certainly held now, if ZooKeeper's silence is the only danger.
+    /// Reads the clock, which takes about ten nanoseconds. Once false, it stays false.
     ///
-    /// A node that somebody deleted, or a ZooKeeper session that somebody closed, is noticed within
-    /// one heartbeat, a sixth of the session timeout; until then it is true, and only the
+    /// If somebody deletes the node or closes the ZooKeeper session, this is noticed within one
+    /// heartbeat, a sixth of the session timeout. Until then it returns true, and only the
     /// [fencing token](GuardView::fencing_token) protects.
     ///
     /// ```
@@ -168,8 +171,8 @@ impl GuardView {
         self.all().all(|grant| grant.is_valid())
     }
 
-    /// How long the lock is surely held from now if nothing more is heard from ZooKeeper. While
-    /// the connection is up, heartbeats keep extending it.
+    /// Returns for how long the lock is certainly held if ZooKeeper sends nothing from now on.
+    /// While the connection is up, heartbeats extend this time. Zero once the lock is lost.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -177,7 +180,7 @@ impl GuardView {
     /// use std::time::Duration;
     ///
     /// let guard = session.mutex("orders")?.acquire().await?;
-    /// // Begin nothing now that takes longer.
+    /// // Do not begin work that takes longer.
     /// assert!(guard.remaining() > Duration::from_secs(1));
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
@@ -185,14 +188,19 @@ impl GuardView {
         self.all().map(|grant| grant.remaining()).min().unwrap_or_default()
     }
 
-    /// Resolves when the guard is dropped or released, and when the lock is lost: at the latest when
-    /// the lease clock runs out, at once when the session is seen to end, within one heartbeat (a
-    /// sixth of the session timeout) when somebody deleted the node or closed the ZooKeeper session.
-    /// Until then only the [fencing token](GuardView::fencing_token) protects. With
-    /// [`StopAt::Suspect`](crate::base::policy::StopAt::Suspect), as soon as the session is suspect.
+    /// Resolves when the lock is lost, and when the guard is dropped or released. The loss is
+    /// noticed
     ///
-    /// The node of a lost guard may be there still, and keeps others out until the guard goes, or
-    /// until the task or thread that acquired it acquires the lock anew.
+    /// - at the latest when the lease runs out,
+    /// - at once when the session is seen to end,
+    /// - within one heartbeat (a sixth of the session timeout) when somebody deletes the node or
+    ///   closes the ZooKeeper session; until then only the
+    ///   [fencing token](GuardView::fencing_token) protects,
+    /// - as soon as the session is suspect, with
+    ///   [`StopAt::Suspect`](crate::base::policy::StopAt::Suspect).
+    ///
+    /// The node of a lost guard may still exist. It keeps others out until the guard is dropped, or
+    /// until the task or thread that acquired the guard acquires the lock again.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -203,7 +211,7 @@ impl GuardView {
     /// # locks.lose();
     /// let stopped = tokio::select! {
     ///     () = lead() => false,
-    ///     () = guard.lost() => true, // Another may lead from now on.
+    ///     () = guard.lost() => true, // Another process may lead from now on.
     /// };
     /// assert!(stopped);
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
@@ -211,7 +219,7 @@ impl GuardView {
     ///
     /// # Cancel safety
     ///
-    /// Nothing is lost by dropping the future.
+    /// Cancel safe: the future can be dropped and called again.
     pub async fn lost(&self) {
         if self.before.is_none() {
             return self.grant.lost().await;
@@ -219,9 +227,9 @@ impl GuardView {
         first(self.all().map(|grant| grant.lost())).await;
     }
 
-    /// Whether somebody asked that the lock be let go, with
-    /// [`Site::revoke`](crate::inspect::Site::revoke) or Curator's `Revoker`. It stays held until
-    /// it is released.
+    /// Returns whether somebody asked for the release of the lock, with
+    /// [`Site::revoke`](crate::inspect::Site::revoke) or Curator's `Revoker`. The lock stays held
+    /// until its holder releases it.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -231,16 +239,16 @@ impl GuardView {
     /// let guard = mutex.acquire().await?;
     /// mutex.site().revoke().await?;
     /// # guard.revoked().await;
-    /// assert!(guard.is_revoked() && guard.is_valid()); // A wish: it is still held.
+    /// assert!(guard.is_revoked() && guard.is_valid()); // Asked, but still held.
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn is_revoked(&self) -> bool {
         self.all().any(|grant| grant.is_revoked())
     }
 
-    /// Resolves when somebody asks that the lock be let go: at once if it is
-    /// [revocable](crate::base::options::LockOptions::revocable), else within a heartbeat, a sixth of the
-    /// session timeout.
+    /// Resolves when somebody asks for the release of the lock: at once if the lock is
+    /// [revocable](crate::base::options::LockOptions::revocable), otherwise within a heartbeat, a
+    /// sixth of the session timeout.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -251,7 +259,7 @@ impl GuardView {
     /// # mutex.site().revoke().await?;
     /// let stopped = tokio::select! {
     ///     () = work() => false,
-    ///     () = guard.revoked() => true, // Others are in a hurry.
+    ///     () = guard.revoked() => true, // Somebody else needs the lock.
     /// };
     /// assert!(stopped);
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
@@ -259,7 +267,7 @@ impl GuardView {
     ///
     /// # Cancel safety
     ///
-    /// Nothing is lost by dropping the future.
+    /// Cancel safe: the future can be dropped and called again.
     pub async fn revoked(&self) {
         if self.before.is_none() {
             return self.grant.revoked().await;
@@ -268,7 +276,7 @@ impl GuardView {
     }
 }
 
-/// The innermost guard whose body the caller is in. See [`current`].
+/// The innermost guard around the caller. Returned by [`current`].
 ///
 /// ```
 /// # zklock::blocking::block_on(async {
@@ -283,7 +291,7 @@ impl GuardView {
 pub struct Current(Option<GuardView>);
 
 impl Current {
-    /// The view of the guard, `None` outside of any body.
+    /// Returns the view of the guard, or `None` outside of any body.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -297,7 +305,7 @@ impl Current {
         self.0.as_ref()
     }
 
-    /// The name of the lock.
+    /// Returns the name of the lock, or `None` outside of any body.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -310,7 +318,7 @@ impl Current {
         self.0.as_ref().map(GuardView::lock)
     }
 
-    /// The fencing token, for the resource to check.
+    /// Returns the fencing token for the resource to check, or `None` outside of any body.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -324,13 +332,14 @@ impl Current {
         self.0.as_ref().map(GuardView::fencing_token)
     }
 
-    /// Whether a lock is surely held now; false outside of any body.
+    /// Returns whether the lock is certainly held now, as [`GuardView::is_valid`]; false outside of
+    /// any body.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
     /// # let template = zklock::ZkLockTemplate::new(zklock::Session::embedded());
     /// let commit = || async {
-    ///     // Directly before it is written for good.
+    ///     // Check directly before the final step.
     ///     if zklock::current().is_valid() { Ok("written") } else { Err("lost") }
     /// };
     /// assert_eq!(template.execute("orders", commit).await?, Ok("written"));
@@ -340,7 +349,8 @@ impl Current {
         self.0.as_ref().is_some_and(GuardView::is_valid)
     }
 
-    /// How long it is surely held if nothing more is heard; zero outside of any body.
+    /// Returns for how long the lock is certainly held if ZooKeeper sends nothing from now on; zero
+    /// outside of any body.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -354,7 +364,8 @@ impl Current {
         self.0.as_ref().map(GuardView::remaining).unwrap_or_default()
     }
 
-    /// Resolves when the lock is lost, and when the body is over; at once outside of any body.
+    /// Resolves when the lock is lost, as [`GuardView::lost`], and when the body ends; at once
+    /// outside of any body.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -373,14 +384,14 @@ impl Current {
     ///
     /// # Cancel safety
     ///
-    /// Nothing is lost by dropping the future.
+    /// Cancel safe: the future can be dropped and called again.
     pub async fn lost(&self) {
         if let Some(view) = &self.0 {
             view.lost().await;
         }
     }
 
-    /// Whether somebody asked that the lock be let go; false outside of any body.
+    /// Returns whether somebody asked for the release of the lock; false outside of any body.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -388,7 +399,7 @@ impl Current {
     /// zklock::execute("report", || async {
     ///     for _page in 0..10 {
     ///         if zklock::current().is_revoked() {
-    ///             break; // Somebody waits who is more important.
+    ///             break; // Somebody more important waits.
     ///         }
     ///     }
     /// }).await?;
@@ -398,8 +409,8 @@ impl Current {
         self.0.as_ref().is_some_and(GuardView::is_revoked)
     }
 
-    /// Resolves when somebody asks that the lock be let go, as [`GuardView::revoked`]; never outside
-    /// of any body.
+    /// Resolves when somebody asks for the release of the lock, as [`GuardView::revoked`]; never
+    /// outside of any body.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -413,7 +424,7 @@ impl Current {
     ///
     /// # Cancel safety
     ///
-    /// Nothing is lost by dropping the future.
+    /// Cancel safe: the future can be dropped and called again.
     pub async fn revoked(&self) {
         match &self.0 {
             Some(view) => view.revoked().await,
@@ -422,9 +433,10 @@ impl Current {
     }
 }
 
-/// The guard around the caller: that of the innermost body of an attribute, a template or a scope.
+/// Returns the guard around the caller: that of the innermost annotated function, template call or
+/// [`scope`](crate::guard::typed::Guard::scope).
 ///
-/// A body that owns a transaction asks it directly before it commits.
+/// A body that owns a transaction checks it directly before its commit.
 ///
 /// ```
 /// assert!(!zklock::current().is_valid());
@@ -433,11 +445,12 @@ pub fn current() -> Current {
     Current(context::current().map(|frame| GuardView::of(&frame)))
 }
 
-/// Whether the calls around the caller hold the lock `name`, surely and now; for assertions.
+/// Returns whether the caller runs in a body that holds the lock `name`, and the lock is certainly
+/// held now; for assertions.
 ///
-/// It is the name with its values filled in, and with the namespace if there is one: the lock that
-/// `"items/{id}"` names with the id 0 is `items/0`. That some other task holds the lock does not
-/// count, and a name that no lock can have is held by nobody.
+/// `name` is the complete name, with the namespace and with all values filled in: the lock that
+/// `"items/{id}"` names for the id 0 is `items/0`. A lock that another task holds does not count.
+/// For a name that is not accepted, the result is false.
 ///
 /// ```
 /// fn write_order() {

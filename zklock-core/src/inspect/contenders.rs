@@ -1,4 +1,4 @@
-//! Who is in a lock's queue.
+//! The contenders in a lock's queue.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,11 +14,11 @@ use crate::layout::nested::{counted_by_others, is_other_lock};
 use crate::layout::verdict::Verdict;
 use crate::session::local_queues::Held;
 
-/// How many nodes are read at once.
+/// The number of nodes that are read at the same time.
 const BATCH: usize = 100;
 
-/// A node in a lock's queue: somebody, perhaps with another client in another language, who holds
-/// the lock or waits for it.
+/// A node in a lock's queue. Its owner holds the lock or waits for it, perhaps with a client in
+/// another language.
 ///
 /// ```
 /// # zklock::blocking::block_on(async {
@@ -36,31 +36,32 @@ const BATCH: usize = 100;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Participant {
-    /// The node's name.
+    /// The name of the node.
     pub node: String,
-    /// In which way it wants the lock, as far as its name says.
+    /// The mode in which it acquires the lock, as its name says.
     pub mode: Mode,
-    /// The process, and since when its node has been in the queue, as far as the node's data says; of
-    /// the first node of this session also since when its present holder has held the lock.
+    /// The process, and since when its node has been in the queue, as the node's data say; for the
+    /// first node of this session also since when its present holder has held the lock.
     pub owner: Owner,
     /// Whether it holds the lock.
     pub holder: bool,
-    /// Whether the node is one of this session's, over whichever of its connections.
+    /// Whether the node belongs to this session.
     pub here: bool,
-    /// At the first node of this session: who of this process holds the lock or waits for it.
+    /// For the first node of this session: the callers of this process that hold the lock or wait
+    /// for it.
     pub local: Vec<Held>,
-    /// What it may wait for that is not in the queue: clients in other languages count nodes that are
-    /// no contenders, such as the directory of another lock, and wait until they are gone.
+    /// What it may be waiting for outside of the queue: clients in other languages count nodes that
+    /// are not contenders, such as the directory of another lock, and wait until these are gone.
     pub why: Option<String>,
-    /// The ZooKeeper session that the node goes with.
+    /// The ZooKeeper session of the node.
     pub(crate) session: i64,
 }
 
 impl Site {
-    /// Lists who is in the queue of this lock, in its order: the holder first, and who waits in the
-    /// order of the grants to come. Nodes that went while it was listed are left out.
+    /// Lists the queue of this lock in order: the holder first, then the waiters in the order of
+    /// their grants. Nodes that disappear during the call are left out.
     ///
-    /// Costs one request, and one for each node.
+    /// Costs one request, and one more for each node.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -75,12 +76,13 @@ impl Site {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unavailable`] if ZooKeeper does not answer in the time that an acquire by the
-    /// session's defaults may take; [`ErrorKind::Unauthorized`], [`ErrorKind::Closing`].
+    /// [`ErrorKind::Unavailable`] if ZooKeeper does not answer within `timeout × retries` of the
+    /// session's defaults; [`ErrorKind::Unauthorized`] if an ACL denies access;
+    /// [`ErrorKind::Closing`] if the session is closed.
     ///
     /// # Cancel safety
     ///
-    /// Nothing is lost by dropping the future.
+    /// Cancel safe: the call only reads.
     pub async fn contenders(&self) -> Result<Vec<Participant>, LockError> {
         let mut participants = self
             .look(async |generation| {
@@ -104,8 +106,8 @@ impl Site {
         Ok(participants)
     }
 
-    /// Of each place in the queue, whether that one holds the lock. Of one mode these are the first,
-    /// so few are asked about, however many wait.
+    /// For each place in the queue, whether that contender holds the lock. The holders of one mode
+    /// are the first ones of that mode, so few places are evaluated, however many wait.
     pub(crate) fn holders(&self, queue: &[Contender]) -> Vec<bool> {
         let mut holders = vec![false; queue.len()];
         let mut places: Vec<(Mode, Vec<usize>)> = Vec::new();
@@ -125,13 +127,13 @@ impl Site {
     fn holds(&self, queue: &[Contender], place: usize) -> bool {
         match self.driver.verdict(queue, &queue[place]) {
             Verdict::Held => true,
-            // Of permits who came last waits.
+            // Among permits, the last one waits.
             Verdict::Crowded { excess } => place + excess < queue.len(),
             _ => false,
         }
     }
 
-    /// Describes the contenders among the children of the directory; those that are known already
+    /// Describes the contenders among the children of the directory. Those that are already known
     /// are not read again.
     pub(crate) async fn describe(
         &self,
@@ -178,10 +180,10 @@ impl Site {
         queue.retain(|one| !passed.contains(&one.name));
         let mut places = queue.iter().zip(self.holders(&queue));
         for one in &mut participants {
-            // Who went while it was read has its place in the queue, too.
+            // A contender that disappears during the reading still has its place in the queue.
             let Some((node, holds)) = places.find(|(node, _)| node.name == one.node) else { break };
             one.holder = holds;
-            // Our own clients ignore what is no contender, and say who they are.
+            // Our own clients ignore nodes that are not contenders, and describe themselves.
             one.why = (foreign && one.owner.pid.is_none())
                 .then(|| counted_by_others(&*self.driver, children, node).min())
                 .flatten()

@@ -1,4 +1,4 @@
-//! What happens to a lock's queue.
+//! The changes of a lock's queue.
 
 use std::collections::{HashMap, VecDeque};
 use std::future::pending;
@@ -17,7 +17,7 @@ use crate::name::path::name_of;
 use crate::session::generation::Generation;
 use crate::session::watch_budget::Watching;
 
-/// What happened to a lock's queue.
+/// A change of a lock's queue.
 ///
 /// ```
 /// # zklock::blocking::block_on(async {
@@ -39,25 +39,25 @@ use crate::session::watch_budget::Watching;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LockEvent {
-    /// Somebody is in the queue.
+    /// A contender is in the queue.
     Joined(Participant),
-    /// Somebody holds the lock.
+    /// A contender holds the lock.
     Granted(Participant),
-    /// Somebody is gone: a holder who released the lock or whose session ended, or somebody who
-    /// gave up. From outside these look the same.
+    /// A contender is gone: a holder that released the lock or whose session ended, or a waiter
+    /// that gave up. From outside these look the same.
     Left(Participant),
-    /// A holder of this session is gone because the ZooKeeper session of its connection ended.
+    /// A holder of this session is gone because its ZooKeeper session ended.
     Lost(Participant),
-    /// The connection is lost. What happens now is told when it is back.
+    /// The connection is lost. Changes in the meantime are reported when it is back.
     Blind,
 }
 
-/// The events of a lock's queue, first the queue as it is. Made by [`Site::events`].
+/// The changes of a lock's queue, beginning with the present queue. Returned by [`Site::events`].
 ///
-/// It is asked for once and goes on until it is dropped, over reconnects and new ZooKeeper
-/// sessions. Events come in the order of the queue's changes. It keeps nobody waiting and stores
-/// nothing but the queue: it looks when it is asked for the [next](LockEvents::next) event, and
-/// what came and went between two looks is not told.
+/// It continues until it is dropped, over reconnects and in new ZooKeeper sessions. Events come in
+/// the order of the queue's changes. It looks at the queue only when the [next](LockEvents::next)
+/// event is requested, and stores nothing but the last queue: so it delays nobody, and a contender
+/// that joins and leaves between two looks is not reported.
 ///
 /// ```
 /// # zklock::blocking::block_on(async {
@@ -65,7 +65,7 @@ pub enum LockEvent {
 /// use zklock::LockEvent;
 ///
 /// let _guard = session.mutex("orders")?.acquire().await?;
-/// // What is there already is told first.
+/// // The contenders that are already there come first.
 /// let mut events = session.site("orders")?.events();
 /// assert!(matches!(events.next().await, Some(LockEvent::Joined(_))));
 /// # Ok::<(), zklock::LockError>(()) }).unwrap();
@@ -79,12 +79,12 @@ pub struct LockEvents {
     blind: bool,
 }
 
-/// What the last look stands on.
+/// The result of the last look.
 struct View {
     generation: Arc<Generation>,
     reconnects: u64,
     watch: Watch,
-    /// Counts the watch; without room for it there is none.
+    /// Counts the watch in the session's budget. `None`: there was no room for a watch.
     watching: Option<Watching>,
 }
 
@@ -96,13 +96,13 @@ impl std::fmt::Debug for View {
     }
 }
 
-/// Between two looks that failed.
+/// The pause between two looks that failed.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Why a view ended.
+/// Why a view is out of date.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum News {
-    /// Another look is worth while.
+    /// The queue may have changed.
     Look,
     /// The connection is lost.
     Cut,
@@ -111,7 +111,7 @@ enum News {
 impl View {
     async fn until_news(&mut self, clock: &Clock, blind: bool) -> News {
         let View { generation, reconnects, watch, watching } = self;
-        // Watches were seen to be lost; a slow look now and then costs little.
+        // Watches have been seen to get lost; an occasional look without one costs little.
         let slowly = match watching {
             Some(_) => generation.lease().timeout().max(Duration::from_secs(5)),
             None => generation.slow_look(),
@@ -149,7 +149,7 @@ impl View {
 }
 
 impl Site {
-    /// Watches the queue of this lock.
+    /// Returns the changes of this lock's queue, as they happen.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -171,7 +171,7 @@ impl Site {
 }
 
 impl LockEvents {
-    /// The next event, `None` once the session is closed.
+    /// Waits for the next event and returns it; `None` once the session is closed.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -184,7 +184,7 @@ impl LockEvents {
     ///
     /// # Cancel safety
     ///
-    /// No event is lost when the future is dropped.
+    /// Cancel safe: a dropped future loses no event.
     pub async fn next(&mut self) -> Option<LockEvent> {
         loop {
             if let Some(event) = self.waiting.pop_front() {
@@ -201,7 +201,7 @@ impl LockEvents {
             let generation = match self.site.session.lane().ready().await {
                 Ok(generation) => generation,
                 Err(error) if error.kind() == ErrorKind::Closing => return None,
-                // A person must mend it; the lane tries again now and then.
+                // An operator has to repair this; the lane tries again from time to time.
                 Err(_) => {
                     pause(self.site.session.clock(), PAUSE * 10).await;
                     continue;
@@ -221,7 +221,7 @@ impl LockEvents {
         }
     }
 
-    /// Notes that the connection is lost; false if that is known.
+    /// Records that the connection is lost. False if that is known already.
     fn go_blind(&mut self) -> bool {
         let news = !std::mem::replace(&mut self.blind, true);
         if news {
@@ -230,7 +230,7 @@ impl LockEvents {
         news
     }
 
-    /// Tells what is different from the last look.
+    /// Reports the differences from the last look.
     fn compare(&mut self, seen: Vec<Participant>) {
         let before = std::mem::replace(&mut self.known, seen);
         let by_node = |all: &[Participant]| -> HashMap<String, bool> {
@@ -252,8 +252,8 @@ impl LockEvents {
         }
     }
 
-    /// Whether one of our ZooKeeper sessions is over, or cannot be asked. What it held and did not
-    /// give back is then gone with it, and its client may not have learnt that yet.
+    /// Whether a ZooKeeper session of ours is over, or cannot be asked. Its nodes are then gone,
+    /// even if its client does not know it yet.
     fn has_ended(&self, session: i64) -> bool {
         self.site.session.generation_of(session).is_none_or(|generation| {
             generation.is_over() || generation.coordinator().link() != Link::Up
@@ -265,7 +265,7 @@ async fn pause(clock: &Clock, pause: Duration) {
     clock.sleep_until(clock.now() + pause).await;
 }
 
-/// Lists the queue and watches the directory; where there is none, the nearest node above.
+/// Lists the queue and watches its directory; if there is none, the nearest existing node above it.
 async fn look(
     site: &Site,
     known: &[Participant],
@@ -282,7 +282,8 @@ async fn look(
                     let seen = site.describe(&**coordinator, &names, known).await?;
                     return Ok((seen, watch));
                 };
-                // It may have been made since it was looked for, and this watch would not tell.
+                // The node may have been created since the look, and this watch would not report
+                // that.
                 if !names.iter().any(|child| child == name_of(below)) {
                     return Ok((Vec::new(), watch));
                 }
@@ -294,7 +295,7 @@ async fn look(
     }
 }
 
-/// The children of a node, with a watch if there is room for one.
+/// Reads the children of a node, with a watch if the budget has room for one.
 async fn children(
     coordinator: &dyn Coordinator,
     path: &str,

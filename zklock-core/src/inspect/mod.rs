@@ -1,5 +1,5 @@
-//! Looking at a lock without taking it: who is in its queue, what happens there, and the wish that
-//! its holder let go.
+//! Looking at a lock without acquiring it: its queue, changes of the queue, and asking the holder
+//! to release it.
 
 pub mod site;
 

@@ -1,4 +1,4 @@
-//! Asking a holder to let go.
+//! Asking a holder to release its lock.
 
 use std::sync::{Arc, OnceLock};
 
@@ -14,21 +14,22 @@ use crate::session::generation::Generation;
 use crate::session::releaser::{more, or_forgotten};
 
 impl Site {
-    /// Asks whoever holds this lock to let go, as Curator's `Revoker` does: the data of the node
-    /// becomes `__REVOKE__`. A holder of zklock's that goes on writes back who it is, marked as
-    /// [asked](crate::base::owner::Owner::revoked); one of Curator's is unknown from then on. Answers how many were asked, 0 if
-    /// nobody held it.
+    /// Asks the holders of this lock to release it, in the same way as Curator's `Revoker`: the
+    /// data of the holder's node become `__REVOKE__`. Returns the number of holders that were
+    /// asked, 0 if nobody holds the lock.
     ///
-    /// It is a wish: the lock stays held until its holder lets go. A holder of zklock's learns of
-    /// it within a heartbeat, or at once if its lock is
-    /// [revocable](crate::base::options::LockOptions::revocable); one of Curator's if its lock was made
-    /// revocable; one of kazoo's never.
+    /// The holder decides, and the lock stays held until it releases. A zklock holder learns of the
+    /// request within a heartbeat, or at once if its lock is
+    /// [revocable](crate::base::options::LockOptions::revocable); a Curator holder only if its lock
+    /// was made revocable; a kazoo holder never. A zklock holder that continues writes its
+    /// description back, marked as [asked](crate::base::owner::Owner::revoked); the description of
+    /// a Curator holder is lost.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
     /// # let session = zklock::Session::embedded();
     /// let site = session.site("orders")?;
-    /// assert_eq!(site.revoke().await?, 0); // Nobody holds it.
+    /// assert_eq!(site.revoke().await?, 0); // No holder.
     /// let guard = session.mutex("orders")?.acquire().await?;
     /// assert_eq!(site.revoke().await?, 1);
     /// assert!(guard.is_valid());
@@ -37,14 +38,15 @@ impl Site {
     ///
     /// # Errors
     ///
-    /// As [`contenders`](Site::contenders); [`ErrorKind::Unauthorized`] if an ACL forbids it.
+    /// Those of [`contenders`](Site::contenders); [`ErrorKind::Unauthorized`] if an ACL denies the
+    /// write.
     ///
     /// # Cancel safety
     ///
-    /// The wish may or may not have been sent when the future is dropped.
+    /// If the future is dropped, the request may or may not have been sent.
     pub async fn revoke(&self) -> Result<usize, LockError> {
-        // Found once: after a request whose answer is lost, another may hold the lock, who was not
-        // meant.
+        // Looked up once: after a request whose reply was lost, somebody else may hold the lock,
+        // who was not to be asked.
         let found = OnceLock::new();
         self.look(async |generation| {
             if found.get().is_none() {
@@ -67,8 +69,8 @@ impl Site {
     }
 }
 
-/// Asks who holds the lock by a node, and nobody who makes a node in the same place later: that is why
-/// it is looked at before each time. Answers whether it was there to be asked.
+/// Asks the holder with this node to release. The node is read before each attempt, so that a new
+/// holder whose node has the same path is not asked. Returns whether the node existed.
 async fn ask(
     generation: &Arc<Generation>,
     path: &str,
@@ -81,7 +83,7 @@ async fn ask(
             Ok((_, stat)) if *czxid.get_or_init(|| stat.czxid) != stat.czxid => return Ok(asked),
             Ok((data, _)) if asked && Owner::from_payload(&data).revoked => return Ok(true),
             Ok(_) => {}
-            // It let go just now.
+            // The holder released just now.
             Err(RequestError::NoNode) => return Ok(asked),
             Err(error) => return Err(error),
         }

@@ -1,4 +1,4 @@
-//! Where a lock's queue is.
+//! The directory of a lock's queue.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use crate::name::path::ZnodePath;
 use crate::session::generation::Generation;
 use crate::session::handle::Session;
 
-/// The queue of a lock, seen from outside. Made by [`Session::site`]; a lock that has a layout of
-/// its own gives its own.
+/// The queue of a lock, seen from outside. Returned by [`Session::site`] for the session's layout;
+/// a lock with another layout has its own method `site`.
 ///
 /// ```
 /// # zklock::blocking::block_on(async {
@@ -38,7 +38,7 @@ impl Site {
         Site::at(session, name, directory, driver)
     }
 
-    /// The queue of a lock in a directory of its own.
+    /// The queue of a lock, in the given directory.
     pub(crate) fn at(
         session: &Session,
         name: LockName,
@@ -48,7 +48,7 @@ impl Site {
         Site { session: session.clone(), name, directory, driver }
     }
 
-    /// The path of the lock's directory.
+    /// Returns the path of the lock's directory.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
@@ -63,8 +63,8 @@ impl Site {
         format!("{}/{node}", self.directory)
     }
 
-    /// Runs a look at ZooKeeper for at most as long as an acquire by the session's defaults may
-    /// take, and again as long as the connection breaks under it.
+    /// Runs a read for at most `timeout × retries` of the session's defaults, and repeats it if the
+    /// connection breaks meanwhile.
     pub(crate) async fn look<T, F>(
         &self,
         look: impl Fn(Arc<Generation>) -> F,
@@ -97,7 +97,7 @@ impl Site {
     }
 }
 
-/// Between two looks while the connection is broken.
+/// The pause between two attempts while the connection is broken.
 const PAUSE: std::time::Duration = std::time::Duration::from_millis(20);
 
 fn refused(error: RequestError) -> LockError {
@@ -110,7 +110,8 @@ fn refused(error: RequestError) -> LockError {
 }
 
 impl Session {
-    /// The queue of a lock in the session's layout, to look at.
+    /// Returns the queue of a lock in the session's layout, to look at it without acquiring the
+    /// lock.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {

@@ -7,8 +7,8 @@ use uuid::Uuid;
 
 use crate::base::mode::Mode;
 
-/// Above this number a queue is refused: ZooKeeper counts to 2³¹−1 and then repeats itself
-/// (ZOOKEEPER-4706), and Java and Python order by the number too.
+/// The last sequence number that is used. ZooKeeper counts to 2³¹−1 and then repeats that number
+/// (ZOOKEEPER-4706), and Java and Python order by the number, too.
 pub const LAST_SAFE_SEQUENCE: i64 = (1 << 31) - (1 << 20);
 
 /// A node in the queue of a lock.
@@ -30,12 +30,12 @@ pub struct Contender {
     pub name: String,
     /// The number that the server appended.
     pub sequence: i64,
-    /// In which way it wants the lock.
+    /// The mode in which it acquires the lock.
     pub mode: Mode,
 }
 
 impl Contender {
-    /// A contender of this name, number and mode.
+    /// Returns a contender with this name, number and mode.
     ///
     /// ```
     /// use zklock::driver::Contender;
@@ -48,8 +48,8 @@ impl Contender {
         Contender { name: name.into(), sequence, mode }
     }
 
-    /// Puts contenders in the order of their queue: by number, and of equal numbers the reader
-    /// last, which is a writer's own that it keeps when it steps down.
+    /// Sorts contenders into the order of their queue: by number. Of equal numbers the reader is
+    /// last: it is the node of a downgraded writer.
     ///
     /// ```
     /// use zklock::driver::Contender;
@@ -69,8 +69,8 @@ impl Contender {
         key(self).cmp(&key(other)).then_with(|| self.name.cmp(&other.name))
     }
 
-    /// Where this contender stands in a queue, by its name. That takes no walk through a queue that
-    /// is in the order of [`sort`](Contender::sort) and tells this mode by the name.
+    /// Returns the position of this contender in a queue, by its name. Fast for a queue that is
+    /// sorted by [`sort`](Contender::sort) and whose names show this mode.
     ///
     /// ```
     /// use zklock::driver::Contender;
@@ -85,9 +85,10 @@ impl Contender {
         found.or_else(|| queue.iter().position(|other| other.name == self.name))
     }
 
-    /// The number at the end of a name that begins there with `marker`, as ZooKeeper writes it: ten
-    /// digits, and past the end of the numbers a sign and nine or ten. What ZooKeeper never writes,
-    /// such as a number of more than 32 bits, is none: nobody would ever come to its turn.
+    /// Returns the number at the end of a name, after `marker`, in ZooKeeper's notation: ten
+    /// digits, or past the end of the numbers a sign and nine or ten digits. `None` for what
+    /// ZooKeeper never writes, such as a number of more than 32 bits, because a waiter for such a
+    /// node would wait for ever.
     ///
     /// ```
     /// use zklock::driver::Contender;
@@ -106,8 +107,8 @@ impl Contender {
     }
 }
 
-/// The unique part of a node's name or payload, by which a creation with an unknown outcome is
-/// found again.
+/// The unique part of a node's name or payload, by which a node is found again if the reply to its
+/// creation is lost.
 ///
 /// ```
 /// use zklock::layout::Curator;
@@ -121,7 +122,7 @@ impl Contender {
 pub struct Attempt(Uuid);
 
 impl Attempt {
-    /// A fresh one.
+    /// Returns a new, random attempt.
     ///
     /// ```
     /// use zklock::driver::Attempt;
@@ -132,12 +133,12 @@ impl Attempt {
         Attempt(Uuid::new_v4())
     }
 
-    /// One that is given.
+    /// The attempt with a given number.
     pub(crate) fn of(number: u128) -> Self {
         Attempt(Uuid::from_u128(number))
     }
 
-    /// With hyphens, 36 characters.
+    /// Returns the text with hyphens, 36 characters.
     ///
     /// ```
     /// use zklock::driver::Attempt;
@@ -148,7 +149,7 @@ impl Attempt {
         self.0.hyphenated()
     }
 
-    /// Without hyphens, 32 characters.
+    /// Returns the text without hyphens, 32 characters.
     ///
     /// ```
     /// use zklock::driver::Attempt;

@@ -10,9 +10,9 @@ use crate::base::mode::Mode;
 use crate::layout::contender::{Attempt, Contender};
 use crate::layout::driver::LockDriver;
 
-/// The layout of Curator's locks, so that a Java service that locks the same path excludes and is
-/// excluded. It is the default. The nodes of go-zookeeper and plain `lock-0000000001` are mutexes
-/// in it too.
+/// The layout of Curator's locks, which is the default: locks of zklock and of a Java service on
+/// the same path exclude each other. The nodes of go-zookeeper and names like `lock-0000000001`
+/// count as mutexes.
 ///
 /// ```
 /// use zklock::driver::LockDriver;
@@ -37,14 +37,14 @@ impl LockDriver for Curator {
         format!("_c_{}-{}", attempt.hyphenated(), marker(mode))
     }
 
-    /// As in Curator the number is what follows the last marker.
+    /// Like Curator, takes the number after the last marker.
     fn parse(&self, name: &str) -> Option<Contender> {
         let read = |mode| Some((Contender::sequence_after(name, marker(mode))?, mode));
         let (sequence, mode) = [Mode::Mutex, Mode::Write, Mode::Read].into_iter().find_map(read)?;
         Some(Contender::new(name, sequence, mode))
     }
 
-    // Said and not tried out with a name: that is asked for every node.
+    // Returned directly, without trying a name: this is called for every node.
     fn supports(&self, mode: Mode) -> bool {
         mode != Mode::Permit
     }
@@ -53,7 +53,8 @@ impl LockDriver for Curator {
         true
     }
 
-    /// Curator counts every child, in the order of what follows the last `lock-`, or of whole names.
+    /// Curator counts every child, ordered by the text after the last `lock-`, or by the whole
+    /// name.
     fn is_counted_by_others(&self, child: &str, number: i64) -> bool {
         let key = child.rsplit_once("lock-").map_or(child, |(_, key)| key);
         let Ok(mut rest) = u32::try_from(number) else { return false };

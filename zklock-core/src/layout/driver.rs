@@ -1,4 +1,5 @@
-//! The lock driver: how the nodes of a lock are named, read and ordered, and who of them holds.
+//! The lock driver: how the nodes of a lock are named, read and ordered, and which of them holds
+//! it.
 
 use std::any::Any;
 use std::fmt;
@@ -13,7 +14,7 @@ use crate::layout::rules::read_write::{read, write};
 use crate::layout::verdict::Verdict;
 use crate::name::path::is_refused;
 
-/// A node to be made in a queue.
+/// A node to be created in a queue.
 ///
 /// ```
 /// use zklock::layout::Numbered;
@@ -25,19 +26,20 @@ use crate::name::path::is_refused;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewNode {
-    /// The beginning of its name; ZooKeeper appends ten digits. The whole name of a node that is
-    /// not sequential.
+    /// The beginning of its name, to which ZooKeeper appends ten digits; the whole name of a node
+    /// that is not sequential.
     pub prefix: String,
     /// Its data.
     pub payload: Vec<u8>,
-    /// By what it is found again when the answer to its creation was lost.
+    /// How the node is found again if the reply to its creation is lost.
     pub proof: Proof,
-    /// [`NodeKind::EphemeralSequential`], or [`NodeKind::Ephemeral`] for one name that everybody
-    /// tries to create.
+    /// [`NodeKind::EphemeralSequential`], or [`NodeKind::Ephemeral`] for a single name that every
+    /// contender tries to create.
     pub kind: NodeKind,
 }
 
-/// By what a node of ours is known. Its ZooKeeper session must be ours in every case.
+/// How a node is recognised as one's own. In every case its ZooKeeper session must be the present
+/// one.
 ///
 /// ```
 /// use zklock::driver::LockDriver;
@@ -50,16 +52,17 @@ pub struct NewNode {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proof {
-    /// Its name begins with the prefix, which is unique.
+    /// By its name, which begins with the unique prefix.
     Name,
-    /// Its data is the payload, which is unique as long as nobody changes it. Such nodes are made one
-    /// at a time.
+    /// By its data, the payload, which is unique as long as nobody changes it. Such nodes are
+    /// created one at a time.
     Payload,
-    /// Nothing but its owner: names and data are fixed. Such nodes are made one at a time.
+    /// Only by its owner: names and data are the same for all. Such nodes are created one at a
+    /// time.
     Owner,
 }
 
-/// How the semaphores of a layout are laid out.
+/// The layout of semaphores.
 ///
 /// ```
 /// use zklock::driver::SemaphoreLayout;
@@ -69,24 +72,25 @@ pub enum Proof {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SemaphoreLayout {
-    /// As Curator's `InterProcessSemaphoreV2`: a mutex in `locks` and the permits in `leases` below
-    /// the semaphore's directory.
+    /// Like Curator's `InterProcessSemaphoreV2`: a mutex in `locks` and the permits in `leases`,
+    /// below the semaphore's directory.
     #[default]
     Curator,
-    /// As kazoo's `Semaphore`: the permits in the semaphore's directory, whose data is the limit,
-    /// and a `Lock` beside it.
+    /// Like kazoo's `Semaphore`: the permits in the semaphore's directory, whose data are the
+    /// limit, and a `Lock` beside it.
     Kazoo {
-        /// The payload of its nodes; who makes them, as JSON, without it.
+        /// The payload of its nodes. `None`: a JSON description of the process.
         identifier: Option<String>,
     },
 }
 
-/// Decides how a lock is laid out in ZooKeeper, and by which rule it is held. The layouts that are
-/// shipped are in [`layout`](crate::layout); the documents call this `LockInternalsDriver`.
+/// Decides how a lock is laid out in ZooKeeper, and by which rule it is held. The layouts that the
+/// crate provides are in [`layout`](crate::layout). In Curator this trait is called
+/// `LockInternalsDriver`.
 ///
-/// A driver of one's own needs a few lines of naming and parsing; the rules of mutexes, readers and
-/// writers come with it. Two drivers are the same layout if they are of one type and print the same
-/// with `Debug`, so a field that changes the layout must show there.
+/// A custom driver consists of a few lines of naming and parsing; it inherits the rules of mutexes,
+/// readers and writers. Two drivers count as the same layout if they have the same type and the
+/// same `Debug` output, so a field that changes the layout must appear there.
 ///
 /// ```
 /// use zklock::driver::{Attempt, Contender, LockDriver};
@@ -107,9 +111,9 @@ pub enum SemaphoreLayout {
 /// }
 /// ```
 pub trait LockDriver: Any + fmt::Debug + Send + Sync {
-    /// The beginning of the name of a new node. Where the layout has room, `attempt` is in it: by
-    /// that a node is found again whose creation was not answered. Where it has not, say so in
-    /// [`proof`](LockDriver::proof).
+    /// Returns the beginning of the name of a new node. It contains `attempt`, if the layout has
+    /// room for it: then a node whose creation was not answered is found again by its name.
+    /// Otherwise [`proof`](LockDriver::proof) must say how.
     ///
     /// ```
     /// use zklock::layout::HostNodes;
@@ -121,7 +125,8 @@ pub trait LockDriver: Any + fmt::Debug + Send + Sync {
     /// ```
     fn prefix(&self, attempt: &Attempt, mode: Mode) -> String;
 
-    /// Reads the name of a node. `None` for one that is no contender: it is in nobody's way.
+    /// Parses the name of a node. Returns `None` for a node that is not a contender; nobody waits
+    /// for it.
     ///
     /// ```
     /// use zklock::driver::LockDriver;
@@ -133,8 +138,8 @@ pub trait LockDriver: Any + fmt::Debug + Send + Sync {
     /// ```
     fn parse(&self, name: &str) -> Option<Contender>;
 
-    /// The data of a new node: who makes it, as JSON, with the attempt in it if that is the
-    /// [proof](LockDriver::proof).
+    /// Returns the data of a new node: a JSON description of the process, with the attempt in it if
+    /// that is the [proof](LockDriver::proof).
     ///
     /// ```
     /// use zklock::layout::ReadWriteNodes;
@@ -151,21 +156,21 @@ pub trait LockDriver: Any + fmt::Debug + Send + Sync {
         }
     }
 
-    /// By what a node is found again: its name, unless the layout has no room there.
+    /// Returns how a node is found again: by its name, unless the layout has no room there.
     ///
     /// ```
     /// use zklock::driver::LockDriver;
     /// use zklock::layout::ReadWriteNodes;
     /// use zklock::driver::Proof;
     ///
-    /// // Names and data are fixed.
+    /// // The names and data of all nodes are the same.
     /// assert_eq!(ReadWriteNodes.proof(), Proof::Owner);
     /// ```
     fn proof(&self) -> Proof {
         Proof::Name
     }
 
-    /// Who made a node, by its name and data.
+    /// Returns the process that created a node, as its name and data say.
     ///
     /// ```
     /// use zklock::driver::LockDriver;
@@ -178,8 +183,8 @@ pub trait LockDriver: Any + fmt::Debug + Send + Sync {
         Owner::from_payload(data)
     }
 
-    /// Whether ZooKeeper numbers the nodes, as in every queue, or all try to create the one that
-    /// [`prefix`](LockDriver::prefix) names ([`NodeKind::Ephemeral`]).
+    /// Returns whether ZooKeeper numbers the nodes, as in every queue, or all contenders try to
+    /// create the one node that [`prefix`](LockDriver::prefix) names ([`NodeKind::Ephemeral`]).
     ///
     /// ```
     /// use zklock::driver::LockDriver;
@@ -193,8 +198,8 @@ pub trait LockDriver: Any + fmt::Debug + Send + Sync {
         NodeKind::EphemeralSequential
     }
 
-    /// Of which kind a missing directory is made: containers, which ZooKeeper removes when they
-    /// have been empty for a while.
+    /// Returns the kind of a directory that has to be created: by default a container, which
+    /// ZooKeeper removes when it has been empty for a while.
     ///
     /// ```
     /// use zklock::driver::LockDriver;
@@ -208,7 +213,7 @@ pub trait LockDriver: Any + fmt::Debug + Send + Sync {
         NodeKind::Container
     }
 
-    /// Whether the directory is removed in the background after a release, if it is empty.
+    /// Returns whether the directory is removed in the background after a release, if it is empty.
     ///
     /// ```
     /// use zklock::driver::LockDriver;
@@ -221,10 +226,10 @@ pub trait LockDriver: Any + fmt::Debug + Send + Sync {
         false
     }
 
-    /// Whether a holder can leave a mark in the data of the directory, for
+    /// Returns whether a holder can leave a mark in the data of the directory, for
     /// [`lock_delay`](crate::base::options::LockOptions::lock_delay) and
-    /// [`hold_at_least`](crate::base::options::LockOptions::hold_at_least): there is one holder, its node
-    /// has a name of its own, and the directory stays.
+    /// [`hold_at_least`](crate::base::options::LockOptions::hold_at_least): there is one holder,
+    /// its node has a unique name, and the directory stays.
     ///
     /// ```
     /// use zklock::driver::LockDriver as _;
@@ -239,7 +244,7 @@ pub trait LockDriver: Any + fmt::Debug + Send + Sync {
             && !self.removes_directory()
     }
 
-    /// How a semaphore is laid out where locks are laid out like this: as Curator's by default.
+    /// Returns the layout of semaphores beside locks of this layout: Curator's by default.
     ///
     /// ```
     /// use zklock::driver::LockDriver as _;
@@ -253,8 +258,8 @@ pub trait LockDriver: Any + fmt::Debug + Send + Sync {
         SemaphoreLayout::Curator
     }
 
-    /// Whether a holder's node may be one that outlives its session. Otherwise such a node is
-    /// nobody's, and who waits for nothing else is told so after a session timeout.
+    /// Returns whether the node of a holder may outlive its session. If not, such a node belongs to
+    /// nobody, and a waiter that waits for nothing else fails after a session timeout.
     ///
     /// ```
     /// use zklock::driver::LockDriver as _;
@@ -267,20 +272,21 @@ pub trait LockDriver: Any + fmt::Debug + Send + Sync {
         false
     }
 
-    /// Whether other clients of this layout count a child that is no contender, and wait for it where
-    /// a contender has this number.
+    /// Returns whether other clients of this layout count a child that is not a contender, and wait
+    /// for it if their own node has this number.
     #[doc(hidden)]
     fn is_counted_by_others(&self, _child: &str, _number: i64) -> bool {
         false
     }
 
-    /// How many may hold together, where that is a number.
+    /// Returns the number of simultaneous holders, if the layout limits it by a number.
     #[doc(hidden)]
     fn most(&self) -> Option<usize> {
         None
     }
 
-    /// Whether the lock can be taken in this mode: by default if the names tell it.
+    /// Returns whether the lock can be acquired in this mode: by default, if the names show the
+    /// mode.
     ///
     /// ```
     /// use zklock::layout::Numbered;
@@ -294,27 +300,29 @@ pub trait LockDriver: Any + fmt::Debug + Send + Sync {
         self.parse(&self.example(mode, 0)).is_some_and(|contender| contender.mode == mode)
     }
 
-    /// Whether the name of a node says that a writer made it: by default if that of one does.
+    /// Returns whether the name of a node shows that a writer created it: by default, if the name
+    /// of a writer does.
     ///
-    /// A writer who steps down leaves a reader in its place. So behind a node that may be a
-    /// writer's, who waits for a mutex reads the queue again when that goes; behind any other node
-    /// it has the lock then. A layout in which nobody ever writes says yes, and saves that read.
+    /// A writer that downgrades leaves a reader in its place. So a waiter for a mutex, when the
+    /// node ahead is deleted, reads the queue again if that node may have been a writer's, and
+    /// otherwise holds the lock without another read. A layout without writers returns true, and
+    /// saves this read.
     ///
     /// ```
     /// use zklock::driver::LockDriver;
     /// use zklock::layout::{Curator, Kazoo, Numbered};
     ///
     /// assert!(Curator.tells_writers());
-    /// assert!(!Kazoo::default().tells_writers()); // kazoo's `WriteLock` looks like its `Lock`.
-    /// assert!(Numbered::dlock().tells_writers()); // There are none.
+    /// assert!(!Kazoo::default().tells_writers()); // A `WriteLock` names its nodes like a `Lock`.
+    /// assert!(Numbered::dlock().tells_writers()); // It has no writers.
     /// ```
     fn tells_writers(&self) -> bool {
         let writer = self.parse(&self.example(Mode::Write, 0));
         writer.is_some_and(|contender| contender.mode == Mode::Write)
     }
 
-    /// Whether mine is held in a queue that is in order, or which node it watches. Of one mode nobody
-    /// holds the lock behind one who waits.
+    /// Returns whether `mine` holds the lock in a sorted queue, or which node it watches. Within
+    /// one mode, no contender behind a waiter holds the lock.
     ///
     /// ```
     /// use zklock::driver::LockDriver;
@@ -329,14 +337,14 @@ pub trait LockDriver: Any + fmt::Debug + Send + Sync {
     /// ```
     fn verdict(&self, queue: &[Contender], mine: &Contender) -> Verdict {
         match mine.mode {
-            // Permits have a driver of their own.
+            // Semaphores have a driver of their own.
             Mode::Mutex | Mode::Permit => mutex(queue, mine, self.tells_writers()),
             Mode::Read => read(queue, mine),
             Mode::Write => write(queue, mine),
         }
     }
 
-    /// Whether somebody behind mine waits for it to go.
+    /// Returns whether a contender behind `mine` waits for it.
     ///
     /// ```
     /// use zklock::driver::LockDriver;
@@ -351,7 +359,7 @@ pub trait LockDriver: Any + fmt::Debug + Send + Sync {
         anybody_behind(queue, mine)
     }
 
-    /// The node to be made by an attempt.
+    /// Returns the node that an attempt creates.
     ///
     /// ```
     /// use zklock::layout::OneNode;
@@ -366,7 +374,7 @@ pub trait LockDriver: Any + fmt::Debug + Send + Sync {
         NewNode { prefix, payload, proof: self.proof(), kind: self.kind() }
     }
 
-    /// The contenders among the children of a lock's directory, in the order of the queue.
+    /// Returns the contenders among the children of a lock's directory, in the order of the queue.
     ///
     /// ```
     /// use zklock::driver::LockDriver;
@@ -382,7 +390,7 @@ pub trait LockDriver: Any + fmt::Debug + Send + Sync {
         queue
     }
 
-    /// The name of some node with a number.
+    /// The name of a node with this number, as an example.
     #[doc(hidden)]
     fn example(&self, mode: Mode, number: i64) -> String {
         let prefix = self.prefix(&Attempt::new(), mode);
@@ -390,7 +398,7 @@ pub trait LockDriver: Any + fmt::Debug + Send + Sync {
     }
 }
 
-/// Whether somebody behind mine waits for it to go.
+/// Whether a contender behind `mine` waits for it.
 pub fn anybody_behind(queue: &[Contender], mine: &str) -> bool {
     let Some(place) = queue.iter().position(|contender| contender.name == mine) else {
         return true;
@@ -399,19 +407,20 @@ pub fn anybody_behind(queue: &[Contender], mine: &str) -> bool {
     behind.iter().any(|other| mine.mode != Mode::Read || other.mode != Mode::Read)
 }
 
-/// Whether two drivers are one layout.
+/// Whether two drivers are the same layout.
 pub fn is_same_layout(one: &dyn LockDriver, other: &dyn LockDriver) -> bool {
     let kind = |driver: &dyn LockDriver| (driver as &dyn Any).type_id();
     let is_one = std::ptr::addr_eq(one, other);
     kind(one) == kind(other) && (is_one || format!("{one:?}") == format!("{other:?}"))
 }
 
-/// Checks what can be checked of a driver before it names a node.
+/// Checks a driver, as far as possible, before it names a node.
 ///
 /// # Errors
 ///
 /// [`ErrorKind::InvalidOption`] for names that ZooKeeper or the driver itself refuses, and for
-/// nodes that could not be told apart; [`ErrorKind::Unsupported`] for a mode that it does not have.
+/// nodes that could not be told apart; [`ErrorKind::Unsupported`] for a mode that the driver does
+/// not have.
 pub fn check(driver: &dyn LockDriver, mode: Mode) -> Result<(), LockError> {
     let owner = Owner::default();
     let [one, other] = [Attempt::new(), Attempt::new()].map(|a| driver.node(&a, mode, &owner));
@@ -452,7 +461,7 @@ pub fn check(driver: &dyn LockDriver, mode: Mode) -> Result<(), LockError> {
 }
 
 impl NewNode {
-    /// Checks what ZooKeeper would not accept, or put somewhere else.
+    /// Checks for names and data that ZooKeeper would refuse, or put elsewhere.
     ///
     /// ```
     /// use zklock::layout::Numbered;
@@ -497,7 +506,7 @@ fn refuse(driver: &dyn LockDriver, what: String) -> LockError {
     LockError::new(ErrorKind::InvalidOption, format!("the driver {driver:?} {what}"))
 }
 
-/// The error of a driver that does not read its own names.
+/// The error of a driver that does not parse its own names.
 pub fn unread(driver: &dyn LockDriver, name: &str) -> LockError {
     let what = format!(
         "does not read the name {name:?} that it gave; `parse` must read every name that begins \
@@ -512,7 +521,7 @@ pub fn unsupported(driver: &dyn LockDriver, mode: Mode) -> LockError {
     LockError::new(ErrorKind::Unsupported, why)
 }
 
-/// The error of a layout whose directories have no room for marks.
+/// The error of a layout whose directories cannot keep marks.
 pub fn unmarked(driver: &dyn LockDriver) -> LockError {
     let why = format!(
         "`lock_delay` and `hold_at_least` need a layout with one holder, whose node has a name of \

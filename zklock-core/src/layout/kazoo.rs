@@ -11,11 +11,12 @@ use crate::coordinator::traits::NodeKind;
 use crate::layout::contender::{Attempt, Contender};
 use crate::layout::driver::{LockDriver, SemaphoreLayout};
 
-/// The layout of kazoo's `Lock`, `ReadLock`, `WriteLock` and `Semaphore`, so that a Python service
-/// that locks the same path excludes and is excluded.
+/// The layout of kazoo's `Lock`, `ReadLock`, `WriteLock` and `Semaphore`: locks of zklock and of a
+/// Python service on the same path exclude each other.
 ///
-/// Parents are persistent: after its parent was removed, a kazoo lock that was used before fails
-/// for ever. What `contenders()` lists in Python are the payloads, JSON that says host, process and
+/// Parents are persistent, because a kazoo lock object fails for ever after its parent was removed.
+/// In Python, `contenders()` returns the payloads: JSON with host, process and application, or the
+/// [identifier](Kazoo::identifier).
 /// application, or the [identifier](Kazoo::identifier) given here.
 ///
 /// ```
@@ -31,7 +32,7 @@ pub struct Kazoo {
 }
 
 impl Kazoo {
-    /// Makes `identifier` the payload of the nodes, as kazoo's own locks do.
+    /// Sets the payload of the nodes to `identifier`, like that of kazoo's own locks.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -40,7 +41,7 @@ impl Kazoo {
     ///
     /// let imports = session.mutex("imports")?.driver(Kazoo::default().identifier("worker-7"))?;
     /// let _guard = imports.acquire().await?;
-    /// // What `Lock.contenders()` answers in Python.
+    /// // The result of `Lock.contenders()` in Python.
     /// assert_eq!(imports.site().contenders().await?[0].owner.host, "worker-7");
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
@@ -56,7 +57,7 @@ impl LockDriver for Kazoo {
         format!("{}{marker}", attempt.simple())
     }
 
-    /// A writer looks as a mutex does.
+    /// The nodes of a writer look like those of a mutex.
     fn parse(&self, name: &str) -> Option<Contender> {
         let read = |marker, mode| Some((Contender::sequence_after(name, marker)?, mode));
         let (sequence, mode) =

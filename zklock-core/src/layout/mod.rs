@@ -1,7 +1,8 @@
-//! Layouts: what a lock looks like in ZooKeeper, and who holds it.
+//! Layouts: what a lock looks like in ZooKeeper, and which node holds it.
 //!
-//! A [`LockDriver`] says how the nodes of a lock are named and made, and decides from a list of them
-//! who holds it. The drivers that are shipped follow Curator, kazoo and the algorithms of the texts.
+//! A [`LockDriver`] determines how the nodes of a lock are named and created, and decides from a
+//! list of them which one holds the lock. The drivers of this crate follow Curator, kazoo, and
+//! hand-written locks from widely copied articles.
 
 pub mod contender;
 pub mod curator;

@@ -1,12 +1,12 @@
 //! Locks whose directories lie in the directory of another lock: `orders/7` in that of `orders`.
 //!
-//! A child that the layout does not read as a contender is nobody's. A child that it does, because
-//! the other lock's name looks like a contender's, is told from one by its facts: it belongs to no
-//! session and has had children, which no contender has. These facts come with what is read anyway
-//! of who is in the way, so nobody pays for them.
+//! A child whose name is not that of a contender is ignored. If the name of the nested lock looks
+//! like a contender's, the directory is recognised by two facts: it belongs to no session, and it
+//! has had children, which no contender has. Both come with the requests about the contender ahead
+//! that are sent anyway, so this costs nothing.
 //!
-//! Other clients may count such children all the same. Curator's mutex counts every child, and waits
-//! for one that sorts before its own number until that directory is gone.
+//! Other clients may count such children all the same. Curator's mutex counts every child, and
+//! waits until a directory that sorts before its own number is gone.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
@@ -16,23 +16,24 @@ use crate::coordinator::traits::{NodeKind, Stat};
 use crate::layout::contender::Contender;
 use crate::layout::driver::LockDriver;
 
-/// How many pairs of locks are remembered as told. Of more nobody reads.
+/// How many pairs of locks are remembered as logged. Nobody reads more.
 const MOST_TOLD: usize = 1000;
 
 static TOLD: Mutex<Option<HashSet<String>>> = Mutex::new(None);
 
-/// Whether a node in a lock's queue is the directory of another lock, though its name looks like a
-/// contender's. Never where every child counts, nor where all want the same name.
+/// Whether a node in a lock's queue is the directory of another lock, although its name looks like
+/// a contender's. Never in a layout in which every child counts, or all contenders use one name.
 pub fn is_other_lock(driver: &dyn LockDriver, mode: Mode, stat: &Stat) -> bool {
     may_be_other_lock(driver, mode) && stat.owner == 0 && stat.cversion != 0
 }
 
-/// Whether that may be.
+/// Whether a node in such a queue can be the directory of another lock at all.
 pub fn may_be_other_lock(driver: &dyn LockDriver, mode: Mode) -> bool {
     mode != Mode::Permit && driver.kind() == NodeKind::EphemeralSequential
 }
 
-/// The children that are no contenders, but that others count as if they were ahead of this one.
+/// The children that are not contenders, but that other clients count as if they were ahead of this
+/// one.
 pub fn counted_by_others<'a>(
     driver: &'a dyn LockDriver,
     children: &'a [String],
@@ -44,7 +45,7 @@ pub fn counted_by_others<'a>(
     children.iter().filter(counted).map(String::as_str)
 }
 
-/// Logs the children that others count ahead of this contender, each once.
+/// Logs the children that other clients count ahead of this contender, each of them once.
 pub fn tell(driver: &dyn LockDriver, directory: &str, children: &[String], before: &Contender) {
     for child in counted_by_others(driver, children, before) {
         let inner = format!("{directory}/{child}");

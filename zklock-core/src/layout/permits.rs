@@ -19,14 +19,13 @@ use crate::layout::contender::{Attempt, Contender};
 use crate::layout::driver::LockDriver;
 use crate::layout::verdict::Verdict;
 
-/// The permits of Curator's `InterProcessSemaphoreV2`: a node is a permit, and every child counts,
-/// whoever made it.
+/// The permits of Curator's `InterProcessSemaphoreV2`: every child is a permit, whoever created it.
 #[derive(Clone)]
 pub struct Permits {
     limit: Arc<AtomicU32>,
 }
 
-/// As it shows in errors.
+/// As it appears in errors.
 impl fmt::Debug for Permits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Curator's InterProcessSemaphoreV2")
@@ -34,7 +33,7 @@ impl fmt::Debug for Permits {
 }
 
 impl Permits {
-    /// Permits up to a limit that may change.
+    /// Permits up to a limit, which may change.
     pub fn new(limit: Arc<AtomicU32>) -> Self {
         Permits { limit }
     }
@@ -73,8 +72,8 @@ impl LockDriver for Permits {
     }
 }
 
-/// The permits of kazoo's `Semaphore`. There every child is a holder, so a node is made only where
-/// there is room for it; it is counted again when it is there, as the last word.
+/// The permits of kazoo's `Semaphore`. Every child is a holder, so a node is created only if there
+/// is room for it, and the nodes are counted once more when it exists.
 #[derive(Clone)]
 pub struct KazooPermits {
     limit: Arc<AtomicU32>,
@@ -82,13 +81,13 @@ pub struct KazooPermits {
 }
 
 impl KazooPermits {
-    /// Permits up to a limit, whose nodes say who holds them, or this.
+    /// Permits up to a limit. The data of the nodes are `identifier`, or describe the process.
     pub fn new(limit: Arc<AtomicU32>, identifier: Option<String>) -> Self {
         KazooPermits { limit, identifier }
     }
 }
 
-/// As it shows in errors.
+/// As it appears in errors.
 impl fmt::Debug for KazooPermits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("kazoo's Semaphore")

@@ -1,4 +1,5 @@
-//! The layouts of the documents' own locks, whose names have no room for anything but the number.
+//! The layouts of hand-written locks from widely copied articles. Their node names have room for
+//! the number only.
 //!
 //! ```text
 //! /zk_lock/sub_0000000004                 DLock and MyLock
@@ -16,14 +17,14 @@ use crate::coordinator::traits::NodeKind;
 use crate::layout::contender::{Attempt, Contender};
 use crate::layout::driver::{LockDriver, Proof};
 
-/// A queue of nodes whose names are a fixed word and the number. A node of ours is found again by
-/// its payload.
+/// A queue of nodes whose names are a fixed word and the number. A node is recognised as one's own
+/// by its payload.
 ///
 /// ```
 /// use zklock::driver::LockDriver;
 /// use zklock::layout::Numbered;
 ///
-/// // The documents' `/zk_lock/sub_0000000012` is the lock `zk_lock` under the root `/`.
+/// // `/zk_lock/sub_0000000012` belongs to the lock `zk_lock` under the root `/`.
 /// assert!(Numbered::dlock().parse("sub_0000000012").is_some());
 /// assert!(Numbered::lock().parse("lock-0000000012").is_some());
 /// ```
@@ -31,7 +32,7 @@ use crate::layout::driver::{LockDriver, Proof};
 pub struct Numbered(&'static str);
 
 impl Numbered {
-    /// Nodes that begin with `word`.
+    /// Returns the layout whose node names begin with `word`.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -46,7 +47,7 @@ impl Numbered {
         Numbered(word)
     }
 
-    /// The documents' `DLock` and `MyLock`: `sub_0000000000`.
+    /// Returns the layout of `DLock` and `MyLock`: `sub_0000000000`.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -61,7 +62,7 @@ impl Numbered {
         Numbered("sub_")
     }
 
-    /// The documents' `lock-0000000000`.
+    /// Returns the layout with the names `lock-0000000000`.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -89,7 +90,7 @@ impl LockDriver for Numbered {
         Some(Contender::new(name, Contender::sequence_after(name, self.0)?, Mode::Mutex))
     }
 
-    /// There are none.
+    /// This layout has no writers.
     fn tells_writers(&self) -> bool {
         true
     }
@@ -98,15 +99,15 @@ impl LockDriver for Numbered {
         Proof::Payload
     }
 
-    /// As the documents' programs make it.
+    /// As the programs of the articles create it.
     fn directory(&self) -> NodeKind {
         NodeKind::Persistent
     }
 }
 
-/// The documents' read/write lock: `read-node0000000000` with the data `read`, and
-/// `write-node0000000000` with the data `write`. Nothing in a node is unique, so a process makes its
-/// nodes of one lock one after the other.
+/// A read/write lock with the nodes `read-node0000000000` with the data `read`, and
+/// `write-node0000000000` with the data `write`. Nothing in a node is unique, so a process creates
+/// its nodes for one lock one after the other.
 ///
 /// ```
 /// # zklock::blocking::block_on(async {
@@ -152,7 +153,7 @@ impl LockDriver for ReadWriteNodes {
     }
 }
 
-/// The documents' shared lock: `[host]-R-0000000000` and `[host]-W-0000000000`.
+/// A read/write lock with the nodes `[host]-R-0000000000` and `[host]-W-0000000000`.
 ///
 /// ```
 /// use zklock::driver::LockDriver;
@@ -167,7 +168,7 @@ pub struct HostNodes {
 }
 
 impl HostNodes {
-    /// Nodes of this host, by its name.
+    /// Returns the layout with the name of this host.
     ///
     /// ```
     /// use zklock::layout::HostNodes;
@@ -181,7 +182,7 @@ impl HostNodes {
         HostNodes::of(Owner::here(None).host)
     }
 
-    /// Nodes of a host, by name or address.
+    /// Returns the layout with a host's name or address.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -212,7 +213,7 @@ impl LockDriver for HostNodes {
         Proof::Payload
     }
 
-    /// Another's node may have no data; its name says the host.
+    /// The node of another client may have no data; its name contains the host.
     fn owner(&self, name: &str, data: &[u8]) -> Owner {
         let mut owner = Owner::from_payload(data);
         if owner.host.is_empty() {
@@ -227,13 +228,14 @@ impl LockDriver for HostNodes {
     }
 }
 
-/// The documents' exclusive lock: one ephemeral node `lock` that everybody tries to create, and
-/// whose deletion wakes everybody who waits.
+/// An exclusive lock by a single ephemeral node `lock`, which every waiter tries to create, and
+/// whose deletion wakes all waiters.
 ///
-/// It is here because it is in the documents, and for comparison. **It herds**: each release wakes
-/// every process that waits, all of them send a creation, and all but one of these fail; with a
-/// hundred waiting processes that is a hundred events and two hundred requests a release, where
-/// the default layout has one event. Nor is there an order: who is woken first wins, and somebody
+/// It is provided for services that use such a lock, and for comparison. **It herds**: each release
+/// wakes every waiting process, all of them send a create request, and all but one of these fail.
+/// With a hundred waiting processes, a release causes a hundred events and two hundred requests,
+/// where the default layout causes at most two events. There is no order either: the first to send
+/// wins, and a process can wait for ever. Only the tasks of one process are served in order.
 /// can wait for ever. Only tasks of one process are served in theirs.
 ///
 /// ```
@@ -272,7 +274,7 @@ impl LockDriver for OneNode {
         NodeKind::Persistent
     }
 
-    /// Nobody can tell: those who wait have no nodes.
+    /// Unknown: waiters have no nodes.
     fn anybody_behind(&self, _: &[Contender], _: &str) -> bool {
         true
     }

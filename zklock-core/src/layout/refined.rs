@@ -1,4 +1,4 @@
-//! Layouts on top of another one.
+//! Layouts that wrap another layout.
 
 use crate::base::error::{ErrorKind, LockError};
 use crate::base::mode::Mode;
@@ -9,7 +9,7 @@ use crate::layout::driver::{LockDriver, Proof, SemaphoreLayout};
 use crate::layout::rules::leases::leases;
 use crate::layout::verdict::Verdict;
 
-/// Everything as the layout below has it, but for what is said beside.
+/// Delegates everything to the wrapped layout, except what is given besides.
 macro_rules! as_below {
     () => {
         fn prefix(&self, attempt: &Attempt, mode: Mode) -> String {
@@ -48,13 +48,14 @@ macro_rules! as_below {
     };
 }
 
-/// A layout whose mutex has several holders at once: the documents' `maxLeases`.
+/// A layout whose mutex has several holders at once, like Curator's `LockInternals` with
+/// `maxLeases`.
 ///
-/// Each process of the fleet still holds it once, and its tasks hand it on in memory; a
-/// [fair](crate::base::options::LockOptions::fair) lock lets every task hold it for itself. The tokens of
-/// those who hold it together have no order. Every process must give the same number. For permits
-/// that are taken several at once, and counted as Curator's `InterProcessSemaphoreV2` does, use a
-/// semaphore.
+/// Each process still holds the lock once, and its tasks pass it to each other in memory; with a
+/// [fair](crate::base::options::LockOptions::fair) lock, every task holds it for itself. The tokens
+/// of simultaneous holders have no order. Every process must give the same number. Use a semaphore
+/// instead to take several permits at once, or to share permits with Curator's
+/// `InterProcessSemaphoreV2`.
 ///
 /// ```
 /// use zklock::layout::{Curator, MaxLeases};
@@ -70,7 +71,7 @@ pub struct MaxLeases<D> {
 }
 
 impl<D: LockDriver> MaxLeases<D> {
-    /// At most `most` holders at once.
+    /// Returns a layout with at most `most` simultaneous holders.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -123,15 +124,14 @@ impl<D: LockDriver> LockDriver for MaxLeases<D> {
         Some(self.most)
     }
 
-    /// Only who is behind all the leases waits.
+    /// Only a contender behind all the leases waits.
     fn anybody_behind(&self, queue: &[Contender], mine: &str) -> bool {
         !queue.iter().any(|contender| contender.name == mine) || queue.len() > self.most
     }
 }
 
-/// A layout whose lock directories are removed in the background after each release, as the
-/// documents' wrapper around Curator does below `/distributed/lock/`. A directory that is in use
-/// stays.
+/// A layout that removes the directory of a lock in the background after each release, if it is
+/// empty.
 ///
 /// ```
 /// use zklock::layout::{Curator, Removed};
@@ -149,7 +149,7 @@ pub struct Removed<D> {
 }
 
 impl<D: LockDriver> Removed<D> {
-    /// Removes the directory after a release.
+    /// Returns a layout that removes the directory after a release.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -157,7 +157,7 @@ impl<D: LockDriver> Removed<D> {
     /// use zklock::layout::{Kazoo, Removed};
     ///
     /// let imports = session.mutex("imports")?.driver(Removed::after(Kazoo::default()))?;
-    /// assert!(imports.acquire().await?.is_valid()); // And then `/zklock/imports` goes, too.
+    /// assert!(imports.acquire().await?.is_valid()); // Then `/zklock/imports` is removed as well.
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn after(layout: D) -> Self {

@@ -1,6 +1,6 @@
 //! What a rule decides.
 
-/// The answer of a rule.
+/// The decision of a rule.
 ///
 /// ```
 /// use zklock::Mode;
@@ -12,29 +12,29 @@
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Nobody is in the way.
+    /// The lock is held: no contender is in the way.
     Held,
-    /// Somebody is.
+    /// One contender is in the way.
     Wait {
         /// The name of the one node to watch.
         predecessor: String,
-        /// Whether its deletion alone is the grant, without another look at the queue.
+        /// Whether the deletion of that node is the grant, without another look at the queue.
         deletion_grants: bool,
-        /// How many contenders are ahead.
+        /// The number of contenders ahead.
         ahead: usize,
     },
-    /// Several are, and it is enough that one of them goes to look again.
+    /// Several contenders are in the way. When one of them leaves, the queue is read again.
     WaitForAny {
         /// The names of the nodes to watch.
         predecessors: Vec<String>,
-        /// How many contenders are ahead.
+        /// The number of contenders ahead.
         ahead: usize,
     },
-    /// There are too many; any of them may go.
+    /// There are too many contenders; any of them may leave.
     Crowded {
-        /// How many too many.
+        /// By how many there are too many.
         excess: usize,
     },
-    /// My node is not in the queue.
+    /// The waiter's own node is not in the queue.
     Missing,
 }

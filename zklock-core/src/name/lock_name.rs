@@ -1,10 +1,11 @@
-//! The name of a lock: a relative path under the session's root, and the rules that keep it one.
+//! Lock names: relative paths under the session's root, and the rules that keep values from
+//! changing their shape.
 //!
-//! The path is the one that a service in another language writes: `"/zklock/orders/" + id` there and
-//! `"orders/{id}"` here are one lock. Slashes that the programmer writes are segments. A value can
-//! never add or leave a segment: what in it cannot be part of one is escaped, as `~` and two
-//! upper-case hex digits for each byte of its UTF-8. All else stays as it is. The rules are the same
-//! in every layout.
+//! The path is the one that a service in another language writes: `"/zklock/orders/" + id` there
+//! and `"orders/{id}"` here are one lock. Slashes that the programmer writes separate segments. A
+//! value never adds or removes a segment: characters that cannot be part of a segment are escaped,
+//! as `~` and two upper-case hex digits for each byte of their UTF-8. All others stay as they are.
+//! The rules are the same in every layout.
 
 use std::borrow::Cow;
 use std::fmt::{self, Display, Write as _};
@@ -13,39 +14,40 @@ use std::sync::Arc;
 use crate::base::error::{ErrorKind, LockError};
 use crate::name::path::{ZnodePath, is_refused};
 
-/// The longest name, in bytes of UTF-8 with its escapes.
+/// The longest name, in bytes of UTF-8 and with its escapes.
 pub const LONGEST_NAME: usize = 1024;
 
 /// A validated lock name: a relative path under the session's root.
 ///
 /// The path is the one that a Java or Python service writes: under the root `/zklock`,
 /// `"/zklock/orders/" + id` there and `"orders/{id}"` here are one lock, for every id that can be a
-/// segment of a path as it is, such as `7`, `007`, `-5`, any UUID or `größe 4`. Only what cannot is
+/// path segment as it is, such as `7`, `007`, `-5`, any UUID or `größe 4`. Everything else is
 /// escaped, as `~XX` for each byte of its UTF-8:
 ///
 /// | in a value | becomes | because |
 /// | --- | --- | --- |
 /// | `/` | `~2F` | it would add a segment |
-/// | U+0000–001F, U+007F–009F, U+E000–F8FF, U+FFF0–FFFF, all beyond U+FFFF | `~00`, `~C2~80`, … | ZooKeeper refuses them |
-/// | `~` before two digits of 0–9 and A–F | `~7E` | it would look like an escape |
-/// | `.` and `..`, where they are all of a segment | `~2E`, `~2E.` | ZooKeeper refuses them |
-/// | `locks` and `leases`, where they are all of a segment | `~6Cocks`, `~6Ceases` | a semaphore of the outer name keeps its nodes there |
+/// | U+0000–001F, U+007F–009F, U+E000–F8FF, U+FFF0–FFFF, all above U+FFFF | `~00`, `~C2~80`, … | ZooKeeper refuses them |
+/// | `~` before two of the digits 0–9 and A–F | `~7E` | it would look like an escape |
+/// | `.` and `..`, as a whole segment | `~2E`, `~2E.` | ZooKeeper refuses them |
+/// | `locks` and `leases`, as a whole segment | `~6Cocks`, `~6Ceases` | Curator's semaphore keeps its nodes there |
 ///
-/// An escape stands for one text only, so two values never share a segment, and the rule can be read
-/// backwards. What the programmer writes himself is never escaped, but checked. Errors are: nothing
-/// at all, an empty value, an empty segment, a segment `.`, `..`, `locks` or `leases` or a character
-/// that ZooKeeper refuses in literal text, and more than 1,024 bytes.
+/// Two different values never give the same name, and an escape can be decoded. The literal text of
+/// a program is never escaped, but checked. These are errors: an empty name, an empty value, an
+/// empty segment; in literal text a segment `.`, `..`, `locks` or `leases`, and a character that
+/// ZooKeeper refuses; and more than 1,024 bytes.
 ///
-/// The name of one lock may be the beginning of another's: `orders` and `orders/7`. They do not
-/// exclude each other. The directory of the one lies in that of the other, where it is ignored; but
-/// Curator's lock at `orders` counts every child, and waits for one that sorts before its own number,
-/// such as `orders/0` and `orders/-5`, until that is gone. So do not let Java take such an outer lock.
-/// It is logged once with both paths, and [`Participant::why`] says it.
+/// The name of one lock may be the beginning of another: `orders` and `orders/7`. These two do not
+/// exclude each other. The directory of the second is a child of the first lock's directory, where
+/// zklock ignores it. But Curator's lock at `orders` counts every child, and waits until one that
+/// sorts before its own sequence number, such as `orders/0` or `orders/-5`, is gone. So Java should
+/// not use such an outer lock. zklock logs this once with both paths, and [`Participant::why`] says
+/// it.
 ///
 /// [`Participant::why`]: crate::inspect::Participant::why
 ///
-/// The rule is a file of [examples] that Java and Python check, too; beside it are implementations
-/// for both, to be copied.
+/// The rules are also a file of [examples] that Java and Python check; implementations for both are
+/// beside it, to be copied.
 ///
 /// [examples]: https://github.com/zklock/zklock/tree/main/tests/vectors
 ///
@@ -61,7 +63,7 @@ pub const LONGEST_NAME: usize = 1024;
 pub struct LockName(Arc<str>);
 
 impl LockName {
-    /// Validates a name that the programmer wrote.
+    /// Validates literal text as a name. Nothing in it is escaped.
     ///
     /// ```
     /// use zklock::{ErrorKind, LockName};
@@ -82,7 +84,7 @@ impl LockName {
         }
     }
 
-    /// Starts a name that is made of literal text and of values.
+    /// Returns a builder for a name of literal text and values.
     ///
     /// ```
     /// use zklock::LockName;
@@ -96,7 +98,7 @@ impl LockName {
         NameBuilder::default()
     }
 
-    /// The name as text, with its escapes.
+    /// Returns the name as text, with its escapes.
     ///
     /// ```
     /// use zklock::LockName;
@@ -109,7 +111,7 @@ impl LockName {
         &self.0
     }
 
-    /// The same text, shared.
+    /// Returns the same text, shared.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -123,7 +125,7 @@ impl LockName {
         self.0.clone()
     }
 
-    /// The path of the lock's directory under a root.
+    /// Returns the path of the lock's directory under a root.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
@@ -155,11 +157,10 @@ impl fmt::Debug for LockName {
     label = "this is neither text nor a `LockName`",
     note = "write `\"orders/create\"`, or with values `lock_name!(\"orders/{{id}}\")`"
 )]
-/// What names a lock: text that the programmer wrote, a [`LockName`], or what `lock_name!` answers,
-/// whose error is then that of the call.
+/// The types that name a lock: text, a [`LockName`], or the result of `lock_name!`, whose error the
+/// call then returns.
 ///
-/// Text is taken as it is: what is put into it by `format!` may add segments. Values are filled in by
-/// `lock_name!`.
+/// Text is used as it is: with `format!`, a value may add segments. `lock_name!` escapes values.
 ///
 /// ```
 /// # zklock::blocking::block_on(async {
@@ -174,7 +175,7 @@ impl fmt::Debug for LockName {
 /// # Ok::<(), zklock::LockError>(()) }).unwrap();
 /// ```
 pub trait IntoLockName: sealed::Sealed {
-    /// The name, or why it is none.
+    /// Returns the name, or the reason why it is not accepted.
     ///
     /// ```
     /// use zklock::IntoLockName;
@@ -233,14 +234,14 @@ impl IntoLockName for Result<LockName, LockError> {
     }
 }
 
-/// What is wrong with a name.
+/// A reason why a name is not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flaw {
-    /// There is nothing in it.
+    /// The name is empty.
     Empty,
     /// Two slashes in a row, or one at an end.
     EmptySegment,
-    /// A value without characters.
+    /// An empty value.
     EmptyValue,
     /// A segment `.` or `..`.
     Dots,
@@ -253,7 +254,7 @@ pub enum Flaw {
 }
 
 impl Flaw {
-    /// The sentence that says what is accepted.
+    /// Returns the sentence that says what is accepted.
     pub const fn message(self) -> &'static str {
         match self {
             Flaw::Empty => "a lock name may not be empty; write for instance \"orders/create\"",
@@ -279,7 +280,7 @@ impl Flaw {
     }
 }
 
-/// Shows at most the beginning of a name that may be very long.
+/// Shows only the beginning of a name, which may be very long.
 fn invalid(name: &str, flaw: Flaw) -> LockError {
     let shown: String = name.chars().take(64).collect();
     let more = if shown.len() < name.len() { "…" } else { "" };
@@ -287,8 +288,8 @@ fn invalid(name: &str, flaw: Flaw) -> LockError {
     LockError::new(ErrorKind::InvalidName, detail)
 }
 
-/// Checks literal text; `const`, so that the attribute checks it when it compiles. In a pattern
-/// `{…}` stands for a value, `{{` and `}}` for braces.
+/// Checks literal text; `const`, so that the attribute checks it at compile time. In a pattern,
+/// `{…}` stands for a value, and `{{` and `}}` for braces.
 pub const fn check_literal(text: &[u8], pattern: bool) -> Result<(), Flaw> {
     if text.is_empty() {
         return Err(Flaw::Empty);
@@ -357,7 +358,7 @@ const fn is(text: &[u8], start: usize, end: usize, what: &[u8]) -> bool {
     true
 }
 
-/// The byte form of [`is_refused`], because a `const fn` cannot iterate over characters.
+/// The same as [`is_refused`] for bytes, because a `const fn` cannot iterate over characters.
 const fn is_refused_at(text: &[u8], at: usize) -> bool {
     let b = text[at];
     let next = if at + 1 < text.len() { text[at + 1] } else { 0 };
@@ -372,7 +373,7 @@ const fn is_refused_at(text: &[u8], at: usize) -> bool {
     }
 }
 
-/// A name in the making. See [`LockName::build`].
+/// Builds a name of literal text and values. Returned by [`LockName::build`].
 ///
 /// ```
 /// use zklock::LockName;
@@ -389,16 +390,16 @@ pub struct NameBuilder {
     name: String,
     /// Where the present segment begins.
     start: usize,
-    /// Where the first value of the present segment stands unescaped.
+    /// Where the first value of the present segment begins, not escaped.
     value: Option<usize>,
     /// The `~` of the present segment that would begin an escape which nobody wrote, if two digits
-    /// come to follow.
+    /// follow.
     tildes: Vec<usize>,
     flaw: Option<Flaw>,
 }
 
 impl NameBuilder {
-    /// Adds text that the programmer wrote; its slashes are segments.
+    /// Adds literal text; its slashes separate segments.
     ///
     /// ```
     /// use zklock::LockName;
@@ -422,7 +423,7 @@ impl NameBuilder {
         self
     }
 
-    /// Adds a value, escaped. No value can add a segment or leave one.
+    /// Adds a value, escaped, so that it never adds or removes a segment.
     ///
     /// ```
     /// use zklock::LockName;
@@ -435,7 +436,7 @@ impl NameBuilder {
     /// ```
     pub fn value(mut self, value: &dyn Display) -> Self {
         let text = value.to_string();
-        // A value of megabytes is refused in the end; it need not be escaped first.
+        // A value of megabytes is refused at the end anyway, so it need not be escaped.
         if text.len() > LONGEST_NAME {
             self.flaw.get_or_insert(Flaw::TooLong);
             return self;
@@ -458,7 +459,7 @@ impl NameBuilder {
         self
     }
 
-    /// Ends the name.
+    /// Returns the finished name.
     ///
     /// ```
     /// use zklock::LockName;
@@ -471,7 +472,7 @@ impl NameBuilder {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidName`], if a value is empty, the name is too long, or the literal text
+    /// [`ErrorKind::InvalidName`] if a value is empty, the name is too long, or the literal text
     /// breaks a rule.
     pub fn finish(mut self) -> Result<LockName, LockError> {
         if self.name.is_empty() {
@@ -487,7 +488,7 @@ impl NameBuilder {
         }
     }
 
-    /// Notes a literal `~` at the end, with which a value could make an escape.
+    /// Remembers a literal `~` at the end, which could become an escape together with a value.
     fn note_tildes(&mut self) {
         for at in self.name.len().saturating_sub(2).max(self.start)..self.name.len() {
             if self.name.as_bytes()[at] == b'~' && !self.tildes.contains(&at) {
@@ -508,7 +509,7 @@ impl NameBuilder {
             self.value = None;
             return;
         };
-        // What a value did wrong, escaping its first character puts right.
+        // Escaping the first character of the value is enough.
         match self.value.take() {
             Some(at) => {
                 let tail = self.name.split_off(at);
@@ -525,14 +526,14 @@ impl NameBuilder {
     }
 }
 
-/// Whether it can be the digit of an escape.
+/// Whether the byte can be a digit of an escape.
 fn is_digit(byte: &u8) -> bool {
     matches!(byte, b'0'..=b'9' | b'A'..=b'F')
 }
 
 fn escape(c: char, out: &mut String) {
     for byte in c.encode_utf8(&mut [0; 4]).bytes() {
-        // Writing to a String cannot fail.
+        // Writing to a `String` cannot fail.
         let _ = write!(out, "~{byte:02X}");
     }
 }

@@ -1,4 +1,4 @@
-//! Names of locks, and the paths they stand for.
+//! Names of locks, and their paths.
 
 pub mod lock_name;
 pub mod path;

@@ -18,7 +18,7 @@ use crate::base::error::{ErrorKind, LockError};
 pub struct ZnodePath(Arc<str>);
 
 impl ZnodePath {
-    /// Validates a path as ZooKeeper does.
+    /// Validates a path by ZooKeeper's rules.
     ///
     /// ```
     /// use zklock_core::name::path::ZnodePath;
@@ -54,7 +54,7 @@ impl ZnodePath {
         Ok(ZnodePath(Arc::from(path)))
     }
 
-    /// The path as text.
+    /// Returns the path as text.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
@@ -64,22 +64,22 @@ impl ZnodePath {
         &self.0
     }
 
-    /// The path of a node below this one. `relative` must have been validated.
+    /// Returns the path of a node below this one. `relative` must have been validated.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
     /// assert_eq!(session.root().join("orders").as_str(), "/zklock/orders");
     /// ```
     pub fn join(&self, relative: &str) -> ZnodePath {
-        // Every call of a guarded function comes by here: formatting costs six times as much.
+        // Every call of a guarded function runs this, and formatting takes six times as long.
         match &*self.0 {
             "/" => ZnodePath(Arc::from(["/", relative].concat())),
             base => ZnodePath(Arc::from([base, "/", relative].concat())),
         }
     }
 
-    /// The path of a sibling, whose name is this one's with more behind it. Of a lock's directory;
-    /// the chroot has none.
+    /// Returns the path of a sibling whose name is this one's followed by `suffix`. Only for the
+    /// directory of a lock: the chroot has no sibling.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
@@ -90,7 +90,7 @@ impl ZnodePath {
         ZnodePath(Arc::from(format!("{}{suffix}", self.0)))
     }
 
-    /// The paths from the first segment down to this one.
+    /// Returns the paths from the first segment down to this one.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
@@ -107,7 +107,7 @@ impl ZnodePath {
     }
 }
 
-/// The name of a node: what follows the last slash of its path.
+/// Returns the name of a node: the text after the last slash of its path.
 pub fn name_of(path: &str) -> &str {
     path.rsplit_once('/').map_or(path, |(_, name)| name)
 }
@@ -124,8 +124,8 @@ impl fmt::Debug for ZnodePath {
     }
 }
 
-/// Whether ZooKeeper refuses the character in a path. Its rule is about UTF-16 units, so it also
-/// refuses everything beyond the basic plane (`PathUtils.validatePath`).
+/// Whether ZooKeeper refuses the character in a path. Its rule (`PathUtils.validatePath`) is about
+/// UTF-16 units, so it also refuses everything above the basic plane.
 pub fn is_refused(c: char) -> bool {
     matches!(c,
         '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..='\u{ffff}'

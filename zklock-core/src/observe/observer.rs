@@ -11,7 +11,7 @@ use crate::base::error::{Holder, LockError};
 use crate::base::session_state::SessionState;
 use crate::base::token::FencingToken;
 
-/// Something that happened to a lock or to its session.
+/// An event of a lock or of its session.
 ///
 /// ```
 /// use zklock::Event;
@@ -35,75 +35,75 @@ pub enum Event {
     },
     /// A lock was granted.
     Acquired {
-        /// Its name.
+        /// The lock's name.
         lock: Arc<str>,
-        /// The token of the grant.
+        /// The fencing token of the grant.
         token: FencingToken,
-        /// How long the caller had waited.
+        /// The time that the caller waited.
         waited: Duration,
     },
-    /// One of several tries ended without the lock; the place in the queue is kept.
+    /// One of several tries ended without the lock. The place in the queue is kept.
     TryEnded {
         /// The lock's name.
         lock: Arc<str>,
-        /// Which try it was, from 1.
+        /// The number of the try, from 1.
         number: u32,
-        /// Who holds it, if ZooKeeper could say so in time.
+        /// The holder, if ZooKeeper answered in time.
         holder: Option<Holder>,
     },
     /// An acquire ended without the lock.
     NotAcquired {
         /// The lock's name.
         lock: Arc<str>,
-        /// Why.
+        /// The reason.
         error: LockError,
     },
-    /// A lock was released. If `error` is `None` it was handed to the next of this process, or its
-    /// node is deleted (after a drop, is being deleted), or the node stays for the rest of its
-    /// [shortest hold](crate::base::options::LockOptions::hold_at_least).
+    /// A lock was released. If `error` is `None`, the lock has passed to the next waiter of this
+    /// process, or its node is deleted (after a drop, is being deleted), or the node stays until
+    /// the end of the [shortest hold](crate::base::options::LockOptions::hold_at_least).
     Released {
         /// The lock's name.
         lock: Arc<str>,
-        /// Why the deletion is not yet confirmed; the releaser goes on trying.
+        /// Why the deletion is not confirmed yet. It is tried again in the background.
         error: Option<LockError>,
     },
     /// A lock was lost while it was held.
     Lost {
-        /// Its name.
+        /// The lock's name.
         lock: Arc<str>,
     },
-    /// Somebody asked the holder of a lock to let go.
+    /// Somebody asked the holder of a lock to release it.
     Revoked {
         /// The lock's name.
         lock: Arc<str>,
     },
-    /// The server refused for good to delete a node. It goes with its ZooKeeper session, which is
-    /// closed when its last guard is gone; new acquires use a fresh one.
+    /// The server refused for good to delete a node. The node is deleted when its ZooKeeper session
+    /// ends, which is closed once its last guard is gone; new acquires use another ZooKeeper
+    /// session.
     StuckNode {
         /// The node's path.
         path: String,
-        /// What the server said.
+        /// The server's reason.
         error: LockError,
     },
-    /// The server shows a node that its leader does not know, so its data are not those of the
-    /// others, and stay so until somebody makes it fetch them anew. Its ZooKeeper session is closed
-    /// when its last guard is gone; new acquires use a fresh one, on a server that does not show the
-    /// node.
+    /// The server shows a node that its leader does not know: its data differ from those of the
+    /// other servers, until an operator repairs it. New acquires use another ZooKeeper session, on
+    /// a server that does not show the node; the old one is closed once its last guard is gone.
     Diverged {
         /// The node's path.
         path: String,
     },
-    /// This observer was too slow to be told of everything: so many events before the next are
-    /// missing.
+    /// This observer was too slow: this number of events before the next one was dropped.
     Dropped {
-        /// How many.
+        /// The number of dropped events.
         count: u64,
     },
 }
 
-/// Receives the events of a session, one after the other, on a thread of its own: a slow observer
-/// delays no lock. One that lags more than 4,096 events behind misses some, and is told how many by
-/// [`Event::Dropped`]. One that panics is logged, and goes on with the next event.
+/// Receives the events of a session, one after the other, on a thread of its own, so that a slow
+/// observer delays no lock. An observer that falls more than 4,096 events behind misses some, and
+/// receives their number in [`Event::Dropped`]. A panic of an observer is logged, and the next
+/// event is delivered.
 ///
 /// ```
 /// use zklock::{Event, Observer};
@@ -120,7 +120,7 @@ pub enum Event {
 /// }
 /// ```
 pub trait Observer: Send + Sync + fmt::Debug + 'static {
-    /// Is told what happened.
+    /// Called for each event.
     ///
     /// ```
     /// use zklock::{Event, Observer};
@@ -139,14 +139,14 @@ pub trait Observer: Send + Sync + fmt::Debug + 'static {
     fn event(&self, event: &Event);
 }
 
-/// How many events an observer may lag behind before some are dropped.
+/// How many events an observer may be behind before events are dropped.
 const MOST_WAITING: usize = 4096;
 
-/// Where a session's events go.
+/// Delivers a session's events.
 #[derive(Clone, Debug, Default)]
 pub struct Events(Option<Arc<[Listener]>>);
 
-/// One observer, on a thread of its own.
+/// One observer, with its thread.
 #[derive(Debug)]
 struct Listener {
     sender: SyncSender<Event>,
@@ -200,7 +200,8 @@ impl Events {
         Events((!listeners.is_empty()).then(|| listeners.into()))
     }
 
-    /// Tells of an event, which is only made if somebody listens. Never waits.
+    /// Delivers an event to all observers. The event is only created if there is an observer. Never
+    /// blocks.
     pub fn tell(&self, event: impl FnOnce() -> Event) {
         let Some(listeners) = &self.0 else { return };
         let event = event();

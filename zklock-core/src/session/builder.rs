@@ -1,4 +1,4 @@
-//! How to make a session.
+//! Builds a session from its settings.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,13 +24,13 @@ use crate::session::handle::{Parts, Session};
 use crate::session::local_queues::Place;
 use crate::session::runtime::Host;
 
-/// How long an embedded session without a connection lives.
+/// The session timeout of an embedded session, unless the builder sets one.
 const EMBEDDED_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How many ZooKeeper sessions a session opens at most.
+/// The default of `max_connections`: ZooKeeper sessions per session.
 const MOST_CONNECTIONS: usize = 4;
 
-/// Makes a [`Session`]. See [`Session::builder`].
+/// Builds a [`Session`]. Created by [`Session::builder`].
 ///
 /// ```
 /// use zklock::{Embedded, Session};
@@ -62,7 +62,8 @@ enum Store {
 }
 
 impl Store {
-    /// Two that are named alike are the same.
+    /// The servers and the chroot, as they are written. Two stores that are written alike are the
+    /// same.
     fn place(&self) -> Place {
         match self {
             Store::ZooKeeper(options) => {
@@ -104,8 +105,9 @@ impl SessionBuilder {
         self
     }
 
-    /// The session timeout to ask for, 10 s by default: how long after a crash of this process its
-    /// locks are free again. The server may grant another, within its own limits.
+    /// Sets the session timeout to request, 10 s by default: how long after a crash of this process
+    /// its locks become free. The server may grant a different timeout, within its own limits;
+    /// [`Session::timing`] returns the granted one.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -124,7 +126,8 @@ impl SessionBuilder {
         self.zookeeper(|options| options.session_timeout = timeout)
     }
 
-    /// How long one attempt to connect may take, 5 s by default.
+    /// Sets the longest time for one attempt to connect, over all servers of the list; 5 s by
+    /// default.
     ///
     /// ```no_run
     /// # zklock::blocking::block_on(async {
@@ -139,11 +142,12 @@ impl SessionBuilder {
         self.zookeeper(|options| options.connect_timeout = timeout)
     }
 
-    /// Credentials to present, for instance `("digest", "user:password")`. They are never printed,
-    /// but without TLS everybody on the way can read them.
+    /// Adds credentials, for instance `("digest", "user:password")`. zklock never prints them, but
+    /// without TLS they can be read on the network.
     ///
-    /// The client has secrets of its own: at level `debug` its target `zookeeper_client` logs the
-    /// passwords of ZooKeeper sessions, with which a session can be taken over while it lives.
+    /// The client library has secrets of its own: its log target `zookeeper_client` prints, at
+    /// level `debug`, the passwords of ZooKeeper sessions, with which somebody else could take over
+    /// a session.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -160,7 +164,8 @@ impl SessionBuilder {
         self.zookeeper(|options| options.auth.push(auth))
     }
 
-    /// Who may do what with the nodes of the locks; everybody everything by default.
+    /// Sets who may access the nodes of the locks. By default, [`Acl::Open`]: everybody may do
+    /// everything.
     ///
     /// ```no_run
     /// # zklock::blocking::block_on(async {
@@ -178,7 +183,7 @@ impl SessionBuilder {
         self.zookeeper(|options| options.acl = acl)
     }
 
-    /// TLS to all servers, with the feature `tls`.
+    /// Uses TLS for all servers. Requires the feature `tls`.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -194,8 +199,8 @@ impl SessionBuilder {
         self.zookeeper(|options| options.tls = Some(tls.into()))
     }
 
-    /// SASL, with the feature `sasl`. The password is never printed, and does not leave this
-    /// process.
+    /// Authenticates by SASL. Requires the feature `sasl`. The password is never printed, and is
+    /// not sent to the server.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -211,11 +216,11 @@ impl SessionBuilder {
         self.zookeeper(|options| options.sasl = Some(sasl))
     }
 
-    /// The server's `tickTime`, if it is known. With it leases live a little longer without an
-    /// answer: until a fifth of the session timeout and half a tick before its end, where otherwise
-    /// a quarter of the timeout stands in for the half tick. Say it where the server grants timeouts
-    /// below two ticks (`minSessionTimeout`). Connecting fails, with the numbers, where no lease would
-    /// be safe; [`Session::timing`] tells what came of it.
+    /// Sets the server's `tickTime`, if it is known. It makes the lease longer: the lease ends T/5
+    /// and half a tick before the end of the session timeout T, and an unknown tick counts as T/2.
+    /// Set it where the servers grant timeouts of less than two ticks (`minSessionTimeout`). If no
+    /// safe lease is left, connecting fails with an error that contains these numbers;
+    /// [`Session::timing`] returns the resulting times.
     ///
     /// ```no_run
     /// # zklock::blocking::block_on(async {
@@ -232,10 +237,10 @@ impl SessionBuilder {
         self
     }
 
-    /// How many ZooKeeper sessions it opens at most, 4 by default. It begins with one, and opens
-    /// another when many acquires are under way at once; one that was idle for a minute is closed.
-    /// A server takes 60 connections of one machine unless it is told otherwise
-    /// (`maxClientCnxns`).
+    /// Sets how many ZooKeeper sessions this session may open, 4 by default. It begins with one,
+    /// opens another when more than eight acquires are pending at once, and closes one that was
+    /// idle for a minute. A server accepts 60 connections from one host, unless its
+    /// `maxClientCnxns` says otherwise.
     ///
     /// ```
     /// use zklock::Session;
@@ -246,14 +251,15 @@ impl SessionBuilder {
     ///
     /// # Errors
     ///
-    /// Zero is [`InvalidOption`](ErrorKind::InvalidOption) when the session is opened.
+    /// [`open`](SessionBuilder::open) and [`connect`](SessionBuilder::connect) refuse zero with
+    /// [`InvalidOption`](ErrorKind::InvalidOption).
     pub fn max_connections(mut self, most: usize) -> Self {
         self.most_connections = most;
         self
     }
 
-    /// The node below which the locks are, `/zklock` by default. The lock `orders/create` is
-    /// `/zklock/orders/create` then, for clients in other languages too.
+    /// Sets the node below which all locks are, `/zklock` by default. The lock `orders/create` is
+    /// then the node `/zklock/orders/create`, for clients in other languages as well.
     ///
     /// ```
     /// use zklock::{Embedded, Session};
@@ -267,8 +273,8 @@ impl SessionBuilder {
         self
     }
 
-    /// The application's name, as other processes see it in a busy error. The program's name by
-    /// default.
+    /// Sets the application's name, which other processes see in their busy errors. By default it
+    /// is the name of the program.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -287,7 +293,7 @@ impl SessionBuilder {
         self
     }
 
-    /// The defaults of all locks of the session.
+    /// Sets the default options of all locks of the session.
     ///
     /// ```
     /// use zklock::{Embedded, LockOptions, Session};
@@ -302,8 +308,8 @@ impl SessionBuilder {
         self
     }
 
-    /// How the locks of the session are laid out in ZooKeeper: as Curator's by default. The shipped
-    /// layouts are in [`layout`](crate::layout).
+    /// Sets the layout of the session's locks in ZooKeeper: Curator's by default. The module
+    /// [`layout`](crate::layout) contains those that the crate provides.
     ///
     /// ```
     /// use zklock::Session;
@@ -316,7 +322,7 @@ impl SessionBuilder {
         self
     }
 
-    /// Who is told what happens; each call adds another observer.
+    /// Adds an observer of the session's events. A session may have several.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -341,8 +347,8 @@ impl SessionBuilder {
         self
     }
 
-    /// Makes the session, which connects in the background. What waits for a lock waits for the
-    /// connection too, under its own deadline.
+    /// Creates the session, which connects in the background. A call that needs a lock before the
+    /// connection is up waits for it, within its own deadline.
     ///
     /// ```
     /// use zklock::Session;
@@ -355,8 +361,9 @@ impl SessionBuilder {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidOption`] and [`ErrorKind::InvalidName`] for options and roots that make
-    /// no sense, found without any I/O.
+    /// [`ErrorKind::InvalidOption`] and [`ErrorKind::InvalidName`] for options and a root that are
+    /// not accepted; they are checked without any I/O. [`ErrorKind::Unavailable`] if the system
+    /// cannot start a thread.
     pub fn open(self) -> Result<Session, LockError> {
         let root = ZnodePath::new(&self.root)?;
         let checked = [Mode::Mutex, Mode::Read, Mode::Write].map(|mode| check(&*self.driver, mode));
@@ -408,7 +415,8 @@ impl SessionBuilder {
         })
     }
 
-    /// Makes the session and waits until it is connected, at most for the connect timeout.
+    /// Creates the session and waits until it is connected, at most for the
+    /// [connect timeout](SessionBuilder::connect_timeout).
     ///
     /// ```no_run
     /// # zklock::blocking::block_on(async {
@@ -424,13 +432,13 @@ impl SessionBuilder {
     ///
     /// # Errors
     ///
-    /// Those of [`open`](SessionBuilder::open); [`ErrorKind::Unavailable`] for a server that cannot
-    /// be reached, [`ErrorKind::NoChroot`] for a chroot that does not exist,
-    /// [`ErrorKind::Unauthorized`] for wrong credentials.
+    /// Those of [`open`](SessionBuilder::open); [`ErrorKind::Unavailable`] if no server can be
+    /// reached in time, [`ErrorKind::NoChroot`] if the chroot does not exist,
+    /// [`ErrorKind::Unauthorized`] if the credentials are wrong.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops the session.
+    /// Dropping the future closes the session in the background.
     pub async fn connect(self) -> Result<Session, LockError> {
         let session = self.open()?;
         session.first_contact().await?;
@@ -459,8 +467,8 @@ impl Session {
         Session::builder(servers).connect().await
     }
 
-    /// A session in the making. `servers` is a connect string: `host:port` pairs with commas
-    /// between them, then a chroot if the locks live below a node of their own.
+    /// Returns a builder for a session on ZooKeeper. `servers` is a connect string: `host:port`
+    /// pairs separated by commas, and optionally a chroot, the node below which all paths are.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), zklock::LockError> {
@@ -479,9 +487,9 @@ impl Session {
         SessionBuilder::new(Store::ZooKeeper(Box::new(ZooKeeperOptions::new(servers))))
     }
 
-    /// A session in the making, on what a configuration names: a connect string as of
-    /// [`builder`](Session::builder), or the word `embedded` for an
-    /// [embedded coordinator](Session::embedded) of its own. A server of that name is written
+    /// Returns a builder for what a configuration names: a connect string, as in
+    /// [`builder`](Session::builder), or the word `embedded`, which stands for a new
+    /// [embedded coordinator](Session::embedded). A server whose name is `embedded` is written
     /// `embedded:2181`.
     ///
     /// ```
@@ -498,8 +506,8 @@ impl Session {
         }
     }
 
-    /// A session on an embedded coordinator of its own, in the memory of this process: for tests
-    /// and demos. It excludes nobody outside of this process.
+    /// Returns a session on a new embedded coordinator, in the memory of this process: for tests
+    /// and demonstrations. It does not exclude other processes.
     ///
     /// ```
     /// let session = zklock::Session::embedded();
@@ -512,7 +520,8 @@ impl Session {
         }
     }
 
-    /// A session in the making, on an embedded coordinator that several can share.
+    /// Returns a builder for a session on an embedded coordinator, which several sessions can
+    /// share.
     ///
     /// ```
     /// use zklock::{Embedded, Session};

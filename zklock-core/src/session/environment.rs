@@ -1,4 +1,4 @@
-//! Sessions that the environment describes.
+//! Sessions that environment variables describe.
 
 use std::env;
 use std::fs;
@@ -11,27 +11,28 @@ use crate::session::builder::SessionBuilder;
 use crate::session::handle::Session;
 
 impl Session {
-    /// Connects as the environment says, so that a wrong setting shows when the program starts, and
-    /// not at the first call.
+    /// Connects as the environment variables say. Called when the program starts, it reports a
+    /// wrong value then, and not at the first use of a lock.
     ///
     /// | variable | meaning | without it |
     /// | --- | --- | --- |
     /// | `ZKLOCK_CONNECT` | a connect string, or `embedded` | an error |
     /// | `ZKLOCK_ROOT` | the node below which the locks are | `/zklock` |
     /// | `ZKLOCK_APP` | the application's name, as other processes see it | the program's name |
-    /// | `ZKLOCK_SESSION_TIMEOUT` | for instance `15s` | `10s` |
-    /// | `ZKLOCK_CONNECT_TIMEOUT` | for instance `3s` | `5s` |
+    /// | `ZKLOCK_SESSION_TIMEOUT` | the session timeout to request, for instance `15s` | `10s` |
+    /// | `ZKLOCK_CONNECT_TIMEOUT` | the longest time to connect, for instance `3s` | `5s` |
     /// | `ZKLOCK_TICK_TIME` | the servers' `tickTime`, for instance `2s` | unknown |
-    /// | `ZKLOCK_TIMEOUT` | how long one try may take, for instance `500ms` | `2s` |
-    /// | `ZKLOCK_RETRIES` | the number of tries | 2 |
+    /// | `ZKLOCK_TIMEOUT` | the longest time of one try, for instance `500ms` | `2s` |
+    /// | `ZKLOCK_RETRIES` | the total number of tries | 2 |
     /// | `ZKLOCK_AUTH` | credentials, for instance `digest:user:password` | none |
-    /// | `ZKLOCK_ACL` | who may do what with the nodes: `open`, `creator` or `read-only-others` | `open` |
-    /// | `ZKLOCK_TLS_CA` | with the feature `tls`: a PEM file with the authorities to trust | no TLS |
-    /// | `ZKLOCK_TLS_CERT`, `ZKLOCK_TLS_KEY` | PEM files with a certificate of one's own, and its key | none |
+    /// | `ZKLOCK_ACL` | who may access the nodes: `open`, `creator` or `read-only-others` | `open` |
+    /// | `ZKLOCK_TLS_CA` | with the feature `tls`: a PEM file with the trusted authorities | no TLS |
+    /// | `ZKLOCK_TLS_CERT`, `ZKLOCK_TLS_KEY` | PEM files with a client certificate and its key | none |
     ///
-    /// The same variables make the default session at the first call that needs one, where
-    /// [`init`](crate::session::registry::init) was not called; those of the session `billing` are
-    /// `ZKLOCK_BILLING_CONNECT` and so on. [`timing`](Session::timing) tells what the server granted.
+    /// If [`init`](crate::session::registry::init) was not called, the first call that needs a
+    /// default session makes it from these variables. The variables of a session named `billing`
+    /// are `ZKLOCK_BILLING_CONNECT` and so on. [`timing`](Session::timing) returns what the server
+    /// granted.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), zklock::LockError> {
@@ -43,23 +44,23 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::NotConfigured`] without `ZKLOCK_CONNECT`, [`ErrorKind::InvalidOption`] for a
-    /// value that makes no sense, with the name of the variable, and those of
+    /// [`ErrorKind::NotConfigured`] without `ZKLOCK_CONNECT`; [`ErrorKind::InvalidOption`] for a
+    /// value that is not accepted, with the name of its variable; and those of
     /// [`SessionBuilder::connect`].
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops the session.
+    /// Dropping the future closes the session in the background.
     pub async fn from_env() -> Result<Session, LockError> {
         from_environment(None)?.connect().await
     }
 }
 
-/// The session of this name, or the default one, as the environment describes it.
+/// Returns a builder for the session of this name, or for the default session.
 ///
 /// # Errors
 ///
-/// As [`Session::from_env`], but for what connecting says.
+/// Those of [`Session::from_env`], except those of connecting.
 pub fn from_environment(name: Option<&str>) -> Result<SessionBuilder, LockError> {
     let prefix = name.map_or_else(|| "ZKLOCK_".to_owned(), prefix);
     let get = |name: &str| env::var(format!("{prefix}{name}")).ok().filter(|v| !v.is_empty());
@@ -86,7 +87,7 @@ fn not_configured(name: Option<&str>) -> LockError {
     LockError::new(ErrorKind::NotConfigured, detail)
 }
 
-/// What `get` says; apart from the environment, so that it can be tested.
+/// Evaluates the variables, which `get` returns, so that tests need not set any.
 fn described(
     prefix: &str,
     get: impl Fn(&str) -> Option<String>,

@@ -31,15 +31,16 @@ use crate::session::runtime::{Host, Runtime};
 use crate::session::spawner::Spawner;
 use crate::session::timing::Timing;
 
-/// How long the releaser may take when a session is closed or dropped.
+/// The longest time that the releaser gets when a session is closed or dropped.
 const FLUSH: Duration = Duration::from_secs(5);
 
-/// A connection to ZooKeeper that outlives ZooKeeper's own sessions: when one expires, the next is
-/// opened, and what was held in the old one is lost and says so.
+/// A connection to ZooKeeper that outlives ZooKeeper's own sessions. When a ZooKeeper session
+/// expires, its locks are lost, and the session opens the next one.
 ///
-/// Cheap to clone; the clones are one session. It lives as long as a clone, a lock or a guard of
-/// it, and closes in the background after the last; [`close`](Session::close) does so now and waits
-/// for it, which a process should do before it exits.
+/// Cloning is cheap, and the clones share one session. The session lives as long as one of its
+/// clones, locks or guards, and closes in the background after the last of them is dropped. A
+/// process should call [`close`](Session::close) before it exits: it closes the session at once,
+/// and waits until the locks are released.
 ///
 /// ```
 /// # zklock::blocking::block_on(async {
@@ -66,28 +67,28 @@ struct Inner {
     local_queues: Arc<LocalQueues>,
 }
 
-/// What a session is made of.
+/// The settings of a session.
 #[derive(Debug)]
 pub struct Parts {
     /// Opens ZooKeeper sessions.
     pub connector: Arc<dyn Connector>,
-    /// On what it runs.
+    /// Provides threads, clock, timers and random numbers.
     pub host: Host,
-    /// The server's tick, if it is known.
+    /// The server's tick, if known.
     pub tick: Option<Duration>,
-    /// Where its locks are, to find those of other sessions.
+    /// The servers and the chroot, by which sessions of this process that share locks are found.
     pub place: Place,
-    /// How many ZooKeeper sessions it opens at most.
+    /// The largest number of ZooKeeper sessions.
     pub most_connections: usize,
-    /// Below which node the locks are.
+    /// The node below which the locks are.
     pub root: ZnodePath,
     /// The application's name.
     pub app: Option<Arc<str>>,
-    /// The defaults of its locks.
+    /// The default options of its locks.
     pub defaults: LockOptions,
-    /// How its locks are laid out.
+    /// The layout of its locks.
     pub driver: Arc<dyn LockDriver>,
-    /// Where events go.
+    /// The receivers of events.
     pub events: Events,
 }
 
@@ -96,8 +97,9 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// [`InvalidOption`](crate::base::error::ErrorKind::InvalidOption) for defaults that make no sense;
-    /// [`Unavailable`](crate::base::error::ErrorKind::Unavailable) if the system has no thread for it.
+    /// [`InvalidOption`](crate::base::error::ErrorKind::InvalidOption) for default options that are
+    /// not accepted; [`Unavailable`](crate::base::error::ErrorKind::Unavailable) if the system
+    /// cannot start a thread.
     pub(crate) fn start(parts: Parts) -> Result<Self, LockError> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         parts.defaults.check()?;
@@ -132,7 +134,7 @@ impl Session {
         }
     }
 
-    /// A number that no other session of this process has.
+    /// Returns a number that no other session of this process has.
     ///
     /// ```
     /// use zklock::Session;
@@ -145,23 +147,22 @@ impl Session {
         self.0.id
     }
 
-    /// The first lane: for reads, and for what is alone of its kind.
+    /// The first lane, for reads and for tasks that exist once per session.
     pub(crate) fn lane(&self) -> &Arc<Lane> {
         self.0.lanes.first()
     }
 
-    /// The generation with a ZooKeeper session of one of its connections, as long as somebody uses
-    /// it.
+    /// The generation that has this ZooKeeper session, if a lane still uses it.
     pub(crate) fn generation_of(&self, session: i64) -> Option<Arc<Generation>> {
         self.0.lanes.generation_of(session)
     }
 
-    /// A place for an acquire.
+    /// Assigns a lane to an acquire.
     pub(crate) fn assign(&self) -> LanePermit {
         self.0.lanes.assign()
     }
 
-    /// Starts what acquires in a place for it, until it is stopped.
+    /// Assigns a lane and runs `acquire` on it in the background, until `stop` is notified.
     pub(crate) fn drive<F>(
         &self,
         stop: Arc<Notify>,
@@ -172,7 +173,7 @@ impl Session {
         self.drive_on(self.assign(), stop, acquire);
     }
 
-    /// The same, in this place.
+    /// Runs `acquire` on the given lane in the background, until `stop` is notified.
     pub(crate) fn drive_on<F>(
         &self,
         lane_permit: LanePermit,
@@ -182,12 +183,12 @@ impl Session {
         F: Future<Output = ()> + Send + 'static,
     {
         let spawner = lane_permit.lane().spawner().clone();
-        // Made and boxed where it runs: on its way into the task it would be moved several times, and
-        // what one thread allocates another frees for a higher price.
+        // Created and boxed inside the task: on its way into the task it would be moved several
+        // times, and freeing what another thread allocated costs more.
         spawner.spawn(async move { or(Box::pin(acquire(lane_permit)), stop.notified()).await });
     }
 
-    /// Tells the observer how an acquire ended.
+    /// Tells the observers how an acquire ended.
     pub(crate) fn tell_end(
         &self,
         name: &LockName,
@@ -203,32 +204,32 @@ impl Session {
         });
     }
 
-    /// What is in use.
+    /// The locks that the session has in use.
     pub(crate) fn local_queues(&self) -> &Arc<LocalQueues> {
         &self.0.local_queues
     }
 
-    /// Where background work goes.
+    /// Runs background tasks.
     pub(crate) fn spawner(&self) -> &Spawner {
         self.lane().spawner()
     }
 
-    /// Where events go.
+    /// The receivers of events.
     pub(crate) fn events(&self) -> &Events {
         &self.0.events
     }
 
-    /// What it lives by.
+    /// Provides tasks, clock and random numbers.
     pub(crate) fn runtime(&self) -> &Runtime {
         self.0.lanes.runtime()
     }
 
-    /// The clock that deadlines and leases are read on.
+    /// The clock of deadlines and leases.
     pub(crate) fn clock(&self) -> &Clock {
         self.runtime().clock()
     }
 
-    /// The node below which the locks of this session are.
+    /// Returns the node below which the locks of this session are.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
@@ -238,7 +239,7 @@ impl Session {
         &self.0.root
     }
 
-    /// The application's name, as other processes see it.
+    /// Returns the application's name, as other processes see it.
     ///
     /// ```
     /// use zklock::{Embedded, Session};
@@ -251,7 +252,7 @@ impl Session {
         self.0.app.as_deref()
     }
 
-    /// The defaults of its locks.
+    /// Returns the default options of the session's locks.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
@@ -263,7 +264,7 @@ impl Session {
         self.0.defaults
     }
 
-    /// How its locks are laid out, unless a lock says otherwise.
+    /// Returns the layout of the session's locks, which a single lock may override.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
@@ -274,7 +275,7 @@ impl Session {
         &self.0.driver
     }
 
-    /// What the session can do for a lock right now.
+    /// Returns the state of the session.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
@@ -286,8 +287,8 @@ impl Session {
         *self.0.state.borrow()
     }
 
-    /// A stream of the state's changes: the present state first, then each new one. States that
-    /// follow each other faster than they are read are merged.
+    /// Returns a stream of the session's states: the present one first, then each new one. If
+    /// states follow each other faster than they are read, only the latest is delivered.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -304,7 +305,8 @@ impl Session {
         States { receiver: self.0.state.subscribe(), first: true }
     }
 
-    /// Whether a lock can be expected to be granted now: for health checks.
+    /// Returns whether a lock can be granted now; for health checks. True if the session is
+    /// connected and not draining.
     ///
     /// ```
     /// # let locks = zklock::testing::TestLocks::install();
@@ -318,7 +320,8 @@ impl Session {
         self.state() == SessionState::Connected && self.lane().current().is_some()
     }
 
-    /// The id of the present ZooKeeper session and the number of its generation, from 1.
+    /// Returns the id of the present ZooKeeper session, and the number of its generation, which
+    /// counts from 1. `None` while there is no ZooKeeper session.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
@@ -332,13 +335,13 @@ impl Session {
         Some((generation.coordinator().session_id(), generation.number()))
     }
 
-    /// The times that the safety of its locks comes from, as the server granted them; `None` while
-    /// there is no ZooKeeper session.
+    /// Returns the times on which the safety of the session's locks is based, as the server granted
+    /// them. `None` while there is no ZooKeeper session.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
     /// if let Some(timing) = session.timing() {
-    ///     // A deleted node is noticed so soon.
+    ///     // A deletion of the node by somebody else is noticed within this time.
     ///     assert_eq!(timing.heartbeat, timing.session_timeout / 6);
     /// }
     /// ```
@@ -346,7 +349,8 @@ impl Session {
         Some(self.lane().current()?.lease().timing())
     }
 
-    /// What this process holds and waits for through this session, oldest first.
+    /// Returns the locks that this process holds, and those that it waits for, through this
+    /// session; the oldest first.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -362,8 +366,9 @@ impl Session {
         self.0.local_queues.held()
     }
 
-    /// Stops granting, for SIGTERM: who waits fails as [closing](crate::base::error::ErrorKind::Closing)
-    /// at once, who holds may finish within `limit`. Answers what is still held then.
+    /// Stops granting locks; for SIGTERM. Waiters fail at once with
+    /// [`Closing`](crate::base::error::ErrorKind::Closing), and holders may finish within `limit`.
+    /// Returns what is still held after that.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -386,9 +391,8 @@ impl Session {
         self.held()
     }
 
-    /// Closes the session: nothing more is granted, what is held is lost, every deletion that is
-    /// still on its way is brought to its end, and a connection that is just being opened is closed
-    /// once it is; for at most five seconds.
+    /// Closes the session, within five seconds. No lock is granted any more, held locks are lost,
+    /// pending deletions are completed, and a connection that is being opened is closed.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -401,7 +405,7 @@ impl Session {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future leaves the session closing in the background.
+    /// If the future is dropped, the session closes in the background.
     pub async fn close(&self) {
         self.enter(SessionState::Draining);
         finish(&self.0.lanes).await;
@@ -419,7 +423,7 @@ impl Session {
         self.0.local_queues.close();
     }
 
-    /// Whether nothing is granted any more.
+    /// Whether locks are no longer granted.
     pub(crate) fn is_closing(&self) -> bool {
         matches!(self.state(), SessionState::Draining | SessionState::Closed)
     }
@@ -443,7 +447,7 @@ impl Drop for Inner {
     }
 }
 
-/// Brings the releasers to their end, then closes the ZooKeeper sessions.
+/// Completes the pending deletions, then closes the ZooKeeper sessions.
 async fn finish(lanes: &Lanes) {
     let limit = Deadline::after(lanes.clock().clone(), FLUSH);
     let ending = lanes.complete().into_iter().map(|lane| {
@@ -453,11 +457,11 @@ async fn finish(lanes: &Lanes) {
             Ok::<_, Infallible>(())
         }
     });
-    // None fails: each ends by itself, or by the limit.
+    // No branch fails: each ends by itself, or at the limit.
     drop(all(ending).await);
 }
 
-/// Tells the observer of every state.
+/// Tells the observers of each new state.
 fn report_states(spawner: &Spawner, state: &watch::Sender<SessionState>, events: &Events) {
     let (mut states, events) = (state.subscribe(), events.clone());
     spawner.spawn(async move {
@@ -469,7 +473,7 @@ fn report_states(spawner: &Spawner, state: &watch::Sender<SessionState>, events:
     });
 }
 
-/// The changes of a session's state. See [`Session::states`].
+/// The states of a session, one after the other. Returned by [`Session::states`].
 ///
 /// ```
 /// # zklock::blocking::block_on(async {
@@ -493,7 +497,7 @@ pub struct States {
 }
 
 impl States {
-    /// The next state, `None` once the session is gone.
+    /// Returns the next state, or `None` once the session is gone.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -506,7 +510,7 @@ impl States {
     ///
     /// # Cancel safety
     ///
-    /// No state is lost when the future is dropped.
+    /// Cancel safe: a dropped future loses no state.
     pub async fn next(&mut self) -> Option<SessionState> {
         if std::mem::take(&mut self.first) || self.receiver.changed().await.is_ok() {
             return Some(*self.receiver.borrow_and_update());

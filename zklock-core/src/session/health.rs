@@ -1,4 +1,4 @@
-//! What the lanes of a session say of it together: the worst of what each says.
+//! The state of a session: the worst of the states of its lanes.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,23 +7,23 @@ use tokio::sync::watch;
 
 use crate::base::session_state::SessionState;
 
-/// The state of a session, as its lanes see it.
+/// Combines the states of a session's lanes.
 #[derive(Clone, Debug)]
 pub struct SessionHealth {
     session: Arc<watch::Sender<SessionState>>,
     lanes: Arc<Mutex<Lanes>>,
 }
 
-/// What the lanes said last, while they are there.
+/// The last state of each lane that still exists.
 #[derive(Debug, Default)]
 struct Lanes {
-    /// How many there ever were.
+    /// The number of lanes that were ever opened.
     opened: u64,
-    /// `None` before the first word.
+    /// `None` before the lane's first report.
     said: BTreeMap<u64, Option<SessionState>>,
 }
 
-/// The part of one lane in it.
+/// The report of one lane.
 #[derive(Debug)]
 pub struct LaneReport {
     health: SessionHealth,
@@ -31,12 +31,12 @@ pub struct LaneReport {
 }
 
 impl SessionHealth {
-    /// Nobody has said anything yet.
+    /// No lane has reported yet.
     pub fn new(session: Arc<watch::Sender<SessionState>>) -> Self {
         SessionHealth { session, lanes: Arc::default() }
     }
 
-    /// The part of another lane, which counts from its first word on.
+    /// A report for one more lane, which counts from its first state on.
     pub fn of_another(&self) -> Arc<LaneReport> {
         let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
         lanes.opened += 1;
@@ -47,18 +47,19 @@ impl SessionHealth {
 }
 
 impl LaneReport {
-    /// Says where the lane stands. A session that is ending stays so.
+    /// Publishes the state of the lane. A session that is draining or closed stays so.
     pub fn publish(&self, now: SessionState) {
         self.say(Some(now));
     }
 
-    /// The lane is over, and whatever it says from now on does not count; the others go on.
+    /// Removes the lane: what it publishes after this does not count.
     pub fn leave(&self) {
         self.say(None);
     }
 
     fn say(&self, word: Option<SessionState>) {
-        // Under one lock, so that the last word is that of all; who is told is told after it.
+        // The state is computed under one lock, so that the last one published includes all lanes;
+        // receivers are notified after the lock is released.
         self.health.session.send_if_modified(|state| {
             let lanes = &self.health.lanes;
             let mut lanes = lanes.lock().unwrap_or_else(PoisonError::into_inner);
@@ -73,7 +74,7 @@ impl LaneReport {
     }
 }
 
-/// How good a state is, among those that lanes have.
+/// Ranks the states that lanes can have; a lower rank is worse.
 fn rank(state: &SessionState) -> Option<u8> {
     match state {
         SessionState::Connecting => Some(0),

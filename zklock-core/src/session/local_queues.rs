@@ -13,7 +13,8 @@ use tokio::sync::Notify;
 
 use crate::layout::driver::LockDriver;
 
-/// A lock that this process holds or waits for.
+/// A lock that this process holds or waits for. Returned by
+/// [`Session::held`](crate::session::Session::held).
 ///
 /// ```
 /// # zklock::blocking::block_on(async {
@@ -28,19 +29,19 @@ use crate::layout::driver::LockDriver;
 pub struct Held {
     /// The lock's name.
     pub lock: Arc<str>,
-    /// False for somebody who waits for it.
+    /// Whether the lock is held; false for a waiter.
     pub granted: bool,
-    /// Since how long: somebody who waits since the call, a holder since the grant. After a handoff
-    /// that is the present holder's, and not that of the node.
+    /// For a waiter, the time since its call; for a holder, the time since its own grant, also if
+    /// the node is older.
     pub since: Duration,
-    /// The task or thread, as the runtime or the system numbers it.
+    /// The caller: the task or thread, as the runtime or the system numbers it.
     pub who: String,
-    /// What the caller said of itself, where the lock was made.
+    /// The label that was given to the lock, if any.
     pub label: Option<Arc<str>>,
 }
 
 impl Held {
-    /// Describes a holder or a waiter.
+    /// Describes a holder or a waiter. `since` is the time that it has held or waited.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -61,37 +62,38 @@ impl Held {
     }
 }
 
-/// What the session keeps for a lock that is in use.
+/// The queue of one lock in use.
 pub trait LocalQueue: Any + Send + Sync + fmt::Debug {
-    /// How its nodes are laid out.
+    /// The layout of the lock's nodes.
     fn driver(&self) -> &Arc<dyn LockDriver>;
 
-    /// Who holds and who waits.
+    /// The holders and the waiters.
     fn held(&self) -> Vec<Held>;
 
-    /// Fails everybody who waits: nothing is granted any more.
+    /// Fails all waiters: no lock is granted any more.
     fn close(self: Arc<Self>);
 
-    /// Leases were lost, perhaps the one of this lock.
+    /// Tells the queue that leases were lost, perhaps its own.
     fn leases_lost(self: Arc<Self>);
 }
 
-/// Where the locks of a session are, as far as this process can tell: of two sessions with equal
+/// The servers and the chroot of a session, as this process knows them: for two sessions with equal
 /// places, equal paths are the same lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The servers, as the program named them.
     pub servers: Arc<str>,
-    /// What stands before every path.
+    /// The chroot.
     pub chroot: Arc<str>,
 }
 
 impl Place {
-    /// What every process says that was given the same servers, in whatever order and spelling.
+    /// A normal form, which is the same in every process that was given the same servers, in any
+    /// order and spelling.
     pub fn common(&self) -> String {
         let server = |server: &str| {
             let server = server.trim().to_ascii_lowercase();
-            // An IPv6 address has colons of its own, inside its brackets.
+            // An IPv6 address contains colons, inside its brackets.
             let has_port = server.rsplit(']').next().is_some_and(|rest| rest.contains(':'));
             if has_port { server } else { format!("{server}:2181") }
         };
@@ -102,20 +104,20 @@ impl Place {
     }
 }
 
-/// The shelves of all sessions of this process, and how many live.
+/// The local queues of all sessions of this process, and the number of sessions that are alive.
 static ALL: Mutex<Vec<Weak<LocalQueues>>> = Mutex::new(Vec::new());
 static LIVE: AtomicUsize = AtomicUsize::new(0);
 
-/// The local queue as the type that it is.
+/// The queue as its concrete type.
 pub fn of_type<R: LocalQueue>(local_queue: &Arc<dyn LocalQueue>) -> Option<Arc<R>> {
     (local_queue.clone() as Arc<dyn Any + Send + Sync>).downcast::<R>().ok()
 }
 
-/// Separates the path from a number in the key of a local queue that is for a single acquire.
-/// No path contains it, and nothing but a NUL sorts before it.
+/// Separates the path from a number, in the key of a queue that serves a single acquire. No path
+/// contains this character, and only NUL sorts before it.
 pub const SINGLE: char = '\u{1}';
 
-/// The local queues of a session. They live as long as somebody uses them.
+/// The local queues of a session. A queue lives as long as it is in use.
 #[derive(Debug)]
 pub struct LocalQueues {
     place: Place,
@@ -124,7 +126,7 @@ pub struct LocalQueues {
 }
 
 impl LocalQueues {
-    /// No local queues yet, of a session that the others of this process can find.
+    /// No queues yet. The other sessions of this process can find them.
     pub fn new(place: Place) -> Arc<Self> {
         let local_queues =
             Arc::new(LocalQueues { place, queues: Mutex::default(), left: Notify::new() });
@@ -135,12 +137,12 @@ impl LocalQueues {
         local_queues
     }
 
-    /// Where the locks are.
+    /// The servers and the chroot.
     pub fn place(&self) -> &Place {
         &self.place
     }
 
-    /// What other sessions of this process at the same place have in use under a path.
+    /// The queues for a path in other sessions of this process at the same place.
     pub fn elsewhere(&self, path: &str) -> Vec<Arc<dyn LocalQueue>> {
         if LIVE.load(Ordering::Acquire) < 2 {
             return Vec::new();
@@ -162,14 +164,14 @@ impl LocalQueues {
         self.place.servers == other.place.servers
     }
 
-    /// What is in use under a path: the local queue with this key, and those whose keys go on behind a
-    /// NUL, which no path contains. They are few, whatever the number of acquires.
+    /// The queues in use for a path: the one whose key is the path, and those whose keys continue
+    /// after a NUL, which no path contains. There are few, however many acquires there are.
     pub fn under(&self, path: &str) -> Vec<Arc<dyn LocalQueue>> {
-        // These keys are next to each other: nothing sorts before a NUL.
+        // Nothing sorts before NUL, so these keys are adjacent.
         self.range(path, |rest| rest.is_empty() || rest.starts_with('\0'))
     }
 
-    /// The same, with those of single acquires, whose keys go on behind [`SINGLE`].
+    /// The same, and also the queues of single acquires, whose keys continue after [`SINGLE`].
     pub fn all_under(&self, path: &str) -> Vec<Arc<dyn LocalQueue>> {
         self.range(path, |rest| rest.is_empty() || rest.starts_with(['\0', SINGLE]))
     }
@@ -185,11 +187,11 @@ impl LocalQueues {
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The local queue under a key, made if there is none.
+    /// The queue with a key; it is created if there is none.
     ///
     /// # Errors
     ///
-    /// The local queue that is there, if it is of another type.
+    /// The existing queue, if it has another type.
     pub fn local_queue<R: LocalQueue>(
         &self,
         key: &str,
@@ -198,7 +200,7 @@ impl LocalQueues {
         self.resident_if(key, |_| true, make)
     }
 
-    /// The same, if it will do; another takes its place if not.
+    /// The same, if the existing queue is acceptable to `will_do`; otherwise a new one replaces it.
     ///
     /// # Errors
     ///
@@ -223,12 +225,12 @@ impl LocalQueues {
         let weak: Weak<R> = Arc::downgrade(&made);
         queues.insert(key, weak);
         drop(queues);
-        // It may be the last of its kind, and looks itself up when it goes.
+        // This may be the last reference; when the queue is dropped, it looks itself up.
         drop(found);
         Ok(made)
     }
 
-    /// Forgets the local queue under a key if it is gone; a local queue calls it when it goes.
+    /// Removes the queue of a key if it is no longer in use. A queue calls this when it is dropped.
     pub fn forget(&self, key: &str) {
         let mut queues = self.lock();
         if queues.get(key).is_some_and(|local_queue| local_queue.strong_count() == 0) {
@@ -236,7 +238,7 @@ impl LocalQueues {
         }
     }
 
-    /// Notes that somebody let go of something.
+    /// Reports that a holder or waiter has left.
     pub fn left(&self) {
         self.left.notify_waiters();
     }
@@ -245,7 +247,7 @@ impl LocalQueues {
         self.lock().values().filter_map(Weak::upgrade).collect()
     }
 
-    /// Everything that is held or waited for.
+    /// All holders and waiters.
     pub fn held(&self) -> Vec<Held> {
         let mut held: Vec<_> =
             self.all().iter().flat_map(|local_queue| local_queue.held()).collect();
@@ -253,21 +255,21 @@ impl LocalQueues {
         held
     }
 
-    /// Fails everybody who waits.
+    /// Fails all waiters.
     pub fn close(&self) {
         for local_queue in self.all() {
             local_queue.close();
         }
     }
 
-    /// Tells everybody that leases were lost.
+    /// Tells all queues that leases were lost.
     pub fn leases_lost(&self) {
         for local_queue in self.all() {
             local_queue.leases_lost();
         }
     }
 
-    /// Waits until nothing is held.
+    /// Waits until no lock is held.
     pub async fn until_empty(&self) {
         loop {
             let mut left = std::pin::pin!(self.left.notified());

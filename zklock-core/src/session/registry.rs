@@ -12,12 +12,11 @@ use crate::base::error::LockError;
 use crate::session::environment::from_environment;
 use crate::session::handle::Session;
 
-/// The sessions of this process: a default one and named ones.
+/// The sessions of this process: a default session and named ones.
 ///
-/// A session that was not registered is made on first use from the environment, if it says where,
-/// with the variables of [`Session::from_env`].
-///
-/// For the session `billing` they are `ZKLOCK_BILLING_CONNECT` and so on.
+/// A session that is not registered is made from the environment on first use, if `ZKLOCK_CONNECT`
+/// (for a session named `billing`, `ZKLOCK_BILLING_CONNECT`) is set; [`Session::from_env`] lists
+/// the variables.
 ///
 /// ```
 /// use zklock::{Session, SessionRegistry};
@@ -30,12 +29,12 @@ use crate::session::handle::Session;
 pub struct SessionRegistry {
     default: RwLock<Option<Session>>,
     named: RwLock<HashMap<Arc<str>, Session>>,
-    /// Sessions for one runtime or thread only.
+    /// Sessions that only one runtime or thread sees.
     local: RwLock<HashMap<Place, Vec<Local>>>,
     locals: AtomicUsize,
 }
 
-/// A session for one place: which installation, under which name.
+/// One installed session: the number of its installation, its name, and the session.
 type Local = (u64, Option<Arc<str>>, Session);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -56,7 +55,7 @@ impl Place {
 static GLOBAL: Lazy<SessionRegistry> = Lazy::new(SessionRegistry::default);
 
 impl SessionRegistry {
-    /// The registry of this process.
+    /// Returns the registry of this process.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
@@ -70,7 +69,7 @@ impl SessionRegistry {
         &GLOBAL
     }
 
-    /// Makes a session the default one. Answers the one before.
+    /// Registers the default session. Returns the previous one.
     ///
     /// ```
     /// use zklock::{Session, SessionRegistry};
@@ -83,7 +82,7 @@ impl SessionRegistry {
         self.default.write().unwrap_or_else(PoisonError::into_inner).replace(session)
     }
 
-    /// Registers a session under a name. Answers the one before.
+    /// Registers a session under a name. Returns the one that had this name before.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
@@ -98,7 +97,8 @@ impl SessionRegistry {
         self.named.write().unwrap_or_else(PoisonError::into_inner).insert(name.into(), session)
     }
 
-    /// Takes a session out, the default one for `None`. It closes when its last user is gone.
+    /// Removes a session, or the default session for `None`, and returns it. It closes when its
+    /// last clone, lock and guard are dropped.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -120,9 +120,10 @@ impl SessionRegistry {
         }
     }
 
-    /// Installs a default session for the present tokio runtime only, or outside of one for the
-    /// present thread: for tests, which run side by side in one process. The tasks that a test
-    /// spawns see it, those of other tests do not. It ends when the answer is dropped.
+    /// Installs a default session that only the present tokio runtime sees, or outside of a runtime
+    /// only the present thread. It is for tests, which share one process: the tasks that a test
+    /// spawns see its session, and other tests do not. Dropping the returned value removes the
+    /// session.
     ///
     /// ```
     /// use zklock::{Session, SessionRegistry};
@@ -134,7 +135,7 @@ impl SessionRegistry {
         self.install(None, session)
     }
 
-    /// The same for a named session.
+    /// Installs a named session in the same way as [`install_here`](SessionRegistry::install_here).
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
@@ -167,15 +168,16 @@ impl SessionRegistry {
             return None;
         }
         let local = self.local.read().unwrap_or_else(PoisonError::into_inner);
-        // A blocking call on a thread of a runtime sees what was installed for either.
+        // A blocking call on a thread of a runtime sees what was installed for the runtime or the
+        // thread.
         let places = [Place::here(), Place::Thread(thread::current().id())];
         let installed = places.iter().filter_map(|place| local.get(place)).flatten().rev();
         let mut matching = installed.filter(|(_, known, _)| known.as_deref() == name);
         matching.next().map(|(_, _, session)| session.clone())
     }
 
-    /// The session of a name, or the default one for `None`; made from the environment if it was
-    /// not registered.
+    /// Returns the session with a name, or the default session for `None`. A session that is not
+    /// registered is made from the environment.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
@@ -187,8 +189,9 @@ impl SessionRegistry {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::NotConfigured`](crate::base::error::ErrorKind::NotConfigured), which says what to set; [`ErrorKind::InvalidOption`](crate::base::error::ErrorKind::InvalidOption) for an
-    /// environment that makes no sense.
+    /// [`ErrorKind::NotConfigured`](crate::base::error::ErrorKind::NotConfigured) if there is none,
+    /// with what to set; [`ErrorKind::InvalidOption`](crate::base::error::ErrorKind::InvalidOption)
+    /// for a variable whose value is not accepted.
     pub fn session(&self, name: Option<&str>) -> Result<Session, LockError> {
         if let Some(session) = self.local(name) {
             return Ok(session);
@@ -227,7 +230,7 @@ impl SessionRegistry {
     }
 }
 
-/// Keeps a session installed. See [`SessionRegistry::install_here`].
+/// Keeps a session installed until it is dropped. Returned by [`SessionRegistry::install_here`].
 ///
 /// ```
 /// # let session = zklock::Session::embedded();
@@ -259,12 +262,12 @@ impl Drop for Installed {
         }
         self.registry.locals.fetch_sub(1, Ordering::Release);
         drop(local);
-        // A session that closes does work of its own, not under this lock.
+        // Dropped outside of this lock, because closing a session takes other locks.
         drop(gone);
     }
 }
 
-/// Makes a session the default one of this process. Answers the one before.
+/// Registers the default session of this process. Returns the previous one.
 ///
 /// ```
 /// zklock::init(zklock::Session::embedded());

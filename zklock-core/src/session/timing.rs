@@ -1,9 +1,9 @@
-//! The times that the safety of a session's locks comes from.
+//! The times on which the safety of a session's locks is based.
 
 use std::time::Duration;
 
-/// The times that the safety of a session's locks comes from, as its server granted them. See
-/// [`Session::timing`](crate::session::handle::Session::timing).
+/// The times on which the safety of a session's locks is based, as the server granted them.
+/// Returned by [`Session::timing`](crate::session::handle::Session::timing).
 ///
 /// ```
 /// # let session = zklock::Session::embedded();
@@ -15,34 +15,34 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Timing {
-    /// The session timeout, which may be another than was asked for.
+    /// The session timeout T that the server granted, which may differ from the requested one.
     pub session_timeout: Duration,
-    /// The time between two heartbeats while something is held: a sixth of the session timeout.
+    /// The time between two heartbeats while a lock is held: T/6.
     pub heartbeat: Duration,
-    /// For how long no write is answered until the session is suspect: a third of its timeout.
+    /// The time without an answered write after which the session is suspect: T/3.
     pub suspect_after: Duration,
-    /// For how long a guard is valid after the last answered write was sent.
+    /// The time for which a guard is valid after the last answered write was sent: T − margin.
     pub lease: Duration,
-    /// By how much that is shorter than the session timeout.
+    /// The safety margin: T/5 and half a tick of the server.
     pub margin: Duration,
 }
 
-/// The client is silent for so many of a session timeout at most.
+/// The client is silent for at most a fifth of the session timeout.
 const SILENCE: u32 = 5;
 
 impl Timing {
-    /// The times for a session timeout, with the server's tick if it is known. Without it the timeout
-    /// is taken for two ticks at least, which is the shortest that a server grants unless it is told
-    /// otherwise (`minSessionTimeout`).
+    /// Derives the times from a session timeout, and from the server's tick if it is known.
+    /// Otherwise the timeout is taken for two ticks, because a server grants no shorter one unless
+    /// it is configured to (`minSessionTimeout`).
     ///
     /// # Errors
     ///
-    /// Says why, if no lease would be safe for two heartbeats.
+    /// The reason, if the lease would be shorter than two heartbeats.
     pub(crate) fn of(session_timeout: Duration, tick: Option<Duration>) -> Result<Self, String> {
-        // The client looks each twentieth of the session timeout whether it was silent for three,
-        // and then sends a ping. The server may have heard of us that long before the last write.
+        // Each T/20 the client checks whether it has sent nothing for 3 T/20, and then sends a
+        // ping. So the server may have last heard of the client that long before the last write.
         let silence = session_timeout / SILENCE;
-        // And a leader learns of its followers' sessions with a ping each half tick.
+        // A leader learns about the sessions of its followers with a ping every half tick.
         let half_tick = tick.map_or(session_timeout / 4, |tick| tick / 2);
         let (heartbeat, margin) = (session_timeout / 6, silence + half_tick);
         let suspect_after = session_timeout / 3;

@@ -1,4 +1,5 @@
-//! Locks for one test: without a server, apart from all other tests, with a look at what was taken.
+//! Locks for one test: without a server, separate from all other tests, with a record of what was
+//! acquired.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -16,9 +17,9 @@ use crate::observe::observer::{Event, Observer};
 use crate::session::handle::Session;
 use crate::session::registry::{Installed, SessionRegistry};
 
-/// The locks of one test: a default session on an embedded coordinator of its own, for the present
-/// tokio runtime or, outside of one, for the present thread. Tests that run side by side do not see
-/// each other's; the tasks that a test spawns see its own.
+/// The locks of one test: a default session on an embedded coordinator of its own, which the
+/// present tokio runtime sees, or outside of a runtime the present thread. Other tests of the
+/// process do not see it; tasks that the test spawns do.
 ///
 /// ```
 /// use zklock::testing::TestLocks;
@@ -36,7 +37,7 @@ use crate::session::registry::{Installed, SessionRegistry};
 /// # }
 /// ```
 ///
-/// Under `#[tokio::test(start_paused = true)]` timeouts cost no time.
+/// Under `#[tokio::test(start_paused = true)]` no real time passes during timeouts.
 #[must_use = "the locks are installed until this is dropped"]
 pub struct TestLocks {
     sessions: Vec<TestSession>,
@@ -53,7 +54,7 @@ struct TestSession {
 }
 
 impl TestLocks {
-    /// Installs locks for this test, until the answer is dropped.
+    /// Installs locks for this test, until the returned value is dropped.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -68,7 +69,7 @@ impl TestLocks {
         TestLocks::with_defaults(LockOptions::default())
     }
 
-    /// The same with other defaults for all locks.
+    /// Installs locks with other default options. See [`install`](TestLocks::install).
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
@@ -83,8 +84,8 @@ impl TestLocks {
         locks.add(None)
     }
 
-    /// Installs a named session, too, for `session = "…"`. Its locks are others than those of the
-    /// default session, and it breaks by itself.
+    /// Installs a named session as well, for `session = "…"`. Its locks are separate from those of
+    /// the default session, and so are its outages and losses.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
@@ -115,28 +116,28 @@ impl TestLocks {
         self
     }
 
-    /// Expects that a lock is taken before this is dropped: the test fails if it was not. The name
-    /// is as in [`taken`](TestLocks::taken).
+    /// Makes the test fail if this lock is not acquired before the value is dropped. The name is
+    /// one that [`taken`](TestLocks::taken) returns.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
     /// use zklock::testing::TestLocks;
     ///
     /// let _locks = TestLocks::install().expecting("orders");
-    /// zklock::execute("orders", || async {}).await?; // Without it the test would fail.
+    /// zklock::execute("orders", || async {}).await?; // Without this, the test would fail.
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     ///
     /// # Panics
     ///
-    /// If no lock can have the name.
+    /// Panics if the name is not accepted as that of a lock.
     #[track_caller]
     pub fn expecting(mut self, name: impl IntoLockName) -> Self {
         self.expected.push(named(name));
         self
     }
 
-    /// The default session.
+    /// Returns the default session.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -151,8 +152,9 @@ impl TestLocks {
         &self.sessions[0].session
     }
 
-    /// The locks that were taken so far, once for each grant and in their order: their names as they
-    /// are in ZooKeeper, with the values filled in. Locks that were not to be had are not among them.
+    /// Returns the names of the locks that were acquired so far, one for each grant and in the
+    /// order of the grants: as they are in ZooKeeper, with all values filled in. Failed acquires
+    /// are not included.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -170,7 +172,7 @@ impl TestLocks {
         self.taken.names()
     }
 
-    /// Fails the test if a lock was not taken so far.
+    /// Fails the test if a lock was not acquired so far.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -184,7 +186,8 @@ impl TestLocks {
     ///
     /// # Panics
     ///
-    /// If it was not; the message names those that were. If no lock can have the name.
+    /// Panics if the lock was not acquired, with the names of those that were, and if the name is
+    /// not accepted as that of a lock.
     #[track_caller]
     pub fn assert_taken(&self, name: impl IntoLockName) {
         let (name, taken) = (named(name), self.taken());
@@ -194,8 +197,8 @@ impl TestLocks {
         );
     }
 
-    /// Holds a lock of the default session as another process would: it is busy until the answer is
-    /// dropped.
+    /// Holds a lock of the default session as another process would: it is busy until the returned
+    /// guard is dropped.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -213,17 +216,18 @@ impl TestLocks {
     ///
     /// # Errors
     ///
-    /// Busy if the test itself holds it, and an invalid name.
+    /// [`Busy`](crate::base::error::ErrorKind::Busy) if the test itself holds the lock;
+    /// [`InvalidName`](crate::base::error::ErrorKind::InvalidName) for a name that is not accepted.
     pub fn hold(&self, name: impl IntoLockName) -> Result<MutexGuard, LockError> {
         let other = Session::embedded_builder(&self.sessions[0].store).app("another").open()?;
         let mutex = other.mutex(name)?;
-        // Nobody is waited for, and an embedded coordinator answers at once.
+        // Nothing has to be waited for, and an embedded coordinator answers at once.
         futures_lite::future::block_on(mutex.try_acquire())
     }
 
-    /// Asks whoever holds a lock of the default session to let go, as another process would, and
-    /// answers how many were asked. Of a lock in another layout than the session's it finds none,
-    /// nor of a semaphore, for which there is [`Semaphore::site`](crate::lock::Semaphore::site).
+    /// Asks the holders of a lock of the default session to release it, as another process would,
+    /// and returns their number. It finds only locks in the session's layout, and no semaphores;
+    /// those have [`Semaphore::site`](crate::lock::Semaphore::site).
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -238,13 +242,15 @@ impl TestLocks {
     ///
     /// # Errors
     ///
-    /// An invalid name, and unavailable during an outage.
+    /// [`InvalidName`](crate::base::error::ErrorKind::InvalidName) for a name that is not accepted;
+    /// [`Unavailable`](crate::base::error::ErrorKind::Unavailable) during an outage.
     pub fn revoke(&self, name: impl IntoLockName) -> Result<usize, LockError> {
         // An embedded coordinator answers at once.
         futures_lite::future::block_on(self.session().site(name)?.revoke())
     }
 
-    /// Lets ZooKeeper end the sessions: what is held is lost, and the next acquire finds new ones.
+    /// Ends the ZooKeeper sessions, as the server would: held locks are lost, and the next acquire
+    /// uses new sessions.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -263,7 +269,7 @@ impl TestLocks {
         }
     }
 
-    /// Makes ZooKeeper unreachable, or reachable again.
+    /// Makes ZooKeeper unreachable (`true`), or reachable again (`false`).
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -298,7 +304,7 @@ fn named(name: impl IntoLockName) -> LockName {
 
 impl Drop for TestLocks {
     fn drop(&mut self) {
-        // A test that failed already has said why.
+        // A test that failed already shows its own reason.
         if !thread::panicking() {
             for name in &self.expected {
                 self.assert_taken(name);
@@ -314,8 +320,8 @@ impl fmt::Debug for TestLocks {
     }
 }
 
-/// Writes down what was taken. Events come on a thread of their own; a marker that was sent behind
-/// them says that all have come.
+/// Records the acquired locks. Events arrive on another thread; when a marker that was sent behind
+/// them arrives, all of them have arrived.
 #[derive(Debug, Default)]
 struct Taken {
     names: Mutex<Vec<Arc<str>>>,
@@ -324,10 +330,10 @@ struct Taken {
     came: Condvar,
 }
 
-/// No lock has this name.
+/// The marker: no lock has this name.
 const MARKER: &str = "";
 
-/// How long a marker is waited for: only if there is no thread for the events it does not come.
+/// How long to wait for a marker. It never comes if there is no thread for the events.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 impl Taken {

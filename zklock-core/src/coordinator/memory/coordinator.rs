@@ -1,4 +1,4 @@
-//! The embedded coordinator as its users see it.
+//! The public types of the embedded coordinator.
 
 use std::fmt;
 use std::future::{Future, ready};
@@ -15,7 +15,7 @@ use crate::coordinator::traits::{
     Connector, Coordinator, Created, Link, NodeKind, Operation, Reply, Stat, Watch,
 };
 
-/// How an [`Embedded`] store behaves.
+/// Options of an [`Embedded`] store.
 ///
 /// ```
 /// use std::time::Duration;
@@ -30,7 +30,8 @@ use crate::coordinator::traits::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EmbeddedOptions {
-    /// How long a container whose last child went stays; 60 s, as on a server.
+    /// How long an empty container stays after its last child was deleted; 60 s by default, as on a
+    /// server.
     pub reap_after: Duration,
 }
 
@@ -40,13 +41,13 @@ impl Default for EmbeddedOptions {
     }
 }
 
-/// A tree of nodes in memory that any number of sessions share. Clones are the same store.
+/// A tree of nodes in memory, which any number of sessions can share. Clones are the same store.
 ///
 /// ```
 /// # zklock::blocking::block_on(async {
 /// use zklock::{Embedded, Session};
 ///
-/// // Two processes of a fleet, in one test.
+/// // Two processes, in one test.
 /// let store = Embedded::new();
 /// let (one, other) = (Session::embedded_builder(&store), Session::embedded_builder(&store));
 /// let _guard = one.open()?.mutex("orders")?.acquire().await?;
@@ -72,7 +73,7 @@ impl Embedded {
         Embedded::with_options(&EmbeddedOptions::default())
     }
 
-    /// Returns a new, empty store that behaves as the options say.
+    /// Returns a new, empty store with these options.
     ///
     /// ```
     /// use zklock::{Embedded, Session};
@@ -86,7 +87,7 @@ impl Embedded {
         Embedded { store: Store::new(options.reap_after) }
     }
 
-    /// Returns a connector that opens sessions on this store. A session without a connection
+    /// Returns a connector that opens sessions on this store. A session whose connection is broken
     /// expires after `session_timeout`.
     ///
     /// ```
@@ -96,7 +97,7 @@ impl Embedded {
     /// use std::time::Duration;
     /// use zklock_core::coordinator::traits::Connector;
     ///
-    /// // A plain client, to look at the nodes from outside.
+    /// // A client without locks, to look at the nodes.
     /// let client = store.connector(Duration::from_secs(10)).connect().await.map_err(failed)?;
     /// let _guard = session.mutex("orders")?.acquire().await?;
     /// assert_eq!(client.children("/zklock/orders").await.map_err(failed)?.len(), 1);
@@ -109,7 +110,7 @@ impl Embedded {
         EmbeddedConnector { store: self.store.clone(), session_timeout }
     }
 
-    /// What tells this store from the others that live.
+    /// A text that differs for each store.
     pub(crate) fn address(&self) -> String {
         format!("embedded {:p}", Arc::as_ptr(&self.store))
     }

@@ -1,13 +1,13 @@
-//! Faults as values: which request, and what becomes of it.
+//! Faults as values: which requests they affect, and how.
 
 use super::request::{Op, Request};
 use crate::coordinator::traits::RequestError;
 
-/// A fault that strikes chosen requests of one session.
+/// A fault that affects chosen requests of one session.
 ///
-/// Without further words it strikes the next request; [`on`](Fault::on), [`path`](Fault::path)
-/// and [`skip`](Fault::skip) choose another, [`times`](Fault::times) makes it strike more than
-/// once. Requests are looked at in the order in which they reach the server.
+/// By default it affects the next request. [`on`](Fault::on), [`path`](Fault::path) and
+/// [`skip`](Fault::skip) choose other requests, and [`times`](Fault::times) makes it affect more
+/// than one. Requests are checked in the order in which they reach the server.
 ///
 /// ```
 /// # zklock::blocking::block_on(async {
@@ -15,12 +15,12 @@ use crate::coordinator::traits::RequestError;
 /// # let session = zklock::Session::embedded_builder(&store).open()?;
 /// use zklock::testing::{Fault, Op};
 ///
-/// // The reply to the second creation below `/zklock/orders` is lost.
+/// // The reply to the second create request below `/zklock/orders` is lost.
 /// let fault = Fault::lose_reply().on(Op::Create).path("/zklock/orders/").skip(1);
 /// store.faults(store.sessions()[0]).inject(fault);
 /// let mutex = session.mutex("orders")?;
 /// for _ in 0..2 {
-///     assert!(mutex.acquire().await?.is_valid()); // Found again by its name.
+///     assert!(mutex.acquire().await?.is_valid()); // The node is found again by its name.
 /// }
 /// # Ok::<(), zklock::LockError>(()) }).unwrap();
 /// ```
@@ -33,7 +33,7 @@ pub struct Fault {
     times: u64,
 }
 
-/// What becomes of a request that was struck.
+/// What happens to an affected request.
 #[derive(Clone, Debug)]
 pub(super) enum Effect {
     Refuse(RequestError),
@@ -50,7 +50,7 @@ impl Fault {
         Fault { effect, op: None, path: None, skip: 0, times: 1 }
     }
 
-    /// The server answers `error`; nothing is applied.
+    /// The server replies with `error`, and nothing is applied.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -70,7 +70,7 @@ impl Fault {
         Fault::new(Effect::Refuse(error))
     }
 
-    /// The request is not applied and answered with a lost connection. The link stays up.
+    /// The request is not applied, and fails with a lost connection. The connection stays up.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -86,7 +86,7 @@ impl Fault {
         Fault::new(Effect::LoseRequest)
     }
 
-    /// The request is applied and answered with a lost connection. The link stays up.
+    /// The request is applied, and fails with a lost connection. The connection stays up.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -104,7 +104,7 @@ impl Fault {
         Fault::new(Effect::LoseReply)
     }
 
-    /// The request is applied and never answered. The link stays up, and what comes after it is
+    /// The request is applied and never answered. The connection stays up, and later requests are
     /// answered.
     ///
     /// ```
@@ -117,15 +117,15 @@ impl Fault {
     /// let session = zklock::Session::embedded_builder(&store).session_timeout(timeout).open()?;
     /// let mutex = session.mutex("orders")?;
     /// store.faults(store.sessions()[0]).inject(Fault::forget_reply().on(Op::Create));
-    /// assert!(mutex.acquire().await?.is_valid()); // Asked again.
+    /// assert!(mutex.acquire().await?.is_valid()); // The request is sent again.
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn forget_reply() -> Self {
         Fault::new(Effect::ForgetReply)
     }
 
-    /// The connection breaks before the request is applied. It fails with a lost connection, those
-    /// after it wait until [`Faults::reconnect`](super::Faults::reconnect).
+    /// The connection breaks before the request is applied. The request fails with a lost
+    /// connection, and later ones wait until [`Faults::reconnect`](super::Faults::reconnect).
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -143,7 +143,7 @@ impl Fault {
         Fault::new(Effect::CutBefore)
     }
 
-    /// The connection breaks after the request was applied and before its reply.
+    /// The connection breaks after the request was applied, and before its reply.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -181,7 +181,7 @@ impl Fault {
         Fault::new(Effect::Expire)
     }
 
-    /// Strikes only requests of one kind.
+    /// Affects only requests of one kind.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -190,7 +190,7 @@ impl Fault {
     /// use zklock::testing::{Fault, Op};
     ///
     /// store.faults(store.sessions()[0]).inject(Fault::lose_reply().on(Op::Delete));
-    /// session.mutex("orders")?.acquire().await?.release().await?; // Deleted all the same.
+    /// session.mutex("orders")?.acquire().await?.release().await?; // The delete is repeated.
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     #[must_use]
@@ -199,7 +199,7 @@ impl Fault {
         self
     }
 
-    /// Strikes only requests on paths that contain `part`.
+    /// Affects only requests whose path contains `part`.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -220,7 +220,7 @@ impl Fault {
         self
     }
 
-    /// Lets that many matching requests pass first.
+    /// Lets this number of matching requests pass first.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -242,7 +242,7 @@ impl Fault {
         self
     }
 
-    /// Strikes that many times; `u64::MAX` means for ever.
+    /// Affects this number of requests; `u64::MAX` means all.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -273,7 +273,7 @@ impl Fault {
     }
 }
 
-/// A request that reached the server, or was lost on its way there.
+/// A request that reached the server, or was lost on its way.
 ///
 /// ```
 /// # zklock::blocking::block_on(async {
@@ -291,13 +291,13 @@ impl Fault {
 pub struct Logged {
     /// The session that sent it.
     pub session: i64,
-    /// Its kind.
+    /// The kind of the request.
     pub op: Op,
-    /// Its path, or that of the first operation of a multi.
+    /// Its path; for a `multi`, the path of the first operation.
     pub path: String,
 }
 
-/// The faults of one session that are still to come.
+/// The pending faults of one session.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     faults: Vec<Fault>,
@@ -312,7 +312,7 @@ impl Plan {
         self.faults.clear();
     }
 
-    /// What strikes this request: the first fault that matches and has nothing left to skip.
+    /// The effect on this request: of the first fault that matches and has no request left to skip.
     pub(super) fn strike(&mut self, request: &Request) -> Option<Effect> {
         let mut effect = None;
         for fault in &mut self.faults {

@@ -1,4 +1,4 @@
-//! The handles that break things, for tests.
+//! Fault injection, for tests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,8 +12,8 @@ use super::store::Store;
 use crate::base::clock::Instant;
 use crate::coordinator::traits::RequestError;
 
-/// Breaks one session of an [`Embedded`] store. Everything takes effect at once, on the clock of
-/// the caller; on a session that is over nothing does.
+/// Injects faults into one session of an [`Embedded`] store. All of them take effect at once, on
+/// the clock of the caller; they have no effect on a session that is over.
 ///
 /// ```
 /// # zklock::blocking::block_on(async {
@@ -32,7 +32,7 @@ pub struct Faults {
 }
 
 impl Embedded {
-    /// Returns the handle that breaks a session.
+    /// Returns a handle to inject faults into a session.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -49,7 +49,7 @@ impl Embedded {
         Faults { store: self.store.clone(), session: session_id }
     }
 
-    /// Returns the ids of the sessions that the store knows, the oldest first.
+    /// Returns the ids of the store's sessions, the oldest first.
     ///
     /// ```
     /// # let store = zklock::Embedded::new();
@@ -62,7 +62,7 @@ impl Embedded {
         self.store.access(|state, _| state.sessions.keys().copied().collect())
     }
 
-    /// Makes every attempt to open a session fail with `error`, until it is `None` again.
+    /// Makes every attempt to open a session fail with `error`, until it is called with `None`.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -79,18 +79,19 @@ impl Embedded {
         self.store.access(|state, _| state.outage = error);
     }
 
-    /// Lets answers come late: each request takes up to half of `most` until it has an effect, and
-    /// its answer up to half of it back. So it shows in a test what only happens while an answer is
-    /// under way, and two requests are applied in another order than they were sent.
+    /// Delays replies: each request takes up to half of `most` before it takes effect, and its
+    /// reply up to half of `most` on the way back. A test can show in this way what happens only
+    /// while a reply is pending, or when two requests are applied in another order than they were
+    /// sent in.
     ///
-    /// All sessions of the store are late from now on, and connecting to it, too; with zero they are
-    /// prompt again. What is true of a server stays true: the requests of one session are applied in
-    /// order, its answers come in order, and it hears of a change before it gets the answer to a
-    /// later read. Different sessions do not wait for each other. The delays follow from `seed`, so
-    /// that a test on one thread under paused time runs the same way again: print it when a test
-    /// fails. Nothing runs in the background, and the waiters hold the timers, so this works under
-    /// paused time, in several runtimes, and outside of any. Do not block the thread of a paused
-    /// runtime while an answer is awaited in it: nobody moves its clock then.
+    /// From now on this affects all sessions of the store, and connecting; zero ends the delays.
+    /// The guarantees of a server remain: the requests of one session are applied in order, its
+    /// replies come in order, and it receives an event before the reply to a later read. Different
+    /// sessions do not wait for each other. The delays follow from `seed`, so a test on one thread
+    /// under paused time runs the same way again; print the seed when a test fails. There is no
+    /// background task, and each waiter holds its own timer, so this works under paused time, in
+    /// several runtimes, and outside of any. Do not block the thread of a paused runtime in which a
+    /// reply is awaited: its clock would stand still.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -102,7 +103,7 @@ impl Embedded {
     /// let session = Session::embedded_builder(&store).connect().await?;
     /// let acquiring = session.mutex("orders")?;
     /// let mut acquiring = Box::pin(acquiring.acquire());
-    /// // A prompt store would have granted it at the first look.
+    /// // Without the delay, the lock would be granted at the first poll.
     /// assert!(futures_lite::future::poll_once(&mut acquiring).await.is_none());
     /// assert!(acquiring.await?.is_valid());
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
@@ -116,7 +117,7 @@ impl Embedded {
         });
     }
 
-    /// Starts a log of all requests that are sent, and forgets what was logged before.
+    /// Starts a log of all requests that are sent, and clears the previous log.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -124,14 +125,14 @@ impl Embedded {
     /// # let session = zklock::Session::embedded_builder(&store).open()?;
     /// drop(session.mutex("orders")?.acquire().await?);
     /// store.record();
-    /// assert!(store.recorded().is_empty()); // Only what comes from now on.
+    /// assert!(store.recorded().is_empty()); // Only requests from now on.
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn record(&self) {
         self.store.access(|state, _| state.log = Some(Vec::new()));
     }
 
-    /// Returns what was logged since [`record`](Embedded::record), in the order of arrival.
+    /// Returns the log since [`record`](Embedded::record), in the order of arrival.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -139,7 +140,7 @@ impl Embedded {
     /// # let session = zklock::Session::embedded_builder(&store).open()?;
     /// use zklock::testing::Op;
     ///
-    /// drop(session.mutex("orders")?.acquire().await?); // Makes the directories.
+    /// drop(session.mutex("orders")?.acquire().await?); // Creates the directories.
     /// store.record();
     /// session.mutex("orders")?.acquire().await?.release().await?;
     /// let count = |op| store.recorded().iter().filter(|one| one.op == op).count();
@@ -150,7 +151,7 @@ impl Embedded {
         self.store.access(|state, _| state.log.clone().unwrap_or_default())
     }
 
-    /// Returns how many watch events were delivered to all sessions that the store knows.
+    /// Returns the number of watch events that all sessions of the store have received.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -158,7 +159,7 @@ impl Embedded {
     /// # let session = zklock::Session::embedded_builder(&store).open()?;
     /// let guard = session.mutex("orders")?.acquire().await?;
     /// let mut events = session.site("orders")?.events();
-    /// let _joined = events.next().await; // Watches the queue.
+    /// let _joined = events.next().await; // Sets a watch on the queue.
     /// guard.release().await?;
     /// assert!(store.watch_events() >= 1);
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
@@ -167,7 +168,7 @@ impl Embedded {
         self.store.access(|state, _| state.sessions.values().map(|session| session.events).sum())
     }
 
-    /// Makes `next` the number of the next sequential child of the node at `path`.
+    /// Sets the sequence number of the next sequential child of the node at `path`.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -185,7 +186,7 @@ impl Embedded {
     ///
     /// # Errors
     ///
-    /// [`RequestError::NoNode`].
+    /// [`RequestError::NoNode`] if there is no such node.
     pub fn set_sequence(&self, path: &str, next: i32) -> Result<(), RequestError> {
         self.store.access(|state, _| state.tree.set_sequence(path, next))
     }
@@ -196,8 +197,8 @@ impl Faults {
         self.store.access(|state, now| f(state, self.session, now));
     }
 
-    /// Breaks the connection. Requests in flight fail with a lost connection, later ones wait; the
-    /// server gives the session up after the session timeout, the client after 7/5 of it.
+    /// Breaks the connection. Requests in flight fail with a lost connection, and later ones wait.
+    /// The server ends the session after the session timeout, the client after 7/5 of it.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -215,7 +216,7 @@ impl Faults {
     }
 
     /// Swallows everything from now on, in both directions. The client still believes that it is
-    /// connected; after 2/5 of the session timeout it notices, and goes on as after
+    /// connected; after 2/5 of the session timeout it notices, and continues as after
     /// [`disconnect`](Faults::disconnect).
     ///
     /// ```
@@ -226,15 +227,15 @@ impl Faults {
     /// store.faults(store.sessions()[0]).silence();
     /// let earlier = guard.remaining();
     /// # std::thread::sleep(std::time::Duration::from_millis(2));
-    /// assert!(guard.remaining() < earlier); // Nothing extends the lease any more.
+    /// assert!(guard.remaining() < earlier); // The lease is no longer extended.
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn silence(&self) {
         self.act(State::silence);
     }
 
-    /// Heals the connection: requests that waited go out in order, and watches that would have
-    /// fired do. If the server has given up the session, the client learns that it expired.
+    /// Restores the connection. Requests that waited are sent in order, and watches whose event was
+    /// missed fire. If the server has ended the session, the client learns that it expired.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -243,7 +244,7 @@ impl Faults {
     /// let guard = session.mutex("orders")?.acquire().await?;
     /// let faults = store.faults(store.sessions()[0]);
     /// faults.disconnect();
-    /// faults.reconnect(); // Before the session timeout is over.
+    /// faults.reconnect(); // Before the session timeout.
     /// assert!(guard.is_valid());
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
@@ -251,7 +252,8 @@ impl Faults {
         self.act(State::reconnect);
     }
 
-    /// Expires the session on the server. The client learns it now, or when it is connected again.
+    /// Expires the session on the server. The client learns it at once, or when it is connected
+    /// again.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -266,7 +268,7 @@ impl Faults {
         self.act(State::expire);
     }
 
-    /// Freezes the server towards this session: requests are neither applied nor answered until
+    /// Freezes the server for this session: requests are neither applied nor answered until
     /// [`release`](Faults::release).
     ///
     /// ```
@@ -287,7 +289,7 @@ impl Faults {
         self.act(|state, id, now| state.hold(id, Hold::Requests, now));
     }
 
-    /// Applies requests and keeps their replies, and all watch events, back until
+    /// Applies requests, but holds back their replies and all watch events until
     /// [`release`](Faults::release).
     ///
     /// ```
@@ -308,7 +310,8 @@ impl Faults {
         self.act(|state, id, now| state.hold(id, Hold::Replies, now));
     }
 
-    /// Lets go what was held back.
+    /// Ends the effect of [`hold_requests`](Faults::hold_requests) and
+    /// [`hold_replies`](Faults::hold_replies).
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -346,7 +349,7 @@ impl Faults {
         });
     }
 
-    /// Adds a fault that strikes chosen requests.
+    /// Adds a fault for chosen requests.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -366,7 +369,7 @@ impl Faults {
         });
     }
 
-    /// Forgets the faults that did not strike yet.
+    /// Removes the faults that have not taken effect yet.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -389,7 +392,7 @@ impl Faults {
         });
     }
 
-    /// Returns how many watch events were delivered to this session.
+    /// Returns the number of watch events that this session has received.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -403,14 +406,14 @@ impl Faults {
         self.store.access(|state, _| state.sessions.get(&self.session).map_or(0, |s| s.events))
     }
 
-    /// Returns how many watches of this session have not seen anything yet.
+    /// Returns the number of watches of this session that have not fired.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
     /// # let store = zklock::Embedded::new();
     /// # let session = zklock::Session::embedded_builder(&store).open()?;
     /// let _guard = session.mutex("orders")?.acquire().await?;
-    /// assert_eq!(store.faults(store.sessions()[0]).pending_watches(), 1); // Its own node.
+    /// assert_eq!(store.faults(store.sessions()[0]).pending_watches(), 1); // On its own node.
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn pending_watches(&self) -> usize {

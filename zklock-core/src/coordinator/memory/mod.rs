@@ -1,21 +1,20 @@
-//! The embedded coordinator: ZooKeeper's rules in memory, for demos, for unit tests, and as the
-//! ground of a deterministic simulation.
+//! The embedded coordinator: ZooKeeper's rules in memory, for demonstrations and unit tests.
 //!
-//! It has no thread and no background task. Expiry, reaping and delays are evaluated whenever
-//! somebody asks, on one clock ([`Clock::Caller`](crate::base::clock::Clock::Caller)), and whoever waits
-//! for something that happens by lapse of time holds a timer of its own. So it works under a
-//! paused clock, across the runtimes of many tests, and outside any runtime. Every reply is ready
-//! at its first poll unless a fault says otherwise, or the store was told to answer late.
+//! It has no thread and no background task. Expiry, reaping and delays are evaluated on each
+//! access, on one clock ([`Clock::Caller`](crate::base::clock::Clock::Caller)), and each waiter for
+//! something that happens with time holds its own timer. So it works under a paused clock, in the
+//! runtimes of many tests, and outside of any runtime. Every reply is ready at its first poll,
+//! unless a fault is injected or the store answers late.
 //!
 //! # Where it differs from a server
 //!
 //! - There are no ACLs, no quotas and no `/zookeeper` subtree.
-//! - An empty container is removed exactly one interval after its last child went; a server looks
-//!   once an interval and removes it at any moment up to that.
-//! - Only writes that succeed take a transaction number.
+//! - An empty container is removed exactly one interval after its last child was deleted; a server
+//!   checks once per interval, and removes it at any time up to that.
+//! - Only successful writes use a transaction number.
 
-// Without the feature nobody can break a link, and what heals it has no caller. It is compiled all
-// the same, so that users run the very code that the tests ran.
+// Without the feature, no link can break, and the code that heals it has no caller. It is compiled
+// all the same, so that applications run the code that the tests ran.
 #![cfg_attr(not(any(test, feature = "testing")), allow(dead_code, unreachable_pub))]
 
 mod alarm;

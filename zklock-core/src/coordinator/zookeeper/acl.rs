@@ -1,4 +1,4 @@
-//! Who may do what with the nodes that a session creates.
+//! The access control lists of the nodes that a session creates.
 
 use std::ops::BitOr;
 
@@ -20,11 +20,11 @@ pub enum Acl {
     /// Everybody may do everything.
     #[default]
     Open,
-    /// Only who has the same credentials as the creator may do anything.
+    /// Only clients with the creator's credentials may do anything.
     CreatorAll,
-    /// Who has the creator's credentials may do everything, everybody else may read.
+    /// Clients with the creator's credentials may do everything; everybody else may read.
     ReadOnlyOthers,
-    /// These entries.
+    /// The given entries.
     Custom(Vec<AclEntry>),
 }
 
@@ -43,7 +43,7 @@ pub struct AclEntry {
     pub scheme: String,
     /// The identity within the scheme, for instance `10.0.0.0/8`.
     pub id: String,
-    /// What that identity may do.
+    /// The permissions of that identity.
     pub permissions: Permissions,
 }
 
@@ -59,19 +59,19 @@ pub struct AclEntry {
 pub struct Permissions(u8);
 
 impl Permissions {
-    /// Nothing.
+    /// No permission.
     pub const NONE: Permissions = Permissions(0);
-    /// To read data and list children.
+    /// Read data and list children.
     pub const READ: Permissions = Permissions(1);
-    /// To set data.
+    /// Set data.
     pub const WRITE: Permissions = Permissions(2);
-    /// To create children.
+    /// Create children.
     pub const CREATE: Permissions = Permissions(4);
-    /// To delete children.
+    /// Delete children.
     pub const DELETE: Permissions = Permissions(8);
-    /// To change the access control list.
+    /// Change the access control list.
     pub const ADMIN: Permissions = Permissions(16);
-    /// All of these.
+    /// All permissions.
     pub const ALL: Permissions = Permissions(31);
 
     /// Returns whether this set contains every permission of `other`.

@@ -1,27 +1,27 @@
-//! The connect string: which servers, and below which node.
+//! The connect string: the servers, and the chroot.
 
 use std::net::Ipv6Addr;
 
 use crate::coordinator::traits::RequestError;
 
-/// A connect string that is right.
+/// A valid connect string.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ConnectString {
-    /// `host:port` each.
+    /// `host:port` for each server.
     pub(super) servers: Vec<String>,
-    /// Empty for the root.
+    /// Empty if there is no chroot.
     pub(super) chroot: String,
 }
 
 impl ConnectString {
-    /// In the words of the client: some of the servers, each so many times.
+    /// The connect string for the client library: these servers, each repeated `times` times.
     pub(super) fn to_client(&self, servers: &[&str], times: usize) -> String {
         format!("{}{}", servers.repeat(times).join(","), self.chroot)
     }
 }
 
-/// Checks a connect string without any I/O: `host[:port][,host[:port]…][/chroot]`. The port is
-/// 2181 where none is given, and an IPv6 address stands in brackets.
+/// Checks a connect string without any I/O: `host[:port][,host[:port]…][/chroot]`. The default port
+/// is 2181, and an IPv6 address is written in brackets.
 ///
 /// # Errors
 ///

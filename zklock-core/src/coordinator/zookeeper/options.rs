@@ -1,4 +1,4 @@
-//! How to connect.
+//! Options of a connection.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,12 +7,12 @@ use super::acl::Acl;
 use super::connect_string::parse;
 use crate::coordinator::traits::RequestError;
 
-/// Credentials that a session presents.
+/// Credentials of a session.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Auth {
     /// The scheme, for instance `digest`.
     pub scheme: String,
-    /// What the scheme asks for, for instance `user:password`. Never printed.
+    /// The credentials of that scheme, for instance `user:password`. Never printed.
     pub credentials: Vec<u8>,
 }
 
@@ -22,31 +22,31 @@ impl fmt::Debug for Auth {
     }
 }
 
-/// Which ZooKeeper to connect to, and how.
+/// The servers to connect to, and the options of the connection.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ZooKeeperOptions {
     /// The servers and the chroot; see
     /// [`validate_connect_string`](super::validate_connect_string).
     pub connect: String,
-    /// The session timeout to ask for, 10 s. The server may grant another.
+    /// The session timeout to request, 10 s by default. The server may grant another one.
     pub session_timeout: Duration,
-    /// How long an attempt to open a session may take, 5 s.
+    /// The longest time of one attempt to open a session, 5 s by default.
     pub connect_timeout: Duration,
-    /// The credentials, none at first.
+    /// The credentials; none by default.
     pub auth: Vec<Auth>,
-    /// The access control list of the nodes to create.
+    /// The access control list of the nodes that are created.
     pub acl: Acl,
-    /// TLS to all servers, none at first.
+    /// TLS for all servers; none by default.
     #[cfg(feature = "tls")]
     pub tls: Option<super::Tls>,
-    /// The user of SASL, none at first.
+    /// The SASL user; none by default.
     #[cfg(feature = "sasl")]
     pub sasl: Option<super::Sasl>,
 }
 
 impl ZooKeeperOptions {
-    /// Returns the options for these servers, with everything else as its default.
+    /// Returns the options for these servers, with defaults for everything else.
     pub fn new(connect: impl Into<String>) -> Self {
         ZooKeeperOptions {
             connect: connect.into(),
@@ -61,7 +61,7 @@ impl ZooKeeperOptions {
         }
     }
 
-    /// Whether the servers are spoken to in plain text.
+    /// Whether the connection is not encrypted.
     pub(super) fn is_plain(&self) -> bool {
         #[cfg(feature = "tls")]
         return self.tls.is_none();
@@ -73,7 +73,7 @@ impl ZooKeeperOptions {
     ///
     /// # Errors
     ///
-    /// [`RequestError::BadArguments`] with a sentence that says what is wrong.
+    /// [`RequestError::BadArguments`], which says what is wrong.
     pub fn validate(&self) -> Result<(), RequestError> {
         let wrong = |why: &str| Err(RequestError::BadArguments(why.to_owned()));
         parse(&self.connect)?;

@@ -1,17 +1,17 @@
-//! Who we are, and how that is kept secret on the way: TLS and SASL.
+//! Authentication and encryption: TLS and SASL.
 //!
-//! What is in here never prints a secret.
+//! No type of this module prints a secret.
 
 use std::fmt;
 
 #[cfg(feature = "tls")]
 use crate::base::error::{ErrorKind, LockError};
 
-/// TLS to all servers.
+/// TLS for all servers.
 ///
-/// A server is checked against an authority, and by the name or address that the connect string
-/// has for it. With an [identity](Tls::identity) this process shows a certificate of its own.
-/// ZooKeeper then knows it by the certificate's subject, and
+/// A server's certificate is checked against the trusted authorities, and must contain the name or
+/// address that the connect string uses. With an [identity](Tls::identity), this process presents
+/// its own certificate. ZooKeeper then identifies the client by the certificate's subject, and
 /// [`Acl::CreatorAll`](super::Acl::CreatorAll) needs no other credentials.
 ///
 /// ```no_run
@@ -30,7 +30,8 @@ pub struct Tls(pub(super) zookeeper_client::TlsOptions);
 
 #[cfg(feature = "tls")]
 impl Tls {
-    /// Trusts the servers that these authorities have signed; certificates in PEM.
+    /// Trusts servers whose certificates these authorities have signed. `authorities` are
+    /// certificates in PEM.
     ///
     /// ```
     /// use zklock::{ErrorKind, Tls};
@@ -41,14 +42,14 @@ impl Tls {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidOption`] if there is no certificate in it.
+    /// [`ErrorKind::InvalidOption`] if the text contains no certificate.
     pub fn new(authorities: &str) -> Result<Self, LockError> {
         let options = zookeeper_client::TlsOptions::new().with_pem_ca(authorities);
         options.map(Tls).map_err(|why| invalid("authorities", &why))
     }
 
-    /// Shows this certificate to the servers: the certificate with those that lead to its
-    /// authority, and its private key, both in PEM.
+    /// Presents this certificate to the servers: the certificate with its chain, and its private
+    /// key, both in PEM.
     ///
     /// ```no_run
     /// use zklock::Tls;
@@ -61,7 +62,7 @@ impl Tls {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidOption`] if one of the two is not there or cannot be read.
+    /// [`ErrorKind::InvalidOption`] if either is missing or cannot be read.
     pub fn identity(self, certificate: &str, key: &str) -> Result<Self, LockError> {
         if !certificate.contains("BEGIN CERTIFICATE") {
             return Err(LockError::new(ErrorKind::InvalidOption, "TLS identity: no certificate"));
@@ -71,8 +72,8 @@ impl Tls {
     }
 }
 
-/// The options of the client itself, for what is not offered here: certificates that are renewed
-/// while a session lives, for instance.
+/// The client library's own options, for settings that [`Tls`] does not offer, such as certificates
+/// that are renewed while a session lives.
 #[cfg(feature = "tls")]
 impl From<zookeeper_client::TlsOptions> for Tls {
     fn from(options: zookeeper_client::TlsOptions) -> Self {
@@ -92,7 +93,7 @@ impl fmt::Debug for Tls {
     }
 }
 
-/// A user of SASL with the mechanism DIGEST-MD5.
+/// A user for SASL, with the mechanism DIGEST-MD5.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -112,7 +113,7 @@ pub struct Sasl {
 
 #[cfg(feature = "sasl")]
 impl Sasl {
-    /// A user and the password, which is never printed.
+    /// Returns credentials of a user and a password, which is never printed.
     ///
     /// ```
     /// use zklock::Sasl;

@@ -8,13 +8,13 @@
 use crate::layout::contender::Contender;
 use crate::layout::verdict::Verdict;
 
-/// Held by the first `most` of the queue; everybody else watches the `most` nodes just ahead.
+/// Held by the first `most` contenders of the queue; all others watch the `most` nodes just ahead.
 ///
 /// Curator watches one of them, the node `most` places ahead, and so misses a grant: with two
-/// leases the third in line watches the first, sleeps on when the second goes, and a lease lies
-/// idle. Of `most` nodes ahead at least one is gone when fewer than `most` are left, so watching so
-/// many never misses a grant, and watching fewer can. A release wakes at most `most` waiters,
-/// however many there are.
+/// leases the third in line watches the first, is not woken when the second leaves, and one lease
+/// stays unused. When fewer than `most` contenders are left ahead, at least one of the `most`
+/// watched nodes is gone, so watching that many never misses a grant, and watching fewer can. A
+/// release wakes at most `most` waiters, however many there are.
 ///
 /// ```
 /// use zklock::Mode;

@@ -1,4 +1,5 @@
-//! Pure rules: given the contenders and mine, is the lock held, or which node is to be watched.
+//! Pure rules: given the contenders and one's own node, whether the lock is held, or which node to
+//! watch.
 
 pub mod leases;
 pub mod mutex;

@@ -9,17 +9,18 @@ use crate::base::mode::Mode;
 use crate::layout::contender::Contender;
 use crate::layout::verdict::Verdict;
 
-/// Held by the first of the queue; everybody else watches one node.
+/// Held by the first contender of the queue; all others watch one node.
 ///
-/// The second watches the first, whose deletion is its grant: whoever comes later gets a greater
-/// number, so nobody can appear in between. Everybody else watches the node two ahead. When that
-/// goes, it is likely to be second, and reads the queue again while another still holds the lock; so
-/// the turn from one holder to the next waits for no list. At most two wake at a release: the one
-/// whose turn it is, and the one that is next. That the node directly ahead goes is heard by nobody,
-/// and need not be: the lock is not ours before the watched one is gone, too.
+/// The second watches the first, whose deletion is its grant: later nodes get greater numbers, so
+/// nobody can appear in between. All others watch the node two places ahead. When that is deleted,
+/// the waiter is probably second, and reads the queue while another still holds the lock; so no
+/// list is needed between one holder and the next. A release wakes at most two waiters: the one
+/// whose turn it is, and the one after it. A waiter does not notice when the node directly ahead is
+/// deleted, and need not: it does not hold the lock before the watched node is gone, too.
 ///
-/// No deletion is a grant behind a writer, who may step down to a reader in its own place, so where
-/// the names do not tell writers, none is. Then everybody watches the node just ahead, and one wakes.
+/// Behind a writer, a deletion is not a grant, because a downgraded writer leaves a reader in its
+/// place. So where the names do not show writers, no deletion is a grant; then every waiter watches
+/// the node just ahead, and a release wakes one.
 ///
 /// ```
 /// use zklock::Mode;

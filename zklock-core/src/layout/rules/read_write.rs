@@ -9,10 +9,10 @@ use crate::base::mode::Mode;
 use crate::layout::contender::Contender;
 use crate::layout::verdict::Verdict;
 
-/// A reader enters when no writer is ahead of it; it watches the nearest one.
+/// A reader holds the lock if no writer is ahead of it; otherwise it watches the nearest one.
 ///
-/// A deletion is never a grant by itself: the writer that goes may have given up with others still
-/// ahead of it.
+/// A deletion is never a grant by itself: the writer whose node is deleted may have given up with
+/// others still ahead of it.
 ///
 /// ```
 /// use zklock::Mode;
@@ -34,11 +34,11 @@ pub fn read(queue: &[Contender], mine: &Contender) -> Verdict {
     }
 }
 
-/// A writer enters when nobody is ahead of it; it watches the node just ahead, so that of a hundred
-/// writers one wakes at each release.
+/// A writer holds the lock if nobody is ahead of it; otherwise it watches the node just ahead, so
+/// that of a hundred waiting writers one wakes at each release.
 ///
-/// A deletion is never a grant by itself: a writer that steps down leaves a reader in its place
-/// (measured: a writer would enter beside it).
+/// A deletion is never a grant by itself: a downgraded writer leaves a reader in its place
+/// (measured: otherwise a writer enters beside it).
 ///
 /// ```
 /// use zklock::Mode;
