@@ -1,4 +1,4 @@
-//! What ends a body before its end.
+//! What ends a body early.
 
 /// What happens to an async body when the lock is lost while it runs.
 ///
@@ -15,14 +15,14 @@
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum OnLost {
-    /// It is dropped at its next await.
+    /// The body is dropped at its next await.
     #[default]
     Cancel,
-    /// It may finish.
+    /// The body goes on to its end.
     Finish,
 }
 
-/// What happens to a body when somebody asks that its lock be let go, with
+/// What happens to a body when somebody asks for the release of its lock, with
 /// [`Site::revoke`](crate::inspect::Site::revoke) or Curator's `Revoker`.
 ///
 /// ```
@@ -40,31 +40,31 @@ pub enum OnLost {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum OnRevoked {
-    /// An async body is dropped at its next await, and one that has not begun does not begin. A
-    /// plain one that has begun finishes, and may ask
+    /// An async body is dropped at its next await, and a body that has not begun does not begin. A
+    /// plain body that has begun finishes; it can check
     /// [`current().is_revoked()`](crate::guard::view::Current::is_revoked).
     Cancel,
-    /// It goes on.
+    /// The body goes on.
     #[default]
     Ignore,
 }
 
-/// What ends a body before its end.
+/// What ends a body early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct CancelPolicy {
-    /// When the lock is lost.
+    /// What happens when the lock is lost.
     pub lost: OnLost,
-    /// When it is to be let go.
+    /// What happens when somebody asks for the release of the lock.
     pub revoked: OnRevoked,
 }
 
 impl CancelPolicy {
-    /// Whether anything does.
+    /// Whether anything ends the body.
     pub fn any(self) -> bool {
         self.lost == OnLost::Cancel || self.revoked == OnRevoked::Cancel
     }
 
-    /// Both together: what ends one ends the whole.
+    /// Combines two policies: whatever ends one of them ends the whole.
     pub fn and(self, other: CancelPolicy) -> CancelPolicy {
         let cancels = self.lost == OnLost::Cancel || other.lost == OnLost::Cancel;
         let heeds = self.revoked == OnRevoked::Cancel || other.revoked == OnRevoked::Cancel;

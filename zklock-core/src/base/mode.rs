@@ -1,8 +1,8 @@
-//! In which way a contender wants a lock.
+//! The modes in which a contender acquires a lock.
 
 use std::fmt;
 
-/// The kind of a contender.
+/// The mode in which a contender acquires a lock.
 ///
 /// ```
 /// # zklock::blocking::block_on(async {

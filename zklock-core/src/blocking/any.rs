@@ -1,4 +1,4 @@
-//! Locks of any kind, and several as one, acquired on a thread.
+//! Acquiring locks of any kind, and several as one, on a blocked thread.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ pub(crate) fn enter<L: Enter>(lock: &L, how: Wait, unscoped: bool) -> Result<L::
 }
 
 impl AnyLock {
-    /// Acquires the lock on this thread and waits as long as it takes.
+    /// Acquires the lock, and blocks this thread until it is granted.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
@@ -31,7 +31,8 @@ impl AnyLock {
         enter(self, Wait::Forever, true)
     }
 
-    /// Acquires the lock on this thread if that needs no waiting for others.
+    /// Acquires the lock without waiting for other contenders, and blocks this thread until
+    /// ZooKeeper answers.
     ///
     /// ```
     /// # let store = zklock::Embedded::new();
@@ -52,7 +53,7 @@ impl AnyLock {
         enter(self, self.once()?, true)
     }
 
-    /// Acquires the lock on this thread within the tries of its options.
+    /// Acquires the lock, and blocks this thread for at most `timeout × retries` of its options.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
@@ -70,7 +71,7 @@ impl AnyLock {
 }
 
 impl MultiLock {
-    /// Acquires all on this thread and waits as long as it takes.
+    /// Acquires all locks, and blocks this thread until they are granted.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
@@ -89,7 +90,8 @@ impl MultiLock {
         enter(self, Wait::Forever, true)
     }
 
-    /// Acquires all on this thread if that needs no waiting for others.
+    /// Acquires all locks without waiting for other contenders, and blocks this thread until
+    /// ZooKeeper answers.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
@@ -110,7 +112,7 @@ impl MultiLock {
         enter(self, self.once()?, true)
     }
 
-    /// Acquires all on this thread within a time, connecting included.
+    /// Acquires all locks, and blocks this thread for at most `timeout`, connecting included.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
@@ -130,7 +132,7 @@ impl MultiLock {
         enter(self, MultiLock::within(timeout)?, true)
     }
 
-    /// Acquires all on this thread within the tries of the options.
+    /// Acquires all locks, and blocks this thread for at most `timeout × retries` of the options.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();

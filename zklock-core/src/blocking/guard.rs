@@ -1,4 +1,4 @@
-//! Guards, released on a thread.
+//! Releasing guards on a blocked thread.
 
 use crate::base::error::LockError;
 use crate::blocking::park::block_on;
@@ -8,7 +8,7 @@ use crate::lock::any::AnyGuard;
 use crate::lock::multi::MultiGuard;
 
 impl<K: Kind> Guard<K> {
-    /// Releases the lock and waits on this thread until the node is gone.
+    /// Releases the lock, and blocks this thread until the node is deleted.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
@@ -26,7 +26,7 @@ impl<K: Kind> Guard<K> {
 }
 
 impl RwLockWriteGuard {
-    /// Becomes a reader without letting a writer in between, and waits for that on this thread.
+    /// Turns a write guard into a read guard, and blocks this thread meanwhile.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
@@ -45,7 +45,7 @@ impl RwLockWriteGuard {
 }
 
 impl AnyGuard {
-    /// Releases the lock and waits on this thread until the node is gone.
+    /// Releases the lock, and blocks this thread until the node is deleted.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
@@ -64,7 +64,7 @@ impl AnyGuard {
 }
 
 impl MultiGuard {
-    /// Releases all and waits on this thread until the nodes are gone.
+    /// Releases all locks, and blocks this thread until the nodes are deleted.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();

@@ -1,8 +1,8 @@
-//! What blocks a thread: `blocking_acquire` and its relatives, on the types that tasks use.
+//! Methods that block a thread: `blocking_acquire` and its relatives, on the types that tasks use.
 //!
-//! They work with or without a runtime around them: the session's own I/O thread does the work,
-//! the caller's thread sleeps. On a thread of a multi-threaded runtime they hold up the other
-//! tasks of that thread, which is warned about after a second; use `spawn_blocking` there.
+//! They work inside and outside of a runtime: the session's own I/O thread does the work, and the
+//! caller's thread sleeps. On a thread of a multi-threaded runtime they delay the other tasks of
+//! that thread, which is logged as a warning after one second; use `spawn_blocking` there.
 //!
 //! ```
 //! let session = zklock::Session::embedded();

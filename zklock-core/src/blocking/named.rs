@@ -1,4 +1,4 @@
-//! Mutexes and read/write locks, acquired on a thread.
+//! Acquiring mutexes and read/write locks on a blocked thread.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ fn enter<K: Kind>(lock: &NamedLock, how: impl Patience) -> Result<Guard<K>, Lock
 }
 
 impl Mutex {
-    /// Acquires the lock on this thread and waits as long as it takes.
+    /// Acquires the lock, and blocks this thread until it is granted.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
@@ -34,7 +34,8 @@ impl Mutex {
         enter(self.named(), Forever)
     }
 
-    /// Acquires the lock on this thread if that needs no waiting for others.
+    /// Acquires the lock without waiting for other contenders, and blocks this thread until
+    /// ZooKeeper answers.
     ///
     /// ```
     /// # let store = zklock::Embedded::new();
@@ -53,7 +54,7 @@ impl Mutex {
         enter(self.named(), self.named().once()?)
     }
 
-    /// Acquires the lock on this thread within a time, connecting included.
+    /// Acquires the lock, and blocks this thread for at most `timeout`, connecting included.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
@@ -71,7 +72,7 @@ impl Mutex {
         enter(self.named(), self.named().within(timeout)?)
     }
 
-    /// Acquires the lock on this thread within the tries of its options.
+    /// Acquires the lock, and blocks this thread for at most `timeout × retries` of its options.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
@@ -90,7 +91,7 @@ impl Mutex {
 }
 
 impl RwLock {
-    /// Acquires the lock for reading on this thread and waits as long as it takes.
+    /// Acquires the lock for reading, and blocks this thread until it is granted.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
@@ -107,7 +108,8 @@ impl RwLock {
         enter(self.named(), Forever)
     }
 
-    /// Acquires the lock for reading on this thread if that needs no waiting for others.
+    /// Acquires the lock for reading without waiting for other contenders, and blocks this thread
+    /// until ZooKeeper answers.
     ///
     /// ```
     /// # let store = zklock::Embedded::new();
@@ -126,7 +128,8 @@ impl RwLock {
         enter(self.named(), self.named().once()?)
     }
 
-    /// Acquires the lock for reading on this thread within a time, connecting included.
+    /// Acquires the lock for reading, and blocks this thread for at most `timeout`, connecting
+    /// included.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
@@ -144,7 +147,8 @@ impl RwLock {
         enter(self.named(), self.named().within(timeout)?)
     }
 
-    /// Acquires the lock for reading on this thread within the tries of its options.
+    /// Acquires the lock for reading, and blocks this thread for at most `timeout × retries` of its
+    /// options.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
@@ -161,7 +165,7 @@ impl RwLock {
         enter(self.named(), self.named().tries())
     }
 
-    /// Acquires the lock for writing on this thread and waits as long as it takes.
+    /// Acquires the lock for writing, and blocks this thread until it is granted.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
@@ -178,7 +182,8 @@ impl RwLock {
         enter(self.named(), Forever)
     }
 
-    /// Acquires the lock for writing on this thread if that needs no waiting for others.
+    /// Acquires the lock for writing without waiting for other contenders, and blocks this thread
+    /// until ZooKeeper answers.
     ///
     /// ```
     /// # let store = zklock::Embedded::new();
@@ -197,7 +202,8 @@ impl RwLock {
         enter(self.named(), self.named().once()?)
     }
 
-    /// Acquires the lock for writing on this thread within a time, connecting included.
+    /// Acquires the lock for writing, and blocks this thread for at most `timeout`, connecting
+    /// included.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
@@ -215,7 +221,8 @@ impl RwLock {
         enter(self.named(), self.named().within(timeout)?)
     }
 
-    /// Acquires the lock for writing on this thread within the tries of its options.
+    /// Acquires the lock for writing, and blocks this thread for at most `timeout × retries` of its
+    /// options.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();

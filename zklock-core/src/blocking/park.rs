@@ -1,17 +1,18 @@
-//! Waiting on a thread for a future.
+//! Blocking a thread on a future.
 
 use std::future::Future;
 use std::time::Duration;
 
 use crate::base::clock::{Clock, with_real_time};
 
-/// After this long a blocked thread of a runtime is warned about.
+/// The time after which a warning about a blocked thread of a runtime is logged.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Runs a future to its end on this thread.
 ///
-/// For the futures of this library, which need no runtime around them: `Session::connect`,
-/// `Session::close`. Inside a runtime its time does not go on meanwhile, so real time is used.
+/// It is meant for the futures of this library, which need no runtime: `Session::connect`,
+/// `Session::close`. Inside a runtime whose time is paused, it uses real time, because the
+/// runtime's clock stands still meanwhile.
 ///
 /// ```
 /// use zklock::Session;
@@ -20,12 +21,13 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// block_on(Session::embedded().close());
 /// ```
 pub fn block_on<F: Future>(work: F) -> F::Output {
-    // A task lends its budget to what it polls, and a budget that is used up while the thread is
-    // blocked is never renewed.
+    // Inside a task, tokio limits how much may be polled before the task yields. A blocked task
+    // never yields, so the limit is lifted here.
     with_real_time(|| futures_lite::future::block_on(tokio::task::unconstrained(work)))
 }
 
-/// The same, and a warning if that takes long on a thread that tasks need.
+/// Runs a future to its end on this thread, and logs a warning if that takes long on a thread that
+/// tasks need.
 pub(crate) fn block_on_patiently<F: Future>(lock: &str, work: F) -> F::Output {
     if tokio::runtime::Handle::try_current().is_err() {
         return block_on(work);

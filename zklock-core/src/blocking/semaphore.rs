@@ -1,4 +1,4 @@
-//! Permits, acquired on a thread.
+//! Acquiring permits on a blocked thread.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::local::wait::{Forever, Patience};
 use crate::lock::semaphore::Semaphore;
 
 impl Semaphore {
-    /// Acquires one permit on this thread and waits as long as it takes.
+    /// Acquires one permit, and blocks this thread until it is granted.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
@@ -26,7 +26,7 @@ impl Semaphore {
         self.blocking_acquire_many(1)
     }
 
-    /// Acquires several permits on this thread, all or none, and waits as long as it takes.
+    /// Acquires several permits, all or none, and blocks this thread until they are granted.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
@@ -42,7 +42,8 @@ impl Semaphore {
         self.block(permits, Forever)
     }
 
-    /// Acquires one permit on this thread if that needs no waiting for others.
+    /// Acquires one permit without waiting for other contenders, and blocks this thread until
+    /// ZooKeeper answers.
     ///
     /// ```
     /// # let store = zklock::Embedded::new();
@@ -61,7 +62,8 @@ impl Semaphore {
         self.blocking_try_acquire_many(1)
     }
 
-    /// Acquires several permits on this thread, all or none, if that needs no waiting for others.
+    /// Acquires several permits, all or none, without waiting for other contenders, and blocks this
+    /// thread until ZooKeeper answers.
     ///
     /// ```
     /// # let store = zklock::Embedded::new();
@@ -79,7 +81,7 @@ impl Semaphore {
         self.block(permits, self.once())
     }
 
-    /// Acquires one permit on this thread within a time, connecting included.
+    /// Acquires one permit, and blocks this thread for at most `timeout`, connecting included.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
@@ -101,7 +103,8 @@ impl Semaphore {
         self.blocking_acquire_many_timeout(1, timeout)
     }
 
-    /// Acquires several permits on this thread, all or none, within a time, connecting included.
+    /// Acquires several permits, all or none, and blocks this thread for at most `timeout`,
+    /// connecting included.
     ///
     /// ```
     /// # let store = zklock::Embedded::new();
@@ -127,7 +130,8 @@ impl Semaphore {
         self.block(permits, self.within(timeout)?)
     }
 
-    /// Acquires several permits on this thread, all or none, within the tries of the options.
+    /// Acquires several permits, all or none, and blocks this thread for at most
+    /// `timeout × retries` of the options.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();

@@ -1,4 +1,4 @@
-//! A lock of any kind, for what works with all of them.
+//! A lock of any kind, for code that works with all of them.
 
 use std::future::Future;
 use std::ops::Deref;
@@ -22,7 +22,7 @@ use crate::lock::semaphore::Semaphore;
 use crate::name::lock_name::LockName;
 use crate::session::handle::Session;
 
-/// A lock, and in which way it is to be taken.
+/// A lock, and the mode in which it is acquired.
 ///
 /// ```
 /// use zklock::{AnyLock, Session};
@@ -41,11 +41,11 @@ pub enum AnyLock {
     Read(RwLock),
     /// A read/write lock, for writing.
     Write(RwLock),
-    /// A semaphore, and how many permits of it.
+    /// A semaphore, and the number of permits to acquire.
     Permits(Semaphore, u32),
 }
 
-/// Which kind of lock, before there is a name.
+/// The kind of a lock that has no name yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A mutex.
@@ -56,15 +56,15 @@ pub enum Kind {
     Write,
     /// A semaphore.
     Permits {
-        /// With so many permits.
+        /// The limit of the semaphore.
         limit: u32,
-        /// Of which so many are taken.
+        /// The number of permits to acquire.
         permits: u32,
     },
 }
 
 impl Kind {
-    /// The defaults of a session, without what locks of this kind cannot do.
+    /// The defaults of a session, without options that locks of this kind do not support.
     pub fn defaults(self, session: &Session) -> LockOptions {
         let options = session.defaults();
         match self {
@@ -77,7 +77,7 @@ impl Kind {
         }
     }
 
-    /// The lock of a name, in the session's layout or another.
+    /// The lock with a name, in the session's layout or another one.
     pub fn lock(
         self,
         session: &Session,
@@ -120,7 +120,7 @@ impl From<Mutex> for AnyLock {
 }
 
 impl AnyLock {
-    /// The name of the lock.
+    /// Returns the name of the lock.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
@@ -138,7 +138,7 @@ impl AnyLock {
         }
     }
 
-    /// Acquires the lock and waits as long as it takes.
+    /// Acquires the lock, and waits until it is granted.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -163,7 +163,7 @@ impl AnyLock {
         self.enter(Caller::task(), Wait::Forever, true).await
     }
 
-    /// Acquires the lock if that needs no waiting for others.
+    /// Acquires the lock without waiting for other contenders: asks ZooKeeper once.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -189,7 +189,7 @@ impl AnyLock {
         self.enter(Caller::task(), self.once()?, true).await
     }
 
-    /// Acquires the lock within the tries of its options.
+    /// Acquires the lock, with at most `retries` tries of `timeout` each.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -213,8 +213,8 @@ impl AnyLock {
         self.enter(Caller::task(), self.tries(), true).await
     }
 
-    /// The path of its directory, chroot included, and the servers: the same for the same lock, in
-    /// every process that names the servers alike.
+    /// The path of the lock's directory, with chroot and servers: the same for the same lock, in
+    /// every process that names the servers in the same way.
     pub(crate) fn identity(&self) -> (String, String) {
         let path = match self {
             AnyLock::Mutex(lock) => lock.path(),
@@ -233,7 +233,7 @@ impl AnyLock {
         }
     }
 
-    /// A wait for answers only.
+    /// A wait for replies only, not for other contenders.
     pub(crate) fn once(&self) -> Result<Wait, LockError> {
         match self {
             AnyLock::Mutex(lock) => lock.named().once(),
@@ -242,7 +242,7 @@ impl AnyLock {
         }
     }
 
-    /// A wait as the options say.
+    /// A wait with the tries of the options.
     pub(crate) fn tries(&self) -> Wait {
         match self {
             AnyLock::Mutex(lock) => lock.named().tries(),
@@ -251,7 +251,7 @@ impl AnyLock {
         }
     }
 
-    /// What ends a body under it.
+    /// What ends a body under this lock.
     pub(crate) fn cancel_policy(&self) -> CancelPolicy {
         let options = match self {
             AnyLock::Mutex(lock) => lock.options(),
@@ -297,11 +297,11 @@ impl AnyLock {
 #[non_exhaustive]
 #[must_use = "a guard that is dropped at once releases the lock at once"]
 pub enum AnyGuard {
-    /// Of a mutex.
+    /// The guard of a mutex.
     Mutex(MutexGuard),
-    /// Of a reader.
+    /// The guard of a reader.
     Read(RwLockReadGuard),
-    /// Of a writer.
+    /// The guard of a writer.
     Write(RwLockWriteGuard),
     /// Permits.
     Permits(SemaphorePermit),
@@ -319,7 +319,7 @@ macro_rules! each {
 }
 
 impl AnyGuard {
-    /// Writes to ZooKeeper that succeed only while this lock is held.
+    /// Returns a writer to ZooKeeper whose writes succeed only while this lock is held.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -347,12 +347,12 @@ impl AnyGuard {
     ///
     /// # Cancel safety
     ///
-    /// As `body`.
+    /// Dropping the future drops `body`; the guard stays held.
     pub async fn scope<F: Future>(&self, body: F) -> F::Output {
         inside(Some(self.frame()), body).await
     }
 
-    /// Runs `body`, which is no future, in the scope of this guard.
+    /// Runs a closure in the scope of this guard.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -366,7 +366,7 @@ impl AnyGuard {
         inside_sync(Some(self.frame()), body)
     }
 
-    /// Says that another task may release this guard. See
+    /// Declares that another task, thread or branch will release this guard. See
     /// [`Guard::detach`](crate::guard::typed::Guard::detach).
     ///
     /// ```
@@ -375,7 +375,7 @@ impl AnyGuard {
     /// # let any: zklock::AnyLock = session.mutex("orders")?.into();
     /// let guard = any.acquire().await?.detach();
     /// std::thread::spawn(move || drop(guard));
-    /// assert!(any.acquire().await?.is_valid()); // Waits for that thread.
+    /// assert!(any.acquire().await?.is_valid()); // Waits for the thread's release.
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn detach(self) -> Self {
@@ -387,7 +387,7 @@ impl AnyGuard {
         }
     }
 
-    /// Releases the lock and waits until that is done.
+    /// Releases the lock, as [`Guard::release`](crate::guard::typed::Guard::release) does.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -404,7 +404,7 @@ impl AnyGuard {
     ///
     /// # Cancel safety
     ///
-    /// The release goes on in the background.
+    /// If the future is dropped, the release goes on in the background.
     pub async fn release(self) -> Result<(), LockError> {
         each!(self, guard => guard.release().await)
     }
@@ -426,22 +426,23 @@ impl Deref for AnyGuard {
     }
 }
 
-/// What a body can be put under.
+/// A lock, or several, that a body can run under.
 pub trait Enter: Sync {
     /// The guard.
     type Guard: Guarding;
 
-    /// A wait for answers only.
+    /// A wait for replies only, not for other contenders.
     ///
     /// # Errors
     ///
-    /// [`InvalidOption`](crate::base::error::ErrorKind::InvalidOption) for a lock that lingers.
+    /// [`InvalidOption`](crate::base::error::ErrorKind::InvalidOption) for a lock with the option
+    /// `linger`.
     fn once(&self) -> Result<Wait, LockError>;
 
-    /// A wait as the options say.
+    /// A wait with the tries of the options.
     fn tries(&self) -> Wait;
 
-    /// What ends a body under it.
+    /// What ends a body under this lock.
     fn cancel_policy(&self) -> CancelPolicy;
 
     /// Acquires.
@@ -452,7 +453,7 @@ pub trait Enter: Sync {
         unscoped: bool,
     ) -> impl Future<Output = Result<Self::Guard, LockError>> + Send;
 
-    /// Who the thread waits for, where it is blocked.
+    /// The name, for the warning about a blocked thread.
     fn name(&self) -> &str;
 }
 
@@ -485,12 +486,12 @@ impl Enter for AnyLock {
     }
 }
 
-/// What a body runs under: one guard, or those of a multi-lock.
+/// The guard of a body: of one lock, or of a multi-lock.
 pub trait Guarding: Deref<Target = GuardView> + Send + Sync + Sized {
     /// The scope of the body.
     fn frame(&self) -> Option<Arc<Frame>>;
 
-    /// Releases everything and waits until that is done.
+    /// Releases all locks and waits until they are released.
     ///
     /// # Errors
     ///

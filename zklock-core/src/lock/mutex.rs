@@ -18,14 +18,15 @@ use crate::lock::named::NamedLock;
 use crate::name::lock_name::{IntoLockName, LockName};
 use crate::session::handle::Session;
 
-/// A lock that one holder at a time has in the whole fleet.
+/// A distributed mutex: of all processes, one caller at a time holds it.
 ///
-/// Cheap to make and to clone; all mutexes of one session and name are one lock. Tasks and threads
-/// of this process wait in memory, first come first served, and share one node in ZooKeeper. The
-/// layout is that of Curator's `InterProcessMutex`, so that a Java service that locks the same path
-/// excludes and is excluded.
+/// Cheap to create and to clone; all mutexes of one session with the same name are one lock. Tasks
+/// and threads of one process wait in memory, first come, first served, and share one node in
+/// ZooKeeper. The default layout is that of Curator's `InterProcessMutex`, so that this lock and
+/// that of a Java service on the same path exclude each other.
 ///
-/// Inside the [scope](MutexGuard::scope) of a guard the same lock can be acquired again.
+/// The lock is reentrant: inside the [scope](MutexGuard::scope) of a guard it can be acquired
+/// again.
 ///
 /// ```
 /// # zklock::blocking::block_on(async {
@@ -42,7 +43,7 @@ use crate::session::handle::Session;
 pub struct Mutex(NamedLock);
 
 impl Mutex {
-    /// A mutex of a session, with the session's defaults.
+    /// Returns a mutex with the session's default options.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
@@ -60,7 +61,8 @@ impl Mutex {
         &self.0
     }
 
-    /// Sets all options at once.
+    /// Sets the options. An option that is not set in `options` stays as the session's defaults
+    /// say.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
@@ -75,14 +77,15 @@ impl Mutex {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidOption`] for zero tries or a zero timeout.
+    /// [`ErrorKind::InvalidOption`] for values that are not accepted, such as zero tries or a zero
+    /// timeout.
     pub fn with_options(mut self, options: LockOptions) -> Result<Self, LockError> {
         self.0 = self.0.with_options(options)?;
         Ok(self)
     }
 
-    /// Whether this lock may be acquired again inside its own scope; it may by default. If not,
-    /// that is a [deadlock](ErrorKind::Deadlock), reported at once.
+    /// Sets whether this lock may be acquired again inside its own scope; by default it may.
+    /// Otherwise such an acquire fails at once with [`Deadlock`](ErrorKind::Deadlock).
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -97,7 +100,7 @@ impl Mutex {
         Mutex(self.0.reentrant(reentrant))
     }
 
-    /// How this lock is laid out in ZooKeeper, where that is not as its session says.
+    /// Sets the layout of this lock, in place of the session's.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
@@ -109,8 +112,8 @@ impl Mutex {
     ///
     /// # Errors
     ///
-    /// [`InvalidOption`](crate::base::error::ErrorKind::InvalidOption) for a driver that does not read its
-    /// own names, or names nodes in a way that ZooKeeper refuses;
+    /// [`InvalidOption`](crate::base::error::ErrorKind::InvalidOption) for a driver that cannot
+    /// parse its own names, or whose names ZooKeeper refuses;
     /// [`Unsupported`](crate::base::error::ErrorKind::Unsupported) for one without mutexes.
     pub fn driver(self, driver: impl LockDriver) -> Result<Self, LockError> {
         self.shared_driver(Arc::new(driver))
@@ -120,7 +123,7 @@ impl Mutex {
         self.0.with_driver(driver, &[Mode::Mutex]).map(Mutex)
     }
 
-    /// Its queue, to look at.
+    /// Returns the queue of this lock, to look at it without acquiring the lock.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -136,9 +139,9 @@ impl Mutex {
         self.0.site()
     }
 
-    /// Says for what this handle takes the lock: "import of 7 May", say. It is shown by
-    /// [`Session::held`] and among the local waiters of [`Site::contenders`], beside the task or
-    /// thread. It stays in this process.
+    /// Sets what this handle acquires the lock for, such as "import of 7 May". [`Session::held`]
+    /// and the local waiters in [`Site::contenders`] show it beside the task or thread. It is
+    /// visible in this process only.
     ///
     /// [`Site::contenders`]: crate::inspect::Site::contenders
     ///
@@ -153,7 +156,7 @@ impl Mutex {
         Mutex(self.0.labelled(label))
     }
 
-    /// The name of the lock.
+    /// Returns the name of the lock.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
@@ -165,11 +168,11 @@ impl Mutex {
         self.0.name()
     }
 
-    /// The path of its directory.
+    /// Returns the path of the lock's directory.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
-    /// // What `zkCli.sh ls` takes.
+    /// // For `zkCli.sh ls`.
     /// assert_eq!(session.mutex("orders/create")?.path(), "/zklock/orders/create");
     /// # Ok::<(), zklock::LockError>(())
     /// ```
@@ -177,7 +180,7 @@ impl Mutex {
         self.0.path()
     }
 
-    /// The options.
+    /// Returns the options.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
@@ -189,37 +192,38 @@ impl Mutex {
         self.0.options()
     }
 
-    /// Acquires the lock and waits as long as it takes.
+    /// Acquires the lock, and waits until it is granted.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
     /// # let session = zklock::Session::embedded();
     /// let guard = session.mutex("orders")?.acquire().await?;
-    /// assert!(guard.is_valid()); // Nobody else in the fleet is here.
+    /// assert!(guard.is_valid()); // No other caller, in any process, is here.
     /// guard.release().await?;
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     ///
-    /// Futures that run side by side in one task wait for each other, as with a
-    /// `tokio::sync::Mutex`. A task that waits for its own guard waits for ever: after a second that
-    /// is logged as a warning, and where there is a deadline the error at its end says so. Inside
-    /// the guard's [scope](crate::guard::typed::Guard::scope) the lock is nested instead.
+    /// Futures that run concurrently in one task wait for each other, as they do for a
+    /// `tokio::sync::Mutex`. A task that waits for its own guard waits for ever: after one second a
+    /// warning is logged, and if there is a deadline, the error at its end says so. Inside the
+    /// [scope](crate::guard::typed::Guard::scope) of the guard, the acquire is nested and does not
+    /// wait.
     ///
     /// # Errors
     ///
-    /// What waiting cannot mend: [`ErrorKind::Unauthorized`], [`ErrorKind::NoChroot`],
-    /// [`ErrorKind::Deadlock`], [`ErrorKind::Exhausted`], [`ErrorKind::Closing`]. A server that
-    /// cannot be reached is waited for.
+    /// Only errors that waiting cannot cure: [`ErrorKind::Unauthorized`], [`ErrorKind::NoChroot`],
+    /// [`ErrorKind::Deadlock`], [`ErrorKind::Exhausted`], [`ErrorKind::Closing`]. While no server
+    /// can be reached, the call waits.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future gives up the place in the queue and leaves no node behind, at whichever
-    /// await that happens.
+    /// Dropping the future, at any await, gives up the place in the queue and leaves no node
+    /// behind.
     pub async fn acquire(&self) -> Result<MutexGuard, LockError> {
         self.0.enter(Caller::task(), Forever, true).await
     }
 
-    /// Acquires the lock if that needs no waiting for others.
+    /// Acquires the lock without waiting for other contenders: asks ZooKeeper once.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -228,7 +232,7 @@ impl Mutex {
     /// # let _held = locks.hold("orders")?;
     /// let skipped = match session.mutex("orders")?.try_acquire().await {
     ///     Ok(guard) => guard.release().await.is_err(),
-    ///     Err(error) => error.is_busy(), // Another is at it.
+    ///     Err(error) => error.is_busy(), // Another caller holds it.
     /// };
     /// assert!(skipped);
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
@@ -236,9 +240,10 @@ impl Mutex {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Busy`] if somebody holds it or waits for it, naming the holder;
+    /// [`ErrorKind::Busy`], with the holder, if somebody holds the lock or waits for it;
     /// [`ErrorKind::Unavailable`] if ZooKeeper does not answer within the `timeout` of one try;
-    /// [`ErrorKind::InvalidOption`] on a lock that lingers; and those of [`acquire`](Mutex::acquire).
+    /// [`ErrorKind::InvalidOption`] for a lock with the option `linger`; and those of
+    /// [`acquire`](Mutex::acquire).
     ///
     /// # Cancel safety
     ///
@@ -247,8 +252,8 @@ impl Mutex {
         self.0.enter(Caller::task(), self.0.once()?, true).await
     }
 
-    /// Acquires the lock within a time, connecting included. The bound holds to within 100 ms also
-    /// when the server is frozen or gone.
+    /// Acquires the lock, and waits at most `timeout`, connecting included. The limit holds to
+    /// within 100 ms even when the server is frozen or gone.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -262,7 +267,7 @@ impl Mutex {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Busy`] if somebody else held it all the time, naming the holder;
+    /// [`ErrorKind::Busy`], with the holder, if somebody else held the lock all the time;
     /// [`ErrorKind::Unavailable`] if ZooKeeper did not answer; and those of
     /// [`acquire`](Mutex::acquire).
     ///
@@ -273,8 +278,8 @@ impl Mutex {
         self.0.enter(Caller::task(), self.0.within(timeout)?, true).await
     }
 
-    /// Acquires the lock within the tries of its options: `retries` tries of at most `timeout`
-    /// each.
+    /// Acquires the lock within the limits of its options: at most `retries` tries of at most
+    /// `timeout` each.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -302,8 +307,8 @@ impl Mutex {
         self.0.enter(Caller::task(), self.0.tries(), true).await
     }
 
-    /// Whether the calls around the caller hold this lock and it is still valid: not whether some
-    /// other task of this process does.
+    /// Returns whether a call around the caller holds this lock, and the lock is still valid. A
+    /// lock that another task of this process holds does not count.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -320,7 +325,7 @@ impl Mutex {
 }
 
 impl Session {
-    /// The mutex of a name.
+    /// Returns the mutex with a name.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
@@ -339,8 +344,9 @@ impl Session {
         Ok(Mutex::new(self, name.into_lock_name()?))
     }
 
-    /// The documents' exclusive lock of a name: a mutex in the layout [`OneNode`]. Prefer
-    /// [`Session::mutex`], because this one herds and has no order.
+    /// Returns the mutex with a name in the layout [`OneNode`]: a single node, which every waiter
+    /// tries to create. Prefer [`Session::mutex`]: here each release wakes all waiters, and there
+    /// is no order.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {

@@ -1,4 +1,4 @@
-//! What all locks of a name have in common: options, the way in, reentrancy.
+//! What all locks with a name have in common: options, acquiring, reentrancy.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -29,8 +29,8 @@ use crate::name::lock_name::LockName;
 use crate::name::path::ZnodePath;
 use crate::session::handle::Session;
 
-/// A lock of a name, taken in one mode or another. Its clones share all this: ten thousand tasks
-/// that wait have one each.
+/// A lock with a name, which is acquired in a mode. Its clones share their contents: ten thousand
+/// waiting tasks have one clone each.
 #[derive(Clone, Debug)]
 pub struct NamedLock(Arc<Shared>);
 
@@ -46,7 +46,7 @@ struct Shared {
 }
 
 impl NamedLock {
-    /// A lock of a session, with the session's defaults.
+    /// A lock with the session's default options.
     pub fn new(session: &Session, name: LockName) -> Self {
         let directory = name.under(session.root());
         let (session, options) = (session.clone(), session.defaults());
@@ -56,7 +56,7 @@ impl NamedLock {
         NamedLock(Arc::new(shared))
     }
 
-    /// Sets all options at once.
+    /// Sets the options.
     pub fn with_options(mut self, options: LockOptions) -> Result<Self, LockError> {
         options.check().map_err(|error| error.on(self.0.name.to_shared()))?;
         let shared = Arc::make_mut(&mut self.0);
@@ -64,27 +64,27 @@ impl NamedLock {
         Ok(self)
     }
 
-    /// Lets go at the release, whatever the session's default is.
+    /// Removes the option `hold_at_least`, whatever the session's defaults say.
     pub fn without_hold(mut self) -> Self {
         let options = self.0.options.hold_at_least(Duration::ZERO);
         Arc::make_mut(&mut self.0).options = options;
         self
     }
 
-    /// Says for what it is taken.
+    /// Sets what the lock is acquired for.
     pub fn labelled(mut self, label: &str) -> Self {
         Arc::make_mut(&mut self.0).label = Some(Arc::from(label));
         self
     }
 
-    /// Whether it may be acquired again inside its own scope.
+    /// Sets whether the lock may be acquired again inside its own scope.
     pub fn reentrant(mut self, reentrant: bool) -> Self {
         let options = self.0.options.reentrant(reentrant);
         Arc::make_mut(&mut self.0).options = options;
         self
     }
 
-    /// Sets the layout, which must have these modes.
+    /// Sets the layout, which must support these modes.
     pub fn with_driver(
         mut self,
         driver: Arc<dyn LockDriver>,
@@ -98,7 +98,7 @@ impl NamedLock {
         Ok(self)
     }
 
-    /// Its queue, to look at.
+    /// The queue of this lock, to look at.
     pub fn site(&self) -> Site {
         Site::new(&self.0.session, self.0.name.clone(), self.0.driver.clone())
     }
@@ -123,8 +123,8 @@ impl NamedLock {
         self.0.options
     }
 
-    /// A wait for answers only. A node that lingers looks held to a try elsewhere, so the two do
-    /// not go together.
+    /// A wait for replies only, not for other contenders. Refused with `linger`: to a try in
+    /// another process, a lingering node looks held.
     pub fn once(&self) -> Result<Wait, LockError> {
         if self.0.options.linger_time().is_zero() {
             return Ok(Wait::once(&self.0.options));
@@ -134,18 +134,18 @@ impl NamedLock {
         Err(self.error(ErrorKind::InvalidOption, why))
     }
 
-    /// A wait of at most this long.
+    /// A wait of at most `timeout`.
     pub fn within(&self, timeout: Duration) -> Result<Wait, LockError> {
         let within = Wait::within(timeout, &self.0.options);
         within.map_err(|error| error.on(self.0.name.to_shared()))
     }
 
-    /// A wait as the options say.
+    /// A wait with the tries of the options.
     pub fn tries(&self) -> Wait {
         Wait::tries(&self.0.options)
     }
 
-    /// Whether the calls around the caller hold this lock, in this mode or one that includes it.
+    /// Whether a call around the caller holds this lock, in this mode or one that includes it.
     pub fn is_held_here(&self, mode: Mode) -> bool {
         context::find(|grant| self.is_of(grant))
             .is_some_and(|frame| includes(frame.grant().mode(), mode) && frame.grant().is_valid())
@@ -158,7 +158,7 @@ impl NamedLock {
             && grant.mode() != Mode::Permit
     }
 
-    /// Acquires, nested or in the queue.
+    /// Acquires the lock, nested or in the queue.
     pub async fn enter<K: Kind>(
         &self,
         who: Caller,
@@ -175,7 +175,7 @@ impl NamedLock {
         self.ended(result, started)
     }
 
-    /// Tells how an acquire ended.
+    /// Tells the observers how an acquire ended.
     fn ended<K: Kind>(
         &self,
         result: Result<Guard<K>, LockError>,
@@ -205,7 +205,7 @@ impl NamedLock {
         }
     }
 
-    /// Takes a place in the queue. Says also whether that may be a wait for oneself.
+    /// Takes a place in the queue. The result also says whether this may be a wait for oneself.
     fn join(
         &self,
         who: Caller,
@@ -231,8 +231,8 @@ impl NamedLock {
         granted.map_err(|error| error.on(self.0.name.to_shared()))
     }
 
-    /// A nested acquire: takes its turn among its siblings. Where the calls around it gave the lock
-    /// back meanwhile, it queues like any other, within what is left of its time.
+    /// Acquires the lock inside a call that holds it, in turn with the siblings. If that call
+    /// releases the lock meanwhile, the acquire joins the queue, with the rest of its time.
     async fn nest<K: Kind>(
         &self,
         frame: Arc<Frame>,
@@ -247,7 +247,7 @@ impl NamedLock {
             }
             next = context::find(|grant| self.is_of(grant));
         }
-        // What is granted is judged by the time of this moment, and not by that of the call.
+        // The grant is checked at the present time, not at that of the call.
         let now = self.0.session.clock().now();
         let how = how.begun(started, now);
         let (joined, perhaps) = self.join(who, context::current(), K::MODE, how, now);
@@ -258,7 +258,7 @@ impl NamedLock {
         granted.and_then(|hold| self.guard(hold, unscoped))
     }
 
-    /// Takes a turn inside a call that holds the lock: none if that does not hold it any more.
+    /// Takes a turn inside a call that holds the lock; `None` if that call no longer holds it.
     async fn take_turn<K: Kind>(
         &self,
         frame: &Frame,
@@ -326,8 +326,8 @@ impl NamedLock {
         LockError::new(kind, detail).on(self.0.name.to_shared())
     }
 
-    /// Whether every acquire has a node of its own: what is held for a time is not handed on. Where all
-    /// try to make the same node, nothing but the queue of this process keeps an order.
+    /// Whether every acquire has its own node: a lock with `hold_at_least` is not handed on. In a
+    /// layout with a single node, only the queue of this process keeps an order.
     fn has_own_nodes(&self) -> bool {
         let is_queue = self.0.driver.kind() == NodeKind::EphemeralSequential;
         self.0.options.is_fair() && is_queue || !self.0.options.least_hold().is_zero()
@@ -342,7 +342,7 @@ impl NamedLock {
         QueuePolicy { handoffs, linger, stop_at }
     }
 
-    /// The queue of this lock in this process, looked up once for this handle.
+    /// The queue of this lock in this process, which is looked up once for this handle.
     fn queue(&self) -> Result<&Arc<Queue>, LockError> {
         match self.0.queue.get() {
             Some(queue) => Ok(queue),
@@ -354,7 +354,7 @@ impl NamedLock {
         }
     }
 
-    /// A queue for one acquire of a lock that hands nothing on.
+    /// A queue for a single acquire of a lock that is not handed on.
     fn own_queue(&self) -> Result<Arc<Queue>, LockError> {
         Queue::single(self.queue()?, self.target())
     }
@@ -373,16 +373,15 @@ impl NamedLock {
     }
 }
 
-/// What an acquire waits for. What is rare has a place of its own, so that the future of a waiter
-/// stays small.
+/// How an acquire waits. Rare cases are boxed, so that the future of a waiter stays small.
 enum WayIn<'a, K: Kind> {
-    /// Its turn in the queue.
+    /// In the queue.
     Usual(Joined<Queue>),
-    /// A turn inside a call that holds the lock, or a wait that may be one for oneself.
+    /// Inside a call that holds the lock, or in the queue with a check for a wait for oneself.
     Rare(Pin<Box<dyn Future<Output = Result<Guard<K>, LockError>> + Send + 'a>>),
 }
 
-/// Whether who holds a lock in one mode may act in another.
+/// Whether a holder in one mode may act in another one.
 fn includes(held: Mode, wanted: Mode) -> bool {
     held != Mode::Read || wanted == Mode::Read
 }

@@ -1,4 +1,4 @@
-//! Where the nodes of a semaphore are, by its layout, and its queue in this process.
+//! The nodes of a semaphore in its layout, and its queue in this process.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -18,22 +18,22 @@ use crate::name::path::ZnodePath;
 use crate::session::handle::Session;
 use crate::session::local_queues::{LocalQueue, of_type};
 
-/// The limit that was asked for.
+/// The limit that the caller gave.
 #[derive(Clone, Debug)]
 pub enum Asked {
     /// A number.
     Number(u32),
-    /// What this node says, or else this number.
+    /// The limit in this node, or this number if the node does not exist.
     Node(ZnodePath, u32),
 }
 
-/// The queue of a semaphore in this process: the one in use, or a new one.
+/// Returns the queue of a semaphore in this process: the one in use, or a new one.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidOption`] for a limit of 0, or another than this process uses already, or for
-/// a mutex of this name whose nodes would be permits; [`ErrorKind::Unsupported`] for a limit in a
-/// node where the layout has none.
+/// [`ErrorKind::InvalidOption`] for a limit of 0, for a limit that differs from the one in use in
+/// this process, and for a mutex of this name whose nodes would count as permits;
+/// [`ErrorKind::Unsupported`] for a limit in a node if the layout has none.
 pub fn find(
     session: &Session,
     name: &LockName,
@@ -43,7 +43,7 @@ pub fn find(
     let directory = name.under(session.root());
     let source = source(asked, layout, &directory)?;
     let key = key(layout, &directory);
-    // One that nobody wants any more may still be ending.
+    // A queue that is no longer used may still be ending.
     let will_do = |queue: &PermitQueue| {
         let same = *queue.limit().source() == source;
         if same {
@@ -72,14 +72,14 @@ pub fn find(
     Ok(handle)
 }
 
-/// Sees to it that this process does not use the semaphore in two layouts. Beside one of Curator's a
-/// mutex of the same name has nodes of its own; among kazoo's its nodes would be permits.
+/// Checks that this process does not use the semaphore in two layouts. In Curator's layout a mutex
+/// of the same name has its own nodes; in kazoo's its nodes would count as permits.
 ///
 /// # Errors
 ///
 /// [`ErrorKind::InvalidOption`], which names both.
 pub fn check_alone(queue: &PermitQueue) -> Result<(), LockError> {
-    // Whoever looks second sees the first.
+    // Of two that check at the same time, the later one sees the earlier.
     let before = queue.use_it(true);
     let checked = check_others(queue);
     if checked.is_err() && !before {
@@ -107,7 +107,7 @@ fn check_others(queue: &PermitQueue) -> Result<(), LockError> {
     Ok(())
 }
 
-/// Where the limit comes from.
+/// The source of the limit.
 fn source(
     asked: &Asked,
     layout: &SemaphoreLayout,
@@ -134,8 +134,7 @@ fn source(
     }
 }
 
-/// The key of a semaphore's queue among the local queues: its directory, where permits are
-/// in the directory itself.
+/// The key of a semaphore's queue among the local queues: its directory, if the permits are in it.
 fn key(layout: &SemaphoreLayout, directory: &ZnodePath) -> String {
     match layout {
         // No path contains a NUL.
@@ -154,7 +153,7 @@ fn rule(layout: &SemaphoreLayout, limit: Arc<AtomicU32>) -> Arc<dyn LockDriver> 
     }
 }
 
-/// Where the nodes of a semaphore are.
+/// The directories of a semaphore's nodes.
 fn targets(
     session: &Session,
     name: &LockName,

@@ -15,29 +15,31 @@ use crate::lock::named::NamedLock;
 use crate::name::lock_name::{IntoLockName, LockName};
 use crate::session::handle::Session;
 
-/// A lock that one writer or any number of readers have in the whole fleet.
+/// A distributed read/write lock: of all processes, one writer or any number of readers hold it.
 ///
-/// First come, first served: a reader that comes after a waiting writer waits for it, so neither
-/// side starves. Readers of this process share one node in ZooKeeper until a writer of this process
-/// waits or the [bound of handoffs](crate::base::policy::Handoffs) is reached while somebody of another
-/// process waits; then newcomers queue up. Readers that wait for a writer wake together; of the
-/// writers that wait one wakes at each release.
+/// First come, first served: a reader that comes after a waiting writer waits for that writer, so
+/// neither side starves. Readers of one process share one node in ZooKeeper, until a writer of this
+/// process waits, or until the [limit of handoffs](crate::base::policy::Handoffs) is reached while
+/// another process waits; later readers then queue up. Readers that wait for a writer wake
+/// together; of the waiting writers, each release wakes one.
 ///
-/// Who reads already may read again, also outside the scope and while a writer waits: that writer
-/// waits for the first guard, so to wait for the writer would be to wait for oneself. That goes for
-/// the task, the thread or the scope that acquired a guard and has not
-/// [detached](crate::guard::typed::Guard::detach) it, and a task that always takes the next guard before it
-/// drops the last keeps writers out for as long. It goes for handles of one session that share a
-/// node: who reads through a `fair` handle, through one with another `stop_at` or `lock_delay`, or
-/// through another session, has a node of its own behind the writer's and waits for itself; that is
-/// logged after a second, and the busy error at a deadline says so.
+/// A caller that already reads may read again, also outside of the scope and while a writer waits:
+/// that writer waits for the first guard, so a wait for the writer would be a wait for oneself.
+/// This applies to the task, the thread or the scope that acquired a guard and has not
+/// [detached](crate::guard::typed::Guard::detach) it. A task that always acquires the next guard
+/// before it drops the last one keeps writers out for as long as it does so. It applies only to
+/// handles of one session that share a node: a read through a `fair` handle, through one with
+/// another `stop_at` or `lock_delay`, or through another session has its own node behind the
+/// writer's, and the caller waits for itself. This is logged after one second, and at a deadline
+/// the busy error says so.
 ///
-/// Inside the scope of a writer the lock can be taken again for both; inside that of a reader only
-/// for reading, and for writing it is a [deadlock](crate::base::error::ErrorKind::Deadlock), at once: two
-/// readers that both wanted to write would wait for each other. A writer becomes a reader by
-/// [`downgrade`](RwLockWriteGuard::downgrade).
+/// Inside the scope of a writer, the lock can be acquired for reading and for writing; inside that
+/// of a reader, for reading only. To acquire it for writing there fails at once with
+/// [`Deadlock`](crate::base::error::ErrorKind::Deadlock), because two readers that both want to
+/// write would wait for each other. [`downgrade`](RwLockWriteGuard::downgrade) turns a writer into
+/// a reader.
 ///
-/// The layout is that of Curator's `InterProcessReadWriteLock`.
+/// The default layout is that of Curator's `InterProcessReadWriteLock`.
 ///
 /// ```
 /// # zklock::blocking::block_on(async {
@@ -53,7 +55,7 @@ use crate::session::handle::Session;
 pub struct RwLock(NamedLock);
 
 impl RwLock {
-    /// A lock of a session, with the session's defaults.
+    /// Returns a read/write lock with the session's default options.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
@@ -71,7 +73,8 @@ impl RwLock {
         &self.0
     }
 
-    /// Sets all options at once.
+    /// Sets the options. An option that is not set in `options` stays as the session's defaults
+    /// say.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
@@ -84,8 +87,9 @@ impl RwLock {
     ///
     /// # Errors
     ///
-    /// [`InvalidOption`](crate::base::error::ErrorKind::InvalidOption) for zero tries or a zero timeout, or
-    /// a lock that is held for a time at least.
+    /// [`InvalidOption`](crate::base::error::ErrorKind::InvalidOption) for values that are not
+    /// accepted, such as zero tries or a zero timeout, and for `hold_at_least`, which is for
+    /// mutexes only.
     pub fn with_options(mut self, options: LockOptions) -> Result<Self, LockError> {
         if !options.least_hold().is_zero() {
             let why = "`hold_at_least` is for mutexes, which have one holder; remove it, or use a \
@@ -97,7 +101,7 @@ impl RwLock {
         Ok(self)
     }
 
-    /// Whether this lock may be acquired again inside its own scope.
+    /// Sets whether this lock may be acquired again inside its own scope; by default it may.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -111,7 +115,7 @@ impl RwLock {
         RwLock(self.0.reentrant(reentrant))
     }
 
-    /// How this lock is laid out in ZooKeeper, where that is not as its session says.
+    /// Sets the layout of this lock, in place of the session's.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
@@ -123,9 +127,10 @@ impl RwLock {
     ///
     /// # Errors
     ///
-    /// [`InvalidOption`](crate::base::error::ErrorKind::InvalidOption) for a driver that does not read its
-    /// own names, or names nodes in a way that ZooKeeper refuses;
-    /// [`Unsupported`](crate::base::error::ErrorKind::Unsupported) for one without readers and writers.
+    /// [`InvalidOption`](crate::base::error::ErrorKind::InvalidOption) for a driver that cannot
+    /// parse its own names, or whose names ZooKeeper refuses;
+    /// [`Unsupported`](crate::base::error::ErrorKind::Unsupported) for one without readers and
+    /// writers.
     pub fn driver(self, driver: impl LockDriver) -> Result<Self, LockError> {
         self.shared_driver(Arc::new(driver))
     }
@@ -134,7 +139,7 @@ impl RwLock {
         self.0.with_driver(driver, &[Mode::Read, Mode::Write]).map(RwLock)
     }
 
-    /// Its queue, to look at.
+    /// Returns the queue of this lock, to look at it without acquiring the lock.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -150,8 +155,8 @@ impl RwLock {
         self.0.site()
     }
 
-    /// Says for what this handle takes the lock, as
-    /// [`Mutex::labelled`](crate::lock::Mutex::labelled).
+    /// Sets what this handle acquires the lock for, as
+    /// [`Mutex::labelled`](crate::lock::Mutex::labelled) does.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -164,7 +169,7 @@ impl RwLock {
         RwLock(self.0.labelled(label))
     }
 
-    /// The name of the lock.
+    /// Returns the name of the lock.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
@@ -175,7 +180,7 @@ impl RwLock {
         self.0.name()
     }
 
-    /// The path of its directory.
+    /// Returns the path of the lock's directory.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
@@ -186,7 +191,7 @@ impl RwLock {
         self.0.path()
     }
 
-    /// The options.
+    /// Returns the options.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
@@ -197,7 +202,7 @@ impl RwLock {
         self.0.options()
     }
 
-    /// Acquires the lock for reading and waits as long as it takes.
+    /// Acquires the lock for reading, and waits until it is granted.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -219,7 +224,7 @@ impl RwLock {
         self.0.enter(Caller::task(), Forever, true).await
     }
 
-    /// Acquires the lock for reading if that needs no waiting for others.
+    /// Acquires the lock for reading without waiting for other contenders: asks ZooKeeper once.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -236,7 +241,8 @@ impl RwLock {
     ///
     /// # Errors
     ///
-    /// As [`Mutex::try_acquire`](crate::lock::Mutex::try_acquire): busy if a writer holds it or waits for it.
+    /// Those of [`Mutex::try_acquire`](crate::lock::Mutex::try_acquire); busy if a writer holds the
+    /// lock or waits for it.
     ///
     /// # Cancel safety
     ///
@@ -245,7 +251,7 @@ impl RwLock {
         self.0.enter(Caller::task(), self.0.once()?, true).await
     }
 
-    /// Acquires the lock for reading within a time, connecting included.
+    /// Acquires the lock for reading, and waits at most `timeout`, connecting included.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -268,7 +274,7 @@ impl RwLock {
         self.0.enter(Caller::task(), self.0.within(timeout)?, true).await
     }
 
-    /// Acquires the lock for reading within the tries of its options.
+    /// Acquires the lock for reading, with at most `retries` tries of `timeout` each.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -296,7 +302,7 @@ impl RwLock {
         self.0.enter(Caller::task(), self.0.tries(), true).await
     }
 
-    /// Acquires the lock for writing and waits as long as it takes.
+    /// Acquires the lock for writing, and waits until it is granted.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -309,8 +315,9 @@ impl RwLock {
     ///
     /// # Errors
     ///
-    /// As [`Mutex::acquire`](crate::lock::Mutex::acquire); [a deadlock](crate::base::error::ErrorKind::Deadlock)
-    /// inside the scope of a reader of the same lock.
+    /// Those of [`Mutex::acquire`](crate::lock::Mutex::acquire);
+    /// [`Deadlock`](crate::base::error::ErrorKind::Deadlock) inside the scope of a reader of the
+    /// same lock.
     ///
     /// # Cancel safety
     ///
@@ -319,7 +326,7 @@ impl RwLock {
         self.0.enter(Caller::task(), Forever, true).await
     }
 
-    /// Acquires the lock for writing if that needs no waiting for others.
+    /// Acquires the lock for writing without waiting for other contenders: asks ZooKeeper once.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -334,7 +341,8 @@ impl RwLock {
     ///
     /// # Errors
     ///
-    /// As [`Mutex::try_acquire`](crate::lock::Mutex::try_acquire): busy if anybody holds it or waits for it.
+    /// Those of [`Mutex::try_acquire`](crate::lock::Mutex::try_acquire); busy if anybody holds the
+    /// lock or waits for it.
     ///
     /// # Cancel safety
     ///
@@ -343,7 +351,7 @@ impl RwLock {
         self.0.enter(Caller::task(), self.0.once()?, true).await
     }
 
-    /// Acquires the lock for writing within a time, connecting included.
+    /// Acquires the lock for writing, and waits at most `timeout`, connecting included.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -369,7 +377,7 @@ impl RwLock {
         self.0.enter(Caller::task(), self.0.within(timeout)?, true).await
     }
 
-    /// Acquires the lock for writing within the tries of its options.
+    /// Acquires the lock for writing, with at most `retries` tries of `timeout` each.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -391,7 +399,8 @@ impl RwLock {
         self.0.enter(Caller::task(), self.0.tries(), true).await
     }
 
-    /// Whether the calls around the caller hold this lock for reading or writing, still.
+    /// Returns whether a call around the caller holds this lock for reading or writing, and the
+    /// lock is still valid.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -405,7 +414,8 @@ impl RwLock {
         self.0.is_held_here(Mode::Read)
     }
 
-    /// Whether the calls around the caller hold this lock for writing, still.
+    /// Returns whether a call around the caller holds this lock for writing, and the lock is still
+    /// valid.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -421,7 +431,7 @@ impl RwLock {
 }
 
 impl Session {
-    /// The read/write lock of a name.
+    /// Returns the read/write lock with a name.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
