@@ -194,7 +194,7 @@ impl AcquireLoop<'_> {
                     if losses >= vanished.attempts {
                         return Err(LockError::new(
                             ErrorKind::Unavailable,
-                            "the lock's directory or node was removed again and again",
+                            "others deleted the lock's directory or node again and again",
                         ));
                     }
                     losses += 1;
@@ -402,8 +402,8 @@ impl AcquireLoop<'_> {
         let node = name_of(path).to_owned();
         let owner = self.target.driver.owner(&node, data);
         let why = format!(
-            "{path} is no ephemeral node, so it stays until somebody deletes it, and nobody has for \
-             a session timeout"
+            "{path} is not an ephemeral node, so it stays until somebody deletes it, and nobody \
+             has for a session timeout; if nobody uses it, delete it by hand"
         );
         LockError::new(ErrorKind::Busy, why).held_by(Some(Holder { owner, node, ahead }))
     }
@@ -563,7 +563,9 @@ pub(crate) fn setback(error: RequestError) -> Setback {
         RequestError::BadArguments(_) => failed(ErrorKind::InvalidName, error.in_short()),
         RequestError::NoChildrenForEphemerals => failed(
             ErrorKind::InvalidName,
-            "the directory of the lock is an ephemeral node, which has no children".to_owned(),
+            "the lock's directory is an ephemeral node, which cannot have children; delete that \
+             node, or use another name"
+                .to_owned(),
         ),
         _ => Setback::Interrupted,
     }

@@ -113,9 +113,9 @@ impl AcquireLoop<'_> {
 
     fn exhausted(&self, sequence: i64) -> Setback {
         let why = format!(
-            "its sequence numbers are nearly used up (at {sequence} of 2147483647); let its directory \
-             run empty so that it is removed and begins again at 0: stop its users for a minute, or \
-             delete the empty node"
+            "its sequence numbers are nearly used up (at {sequence} of 2147483647); let its \
+             directory become empty, so that it is removed and the numbers begin again at 0: stop \
+             its users for a minute, or delete the empty node"
         );
         Setback::Failed(LockError::new(ErrorKind::Exhausted, why).aside(self.directory()))
     }

@@ -89,7 +89,7 @@ pub async fn stand_in(
                 if in_doubt {
                     drop(Deletion::send(generation, path.into()));
                 }
-                let why = "the server refuses the reader's node";
+                let why = "the server refused to create the reader's node";
                 return Err(LockError::new(ErrorKind::Unauthorized, why)
                     .because(error)
                     .on(target.lock.clone()));

@@ -266,7 +266,7 @@ impl LockError {
     /// use zklock::{Body, ErrorKind, LockError};
     ///
     /// let error = LockError::new(ErrorKind::Lost, "its node is gone").with_body(Body::Finished);
-    /// assert!(error.to_string().ends_with("the body finished, its result was discarded"));
+    /// assert!(error.to_string().ends_with("the body finished, and its result was discarded"));
     /// ```
     pub fn with_body(mut self, body: Body) -> Self {
         self.0.body = Some(body);
@@ -524,7 +524,7 @@ impl fmt::Display for LockError {
                     None => "",
                     Some(Body::NotStarted) => "; the body did not run",
                     Some(Body::Dropped) => "; the body was dropped and may have taken effect",
-                    Some(Body::Finished) => "; the body finished, its result was discarded",
+                    Some(Body::Finished) => "; the body finished, and its result was discarded",
                 })?;
             }
             _ if self.0.lock.is_some() => write!(f, "{lock}: {detail}")?,

@@ -205,7 +205,7 @@ impl fmt::Display for Owner {
             write!(f, ", holding since {granted}")?;
         }
         if self.revoked {
-            f.write_str(", asked to let go")?;
+            f.write_str(", asked to release")?;
         }
         Ok(())
     }
@@ -255,7 +255,7 @@ mod tests {
         assert_eq!(Owner::from_payload(b"10.0.0.7").to_string(), "10.0.0.7");
         assert_eq!(Owner::from_payload(b"").to_string(), "an unknown process");
         let revoked = Owner::from_payload(REVOKE);
-        assert_eq!(revoked.to_string(), "an unknown process, asked to let go");
+        assert_eq!(revoked.to_string(), "an unknown process, asked to release");
         assert_eq!(Owner::from_payload(&[0xff, 0x00, b'a']).host, "\u{fffd}a");
         assert_eq!(Owner::from_payload(&vec![b'x'; 1 << 20]), Owner::default());
     }

@@ -187,7 +187,10 @@ impl Mark {
     pub fn reason(&self) -> String {
         let until = text(self.until);
         if self.lost {
-            format!("its last holder was lost, it rests until {until} by ZooKeeper's clock")
+            format!(
+                "its last holder was lost, and it is unavailable until {until} by ZooKeeper's \
+                     clock"
+            )
         } else {
             format!("it is held at least until {until} by ZooKeeper's clock")
         }

@@ -139,18 +139,18 @@ impl AcquireLoop<'_> {
 
     fn foreign(&self, length: usize) -> LockError {
         let why = format!(
-            "the data of its directory ({length} bytes) is somebody else's; `lock_delay` and \
-             `hold_at_least` keep a note there, so it must be empty: take another name for the lock, \
-             or the data away"
+            "its directory contains {length} bytes of data written by others; `lock_delay` and \
+             `hold_at_least` keep a mark there, so it must be empty: use another name for the \
+             lock, or remove the data"
         );
         LockError::new(ErrorKind::Unsupported, why).aside(self.directory())
     }
 
     /// The error of a directory that may be a container and is never left alone.
     pub(crate) fn shared(&self) -> LockError {
-        let why = "`hold_at_least` needs a directory that ZooKeeper does not remove, and others \
-                   always use this one, or locks below it; stop them for a moment, or give this lock \
-                   a name of its own";
+        let why = "`hold_at_least` needs a persistent directory; this one may be a container, \
+                   which cannot be replaced while others use it or locks below it: stop them for \
+                   a moment, or use another name for this lock";
         LockError::new(ErrorKind::Unsupported, why).aside(self.directory())
     }
 }

@@ -113,7 +113,13 @@ fn spawn_thread(role: &str, body: impl FnOnce() + Send + 'static) -> Result<(), 
 }
 
 fn no_thread(error: &std::io::Error) -> LockError {
-    LockError::new(ErrorKind::Unavailable, format!("no thread for the session: {error}"))
+    LockError::new(
+        ErrorKind::Unavailable,
+        format!(
+            "the system cannot start a thread for the \
+                                                    session: {error}"
+        ),
+    )
 }
 
 #[cfg(test)]

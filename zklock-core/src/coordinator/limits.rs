@@ -18,7 +18,9 @@ pub(super) fn check_size(path: &str, data: &[u8]) -> Result<(), RequestError> {
 /// it without asking the server, and the answer would be mistaken for one of the server.
 pub(super) fn check_multi(operations: &[Operation]) -> Result<(), RequestError> {
     if operations.is_empty() {
-        return Err(RequestError::BadArguments("an empty multi".to_owned()));
+        return Err(RequestError::BadArguments(
+            "a transaction needs at least one operation".to_owned(),
+        ));
     }
     let size = |operation: &Operation| match operation {
         Operation::Create { path, data, .. }
@@ -33,7 +35,7 @@ pub(super) fn check_multi(operations: &[Operation]) -> Result<(), RequestError> 
 
 fn check_sum(size: usize) -> Result<(), RequestError> {
     if size > LARGEST {
-        let why = format!("a request of {size} bytes; a server takes {LARGEST}");
+        let why = format!("the request has {size} bytes; a server accepts at most {LARGEST}");
         return Err(RequestError::BadArguments(why));
     }
     Ok(())

@@ -110,17 +110,17 @@ impl fmt::Display for RequestError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             RequestError::NoNode => f.write_str("the node does not exist"),
-            RequestError::NodeExists => f.write_str("the node exists already"),
+            RequestError::NodeExists => f.write_str("the node already exists"),
             RequestError::NotEmpty => f.write_str("the node has children"),
             RequestError::BadVersion => f.write_str("the node has another version"),
             RequestError::NoChildrenForEphemerals => {
-                f.write_str("an ephemeral node has no children")
+                f.write_str("an ephemeral node cannot have children")
             }
-            RequestError::NoAuth => f.write_str("the node's ACL does not allow it"),
+            RequestError::NoAuth => f.write_str("the node's ACL denies it"),
             RequestError::InvalidAcl => f.write_str("the ACL is invalid for this session"),
             RequestError::AuthFailed => f.write_str("the credentials were refused"),
             RequestError::QuotaExceeded => f.write_str("the path's quota is exceeded"),
-            RequestError::BadArguments(why) => write!(f, "bad request: {why}"),
+            RequestError::BadArguments(why) => write!(f, "invalid request: {why}"),
             RequestError::Multi { index, error } => write!(f, "operation {index}: {error}"),
             RequestError::ConnectionLoss => f.write_str("the connection was lost"),
             RequestError::SessionExpired => f.write_str("the ZooKeeper session expired"),
@@ -138,7 +138,7 @@ impl RequestError {
     pub(crate) fn in_short(&self) -> String {
         match self {
             RequestError::Unreachable(_) => "no server could be reached".to_owned(),
-            RequestError::BadArguments(_) => "bad request".to_owned(),
+            RequestError::BadArguments(_) => "invalid request".to_owned(),
             RequestError::Other(_) => "the request failed".to_owned(),
             RequestError::Multi { error, .. } => error.in_short(),
             other => other.to_string(),

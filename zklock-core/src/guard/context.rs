@@ -135,7 +135,7 @@ impl Asked {
                 other.inside && other.kept == Kept::ByGuard && other.who.is_same(&who)
             };
             let own = siblings.all.iter().find(own)?;
-            Some(format!("{} holds it itself, nested in the same scope", own.who))
+            Some(format!("{} holds the lock itself, by a nested guard in the same scope", own.who))
         };
         own().map(|_| own)
     }

@@ -139,8 +139,9 @@ impl Fenced<'_> {
             return Err(self.0.lost_error());
         }
         if self.0.leases().any(|lease| lease.only().is_some()) {
-            let why = "in this layout the node of the lock may be another holder's, which ZooKeeper \
-                       cannot check; give the fencing token to the resource";
+            let why = "in this layout the next holder's node has the same path, so ZooKeeper \
+                       cannot check who holds the lock; pass the fencing token to the resource \
+                       instead";
             return Err(LockError::new(ErrorKind::Unsupported, why).on(self
                 .0
                 .queue()
@@ -166,7 +167,7 @@ fn explain(error: RequestError, nodes: &[Arc<str>], path: &str) -> LockError {
             }
             (Some(node), why) => {
                 let why = why.in_short();
-                let why = format!("its node could not be checked, nothing was written: {why}");
+                let why = format!("its node could not be checked, and nothing was written: {why}");
                 (refusal(error), why, at(node))
             }
             (None, why) => {
@@ -174,14 +175,14 @@ fn explain(error: RequestError, nodes: &[Arc<str>], path: &str) -> LockError {
             }
         },
         _ if error.ends_session() => {
-            let why = "its session ended; it may have been written before";
+            let why = "its session ended; the write may have been applied before";
             (ErrorKind::Lost, why.to_owned(), at(path))
         }
         why if error.is_definite() => {
             (refusal(why), format!("it was not written: {}", why.in_short()), at(path))
         }
         why => {
-            let why = format!("it may have been written: {}", why.in_short());
+            let why = format!("the write may have been applied: {}", why.in_short());
             (ErrorKind::Unavailable, why, at(path))
         }
     };
@@ -209,13 +210,13 @@ mod tests {
             (failed(0, RequestError::BadVersion), ErrorKind::Refused, "/a/1"),
             (failed(2, RequestError::NoNode), ErrorKind::Refused, "it was not written"),
             (failed(2, RequestError::NoAuth), ErrorKind::Unauthorized, "it was not written"),
-            (failed(2, RequestError::NodeExists), ErrorKind::Refused, "exists already"),
+            (failed(2, RequestError::NodeExists), ErrorKind::Refused, "already exists"),
             (failed(2, RequestError::QuotaExceeded), ErrorKind::Refused, "quota"),
             (RequestError::NoAuth, ErrorKind::Unauthorized, "it was not written"),
-            (RequestError::ConnectionLoss, ErrorKind::Unavailable, "may have been written"),
-            (RequestError::Other("?".into()), ErrorKind::Unavailable, "may have been written"),
-            (RequestError::SessionExpired, ErrorKind::Lost, "may have been written"),
-            (RequestError::Closed, ErrorKind::Lost, "may have been written"),
+            (RequestError::ConnectionLoss, ErrorKind::Unavailable, "may have been applied"),
+            (RequestError::Other("?".into()), ErrorKind::Unavailable, "may have been applied"),
+            (RequestError::SessionExpired, ErrorKind::Lost, "may have been applied"),
+            (RequestError::Closed, ErrorKind::Lost, "may have been applied"),
         ] {
             let explained = explain(error.clone(), &nodes, "/data");
             assert_eq!(explained.kind(), kind, "{error:?}");

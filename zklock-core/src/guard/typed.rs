@@ -225,7 +225,7 @@ impl<K: Kind> Guard<K> {
 
     pub(crate) fn new(hold: Hold, turn: Option<Turn>) -> Result<Self, LockError> {
         let Some(grant) = hold.grant().cloned() else {
-            return Err(LockError::new(ErrorKind::Lost, "it was lost while it was granted"));
+            return Err(LockError::new(ErrorKind::Lost, "its lease ran out during the grant"));
         };
         let view = GuardView::new(grant, None);
         Ok(Guard { hold, view, children: OnceLock::new(), turn, kind: PhantomData })
@@ -335,9 +335,14 @@ impl<K: Kind> Guard<K> {
         let mut hold = self.hold.take();
         let outcome = match hold.give_back(now) {
             Some(deletion) => deletion.await.map_err(|error| {
-                LockError::new(ErrorKind::Unauthorized, "its node could not be deleted")
-                    .because(error)
-                    .on(self.grant().queue().lock_name().clone())
+                LockError::new(
+                    ErrorKind::Unauthorized,
+                    "the server refused to delete its node, \
+                                                         which stays until its ZooKeeper session \
+                                                         ends",
+                )
+                .because(error)
+                .on(self.grant().queue().lock_name().clone())
             }),
             None => Ok(()),
         };

@@ -435,8 +435,8 @@ pub fn check(driver: &dyn LockDriver, mode: Mode) -> Result<(), LockError> {
         return Err(refuse(
             driver,
             format!(
-                "gives all nodes the same {what}: put the attempt in, or say in `proof` by what a \
-                 node is found again"
+                "gives all nodes the same {what}: include the attempt, or return from `proof` how \
+                 a node is recognised"
             ),
         ));
     }
@@ -485,20 +485,20 @@ impl NewNode {
         } else if prefix.chars().any(is_refused) {
             "has a character that ZooKeeper refuses"
         } else if self.kind == NodeKind::Ephemeral && matches!(prefix.as_str(), "." | "..") {
-            "is no name"
+            "is not a name"
         } else if self.payload.len() > LONGEST_PAYLOAD {
             return Err(LockError::new(
                 ErrorKind::InvalidOption,
                 format!(
-                    "the payload of the node would have {} bytes, at most {LONGEST_PAYLOAD} are \
-                     written; shorten the application's name",
+                    "the payload of the node would have {} bytes, and at most {LONGEST_PAYLOAD} \
+                     are accepted; shorten the application's name",
                     self.payload.len()
                 ),
             ));
         } else {
             return Ok(());
         };
-        Err(refuse(driver, format!("gives the prefix {prefix:?}, which {flaw}")))
+        Err(refuse(driver, format!("returns the prefix {prefix:?}, which {flaw}")))
     }
 }
 
@@ -509,23 +509,23 @@ fn refuse(driver: &dyn LockDriver, what: String) -> LockError {
 /// The error of a driver that does not parse its own names.
 pub fn unread(driver: &dyn LockDriver, name: &str) -> LockError {
     let what = format!(
-        "does not read the name {name:?} that it gave; `parse` must read every name that begins \
-         with `prefix`"
+        "does not parse the name {name:?}, which it gave itself; `parse` must accept every name \
+         that begins with `prefix`"
     );
     refuse(driver, what)
 }
 
 /// The error of a mode that a layout does not have.
 pub fn unsupported(driver: &dyn LockDriver, mode: Mode) -> LockError {
-    let why = format!("the layout {driver:?} has no mode {mode}");
+    let why = format!("the layout {driver:?} does not support the mode {mode}");
     LockError::new(ErrorKind::Unsupported, why)
 }
 
 /// The error of a layout whose directories cannot keep marks.
 pub fn unmarked(driver: &dyn LockDriver) -> LockError {
     let why = format!(
-        "`lock_delay` and `hold_at_least` need a layout with one holder, whose node has a name of \
-         its own, in a directory that stays, such as Curator's; {driver:?} has not"
+        "`lock_delay` and `hold_at_least` need a layout with one holder, whose node has a unique \
+         name, in a directory that stays, such as Curator's; {driver:?} is not such a layout"
     );
     LockError::new(ErrorKind::Unsupported, why)
 }
@@ -533,8 +533,8 @@ pub fn unmarked(driver: &dyn LockDriver) -> LockError {
 /// The error of two layouts in one directory.
 pub fn mixed(present: &dyn LockDriver, wanted: &dyn LockDriver) -> LockError {
     let why = format!(
-        "this process uses it in the layout {present:?} already, and in {wanted:?} it would not \
-         exclude that; choose one"
+        "this process already uses it in the layout {present:?}, which {wanted:?} would not \
+         exclude; use one layout for all"
     );
     LockError::new(ErrorKind::InvalidOption, why)
 }
@@ -599,7 +599,7 @@ mod tests {
             (Faulty { prefix: "a/-", ..GOOD }, "has a slash"),
             (Faulty { prefix: "a\0-", ..GOOD }, "ZooKeeper refuses"),
             (fixed, "the same names"),
-            (Faulty { parse: |_| None, ..GOOD }, "does not read"),
+            (Faulty { parse: |_| None, ..GOOD }, "does not parse"),
             (
                 Faulty { parse: |name| Some(Contender::new(name, 7, Mode::Mutex)), ..GOOD },
                 "number 7",

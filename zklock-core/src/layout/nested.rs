@@ -55,9 +55,9 @@ pub fn tell(driver: &dyn LockDriver, directory: &str, children: &[String], befor
             tracing::warn!(
                 lock = directory,
                 inner,
-                "a child of the lock's directory is no contender, perhaps the directory of another \
-                 lock; it is ignored, but a Curator lock waits for it until it is gone: choose names \
-                 of which none is the beginning of the other"
+                "a child of the lock's directory is not a contender, perhaps it is the directory \
+                 of another lock; zklock ignores it, but a Curator lock waits until it is gone: \
+                 choose lock names of which none is the beginning of another"
             );
         }
     }

@@ -93,7 +93,7 @@ impl<D: LockDriver> MaxLeases<D> {
     /// [`ErrorKind::InvalidOption`] for zero.
     pub fn new(most: usize, layout: D) -> Result<Self, LockError> {
         if most == 0 {
-            let why = "a lock with no leases at all could never be held; give at least 1";
+            let why = "a lock without leases could never be held; give at least 1";
             return Err(LockError::new(ErrorKind::InvalidOption, why));
         }
         Ok(MaxLeases { most, layout })

@@ -277,7 +277,7 @@ impl Grant {
 
     /// The error of a lock that is to be let go.
     pub fn revoked_error(&self) -> LockError {
-        LockError::new(ErrorKind::Revoked, "somebody asked that it be let go")
+        LockError::new(ErrorKind::Revoked, "somebody asked its holder to release it")
             .on(self.queue.lock_name().clone())
     }
 

@@ -20,8 +20,8 @@ use crate::local::grant::{Grant, Kept};
 /// After this long a wait that may be one for oneself is warned about.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-const CURE: &str = "nest by `guard.scope(…)`, or call `guard.detach()` if another task, thread or \
-                    branch releases it";
+const CURE: &str = "nest the call with `guard.scope(…)`, or call `guard.detach()` if another \
+                    task, thread or branch releases the guard";
 
 /// Whether a holder can only go on when `who` does.
 pub fn stops_holder(who: &Caller, holder: &Grant) -> bool {
@@ -53,9 +53,9 @@ pub fn is_stuck(mode: Mode, ahead: impl IntoIterator<Item = (Mode, bool)>) -> bo
 
 /// The error of a blocked thread that would wait for ever.
 pub fn stuck() -> LockError {
-    let why = "who holds it, or waits for it ahead of this call, runs on this very thread or in \
-               this very task, which a blocking acquire would stop for ever; use `spawn_blocking`, \
-               or the async form";
+    let why = "its holder, or a waiter ahead of this call, runs on this thread or in this task, \
+               which a blocking acquire would stop for ever; use `spawn_blocking`, or the async \
+               method";
     LockError::new(ErrorKind::Deadlock, why)
 }
 
@@ -98,7 +98,7 @@ impl Perhaps {
             self.clock.sleep_until(self.clock.now() + PATIENCE).await;
             if let Some(held) = (self.held)() {
                 let (lock, waits) = (&*self.lock, waits.to_string());
-                tracing::warn!(lock, held, waits, "it may be waiting for itself; {CURE}");
+                tracing::warn!(lock, held, waits, "the caller may be waiting for itself; {CURE}");
             }
             std::future::pending().await
         };

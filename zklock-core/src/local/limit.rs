@@ -85,8 +85,8 @@ impl Limit {
             if self.malformed.load(Ordering::Acquire) {
                 return Err(LockError::new(
                     ErrorKind::InvalidOption,
-                    "the node of the limit holds no number; expected are four bytes, the highest \
-                     first, as Curator's SharedCount writes them",
+                    "the data of the limit's node are not a number; accepted are four bytes, big \
+                     endian, as Curator's SharedCount writes them",
                 ));
             }
             if changes.changed().await.is_err() {
@@ -153,8 +153,8 @@ async fn agree(session: &Session, path: &ZnodePath, limit: u32) -> Result<(), Lo
                 Said::Limit(said) if said == i64::from(limit) => return Ok(()),
                 Said::Limit(said) => {
                     let why = format!(
-                        "the semaphore has {said} permits, says ZooKeeper, and this process was given \
-                         the limit {limit}; all must give the same"
+                        "the semaphore has {said} permits in ZooKeeper, and this process uses the \
+                         limit {limit}; all processes must use the same one"
                     );
                     let error = LockError::new(ErrorKind::InvalidOption, why);
                     return Err(error.aside(format!("the data of {path}")));
@@ -213,7 +213,8 @@ impl Follower {
         futures_lite::future::or(done, async {
             while let Ok(generation) = self.session.lane().ready().await {
                 if let Err(error) = self.look(&generation).await {
-                    tracing::debug!(path = self.path.as_str(), %error, "the limit is not read");
+                    tracing::debug!(path = self.path.as_str(), %error, "the limit of a semaphore \
+                                                                        could not be read");
                     pause(&self.session, &generation).await;
                 }
             }
@@ -245,7 +246,7 @@ impl Follower {
                 self.malformed.store(limit.is_none(), Ordering::Release);
                 match limit {
                     Some(limit) => self.now.store(limit, Ordering::Release),
-                    None => tracing::warn!(path, "no limit: expected are four bytes"),
+                    None => tracing::warn!(path, "not a limit: accepted are four bytes"),
                 }
                 self.tell.send_replace(self.now.load(Ordering::Acquire));
                 let mut changed = std::pin::pin!(generation.changed());

@@ -30,7 +30,7 @@ fn panicked(driver: &dyn LockDriver, panic: &(dyn Any + Send)) -> LockError {
     // It may panic again.
     let name = catch_unwind(AssertUnwindSafe(|| format!("the driver {driver:?}")));
     let name = name.unwrap_or_else(|_| "the driver".to_owned());
-    let said = said.unwrap_or("it did not say why");
+    let said = said.unwrap_or("the panic has no message");
     tracing::error!("{name} panicked: {said}");
     LockError::new(ErrorKind::InvalidOption, format!("{name} panicked")).aside(said)
 }

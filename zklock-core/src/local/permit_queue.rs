@@ -226,7 +226,7 @@ impl PermitQueue {
             let own: Vec<_> = own.iter().filter(|by| by.is_kept_by_guard()).collect();
             let (held, limit) = (sum(own.iter().copied()), queue.upgrade()?.limit.now());
             let who = own.first()?.who();
-            Some(format!("{who} holds {held} of {limit} permits itself, outside any scope"))
+            Some(format!("{who} holds {held} of {limit} permits itself, outside of any scope"))
         })
     }
 
@@ -439,7 +439,7 @@ fn busy() -> LockError {
 }
 
 fn no_lease() -> LockError {
-    LockError::new(ErrorKind::Lost, "it was lost while it was granted")
+    LockError::new(ErrorKind::Lost, "its lease ran out during the grant")
 }
 
 /// Deletions on their way; dropped, they go on in the background.
@@ -480,7 +480,7 @@ impl GrantSource for PermitQueue {
     }
 
     fn step_down(self: Arc<Self>, _: Sole) -> SteppingDown {
-        let error = LockError::new(ErrorKind::Unsupported, "a permit is not downgraded");
+        let error = LockError::new(ErrorKind::Unsupported, "only a write guard can be downgraded");
         Box::pin(std::future::ready(Err(error)))
     }
 

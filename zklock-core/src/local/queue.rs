@@ -270,7 +270,7 @@ impl Queue {
         let (by, clock) = (Arc::downgrade(by), self.session.clock().clone());
         Perhaps::new(clock, self.lock_name().clone(), move || {
             let by = by.upgrade().filter(|by| by.is_kept_by_guard())?;
-            Some(format!("{} holds it itself through a guard outside any scope", by.who()))
+            Some(format!("{} holds the lock itself, by a guard outside of any scope", by.who()))
         })
     }
 

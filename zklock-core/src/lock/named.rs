@@ -129,8 +129,8 @@ impl NamedLock {
         if self.0.options.linger_time().is_zero() {
             return Ok(Wait::once(&self.0.options));
         }
-        let why = "a lock that lingers cannot be tried: its idle node looks held to tries in other \
-                   processes; use `acquire_timeout`, or do not linger";
+        let why = "a lock with `linger` cannot be tried: its idle node looks held to tries in \
+                   other processes; use `acquire_timeout`, or remove `linger`";
         Err(self.error(ErrorKind::InvalidOption, why))
     }
 
@@ -272,11 +272,16 @@ impl NamedLock {
         }
         if !includes(frame.grant().mode(), K::MODE) {
             let why = "a call around this one holds it for reading, and a reader never becomes a \
-                       writer: two that tried would wait for each other";
+                       writer: two readers that tried would wait for each other; acquire it for \
+                       writing at first";
             return Err(self.error(ErrorKind::Deadlock, why));
         }
         if !self.0.options.is_reentrant() {
-            return Err(self.error(ErrorKind::Deadlock, "it is held by a call around this one"));
+            return Err(self.error(
+                ErrorKind::Deadlock,
+                "a call around this one holds it, and it \
+                                                        is not reentrant",
+            ));
         }
         let kept = if unscoped { Kept::ByGuard } else { Kept::InScope };
         let asked = frame.ask(who, K::MODE, kept);

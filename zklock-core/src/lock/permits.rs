@@ -65,8 +65,8 @@ pub fn find(
     let mut others = elsewhere.iter().filter_map(of_type::<PermitQueue>);
     let differs = others.any(|other| other.is_wanted() && !is_same(&other));
     let Some(handle) = handle.filter(|_| !differs) else {
-        let why = "this process uses the same semaphore with another limit; a semaphore has one \
-                   limit, and one that changes is in a node (`Semaphore::limit_at`)";
+        let why = "this process already uses this semaphore with another limit; use one limit for \
+                   all, or keep a limit that changes in a node (`Semaphore::limit_at`)";
         return Err(LockError::new(ErrorKind::InvalidOption, why));
     };
     Ok(handle)
@@ -115,7 +115,7 @@ fn source(
 ) -> Result<LimitSource, LockError> {
     let (Asked::Number(limit) | Asked::Node(_, limit)) = *asked;
     if limit == 0 || i32::try_from(limit).is_err() {
-        let why = "the limit of a semaphore is a number from 1 to 2147483647";
+        let why = "the limit of a semaphore must be a number from 1 to 2147483647";
         return Err(LockError::new(ErrorKind::InvalidOption, why));
     }
     match (layout, asked) {
@@ -127,8 +127,8 @@ fn source(
             Ok(LimitSource::Said(directory.clone(), limit))
         }
         (SemaphoreLayout::Kazoo { .. }, Asked::Node(..)) => {
-            let why = "in kazoo's layout the limit of a semaphore is the data of its own node and \
-                       does not change; give a number, or use Curator's layout";
+            let why = "in kazoo's layout the limit of a semaphore is in its own node, and not in \
+                       another one; give a number, or use Curator's layout";
             Err(LockError::new(ErrorKind::Unsupported, why))
         }
     }

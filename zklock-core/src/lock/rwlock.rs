@@ -92,8 +92,8 @@ impl RwLock {
     /// mutexes only.
     pub fn with_options(mut self, options: LockOptions) -> Result<Self, LockError> {
         if !options.least_hold().is_zero() {
-            let why = "`hold_at_least` is for mutexes, which have one holder; remove it, or use a \
-                       mutex";
+            let why = "`hold_at_least` is only for mutexes, which have one holder; remove it, or \
+                       use a mutex";
             let lock = self.name().to_shared();
             return Err(LockError::new(ErrorKind::InvalidOption, why).on(lock));
         }

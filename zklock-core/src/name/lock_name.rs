@@ -284,7 +284,7 @@ impl Flaw {
 fn invalid(name: &str, flaw: Flaw) -> LockError {
     let shown: String = name.chars().take(64).collect();
     let more = if shown.len() < name.len() { "…" } else { "" };
-    let detail = format!("{shown:?}{more} is no lock name: {}", flaw.message());
+    let detail = format!("{shown:?}{more} is not a lock name: {}", flaw.message());
     LockError::new(ErrorKind::InvalidName, detail)
 }
 

@@ -164,7 +164,7 @@ impl Listener {
                 tracing::error!(
                     ?observer,
                     ?event,
-                    "an observer panicked; it goes on with the next event"
+                    "an observer panicked; it still receives later events"
                 );
             }
         };
@@ -179,7 +179,8 @@ impl Listener {
         };
         let thread = std::thread::Builder::new().name("zklock-observer".into()).spawn(deliver);
         if let Err(error) = &thread {
-            tracing::warn!(%error, "no thread for the observer, it is told nothing");
+            tracing::warn!(%error, "the system cannot start a thread for an observer, which \
+                                    receives no events");
         }
         thread.ok().map(|_| Listener { sender, dropped })
     }
@@ -188,7 +189,7 @@ impl Listener {
         if let Err(TrySendError::Full(_)) = self.sender.try_send(event)
             && self.dropped.fetch_add(1, Ordering::AcqRel) == 0
         {
-            tracing::warn!("an observer is too slow, and is not told of everything");
+            tracing::warn!("an observer is too slow, and misses events");
         }
     }
 }

@@ -371,23 +371,23 @@ impl SessionBuilder {
             checked.into_iter().collect::<Result<Vec<()>, _>>()?;
         }
         if self.most_connections == 0 {
-            let why = "max_connections is at least 1";
+            let why = "max_connections must be at least 1";
             return Err(LockError::new(ErrorKind::InvalidOption, why));
         }
         let place = self.store.place();
         let (connector, host): (Arc<dyn Connector>, _) = match self.store {
             Store::ZooKeeper(options) => {
                 validate_connect_string(&options.connect).map_err(|error| {
-                    let why = "the connect string is wrong; expected is \
+                    let why = "the connect string is not valid; accepted is \
                                host:port[,host:port...][/chroot], for instance \
                                \"zk1:2181,zk2:2181/apps\"";
                     LockError::new(ErrorKind::InvalidOption, why).because(error)
                 })?;
                 if !options.auth.is_empty() && !self.acl_is_chosen {
                     tracing::warn!(
-                        "the nodes of locks are open to everybody, although this session has \
-                         credentials: say `.acl(Acl::CreatorAll)` or set ZKLOCK_ACL=creator, or \
-                         `.acl(Acl::Open)` if it is meant so"
+                        "this session has credentials and no ACL, so the nodes of its locks are \
+                         open to everybody: use `.acl(Acl::CreatorAll)` or ZKLOCK_ACL=creator, or \
+                         `.acl(Acl::Open)` if this is intended"
                     );
                 }
                 let invalid = |error: RequestError| match error {

@@ -99,9 +99,15 @@ fn described(
     let duration = |name: &str| -> Result<Option<Duration>, LockError> {
         let Some(text) = get(name) else { return Ok(None) };
         let parsed = humantime::parse_duration(&text);
-        parsed
-            .map(Some)
-            .map_err(|why| invalid(name, format!("{text:?} is no time ({why}); 10s is")))
+        parsed.map(Some).map_err(|why| {
+            invalid(
+                name,
+                format!(
+                    "{text:?} is not a duration ({why}); accepted \
+                                                  is, for instance, 10s"
+                ),
+            )
+        })
     };
     let mut builder = Session::builder_for(&connect);
     if let Some(timeout) = duration("SESSION_TIMEOUT")? {
@@ -119,7 +125,13 @@ fn described(
     }
     if let Some(text) = get("RETRIES") {
         let retries = text.parse().map_err(|_| {
-            invalid("RETRIES", format!("{text:?} is no number of tries; 1 tries once"))
+            invalid(
+                "RETRIES",
+                format!(
+                    "{text:?} is not a number of tries; accepted are integers \
+                                        from 1"
+                ),
+            )
         })?;
         defaults = defaults.retries(retries);
     }
@@ -132,9 +144,9 @@ fn described(
     }
     if let Some(auth) = get("AUTH") {
         // The value is a secret: the error does not repeat it.
-        let (scheme, credentials) = auth
-            .split_once(':')
-            .ok_or_else(|| invalid("AUTH", "not of the form digest:user:password".to_owned()))?;
+        let (scheme, credentials) = auth.split_once(':').ok_or_else(|| {
+            invalid("AUTH", "the value does not have the form digest:user:password".to_owned())
+        })?;
         builder = builder.auth(scheme, credentials);
     }
     if let Some(text) = get("ACL") {
@@ -143,7 +155,10 @@ fn described(
             "creator" => Acl::CreatorAll,
             "read-only-others" => Acl::ReadOnlyOthers,
             _ => {
-                let what = format!("{text:?} is none of open, creator, read-only-others");
+                let what = format!(
+                    "{text:?} is not accepted; accepted are open, creator and \
+                                    read-only-others"
+                );
                 return Err(invalid("ACL", what));
             }
         });
@@ -156,13 +171,17 @@ fn described(
     let identity = match (file("TLS_CERT")?, file("TLS_KEY")?) {
         (Some(certificate), Some(key)) => Some((certificate, key)),
         (None, None) => None,
-        (Some(_), None) => return Err(invalid("TLS_KEY", "missing beside TLS_CERT".to_owned())),
-        (None, Some(_)) => return Err(invalid("TLS_CERT", "missing beside TLS_KEY".to_owned())),
+        (Some(_), None) => {
+            return Err(invalid("TLS_KEY", "missing, although TLS_CERT is set".to_owned()));
+        }
+        (None, Some(_)) => {
+            return Err(invalid("TLS_CERT", "missing, although TLS_KEY is set".to_owned()));
+        }
     };
     match file("TLS_CA")? {
         Some(authorities) => with_tls(builder, &authorities, identity).map(Some),
         None if identity.is_some() => {
-            Err(invalid("TLS_CA", "missing beside TLS_CERT and TLS_KEY".to_owned()))
+            Err(invalid("TLS_CA", "missing, although TLS_CERT and TLS_KEY are set".to_owned()))
         }
         None => Ok(Some(builder)),
     }
@@ -187,7 +206,7 @@ fn with_tls(
     _: &str,
     _: Option<(String, String)>,
 ) -> Result<SessionBuilder, LockError> {
-    let why = "TLS is asked for in the environment, and zklock was built without its feature `tls`";
+    let why = "the environment requests TLS, and zklock was built without its feature `tls`";
     Err(LockError::new(ErrorKind::InvalidOption, why))
 }
 

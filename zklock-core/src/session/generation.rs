@@ -277,7 +277,11 @@ impl Generation {
         }
         self.losses.fetch_add(1, Ordering::AcqRel);
         for node in lost {
-            tracing::warn!(path = &*node.path, "the session is suspect, where this lock stops");
+            tracing::warn!(
+                path = &*node.path,
+                "the session is suspect, and this lock is lost at \
+                                                that point (`stop_at`)"
+            );
             self.events.tell(|| Event::Lost { lock: node.lock.clone() });
         }
         self.changed.notify_waiters();
@@ -297,7 +301,8 @@ impl Generation {
     /// Takes the generation out of use because a node cannot be deleted: new acquires go to a
     /// fresh one, and this one is closed when nothing is held in it.
     pub fn retire(&self, path: &str, why: &RequestError) {
-        tracing::error!(path, %why, "the server refuses to delete a lock's node");
+        tracing::error!(path, %why, "the server refused to delete a lock's node; it is deleted \
+                                     when its ZooKeeper session ends");
         self.events.tell(|| Event::StuckNode {
             path: path.to_owned(),
             error: LockError::new(ErrorKind::Unauthorized, why.in_short()),

@@ -61,7 +61,7 @@ pub async fn keep(generation: Arc<Generation>, keeping: Keeping) {
         }
         let until = generation.valid_until(StopAt::Lost);
         if holds && now >= until {
-            tracing::warn!("no commit was answered in time: what is held is lost");
+            tracing::warn!("no commit was answered in time: the held locks are lost");
             generation.lose_leases();
             continue;
         }
@@ -192,7 +192,7 @@ async fn check(generation: &Arc<Generation>, mut batch: Vec<Arc<HeldNode>>) -> b
             error if error.is_definite() => {
                 // The server does not let us look at this one; the others are to be checked.
                 let node = batch.swap_remove(index);
-                tracing::warn!(path = &*node.path, %error, "a held node cannot be checked");
+                tracing::warn!(path = &*node.path, %error, "a held node could not be checked");
             }
             _ => return false,
         }
@@ -249,7 +249,8 @@ fn write_again(generation: &Arc<Generation>, node: &Arc<HeldNode>, version: i32)
             Ok(()) => node.has_version(version.wrapping_add(1)),
             // The next heartbeat looks at it again.
             Err(error) if !error.is_definite() => node.has_version(i32::MIN),
-            Err(error) => tracing::debug!(path = &*node.path, %error, "not written again"),
+            Err(error) => tracing::debug!(path = &*node.path, %error, "the data of a held node \
+                                                                       could not be restored"),
         }
     });
 }

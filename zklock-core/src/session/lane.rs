@@ -318,7 +318,7 @@ async fn run(lane: Arc<Lane>) {
                 lane.set(Status::Connecting(None));
             }
             Err(error) => {
-                tracing::warn!(%error, "no ZooKeeper session");
+                tracing::warn!(%error, "no ZooKeeper session could be opened; trying again");
                 lane.set(explain(error));
                 let timer = lane.clock().sleep_until(lane.clock().now() + pause);
                 let mut status = lane.status();
@@ -364,8 +364,9 @@ async fn without(
     }
     coordinator.close().await;
     Err(RequestError::Unreachable(format!(
-        "the server shows {}, which its leader does not know: its data are not those of the others; \
-         stop it, delete `version-2` in its data and log folders, and start it again",
+        "the server shows {}, which its leader does not know: its data differ from those of the \
+         other servers; stop it, delete `version-2` in its data and log folders, and start it \
+         again",
         phantom.path
     )))
 }
@@ -404,7 +405,7 @@ fn explain(error: RequestError) -> Status {
             refused(ErrorKind::Unauthorized, "ZooKeeper refused the credentials")
         }
         RequestError::NoAuth | RequestError::InvalidAcl => {
-            refused(ErrorKind::Unauthorized, "the ACL of the chroot does not let this session in")
+            refused(ErrorKind::Unauthorized, "the ACL of the chroot denies access to this session")
         }
         RequestError::NoNode => refused(
             ErrorKind::NoChroot,

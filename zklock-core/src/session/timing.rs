@@ -51,10 +51,10 @@ impl Timing {
                 Ok(Timing { session_timeout, heartbeat, suspect_after, lease, margin })
             }
             _ => Err(format!(
-                "no lease is safe with a session timeout of {session_timeout:?}: {silence:?} of it may \
-                 pass between two signs of life of this session, {half_tick:?} is half a tick of the \
-                 server, and the rest must last for two heartbeats of {heartbeat:?}; ask for at least \
-                 {:?}",
+                "no lease is safe with a session timeout of {session_timeout:?}: up to \
+                 {silence:?} of it may pass between two messages of this client, {half_tick:?} is \
+                 half a tick of the server, and the rest must last for two heartbeats of \
+                 {heartbeat:?}; request a session timeout of at least {:?}",
                 half_tick.saturating_mul(15) / 7,
             )),
         }

@@ -193,7 +193,7 @@ impl TestLocks {
         let (name, taken) = (named(name), self.taken());
         assert!(
             taken.iter().any(|lock| *lock == *name.as_str()),
-            "`{name}` was not taken, but {taken:?}"
+            "`{name}` was not taken; these were: {taken:?}"
         );
     }
 
@@ -285,7 +285,7 @@ impl TestLocks {
     /// ```
     pub fn outage(&self, out: bool) {
         for TestSession { store, session, .. } in &self.sessions {
-            let gone = || RequestError::Unreachable("so says the test".to_owned());
+            let gone = || RequestError::Unreachable("an outage of the test".to_owned());
             store.outage(out.then(gone));
             if let Some((id, _)) = session.zookeeper_session() {
                 let faults = store.faults(id);

@@ -80,5 +80,5 @@ fn a_test_can_expect_that_a_lock_is_taken() {
     number(1).unwrap();
     let forgotten = catch_unwind(|| drop(TestLocks::install().expecting("number/2")));
     let message = *forgotten.unwrap_err().downcast::<String>().unwrap();
-    assert_eq!(message, "`number/2` was not taken, but []");
+    assert_eq!(message, "`number/2` was not taken; these were: []");
 }

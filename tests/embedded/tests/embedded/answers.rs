@@ -243,7 +243,7 @@ async fn the_look_at_who_stays_goes_on() {
             peer.create(path, b"", NodeKind::Persistent).await.unwrap();
         }
         let error = session.mutex("a").unwrap().acquire().await.unwrap_err();
-        assert!(format!("{error:#}").contains("is no ephemeral node"), "{error}");
+        assert!(format!("{error:#}").contains("is not an ephemeral node"), "{error}");
         peer.delete("/zklock/a/_c_7-lock-0000000000").await.unwrap();
     })
     .await;

@@ -98,7 +98,7 @@ async fn a_deadline_that_comes_first_is_busy_and_says_why() {
     let error = other.acquire_timeout(Duration::from_secs(2)).await.unwrap_err();
     about(start.elapsed(), Duration::from_secs(2));
     assert_eq!((error.code(), error.lock()), ("1011", Some("a")));
-    assert!(format!("{error:#}").contains("it rests until 20"), "{error}");
+    assert!(format!("{error:#}").contains("it is unavailable until 20"), "{error}");
     drop(other.acquire_timeout(Duration::from_secs(10)).await.unwrap());
     about(start.elapsed(), DELAY);
 }

@@ -84,7 +84,7 @@ async fn more_waiters_than_watches_all_enter_though_there_is_one_connection() {
 async fn a_session_has_at_least_one_connection() {
     let none = Session::embedded_builder(&Embedded::new()).max_connections(0).open();
     let said = none.unwrap_err().to_string();
-    assert!(said.contains("max_connections is at least 1"), "{said}");
+    assert!(said.contains("max_connections must be at least 1"), "{said}");
 }
 
 /// Eight acquires on their way, their replies held back in the first ZooKeeper session; and a ninth.

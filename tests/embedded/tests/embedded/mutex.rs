@@ -239,7 +239,7 @@ async fn sequence_numbers_that_run_out_are_refused_with_the_cure() {
     store.set_sequence("/zklock/a", i32::MAX - (1 << 20) + 1).unwrap();
     let error = mutex.acquire().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Exhausted);
-    assert!(format!("{error:#}").contains("run empty"), "{error}");
+    assert!(format!("{error:#}").contains("become empty"), "{error}");
     assert!(contenders(&store, "/zklock/a").await.is_empty());
     client(&store).await.delete("/zklock/a").await.unwrap();
     drop(mutex.acquire().await.unwrap());

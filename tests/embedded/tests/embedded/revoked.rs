@@ -86,7 +86,7 @@ async fn a_revoked_holder_that_goes_on_is_known_and_marked_as_asked() {
             let busy = other.try_acquire().await.unwrap_err();
             let holder = busy.holder().unwrap();
             assert_eq!((holder.owner.pid, holder.owner.revoked), (owner.pid, true), "{round}");
-            assert!(format!("{busy:#}").contains("asked to let go"), "{busy:#}");
+            assert!(format!("{busy:#}").contains("asked to release"), "{busy:#}");
         }
         guard.release().await.unwrap();
         // The next was not asked.

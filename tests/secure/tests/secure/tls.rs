@@ -71,7 +71,7 @@ async fn who_is_not_trusted_gets_no_session() {
         let error = over(&server, tls).connect_timeout(IN_VAIN).connect().await.unwrap_err();
         println!("{what}: {error}");
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{what}: {error}");
-        let expected = format!("{} is there, but opens no session", server.addr());
+        let expected = format!("{} answers, but opens no session", server.addr());
         assert!(format!("{error:#}").contains(&expected), "{what}: {error}");
     }
     // A server that speaks no TLS.

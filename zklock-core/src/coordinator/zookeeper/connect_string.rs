@@ -33,7 +33,7 @@ pub fn validate_connect_string(text: &str) -> Result<(), RequestError> {
 pub(super) fn parse(text: &str) -> Result<ConnectString, RequestError> {
     read(text).map_err(|why| {
         RequestError::BadArguments(format!(
-            "the connect string {text:?} is wrong: {why}; expected is \
+            "the connect string {text:?} is not valid: {why}; accepted is \
              host:port[,host:port...][/chroot], for instance \"zk1:2181,zk2:2181/apps\""
         ))
     })
@@ -57,14 +57,15 @@ fn read_server(text: &str) -> Result<String, String> {
     }
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => {
-            let (host, rest) =
-                rest.split_once(']').ok_or_else(|| format!("{text:?} lacks the bracket ']'"))?;
+            let (host, rest) = rest
+                .split_once(']')
+                .ok_or_else(|| format!("{text:?} has no closing bracket ']'"))?;
             if host.parse::<Ipv6Addr>().is_err() {
-                return Err(format!("{host:?} is no IPv6 address"));
+                return Err(format!("{host:?} is not an IPv6 address"));
             }
             let port = match rest.strip_prefix(':') {
                 None if rest.is_empty() => None,
-                None => return Err(format!("{rest:?} stands where a port should")),
+                None => return Err(format!("{rest:?} is in the place of the port")),
                 port => port,
             };
             (format!("[{host}]"), port)
@@ -113,10 +114,15 @@ fn read_chroot(text: &str) -> Result<&str, String> {
         return Ok("");
     }
     if path.contains(',') {
-        return Err("the chroot comes once, after the last server, and has no comma".to_owned());
+        return Err(
+            "the chroot is written once, after the last server, and contains no comma".to_owned()
+        );
     }
     if path.contains(|c: char| c.is_whitespace() || c.is_control() || u32::from(c) > 0xffff) {
-        return Err(format!("the chroot {text:?} has a space or another character not accepted"));
+        return Err(format!(
+            "the chroot {text:?} contains a space or another character that is not \
+                            accepted"
+        ));
     }
     for segment in path.split('/') {
         match segment {
@@ -193,7 +199,7 @@ mod tests {
             let Err(RequestError::BadArguments(why)) = validate_connect_string(text) else {
                 panic!("{text:?} passed");
             };
-            assert!(why.contains("expected is host:port"), "{why}");
+            assert!(why.contains("accepted is host:port"), "{why}");
         }
     }
 }

@@ -142,7 +142,7 @@ impl Search<'_> {
                 ProbeResult::Silent => format!("{server} did not answer"),
                 ProbeResult::Answers => match &self.last {
                     Some(last) => format!("{server}: {last}"),
-                    None => format!("{server} is there, but opens no session"),
+                    None => format!("{server} answers, but opens no session"),
                 },
             });
         let told = told.collect::<Vec<_>>().join(", ");

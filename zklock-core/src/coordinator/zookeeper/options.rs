@@ -81,13 +81,13 @@ impl ZooKeeperOptions {
         if self.session_timeout.as_millis() == 0
             || i32::try_from(self.session_timeout.as_millis()).is_err()
         {
-            return wrong("the session timeout must lie between 1 ms and 24 days");
+            return wrong("the session timeout must be between 1 ms and 24 days");
         }
         if self.connect_timeout.is_zero() {
             return wrong("the connect timeout must not be zero");
         }
         if matches!(&self.acl, Acl::Custom(entries) if entries.is_empty()) {
-            return wrong("the access control list is empty");
+            return wrong("the access control list is empty; give at least one entry");
         }
         Ok(())
     }

@@ -65,7 +65,7 @@ async fn ask(server: &str, plain: bool) -> ProbeResult {
     let mut answer = [0; 256];
     let length = stream.read(&mut answer).await.unwrap_or_default();
     if String::from_utf8_lossy(&answer[..length]).contains(NOT_SERVING) {
-        return ProbeResult::Fails("it does not serve at the moment".to_owned());
+        return ProbeResult::Fails("it serves no requests at the moment".to_owned());
     }
     // Also one that closes without a word: not everybody in between knows these words, and the
     // client may have more luck.
