@@ -76,8 +76,8 @@ async fn show_busy(
     let guard = billing.mutex("createOrder")?.acquire().await?;
 
     // Two tries of at most 100 ms each: at most 200 ms.
-    let options = LockOptions::default().timeout(Duration::from_millis(100)).retries(2);
-    let impatient = template.clone().with_options(options)?;
+    let options = LockOptions::new().timeout(Duration::from_millis(100)).retries(2);
+    let impatient = template.clone().with_options(options);
     let outcome = impatient.execute("createOrder", || async { "never" }).await;
     match outcome {
         Err(error) if error.is_busy() => {

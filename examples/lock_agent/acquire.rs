@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::sync::oneshot::{Receiver, Sender, channel};
-use zklock::{AnyLock, MultiLock, Session};
+use zklock::{AnyLock, LockOptions, MultiLock, Session};
 
 use crate::agent::Agent;
 use crate::held::Held;
@@ -120,19 +120,19 @@ fn names(request: &Acquire) -> Result<Vec<&str>, Refusal> {
 
 /// One lock of a kind.
 fn one(session: &Session, kind: &str, name: &str, request: &Acquire) -> Result<AnyLock, Refusal> {
-    let options = session.defaults();
+    let options = LockOptions::new();
     let options = match request.timeout_ms {
         None | Some(0) => options,
         Some(ms) => options.timeout(Duration::from_millis(ms)).retries(request.retries),
     };
     Ok(match kind {
-        "mutex" => AnyLock::Mutex(session.mutex(name)?.with_options(options)?),
-        "exclusive" => session.exclusive(name)?.with_options(options)?.into(),
-        "read" => AnyLock::Read(session.rw_lock(name)?.with_options(options)?),
-        "write" => AnyLock::Write(session.rw_lock(name)?.with_options(options)?),
+        "mutex" => AnyLock::Mutex(session.mutex(name)?.with_options(options)),
+        "exclusive" => session.exclusive(name)?.with_options(options).into(),
+        "read" => AnyLock::Read(session.rw_lock(name)?.with_options(options)),
+        "write" => AnyLock::Write(session.rw_lock(name)?.with_options(options)),
         "semaphore" => {
             let limit = request.limit.ok_or_else(|| malformed("a semaphore needs a `limit`"))?;
-            let semaphore = session.semaphore(name, limit)?.with_options(options)?;
+            let semaphore = session.semaphore(name, limit)?.with_options(options);
             AnyLock::Permits(semaphore, request.permits)
         }
         _ => return Err(unsupported(format_args!("the kind `{kind}`"))),

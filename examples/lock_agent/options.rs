@@ -45,7 +45,7 @@ Beside the library's own errors there are `malformed` (2001), `cancelled` (2002)
 /// What the command line asks for.
 pub(crate) enum Command {
     Help,
-    Serve(Options),
+    Serve(Box<Options>),
 }
 
 /// How to serve.
@@ -114,7 +114,7 @@ impl Options {
 pub(crate) fn parse() -> Result<Command, lexopt::Error> {
     let mut parser = lexopt::Parser::from_env();
     let (mut connect, mut session_timeout, mut root) = (None, None, None);
-    let (mut layout, mut defaults) = (Layout::Curator, LockOptions::default());
+    let (mut layout, mut defaults) = (Layout::Curator, LockOptions::new());
     while let Some(argument) = parser.next()? {
         match argument {
             Long("connect") => connect = Some(parser.value()?.string()?),
@@ -148,5 +148,6 @@ pub(crate) fn parse() -> Result<Command, lexopt::Error> {
         }
     }
     let connect = connect.ok_or("say --connect HOST:PORT, or --connect embedded")?;
-    Ok(Command::Serve(Options { connect, session_timeout, root, layout, defaults }))
+    let options = Options { connect, session_timeout, root, layout, defaults };
+    Ok(Command::Serve(Box::new(options)))
 }

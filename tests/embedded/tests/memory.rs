@@ -22,7 +22,7 @@ async fn a_fair_waiter_keeps_no_list_of_the_queue() {
     let store = Embedded::new();
     let session = Session::embedded_builder(&store).open().unwrap();
     let mutex = session.mutex("a").unwrap();
-    let mutex = mutex.with_options(LockOptions::default().fair(true)).unwrap();
+    let mutex = mutex.with_options(LockOptions::default().fair(true));
     let held = mutex.acquire().await.unwrap();
     let before = memory();
     let wait = || {

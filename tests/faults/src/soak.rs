@@ -158,7 +158,7 @@ async fn once(session: &Session, turn: usize) -> Result<(), LockError> {
     }
     if turn.is_multiple_of(13) {
         let impatient = LockOptions::default().timeout(Duration::from_millis(1));
-        let mutex = session.mutex(format!("mutex-{name}"))?.with_options(impatient)?;
+        let mutex = session.mutex(format!("mutex-{name}"))?.with_options(impatient);
         return match mutex.acquire_tries().await {
             Ok(guard) => guard.release().await,
             Err(_) => Ok(()),

@@ -6,9 +6,10 @@
 /// # zklock::blocking::block_on(async {
 /// # let locks = zklock::testing::TestLocks::install();
 /// # let session = locks.session().clone();
-/// use zklock::{Body, OnLost, ZkLockTemplate};
+/// use zklock::{Body, LockOptions, OnLost, ZkLockTemplate};
 ///
-/// let template = ZkLockTemplate::default().on_lost(OnLost::Finish);
+/// let finish = LockOptions::new().on_lost(OnLost::Finish);
+/// let template = ZkLockTemplate::default().with_options(finish);
 /// let outcome = template.execute("orders", || async { locks.lose() }).await;
 /// assert!(outcome.is_err_and(|error| error.body() == Some(Body::Finished)));
 /// # Ok::<(), zklock::LockError>(()) }).unwrap();
@@ -28,9 +29,10 @@ pub enum OnLost {
 /// ```
 /// # zklock::blocking::block_on(async {
 /// # let locks = zklock::testing::TestLocks::install();
-/// use zklock::{Body, OnRevoked, ZkLockTemplate};
+/// use zklock::{Body, LockOptions, OnRevoked, ZkLockTemplate};
 ///
-/// let template = ZkLockTemplate::default().on_revoked(OnRevoked::Cancel);
+/// let heed = LockOptions::new().on_revoked(OnRevoked::Cancel);
+/// let template = ZkLockTemplate::default().with_options(heed);
 /// let work = template.execute("report", || async {
 ///     locks.revoke("report").unwrap();
 ///     std::future::pending::<()>().await

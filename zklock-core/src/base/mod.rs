@@ -12,4 +12,5 @@ pub mod options;
 pub mod owner;
 pub mod policy;
 pub mod session_state;
+pub mod settings;
 pub mod token;

@@ -1,56 +1,121 @@
-//! The options of a lock.
+//! The options of a lock: overrides, of which each may be set or not.
 
 use std::time::Duration;
 
-use crate::base::cancel_policy::{CancelPolicy, OnLost, OnRevoked};
-use crate::base::error::{ErrorKind, LockError};
+use crate::base::cancel_policy::{OnLost, OnRevoked};
+#[cfg(doc)]
+use crate::base::error::ErrorKind;
 use crate::base::policy::{Handoffs, RetryPolicy, StopAt};
-use crate::cooldown::mark::Marks;
 
-/// How a lock behaves. A session has defaults for all its locks.
+/// How a lock behaves: overrides of the defaults. An option is taken from the first of these that
+/// sets it: the arguments of an attribute, `with_options` of a lock or a template, the session's
+/// defaults, the library's.
+///
+/// Each option is a field, which is `None` until the setter of the same name is called. A value that
+/// is not accepted, and options that contradict each other make an acquire fail with
+/// [`InvalidOption`](crate::base::error::ErrorKind::InvalidOption).
 ///
 /// ```
+/// # let store = zklock::Embedded::new();
 /// use std::time::Duration;
-/// use zklock::LockOptions;
+/// use zklock::{LockOptions, Session};
 ///
-/// let options = LockOptions::default().timeout(Duration::from_secs(5)).retries(1);
-/// assert_eq!(options.longest_wait(), Duration::from_secs(5));
+/// let patient = LockOptions::new().timeout(Duration::from_secs(5));
+/// let session = Session::embedded_builder(&store).defaults(patient).open()?;
+/// let orders = session.mutex("orders")?.with_options(LockOptions::new().retries(1));
+/// assert_eq!(orders.options().timeout, Some(Duration::from_secs(5))); // As the session says.
+/// assert_eq!(orders.options().retries, Some(1));
+/// assert_eq!(orders.options().fair, Some(false)); // As the library says.
+/// # Ok::<(), zklock::LockError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+#[must_use]
 pub struct LockOptions {
-    timeout: Duration,
-    retries: u32,
-    reentrant: bool,
-    vanished: RetryPolicy,
-    handoffs: Handoffs,
-    linger: Duration,
-    fair: bool,
-    revocable: bool,
-    cancel_policy: CancelPolicy,
-    stop_at: StopAt,
-    marks: Marks,
-}
-
-impl Default for LockOptions {
-    /// Two tries of two seconds, reentrant.
-    fn default() -> Self {
-        LockOptions {
-            timeout: Duration::from_secs(2),
-            retries: 2,
-            reentrant: true,
-            vanished: RetryPolicy::default(),
-            handoffs: Handoffs::default(),
-            linger: Duration::ZERO,
-            fair: false,
-            revocable: false,
-            cancel_policy: CancelPolicy::default(),
-            stop_at: StopAt::default(),
-            marks: Marks::default(),
-        }
-    }
+    /// How long [one try](LockOptions::timeout) may take.
+    pub timeout: Option<Duration>,
+    /// The [number of tries](LockOptions::retries).
+    pub retries: Option<u32>,
+    /// Whether it may be [taken again](LockOptions::reentrant) inside its own scope.
+    pub reentrant: Option<bool>,
+    /// What to do when its [node vanished](LockOptions::vanished) while it was being taken.
+    pub vanished: Option<RetryPolicy>,
+    /// The bound of [handoffs](LockOptions::handoffs).
+    pub handoffs: Option<Handoffs>,
+    /// How long its [node is kept](LockOptions::linger) after the last release.
+    pub linger: Option<Duration>,
+    /// Whether every waiter has [a node of its own](LockOptions::fair).
+    pub fair: Option<bool>,
+    /// Whether a holder learns [at once](LockOptions::revocable) that it is to let go.
+    pub revocable: Option<bool>,
+    /// What happens to a body when the lock is [lost](LockOptions::on_lost).
+    pub on_lost: Option<OnLost>,
+    /// What happens to a body when the lock is [to be let go](LockOptions::on_revoked).
+    pub on_revoked: Option<OnRevoked>,
+    /// When a guard [stops](LockOptions::stop_at) being valid.
+    pub stop_at: Option<StopAt>,
+    /// How long the lock [rests](LockOptions::lock_delay) when a holder was lost.
+    pub lock_delay: Option<Duration>,
+    /// How long it is [kept at least](LockOptions::hold_at_least).
+    pub hold_at_least: Option<Duration>,
 }
 
 impl LockOptions {
+    /// Sets nothing.
+    ///
+    /// ```
+    /// # let session = zklock::Session::embedded();
+    /// use zklock::LockOptions;
+    ///
+    /// let orders = session.mutex("orders")?;
+    /// assert_eq!(orders.clone().with_options(LockOptions::new()).options(), orders.options());
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
+    pub const fn new() -> Self {
+        LockOptions {
+            timeout: None,
+            retries: None,
+            reentrant: None,
+            vanished: None,
+            handoffs: None,
+            linger: None,
+            fair: None,
+            revocable: None,
+            on_lost: None,
+            on_revoked: None,
+            stop_at: None,
+            lock_delay: None,
+            hold_at_least: None,
+        }
+    }
+
+    /// Returns these options; those that are not set are taken from `others`.
+    ///
+    /// ```
+    /// use zklock::LockOptions;
+    ///
+    /// let usual = LockOptions::new().retries(3).fair(true);
+    /// let both = LockOptions::new().retries(1).or(usual);
+    /// assert_eq!((both.retries, both.fair), (Some(1), Some(true)));
+    /// ```
+    pub fn or(self, others: LockOptions) -> Self {
+        LockOptions {
+            timeout: self.timeout.or(others.timeout),
+            retries: self.retries.or(others.retries),
+            reentrant: self.reentrant.or(others.reentrant),
+            vanished: self.vanished.or(others.vanished),
+            handoffs: self.handoffs.or(others.handoffs),
+            linger: self.linger.or(others.linger),
+            fair: self.fair.or(others.fair),
+            revocable: self.revocable.or(others.revocable),
+            on_lost: self.on_lost.or(others.on_lost),
+            on_revoked: self.on_revoked.or(others.on_revoked),
+            stop_at: self.stop_at.or(others.stop_at),
+            lock_delay: self.lock_delay.or(others.lock_delay),
+            hold_at_least: self.hold_at_least.or(others.hold_at_least),
+        }
+    }
+
     /// Bounds one try. The lock is tried `retries` times, at most `timeout` each, so a call waits
     /// at most `timeout × retries` (2 × 2 s = 4 s by default).
     ///
@@ -58,11 +123,11 @@ impl LockOptions {
     /// use std::time::Duration;
     /// use zklock::LockOptions;
     ///
-    /// let options = LockOptions::default().timeout(Duration::from_millis(500));
-    /// assert_eq!(options.longest_wait(), Duration::from_secs(1)); // Two tries.
+    /// let options = LockOptions::new().timeout(Duration::from_millis(500)); // 2 × 500 ms = 1 s.
+    /// assert_eq!(options.timeout, Some(Duration::from_millis(500)));
     /// ```
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = timeout;
+    pub const fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
         self
     }
 
@@ -71,52 +136,59 @@ impl LockOptions {
     /// ```
     /// use zklock::LockOptions;
     ///
-    /// let once = LockOptions::default().retries(1);
-    /// assert_eq!(once.longest_wait(), once.try_timeout());
+    /// let once = LockOptions::new().retries(1); // 1 × 2 s.
+    /// assert_eq!(once.retries, Some(1));
     /// ```
-    pub fn retries(mut self, retries: u32) -> Self {
-        self.retries = retries;
+    pub const fn retries(mut self, retries: u32) -> Self {
+        self.retries = Some(retries);
         self
     }
 
-    /// Whether the same lock may be taken again inside its own scope.
+    /// Whether the same lock may be taken again inside its own scope; it may by default. If not,
+    /// that is a [deadlock](ErrorKind::Deadlock), reported at once.
     ///
     /// ```
-    /// use zklock::LockOptions;
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// use zklock::{ErrorKind, LockOptions};
     ///
-    /// assert!(LockOptions::default().is_reentrant());
-    /// assert!(!LockOptions::default().reentrant(false).is_reentrant());
+    /// let mutex = session.mutex("orders")?.with_options(LockOptions::new().reentrant(false));
+    /// let guard = mutex.acquire().await?;
+    /// let again = guard.scope(mutex.acquire()).await;
+    /// assert!(again.is_err_and(|error| error.kind() == ErrorKind::Deadlock));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
-    pub fn reentrant(mut self, reentrant: bool) -> Self {
-        self.reentrant = reentrant;
+    pub const fn reentrant(mut self, reentrant: bool) -> Self {
+        self.reentrant = Some(reentrant);
         self
     }
 
-    /// What to do when the node or its directory vanished while the lock was being taken.
+    /// What to do when the node or its directory vanished while the lock was being taken: 20 more
+    /// times by default. A semaphore always uses its session's policy.
     ///
     /// ```
     /// use zklock::{LockOptions, RetryPolicy};
     ///
     /// // Fails at once when a script has deleted the node in the queue.
-    /// let options = LockOptions::default().vanished(RetryPolicy::NEVER);
-    /// assert_eq!(options.vanished_policy().attempts, 0);
+    /// let options = LockOptions::new().vanished(RetryPolicy::NEVER);
+    /// assert_eq!(options.vanished, Some(RetryPolicy::NEVER));
     /// ```
-    pub fn vanished(mut self, policy: RetryPolicy) -> Self {
-        self.vanished = policy;
+    pub const fn vanished(mut self, policy: RetryPolicy) -> Self {
+        self.vanished = Some(policy);
         self
     }
 
     /// How long the lock may be handed from task to task of this process before other processes
-    /// are looked for.
+    /// are looked for: 10,000 times within 10 ms by default.
     ///
     /// ```
     /// use zklock::{Handoffs, LockOptions};
     ///
     /// let bound = Handoffs { most: 100, ..Handoffs::default() };
-    /// assert_eq!(LockOptions::default().handoffs(bound).handoff_bound(), bound);
+    /// assert_eq!(LockOptions::new().handoffs(bound).handoffs, Some(bound));
     /// ```
-    pub fn handoffs(mut self, bound: Handoffs) -> Self {
-        self.handoffs = bound;
+    pub const fn handoffs(mut self, bound: Handoffs) -> Self {
+        self.handoffs = Some(bound);
         self
     }
 
@@ -134,14 +206,14 @@ impl LockOptions {
     /// use std::time::Duration;
     /// use zklock::LockOptions;
     ///
-    /// let options = LockOptions::default().linger(Duration::from_secs(5));
-    /// let mutex = session.mutex("orders")?.with_options(options)?;
+    /// let options = LockOptions::new().linger(Duration::from_secs(5));
+    /// let mutex = session.mutex("orders")?.with_options(options);
     /// let first = mutex.acquire().await?.path().to_owned();
     /// assert_eq!(mutex.acquire().await?.path(), first); // The same node.
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
-    pub fn linger(mut self, linger: Duration) -> Self {
-        self.linger = linger;
+    pub const fn linger(mut self, linger: Duration) -> Self {
+        self.linger = Some(linger);
         self
     }
 
@@ -155,14 +227,14 @@ impl LockOptions {
     /// # let session = zklock::Session::embedded();
     /// use zklock::LockOptions;
     ///
-    /// let options = LockOptions::default().fair(true);
-    /// let mutex = session.mutex("orders")?.with_options(options)?;
+    /// let options = LockOptions::new().fair(true);
+    /// let mutex = session.mutex("orders")?.with_options(options);
     /// let first = mutex.acquire().await?.path().to_owned();
     /// assert_ne!(mutex.acquire().await?.path(), first); // A node for each.
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
-    pub fn fair(mut self, fair: bool) -> Self {
-        self.fair = fair;
+    pub const fn fair(mut self, fair: bool) -> Self {
+        self.fair = Some(fair);
         self
     }
 
@@ -174,42 +246,43 @@ impl LockOptions {
     /// # let session = zklock::Session::embedded();
     /// use zklock::LockOptions;
     ///
-    /// let options = LockOptions::default().revocable(true);
-    /// let mutex = session.mutex("report")?.with_options(options)?;
+    /// let options = LockOptions::new().revocable(true);
+    /// let mutex = session.mutex("report")?.with_options(options);
     /// let guard = mutex.acquire().await?;
     /// mutex.site().revoke().await?;
     /// guard.revoked().await;
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
-    pub fn revocable(mut self, revocable: bool) -> Self {
-        self.revocable = revocable;
+    pub const fn revocable(mut self, revocable: bool) -> Self {
+        self.revocable = Some(revocable);
         self
     }
 
     /// What happens to an async body that a template or the attribute runs, when the lock is lost.
+    /// It is dropped by default.
     ///
     /// ```
     /// use zklock::{LockOptions, OnLost};
     ///
-    /// let options = LockOptions::default().on_lost(OnLost::Finish);
-    /// assert_eq!(options.lost_policy(), OnLost::Finish);
+    /// let options = LockOptions::new().on_lost(OnLost::Finish);
+    /// assert_eq!(options.on_lost, Some(OnLost::Finish));
     /// ```
-    pub fn on_lost(mut self, on_lost: OnLost) -> Self {
-        self.cancel_policy.lost = on_lost;
+    pub const fn on_lost(mut self, on_lost: OnLost) -> Self {
+        self.on_lost = Some(on_lost);
         self
     }
 
     /// What happens to a body that a template or the attribute runs, when somebody asks that the
-    /// lock be let go. [`OnRevoked::Cancel`] makes the lock [revocable](LockOptions::revocable).
+    /// lock be let go; by default it goes on. [`OnRevoked::Cancel`] makes the lock [revocable](LockOptions::revocable).
     ///
     /// ```
     /// use zklock::{LockOptions, OnRevoked};
     ///
-    /// let options = LockOptions::default().on_revoked(OnRevoked::Cancel);
-    /// assert_eq!(options.revoked_policy(), OnRevoked::Cancel);
+    /// let options = LockOptions::new().on_revoked(OnRevoked::Cancel);
+    /// assert_eq!(options.on_revoked, Some(OnRevoked::Cancel));
     /// ```
-    pub fn on_revoked(mut self, on_revoked: OnRevoked) -> Self {
-        self.cancel_policy.revoked = on_revoked;
+    pub const fn on_revoked(mut self, on_revoked: OnRevoked) -> Self {
+        self.on_revoked = Some(on_revoked);
         self
     }
 
@@ -229,8 +302,8 @@ impl LockOptions {
     /// # let locks = zklock::testing::TestLocks::install();
     /// use zklock::{Body, LockOptions, StopAt, ZkLockTemplate};
     ///
-    /// let options = LockOptions::default().stop_at(StopAt::Suspect);
-    /// let template = ZkLockTemplate::default().with_options(options)?;
+    /// let options = LockOptions::new().stop_at(StopAt::Suspect);
+    /// let template = ZkLockTemplate::default().with_options(options);
     /// let payment = template.execute("payments", || async {
     ///     locks.outage(true);
     ///     std::future::pending::<()>().await // Dropped here.
@@ -238,53 +311,9 @@ impl LockOptions {
     /// assert!(payment.await.is_err_and(|error| error.is_lost() && error.body() == Some(Body::Dropped)));
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
-    pub fn stop_at(mut self, stop_at: StopAt) -> Self {
-        self.stop_at = stop_at;
+    pub const fn stop_at(mut self, stop_at: StopAt) -> Self {
+        self.stop_at = Some(stop_at);
         self
-    }
-
-    /// When a guard stops being valid, if the connection is in trouble.
-    ///
-    /// ```
-    /// use zklock::{LockOptions, StopAt};
-    ///
-    /// assert_eq!(LockOptions::default().stops_at(), StopAt::Lost);
-    /// ```
-    pub fn stops_at(&self) -> StopAt {
-        self.stop_at
-    }
-
-    /// What happens to an async body when the lock is lost.
-    ///
-    /// ```
-    /// use zklock::{LockOptions, OnLost};
-    ///
-    /// assert_eq!(LockOptions::default().lost_policy(), OnLost::Cancel);
-    /// ```
-    pub fn lost_policy(&self) -> OnLost {
-        self.cancel_policy.lost
-    }
-
-    /// What happens to a body when somebody asks that the lock be let go.
-    ///
-    /// ```
-    /// use zklock::{LockOptions, OnRevoked};
-    ///
-    /// assert_eq!(LockOptions::default().revoked_policy(), OnRevoked::Ignore);
-    /// ```
-    pub fn revoked_policy(&self) -> OnRevoked {
-        self.cancel_policy.revoked
-    }
-
-    /// Sets what is there to be set.
-    pub(crate) fn set<T>(&mut self, value: Option<T>, to: impl FnOnce(Self, T) -> Self) {
-        if let Some(value) = value {
-            *self = to(*self, value);
-        }
-    }
-
-    pub(crate) fn cancel_policy(&self) -> CancelPolicy {
-        self.cancel_policy
     }
 
     /// Lets the lock rest for so long when a holder was lost: it crashed, or its ZooKeeper session
@@ -313,14 +342,14 @@ impl LockOptions {
     /// use std::time::Duration;
     /// use zklock::LockOptions;
     ///
-    /// let options = LockOptions::default().lock_delay(Duration::from_secs(15));
-    /// let ledger = session.mutex("ledger")?.with_options(options)?;
+    /// let options = LockOptions::new().lock_delay(Duration::from_secs(15));
+    /// let ledger = session.mutex("ledger")?.with_options(options);
     /// ledger.acquire().await?.release().await?;
     /// # Ok(())
     /// # }
     /// ```
-    pub fn lock_delay(mut self, delay: Duration) -> Self {
-        self.marks = self.marks.delaying(delay);
+    pub const fn lock_delay(mut self, delay: Duration) -> Self {
+        self.lock_delay = Some(delay);
         self
     }
 
@@ -350,226 +379,15 @@ impl LockOptions {
     /// use std::time::Duration;
     /// use zklock::LockOptions;
     ///
-    /// let options = LockOptions::default().hold_at_least(Duration::from_secs(30));
-    /// let nightly = session.mutex("jobs/nightly")?.with_options(options)?;
+    /// let options = LockOptions::new().hold_at_least(Duration::from_secs(30));
+    /// let nightly = session.mutex("jobs/nightly")?.with_options(options);
     /// nightly.try_acquire().await?.release().await?;
     /// assert!(nightly.try_acquire().await.is_err_and(|error| error.is_busy()));
     /// # Ok(())
     /// # }
     /// ```
-    pub fn hold_at_least(mut self, hold: Duration) -> Self {
-        self.marks = self.marks.holding(hold);
+    pub const fn hold_at_least(mut self, hold: Duration) -> Self {
+        self.hold_at_least = Some(hold);
         self
-    }
-
-    /// How long the lock rests when a holder was lost.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use zklock::LockOptions;
-    ///
-    /// let options = LockOptions::default().lock_delay(Duration::from_secs(15));
-    /// assert_eq!(options.delay_time(), Duration::from_secs(15));
-    /// ```
-    pub fn delay_time(&self) -> Duration {
-        self.marks.delay()
-    }
-
-    /// How long the lock is kept from the grant at least.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use zklock::LockOptions;
-    ///
-    /// let options = LockOptions::default().hold_at_least(Duration::from_secs(30));
-    /// assert_eq!(options.least_hold(), Duration::from_secs(30));
-    /// ```
-    pub fn least_hold(&self) -> Duration {
-        self.marks.hold()
-    }
-
-    /// What is noted in the lock's directory.
-    pub(crate) fn marks(&self) -> Marks {
-        self.marks
-    }
-
-    /// How long the lock may be handed on.
-    ///
-    /// ```
-    /// use zklock::LockOptions;
-    ///
-    /// assert_eq!(LockOptions::default().handoff_bound().within.as_millis(), 10);
-    /// ```
-    pub fn handoff_bound(&self) -> Handoffs {
-        self.handoffs
-    }
-
-    /// How long the node is kept after the last release.
-    ///
-    /// ```
-    /// use zklock::LockOptions;
-    ///
-    /// assert!(LockOptions::default().linger_time().is_zero());
-    /// ```
-    pub fn linger_time(&self) -> Duration {
-        self.linger
-    }
-
-    /// Whether every waiting task has a node of its own.
-    ///
-    /// ```
-    /// use zklock::LockOptions;
-    ///
-    /// assert!(LockOptions::default().fair(true).is_fair());
-    /// ```
-    pub fn is_fair(&self) -> bool {
-        self.fair
-    }
-
-    /// Whether a holder learns at once that it is to let go.
-    ///
-    /// ```
-    /// use zklock::LockOptions;
-    ///
-    /// assert!(!LockOptions::default().is_revocable());
-    /// ```
-    pub fn is_revocable(&self) -> bool {
-        self.revocable || self.cancel_policy.revoked == OnRevoked::Cancel
-    }
-
-    /// The bound of one try.
-    ///
-    /// ```
-    /// use zklock::LockOptions;
-    ///
-    /// assert_eq!(LockOptions::default().try_timeout().as_secs(), 2);
-    /// ```
-    pub fn try_timeout(&self) -> Duration {
-        self.timeout
-    }
-
-    /// The number of tries.
-    ///
-    /// ```
-    /// use zklock::LockOptions;
-    ///
-    /// assert_eq!(LockOptions::default().tries(), 2);
-    /// ```
-    pub fn tries(&self) -> u32 {
-        self.retries
-    }
-
-    /// Whether the lock is reentrant.
-    ///
-    /// ```
-    /// # let session = zklock::Session::embedded();
-    /// let mutex = session.mutex("orders")?.reentrant(false);
-    /// assert!(!mutex.options().is_reentrant());
-    /// # Ok::<(), zklock::LockError>(())
-    /// ```
-    pub fn is_reentrant(&self) -> bool {
-        self.reentrant
-    }
-
-    /// What is done when the node or its directory vanished.
-    ///
-    /// ```
-    /// use zklock::LockOptions;
-    ///
-    /// assert_eq!(LockOptions::default().vanished_policy().attempts, 20);
-    /// ```
-    pub fn vanished_policy(&self) -> RetryPolicy {
-        self.vanished
-    }
-
-    /// The longest time that a call waits: `timeout × retries`.
-    ///
-    /// ```
-    /// use zklock::LockOptions;
-    ///
-    /// assert_eq!(LockOptions::default().longest_wait().as_secs(), 4); // 2 × 2 s
-    /// ```
-    pub fn longest_wait(&self) -> Duration {
-        self.timeout.saturating_mul(self.retries)
-    }
-
-    /// Checks the values.
-    ///
-    /// ```
-    /// use zklock::LockOptions;
-    ///
-    /// let error = LockOptions::default().retries(0).check();
-    /// assert!(error.is_err_and(|error| error.to_string().contains("`retries = 1` tries once")));
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::InvalidOption`] for zero tries or a zero timeout, naming the right spelling, and
-    /// for options that contradict each other.
-    pub fn check(&self) -> Result<(), LockError> {
-        if self.retries == 0 {
-            return Err(LockError::new(
-                ErrorKind::InvalidOption,
-                "retries is the number of tries, so at least 1; `retries = 1` tries once, and \
-                 `try_acquire` asks without waiting",
-            ));
-        }
-        if self.timeout.is_zero() {
-            return Err(LockError::new(
-                ErrorKind::InvalidOption,
-                "the timeout of a try must be longer than zero, for instance `timeout = \"2s\"`; \
-                 to ask without waiting use `try_acquire`",
-            ));
-        }
-        if self.fair && !self.linger.is_zero() {
-            return Err(LockError::new(
-                ErrorKind::InvalidOption,
-                "a fair lock cannot linger: every waiter has a node of its own; choose one",
-            ));
-        }
-        if !self.least_hold().is_zero() && !self.linger.is_zero() {
-            return Err(LockError::new(
-                ErrorKind::InvalidOption,
-                "a lock that is held at least for a time cannot linger: lingering gives way to \
-                 whoever waits; choose one",
-            ));
-        }
-        if self.least_hold().max(self.delay_time()) == Marks::LONGEST {
-            return Err(LockError::new(
-                ErrorKind::InvalidOption,
-                "`lock_delay` and `hold_at_least` are at most 49 days",
-            ));
-        }
-        Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_documents_arithmetic_is_the_default() {
-        assert_eq!(LockOptions::default().longest_wait(), Duration::from_secs(4));
-    }
-
-    #[test]
-    fn zero_tries_and_zero_timeouts_are_refused_with_the_right_spelling() {
-        let zero_tries = LockOptions::default().retries(0).check().unwrap_err();
-        assert_eq!(zero_tries.kind(), ErrorKind::InvalidOption);
-        assert!(zero_tries.to_string().contains("retries = 1"));
-        let zero_timeout = LockOptions::default().timeout(Duration::ZERO).check().unwrap_err();
-        assert!(zero_timeout.to_string().contains("try_acquire"));
-    }
-
-    #[test]
-    fn a_lock_that_is_held_for_a_time_does_not_linger() {
-        let hold = LockOptions::default().hold_at_least(Duration::from_secs(30));
-        assert!(hold.check().is_ok());
-        let both = hold.linger(Duration::from_secs(1)).check().unwrap_err();
-        assert!(both.to_string().contains("cannot linger"), "{both}");
-        assert!(hold.lock_delay(Duration::from_secs(1)).check().is_ok());
-        let endless = LockOptions::default().lock_delay(Duration::MAX).check().unwrap_err();
-        assert!(endless.to_string().contains("at most 49 days"), "{endless}");
     }
 }

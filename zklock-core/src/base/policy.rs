@@ -101,8 +101,8 @@ impl Handoffs {
 /// # let session = locks.session().clone();
 /// use zklock::{LockOptions, StopAt};
 ///
-/// let options = LockOptions::default().stop_at(StopAt::Suspect);
-/// let careful = session.mutex("payments")?.with_options(options)?.acquire().await?;
+/// let options = LockOptions::new().stop_at(StopAt::Suspect);
+/// let careful = session.mutex("payments")?.with_options(options).acquire().await?;
 /// let patient = session.mutex("reports")?.acquire().await?;
 /// locks.outage(true);
 /// assert!(!careful.is_valid() && patient.is_valid());

@@ -129,7 +129,7 @@ impl MultiLock {
     ///
     /// As [`acquire_timeout`](MultiLock::acquire_timeout).
     pub fn blocking_acquire_timeout(&self, timeout: Duration) -> Result<MultiGuard, LockError> {
-        enter(self, MultiLock::within(timeout)?, true)
+        enter(self, Wait::within(timeout)?, true)
     }
 
     /// Acquires all locks, and blocks this thread for at most `timeout × retries` of the options.

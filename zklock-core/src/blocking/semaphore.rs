@@ -130,6 +130,23 @@ impl Semaphore {
         self.block(permits, self.within(timeout)?)
     }
 
+    /// Acquires one permit, and blocks this thread for at most `timeout × retries` of the options.
+    ///
+    /// ```
+    /// # let session = zklock::Session::embedded();
+    /// // At most 2 × 2 s by default.
+    /// let permit = session.semaphore("printers", 3)?.blocking_acquire_tries()?;
+    /// assert_eq!(permit.permits(), 1);
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire_tries`](Semaphore::acquire_tries).
+    pub fn blocking_acquire_tries(&self) -> Result<SemaphorePermit, LockError> {
+        self.blocking_acquire_many_tries(1)
+    }
+
     /// Acquires several permits, all or none, and blocks this thread for at most
     /// `timeout × retries` of the options.
     ///

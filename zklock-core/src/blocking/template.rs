@@ -16,8 +16,8 @@ impl ZkLockTemplate {
     /// ```
     /// # let locks = zklock::testing::TestLocks::install();
     /// # let _held = locks.hold("createOrder")?;
-    /// # let short = zklock::LockOptions::default().timeout(std::time::Duration::from_millis(20));
-    /// # let template = zklock::ZkLockTemplate::default().with_options(short)?;
+    /// # let short = zklock::LockOptions::new().timeout(std::time::Duration::from_millis(20));
+    /// # let template = zklock::ZkLockTemplate::default().with_options(short);
     /// let order = template.blocking_execute("createOrder", || 42);
     /// assert_eq!(order.map_err(|error| error.code()), Err("1011")); // Somebody else is at it.
     /// # Ok::<(), zklock::LockError>(())

@@ -234,8 +234,8 @@ impl GuardView {
     /// ```
     /// # zklock::blocking::block_on(async {
     /// # let session = zklock::Session::embedded();
-    /// # let options = zklock::LockOptions::default().revocable(true);
-    /// # let mutex = session.mutex("orders")?.with_options(options)?;
+    /// # let options = zklock::LockOptions::new().revocable(true);
+    /// # let mutex = session.mutex("orders")?.with_options(options);
     /// let guard = mutex.acquire().await?;
     /// mutex.site().revoke().await?;
     /// # guard.revoked().await;
@@ -253,8 +253,8 @@ impl GuardView {
     /// ```
     /// # zklock::blocking::block_on(async {
     /// # async fn work() { std::future::pending().await }
-    /// # let options = zklock::LockOptions::default().revocable(true);
-    /// # let mutex = zklock::Session::embedded().mutex("report")?.with_options(options)?;
+    /// # let options = zklock::LockOptions::new().revocable(true);
+    /// # let mutex = zklock::Session::embedded().mutex("report")?.with_options(options);
     /// # let guard = mutex.acquire().await?;
     /// # mutex.site().revoke().await?;
     /// let stopped = tokio::select! {
@@ -371,9 +371,10 @@ impl Current {
     /// # zklock::blocking::block_on(async {
     /// # let locks = zklock::testing::TestLocks::install();
     /// # let session = locks.session().clone();
-    /// use zklock::{OnLost, ZkLockTemplate};
+    /// use zklock::{LockOptions, OnLost, ZkLockTemplate};
     ///
-    /// let template = ZkLockTemplate::default().on_lost(OnLost::Finish);
+    /// let finish = LockOptions::new().on_lost(OnLost::Finish);
+    /// let template = ZkLockTemplate::default().with_options(finish);
     /// let body = || async {
     ///     # locks.lose();
     ///     zklock::current().lost().await; // Time to clean up.

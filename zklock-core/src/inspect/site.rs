@@ -73,7 +73,7 @@ impl Site {
         F: Future<Output = Result<T, RequestError>>,
     {
         let clock = self.session.clock().clone();
-        let deadline = Deadline::after(clock.clone(), self.session.defaults().longest_wait());
+        let deadline = Deadline::after(clock.clone(), self.session.settings().longest_wait());
         let lane = self.session.lane();
         let looking = async {
             loop {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::base::clock::Instant;
 use crate::base::deadline::Deadline;
 use crate::base::error::{ErrorKind, Holder, LockError};
-use crate::base::options::LockOptions;
+use crate::base::settings::Settings;
 use crate::coordinator::traits::RequestError;
 use crate::local::grant::Hold;
 use crate::local::wait_queue::{Joined, PlaceInQueue, WaitQueue};
@@ -30,9 +30,9 @@ pub enum Wait {
 }
 
 impl Wait {
-    /// Waits for answers only, as long as the options give one try.
-    pub fn once(options: &LockOptions) -> Wait {
-        Wait::Once(options.try_timeout())
+    /// Waits for answers only, as long as one try may take.
+    pub fn once(settings: &Settings) -> Wait {
+        Wait::Once(settings.timeout)
     }
 
     /// Waits this long at most.
@@ -40,14 +40,18 @@ impl Wait {
     /// # Errors
     ///
     /// [`ErrorKind::InvalidOption`] if that is no time.
-    pub fn within(timeout: Duration, options: &LockOptions) -> Result<Wait, LockError> {
-        options.timeout(timeout).check()?;
+    pub fn within(timeout: Duration) -> Result<Wait, LockError> {
+        if timeout.is_zero() {
+            let why = "the timeout must be longer than zero; to ask without waiting use \
+                       `try_acquire`";
+            return Err(LockError::new(ErrorKind::InvalidOption, why));
+        }
         Ok(Wait::Tries(timeout, 1))
     }
 
     /// Waits as the options say.
-    pub fn tries(options: &LockOptions) -> Wait {
-        Wait::Tries(options.try_timeout(), options.tries())
+    pub fn tries(settings: &Settings) -> Wait {
+        Wait::Tries(settings.timeout, settings.retries)
     }
 
     /// What is left of it now, if it was begun at a moment.

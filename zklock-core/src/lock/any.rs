@@ -3,23 +3,19 @@
 use std::future::Future;
 use std::ops::Deref;
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::base::caller::Caller;
 use crate::base::cancel_policy::CancelPolicy;
 use crate::base::error::LockError;
-use crate::base::mode::Mode;
-use crate::base::options::LockOptions;
+use crate::base::settings::Settings;
 use crate::guard::context::{Frame, inside, inside_sync};
 use crate::guard::fenced::Fenced;
 use crate::guard::typed::{MutexGuard, RwLockReadGuard, RwLockWriteGuard, SemaphorePermit};
 use crate::guard::view::GuardView;
-use crate::layout::driver::{LockDriver, unsupported};
 use crate::local::wait::Wait;
 use crate::lock::mutex::Mutex;
 use crate::lock::rwlock::RwLock;
 use crate::lock::semaphore::Semaphore;
-use crate::name::lock_name::LockName;
 use crate::session::handle::Session;
 
 /// A lock, and the mode in which it is acquired.
@@ -43,74 +39,6 @@ pub enum AnyLock {
     Write(RwLock),
     /// A semaphore, and the number of permits to acquire.
     Permits(Semaphore, u32),
-}
-
-/// The kind of a lock that has no name yet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// A mutex.
-    Mutex,
-    /// A read/write lock, for reading.
-    Read,
-    /// A read/write lock, for writing.
-    Write,
-    /// A semaphore.
-    Permits {
-        /// The limit of the semaphore.
-        limit: u32,
-        /// The number of permits to acquire.
-        permits: u32,
-    },
-}
-
-impl Kind {
-    /// The defaults of a session, without options that locks of this kind do not support.
-    pub fn defaults(self, session: &Session) -> LockOptions {
-        let options = session.defaults();
-        match self {
-            Kind::Mutex => options,
-            Kind::Read | Kind::Write => options.hold_at_least(Duration::ZERO),
-            Kind::Permits { .. } => {
-                let zero = Duration::ZERO;
-                options.linger(zero).hold_at_least(zero).lock_delay(zero)
-            }
-        }
-    }
-
-    /// The lock with a name, in the session's layout or another one.
-    pub fn lock(
-        self,
-        session: &Session,
-        name: LockName,
-        options: LockOptions,
-        driver: Option<&Arc<dyn LockDriver>>,
-    ) -> Result<AnyLock, LockError> {
-        let rw_lock = |name| {
-            let lock = RwLock::new(session, name).with_options(options)?;
-            match driver {
-                Some(driver) => lock.shared_driver(driver.clone()),
-                None => Ok(lock),
-            }
-        };
-        Ok(match self {
-            Kind::Mutex => {
-                let lock = Mutex::new(session, name).with_options(options)?;
-                AnyLock::Mutex(match driver {
-                    Some(driver) => lock.shared_driver(driver.clone())?,
-                    None => lock,
-                })
-            }
-            Kind::Read => AnyLock::Read(rw_lock(name)?),
-            Kind::Write => AnyLock::Write(rw_lock(name)?),
-            Kind::Permits { limit, permits } => {
-                if let Some(driver) = driver {
-                    return Err(unsupported(&**driver, Mode::Permit).on(name.to_shared()));
-                }
-                let semaphore = Semaphore::new(session, name, limit)?.with_options(options)?;
-                AnyLock::Permits(semaphore, permits)
-            }
-        })
-    }
 }
 
 impl From<Mutex> for AnyLock {
@@ -244,21 +172,20 @@ impl AnyLock {
 
     /// A wait with the tries of the options.
     pub(crate) fn tries(&self) -> Wait {
-        match self {
-            AnyLock::Mutex(lock) => lock.named().tries(),
-            AnyLock::Read(lock) | AnyLock::Write(lock) => lock.named().tries(),
-            AnyLock::Permits(lock, _) => lock.tries(),
-        }
+        Wait::tries(self.settings())
     }
 
     /// What ends a body under this lock.
     pub(crate) fn cancel_policy(&self) -> CancelPolicy {
-        let options = match self {
-            AnyLock::Mutex(lock) => lock.options(),
-            AnyLock::Read(lock) | AnyLock::Write(lock) => lock.options(),
-            AnyLock::Permits(lock, _) => lock.options(),
-        };
-        options.cancel_policy()
+        self.settings().cancel_policy
+    }
+
+    fn settings(&self) -> &Settings {
+        match self {
+            AnyLock::Mutex(lock) => lock.named().settings(),
+            AnyLock::Read(lock) | AnyLock::Write(lock) => lock.named().settings(),
+            AnyLock::Permits(lock, _) => lock.settings(),
+        }
     }
 
     pub(crate) async fn enter(

@@ -7,6 +7,7 @@ pub mod named;
 pub mod permits;
 pub mod rwlock;
 pub mod semaphore;
+pub mod spec;
 
 pub use any::{AnyGuard, AnyLock};
 pub use multi::{MultiGuard, MultiLock};

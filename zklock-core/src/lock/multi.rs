@@ -162,7 +162,7 @@ impl MultiLock {
     ///
     /// As [`acquire`](MultiLock::acquire).
     pub async fn acquire_timeout(&self, timeout: Duration) -> Result<MultiGuard, LockError> {
-        self.enter(Caller::task(), MultiLock::within(timeout)?, true).await
+        self.enter(Caller::task(), Wait::within(timeout)?, true).await
     }
 
     /// Acquires all within the tries of the options: those of the member with the longest wait.
@@ -174,9 +174,9 @@ impl MultiLock {
     /// # let elsewhere = zklock::Session::embedded_builder(&store).app("billing").open()?;
     /// # let (b, a) = (session.mutex("b")?, session.mutex("a")?);
     /// # let both = zklock::MultiLock::new([b.into(), a.into()])?;
-    /// # let short = zklock::LockOptions::default().timeout(std::time::Duration::from_millis(20));
-    /// # let short = |name| session.mutex(name)?.with_options(short);
-    /// # let both = zklock::MultiLock::new([short("a")?.into(), short("b")?.into()])?;
+    /// # let short = zklock::LockOptions::new().timeout(std::time::Duration::from_millis(20));
+    /// # let [a, b] = [session.mutex("a")?, session.mutex("b")?].map(|lock| lock.with_options(short));
+    /// # let both = zklock::MultiLock::new([a.into(), b.into()])?;
     /// let _guard = elsewhere.mutex("b")?.acquire().await?;
     /// assert!(both.acquire_tries().await.is_err_and(|error| error.is_busy()));
     /// assert!(session.site("a")?.contenders().await?.is_empty()); // All or none.
@@ -202,15 +202,6 @@ impl MultiLock {
             }
         }
         Ok(Wait::Once(longest))
-    }
-
-    pub(crate) fn within(timeout: Duration) -> Result<Wait, LockError> {
-        if timeout.is_zero() {
-            let why = "the timeout must be longer than zero; to ask without waiting use \
-                       `try_acquire`";
-            return Err(LockError::new(ErrorKind::InvalidOption, why));
-        }
-        Ok(Wait::Tries(timeout, 1))
     }
 
     pub(crate) fn tries(&self) -> Wait {

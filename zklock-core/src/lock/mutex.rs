@@ -54,50 +54,33 @@ impl Mutex {
     /// # Ok::<(), zklock::LockError>(())
     /// ```
     pub fn new(session: &Session, name: LockName) -> Self {
-        Mutex(NamedLock::new(session, name))
+        Mutex(NamedLock::new(session, name, Mode::Mutex))
     }
 
     pub(crate) fn named(&self) -> &NamedLock {
         &self.0
     }
 
-    /// Sets the options. An option that is not set in `options` stays as the session's defaults
-    /// say.
-    ///
-    /// ```
-    /// # let session = zklock::Session::embedded();
-    /// use std::time::Duration;
-    /// use zklock::LockOptions;
-    ///
-    /// let patient = LockOptions::default().timeout(Duration::from_secs(10)).retries(3);
-    /// let mutex = session.mutex("orders")?.with_options(patient)?;
-    /// assert_eq!(mutex.options().longest_wait(), Duration::from_secs(30));
-    /// # Ok::<(), zklock::LockError>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::InvalidOption`] for values that are not accepted, such as zero tries or a zero
-    /// timeout.
-    pub fn with_options(mut self, options: LockOptions) -> Result<Self, LockError> {
-        self.0 = self.0.with_options(options)?;
-        Ok(self)
-    }
-
-    /// Sets whether this lock may be acquired again inside its own scope; by default it may.
-    /// Otherwise such an acquire fails at once with [`Deadlock`](ErrorKind::Deadlock).
+    /// Sets options. An option that is not set in `options` stays as it is: as an earlier call set
+    /// it, or as the session's defaults say. A value that is not accepted, such as a zero timeout,
+    /// and options that contradict each other make every acquire fail with
+    /// [`ErrorKind::InvalidOption`].
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
     /// # let session = zklock::Session::embedded();
-    /// let mutex = session.mutex("orders")?.reentrant(false);
-    /// let guard = mutex.acquire().await?;
-    /// let nested = guard.scope(mutex.acquire()).await;
-    /// assert!(nested.is_err_and(|error| error.is_deadlock()));
+    /// use zklock::{ErrorKind, LockOptions};
+    ///
+    /// let fair = session.mutex("orders")?.with_options(LockOptions::new().fair(true));
+    /// let once = fair.with_options(LockOptions::new().retries(1)); // It is still fair.
+    /// assert_eq!((once.options().fair, once.options().retries), (Some(true), Some(1)));
+    ///
+    /// let never = once.with_options(LockOptions::new().retries(0)).acquire().await;
+    /// assert!(never.is_err_and(|error| error.kind() == ErrorKind::InvalidOption));
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
-    pub fn reentrant(self, reentrant: bool) -> Self {
-        Mutex(self.0.reentrant(reentrant))
+    pub fn with_options(self, options: LockOptions) -> Self {
+        Mutex(self.0.with_options(&options, Mode::Mutex))
     }
 
     /// Sets the layout of this lock, in place of the session's.
@@ -180,16 +163,18 @@ impl Mutex {
         self.0.path()
     }
 
-    /// Returns the options.
+    /// Returns the options in effect: every field is set.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
+    /// use std::time::Duration;
+    ///
     /// let options = session.mutex("orders")?.options();
-    /// assert_eq!((options.tries(), options.try_timeout().as_secs()), (2, 2));
+    /// assert_eq!((options.retries, options.timeout), (Some(2), Some(Duration::from_secs(2))));
     /// # Ok::<(), zklock::LockError>(())
     /// ```
     pub fn options(&self) -> LockOptions {
-        self.0.options()
+        self.0.settings().to_options()
     }
 
     /// Acquires the lock, and waits until it is granted.
@@ -289,8 +274,8 @@ impl Mutex {
     /// use std::time::Duration;
     /// use zklock::LockOptions;
     ///
-    /// let options = LockOptions::default().timeout(Duration::from_millis(20)).retries(2);
-    /// let mutex = session.mutex("orders")?.with_options(options)?;
+    /// let options = LockOptions::new().timeout(Duration::from_millis(20)).retries(2);
+    /// let mutex = session.mutex("orders")?.with_options(options);
     /// // Somebody else holds it for longer than two tries of 20 ms.
     /// assert!(mutex.acquire_tries().await.is_err_and(|error| error.is_busy()));
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();

@@ -13,6 +13,7 @@ use crate::base::error::{ErrorKind, LockError};
 use crate::base::mode::Mode;
 use crate::base::options::LockOptions;
 use crate::base::policy::Handoffs;
+use crate::base::settings::Settings;
 use crate::coordinator::traits::NodeKind;
 use crate::guard::context::{self, Frame};
 use crate::guard::typed::Guard;
@@ -39,48 +40,39 @@ struct Shared {
     session: Session,
     name: LockName,
     directory: ZnodePath,
-    options: LockOptions,
+    settings: Settings,
+    /// What is wrong with its options.
+    flaw: Option<LockError>,
     label: Option<Arc<str>>,
     driver: Arc<dyn LockDriver>,
     queue: OnceLock<Arc<Queue>>,
 }
 
 impl NamedLock {
-    /// A lock with the session's default options.
-    pub fn new(session: &Session, name: LockName) -> Self {
+    /// A lock that is acquired in this mode, with those default options of its session that the mode
+    /// supports.
+    pub fn new(session: &Session, name: LockName, mode: Mode) -> Self {
         let directory = name.under(session.root());
-        let (session, options) = (session.clone(), session.defaults());
-        let driver = session.driver().clone();
-        let (label, queue) = (None, OnceLock::new());
-        let shared = Shared { session, name, directory, options, label, driver, queue };
+        let settings = session.settings().of_session(mode);
+        let (session, driver) = (session.clone(), session.driver().clone());
+        let (flaw, label, queue) = (None, None, OnceLock::new());
+        let shared = Shared { session, name, directory, settings, flaw, label, driver, queue };
         NamedLock(Arc::new(shared))
     }
 
-    /// Sets the options.
-    pub fn with_options(mut self, options: LockOptions) -> Result<Self, LockError> {
-        options.check().map_err(|error| error.on(self.0.name.to_shared()))?;
+    /// Sets options of a lock that is acquired in this mode.
+    pub fn with_options(mut self, options: &LockOptions, mode: Mode) -> Self {
         let shared = Arc::make_mut(&mut self.0);
-        (shared.options, shared.queue) = (options, OnceLock::new());
-        Ok(self)
-    }
-
-    /// Removes the option `hold_at_least`, whatever the session's defaults say.
-    pub fn without_hold(mut self) -> Self {
-        let options = self.0.options.hold_at_least(Duration::ZERO);
-        Arc::make_mut(&mut self.0).options = options;
+        shared.settings = shared.settings.with(options);
+        let checked = shared.settings.check(mode, shared.session.settings());
+        shared.flaw = checked.err().map(|error| error.on(shared.name.to_shared()));
+        shared.queue = OnceLock::new();
         self
     }
 
     /// Sets what the lock is acquired for.
     pub fn labelled(mut self, label: &str) -> Self {
         Arc::make_mut(&mut self.0).label = Some(Arc::from(label));
-        self
-    }
-
-    /// Sets whether the lock may be acquired again inside its own scope.
-    pub fn reentrant(mut self, reentrant: bool) -> Self {
-        let options = self.0.options.reentrant(reentrant);
-        Arc::make_mut(&mut self.0).options = options;
         self
     }
 
@@ -118,16 +110,16 @@ impl NamedLock {
         self.0.directory.as_str()
     }
 
-    /// The options.
-    pub fn options(&self) -> LockOptions {
-        self.0.options
+    /// The settings.
+    pub fn settings(&self) -> &Settings {
+        &self.0.settings
     }
 
     /// A wait for replies only, not for other contenders. Refused with `linger`: to a try in
     /// another process, a lingering node looks held.
     pub fn once(&self) -> Result<Wait, LockError> {
-        if self.0.options.linger_time().is_zero() {
-            return Ok(Wait::once(&self.0.options));
+        if self.0.settings.linger.is_zero() {
+            return Ok(Wait::once(&self.0.settings));
         }
         let why = "a lock with `linger` cannot be tried: its idle node looks held to tries in \
                    other processes; use `acquire_timeout`, or remove `linger`";
@@ -136,13 +128,12 @@ impl NamedLock {
 
     /// A wait of at most `timeout`.
     pub fn within(&self, timeout: Duration) -> Result<Wait, LockError> {
-        let within = Wait::within(timeout, &self.0.options);
-        within.map_err(|error| error.on(self.0.name.to_shared()))
+        Wait::within(timeout).map_err(|error| error.on(self.0.name.to_shared()))
     }
 
     /// A wait with the tries of the options.
     pub fn tries(&self) -> Wait {
-        Wait::tries(&self.0.options)
+        Wait::tries(&self.0.settings)
     }
 
     /// Whether a call around the caller holds this lock, in this mode or one that includes it.
@@ -165,6 +156,9 @@ impl NamedLock {
         patience: impl Patience,
         unscoped: bool,
     ) -> Result<Guard<K>, LockError> {
+        if let Some(flaw) = &self.0.flaw {
+            return Err(flaw.clone());
+        }
         let how = patience.how();
         let started = self.0.session.clock().now();
         let joined = match self.way_in(who, (how, started), unscoped) {
@@ -227,7 +221,7 @@ impl NamedLock {
     }
 
     fn guard<K: Kind>(&self, hold: Hold, unscoped: bool) -> Result<Guard<K>, LockError> {
-        let granted = Guard::granted(hold, self.0.options.is_revocable(), unscoped);
+        let granted = Guard::granted(hold, self.0.settings.is_revocable(), unscoped);
         granted.map_err(|error| error.on(self.0.name.to_shared()))
     }
 
@@ -276,12 +270,9 @@ impl NamedLock {
                        writing at first";
             return Err(self.error(ErrorKind::Deadlock, why));
         }
-        if !self.0.options.is_reentrant() {
-            return Err(self.error(
-                ErrorKind::Deadlock,
-                "a call around this one holds it, and it \
-                                                        is not reentrant",
-            ));
+        if !self.0.settings.reentrant {
+            let why = "a call around this one holds it, and it is not reentrant";
+            return Err(self.error(ErrorKind::Deadlock, why));
         }
         let kept = if unscoped { Kept::ByGuard } else { Kept::InScope };
         let asked = frame.ask(who, K::MODE, kept);
@@ -314,7 +305,7 @@ impl NamedLock {
         if !frame.grant().lease().is_valid() {
             return Err(frame.grant().lost_error());
         }
-        if self.0.options.is_revocable() {
+        if self.0.settings.is_revocable() {
             frame.grant().watch();
         }
         let nested = Guard::new(hold, Some(turn));
@@ -335,15 +326,15 @@ impl NamedLock {
     /// layout with a single node, only the queue of this process keeps an order.
     fn has_own_nodes(&self) -> bool {
         let is_queue = self.0.driver.kind() == NodeKind::EphemeralSequential;
-        self.0.options.is_fair() && is_queue || !self.0.options.least_hold().is_zero()
+        self.0.settings.fair && is_queue || !self.0.settings.marks.hold().is_zero()
     }
 
     fn queue_policy(&self) -> QueuePolicy {
-        let stop_at = self.0.options.stops_at();
-        if self.0.options.is_fair() || self.has_own_nodes() {
+        let stop_at = self.0.settings.stop_at;
+        if self.0.settings.fair || self.has_own_nodes() {
             return QueuePolicy { handoffs: Handoffs::NONE, linger: Duration::ZERO, stop_at };
         }
-        let (handoffs, linger) = (self.0.options.handoff_bound(), self.0.options.linger_time());
+        let Settings { handoffs, linger, .. } = self.0.settings;
         QueuePolicy { handoffs, linger, stop_at }
     }
 
@@ -352,7 +343,7 @@ impl NamedLock {
         match self.0.queue.get() {
             Some(queue) => Ok(queue),
             None => {
-                let stop_at = self.0.options.stops_at();
+                let stop_at = self.0.settings.stop_at;
                 let queue = Queue::of(&self.0.session, self.target(), stop_at)?;
                 Ok(self.0.queue.get_or_init(|| queue))
             }
@@ -370,8 +361,8 @@ impl NamedLock {
             directory: self.0.directory.clone(),
             app: self.0.session.app().map(Arc::from),
             driver: self.0.driver.clone(),
-            vanished: self.0.options.vanished_policy(),
-            marks: self.0.options.marks(),
+            vanished: self.0.settings.vanished,
+            marks: self.0.settings.marks,
             limit: None,
             has_many_nodes: self.has_own_nodes(),
         }
@@ -398,7 +389,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_is_turned_away_by_somebody_who_went_meanwhile_is_told_at_once() {
         let session = Session::embedded();
-        let lock = NamedLock::new(&session, LockName::new("a").unwrap());
+        let lock = NamedLock::new(&session, LockName::new("a").unwrap(), Mode::Mutex);
         let (queue, start) = (lock.queue().unwrap().clone(), session.clock().now());
         let error = Wait::Once(Duration::from_secs(1)).wait(Joined::Busy(queue)).await.unwrap_err();
         assert!(error.is_busy(), "{error}");

@@ -166,7 +166,7 @@ fn targets(
         directory,
         app: session.app().map(Arc::from),
         driver,
-        vanished: session.defaults().vanished_policy(),
+        vanished: session.settings().vanished,
         marks: Marks::default(),
         limit,
         has_many_nodes: false,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::caller::Caller;
-use crate::base::error::{ErrorKind, LockError};
+use crate::base::error::LockError;
 use crate::base::mode::Mode;
 use crate::base::options::LockOptions;
 use crate::guard::typed::{RwLockReadGuard, RwLockWriteGuard};
@@ -66,53 +66,29 @@ impl RwLock {
     /// # Ok::<(), zklock::LockError>(())
     /// ```
     pub fn new(session: &Session, name: LockName) -> Self {
-        RwLock(NamedLock::new(session, name).without_hold())
+        RwLock(NamedLock::new(session, name, Mode::Write))
     }
 
     pub(crate) fn named(&self) -> &NamedLock {
         &self.0
     }
 
-    /// Sets the options. An option that is not set in `options` stays as the session's defaults
-    /// say.
+    /// Sets options. An option that is not set in `options` stays as it is: as an earlier call set
+    /// it, or as the session's defaults say. A value that is not accepted, and
+    /// [`hold_at_least`](LockOptions::hold_at_least), which is only for mutexes, make every acquire
+    /// fail with [`InvalidOption`](crate::base::error::ErrorKind::InvalidOption). The session's
+    /// `hold_at_least` is ignored.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
     /// use zklock::LockOptions;
     ///
-    /// let prices = session.rw_lock("prices")?.with_options(LockOptions::default().retries(1))?;
-    /// assert_eq!(prices.options().tries(), 1);
+    /// let prices = session.rw_lock("prices")?.with_options(LockOptions::new().retries(1));
+    /// assert_eq!(prices.options().retries, Some(1));
     /// # Ok::<(), zklock::LockError>(())
     /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`InvalidOption`](crate::base::error::ErrorKind::InvalidOption) for values that are not
-    /// accepted, such as zero tries or a zero timeout, and for `hold_at_least`, which is for
-    /// mutexes only.
-    pub fn with_options(mut self, options: LockOptions) -> Result<Self, LockError> {
-        if !options.least_hold().is_zero() {
-            let why = "`hold_at_least` is only for mutexes, which have one holder; remove it, or \
-                       use a mutex";
-            let lock = self.name().to_shared();
-            return Err(LockError::new(ErrorKind::InvalidOption, why).on(lock));
-        }
-        self.0 = self.0.with_options(options)?;
-        Ok(self)
-    }
-
-    /// Sets whether this lock may be acquired again inside its own scope; by default it may.
-    ///
-    /// ```
-    /// # zklock::blocking::block_on(async {
-    /// # let session = zklock::Session::embedded();
-    /// let prices = session.rw_lock("prices")?.reentrant(false);
-    /// let writing = prices.write().await?;
-    /// assert!(writing.scope(prices.read()).await.is_err_and(|error| error.is_deadlock()));
-    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
-    /// ```
-    pub fn reentrant(self, reentrant: bool) -> Self {
-        RwLock(self.0.reentrant(reentrant))
+    pub fn with_options(self, options: LockOptions) -> Self {
+        RwLock(self.0.with_options(&options, Mode::Write))
     }
 
     /// Sets the layout of this lock, in place of the session's.
@@ -191,15 +167,15 @@ impl RwLock {
         self.0.path()
     }
 
-    /// Returns the options.
+    /// Returns the options in effect: every field is set.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
-    /// assert!(session.rw_lock("prices")?.options().is_reentrant());
+    /// assert_eq!(session.rw_lock("prices")?.options().reentrant, Some(true));
     /// # Ok::<(), zklock::LockError>(())
     /// ```
     pub fn options(&self) -> LockOptions {
-        self.0.options()
+        self.0.settings().to_options()
     }
 
     /// Acquires the lock for reading, and waits until it is granted.
@@ -285,8 +261,8 @@ impl RwLock {
     /// use zklock::LockOptions;
     ///
     /// let _writing = elsewhere.rw_lock("prices")?.write().await?;
-    /// let options = LockOptions::default().timeout(Duration::from_millis(20));
-    /// let prices = session.rw_lock("prices")?.with_options(options)?;
+    /// let options = LockOptions::new().timeout(Duration::from_millis(20));
+    /// let prices = session.rw_lock("prices")?.with_options(options);
     /// assert!(prices.read_tries().await.is_err_and(|error| error.is_busy()));
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```

@@ -9,7 +9,9 @@ use crate::acquire::acquire_loop::Target;
 use crate::base::caller::Caller;
 use crate::base::clock::Instant;
 use crate::base::error::{ErrorKind, LockError};
+use crate::base::mode::Mode;
 use crate::base::options::LockOptions;
+use crate::base::settings::Settings;
 use crate::guard::context;
 use crate::guard::typed::SemaphorePermit;
 use crate::inspect::site::Site;
@@ -56,7 +58,9 @@ pub struct Semaphore(Arc<Shared>);
 struct Shared {
     session: Session,
     name: LockName,
-    options: LockOptions,
+    settings: Settings,
+    /// What is wrong with its options.
+    flaw: Option<LockError>,
     label: Option<Arc<str>>,
     asked: Asked,
     queue: Handle,
@@ -130,13 +134,13 @@ impl Semaphore {
     /// # }
     /// ```
     pub fn driver(self, driver: impl LockDriver) -> Result<Self, LockError> {
-        let Shared { session, name, options, label, asked, queue, .. } =
+        let Shared { session, name, settings, flaw, label, asked, queue, .. } =
             Arc::unwrap_or_clone(self.0);
         // It was not used in that layout, unless by others.
         drop(queue);
         let mut laid_out = Self::with_limit(&session, name, asked, &driver.semaphore())?;
         let shared = Arc::make_mut(&mut laid_out.0);
-        (shared.options, shared.label) = (options, label);
+        (shared.settings, shared.flaw, shared.label) = (settings, flaw, label);
         Ok(laid_out)
     }
 
@@ -148,44 +152,37 @@ impl Semaphore {
     ) -> Result<Self, LockError> {
         let queue =
             find(session, &name, &asked, layout).map_err(|error| error.on(name.to_shared()))?;
-        let (session, options) = (session.clone(), session.defaults());
-        let (label, unmixed) = (None, OnceLock::new());
-        let shared = Shared { session, name, options, label, asked, queue, unmixed };
+        let (session, settings) = (session.clone(), session.settings().of_session(Mode::Permit));
+        let (flaw, label, unmixed) = (None, None, OnceLock::new());
+        let shared = Shared { session, name, settings, flaw, label, asked, queue, unmixed };
         Ok(Semaphore(Arc::new(shared)))
     }
 
-    /// Sets all options at once. A semaphore does not linger, and every waiter of a fair one has a
-    /// node of its own anyway.
+    /// Sets options. An option that is not set in `options` stays as it is: as an earlier call set
+    /// it, or as the session's defaults say. A value that is not accepted makes every acquire fail
+    /// with [`ErrorKind::InvalidOption`]. So do [`linger`](LockOptions::linger),
+    /// [`lock_delay`](LockOptions::lock_delay) and [`hold_at_least`](LockOptions::hold_at_least),
+    /// which are only for locks with one holder; the session's are ignored.
     ///
     /// ```
+    /// # zklock::blocking::block_on(async {
     /// # let session = zklock::Session::embedded();
     /// use std::time::Duration;
     /// use zklock::LockOptions;
     ///
-    /// let printers = session.semaphore("printers", 3)?;
-    /// assert!(printers.clone().with_options(LockOptions::default().retries(5)).is_ok());
-    /// let lingering = LockOptions::default().linger(Duration::from_secs(1));
-    /// assert!(printers.with_options(lingering).is_err());
-    /// # Ok::<(), zklock::LockError>(())
+    /// let patient = LockOptions::new().retries(5);
+    /// let printers = session.semaphore("printers", 3)?.with_options(patient);
+    /// assert!(printers.acquire().await.is_ok());
+    /// let lingering = LockOptions::new().linger(Duration::from_secs(1));
+    /// assert!(printers.with_options(lingering).acquire().await.is_err());
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::InvalidOption`] for zero tries, a zero timeout, or one that lingers, delays or is
-    /// held for a time.
-    pub fn with_options(mut self, options: LockOptions) -> Result<Self, LockError> {
-        options.check().map_err(|error| error.on(self.0.name.to_shared()))?;
-        if !options.linger_time().is_zero() {
-            let why = "a semaphore does not linger: its permits go to whoever waits";
-            return Err(self.error(ErrorKind::InvalidOption, why));
-        }
-        if options.marks().any() {
-            let why = "a semaphore has no `lock_delay` and no `hold_at_least`: both are for one \
-                       holder; use a mutex";
-            return Err(self.error(ErrorKind::InvalidOption, why));
-        }
-        Arc::make_mut(&mut self.0).options = options;
-        Ok(self)
+    pub fn with_options(mut self, options: LockOptions) -> Self {
+        let shared = Arc::make_mut(&mut self.0);
+        shared.settings = shared.settings.with(&options);
+        let checked = shared.settings.check(Mode::Permit, shared.session.settings());
+        shared.flaw = checked.err().map(|error| error.on(shared.name.to_shared()));
+        self
     }
 
     pub(crate) fn session(&self) -> &Session {
@@ -254,16 +251,20 @@ impl Semaphore {
         self.0.queue.limit().now()
     }
 
-    /// The options.
+    /// Returns the options in effect: every field is set.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
     /// let options = session.semaphore("printers", 3)?.options();
-    /// assert_eq!(options.longest_wait().as_secs(), 4);
+    /// assert_eq!(options.retries, Some(2));
     /// # Ok::<(), zklock::LockError>(())
     /// ```
     pub fn options(&self) -> LockOptions {
-        self.0.options
+        self.0.settings.to_options()
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.0.settings
     }
 
     /// Acquires one permit and waits as long as it takes.
@@ -419,6 +420,28 @@ impl Semaphore {
         self.enter(Caller::task(), permits, self.within(timeout)?, true).await
     }
 
+    /// Acquires one permit, and waits at most `timeout × retries` of the options.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// // At most 2 × 2 s by default.
+    /// let permit = session.semaphore("printers", 3)?.acquire_tries().await?;
+    /// assert_eq!(permit.permits(), 1);
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire_many_timeout`](Semaphore::acquire_many_timeout).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`acquire`](Semaphore::acquire).
+    pub async fn acquire_tries(&self) -> Result<SemaphorePermit, LockError> {
+        self.acquire_many_tries(1).await
+    }
+
     /// Acquires several permits, all or none, within the tries of the options.
     ///
     /// ```
@@ -442,16 +465,15 @@ impl Semaphore {
     }
 
     pub(crate) fn once(&self) -> Wait {
-        Wait::once(&self.0.options)
+        Wait::once(&self.0.settings)
     }
 
     pub(crate) fn within(&self, timeout: Duration) -> Result<Wait, LockError> {
-        let within = Wait::within(timeout, &self.0.options);
-        within.map_err(|error| error.on(self.0.name.to_shared()))
+        Wait::within(timeout).map_err(|error| error.on(self.0.name.to_shared()))
     }
 
     pub(crate) fn tries(&self) -> Wait {
-        Wait::tries(&self.0.options)
+        Wait::tries(&self.0.settings)
     }
 
     pub(crate) async fn enter(
@@ -461,6 +483,9 @@ impl Semaphore {
         patience: impl Patience,
         unscoped: bool,
     ) -> Result<SemaphorePermit, LockError> {
+        if let Some(flaw) = &self.0.flaw {
+            return Err(flaw.clone());
+        }
         let how = patience.how();
         self.check(permits)?;
         if self.0.unmixed.get().is_none() {
@@ -473,7 +498,7 @@ impl Semaphore {
             WayIn::Rare(rare) => rare.await,
         };
         let result = granted.and_then(|hold| {
-            let granted = SemaphorePermit::granted(hold, self.0.options.is_revocable(), unscoped);
+            let granted = SemaphorePermit::granted(hold, self.0.settings.is_revocable(), unscoped);
             granted.map_err(|error| error.on(self.0.name.to_shared()))
         });
         let end = result.as_ref().map(|permit| permit.fencing_token());
@@ -484,7 +509,7 @@ impl Semaphore {
     /// Takes a place in the queue.
     fn join(&self, who: Caller, permits: u32, how: Wait, since: Instant) -> WayIn {
         let around = context::current();
-        let (handoffs, stop_at) = (self.0.options.handoff_bound(), self.0.options.stops_at());
+        let Settings { handoffs, stop_at, .. } = self.0.settings;
         let queue_policy = QueuePolicy { handoffs, stop_at, ..QueuePolicy::default() };
         let (once, label) = (how.is_once(), self.0.label.clone());
         let is_own = context::is_own(who, &around);

@@ -4,16 +4,16 @@ use std::future::Future;
 use std::sync::Arc;
 
 use crate::base::caller::Caller;
-use crate::base::cancel_policy::{OnLost, OnRevoked};
 use crate::base::error::LockError;
 use crate::base::options::LockOptions;
 use crate::guard::view::GuardView;
 use crate::layout::driver::LockDriver;
 use crate::local::wait::Wait;
-use crate::lock::any::{AnyLock, Enter, Guarding, Kind};
+use crate::lock::any::{AnyLock, Enter, Guarding};
 use crate::lock::multi::MultiLock;
 #[cfg(doc)]
 use crate::lock::mutex::Mutex;
+use crate::lock::spec::{Kind, LockSpec};
 use crate::name::lock_name::{IntoLockName, LockName};
 use crate::run::body::run;
 use crate::run::kept::{Keep, Whole, part_of};
@@ -103,24 +103,13 @@ pub trait LockTemplate {
 #[derive(Clone, Debug)]
 pub struct ZkLockTemplate {
     session: Option<Session>,
-    options: Option<LockOptions>,
-    on_lost: Option<OnLost>,
-    on_revoked: Option<OnRevoked>,
-    kind: Kind,
-    driver: Option<Arc<dyn LockDriver>>,
+    spec: LockSpec,
 }
 
 impl Default for ZkLockTemplate {
     /// On the default session of the [registry](SessionRegistry), whichever that is at each call.
     fn default() -> Self {
-        ZkLockTemplate {
-            session: None,
-            options: None,
-            on_lost: None,
-            on_revoked: None,
-            kind: Kind::Mutex,
-            driver: None,
-        }
+        ZkLockTemplate { session: None, spec: LockSpec::MUTEX }
     }
 }
 
@@ -139,67 +128,24 @@ impl ZkLockTemplate {
         ZkLockTemplate { session: Some(session), ..ZkLockTemplate::default() }
     }
 
-    /// Other options than the session's defaults.
-    ///
-    /// ```
-    /// use zklock::{LockOptions, Session, ZkLockTemplate};
-    ///
-    /// let template = ZkLockTemplate::new(Session::embedded());
-    /// assert!(template.clone().with_options(LockOptions::default().retries(1)).is_ok());
-    /// assert!(template.with_options(LockOptions::default().retries(0)).is_err());
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::InvalidOption`](crate::base::error::ErrorKind::InvalidOption) for zero tries or a
-    /// zero timeout.
-    pub fn with_options(mut self, options: LockOptions) -> Result<Self, LockError> {
-        options.check()?;
-        self.options = Some(options);
-        Ok(self)
-    }
-
-    /// What happens to a body when the lock is lost while it runs, where that is not as the options
-    /// say.
+    /// Sets options. An option that is not set in `options` stays as it is: as an earlier call set
+    /// it, or as the session's defaults say. A value that is not accepted, and options that contradict
+    /// each other make every call fail with
+    /// [`InvalidOption`](crate::base::error::ErrorKind::InvalidOption).
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
     /// # let locks = zklock::testing::TestLocks::install();
-    /// # let session = locks.session().clone();
-    /// use zklock::{Body, OnLost, ZkLockTemplate};
+    /// use zklock::{Body, LockOptions, OnLost, ZkLockTemplate};
     ///
-    /// let template = ZkLockTemplate::default().on_lost(OnLost::Cancel);
-    /// let body = || async {
-    ///     locks.lose();
-    ///     std::future::pending::<()>().await // Dropped here.
-    /// };
-    /// let outcome = template.execute("orders", body).await;
-    /// assert!(outcome.is_err_and(|error| error.body() == Some(Body::Dropped)));
+    /// let once = ZkLockTemplate::default().with_options(LockOptions::new().retries(1));
+    /// let template = once.with_options(LockOptions::new().on_lost(OnLost::Finish));
+    /// let outcome = template.execute("orders", || async { locks.lose() }).await; // Tried once.
+    /// assert!(outcome.is_err_and(|error| error.body() == Some(Body::Finished)));
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
-    pub fn on_lost(mut self, on_lost: OnLost) -> Self {
-        self.on_lost = Some(on_lost);
-        self
-    }
-
-    /// What happens to a body when somebody asks that its lock be let go, where that is not as the
-    /// options say.
-    ///
-    /// ```
-    /// # async fn example() -> Result<(), zklock::LockError> {
-    /// use zklock::OnRevoked;
-    /// use zklock::{Session, ZkLockTemplate};
-    ///
-    /// let template = ZkLockTemplate::new(Session::embedded()).on_revoked(OnRevoked::Cancel);
-    /// match template.execute("reports", || async { "long work" }).await {
-    ///     Err(error) if error.is_revoked() => println!("others were in a hurry: {error}"),
-    ///     report => println!("{}", report?),
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn on_revoked(mut self, on_revoked: OnRevoked) -> Self {
-        self.on_revoked = Some(on_revoked);
+    pub fn with_options(mut self, options: LockOptions) -> Self {
+        self.spec.options = options.or(self.spec.options);
         self
     }
 
@@ -216,7 +162,7 @@ impl ZkLockTemplate {
     /// # }
     /// ```
     pub fn driver(mut self, driver: impl LockDriver) -> Self {
-        self.driver = Some(Arc::new(driver));
+        self.spec.driver = Some(Arc::new(driver));
         self
     }
 
@@ -231,7 +177,7 @@ impl ZkLockTemplate {
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn read(mut self) -> Self {
-        self.kind = Kind::Read;
+        self.spec.kind = Kind::Read;
         self
     }
 
@@ -248,7 +194,7 @@ impl ZkLockTemplate {
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn write(mut self) -> Self {
-        self.kind = Kind::Write;
+        self.spec.kind = Kind::Write;
         self
     }
 
@@ -265,7 +211,7 @@ impl ZkLockTemplate {
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn permits(mut self, limit: u32, permits: u32) -> Self {
-        self.kind = Kind::Permits { limit, permits };
+        self.spec.kind = Kind::Permits { limit, permits };
         self
     }
 
@@ -278,10 +224,7 @@ impl ZkLockTemplate {
             Some(session) => session.clone(),
             None => SessionRegistry::global().session(None)?,
         };
-        let mut options = self.options.unwrap_or_else(|| self.kind.defaults(&session));
-        options.set(self.on_lost, LockOptions::on_lost);
-        options.set(self.on_revoked, LockOptions::on_revoked);
-        self.kind.lock(&session, name, options, self.driver.as_ref())
+        self.spec.lock(&session, name)
     }
 
     /// Several locks of this template's kind as one.
@@ -338,8 +281,8 @@ impl ZkLockTemplate {
     /// use std::time::Duration;
     /// use zklock::{LockOptions, ZkLockTemplate};
     ///
-    /// let once = LockOptions::default().timeout(Duration::from_millis(20)).retries(1);
-    /// let template = ZkLockTemplate::default().with_options(once)?;
+    /// let once = LockOptions::new().timeout(Duration::from_millis(20)).retries(1);
+    /// let template = ZkLockTemplate::default().with_options(once);
     /// let order = template.execute("createOrder", || async { 42 }).await;
     /// assert_eq!(order.map_err(|error| error.code()), Err("1011")); // Somebody else is at it.
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();

@@ -91,7 +91,7 @@ impl SessionBuilder {
             app: None,
             tick: None,
             most_connections: MOST_CONNECTIONS,
-            defaults: LockOptions::default(),
+            defaults: LockOptions::new(),
             driver: Arc::new(Curator),
             observers: Vec::new(),
             acl_is_chosen: false,
@@ -293,18 +293,19 @@ impl SessionBuilder {
         self
     }
 
-    /// Sets the default options of all locks of the session.
+    /// Sets the default options of all locks of the session. What is not set in `defaults` stays as an
+    /// earlier call or the library says.
     ///
     /// ```
     /// use zklock::{Embedded, LockOptions, Session};
     ///
-    /// let once = LockOptions::default().retries(1);
+    /// let once = LockOptions::new().retries(1);
     /// let session = Session::embedded_builder(&Embedded::new()).defaults(once).open()?;
-    /// assert_eq!(session.mutex("orders")?.options().tries(), 1);
+    /// assert_eq!(session.mutex("orders")?.options().retries, Some(1));
     /// # Ok::<(), zklock::LockError>(())
     /// ```
     pub fn defaults(mut self, defaults: LockOptions) -> Self {
-        self.defaults = defaults;
+        self.defaults = defaults.or(self.defaults);
         self
     }
 

@@ -119,7 +119,7 @@ fn described(
     if let Some(tick) = duration("TICK_TIME")? {
         builder = builder.tick_time(tick);
     }
-    let mut defaults = LockOptions::default();
+    let mut defaults = LockOptions::new();
     if let Some(timeout) = duration("TIMEOUT")? {
         defaults = defaults.timeout(timeout);
     }
@@ -237,8 +237,8 @@ mod tests {
         ]);
         let session = session.unwrap().unwrap();
         assert_eq!((session.root().as_str(), session.app()), ("/a/b", Some("x")));
-        let defaults = session.defaults();
-        assert_eq!((defaults.try_timeout(), defaults.tries()), (Duration::from_millis(300), 7));
+        let LockOptions { timeout, retries, .. } = session.defaults();
+        assert_eq!((timeout, retries), (Some(Duration::from_millis(300)), Some(7)));
     }
 
     #[test]

@@ -14,8 +14,10 @@ use crate::base::clock::{Clock, Instant};
 use crate::base::deadline::Deadline;
 use crate::base::error::LockError;
 use crate::base::first::all;
+use crate::base::mode::Mode;
 use crate::base::options::LockOptions;
 use crate::base::session_state::SessionState;
+use crate::base::settings::Settings;
 use crate::base::token::FencingToken;
 use crate::coordinator::traits::Connector;
 use crate::layout::driver::LockDriver;
@@ -60,7 +62,7 @@ struct Inner {
     lanes: Arc<Lanes>,
     root: ZnodePath,
     app: Option<Arc<str>>,
-    defaults: LockOptions,
+    settings: Settings,
     driver: Arc<dyn LockDriver>,
     events: Events,
     state: Arc<watch::Sender<SessionState>>,
@@ -102,11 +104,12 @@ impl Session {
     /// cannot start a thread.
     pub(crate) fn start(parts: Parts) -> Result<Self, LockError> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        parts.defaults.check()?;
+        let settings = Settings::default().with(&parts.defaults);
+        settings.check(Mode::Mutex, &settings)?;
         let (runtime, io) = Runtime::start(parts.host)?;
         let state = Arc::new(watch::Sender::new(SessionState::Connecting));
         let local_queues = LocalQueues::new(parts.place);
-        let Parts { root, app, defaults, driver, events, .. } = parts;
+        let Parts { root, app, driver, events, .. } = parts;
         let lane_config = LaneConfig {
             connector: parts.connector,
             runtime,
@@ -119,7 +122,7 @@ impl Session {
         let lanes = Arc::new(Lanes::start(lane_config, io));
         report_states(lanes.first().spawner(), &state, &events);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        let inner = Inner { id, lanes, root, app, defaults, driver, events, state, local_queues };
+        let inner = Inner { id, lanes, root, app, settings, driver, events, state, local_queues };
         Ok(Session(Arc::new(inner)))
     }
 
@@ -252,16 +255,18 @@ impl Session {
         self.0.app.as_deref()
     }
 
-    /// Returns the default options of the session's locks.
+    /// Returns the default options of the session's locks: every field is set.
     ///
     /// ```
-    /// # let session = zklock::Session::embedded();
-    /// let fair = session.defaults().fair(true);
-    /// assert!(session.mutex("orders")?.with_options(fair)?.options().is_fair());
-    /// # Ok::<(), zklock::LockError>(())
+    /// let defaults = zklock::Session::embedded().defaults();
+    /// assert_eq!((defaults.retries, defaults.linger), (Some(2), Some(std::time::Duration::ZERO)));
     /// ```
     pub fn defaults(&self) -> LockOptions {
-        self.0.defaults
+        self.0.settings.to_options()
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.0.settings
     }
 
     /// Returns the layout of the session's locks, which a single lock may override.

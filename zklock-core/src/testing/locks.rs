@@ -66,7 +66,7 @@ impl TestLocks {
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn install() -> Self {
-        TestLocks::with_defaults(LockOptions::default())
+        TestLocks::with_defaults(LockOptions::new())
     }
 
     /// Installs locks with other default options. See [`install`](TestLocks::install).
@@ -75,8 +75,8 @@ impl TestLocks {
     /// # let session = zklock::Session::embedded();
     /// use zklock::{LockOptions, testing::TestLocks};
     ///
-    /// let locks = TestLocks::with_defaults(LockOptions::default().retries(1));
-    /// assert_eq!(locks.session().defaults().tries(), 1);
+    /// let locks = TestLocks::with_defaults(LockOptions::new().retries(1));
+    /// assert_eq!(locks.session().defaults().retries, Some(1));
     /// ```
     pub fn with_defaults(defaults: LockOptions) -> Self {
         let taken = Arc::new(Taken::default());

@@ -195,5 +195,5 @@ async fn connected(connect: &str) -> Result<Session, Failure> {
 }
 
 fn mutex(session: &Session, lock: &str) -> Result<Mutex, Failure> {
-    Ok(session.mutex(lock)?.with_options(LockOptions::default().handoffs(HANDOFFS))?)
+    Ok(session.mutex(lock)?.with_options(LockOptions::default().handoffs(HANDOFFS)))
 }

@@ -201,7 +201,7 @@ where
 /// Waiters with a node each, once all these are in the queue. A tenth of them come first, so that
 /// what is made once for all is there.
 async fn fair(session: &Session, connect: &str, count: usize) -> Result<(i64, Duration), Failure> {
-    let mutex = session.mutex("fair")?.with_options(LockOptions::default().fair(true))?;
+    let mutex = session.mutex("fair")?.with_options(LockOptions::default().fair(true));
     let held = mutex.acquire().await?;
     let mut server = RawClient::connect(connect, Duration::from_secs(60))?;
     let (mut tasks, first) = (Vec::with_capacity(count + count / 10), count / 10);

@@ -83,7 +83,7 @@ async fn mutexes(connect: &str, shape: Shape, how: Use) -> Result<Vec<Mutex>, Fa
         let session = builder.session_timeout(SESSION_TIMEOUT).connect().await?;
         for task in 0..shape.tasks {
             let mutex = session.mutex(format!("lock-{}", task % shape.locks))?;
-            mutexes.push(mutex.with_options(options(how)?)?);
+            mutexes.push(mutex.with_options(options(how)?));
         }
     }
     Ok(mutexes)

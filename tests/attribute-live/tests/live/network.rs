@@ -124,7 +124,8 @@ impl Work {
     }
 
     async fn template_finishing(&self) -> Result<(), LockError> {
-        let template = ZkLockTemplate::new(self.session.clone()).on_lost(OnLost::Finish);
+        let template = ZkLockTemplate::new(self.session.clone());
+        let template = template.with_options(LockOptions::new().on_lost(OnLost::Finish));
         template.execute("template/finishing", || self.body_until_lost()).await
     }
 
@@ -307,7 +308,7 @@ async fn a_body_never_begins_while_the_server_is_frozen() {
     bed.server().pause();
     let (timeout, retries) = (Duration::from_millis(300), 2);
     let options = LockOptions::default().timeout(timeout).retries(retries);
-    let template = ZkLockTemplate::new(session.clone()).with_options(options).unwrap();
+    let template = ZkLockTemplate::new(session.clone()).with_options(options);
     let control = Control::timers();
     let start = Instant::now();
     let ran = AtomicBool::new(false);

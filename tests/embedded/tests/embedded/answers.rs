@@ -49,7 +49,7 @@ async fn whichever_is_forgotten(scenario: impl AsyncFn(&Embedded, &Session)) {
 }
 
 fn with(session: &Session, options: LockOptions) -> Mutex {
-    session.mutex("a").unwrap().with_options(options).unwrap()
+    session.mutex("a").unwrap().with_options(options)
 }
 
 /// Holds the lock in another process for a moment.
@@ -257,7 +257,7 @@ async fn who_looks_for_its_node_does_not_take_that_of_a_writer_who_steps_down() 
         let store = Embedded::new();
         let session = briefly(&store);
         let lock = session.rw_lock("a").unwrap().driver(ReadWriteNodes).unwrap();
-        let lock = lock.with_options(LockOptions::default().fair(true)).unwrap();
+        let lock = lock.with_options(LockOptions::default().fair(true));
         let writing = lock.write().await.unwrap();
         let faults = store.faults(session.zookeeper_session().unwrap().0);
         // The reader's, which is not made; or the writer's, which is.

@@ -32,11 +32,11 @@ fn assert_told(error: &LockError) {
 }
 
 fn mutex(session: &Session, options: LockOptions) -> zklock::Mutex {
-    session.mutex("a").unwrap().with_options(options).unwrap()
+    session.mutex("a").unwrap().with_options(options)
 }
 
 fn rw_lock(session: &Session, options: LockOptions) -> zklock::RwLock {
-    session.rw_lock("a").unwrap().with_options(options).unwrap()
+    session.rw_lock("a").unwrap().with_options(options)
 }
 
 #[tokio::test(start_paused = true)]

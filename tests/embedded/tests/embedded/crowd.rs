@@ -62,7 +62,7 @@ async fn crowd(count: usize) -> (Embedded, Counting, MutexGuard, Vec<Waiting>) {
     let (elsewhere, session) = (on(Counting::default()).unwrap(), on(driver.clone()).unwrap());
     let held = elsewhere.mutex(name()).unwrap().acquire().await.unwrap();
     let options = LockOptions::default().fair(true);
-    let mutex = session.mutex(name()).unwrap().with_options(options).unwrap();
+    let mutex = session.mutex(name()).unwrap().with_options(options);
     store.faults(session.zookeeper_session().unwrap().0).delay_replies(ANSWER);
     store.record();
     let waiting = (0..count).map(|_| {

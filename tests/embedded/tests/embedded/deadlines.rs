@@ -14,7 +14,7 @@ async fn a_call_waits_at_most_timeout_times_retries() {
     for (timeout, retries, most) in [(2_000, 2, 4_000), (500, 1, 500), (300, 3, 900)] {
         let options =
             LockOptions::default().timeout(Duration::from_millis(timeout)).retries(retries);
-        let mutex = session.mutex("a").unwrap().with_options(options).unwrap();
+        let mutex = session.mutex("a").unwrap().with_options(options);
         let start = Instant::now();
         let error = mutex.acquire_tries().await.unwrap_err();
         assert_eq!(start.elapsed().as_millis(), most);
@@ -166,7 +166,8 @@ async fn zero_tries_and_zero_timeouts_are_refused() {
     let error = mutex.acquire_timeout(Duration::ZERO).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidOption);
     let options = LockOptions::default().retries(0);
-    assert!(mutex.with_options(options).unwrap_err().to_string().contains("retries = 1"));
+    let error = mutex.with_options(options).acquire_tries().await.unwrap_err();
+    assert!(error.to_string().contains("retries = 1"), "{error}");
 }
 
 /// An answer may come when the time is over already, and it is asked yet who is in the way.
@@ -195,8 +196,8 @@ async fn readers_and_permits_are_not_busy_because_of_others_beside_whom_they_may
         let (store, session) = prompt();
         let bound = Handoffs { most: 1, ..Handoffs::default() };
         let options = LockOptions::default().handoffs(bound);
-        let readers = session.rw_lock("a").unwrap().with_options(options).unwrap();
-        let permits = session.semaphore("b", 4).unwrap().with_options(options).unwrap();
+        let readers = session.rw_lock("a").unwrap().with_options(options);
+        let permits = session.semaphore("b", 4).unwrap().with_options(options);
         let mut reading = vec![readers.read().await.unwrap()];
         let _taken = permits.acquire().await.unwrap();
         store.faults(store.sessions()[0]).delay_replies(Duration::from_millis(3 * late));

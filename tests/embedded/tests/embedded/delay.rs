@@ -18,7 +18,7 @@ fn options() -> LockOptions {
 }
 
 fn delayed(session: &Session) -> Mutex {
-    session.mutex("a").unwrap().with_options(options()).unwrap()
+    session.mutex("a").unwrap().with_options(options())
 }
 
 /// Ends the ZooKeeper session of a session, as if its process had crashed.
@@ -248,7 +248,7 @@ async fn cancelled_before_each_reply_no_mark_is_left() {
 #[tokio::test(start_paused = true)]
 async fn readers_wait_for_a_lost_writer_and_are_not_waited_for() {
     let (store, session) = store();
-    let lock = |session: &Session| session.rw_lock("a").unwrap().with_options(options()).unwrap();
+    let lock = |session: &Session| session.rw_lock("a").unwrap().with_options(options());
     let other = on(&store);
     let _writing = lock(&session).write().await.unwrap();
     crash(&store, &session);
@@ -266,7 +266,7 @@ async fn readers_wait_for_a_lost_writer_and_are_not_waited_for() {
 #[tokio::test(start_paused = true)]
 async fn who_steps_down_takes_the_mark_away() {
     let (store, session) = store();
-    let lock = session.rw_lock("a").unwrap().with_options(options()).unwrap();
+    let lock = session.rw_lock("a").unwrap().with_options(options());
     let reading = lock.write().await.unwrap().downgrade().await.unwrap();
     assert_eq!(mark(&store).await, NOTHING);
     reading.release().await.unwrap();
@@ -305,7 +305,7 @@ async fn layouts_that_keep_no_marks_are_refused() {
         delayed(&session).driver(Numbered::dlock()).unwrap(),
         delayed(&session).driver(Removed::after(Curator)).unwrap(),
         delayed(&session).driver(MaxLeases::new(2, Curator).unwrap()).unwrap(),
-        session.exclusive("a").unwrap().with_options(options()).unwrap(),
+        session.exclusive("a").unwrap().with_options(options()),
     ];
     for mutex in refused {
         let error = mutex.acquire().await.unwrap_err();
@@ -335,7 +335,8 @@ async fn semaphores_have_none_and_a_session_default_passes_them_by() {
     let store = Embedded::new();
     let session = Session::embedded_builder(&store).defaults(options()).open().unwrap();
     drop(session.semaphore("s", 1).unwrap().acquire().await.unwrap());
-    let error = session.semaphore("s", 1).unwrap().with_options(options()).unwrap_err();
+    let delayed = session.semaphore("s", 1).unwrap().with_options(options());
+    let error = delayed.acquire().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidOption);
     drop(session.mutex("a").unwrap().acquire().await.unwrap());
     assert_eq!(mark(&store).await, NOTHING);

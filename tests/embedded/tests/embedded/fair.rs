@@ -11,7 +11,7 @@ use zklock::{LockOptions, Session, StopAt};
 use crate::support::{client, contenders, on, prompt, store};
 
 fn fair(session: &Session, name: &str) -> zklock::Mutex {
-    session.mutex(name).unwrap().with_options(LockOptions::default().fair(true)).unwrap()
+    session.mutex(name).unwrap().with_options(LockOptions::default().fair(true))
 }
 
 /// Connections race; on one of them requests stay in order.
@@ -22,7 +22,7 @@ async fn acquires_of_one_lock_that_are_on_their_way_take_one_connection() {
     let faults = store.faults(store.sessions()[0]);
     faults.delay_replies(Duration::from_millis(20));
     let strict = LockOptions::default().fair(true).stop_at(StopAt::Suspect);
-    let strict = session.mutex("a").unwrap().with_options(strict).unwrap();
+    let strict = session.mutex("a").unwrap().with_options(strict);
     let waiting: Vec<_> = (0..30)
         .flat_map(|number| {
             let mutex = if number % 3 == 0 { strict.clone() } else { fair(&session, "a") };

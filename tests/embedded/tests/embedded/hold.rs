@@ -21,7 +21,7 @@ fn options() -> LockOptions {
 }
 
 fn held(session: &Session, name: &str) -> Mutex {
-    session.mutex(name).unwrap().with_options(options()).unwrap()
+    session.mutex(name).unwrap().with_options(options())
 }
 
 #[tokio::test(start_paused = true)]
@@ -86,7 +86,7 @@ async fn the_end_holds_when_the_holder_crashes() {
 async fn a_released_lock_is_not_a_lost_one_whatever_its_delay() {
     let (store, session) = store();
     let both = options().lock_delay(10 * HOLD);
-    let locked = |session: &Session| session.mutex("a").unwrap().with_options(both).unwrap();
+    let locked = |session: &Session| session.mutex("a").unwrap().with_options(both);
     let start = Instant::now();
     locked(&session).acquire().await.unwrap().release().await.unwrap();
     session.close().await;
@@ -190,7 +190,7 @@ async fn an_empty_container_is_replaced_by_a_directory_that_stays() {
     let long = LockOptions::default().hold_at_least(10 * HOLD);
     let other = on(&store);
     tokio::time::sleep(HOLD).await;
-    let mutex = other.mutex("a").unwrap().with_options(long).unwrap();
+    let mutex = other.mutex("a").unwrap().with_options(long);
     mutex.acquire().await.unwrap().release().await.unwrap();
     other.close().await;
     tokio::time::sleep(9 * HOLD).await;
@@ -265,8 +265,8 @@ async fn it_is_for_mutexes_and_a_session_default_passes_the_others_by() {
     template.execute("a", || async {}).await.unwrap();
     assert!(session.mutex("a").unwrap().try_acquire().await.unwrap_err().is_busy());
     let refused = [
-        session.rw_lock("r").unwrap().with_options(options()).unwrap_err(),
-        session.semaphore("s", 1).unwrap().with_options(options()).unwrap_err(),
+        session.rw_lock("r").unwrap().with_options(options()).read().await.unwrap_err(),
+        session.semaphore("s", 1).unwrap().with_options(options()).acquire().await.unwrap_err(),
     ];
     assert!(refused.iter().all(|error| error.kind() == ErrorKind::InvalidOption), "{refused:?}");
 }

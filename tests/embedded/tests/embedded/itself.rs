@@ -17,10 +17,10 @@ fn kinds(session: &Session) -> [AnyLock; 6] {
     // A try has its answer, however slow the machine is.
     let plain = LockOptions::default().timeout(Duration::from_secs(60));
     let fair = plain.fair(true);
-    let mutex = |name, options| session.mutex(name).unwrap().with_options(options).unwrap();
-    let rw_lock = |name, options| session.rw_lock(name).unwrap().with_options(options).unwrap();
+    let mutex = |name, options| session.mutex(name).unwrap().with_options(options);
+    let rw_lock = |name, options| session.rw_lock(name).unwrap().with_options(options);
     let permits = |name, limit| {
-        let semaphore = session.semaphore(name, limit).unwrap().with_options(plain).unwrap();
+        let semaphore = session.semaphore(name, limit).unwrap().with_options(plain);
         AnyLock::Permits(semaphore, limit)
     };
     [

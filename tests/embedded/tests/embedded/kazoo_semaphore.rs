@@ -152,7 +152,7 @@ async fn local_waiters_are_handed_permits_in_memory() {
     let (store, session) = store();
     let bound = Handoffs { most: 1_000, within: Duration::from_secs(60) };
     let options = LockOptions::default().handoffs(bound);
-    let semaphore = printers(&session, 2).with_options(options).unwrap();
+    let semaphore = printers(&session, 2).with_options(options);
     store.record();
     let tasks: Vec<_> = (0..20)
         .map(|_| {

@@ -83,10 +83,10 @@ async fn two_layouts_of_one_lock_in_one_process_are_an_error_that_says_so() {
     let (store, session) = store();
     for fair in [false, true] {
         let options = LockOptions::default().fair(fair);
-        let curator = session.mutex("a").unwrap().with_options(options).unwrap();
+        let curator = session.mutex("a").unwrap().with_options(options);
         let guard = curator.acquire().await.unwrap();
         let kazoo = session.mutex("a").unwrap().driver(Kazoo::default()).unwrap();
-        let error = kazoo.with_options(options).unwrap().acquire().await.unwrap_err();
+        let error = kazoo.with_options(options).acquire().await.unwrap_err();
         assert_eq!((error.kind(), error.lock()), (ErrorKind::InvalidOption, Some("a")));
         let text = format!("{error:#}");
         assert!(text.contains("Curator") && text.contains("Kazoo"), "{text}");
@@ -133,11 +133,11 @@ async fn two_layouts_of_one_lock_are_an_error_whatever_the_other_options() {
     let delayed = plain.lock_delay(Duration::from_secs(5));
     let held = delayed.hold_at_least(Duration::from_secs(5));
     for (first, second) in [(plain, delayed), (delayed, plain), (delayed, held)] {
-        let curator = session.mutex("a").unwrap().with_options(first).unwrap();
+        let curator = session.mutex("a").unwrap().with_options(first);
         let guard = curator.acquire().await.unwrap();
         for other in [&session, &elsewhere] {
             let kazoo = other.mutex("a").unwrap().driver(Kazoo::default()).unwrap();
-            let error = kazoo.with_options(second).unwrap().try_acquire().await.unwrap_err();
+            let error = kazoo.with_options(second).try_acquire().await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidOption, "{first:?} {second:?}: {error}");
         }
         guard.release().await.unwrap();

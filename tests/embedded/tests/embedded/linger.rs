@@ -10,7 +10,7 @@ use crate::support::{contenders, on, prompt, store};
 
 fn lingering(session: &Session) -> Mutex {
     let options = LockOptions::default().linger(Duration::from_secs(5));
-    session.mutex("a").unwrap().with_options(options).unwrap()
+    session.mutex("a").unwrap().with_options(options)
 }
 
 #[tokio::test(start_paused = true)]
@@ -134,7 +134,7 @@ async fn at_the_bound_other_processes_come_first() {
     let holder = on(&store).mutex("a").unwrap().acquire().await.unwrap();
     let mut tasks = Vec::new();
     let mut queue_up = |session: &Session, name: &'static str| {
-        let mutex = session.mutex("a").unwrap().with_options(options).unwrap();
+        let mutex = session.mutex("a").unwrap().with_options(options);
         let order = order.clone();
         tasks.push(tokio::spawn(async move {
             let _guard = mutex.acquire().await.unwrap();
@@ -164,7 +164,7 @@ async fn when_the_time_of_the_bound_is_over_other_processes_come_first() {
     let (store, session) = prompt();
     let (within, inside) = (Duration::from_millis(50), Duration::from_millis(10));
     let options = LockOptions::default().handoffs(Handoffs { most: 1_000_000, within });
-    let mutex = session.mutex("a").unwrap().with_options(options).unwrap();
+    let mutex = session.mutex("a").unwrap().with_options(options);
     let (others, start) = (on(&store).mutex("a").unwrap(), tokio::time::Instant::now());
     let mut tasks: Vec<_> = (0..20)
         .map(|_| {
@@ -195,7 +195,7 @@ async fn with_nobody_behind_the_node_is_kept_over_the_bound() {
     let (store, session) = prompt();
     let bound = Handoffs { most: 3, within: Duration::from_secs(60) };
     let options = LockOptions::default().handoffs(bound);
-    let mutex = session.mutex("a").unwrap().with_options(options).unwrap();
+    let mutex = session.mutex("a").unwrap().with_options(options);
     let guard = mutex.acquire().await.unwrap();
     store.record();
     let tasks: Vec<_> = (0..12)
@@ -222,7 +222,7 @@ async fn a_fair_lock_gives_every_waiter_its_own_node() {
     let mut tasks = Vec::new();
     for n in 0..10 {
         let session = if n % 3 == 0 { &other } else { &session };
-        let mutex = session.mutex("a").unwrap().with_options(fair).unwrap();
+        let mutex = session.mutex("a").unwrap().with_options(fair);
         let order = order.clone();
         tasks.push(tokio::spawn(async move {
             let _guard = mutex.acquire().await.unwrap();
@@ -239,5 +239,6 @@ async fn a_fair_lock_gives_every_waiter_its_own_node() {
     assert_eq!(*order.lock().unwrap(), (0..10).collect::<Vec<_>>());
     assert!(contenders(&store, "/zklock/a").await.is_empty());
     let both = fair.linger(Duration::from_secs(1));
-    assert!(session.mutex("a").unwrap().with_options(both).is_err());
+    let error = session.mutex("a").unwrap().with_options(both).acquire().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidOption);
 }

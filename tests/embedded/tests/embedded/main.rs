@@ -27,6 +27,7 @@ mod many;
 mod multi;
 mod mutex;
 mod observed;
+mod options;
 mod outage;
 mod panics;
 mod read_again;

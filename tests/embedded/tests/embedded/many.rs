@@ -130,7 +130,7 @@ async fn a_busy_connection_gets_company_and_loses_it_when_it_is_idle() {
 async fn a_connection_stays_while_a_released_lock_is_kept_for_its_time() {
     let (store, session, first, (waiting, ninth)) = busy().await;
     let options = LockOptions::default().hold_at_least(Duration::from_secs(600));
-    let job = session.mutex("many/job").unwrap().with_options(options).unwrap();
+    let job = session.mutex("many/job").unwrap().with_options(options);
     job.acquire().await.unwrap().release().await.unwrap();
     store.faults(first).release();
     all_enter(waiting).await;

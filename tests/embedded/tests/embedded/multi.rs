@@ -181,7 +181,7 @@ async fn the_end_of_each_try_is_told_for_the_member_that_is_waited_for() {
     let session = Session::embedded_builder(&store).observer(tries.clone()).open().unwrap();
     let options = LockOptions::default().timeout(Duration::from_secs(1)).retries(3);
     let members = ["a", "b", "c"]
-        .map(|name| AnyLock::from(session.mutex(name).unwrap().with_options(options).unwrap()));
+        .map(|name| AnyLock::from(session.mutex(name).unwrap().with_options(options)));
     let locks = MultiLock::new(members).unwrap();
     let other = on(&store);
     let [a, b] = ["a", "b"].map(|name| other.mutex(name).unwrap());
@@ -213,7 +213,7 @@ async fn trying_several_takes_no_longer_than_the_limit_of_one() {
     let limit = Duration::from_millis(250);
     let members = ["a", "b", "c", "d"].map(|name| {
         let options = LockOptions::default().timeout(limit);
-        AnyLock::from(session.mutex(name).unwrap().with_options(options).unwrap())
+        AnyLock::from(session.mutex(name).unwrap().with_options(options))
     });
     let locks = MultiLock::new(members).unwrap();
     drop(locks.try_acquire().await.unwrap());

@@ -137,7 +137,7 @@ async fn who_cannot_be_seen_behind_is_taken_to_be_there() {
     let (driver, session) = shaky(&store);
     let once = Handoffs { most: 0, within: Duration::from_secs(1) };
     let mutex = session.mutex("a").unwrap();
-    let mutex = mutex.with_options(LockOptions::default().handoffs(once)).unwrap();
+    let mutex = mutex.with_options(LockOptions::default().handoffs(once));
     let guard = mutex.acquire().await.unwrap();
     driver.shake(LOOKING_BEHIND);
     let next = tokio::spawn(async move { mutex.acquire().await });
@@ -153,7 +153,7 @@ async fn what_lingers_goes_where_nobody_can_look_behind_it() {
     let (store, _) = store();
     let (driver, session) = shaky(&store);
     let mutex = session.mutex("a").unwrap();
-    let mutex = mutex.with_options(LockOptions::default().linger(Duration::from_secs(60))).unwrap();
+    let mutex = mutex.with_options(LockOptions::default().linger(Duration::from_secs(60)));
     driver.shake(LOOKING_BEHIND);
     drop(mutex.acquire().await.unwrap());
     settle().await;

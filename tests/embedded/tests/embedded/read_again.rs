@@ -21,7 +21,7 @@ fn lock(session: &Session) -> RwLock {
 /// With a bound that is reached at once, so that newcomers look behind the node.
 fn strict(session: &Session) -> RwLock {
     let bound = Handoffs { most: 0, within: Duration::from_secs(1) };
-    lock(session).with_options(LockOptions::default().handoffs(bound)).unwrap()
+    lock(session).with_options(LockOptions::default().handoffs(bound))
 }
 
 fn writes(lock: RwLock) -> JoinHandle<FencingToken> {
@@ -120,7 +120,7 @@ async fn who_stepped_down_reads_again() {
 async fn who_is_asked_to_let_go_reads_again_and_is_asked_too() {
     let (_store, session) = store();
     let revocable = LockOptions::default().revocable(true);
-    let lock = lock(&session).with_options(revocable).unwrap();
+    let lock = lock(&session).with_options(revocable);
     let first = lock.read().await.unwrap();
     let writer = writes(lock.clone());
     settle().await;
@@ -158,7 +158,7 @@ async fn who_cannot_share_the_node_waits_and_is_told() {
         (plain, plain.stop_at(StopAt::Suspect)),
     ] {
         let (store, session) = store();
-        let of = |options| lock(&session).with_options(options).unwrap();
+        let of = |options| lock(&session).with_options(options);
         let reading = of(first).read().await.unwrap();
         let writer = writes(lock(&on(&store)));
         settle().await;

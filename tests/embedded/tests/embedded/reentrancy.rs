@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use zklock::{AnyLock, ErrorKind, MultiLock, Session, ZkLockTemplate, carry, carry_sync};
+use zklock::{
+    AnyLock, ErrorKind, LockOptions, MultiLock, Session, ZkLockTemplate, carry, carry_sync,
+};
 
 use crate::support::{Inside, contenders, join_all, on, store};
 
@@ -245,7 +247,8 @@ async fn two_scopes_of_one_guard_take_turns_too() {
 #[tokio::test]
 async fn a_lock_that_is_not_reentrant_says_so_at_once() {
     let (_store, session) = store();
-    let mutex = session.mutex("a").unwrap().reentrant(false);
+    let mutex = session.mutex("a").unwrap();
+    let mutex = mutex.with_options(LockOptions::new().reentrant(false));
     let guard = mutex.acquire().await.unwrap();
     let error = guard.scope(mutex.acquire()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Deadlock);

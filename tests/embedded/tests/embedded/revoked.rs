@@ -10,7 +10,7 @@ use crate::support::{client, contenders, on, store};
 
 fn revocable(session: &Session) -> Mutex {
     let options = LockOptions::default().revocable(true);
-    session.mutex("a").unwrap().with_options(options).unwrap()
+    session.mutex("a").unwrap().with_options(options)
 }
 
 #[tokio::test(start_paused = true)]
@@ -41,7 +41,7 @@ async fn a_revoked_lock_is_not_handed_on_to_the_next_here() {
 async fn a_revoked_lock_does_not_linger() {
     let (store, session) = store();
     let options = LockOptions::default().revocable(true).linger(Duration::from_secs(60));
-    let mutex = session.mutex("a").unwrap().with_options(options).unwrap();
+    let mutex = session.mutex("a").unwrap().with_options(options);
     let guard = mutex.acquire().await.unwrap();
     client(&store).await.set(guard.path(), b"__REVOKE__").await.unwrap();
     guard.revoked().await;

@@ -154,7 +154,7 @@ async fn endless_local_readers_do_not_starve_a_writer_elsewhere() {
     let options = LockOptions::default().handoffs(bound);
     let readers: Vec<_> = (0..4)
         .map(|_| {
-            let lock = lock(&session).with_options(options).unwrap();
+            let lock = lock(&session).with_options(options);
             tokio::spawn(async move {
                 loop {
                     let guard = lock.read().await.unwrap();
@@ -176,7 +176,7 @@ async fn endless_local_readers_do_not_starve_a_writer_elsewhere() {
 async fn without_a_writer_elsewhere_readers_keep_their_node_past_the_bound() {
     let (store, session) = store();
     let bound = Handoffs { most: 3, within: Duration::from_secs(1) };
-    let lock = lock(&session).with_options(LockOptions::default().handoffs(bound)).unwrap();
+    let lock = lock(&session).with_options(LockOptions::default().handoffs(bound));
     let first = lock.read().await.unwrap();
     let node = first.path().to_owned();
     let mut guards = vec![first];

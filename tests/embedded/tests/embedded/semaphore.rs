@@ -105,7 +105,7 @@ async fn local_waiters_are_handed_permits_in_memory() {
     let (store, session) = store();
     let bound = Handoffs { most: 1_000, within: Duration::from_secs(60) };
     let options = LockOptions::default().handoffs(bound);
-    let semaphore = printers(&session, 2).with_options(options).unwrap();
+    let semaphore = printers(&session, 2).with_options(options);
     let (inside, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     store.record();
     let tasks: Vec<_> = (0..20)
@@ -279,7 +279,8 @@ async fn bad_limits_and_bad_numbers_are_errors_and_nothing_is_held() {
         assert_eq!(error.kind(), ErrorKind::InvalidOption, "{error}");
     }
     let lingers = LockOptions::default().linger(Duration::from_secs(1));
-    assert!(semaphore.clone().with_options(lingers).is_err());
+    let error = semaphore.clone().with_options(lingers).acquire().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidOption, "{error}");
     drop(semaphore);
     // Nobody uses it any more, so it may have another limit.
     drop(session.semaphore("printers", 2).unwrap());

@@ -26,7 +26,7 @@ fn faults(store: &Embedded, session: &Session) -> Faults {
 }
 
 fn mutex(session: &Session) -> Mutex {
-    session.mutex("a").unwrap().with_options(careful()).unwrap()
+    session.mutex("a").unwrap().with_options(careful())
 }
 
 /// An outage that is over before any lease runs out.
@@ -117,7 +117,7 @@ async fn nothing_of_it_is_handed_on() {
 async fn it_does_not_linger_after_that() {
     let (store, session) = store();
     let options = careful().linger(Duration::from_secs(60));
-    let mutex = session.mutex("a").unwrap().with_options(options).unwrap();
+    let mutex = session.mutex("a").unwrap().with_options(options);
     let guard = mutex.acquire().await.unwrap();
     let path = guard.path().to_owned();
     drop(guard);
@@ -149,8 +149,9 @@ async fn a_body_ends_with_it() {
     let session = Session::embedded_builder(&store).defaults(careful()).open().unwrap();
     let faults = faults(&store, &session);
     let run = |on_lost| {
-        let (template, faults) =
-            (ZkLockTemplate::new(session.clone()).on_lost(on_lost), faults.clone());
+        let options = LockOptions::new().on_lost(on_lost);
+        let template = ZkLockTemplate::new(session.clone()).with_options(options);
+        let faults = faults.clone();
         async move {
             let body = || async {
                 tokio::spawn(async move { short_outage(&faults).await });
@@ -169,9 +170,9 @@ async fn a_body_ends_with_it() {
 async fn it_goes_for_every_kind_of_lock() {
     let (store, session) = store();
     let faults = faults(&store, &session);
-    let rw = session.rw_lock("rw").unwrap().with_options(careful()).unwrap();
-    let semaphore = session.semaphore("s", 3).unwrap().with_options(careful()).unwrap();
-    let fair = session.mutex("fair").unwrap().with_options(careful().fair(true)).unwrap();
+    let rw = session.rw_lock("rw").unwrap().with_options(careful());
+    let semaphore = session.semaphore("s", 3).unwrap().with_options(careful());
+    let fair = session.mutex("fair").unwrap().with_options(careful().fair(true));
     let locks = [
         AnyLock::Mutex(mutex(&session)),
         AnyLock::Mutex(fair),
@@ -187,7 +188,7 @@ async fn it_goes_for_every_kind_of_lock() {
         assert!(guard.release().await.unwrap_err().is_lost(), "{lock:?}");
         assert!(lock.acquire().await.unwrap().is_valid(), "{lock:?}");
     }
-    let exclusive = session.exclusive("x").unwrap().with_options(careful()).unwrap();
+    let exclusive = session.exclusive("x").unwrap().with_options(careful());
     let exclusive = exclusive.acquire().await.unwrap();
     // A downgraded guard is as the writer was.
     let reader = rw.write().await.unwrap().downgrade().await.unwrap();
@@ -218,7 +219,7 @@ async fn who_stops_elsewhere_shares_no_node_with_it() {
 
     // Nor do permits go from one to the other.
     let patient = session.semaphore("s", 1).unwrap();
-    let careful = patient.clone().with_options(self::careful()).unwrap();
+    let careful = patient.clone().with_options(self::careful());
     let guard = patient.acquire().await.unwrap();
     let waiting = tokio::spawn(async move { careful.acquire().await.unwrap() });
     sleep(SHORT).await;

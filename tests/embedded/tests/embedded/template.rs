@@ -92,7 +92,8 @@ async fn a_body_whose_lock_is_lost_is_dropped_at_its_next_await() {
 #[tokio::test(start_paused = true)]
 async fn a_body_that_may_finish_does_and_the_caller_is_told() {
     let (store, session) = store();
-    let template = ZkLockTemplate::new(session.clone()).on_lost(OnLost::Finish);
+    let template = ZkLockTemplate::new(session.clone());
+    let template = template.with_options(LockOptions::new().on_lost(OnLost::Finish));
     let went_on = AtomicBool::new(false);
     let lost = template.execute("a", || async {
         store.faults(session.zookeeper_session().unwrap().0).expire();
@@ -177,7 +178,7 @@ async fn every_kind_of_lock_can_be_asked_for() {
     let (store, session) = prompt();
     let template = |session: &Session| {
         let options = LockOptions::default().timeout(Duration::from_millis(10)).retries(1);
-        ZkLockTemplate::new(session.clone()).with_options(options).unwrap()
+        ZkLockTemplate::new(session.clone()).with_options(options)
     };
     let (here, there) = (template(&session), template(&on(&store)));
     let (reading, also) = (here.clone().read(), there.clone().read());
@@ -231,31 +232,27 @@ async fn a_body_that_heeds_is_dropped_when_somebody_asks_for_its_lock() {
     let went_on = ignoring.execute("a", || async { ask(&other, "a").await });
     went_on.await.unwrap();
     let options = LockOptions::default().on_revoked(OnRevoked::Cancel);
-    assert!(options.is_revocable());
-    for heeding in [
-        ignoring.clone().on_revoked(OnRevoked::Cancel),
-        ignoring.clone().with_options(options).unwrap(),
-    ] {
-        let work = || async {
-            ask(&other, "a").await;
-            std::future::pending::<()>().await
-        };
-        let error = heeding.execute("a", work).await.unwrap_err();
-        assert_eq!((error.kind(), error.body()), (ErrorKind::Revoked, Some(Body::Dropped)));
-        let error = heeding.execute_all(&["b", "a"], work).await.unwrap_err();
-        assert_eq!((error.kind(), error.lock()), (ErrorKind::Revoked, Some("a")));
-        assert!(contenders(&store, "/zklock/a").await.is_empty());
-        // What the template says goes before the options.
-        let ignoring = heeding.on_revoked(OnRevoked::Ignore);
-        ignoring.execute("a", || async { ask(&other, "a").await }).await.unwrap();
-    }
+    assert_eq!(session.mutex("a").unwrap().with_options(options).options().revocable, Some(true));
+    let heeding = ignoring.with_options(options);
+    let work = || async {
+        ask(&other, "a").await;
+        std::future::pending::<()>().await
+    };
+    let error = heeding.execute("a", work).await.unwrap_err();
+    assert_eq!((error.kind(), error.body()), (ErrorKind::Revoked, Some(Body::Dropped)));
+    let error = heeding.execute_all(&["b", "a"], work).await.unwrap_err();
+    assert_eq!((error.kind(), error.lock()), (ErrorKind::Revoked, Some("a")));
+    assert!(contenders(&store, "/zklock/a").await.is_empty());
+    let ignoring = heeding.with_options(LockOptions::new().on_revoked(OnRevoked::Ignore));
+    ignoring.execute("a", || async { ask(&other, "a").await }).await.unwrap();
 }
 
 #[test]
 fn a_plain_body_does_not_begin_when_its_lock_is_to_be_let_go() {
     let (store, session) = store();
     let other = on(&store);
-    let template = ZkLockTemplate::new(session).on_revoked(OnRevoked::Cancel);
+    let heeding = LockOptions::new().on_revoked(OnRevoked::Cancel);
+    let template = ZkLockTemplate::new(session).with_options(heeding);
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let nested = template.blocking_execute("a", || {
         runtime.block_on(ask(&other, "a"));

@@ -117,8 +117,7 @@ async fn revocation_asks_the_holder_and_then_the_second_client_acquires() {
     let bed = Bed::shared("revocation");
     let (one, two) = (bed.session().await, bed.session().await);
     let mutex = one.mutex("a").unwrap();
-    let guard =
-        mutex.with_options(one.defaults().revocable(true)).unwrap().acquire().await.unwrap();
+    let guard = mutex.with_options(one.defaults().revocable(true)).acquire().await.unwrap();
     let waiting = acquiring(&two, "a");
     bed.until_contenders("a", 2).await;
     assert_eq!(two.site("a").unwrap().revoke().await.unwrap(), 1);

@@ -383,7 +383,7 @@ async fn pass_by(driver: impl LockDriver + Clone, agent: &Agent, name: &str) {
     let path = format!("/beside/{name}");
     let mutex = |session: &Session| {
         let options = LockOptions::default().hold_at_least(Duration::from_secs(600));
-        session.mutex(name).unwrap().with_options(options).unwrap()
+        session.mutex(name).unwrap().with_options(options)
     };
     let resting = async || {
         let busy = format!("{:#}", mutex(&two).try_acquire().await.unwrap_err());

@@ -82,7 +82,7 @@ async fn acquires_cancelled_at_random_on_connections_cut_at_random_leave_nothing
         assert!(session.held().is_empty());
         // It does not wait for anybody; the time is for the machine.
         let patient = LockOptions::default().timeout(PATIENCE);
-        let mutex = session.mutex("a").unwrap().with_options(patient).unwrap();
+        let mutex = session.mutex("a").unwrap().with_options(patient);
         let start = Instant::now();
         let guard = mutex.try_acquire().await.unwrap();
         println!("the next in {:?}", start.elapsed());

@@ -27,7 +27,7 @@ async fn in_order(root: &str, lock: impl Fn(&Session) -> zklock::Mutex, batches:
     let bed = Bed::shared(root);
     let (other, session) = (bed.session().await, bed.session().await);
     let held = lock(&other).acquire().await.unwrap();
-    let mutex = lock(&session).with_options(LockOptions::default().fair(true)).unwrap();
+    let mutex = lock(&session).with_options(LockOptions::default().fair(true));
     let order = Arc::new(Mutex::new(Vec::new()));
     let mut tasks = JoinSet::new();
     for batch in 0..batches {
@@ -67,7 +67,7 @@ async fn fair_acquires_of_a_new_lock_are_granted_in_the_order_of_the_calls() {
             theirs.acquire().await.unwrap().release().await.unwrap();
         });
         let mutex = session.mutex(&name).unwrap();
-        let mutex = mutex.with_options(LockOptions::default().fair(true)).unwrap();
+        let mutex = mutex.with_options(LockOptions::default().fair(true));
         let order = Arc::new(Mutex::new(Vec::new()));
         let mut tasks = JoinSet::new();
         for number in 0..AT_ONCE {

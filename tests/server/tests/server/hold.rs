@@ -16,7 +16,7 @@ const SESSION_TIMEOUT: Duration = Duration::from_secs(2);
 const MARGIN: Duration = Duration::from_secs(10);
 
 fn mutex(session: &Session, options: LockOptions) -> Mutex {
-    session.mutex("a").unwrap().with_options(options).unwrap()
+    session.mutex("a").unwrap().with_options(options)
 }
 
 fn data(bed: &Bed) -> String {

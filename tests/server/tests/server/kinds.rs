@@ -107,17 +107,17 @@ impl Kind {
             Kind::Exclusive => session.exclusive(self.name()),
             _ => session.mutex(self.name()),
         };
-        mutex.unwrap().with_options(options).unwrap()
+        mutex.unwrap().with_options(options)
     }
 
     fn rw_lock(self, session: &Session, options: LockOptions) -> RwLock {
-        session.rw_lock(self.name()).unwrap().with_options(options).unwrap()
+        session.rw_lock(self.name()).unwrap().with_options(options)
     }
 
     /// One permit of one, or two of three: either excludes a second.
     fn semaphore(self, session: &Session, options: LockOptions) -> Semaphore {
         let limit = if self == Kind::Permit { 1 } else { 3 };
-        session.semaphore(self.name(), limit).unwrap().with_options(options).unwrap()
+        session.semaphore(self.name(), limit).unwrap().with_options(options)
     }
 
     fn permits(self) -> u32 {
@@ -125,8 +125,8 @@ impl Kind {
     }
 
     fn multi(self, session: &Session, options: LockOptions) -> MultiLock {
-        let mutex = session.mutex("multi/b").unwrap().with_options(options).unwrap();
-        let read = session.rw_lock("multi/a").unwrap().with_options(options).unwrap();
+        let mutex = session.mutex("multi/b").unwrap().with_options(options);
+        let read = session.rw_lock("multi/a").unwrap().with_options(options);
         MultiLock::new([AnyLock::Mutex(mutex), AnyLock::Read(read)]).unwrap()
     }
 

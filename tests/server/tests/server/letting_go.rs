@@ -155,7 +155,7 @@ async fn the_calls_of_a_body_take_its_lock_again_and_take_turns() {
             assert!(!tokio::spawn(async { is_held("nested") }).await.unwrap());
             assert!(tokio::spawn(carry(async { is_held("nested") })).await.unwrap());
             let impatient = LockOptions::default().timeout(BOUND).retries(1);
-            let stranger = template.clone().with_options(impatient).unwrap();
+            let stranger = template.clone().with_options(impatient);
             let stranger =
                 tokio::spawn(async move { stranger.execute("nested", || async {}).await });
             assert!(stranger.await.unwrap().unwrap_err().is_busy());

@@ -330,7 +330,7 @@ async fn a_mark_outlives_an_answer_that_is_swallowed_alone() {
     let delay = LockOptions::default().lock_delay(Duration::from_secs(60));
     let hold = LockOptions::default().hold_at_least(Duration::from_millis(1));
     let both = hold.lock_delay(Duration::from_secs(60));
-    let with = |name, options| session.mutex(name).unwrap().with_options(options).unwrap();
+    let with = |name, options| session.mutex(name).unwrap().with_options(options);
     // The directory `a` may be a container, and one that stays takes its place first.
     for (round, options) in [hold, delay, hold, both].into_iter().enumerate() {
         for opcode in [OpCode::GetData, OpCode::Multi] {

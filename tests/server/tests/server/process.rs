@@ -128,7 +128,7 @@ fn child() {
     let session = block_on(builder.connect()).unwrap();
     let (delay, hold) = (time("ZKLOCK_DELAY"), time("ZKLOCK_HOLD"));
     let options = LockOptions::default().lock_delay(delay).hold_at_least(hold);
-    let mutex = session.mutex("a").unwrap().with_options(options).unwrap();
+    let mutex = session.mutex("a").unwrap().with_options(options);
     let guard = mutex.blocking_acquire().unwrap();
     println!("\nheld");
     // Other locks of the same session, until it is closed: a busy day.

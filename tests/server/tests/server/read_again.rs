@@ -11,7 +11,7 @@ use crate::bed::{Bed, soon, until};
 fn lock(session: &Session) -> RwLock {
     let bound = Handoffs { most: 0, within: Duration::from_secs(1) };
     let lock = session.rw_lock("shared").unwrap();
-    lock.with_options(LockOptions::default().handoffs(bound)).unwrap()
+    lock.with_options(LockOptions::default().handoffs(bound))
 }
 
 fn waits(session: &Session, writes: bool) -> JoinHandle<FencingToken> {

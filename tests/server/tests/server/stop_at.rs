@@ -25,7 +25,7 @@ async fn cast(root: &str) -> Cast {
     let builder = bed.builder_at(&proxy.addr()).session_timeout(SESSION_TIMEOUT);
     let session = bed.adopt(builder.connect().await.unwrap());
     let options = LockOptions::default().stop_at(StopAt::Suspect);
-    let careful = session.mutex("a").unwrap().with_options(options).unwrap();
+    let careful = session.mutex("a").unwrap().with_options(options);
     let careful = careful.acquire().await.unwrap();
     let patient = session.mutex("b").unwrap().acquire().await.unwrap();
     Cast { bed, proxy, session, careful, patient }

@@ -1,7 +1,6 @@
 //! What an attribute says, and the lock that follows from it.
 
 use std::future::ready;
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::driver::ToDriver;
@@ -12,10 +11,10 @@ use crate::base::cancel_policy::{CancelPolicy, OnLost, OnRevoked};
 use crate::base::error::LockError;
 use crate::base::options::LockOptions;
 use crate::base::policy::StopAt;
-use crate::layout::driver::LockDriver;
 use crate::local::wait::Wait;
-use crate::lock::any::{AnyLock, Enter, Kind};
+use crate::lock::any::{AnyLock, Enter};
 use crate::lock::multi::MultiLock;
+use crate::lock::spec::{Kind, LockSpec};
 use crate::run::guarded::{Entered, Guarded};
 use crate::session::handle::Session;
 use crate::session::registry::SessionRegistry;
@@ -30,19 +29,9 @@ struct Wanted {
     name: Option<Name>,
     /// The names of further locks, taken as one with the first.
     also: Vec<Name>,
-    kind: Kind,
     session: Option<Result<Session, LockError>>,
-    timeout: Option<Duration>,
-    retries: Option<u32>,
-    reentrant: Option<bool>,
-    fair: Option<bool>,
-    linger: Option<Duration>,
-    hold_at_least: Option<Duration>,
+    spec: LockSpec,
     once: bool,
-    on_lost: Option<OnLost>,
-    on_revoked: Option<OnRevoked>,
-    stop_at: Option<StopAt>,
-    driver: Option<Arc<dyn LockDriver>>,
 }
 
 /// The value of a `condition`.
@@ -58,19 +47,9 @@ impl Call {
         Call(Some(Wanted {
             name: Some(name),
             also: Vec::new(),
-            kind: Kind::Mutex,
             session: None,
-            timeout: None,
-            retries: None,
-            reentrant: None,
-            fair: None,
-            linger: None,
-            hold_at_least: None,
+            spec: LockSpec::MUTEX,
             once: false,
-            on_lost: None,
-            on_revoked: None,
-            stop_at: None,
-            driver: None,
         }))
     }
 
@@ -111,22 +90,26 @@ impl Call {
         self
     }
 
+    fn option(self, change: impl FnOnce(LockOptions) -> LockOptions) -> Self {
+        self.with(|wanted| wanted.spec.options = change(wanted.spec.options))
+    }
+
     /// Takes it for reading.
     #[must_use]
     pub fn read(self) -> Self {
-        self.with(|wanted| wanted.kind = Kind::Read)
+        self.with(|wanted| wanted.spec.kind = Kind::Read)
     }
 
     /// Takes it for writing.
     #[must_use]
     pub fn write(self) -> Self {
-        self.with(|wanted| wanted.kind = Kind::Write)
+        self.with(|wanted| wanted.spec.kind = Kind::Write)
     }
 
     /// Takes one permit of a semaphore with so many.
     #[must_use]
     pub fn semaphore(self, limit: u32) -> Self {
-        self.with(|wanted| wanted.kind = Kind::Permits { limit, permits: 1 })
+        self.with(|wanted| wanted.spec.kind = Kind::Permits { limit, permits: 1 })
     }
 
     /// Which session.
@@ -138,13 +121,13 @@ impl Call {
     /// Bounds one try.
     #[must_use]
     pub fn timeout(self, timeout: Duration) -> Self {
-        self.with(|wanted| wanted.timeout = Some(timeout))
+        self.option(|options| options.timeout(timeout))
     }
 
     /// The number of tries.
     #[must_use]
     pub fn retries(self, retries: u32) -> Self {
-        self.with(|wanted| wanted.retries = Some(retries))
+        self.option(|options| options.retries(retries))
     }
 
     /// Asks once, without waiting for others.
@@ -156,49 +139,49 @@ impl Call {
     /// Whether it may be held already by the calls around.
     #[must_use]
     pub fn reentrant(self, reentrant: bool) -> Self {
-        self.with(|wanted| wanted.reentrant = Some(reentrant))
+        self.option(|options| options.reentrant(reentrant))
     }
 
     /// Whether every waiter gets a node of its own.
     #[must_use]
     pub fn fair(self, fair: bool) -> Self {
-        self.with(|wanted| wanted.fair = Some(fair))
+        self.option(|options| options.fair(fair))
     }
 
     /// How long the node is kept after the last release.
     #[must_use]
     pub fn linger(self, linger: Duration) -> Self {
-        self.with(|wanted| wanted.linger = Some(linger))
+        self.option(|options| options.linger(linger))
     }
 
     /// How long the lock is kept from the grant, although the body is over before.
     #[must_use]
     pub fn hold_at_least(self, hold: Duration) -> Self {
-        self.with(|wanted| wanted.hold_at_least = Some(hold))
+        self.option(|options| options.hold_at_least(hold))
     }
 
     /// What becomes of an async body when the lock is lost.
     #[must_use]
     pub fn on_lost(self, on_lost: OnLost) -> Self {
-        self.with(|wanted| wanted.on_lost = Some(on_lost))
+        self.option(|options| options.on_lost(on_lost))
     }
 
     /// What becomes of a body when somebody asks that the lock be let go.
     #[must_use]
     pub fn on_revoked(self, on_revoked: OnRevoked) -> Self {
-        self.with(|wanted| wanted.on_revoked = Some(on_revoked))
+        self.option(|options| options.on_revoked(on_revoked))
     }
 
     /// When it stops being held, if the connection is in trouble.
     #[must_use]
     pub fn stop_at(self, stop_at: StopAt) -> Self {
-        self.with(|wanted| wanted.stop_at = Some(stop_at))
+        self.option(|options| options.stop_at(stop_at))
     }
 
     /// How the lock is laid out in ZooKeeper.
     #[must_use]
     pub fn driver(self, driver: impl ToDriver) -> Self {
-        self.with(|wanted| wanted.driver = Some(driver.to_driver()))
+        self.with(|wanted| wanted.spec.driver = Some(driver.to_driver()))
     }
 }
 
@@ -209,18 +192,8 @@ impl Wanted {
         let session = self.session.take();
         let session = session.unwrap_or_else(|| SessionRegistry::global().session(None));
         let session = session.map_err(|error| error.on(name.to_shared()))?;
-        let mut options = self.kind.defaults(&session);
-        options.set(self.timeout, LockOptions::timeout);
-        options.set(self.retries, LockOptions::retries);
-        options.set(self.reentrant, LockOptions::reentrant);
-        options.set(self.fair, LockOptions::fair);
-        options.set(self.linger, LockOptions::linger);
-        options.set(self.hold_at_least, LockOptions::hold_at_least);
-        options.set(self.on_lost, LockOptions::on_lost);
-        options.set(self.on_revoked, LockOptions::on_revoked);
-        options.set(self.stop_at, LockOptions::stop_at);
-        let (once, driver) = (self.once, self.driver.as_ref());
-        let lock = |name| self.kind.lock(&session, name, options, driver);
+        let once = self.once;
+        let lock = |name| self.spec.lock(&session, name);
         if self.also.is_empty() {
             let lock = lock(name)?;
             let how = if once { lock.once()? } else { lock.tries() };
