@@ -5,8 +5,8 @@
 //!                └ somebody ahead ─ watch one of them ─ gone ─► grant or list again
 //! ```
 //!
-//! Whatever is dropped on the way (a creation that is not answered, a node in the queue) deletes
-//! itself, so a future that is dropped at any await leaves nothing behind.
+//! Whatever is dropped on the way (a create request without a reply, a node in the queue) is
+//! deleted in the background, so a future that is dropped at any await leaves no node behind.
 
 use std::future::Future;
 use std::sync::{Arc, OnceLock};
@@ -36,33 +36,33 @@ use crate::session::generation::{Generation, Since};
 use crate::session::lane::LanePermit;
 use crate::session::unused::Unused;
 
-/// What is to be acquired.
+/// The lock to acquire.
 #[derive(Clone, Debug)]
 pub struct Target {
     /// The lock's name.
     pub lock: Arc<str>,
     /// Its directory.
     pub directory: ZnodePath,
-    /// Who asks, as other processes see it.
+    /// The application's name, as other processes see it.
     pub app: Option<Arc<str>>,
-    /// How it is laid out, and the rule.
+    /// The layout and the rule.
     pub driver: Arc<dyn LockDriver>,
-    /// What to do when nodes vanish.
+    /// How often to begin again after nodes were deleted by others.
     pub vanished: RetryPolicy,
-    /// What it notes in its directory.
+    /// The marks that it keeps in its directory.
     pub marks: Marks,
-    /// Of a semaphore: its limit, as it changes.
+    /// For a semaphore: its limit, which may change.
     pub limit: Option<watch::Receiver<u32>>,
     /// Whether this process may have many nodes in the same queue.
     pub has_many_nodes: bool,
 }
 
 impl Target {
-    /// What those have in common who may hand a node to each other.
+    /// What callers have in common that may pass a node to each other.
     pub fn key(&self, stop_at: StopAt) -> String {
         let directory = self.directory.as_str().to_owned();
-        // A node bears the mark of the one who fetched it, and its lease stops where that one's
-        // does. No path contains a NUL.
+        // A node has the marks and the stop point of the caller that acquired it. No path contains
+        // a NUL.
         match (self.marks.any(), stop_at) {
             (false, StopAt::Lost) => directory,
             _ => format!("{directory}\0{:?} {stop_at:?}", self.marks),
@@ -73,17 +73,17 @@ impl Target {
 /// How an acquire behaves.
 #[derive(Clone, Copy, Debug)]
 pub struct How {
-    /// In which way the lock is wanted.
+    /// The mode in which the lock is acquired.
     pub mode: Mode,
-    /// Whether it waits for ZooKeeper's answers only, and for nobody else.
+    /// Whether it waits for ZooKeeper's replies only, and not for other contenders.
     pub once: bool,
-    /// Whether its node may be kept for a while after the last release; it says so.
+    /// Whether its node may be kept for a while after the last release; the node says so.
     pub lingers: bool,
-    /// How many nodes are wanted together, this one included.
+    /// How many nodes are acquired together, this one included.
     pub together: usize,
-    /// Whether there must be room for all of them before this one is made.
+    /// Whether this node is created only when there is room for all of them.
     pub counts_first: bool,
-    /// Where the lease stops, if the connection is in trouble.
+    /// When the lease counts as lost.
     pub stop_at: StopAt,
 }
 
@@ -95,14 +95,14 @@ impl How {
     }
 }
 
-/// How long a holder that only lingers has to give way to somebody who does not wait.
+/// How long a caller that does not wait gives a lingering holder to release the lock.
 const GIVE_WAY: Duration = Duration::from_millis(100);
 
-/// How long who cannot change the directory at least makes room for somebody who can.
+/// The shortest time for which a caller that cannot replace the directory leaves it to others.
 const STEP_ASIDE: Duration = Duration::from_millis(50);
 
-/// Acquires a lock: waits for as long as it takes, or only for ZooKeeper's answers.
-/// Says in `seen` who is in the way. With a `turn`, it sends the creation of its node when that comes.
+/// Acquires a lock, and waits for other contenders or only for ZooKeeper's replies. `seen` receives
+/// who is in the way. With a `turn`, the create request is sent when that turn comes.
 ///
 /// # Cancel safety
 ///
@@ -123,27 +123,27 @@ pub async fn acquire(
 
 /// Why one run through the queue ended without the lock.
 pub(crate) enum Setback {
-    /// The directory did not exist and was made.
+    /// The directory did not exist and was created.
     NoDirectory,
-    /// The directory, or our node in it, vanished.
+    /// The directory, or the node in it, was deleted by others.
     Vanished,
-    /// The directory may be a container and has to be another, and is in use.
+    /// The directory may be a container, must be replaced by a persistent one, and is in use.
     Shared,
-    /// The session ended or the node was lost on the way: worth another try, uncounted.
+    /// The session ended or the node was lost on the way: another attempt, which is not counted.
     Interrupted,
-    /// For good.
+    /// The acquire fails.
     Failed(LockError),
 }
 
 /// What a look at the queue leads to.
 enum Next {
-    /// Our node is not there.
+    /// The node is not in the queue.
     Vanished,
-    /// Nobody is in the way.
+    /// No contender is in the way.
     Grant,
-    /// To wait until one of these is gone, whose deletion may be the grant.
+    /// Wait until one of these nodes is deleted, which may be the grant.
     Wait { obstacle: Obstacle, paths: Vec<String>, deletion_grants: bool },
-    /// There are so many, which is too many; any of the others may go.
+    /// There are too many nodes, by this number; any of the others may leave.
     Crowd { seen: usize, others: Vec<String>, excess: usize },
 }
 
@@ -152,11 +152,11 @@ pub(crate) struct AcquireLoop<'a> {
     pub(crate) lane_permit: &'a LanePermit,
     pub(crate) how: How,
     pub(crate) seen: &'a Seen,
-    /// When it may send, where there is an order.
+    /// When it may send its create request, if there is an order.
     pub(crate) turn: Option<&'a SendTurn>,
-    /// What it made and has no node in yet.
+    /// The directories that it created and has no node in yet.
     pub(crate) unused: Unused,
-    /// What looks like a contender and is none, once somebody is in the way.
+    /// Nodes that look like contenders and are not, once a contender is in the way.
     pub(crate) passed: OnceLock<Passed>,
 }
 
@@ -179,13 +179,13 @@ impl AcquireLoop<'_> {
                 match setback {
                     Setback::NoDirectory if made == 0 => turn.again(true),
                     Setback::Interrupted => turn.again(false),
-                    // Its pause is no concern of the others.
+                    // The pause of this caller must not delay the others.
                     _ => turn.give_up(),
                 }
             }
             let pause = match setback {
                 Setback::Failed(error) => return Err(error),
-                // The first time it is no loss: nobody had used this lock.
+                // The first time does not count as a loss: nobody had used this lock.
                 Setback::NoDirectory if made == 0 => {
                     made += 1;
                     Duration::ZERO
@@ -205,7 +205,7 @@ impl AcquireLoop<'_> {
                         return Err(self.shared());
                     }
                     losses += 1;
-                    // Long enough for the one behind to be alone.
+                    // Long enough for the next contender to be alone.
                     vanished.pause(losses).max(STEP_ASIDE)
                 }
                 Setback::Interrupted => {
@@ -220,8 +220,8 @@ impl AcquireLoop<'_> {
         }
     }
 
-    /// Whatever waits for others has a place of its own on the heap: every acquire moves this future,
-    /// and most have nobody to wait for.
+    /// Waiting for others is boxed: every acquire moves this future, and most have nobody to wait
+    /// for.
     pub(crate) async fn enqueue_and_wait(
         &self,
         generation: &Arc<Generation>,
@@ -243,7 +243,7 @@ impl AcquireLoop<'_> {
         };
         let (mut limit, mut since) = (self.target.limit.clone(), Since::Now);
         loop {
-            // A node that is not seen here may still be there for others, so it is deleted.
+            // A node that this server does not show may be visible to others, so it is deleted.
             let Some(looked) = self.list(generation, known.take(), since).await? else {
                 return Err(Setback::Vanished);
             };
@@ -270,8 +270,8 @@ impl AcquireLoop<'_> {
         }
     }
 
-    /// What follows from a list of the directory's children. Of that nothing is kept but the few
-    /// names that matter: whoever waits may wait for long, and there may be thousands.
+    /// What follows from a list of the directory's children. Only the few names that matter are
+    /// kept: a waiter may wait for a long time, and there may be thousands of children.
     fn next(&self, generation: &Arc<Generation>, looked: Looked, mine: &Contender) -> Next {
         if !looked.others.is_empty() {
             nested::tell(&*self.target.driver, self.directory(), &looked.others, mine);
@@ -300,14 +300,14 @@ impl AcquireLoop<'_> {
         }
     }
 
-    /// The paths of all but mine.
+    /// The paths of all nodes except `mine`.
     pub(crate) fn others(&self, queue: &[Contender], mine: &str) -> Vec<String> {
         let others = queue.iter().filter(|other| other.name != mine);
         others.map(|other| self.path_of(&other.name)).collect()
     }
 
-    /// Waits until there is room for all the nodes that are wanted together. Who calls it sees to
-    /// it that nobody else makes one.
+    /// Waits until there is room for all the nodes that are acquired together. The caller makes
+    /// sure that nobody else creates one.
     pub(crate) async fn wait_for_places(
         &self,
         generation: &Arc<Generation>,
@@ -315,7 +315,7 @@ impl AcquireLoop<'_> {
         let (driver, mut limit) = (&self.target.driver, self.target.limit.clone());
         let mut known = None;
         loop {
-            // Without a directory there is nobody in it.
+            // Without a directory there are no nodes in it.
             let listed = self.list(generation, known.take(), Since::Now).await?;
             let Some(looked) = listed else { return Ok(()) };
             let most = driver.most().unwrap_or(usize::MAX);
@@ -330,8 +330,8 @@ impl AcquireLoop<'_> {
         }
     }
 
-    /// There are too many nodes: waits until there are others, and answers them if they are known.
-    /// Ends an acquire that does not wait, or that would wait for ever.
+    /// There are too many nodes: waits until the children have changed, and returns them if they
+    /// are known. Ends an acquire that does not wait, or that would wait for ever.
     pub(crate) async fn crowded(
         &self,
         generation: &Arc<Generation>,
@@ -351,15 +351,16 @@ impl AcquireLoop<'_> {
         self.wait_for_room(generation, seen, limit).await
     }
 
-    /// Looks into who has been at the head for longer than a session timeout: who died is gone. If
-    /// not enough others will ever go, there is no use in waiting, at least not on this server.
+    /// Checks the nodes that have been at the head for longer than a session timeout. If the owners
+    /// of too many of them are gone for ever, there is no point in waiting, at least not on this
+    /// server.
     pub(crate) async fn check_that_somebody_goes(
         &self,
         obstacle: &Obstacle,
         others: &[String],
     ) -> Result<(), Setback> {
         let generation = &obstacle.generation;
-        // Who waits for another than the head waits in the end for somebody who looks into that.
+        // A waiter that waits for another node than the head depends on one that makes this check.
         if obstacle.ahead > others.len()
             || !others.iter().any(|path| **path == *obstacle.head)
             || !generation.is_long_at_head(self.directory(), &obstacle.head)
@@ -397,7 +398,7 @@ impl AcquireLoop<'_> {
         }
     }
 
-    /// The error of a lock that nobody who is alive holds.
+    /// The error for a node at the head whose owner no longer lives.
     pub(crate) fn for_ever(&self, path: &str, data: &[u8], ahead: usize) -> LockError {
         let node = name_of(path).to_owned();
         let owner = self.target.driver.owner(&node, data);
@@ -435,7 +436,7 @@ impl AcquireLoop<'_> {
         nested::is_other_lock(&*self.target.driver, self.how.mode, stat)
     }
 
-    /// Waits until one of the nodes is gone, or another look is worth while. Ends an acquire that
+    /// Waits until one of the nodes is deleted, or the queue may have changed. Ends an acquire that
     /// does not wait.
     pub(crate) async fn stand_behind(
         &self,
@@ -479,8 +480,8 @@ impl AcquireLoop<'_> {
         }
     }
 
-    /// Ends an acquire that does not wait, unless the holder went just now. One that only lingers
-    /// goes as soon as it sees our node behind it.
+    /// Ends an acquire that does not wait, unless the holder released just now. A lingering holder
+    /// releases as soon as it sees this node behind its own.
     pub(crate) async fn refuse(&self, obstacle: Obstacle, may_wait: bool) -> Result<(), Setback> {
         match obstacle.ask().await {
             Ok(busy) if may_wait && busy.holder().is_some_and(|holder| holder.owner.linger) => {
@@ -495,7 +496,8 @@ impl AcquireLoop<'_> {
         }
     }
 
-    /// Says who is in the way. From then on it waits for others, and not for the server.
+    /// Reports who is in the way. From now on, the call waits for other contenders, and not for the
+    /// server.
     pub(crate) fn see(&self, obstacle: Option<Obstacle>) {
         if obstacle.is_some() {
             self.lane_permit.arrived();
@@ -503,7 +505,7 @@ impl AcquireLoop<'_> {
         self.seen.set(obstacle);
     }
 
-    /// After a failed read: final, or worth another look once the connection is back.
+    /// After a failed read: a final error, or another look when the connection is back.
     pub(crate) async fn after(
         &self,
         generation: &Arc<Generation>,
@@ -519,16 +521,15 @@ impl AcquireLoop<'_> {
     }
 }
 
-/// Waits until the connection is up: what is sent while it is down would be created after the
-/// reconnect even for those who have given up.
+/// Waits until the connection is up: a create request that is sent while it is down would be
+/// applied after the reconnect, even if the caller has given up.
 async fn connected(generation: &Arc<Generation>) {
     while generation.coordinator().link() == Link::Down {
         generation.coordinator().link_changed(Link::Down).await;
     }
 }
 
-/// Commits that a node is there, and none but the one with this czxid. The requests are sent by this
-/// call.
+/// Commits a check that the node with this czxid exists. This call sends the requests.
 pub(crate) fn is_there(
     generation: &Arc<Generation>,
     path: Arc<str>,

@@ -1,4 +1,4 @@
-//! Making a node in the queue, and its directory where that is missing.
+//! Creating a node in the queue, and its directory if it is missing.
 
 use std::sync::Arc;
 
@@ -17,16 +17,17 @@ use crate::layout::driver::{Proof, unmarked, unread, unsupported};
 use crate::session::generation::{Generation, Since};
 use crate::session::releaser::PendingCreate;
 
-/// What became of making a node.
+/// The result of creating a node.
 pub(crate) enum Enqueued {
-    /// It is in the queue; the list, if it is known to be newer.
+    /// The node is in the queue; with the list, if that is certainly newer.
     Mine(QueuedNode, Contender, Option<Looked>),
-    /// There is only one, at this path, and it is another's.
+    /// The layout has a single node, and at this path it is another contender's.
     Taken(String),
 }
 
 impl AcquireLoop<'_> {
-    /// Makes a node in the queue, and the directory if need be. One flight when all is well.
+    /// Creates a node in the queue, and the directory if necessary. One flight if nothing goes
+    /// wrong.
     pub(crate) async fn enqueue(&self, generation: &Arc<Generation>) -> Result<Enqueued, Setback> {
         let (driver, mode) = (&self.target.driver, self.how.mode);
         if !driver.supports(mode) {
@@ -41,18 +42,18 @@ impl AcquireLoop<'_> {
         let new = driver.node(&runtime.attempt(), mode, &owner);
         new.check(&**driver).map_err(Setback::Failed)?;
         let (recurring, kind) = (new.proof != Proof::Name, new.kind);
-        // One name that everybody tries to create; a unique one is among others.
+        // A single name that every contender tries to create; otherwise the name is unique.
         let only = (kind == NodeKind::Ephemeral && recurring).then(|| new.prefix.clone());
         let clock = runtime.clock();
         let sent = marks.then(|| clock.now());
         let payload = new.payload.as_slice().into();
         let mut pending_create = PendingCreate::send(generation, self.directory(), new);
-        // Where there is one node only, there is nothing to list.
+        // If there is a single node, there is nothing to list.
         let looking =
             (only.is_none() && pending_create.is_sent()).then(|| self.look(generation, Since::Now));
         let mut answer = None;
         if let Some(turn) = self.turn {
-            // Now it also has its place among those that this session sends one by one.
+            // Its place among the nodes that this session creates one by one is known now.
             answer = poll_once(&mut pending_create).await;
             turn.sent();
         }
@@ -75,7 +76,7 @@ impl AcquireLoop<'_> {
             }
             Err(RequestError::NodeExists) => match only {
                 Some(name) => return Ok(Enqueued::Taken(self.path_of(&name))),
-                // Past the end ZooKeeper gives the last number again and again.
+                // Past the last number, ZooKeeper repeats it.
                 None => return Err(self.exhausted(i64::from(i32::MAX))),
             },
             Err(error) => return Err(setback(error)),
@@ -94,14 +95,14 @@ impl AcquireLoop<'_> {
         let Some(mine) = mine else {
             return Err(Setback::Failed(unread(&**driver, node.name())));
         };
-        // A name may not tell a writer from a mutex.
+        // The name may not show whether the node is a writer's or a mutex's.
         let mine = Contender { mode, ..mine };
         if !(0..LAST_SAFE_SEQUENCE).contains(&mine.sequence) {
             return Err(self.exhausted(mine.sequence));
         }
         let known = match (looking, only) {
             (_, Some(name)) => Some(self.saw(vec![name])),
-            // A list from before the node was found again says nothing.
+            // A list from before the node was found again is out of date.
             (Some(looking), None) => {
                 let looked = self.looked(looking).await.ok();
                 looked.filter(|looked| mine.place_in(&looked.queue).is_some())
@@ -120,7 +121,7 @@ impl AcquireLoop<'_> {
         Setback::Failed(LockError::new(ErrorKind::Exhausted, why).aside(self.directory()))
     }
 
-    /// Creates a node of the path to the directory. A directory with marks must stay.
+    /// Creates a node on the path to the directory. A directory with marks is persistent.
     async fn make(&self, generation: &Arc<Generation>, path: &str) -> Result<(), RequestError> {
         let kind = self.target.driver.directory();
         let marked = self.target.marks.any() && path == self.directory();
@@ -130,9 +131,9 @@ impl AcquireLoop<'_> {
         }
         let new = kind == NodeKind::Container && self.unused.making(generation, path);
         let created = generation.create(path, &[], kind).await;
-        // After a doubtful try it may be another's that is there now, and go with ours while it is
-        // empty. That does no harm: ZooKeeper removes empty containers, too, so whoever made it makes
-        // it again.
+        // After an attempt in doubt, this may delete a directory that another client has created,
+        // while it is empty. That does no harm: ZooKeeper removes empty containers as well, so
+        // every client creates it again when needed.
         if new && created.as_ref().is_err_and(RequestError::is_definite) {
             self.unused.not_made(path);
         }
@@ -158,7 +159,7 @@ impl AcquireLoop<'_> {
         for path in missing.into_iter().rev() {
             match self.make(generation, path).await {
                 Ok(()) | Err(RequestError::NodeExists) => {}
-                // Removed again in between: begin anew.
+                // Removed again in between: start over.
                 Err(RequestError::NoNode) => return Ok(()),
                 Err(error) => return Err(setback(error)),
             }

@@ -1,4 +1,4 @@
-//! A lease: one node of ours at the head of its queue, and the knowledge whether it still is.
+//! A lease: a node of this process at the head of its queue, and whether it is still valid.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,7 +16,7 @@ use crate::session::generation::{Generation, HeldNode};
 use crate::session::keeper::{OwnWatch, watch_own};
 use crate::session::releaser::{DeleteOptions, Deletion};
 
-/// A node that holds a lock. Dropped, it hands the deletion to the releaser.
+/// A node that holds a lock. When it is dropped, the releaser deletes the node.
 #[derive(Debug)]
 pub struct Lease {
     generation: Arc<Generation>,
@@ -28,7 +28,7 @@ pub struct Lease {
     released: AtomicBool,
 }
 
-/// A node of ours that waits in its queue. Dropped, it hands the deletion to the releaser.
+/// A node that waits in its queue. When it is dropped, the releaser deletes the node.
 #[derive(Debug)]
 pub struct QueuedNode {
     generation: Arc<Generation>,
@@ -57,36 +57,36 @@ impl QueuedNode {
         }
     }
 
-    /// Says that another's node may have its path later.
+    /// Sets whether a later node, of another contender, may have the same path.
     pub fn recurring(mut self, recurring: bool) -> Self {
         self.delete_options.only = recurring.then_some(self.czxid);
         self
     }
 
-    /// Says what its data are.
+    /// Sets the data that the node has.
     pub fn bearing(mut self, payload: Arc<[u8]>) -> Self {
         self.payload = Some(payload);
         self
     }
 
-    /// Says that its directory goes when the lock is released, if it is empty then.
+    /// Sets whether its directory is deleted at the release, if it is empty then.
     pub fn with_directory(mut self, directory: bool) -> Self {
         self.delete_options.directory = directory;
         self
     }
 
-    /// Says that it notes something in its directory.
+    /// Sets the mark that it keeps in its directory.
     pub fn marking(mut self, mark: Option<Box<ReleaseMark>>) -> Self {
         self.mark = mark;
         self
     }
 
-    /// What it notes in its directory.
+    /// The mark that it keeps in its directory.
     pub fn mark(&mut self) -> Option<&mut ReleaseMark> {
         self.mark.as_deref_mut()
     }
 
-    /// Whether another's node may have its path later.
+    /// Whether a later node, of another contender, may have the same path.
     pub fn is_recurring(&self) -> bool {
         self.delete_options.only.is_some()
     }
@@ -106,22 +106,22 @@ impl QueuedNode {
         name_of(&self.path)
     }
 
-    /// Says that the node is watched while it waits.
+    /// Sets the watch on the node while it waits.
     pub fn watch(&mut self, own: OwnWatch) {
         self.own = Some(Box::new(own));
     }
 
-    /// Forgets the watch: the next wait sets another.
+    /// Drops the watch; the next wait sets another one.
     pub fn unwatch(&mut self) {
         self.own = None;
     }
 
-    /// Whether it is watched.
+    /// Whether the node is watched.
     pub fn is_watched(&self) -> bool {
         self.own.is_some()
     }
 
-    /// What happened to the node, if it is watched; then it is no longer.
+    /// The event of the watch on the node, if it has fired; the watch is then used up.
     pub fn poll_own(&mut self, cx: &mut Context<'_>) -> Poll<WatchEvent> {
         let Some(own) = &mut self.own else { return Poll::Pending };
         let event = ready!(own.poll(cx));
@@ -129,7 +129,8 @@ impl QueuedNode {
         Poll::Ready(event)
     }
 
-    /// Makes the node a lease, if the lease clock allows a grant now; gives it back otherwise.
+    /// Turns the node into a lease if the lease clock allows a grant now; otherwise returns the
+    /// node.
     pub fn grant(mut self, lock: &Arc<str>, stop_at: StopAt) -> Result<Lease, QueuedNode> {
         let Some(term) = self.generation.grantable(stop_at) else { return Err(self) };
         let generation = self.generation.clone();
@@ -151,8 +152,9 @@ impl QueuedNode {
         Ok(Lease { generation, node, delete_options, mark, czxid, grants, released })
     }
 
-    /// As [`grant`](QueuedNode::grant), where the node takes the place of another that we hold: it
-    /// goes on with that one's tokens. Its own is greater than that of a writer that waits.
+    /// Like [`grant`](QueuedNode::grant), for a node that replaces another one of this process: it
+    /// continues with the tokens of that one, because its own would be greater than that of a
+    /// waiting writer.
     pub fn succeed(self, lock: &Arc<str>, other: &Lease) -> Result<Lease, QueuedNode> {
         let mut lease = self.grant(lock, other.stop_at())?;
         lease.czxid = other.czxid;
@@ -160,7 +162,7 @@ impl QueuedNode {
         Ok(lease)
     }
 
-    /// Forgets a node that is known to be gone.
+    /// Drops a node that is known to be deleted.
     pub fn forget(mut self) {
         self.kept = false;
     }
@@ -196,19 +198,19 @@ impl Lease {
         self.is_valid_at(self.generation.lease().clock().now())
     }
 
-    /// Whether the lease is valid at a moment that was just read.
+    /// Whether the lease is valid at `now`, which was just read.
     pub fn is_valid_at(&self, now: Instant) -> bool {
         !self.released.load(Ordering::Acquire)
             && !self.node.is_gone()
             && self.generation.is_valid_at(self.node.term, now)
     }
 
-    /// Where the lease stops, if the connection is in trouble.
+    /// When the lease counts as lost.
     pub fn stop_at(&self) -> StopAt {
         self.node.term.stop_at()
     }
 
-    /// How long the lease is surely valid if nothing more is heard.
+    /// For how long the lease is certainly valid if ZooKeeper sends nothing more.
     pub fn remaining(&self) -> Duration {
         if !self.is_valid() {
             return Duration::ZERO;
@@ -222,8 +224,8 @@ impl Lease {
         FencingToken::new(self.czxid, self.grants.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Resolves when the lease is lost: before silence can free the node, and within a heartbeat
-    /// after somebody else deleted it.
+    /// Resolves when the lease is lost: before ZooKeeper can delete the node because of silence,
+    /// and within a heartbeat after somebody else deleted it.
     pub async fn lost(&self) {
         self.until(|lease| !lease.is_valid()).await;
     }
@@ -237,28 +239,28 @@ impl Lease {
         .await;
     }
 
-    /// The node's czxid, where another's node may have its path later.
+    /// The node's czxid, if a later node, of another contender, may have the same path.
     pub fn only(&self) -> Option<i64> {
         self.delete_options.only
     }
 
-    /// Notes that the node is gone, deleted by somebody else.
+    /// Records that somebody else deleted the node.
     pub fn node_is_gone(&self) {
         self.generation.lost_node(&self.node);
     }
 
-    /// Watches the node from now on, and not only from the next heartbeat on.
+    /// Watches the node from now on, instead of from the next heartbeat on.
     pub fn watch(&self) {
         watch_own(&self.generation, &self.node);
     }
 
-    /// Whether somebody asked that the lock be let go.
+    /// Whether somebody asked for the release of the lock.
     pub fn is_revoked(&self) -> bool {
         self.node.is_revoked()
     }
 
-    /// Resolves when somebody asks that the lock be let go: at once if the node is
-    /// [watched](Lease::watch), else within a heartbeat.
+    /// Resolves when somebody asks for the release of the lock: at once if the node is
+    /// [watched](Lease::watch), otherwise within a heartbeat.
     pub async fn revoked(&self) {
         self.until(Lease::is_revoked).await;
     }
@@ -274,14 +276,14 @@ impl Lease {
         }
     }
 
-    /// Says whether somebody was given the lock; only then it is held for a time at least.
+    /// Records whether a caller was given the lock; only then does `hold_at_least` apply.
     pub fn take(&self, taken: bool) {
         if let Some(mark) = &self.mark {
             mark.take(taken);
         }
     }
 
-    /// Sends the deletion of the node; `None` if that was done before, or if the node stays for a
+    /// Sends the deletion of the node. `None` if that was done before, or if the node stays for a
     /// while.
     pub fn release(&self) -> Option<Deletion> {
         if self.released.swap(true, Ordering::AcqRel) {

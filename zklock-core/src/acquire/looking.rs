@@ -1,5 +1,5 @@
-//! Looking at the queue. Many of this process may wait in it, each with a node of its own; they share
-//! what they see.
+//! Looking at the queue. Several callers of this process may wait in it, each with its own node;
+//! they share the lists.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -10,19 +10,19 @@ use crate::acquire::acquire_loop::{AcquireLoop, Setback};
 use crate::coordinator::traits::{Reply, RequestError};
 use crate::session::generation::{Generation, Listed, Listing, Since};
 
-/// A list that is on its way.
+/// A pending list request.
 pub(crate) enum Looking {
-    /// For us alone.
+    /// For one caller.
     Alone(Reply<Vec<String>>),
-    /// For all who look.
+    /// Shared by all callers that look.
     Shared(Receiver<Listing>),
 }
 
 /// The children of the directory.
 pub(crate) enum Looked {
-    /// Seen by us alone.
+    /// Requested by one caller.
     Alone(Listed),
-    /// Seen by all who looked.
+    /// Shared by all callers that looked.
     Shared(Arc<Listed>),
 }
 
@@ -38,8 +38,8 @@ impl Deref for Looked {
 }
 
 impl AcquireLoop<'_> {
-    /// Looks at the queue. The request is sent by this call, unless it is to be shared and another
-    /// is on its way.
+    /// Requests a list of the queue. This call sends the request, unless the list is shared and
+    /// another request is pending.
     pub(crate) fn look(&self, generation: &Arc<Generation>, since: Since) -> Looking {
         if self.target.has_many_nodes {
             return Looking::Shared(generation.list(self.directory(), &self.target.driver, since));
@@ -58,12 +58,12 @@ impl AcquireLoop<'_> {
         }
     }
 
-    /// What we saw by ourselves.
+    /// A list that one caller requested.
     pub(crate) fn saw(&self, names: Vec<String>) -> Looked {
         Looked::Alone(Listed::new(names, &*self.target.driver))
     }
 
-    /// The children of the directory, unless they are known; `None` if there is no directory.
+    /// The children of the directory, read if they are not known; `None` if there is no directory.
     pub(crate) async fn list(
         &self,
         generation: &Arc<Generation>,

@@ -1,4 +1,4 @@
-//! Who is in the way, for the error of a busy lock.
+//! The contender that is in the way, for the error of a busy lock.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,27 +13,27 @@ use crate::layout::nested::is_other_lock;
 use crate::name::path::name_of;
 use crate::session::generation::Generation;
 
-/// Who is in the way in ZooKeeper's queue, as the acquire loop last saw it.
+/// The contender that is in the way in ZooKeeper's queue, as the acquire loop last saw it.
 #[derive(Clone, Debug)]
 pub struct Obstacle {
     pub(crate) generation: Arc<Generation>,
     pub(crate) driver: Arc<dyn LockDriver>,
     pub(crate) head: Arc<str>,
-    /// In which way the lock is wanted.
+    /// The mode in which the lock is acquired.
     pub(crate) mode: Mode,
     pub(crate) ahead: usize,
-    /// Why nobody holds the lock, and it rests. The head is the directory then.
+    /// Why the lock is unavailable although nobody holds it. The head is then the directory.
     pub(crate) rests: Option<Arc<str>>,
-    /// Where to note that the head is no contender.
+    /// Where to record that the head is not a contender.
     pub(crate) passed: Passed,
 }
 
-/// The nodes that look like contenders and are directories of other locks.
+/// The nodes that look like contenders, and are directories of other locks.
 #[derive(Clone, Debug, Default)]
 pub struct Passed(Arc<Mutex<Vec<String>>>);
 
 impl Passed {
-    /// Takes note of a node, by its path.
+    /// Records a node by its path.
     pub(crate) fn add(&self, path: &str) {
         let mut passed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if !passed.iter().any(|known| known == name_of(path)) {
@@ -41,7 +41,7 @@ impl Passed {
         }
     }
 
-    /// What is left of a queue without what was noted, if anything was.
+    /// The queue without the recorded nodes, if there are any.
     pub(crate) fn left_of(&self, queue: &[Contender]) -> Option<Vec<Contender>> {
         let passed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_left = |contender: &&Contender| !passed.contains(&contender.name);
@@ -50,23 +50,23 @@ impl Passed {
 }
 
 impl Obstacle {
-    /// Where it was seen.
+    /// The generation in which it was seen.
     pub fn generation(&self) -> &Arc<Generation> {
         &self.generation
     }
 
-    /// A permit, seen in the same place, that so many are ahead of.
+    /// The same for a permit with this number of contenders ahead.
     pub fn instead(&self, driver: &Arc<dyn LockDriver>, path: &str, ahead: usize) -> Obstacle {
         let (generation, driver) = (self.generation.clone(), driver.clone());
         let (head, passed) = (path.into(), Passed::default());
         Obstacle { generation, driver, head, mode: Mode::Permit, ahead, rests: None, passed }
     }
 
-    /// Asks ZooKeeper about the holder: one read. Answers the error of a busy lock.
+    /// Asks ZooKeeper about the holder, with one read. Returns the error of a busy lock.
     ///
     /// # Errors
     ///
-    /// Whatever the read says; [`RequestError::NoNode`] if the holder went just now, or was no
+    /// The error of the read; [`RequestError::NoNode`] if the holder released just now, or is not a
     /// contender.
     pub async fn ask(&self) -> Result<LockError, RequestError> {
         let (data, stat) = self.generation.coordinator().get(&self.head).await?;
@@ -83,7 +83,7 @@ impl Obstacle {
     }
 }
 
-/// The obstacle, if there is one, shared with those who want to know.
+/// The obstacle, if there is one, shared with the callers that report it.
 #[derive(Clone, Debug, Default)]
 pub struct Seen(Arc<Sighting>);
 
@@ -94,7 +94,7 @@ struct Sighting {
 }
 
 impl Seen {
-    /// Says who is in the way.
+    /// Sets who is in the way.
     pub fn set(&self, obstacle: Option<Obstacle>) {
         let news = obstacle.is_some();
         *self.0.obstacle.lock().unwrap_or_else(PoisonError::into_inner) = obstacle;
@@ -103,17 +103,17 @@ impl Seen {
         }
     }
 
-    /// Who is in the way.
+    /// Returns who is in the way.
     pub fn get(&self) -> Option<Obstacle> {
         self.0.obstacle.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Has whoever waits for the [next](Seen::next) look at once.
+    /// Makes a caller that waits in [`next`](Seen::next) look at once.
     pub fn look_again(&self) {
         self.0.news.notify_one();
     }
 
-    /// Waits until somebody is seen in the way.
+    /// Waits until somebody is in the way.
     pub async fn next(&self) -> Obstacle {
         loop {
             self.0.news.notified().await;

@@ -1,9 +1,11 @@
-//! The order in which the creations of one lock's nodes are sent on a connection, where it is promised.
+//! The order in which the nodes of one lock are created on a connection, where an order is
+//! promised.
 //!
-//! A server applies what it gets on one connection in the order in which it was sent. But a creation
-//! that finds no directory is sent again, and meanwhile another process may make the directory: then
-//! whoever was sent after it comes before it. So until it is known that there is a directory, nobody
-//! is sent before the one ahead was answered with a node; from then on, as soon as that is sent.
+//! A server applies the requests of one connection in the order in which they were sent. But a
+//! create request that finds no directory is sent again, and meanwhile another process may create
+//! the directory: then a request that was sent later is applied first. So until the directory is
+//! known to exist, each request waits for a successful reply to the one before; from then on, until
+//! the one before is sent.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -11,20 +13,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-/// The order of the creations of one lock on one connection.
+/// The order of create requests for one lock on one connection.
 #[derive(Debug, Default)]
 pub struct SendOrder(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
     turns: u64,
-    /// Whose creation is to be sent, and who wakes them.
+    /// The numbers of those whose create request is to be sent, and their wakers.
     unsent: BTreeMap<u64, Option<Waker>>,
-    /// Whose answer the others wait for.
+    /// The one for whose reply the others wait.
     awaited: Option<u64>,
-    /// Whether a creation was answered with a node.
+    /// Whether a create request has succeeded.
     directory_is_known: bool,
-    /// Whether somebody wakes whose turn it is.
+    /// Whether somebody is waking the next one.
     waking: bool,
 }
 
@@ -33,7 +35,7 @@ impl SendOrder {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The last turn. Dropped, it is given up.
+    /// Takes the last place. Dropping it gives it up.
     pub fn take(self: &Arc<Self>) -> SendTurn {
         let mut state = self.lock();
         let number = state.turns;
@@ -42,9 +44,9 @@ impl SendOrder {
         SendTurn { order: self.clone(), number, is_over: AtomicBool::new(false) }
     }
 
-    /// Changes something, and wakes whose turn it is then. An embedded session runs whoever is woken
-    /// on the spot, so nothing is locked meanwhile; and one after the other, however many there are,
-    /// not each inside of the one before.
+    /// Changes the state, and wakes the next one. An embedded session runs a woken task on the
+    /// spot, so no lock is held meanwhile; and wakes happen one after the other, not each inside
+    /// the one before.
     fn change(&self, change: impl FnOnce(&mut State)) {
         let mut state = self.lock();
         change(&mut state);
@@ -62,7 +64,7 @@ impl SendOrder {
     }
 }
 
-/// When the creation of a node may be sent.
+/// Tells when a create request may be sent.
 #[derive(Debug)]
 pub struct SendTurn {
     order: Arc<SendOrder>,
@@ -75,7 +77,7 @@ impl SendTurn {
     ///
     /// # Cancel safety
     ///
-    /// It keeps its place until it is dropped.
+    /// Keeps its place until it is dropped.
     pub async fn comes(&self) {
         let poll = |cx: &mut Context<'_>| {
             let mut state = self.order.lock();
@@ -83,7 +85,7 @@ impl SendTurn {
             if is_first && state.awaited.is_none() {
                 return Poll::Ready(());
             }
-            // Without a place it comes whenever it likes.
+            // Without a place, it may send at any time.
             let Some(waker) = state.unsent.get_mut(&self.number) else { return Poll::Ready(()) };
             *waker = Some(cx.waker().clone());
             Poll::Pending
@@ -91,7 +93,7 @@ impl SendTurn {
         poll_fn(poll).await;
     }
 
-    /// Notes that the creation is sent.
+    /// Records that the request was sent.
     pub fn sent(&self) {
         self.order.change(|state| {
             let was_unsent = state.unsent.remove(&self.number).is_some();
@@ -101,8 +103,8 @@ impl SendTurn {
         });
     }
 
-    /// The creation has to be sent again, unless its place was given up: before those that were not
-    /// sent yet. If there was no directory, nobody knows of one.
+    /// The request has to be sent again, before those that were not sent yet; without effect if its
+    /// place was given up. If there was no directory, it is not known to exist.
     pub fn again(&self, directory_is_missing: bool) {
         if self.is_over.load(Ordering::Relaxed) {
             return;
@@ -114,7 +116,7 @@ impl SendTurn {
         });
     }
 
-    /// The creation was answered: there is a directory.
+    /// The request succeeded: the directory exists.
     pub fn arrived(&self) {
         self.leave(true);
     }

@@ -1,4 +1,4 @@
-//! The node of a writer who becomes a reader.
+//! The node of a writer that is downgraded to a reader.
 
 use crate::acquire::acquire_loop::{Target, is_there};
 use crate::acquire::lease::{Lease, QueuedNode};
@@ -10,8 +10,8 @@ use crate::layout::driver::Proof;
 use crate::session::releaser::{Deletion, more, or_forgotten};
 use crate::session::runtime::Runtime;
 
-/// Makes a reader's node beside that of a writer who holds the lock, with the same number, and
-/// grants it. `None` if the lease of the writer is lost before.
+/// Creates a reader's node beside that of a writer that holds the lock, with the same number, and
+/// grants it. `None` if the writer's lease is lost before.
 ///
 /// Somebody else may have deleted the writer's node, and another writer may be inside since then, who
 /// was there before the reader's node. No heartbeat would ever tell: so what is granted is checked
@@ -19,7 +19,7 @@ use crate::session::runtime::Runtime;
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Unauthorized`] if the server refuses the node, or a look at it.
+/// [`ErrorKind::Unauthorized`] if the server refuses to create the node, or to read it.
 pub async fn stand_in(
     target: &Target,
     runtime: &Runtime,
@@ -30,7 +30,7 @@ pub async fn stand_in(
     let owner = runtime.owner(target.app.as_deref());
     let new = driver.node(&runtime.attempt(), Mode::Read, &owner);
     let path = format!("{}/{}{:010}", target.directory.as_str(), new.prefix, number.sequence);
-    // Who looks for a node in doubt must not take this one for it.
+    // The search for a node in doubt must not find this one.
     let _turn = match new.proof {
         Proof::Name => None,
         _ => Some(generation.gate(target.directory.as_str()).lock_owned().await),
@@ -47,22 +47,22 @@ pub async fn stand_in(
         let checked = is_there(generation, writer.path().clone(), writer.only());
         let made = match or_forgotten(generation, patience, created).await {
             Ok(created) => Ok(created.stat.czxid),
-            // Ours, from a try that was not answered.
+            // Created by an attempt that was not answered.
             Err(RequestError::NodeExists) => match generation.coordinator().get(&path).await {
                 Ok((_, stat)) if stat.owner == generation.coordinator().session_id() => {
                     generation.made(stat.czxid);
                     Ok(stat.czxid)
                 }
                 Ok(_) => {
-                    // The server replaced the session silently, and the writer's node goes.
+                    // The server silently replaced the session, and deletes the writer's node.
                     generation.end();
                     return Ok(None);
                 }
-                // Somebody deleted it.
+                // Somebody deleted the node.
                 Err(RequestError::NoNode) => continue,
                 Err(error) => Err(error),
             },
-            // Somebody removed the directory, and the writer's node with it.
+            // Somebody deleted the directory, and with it the writer's node.
             Err(RequestError::NoNode) => {
                 writer.node_is_gone();
                 return Ok(None);
@@ -105,7 +105,7 @@ pub async fn stand_in(
         let node = QueuedNode::new(generation.clone(), path.as_str().into(), made)
             .recurring(new.proof != Proof::Name)
             .bearing(new.payload.as_slice().into());
-        // Without a lease the node deletes itself.
+        // Without a lease, the node is deleted when it is dropped.
         return Ok(node.succeed(&target.lock, writer).ok());
     }
 }

@@ -1,4 +1,4 @@
-//! Waiting for others: until a node is gone, or another look is worth while.
+//! Waiting for other contenders: until a node is deleted, or the queue may have changed.
 
 use std::future::{Future, pending, poll_fn};
 use std::pin::{Pin, pin};
@@ -19,17 +19,17 @@ use crate::session::keeper::OwnWatch;
 /// Why a wait is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Woken {
-    /// A node was deleted that was watched, while our own was there.
+    /// A watched node was deleted, while this contender's own node existed.
     Gone,
     /// Something else happened.
     News,
-    /// Nothing happened for long.
+    /// Nothing happened for a long time.
     Time,
 }
 
 impl AcquireLoop<'_> {
-    /// Waits until there are other children than so many, and answers them if they are known, or
-    /// until something else happened that makes another look worth while.
+    /// Waits until the number of children differs from the given one, and returns the children if
+    /// they are known; or until something else happened after which the queue may have changed.
     pub(crate) async fn wait_for_room(
         &self,
         generation: &Arc<Generation>,
@@ -54,11 +54,12 @@ impl AcquireLoop<'_> {
         Ok(None)
     }
 
-    /// Waits until one of the nodes is gone, or another look at the queue is worth while.
+    /// Waits until one of the nodes is deleted, or the queue may have changed.
     ///
-    /// Our own node is watched too where the deletion of another is to be the grant: somebody else
-    /// may have deleted it, and then the one behind it is next. A server tells of changes in their
-    /// order, so one that came before that deletion is known when that is, but for what it tells
+    /// If the deletion of another node is to be the grant, this contender's own node is watched,
+    /// too: somebody else may have deleted it, and then the contender behind it is next. A server
+    /// reports changes in their order, so an earlier deletion of the own node is known at that
+    /// time; the events after a reconnect are an exception.
     /// after a reconnect.
     pub(crate) async fn wait_for(
         &self,
@@ -110,19 +111,19 @@ impl AcquireLoop<'_> {
         if let (Some(node), Some(mut lost)) = (own, link_lost)
             && poll_once(&mut lost).await.is_some()
         {
-            // And what was watched before may not be watched any more.
+            // After this, the watches set before may be gone.
             node.unwatch();
             return Ok(Woken::News);
         }
         Ok(woken)
     }
 
-    /// Waits without a watch, because there are too many: another look after a while will do.
+    /// Waits without a watch, because there are too many watches; then the queue is read again.
     async fn pass_time(&self, generation: &Arc<Generation>) -> Woken {
         let (clock, rest) = (self.lane_permit.lane().clock(), generation.slow_look());
         let mut at = clock.now() + rest;
         if self.target.has_many_nodes {
-            // All at the same time: one look is for all of them.
+            // All of them at the same time, so that they share one list.
             at = at.floor(rest);
         }
         let timer = async {
@@ -136,18 +137,18 @@ impl AcquireLoop<'_> {
         futures_lite::future::or(timer, changed).await
     }
 
-    /// When who has a watch looks again, although it told of nothing.
+    /// When a waiter whose watch did not fire looks again.
     fn look_again_at(&self, generation: &Arc<Generation>) -> Instant {
         let (now, long) = (self.lane_permit.lane().clock().now(), generation.long());
         if !self.target.has_many_nodes {
             return now + long;
         }
-        // A little later, with others.
+        // A little later, together with others.
         let step = long / 8;
         (now + long + step).floor(step)
     }
 
-    /// Waits until one of the watches fires, or another look is worth while for other reasons.
+    /// Waits until one of the watches fires, or the queue may have changed for another reason.
     async fn watch(
         &self,
         generation: &Arc<Generation>,
@@ -156,10 +157,10 @@ impl AcquireLoop<'_> {
         mut own: Option<&mut QueuedNode>,
     ) -> Result<Woken, Setback> {
         let reconnects = generation.reconnects();
-        // Watches were seen to be lost; a slow look now and then costs little.
+        // Watches have been seen to get lost; an occasional look without one costs little.
         let clock = self.lane_permit.lane().clock();
         let mut poll = clock.sleep_until(self.look_again_at(generation));
-        // Kept from one look to the next: dropped, it would be woken no more.
+        // Kept from one poll to the next: if it were dropped, it would not be woken any more.
         let mut raised = pin!(async {
             let told = match limit {
                 Some(limit) => limit.changed().await.is_ok(),
@@ -185,7 +186,7 @@ impl AcquireLoop<'_> {
                     Poll::Ready(WatchEvent::SessionEnded) => Some(Err(Setback::Interrupted)),
                     Poll::Pending => None,
                 });
-                // After the others: what was told before them is there by now.
+                // Polled after the others, so that events that came before theirs have arrived.
                 if let Some(Poll::Ready(event)) = own.as_mut().map(|node| node.poll_own(cx)) {
                     return Poll::Ready(Some(match event {
                         WatchEvent::Deleted => Err(Setback::Vanished),

@@ -1,5 +1,5 @@
 //! The mark in the data of a lock's directory: whether the last holder was lost, and until when the
-//! lock rests.
+//! lock is unavailable.
 //!
 //! ```text
 //! {"zklock":1,"kept":true}                                        nothing is noted
@@ -8,13 +8,14 @@
 //! {"zklock":1,"kept":true,"node":41,"until":"2026-05-07T…Z"}      held at least until then
 //! ```
 //!
-//! A release and the end of a session look the same to the next, so the holder writes the mark when
-//! it is granted, and takes it away in the transaction that deletes its node. Whoever is at the head
-//! of the queue and finds the mark of another node knows that this one was not released: nobody is
-//! at the head while a holder lives. When that was it cannot know, so the delay begins then, and its
-//! end is written down at once: those who only try, or give up before, would begin it anew for ever.
+//! To the next contender, a release and the end of a session look the same. So the holder writes
+//! the mark when it is granted the lock, and removes it in the transaction that deletes its node. A
+//! contender at the head of the queue that finds the mark of another node knows that this holder
+//! was lost, because nobody else is at the head while a holder lives. It cannot know when the
+//! holder was lost, so the delay begins now, and its end is written at once: otherwise each
+//! contender that only tries, or gives up early, would begin it anew.
 //!
-//! All moments are the server's, which is what the processes have in common.
+//! All times are the server's, which all processes share.
 
 use std::time::{Duration, SystemTime};
 
@@ -23,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use crate::base::clock::Instant;
 use crate::cooldown::server_time::{ServerTime, after};
 
-/// What a lock notes in its directory.
+/// The marks that a lock uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Marks {
     delay_ms: u32,
@@ -31,22 +32,22 @@ pub struct Marks {
 }
 
 impl Marks {
-    /// The longest time that can be noted; what is longer counts as this.
+    /// The longest time that can be written; longer ones count as this.
     pub const LONGEST: Duration = Duration::from_millis(u32::MAX as u64);
 
-    /// Lets the lock rest for so long when a holder was lost.
+    /// Sets `lock_delay`: how long the lock is unavailable after its holder was lost.
     pub fn delaying(mut self, delay: Duration) -> Self {
         self.delay_ms = millis(delay);
         self
     }
 
-    /// Keeps the lock for so long from each grant.
+    /// Sets `hold_at_least`: how long the lock is kept from each grant.
     pub fn holding(mut self, hold: Duration) -> Self {
         self.hold_ms = millis(hold);
         self
     }
 
-    /// How long the lock rests when a holder was lost.
+    /// How long the lock is unavailable after its holder was lost.
     pub fn delay(&self) -> Duration {
         Duration::from_millis(self.delay_ms.into())
     }
@@ -56,40 +57,41 @@ impl Marks {
         Duration::from_millis(self.hold_ms.into())
     }
 
-    /// Whether anything is noted at all.
+    /// Whether the lock uses marks at all.
     pub fn any(&self) -> bool {
         self.delay_ms > 0 || self.hold_ms > 0
     }
 }
 
-/// Rounded up: less than a millisecond is not nothing.
+/// Rounded up, so that less than a millisecond does not become zero.
 fn millis(time: Duration) -> u32 {
     u32::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(u32::MAX)
 }
 
-/// What the data of a directory says.
+/// The contents of a directory's data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Mark {
-    /// Whether the directory is one that ZooKeeper does not remove: then the mark is safe there.
+    /// Whether the directory is persistent, so that the mark is safe there.
     pub kept: bool,
     /// The czxid of the holder's node, 0 for none.
     pub node: i64,
-    /// How long the lock rests if that holder is lost.
+    /// How long the lock is unavailable if that holder is lost.
     pub delay: Duration,
-    /// Until when the lock rests, by the server's clock in milliseconds since 1970; 0 for not.
+    /// Until when the lock is unavailable, by the server's clock in milliseconds since 1970; 0 if
+    /// it is available.
     pub until: i64,
-    /// Whether it rests because a holder was lost.
+    /// Whether it is unavailable because a holder was lost.
     pub lost: bool,
 }
 
-/// What the head of the queue does.
+/// What the contender at the head of the queue has to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It holds the lock, once its own mark is written.
+    /// It holds the lock once its own mark is written.
     Free,
-    /// The holder before it was lost: it writes this down, and looks again.
+    /// The holder before it was lost: it writes this mark, and looks again.
     WriteDown(Mark),
-    /// It waits for so long, and looks again.
+    /// It waits for this time, and looks again.
     Rest(Duration),
 }
 
@@ -98,8 +100,8 @@ const LONGEST: usize = 1024;
 
 const VERSION: u32 = 1;
 
-/// The mark as it is written. Whoever adds to it counts the version up: who does not know a word of
-/// it must leave it alone.
+/// The mark as it is written. A change of the format increments the version: a client that does not
+/// know the version must leave the mark alone.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
@@ -117,7 +119,7 @@ struct Written {
 }
 
 impl Mark {
-    /// No mark, in a directory that stays or may go.
+    /// No mark, in a directory that is persistent or not.
     pub fn nothing(kept: bool) -> Self {
         Mark { kept, ..Mark::default() }
     }
@@ -128,7 +130,7 @@ impl Mark {
         Mark { kept, node, delay: marks.delay(), until, lost: false }
     }
 
-    /// Reads the data of a directory. `None` if it is somebody else's, or of a later version.
+    /// Reads the data of a directory. `None` if somebody else wrote them, or a later version.
     pub fn read(data: &[u8]) -> Option<Self> {
         if data.is_empty() {
             return Some(Mark::default());
@@ -166,9 +168,9 @@ impl Mark {
         serde_json::to_vec(&written).unwrap_or_default()
     }
 
-    /// What the head of the queue does whose node is `mine`.
+    /// What the contender with the node `mine`, at the head of the queue, has to do.
     pub fn verdict(&self, mine: i64, time: &ServerTime, now: Instant) -> Verdict {
-        // Ours from a try that was not answered: it is written anew.
+        // Written by an attempt that was not answered: it is written again.
         if self.node == mine {
             return Verdict::Free;
         }
@@ -183,7 +185,7 @@ impl Mark {
         }
     }
 
-    /// Why the lock rests, in the words of a busy error.
+    /// Why the lock is unavailable, for a busy error.
     pub fn reason(&self) -> String {
         let until = text(self.until);
         if self.lost {
@@ -197,7 +199,7 @@ impl Mark {
     }
 }
 
-/// The last moment that RFC 3339 has.
+/// The last time that RFC 3339 can express.
 const LAST: i64 = 253_402_300_799_999;
 
 fn text(moment: i64) -> String {

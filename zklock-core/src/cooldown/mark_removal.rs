@@ -1,8 +1,8 @@
 //! The deletion of a node together with the mark that its holder left in the directory.
 //!
-//! Both go in one transaction, which fails if the node is gone: so nobody who comes late takes away
-//! the mark of the next. And it replaces the one version of the data that is known to be our mark:
-//! so what others have written there stays.
+//! Both are one transaction, which fails if the node is gone, so a late request does not remove the
+//! mark of the next holder. It also requires the version of the data that is known to be this
+//! holder's mark, so data that others have written stay.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,21 +13,21 @@ use crate::cooldown::mark::Mark;
 use crate::coordinator::traits::{Operation, RequestError};
 use crate::session::generation::Generation;
 
-/// A mark of ours that is to go with our node.
+/// A mark that is removed together with a node.
 #[derive(Clone, Debug)]
 pub struct MarkRemoval {
-    /// The directory whose data it is in.
+    /// The directory that contains the mark.
     pub directory: Arc<str>,
     /// The mark.
     pub mark: Mark,
-    /// The version of the data that is the mark; `None` if its writing was not answered.
+    /// The version of the data that is the mark; `None` if the write was not answered.
     pub version: Option<i32>,
 }
 
 type Cleared = Result<(), RequestError>;
 
 impl MarkRemoval {
-    /// Deletes the node and takes the mark away. The first request is sent by this call.
+    /// Deletes the node and removes the mark. The first request is sent by this call.
     pub fn send(
         self,
         generation: &Arc<Generation>,
@@ -42,7 +42,7 @@ impl MarkRemoval {
                         Err(RequestError::Multi { index: 0, error }) => return Err(*error),
                         Err(RequestError::Multi { error, .. })
                             if *error == RequestError::BadVersion => {}
-                        // The node can go, and the mark cannot.
+                        // The node can be deleted, and the mark cannot be removed.
                         Err(RequestError::Multi { .. }) => return generation.delete(&path).await,
                         outcome => return outcome,
                     }
@@ -56,8 +56,8 @@ impl MarkRemoval {
         })
     }
 
-    /// Rewrites the mark so that the next does not take the holder for a lost one; `None` if it
-    /// would not. The request is sent by this call.
+    /// Rewrites the mark so that the next contender does not take the holder for a lost one; `None`
+    /// if it would not do so anyway. The request is sent by this call.
     pub fn without_delay(
         &self,
         generation: &Arc<Generation>,

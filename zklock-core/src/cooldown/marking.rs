@@ -1,7 +1,8 @@
-//! The mark in the directory, at a grant: what another left is waited out, then ours takes its place.
+//! The mark at a grant: waits until the mark of another holder has expired, then writes this
+//! holder's mark.
 //!
-//! Nothing here needs a `sync`: the holder's mark was written while its node was there, and that its
-//! node is gone was seen on this very session.
+//! No `sync` is needed: a holder writes its mark while its node exists, and this session has seen
+//! that the node is gone.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,11 +18,11 @@ use crate::coordinator::traits::{NodeKind, Operation, RequestError};
 use crate::session::generation::Generation;
 use crate::session::releaser::{more, or_forgotten};
 
-/// How often a resting lock is looked at: somebody may have ended its rest by hand.
+/// How often an unavailable lock is checked: somebody may have removed the mark by hand.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
 impl AcquireLoop<'_> {
-    /// Waits until the lock does not rest any more, and leaves our mark.
+    /// Waits until the lock is available, and writes the mark.
     pub(crate) async fn mark(
         &self,
         generation: &Arc<Generation>,
@@ -50,7 +51,7 @@ impl AcquireLoop<'_> {
                     continue;
                 }
                 Verdict::WriteDown(lost) => lost,
-                // What a reader does not write needs no delay.
+                // A reader does not write, so it needs no delay.
                 Verdict::Free if self.how.mode == Mode::Read => return Ok(node),
                 Verdict::Free if !mark.kept && !stays && !marks.hold().is_zero() => {
                     return Err(self.keep_directory(generation, node).await);
@@ -86,7 +87,7 @@ impl AcquireLoop<'_> {
         }
     }
 
-    /// Waits for so long, or until another look is worth while.
+    /// Waits for this time, or until the mark may have changed.
     async fn rest(
         &self,
         generation: &Arc<Generation>,
@@ -113,9 +114,9 @@ impl AcquireLoop<'_> {
         Ok(())
     }
 
-    /// Puts a directory that stays in the place of one that may be a container, which ZooKeeper
-    /// would remove with the mark in it. From outside the two look the same. Nobody else may be in
-    /// it.
+    /// Replaces a directory that may be a container by a persistent one, because ZooKeeper would
+    /// remove a container with the mark in it. The two kinds cannot be told apart. Nobody else may
+    /// be in the directory.
     async fn keep_directory(&self, generation: &Arc<Generation>, node: QueuedNode) -> Setback {
         let directory = self.directory().to_owned();
         let (data, kind) = (Mark::nothing(true).to_data(), NodeKind::Persistent);
@@ -146,7 +147,7 @@ impl AcquireLoop<'_> {
         LockError::new(ErrorKind::Unsupported, why).aside(self.directory())
     }
 
-    /// The error of a directory that may be a container and is never left alone.
+    /// The error for a directory that may be a container and is always in use.
     pub(crate) fn shared(&self) -> LockError {
         let why = "`hold_at_least` needs a persistent directory; this one may be a container, \
                    which cannot be replaced while others use it or locks below it: stop them for \

@@ -1,8 +1,8 @@
-//! Cooldown: a lock that nobody may take for a while, because its holder was lost (`lock_delay`) or
-//! held it only just (`hold_at_least`).
+//! Cooldown: times in which nobody may acquire a lock, because its holder was lost (`lock_delay`),
+//! or for some time after the grant (`hold_at_least`).
 //!
-//! The mark in the directory says until when. It is made at the grant, read by who comes next, and
-//! goes with the node.
+//! The mark in the directory says until when. It is written at the grant, read by the next
+//! contender, and removed with the node.
 
 pub mod mark;
 pub mod mark_removal;

@@ -1,4 +1,4 @@
-//! What a node of ours has noted in its lock's directory, and what that means for its end.
+//! The mark of a node in its lock's directory, and its effect on the release.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,52 +10,52 @@ use crate::cooldown::server_time::ServerTime;
 use crate::session::generation::Generation;
 use crate::session::releaser::{Deletion, or_forgotten};
 
-/// The note of a node. Only locks with a delay or a shortest hold have one.
+/// The mark of a node. Only locks with `lock_delay` or `hold_at_least` have one.
 #[derive(Debug)]
 pub struct ReleaseMark {
-    /// What the server's clock shows.
+    /// The server's clock.
     pub time: ServerTime,
     directory: Arc<str>,
     /// The mark that was written, or is being written.
     written: Option<Written>,
-    /// Whether somebody was given the lock. A grant that nobody took is not held any longer.
+    /// Whether a caller was given the lock. A grant that nobody took is not kept any longer.
     taken: AtomicBool,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Written {
     mark: Mark,
-    /// The version of the data that it is; `None` while that is in doubt.
+    /// The version of the data that contains it; `None` while that is in doubt.
     version: Option<i32>,
     /// Until when the node stays.
     until: Instant,
 }
 
 impl ReleaseMark {
-    /// Nothing is noted yet.
+    /// No mark yet.
     pub fn new(directory: Arc<str>, time: ServerTime) -> Self {
         ReleaseMark { time, directory, written: None, taken: AtomicBool::new(false) }
     }
 
-    /// A mark is being written, for a node that stays until then.
+    /// Records that a mark is being written, for a node that stays until the given time.
     pub fn write(&mut self, mark: Mark, until: Instant) {
         self.written = Some(Written { mark, version: None, until });
     }
 
-    /// The mark is the data of the directory in this version.
+    /// Records that the data of the directory contain the mark in this version.
     pub fn written(&mut self, version: i32) {
         if let Some(written) = &mut self.written {
             written.version = Some(version);
         }
     }
 
-    /// Says whether somebody was given the lock.
+    /// Records whether a caller was given the lock.
     pub fn take(&self, taken: bool) {
         self.taken.store(taken, Ordering::Release);
     }
 
-    /// Deletes the node with its mark, `None` if it has to stay for a while. In that case it goes in
-    /// the background; the mark outlives a process that does not.
+    /// Deletes the node with its mark. `None` if it has to stay for a while; it is then deleted in
+    /// the background, and if the process ends before, the mark remains.
     pub fn release(&self, generation: &Arc<Generation>, path: &Arc<str>) -> Option<Deletion> {
         let Some(Written { mark, version, until }) = self.written else {
             return Some(Deletion::send(generation, path.clone()));
@@ -68,7 +68,7 @@ impl ReleaseMark {
         None
     }
 
-    /// Leaves the node where it is until its time has come.
+    /// Keeps the node until its time is over.
     fn rest(
         &self,
         generation: &Arc<Generation>,
@@ -76,7 +76,7 @@ impl ReleaseMark {
         mut clearing: MarkRemoval,
         until: Instant,
     ) {
-        // It was released and is not lost, should the process go before.
+        // It was released and not lost, even if the process ends before.
         let clear_delay = clearing
             .without_delay(generation, &path)
             .map(|clear_delay| (clear_delay, generation.cleaning()));

@@ -1,42 +1,42 @@
-//! The server's clock, as far as one node of ours tells it.
+//! The server's clock, derived from one node of this session.
 //!
 //! ```text
 //!   our clock      sent ─────────────── answered ──────────────────── now
 //!   the server's         ctime
 //! ```
 //!
-//! The node was made somewhere between the two, so the server's clock is known to within one
-//! flight, and to what the two clocks drift apart since. Nothing here asks the machine's wall clock.
+//! The node was created at some time between the two, so the server's clock is known to within one
+//! flight, plus the drift of the two clocks since then. The wall clock of this machine is not used.
 
 use std::time::Duration;
 
 use crate::base::clock::Instant;
 
-/// When a node of ours was made, on both clocks.
+/// When a node of this session was created, on both clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerTime {
     /// By the server's clock, in milliseconds since 1970.
     pub ctime: i64,
-    /// When its creation was sent.
+    /// When the create request was sent.
     pub sent: Instant,
-    /// When that was answered.
+    /// When it was answered.
     pub answered: Instant,
 }
 
 impl ServerTime {
-    /// The least that the server's clock shows now, in milliseconds since 1970.
+    /// The earliest time that the server's clock may show now, in milliseconds since 1970.
     pub fn earliest(&self, now: Instant) -> i64 {
         after(self.ctime, now.since(self.answered))
     }
 
-    /// The most that it shows.
+    /// The latest time that it may show.
     pub fn latest(&self, now: Instant) -> i64 {
-        // The server cuts off what is less than a millisecond.
+        // The server truncates to milliseconds.
         after(self.ctime, now.since(self.sent) + Duration::from_millis(1))
     }
 }
 
-/// So much later, in milliseconds.
+/// Adds a time to a moment, in milliseconds.
 pub fn after(moment: i64, time: Duration) -> i64 {
     moment.saturating_add(i64::try_from(time.as_millis()).unwrap_or(i64::MAX))
 }

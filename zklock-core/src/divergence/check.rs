@@ -1,6 +1,5 @@
-//! Whether a node that is waited for is a phantom: one that this server shows
-//! and its leader does not know. Reads are answered by a server alone; commits are judged by its
-//! leader, so a commit tells.
+//! Detects phantom nodes: nodes that this server shows and its leader does not know. A server
+//! answers reads by itself, while the leader judges commits, so a commit finds out.
 
 use std::sync::Arc;
 
@@ -8,11 +7,11 @@ use crate::coordinator::traits::RequestError;
 use crate::divergence::phantom::{PhantomNode, shown};
 use crate::session::generation::{Generation, MOST_CHECKED};
 
-/// Looks for a phantom node among nodes that the server shows. One commit if there is none.
+/// Looks for a phantom among nodes that the server shows. Costs one commit if there is none.
 ///
 /// # Errors
 ///
-/// If the server did not answer.
+/// The error of a request that the server did not answer.
 pub(crate) async fn phantom_among(
     generation: &Arc<Generation>,
     paths: &[String],
@@ -26,13 +25,13 @@ pub(crate) async fn phantom_among(
     Ok(None)
 }
 
-/// Looks whether a node that the leader did not know a moment ago is a phantom: it may also be gone by
-/// now, or have been made just now.
+/// Whether a node that the leader did not know just now is a phantom: it may also have been deleted
+/// meanwhile, or created just now.
 async fn phantom_at(
     generation: &Arc<Generation>,
     path: &str,
 ) -> Result<Option<PhantomNode>, RequestError> {
-    // One session's requests are answered in order, so both looks are as new as the check.
+    // Requests of one session are answered in order, so both reads are as new as the check.
     let before = generation.coordinator().get(path);
     let checked = generation.check([path.into()]);
     let after = generation.coordinator().get(path);
@@ -42,13 +41,13 @@ async fn phantom_at(
     Ok(same.map(|czxid| PhantomNode { path: path.to_owned(), czxid }))
 }
 
-/// The index of a node that the leader does not know.
+/// The index of the node that the leader does not know.
 fn unknown(checked: Result<(), RequestError>) -> Result<Option<usize>, RequestError> {
     match checked {
         Err(RequestError::Multi { index, error }) if *error == RequestError::NoNode => {
             Ok(Some(index))
         }
-        // Whom the server does not let look.
+        // The server does not allow the check.
         Ok(()) | Err(RequestError::Multi { .. }) => Ok(None),
         Err(error) if error.is_definite() => Ok(None),
         Err(error) => Err(error),

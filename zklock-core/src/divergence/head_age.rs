@@ -1,5 +1,5 @@
-//! Who is at the head of a queue, and since when: somebody who has been there for long may be
-//! nobody, and a caller's deadline may be shorter than that.
+//! The node at the head of each queue, and since when: a node that has been there for long may have
+//! no owner, and this must be noticed even if each caller's deadline is shorter than that.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use crate::base::clock::Instant;
 
-/// From how many queues on those are forgotten that nobody looks at any more.
+/// From this number of queues on, those that nobody looks at any more are forgotten.
 const MANY: usize = 1_000;
 
-/// Since when the first of each queue is there, of those in which somebody waited lately.
+/// The age of the head of each queue in which somebody waited recently.
 #[derive(Debug)]
 pub struct HeadAges {
     long: Duration,
@@ -25,18 +25,18 @@ struct Head {
 }
 
 impl HeadAges {
-    /// Nobody is looked into who is there for a shorter time.
+    /// `long` is the age from which a head is checked.
     pub fn new(long: Duration) -> Self {
         HeadAges { long, head_ages: Mutex::default() }
     }
 
-    /// For how long a head may be there before it is looked into.
+    /// The age from which a head is checked.
     pub fn long(&self) -> Duration {
         self.long
     }
 
-    /// Notes who is at the head of the queue in a directory. Answers whether it has been there for
-    /// long; then the time begins anew, so that one of all who wait looks into it.
+    /// Records the head of the queue in a directory. Returns whether it has been there for long;
+    /// its age then begins anew, so that only one of the waiters checks it.
     pub fn is_long_there(&self, directory: &str, path: &Arc<str>, now: Instant) -> bool {
         let mut head_ages = self.head_ages.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(head) = head_ages.get_mut(directory) {

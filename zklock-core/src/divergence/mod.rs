@@ -1,4 +1,4 @@
-//! Servers that differ from their leader: they go on showing nodes that are gone.
+//! Servers that differ from their leader: they still show nodes that are deleted.
 
 pub mod check;
 pub mod head_age;

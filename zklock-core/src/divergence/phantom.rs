@@ -1,9 +1,10 @@
 //! Phantom nodes: nodes that a server shows and its leader does not know.
 //!
 //! After a crash the data of a ZooKeeper server may differ from its leader's for good
-//! ([ZOOKEEPER-5010](https://issues.apache.org/jira/browse/ZOOKEEPER-5010); seen with 3.8.0): it still
-//! shows a node that the others have deleted. Reads are answered by the server alone, so who waits
-//! for that node there waits for ever.
+//! After a crash, the data of a ZooKeeper server may differ from its leader's for good
+//! ([ZOOKEEPER-5010](https://issues.apache.org/jira/browse/ZOOKEEPER-5010); seen with 3.8.0): it
+//! still shows a node that the others have deleted. A server answers reads by itself, so a client
+//! that waits for that node there waits for ever.
 
 use crate::coordinator::traits::{Coordinator, RequestError, Stat};
 
@@ -12,7 +13,7 @@ use crate::coordinator::traits::{Coordinator, RequestError, Stat};
 pub struct PhantomNode {
     /// Its path.
     pub path: String,
-    /// Its czxid: another node may have its path later.
+    /// Its czxid, because a later node may have the same path.
     pub czxid: i64,
 }
 
@@ -21,17 +22,17 @@ impl PhantomNode {
     ///
     /// # Errors
     ///
-    /// If the server did not answer.
+    /// The error of a request that the server did not answer.
     pub async fn is_shown(&self, coordinator: &dyn Coordinator) -> Result<bool, RequestError> {
         Ok(shown(coordinator.get(&self.path).await)? == Some(self.czxid))
     }
 }
 
-/// The czxid of a node that was read, if it is shown.
+/// The czxid of a node that was read, if the server shows it.
 ///
 /// # Errors
 ///
-/// If the server did not answer.
+/// The error of a request that the server did not answer.
 pub fn shown<T>(read: Result<(T, Stat), RequestError>) -> Result<Option<i64>, RequestError> {
     match read {
         Ok((_, stat)) => Ok(Some(stat.czxid)),
