@@ -1,4 +1,4 @@
-//! A grant of a lock to somebody in this process, shared by all its holds.
+//! A grant of a lock to a caller in this process, shared by all its holds.
 
 use std::fmt;
 use std::future::Future;
@@ -28,7 +28,7 @@ use crate::session::releaser::Deletion;
 /// The future of [`GrantSource::step_down`].
 pub type SteppingDown = Pin<Box<dyn Future<Output = Result<Hold, LockError>> + Send>>;
 
-/// Where a grant comes from and goes back to: the queue of its lock.
+/// The queue of a lock: where a grant comes from, and to which it returns.
 pub trait GrantSource: Send + Sync + fmt::Debug {
     /// The session.
     fn session(&self) -> &Session;
@@ -39,29 +39,31 @@ pub trait GrantSource: Send + Sync + fmt::Debug {
     /// The path of the lock's directory.
     fn path(&self) -> &str;
 
-    /// How it is laid out.
+    /// The layout.
     fn layout(&self) -> &dyn LockDriver;
 
-    /// Who holds the lock in this process, and how many are ahead of the one in a place, or of a
-    /// newcomer.
+    /// The callers of this process that hold the lock, and the number of waiters ahead of the one
+    /// in a place, or of a newcomer.
     fn holder_here(&self, place: Option<Place>) -> Option<Holder>;
 
-    /// A writer becomes a reader. Takes the only hold of a grant, and gives that of another.
+    /// Downgrades a writer to a reader. Takes the only hold of a grant, and returns that of another
+    /// one.
     fn step_down(self: Arc<Self>, writer: Sole) -> SteppingDown;
 
-    /// The last hold was given back, now. Answers the deletion of the node if nobody here is next.
+    /// The last hold was given back. Returns the deletion of the node if no caller of this process
+    /// is next.
     fn release(self: Arc<Self>, grant: &Grant, now: Instant) -> Option<Deletion>;
 }
 
-/// In the count of holds: somebody waits for the end.
+/// A flag in the count of holds: somebody waits for the end of the grant.
 const AWAITED: usize = 1 << (usize::BITS - 1);
 
-/// One grant. It ends with its last hold; then the lock goes on to the next.
+/// One grant. It ends with its last hold, and the lock then passes to the next caller.
 #[derive(Debug)]
 pub struct Grant {
     queue: Arc<dyn GrantSource>,
     lease: Arc<Lease>,
-    /// Of several permits: the others.
+    /// For several permits: the other ones.
     more: Box<[Arc<Lease>]>,
     token: FencingToken,
     mode: Mode,
@@ -69,27 +71,27 @@ pub struct Grant {
     linger: Duration,
     since: Instant,
     label: Option<Arc<str>>,
-    /// How often it is held, and whether somebody waits for its end. One word for both, so that
-    /// neither is missed by the other, and an end that nobody waits for costs nothing more.
+    /// The number of holds, and whether somebody waits for the end. Both are in one word, so that
+    /// neither change is missed, and an end that nobody waits for costs nothing more.
     holds: AtomicUsize,
     end: Notify,
     kept: AtomicU8,
 }
 
-/// What keeps a grant.
+/// By what a grant is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kept {
-    /// The call that acquired it, which runs a body in its scope.
+    /// By the call that acquired it, which runs a body in its scope.
     InScope,
-    /// A guard outside any scope.
+    /// By a guard outside of any scope.
     ByGuard,
-    /// A guard that was given away.
+    /// By a guard that was detached.
     Detached,
 }
 
 impl Grant {
-    /// A grant with no hold yet.
+    /// A grant without a hold.
     pub fn new(
         queue: Arc<dyn GrantSource>,
         lease: Arc<Lease>,
@@ -103,24 +105,24 @@ impl Grant {
         Grant { queue, lease, more, token, mode, who, linger, since, label, holds, end, kept }
     }
 
-    /// Says of its holder what that says of itself.
+    /// Sets the label of its holder.
     pub fn with_label(mut self, label: Option<Arc<str>>) -> Self {
         self.label = label;
         self
     }
 
-    /// What its holder says of itself.
+    /// The label of its holder.
     pub fn label(&self) -> Option<&Arc<str>> {
         self.label.as_ref()
     }
 
-    /// Describes its holder to people.
+    /// Describes its holder for people.
     pub fn describe(&self, now: Instant) -> Held {
         let who = (self.who.to_string(), self.label.clone());
         Held::new(self.queue.lock_name().clone(), true, now.since(self.since), who)
     }
 
-    /// Stands on more leases than one.
+    /// Adds the leases of further permits.
     pub fn with_more(mut self, more: impl Iterator<Item = Arc<Lease>>) -> Self {
         self.more = more.collect();
         self
@@ -131,12 +133,12 @@ impl Grant {
         &self.queue
     }
 
-    /// The lease it stands on, or the first of them.
+    /// Its lease, or the first of several.
     pub fn lease(&self) -> &Arc<Lease> {
         &self.lease
     }
 
-    /// All leases that it stands on.
+    /// All its leases.
     pub fn leases(&self) -> impl Iterator<Item = &Arc<Lease>> {
         std::iter::once(&self.lease).chain(&self.more)
     }
@@ -146,32 +148,32 @@ impl Grant {
         self.token
     }
 
-    /// In which way the lock is held.
+    /// The mode in which the lock is held.
     pub fn mode(&self) -> Mode {
         self.mode
     }
 
-    /// Who it was granted to.
+    /// The caller to which it was granted.
     pub fn who(&self) -> &Caller {
         &self.who
     }
 
-    /// How long its node is to be kept after the last release.
+    /// For how long its node is kept after the last release.
     pub fn linger(&self) -> Duration {
         self.linger
     }
 
-    /// When it was granted.
+    /// The time of the grant.
     pub fn since(&self) -> Instant {
         self.since
     }
 
-    /// Notes what keeps it.
+    /// Sets by what it is kept.
     pub fn keep(&self, kept: Kept) {
         self.kept.store(kept as u8, Ordering::Relaxed);
     }
 
-    /// What keeps it.
+    /// By what it is kept.
     pub fn kept(&self) -> Kept {
         match self.kept.load(Ordering::Relaxed) {
             0 => Kept::InScope,
@@ -180,12 +182,12 @@ impl Grant {
         }
     }
 
-    /// Whether a guard outside any scope holds it still, and was not given away.
+    /// Whether a guard outside of any scope still holds it, and was not detached.
     pub fn is_kept_by_guard(&self) -> bool {
         self.kept() == Kept::ByGuard && self.holds() > 0
     }
 
-    /// How often it is held.
+    /// The number of holds.
     pub fn holds(&self) -> usize {
         self.holds.load(Ordering::Acquire) & !AWAITED
     }
@@ -196,24 +198,24 @@ impl Grant {
         Hold(Some(self))
     }
 
-    /// One more hold, unless it has ended.
+    /// Adds a hold, unless the grant has ended.
     pub fn hold_again(self: &Arc<Self>) -> Option<Hold> {
         let more = |holds: usize| (holds & !AWAITED > 0).then_some(holds + 1);
         self.holds.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).ok()?;
         Some(Hold(Some(self.clone())))
     }
 
-    /// Whether the lock is surely held now.
+    /// Whether the lock is certainly held now.
     pub fn is_valid(&self) -> bool {
         self.holds() > 0 && self.leases().all(|lease| lease.is_valid())
     }
 
-    /// Whether all its leases are valid at a moment that was just read.
+    /// Whether all its leases are valid at `now`, which was just read.
     pub fn is_leased_at(&self, now: Instant) -> bool {
         self.leases().all(|lease| lease.is_valid_at(now))
     }
 
-    /// Resolves when one of its leases is lost, and when it has ended.
+    /// Resolves when one of its leases is lost, and when the grant has ended.
     pub async fn lost(&self) {
         let mut end = pin!(self.end.notified());
         end.as_mut().enable();
@@ -229,19 +231,19 @@ impl Grant {
         or(end, lost).await;
     }
 
-    /// Tells those who wait for the end, by what the count of holds was before it.
+    /// Wakes those that wait for the end; `before` is the earlier count of holds.
     fn tell_of_end(&self, before: usize) {
         if before & AWAITED != 0 {
             self.end.notify_waiters();
         }
     }
 
-    /// Whether somebody asked that the lock be let go.
+    /// Whether somebody asked for the release of the lock.
     pub fn is_revoked(&self) -> bool {
         self.leases().any(|lease| lease.is_revoked())
     }
 
-    /// Resolves when somebody asks for that.
+    /// Resolves when somebody asks for the release of the lock.
     pub async fn revoked(&self) {
         if self.more.is_empty() {
             return self.lease.revoked().await;
@@ -257,12 +259,12 @@ impl Grant {
         first(self.leases().map(|lease| lease.ended(cancel_policy))).await;
     }
 
-    /// Watches its nodes from now on, to learn of that at once.
+    /// Watches its nodes from now on, so that such a request arrives at once.
     pub fn watch(&self) {
         self.leases().for_each(|lease| lease.watch());
     }
 
-    /// How long the lock is surely held if nothing more is heard.
+    /// For how long the lock is certainly held if ZooKeeper sends nothing more.
     pub fn remaining(&self) -> Duration {
         if self.holds() == 0 {
             return Duration::ZERO;
@@ -270,18 +272,18 @@ impl Grant {
         self.leases().map(|lease| lease.remaining()).min().unwrap_or_default()
     }
 
-    /// The moment, on the clock of the lease.
+    /// The present time, on the clock of the lease.
     pub fn now(&self) -> Instant {
         self.queue.session().clock().now()
     }
 
-    /// The error of a lock that is to be let go.
+    /// The error for a lock that is to be released.
     pub fn revoked_error(&self) -> LockError {
         LockError::new(ErrorKind::Revoked, "somebody asked its holder to release it")
             .on(self.queue.lock_name().clone())
     }
 
-    /// The error of a lock that was lost.
+    /// The error for a lock that was lost.
     pub fn lost_error(&self) -> LockError {
         let why = match self.lease.stop_at() {
             StopAt::Suspect => "its session was suspect, or its node was deleted",
@@ -291,7 +293,7 @@ impl Grant {
     }
 }
 
-/// One hold of a grant. Dropped, it gives the hold back without waiting.
+/// One hold of a grant. When it is dropped, it is given back without waiting.
 #[derive(Debug)]
 pub struct Hold(Option<Arc<Grant>>);
 
@@ -301,13 +303,13 @@ impl Hold {
         self.0.as_ref()
     }
 
-    /// Takes the hold and leaves none.
+    /// Takes the hold out, and leaves none.
     pub fn take(&mut self) -> Hold {
         Hold(self.0.take())
     }
 
-    /// Gives the hold back. Answers the deletion of the node, if this was the last hold and nobody
-    /// here is next.
+    /// Gives the hold back. Returns the deletion of the node, if this was the last hold and no
+    /// caller of this process is next.
     pub fn give_back(&mut self, now: Instant) -> Option<Deletion> {
         let grant = self.0.take()?;
         let before = grant.holds.fetch_sub(1, Ordering::AcqRel);
@@ -318,7 +320,7 @@ impl Hold {
         grant.queue.clone().release(&grant, now)
     }
 
-    /// Takes the grant out of the hold, if that is its only one. From then on nobody can
+    /// Takes the grant out of the hold, if it has no other hold. From then on nobody can
     /// [hold it again](Grant::hold_again).
     pub fn take_only(&mut self) -> Option<Sole> {
         let grant = self.0.take_if(|grant| {
@@ -339,7 +341,7 @@ impl Drop for Hold {
     }
 }
 
-/// A grant that was taken out of its only hold. Dropped, it goes back to the queue without
+/// A grant that was taken out of its only hold. When it is dropped, it returns to the queue without
 /// waiting.
 #[derive(Debug)]
 pub struct Sole(Option<Arc<Grant>>);

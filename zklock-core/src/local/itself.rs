@@ -1,8 +1,9 @@
-//! Waiting for oneself: surely, which is refused, or perhaps, which is told.
+//! Waiting for oneself: certainly, which is refused, or perhaps, which is reported.
 //!
-//! Sure is only what the wait itself keeps from going on: a thread is blocked, and what is ahead
-//! runs on that thread. That the same task holds the lock proves nothing: it may run several
-//! futures side by side, and a guard moves. Who waits then is warned after a while, and the error
+//! It is certain only if the wait itself stops the other one: a thread is blocked, and what is
+//! ahead runs on that thread. If the same task holds the lock, that proves nothing: a task may run
+//! several futures concurrently, and a guard may be moved. For such a wait, a warning is logged
+//! after a while, and the error at the end says so.
 //! at the end says so.
 
 use std::fmt;
@@ -17,13 +18,13 @@ use crate::base::error::{ErrorKind, LockError};
 use crate::base::mode::Mode;
 use crate::local::grant::{Grant, Kept};
 
-/// After this long a wait that may be one for oneself is warned about.
+/// The time after which a warning is logged about a wait that may be one for oneself.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 const CURE: &str = "nest the call with `guard.scope(…)`, or call `guard.detach()` if another \
                     task, thread or branch releases the guard";
 
-/// Whether a holder can only go on when `who` does.
+/// Whether a holder can only continue when `who` does.
 pub fn stops_holder(who: &Caller, holder: &Grant) -> bool {
     let in_its_way = match holder.kept() {
         Kept::InScope => who.stops(holder.who()) || who.is_same_task(holder.who()),
@@ -33,13 +34,14 @@ pub fn stops_holder(who: &Caller, holder: &Grant) -> bool {
     who.is_blocking() && in_its_way && holder.lease().is_valid()
 }
 
-/// Whether somebody who waits, too, can only go on when `who` does.
+/// Whether another waiter can only continue when `who` does.
 pub fn stops_waiter(who: &Caller, waiter: &Caller) -> bool {
     who.is_blocking() && (who.stops(waiter) || who.is_same_task(waiter))
 }
 
-/// Whether who wants the lock in `mode` waits for ever behind these, each with whether it is
-/// stopped meanwhile. Readers are granted together, unless somebody between them writes.
+/// Whether a caller that acquires the lock in `mode` waits for ever behind these contenders, each
+/// given with whether it is stopped meanwhile. Readers are granted together, unless a writer is
+/// between them.
 pub fn is_stuck(mode: Mode, ahead: impl IntoIterator<Item = (Mode, bool)>) -> bool {
     let mut behind_reader = false;
     for (theirs, stopped) in ahead.into_iter().chain(once((mode, false))) {
@@ -63,7 +65,7 @@ pub fn stuck() -> LockError {
 pub struct Perhaps {
     clock: Clock,
     lock: Arc<str>,
-    /// What the caller holds, as long as it does.
+    /// What the caller holds, while it does.
     held: Box<dyn Fn() -> Option<String> + Send + Sync>,
 }
 
@@ -74,8 +76,8 @@ impl fmt::Debug for Perhaps {
 }
 
 impl Perhaps {
-    /// A wait for a lock of which the caller holds something: what, `held` says as long as it is
-    /// so.
+    /// A wait for a lock that the caller partly holds; `held` describes what it holds, while it
+    /// does.
     pub fn new(
         clock: Clock,
         lock: Arc<str>,
@@ -84,11 +86,12 @@ impl Perhaps {
         Perhaps { clock, lock, held: Box::new(held) }
     }
 
-    /// Waits, and says what may be wrong: after a while to the log, and in the error of a busy lock.
+    /// Waits, and reports what may be wrong: in the log after a while, and in the error of a busy
+    /// lock.
     ///
     /// # Cancel safety
     ///
-    /// As `wait`.
+    /// That of `wait`.
     pub async fn tell<T>(
         self,
         waits: impl fmt::Display,

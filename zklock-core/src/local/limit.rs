@@ -1,4 +1,4 @@
-//! The limit of a semaphore: a number, or a node that may change.
+//! The limit of a semaphore: a number, or the contents of a node.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -13,29 +13,29 @@ use crate::session::generation::Generation;
 use crate::session::handle::Session;
 use crate::session::lane::closed;
 
-/// Where a limit comes from. Two of one semaphore in one process must be equal.
+/// The source of a limit. All users of a semaphore in one process must give the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LimitSource {
-    /// So many.
+    /// This number.
     Fixed(u32),
-    /// What the node says; if there is none, it is made with this number.
+    /// The number in this node; if the node does not exist, it is created with this number.
     Node(ZnodePath, u32),
-    /// So many, and the data of this node says so to others, as decimal text.
+    /// This number, which the data of a node tells to others, as decimal text.
     Said(ZnodePath, u32),
 }
 
-/// How many permits there are.
+/// The number of permits.
 #[derive(Clone, Debug)]
 pub struct Limit {
     source: LimitSource,
     now: Arc<AtomicU32>,
     changes: Option<watch::Receiver<u32>>,
-    /// Whether the node holds no number.
+    /// Whether the node contains no number.
     malformed: Arc<AtomicBool>,
 }
 
 impl Limit {
-    /// Starts to follow a source.
+    /// Begins to follow a source.
     pub fn follow(session: &Session, source: LimitSource) -> Self {
         let malformed = Arc::new(AtomicBool::new(false));
         match &source {
@@ -43,7 +43,7 @@ impl Limit {
                 Limit { now: Arc::new(AtomicU32::new(*limit)), changes: None, malformed, source }
             }
             LimitSource::Node(path, initial) => {
-                // Nobody enters before it is known.
+                // No permit is granted before the limit is known.
                 let now = Arc::new(AtomicU32::new(0));
                 let (tell, changes) = watch::channel(0);
                 let follower = Follower {
@@ -60,22 +60,22 @@ impl Limit {
         }
     }
 
-    /// Where it comes from.
+    /// Its source.
     pub fn source(&self) -> &LimitSource {
         &self.source
     }
 
-    /// The limit now, 0 as long as it is not known.
+    /// The present limit, 0 while it is not known.
     pub fn now(&self) -> u32 {
         self.now.load(Ordering::Acquire)
     }
 
-    /// Waits until there is a limit on which all agree.
+    /// Waits until the limit is known and is the same for all.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidOption`] if the node holds no number and never did, or another than
-    /// this process was given.
+    /// [`ErrorKind::InvalidOption`] if the node contains no number and never did, or another number
+    /// than this process uses.
     pub async fn known(&self, session: &Session) -> Result<(), LockError> {
         if let LimitSource::Said(path, limit) = &self.source {
             return agree(session, path, *limit).await;
@@ -101,34 +101,34 @@ impl Limit {
         self.now.clone()
     }
 
-    /// Its changes, if it can change.
+    /// The changes of the limit, if it can change.
     pub fn changes(&self) -> Option<watch::Receiver<u32>> {
         self.changes.clone()
     }
 }
 
-/// Reads the number of Curator's `SharedCount`: four bytes, the highest first.
+/// Reads the number of Curator's `SharedCount`: four bytes, big endian.
 fn read(data: &[u8]) -> Option<u32> {
     let number = i32::from_be_bytes(data.try_into().ok()?);
     u32::try_from(number).ok()
 }
 
-/// Writes it.
+/// Writes the number of Curator's `SharedCount`.
 fn written(limit: u32) -> [u8; 4] {
     i32::try_from(limit).unwrap_or(i32::MAX).to_be_bytes()
 }
 
-/// What the data of a node of kazoo's layout says.
+/// The contents of a node in kazoo's layout.
 #[derive(Debug, PartialEq, Eq)]
 enum Said {
     Nothing,
     Limit(i64),
-    /// It is used for something else.
+    /// Data that are not a limit.
     Other,
 }
 
 impl Said {
-    /// As Python's `int` reads it.
+    /// By the rules of Python's `int`.
     fn read(data: &[u8]) -> Said {
         if data.is_empty() {
             return Said::Nothing;
@@ -138,11 +138,11 @@ impl Said {
     }
 }
 
-/// Sees to it that the data of a node says the limit, as kazoo's `Semaphore` does: it writes the
-/// number when it makes the node, compares when the node is there, and takes data that is no number
-/// for something else. Between the two kazoo's node is empty for a moment, and whoever comes then
-/// does not compare; here the number is written where there is none, and compared each time. What
-/// else the server refuses, the acquire that follows meets too, and says so.
+/// Makes the data of a node contain the limit, like kazoo's `Semaphore`. kazoo writes the number
+/// when it creates the node, compares it when the node exists, and ignores data that are not a
+/// number; between creating and writing, its node is empty, and a client that comes then does not
+/// compare. Here the number is written whenever there is none, and compared each time. Other errors
+/// of the server are left to the acquire that follows, which gets them as well.
 async fn agree(session: &Session, path: &ZnodePath, limit: u32) -> Result<(), LockError> {
     let text = limit.to_string();
     loop {
@@ -166,7 +166,7 @@ async fn agree(session: &Session, path: &ZnodePath, limit: u32) -> Result<(), Lo
             Err(error) => Err(error),
         };
         match outcome {
-            // Another may have made it at the same time: look what it says.
+            // Another client may have created it at the same time: compare.
             Ok(()) => {}
             Err(error) if error.is_definite() => return Ok(()),
             Err(_) => pause(session, &generation).await,
@@ -174,7 +174,7 @@ async fn agree(session: &Session, path: &ZnodePath, limit: u32) -> Result<(), Lo
     }
 }
 
-/// Makes a node with this data, and those above it.
+/// Creates a node with these data, and the nodes above it.
 async fn make(
     generation: &Arc<Generation>,
     path: &ZnodePath,
@@ -207,7 +207,7 @@ struct Follower {
 }
 
 impl Follower {
-    /// Until nobody wants to know any more.
+    /// Until nobody needs the limit any more.
     async fn run(self) {
         let done = self.tell.closed();
         futures_lite::future::or(done, async {
@@ -222,10 +222,10 @@ impl Follower {
         .await;
     }
 
-    /// Reads the node and waits until another look is worth while.
+    /// Reads the node, and waits until it may have changed.
     async fn look(&self, generation: &Arc<Generation>) -> Result<(), RequestError> {
         let path = self.path.as_str();
-        // Without room for a watch it is looked at again now and then.
+        // Without room for a watch, the node is read again from time to time.
         let watching = generation.watches().take([path]);
         let looked = async {
             if watching.is_some() {

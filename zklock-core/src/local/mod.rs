@@ -1,4 +1,4 @@
-//! The local queue: tasks and threads of one process that want the same lock wait in memory and
+//! The local queue: tasks and threads of one process that acquire the same lock wait in memory, and
 //! share one node in ZooKeeper.
 //!
 //! ```text

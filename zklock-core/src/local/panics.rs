@@ -1,4 +1,4 @@
-//! A driver that panics: an error of whoever asked for the lock, and not the end of its queue.
+//! A driver that panics: an error for the caller, and not the end of the queue.
 
 use std::any::Any;
 use std::future::Future;
@@ -9,8 +9,8 @@ use futures_lite::FutureExt;
 use crate::base::error::{ErrorKind, LockError};
 use crate::layout::driver::LockDriver;
 
-/// Does work in which the driver, which may be a user's, is asked. Nobody goes on with what a panic
-/// left half done: what was under way deletes itself.
+/// Runs work that calls the driver, which may be a user's. After a panic, nothing half done is used
+/// any more: nodes of this work are deleted when they are dropped.
 ///
 /// # Errors
 ///
@@ -23,11 +23,11 @@ pub async fn catch<T>(
     result.unwrap_or_else(|panic| Err(panicked(driver, &*panic)))
 }
 
-/// The error that names the driver, and what it said.
+/// The error with the driver's name and its panic message.
 fn panicked(driver: &dyn LockDriver, panic: &(dyn Any + Send)) -> LockError {
     let said = panic.downcast_ref::<&str>().copied();
     let said = said.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    // It may panic again.
+    // Printing the driver may panic again.
     let name = catch_unwind(AssertUnwindSafe(|| format!("the driver {driver:?}")));
     let name = name.unwrap_or_else(|_| "the driver".to_owned());
     let said = said.unwrap_or("the panic has no message");

@@ -1,4 +1,4 @@
-//! The queue of one semaphore in this process: the state, and what carries out its decisions.
+//! The queue of one semaphore in this process: the state, and the effects of its decisions.
 
 use std::ops::Deref;
 use std::pin::pin;
@@ -33,18 +33,18 @@ use crate::session::lane::{LanePermit, closed};
 use crate::session::local_queues::{Held, LocalQueue};
 use crate::session::releaser::Deletion;
 
-/// A semaphore in ZooKeeper.
+/// The nodes of a semaphore in ZooKeeper.
 #[derive(Clone, Debug)]
 pub struct Targets {
-    /// The mutex of those who take permits.
+    /// The mutex under which permits are taken.
     pub locks: Target,
-    /// Where the permits are.
+    /// The directory of the permits.
     pub leases: Target,
-    /// Whether a node is made only where there is room for it.
+    /// Whether a node is created only if there is room for it.
     pub counts_first: bool,
 }
 
-/// The queue of one semaphore in this process. It lives as long as somebody uses it.
+/// The queue of one semaphore in this process. It lives as long as it is in use.
 #[derive(Debug)]
 pub struct PermitQueue {
     session: Session,
@@ -56,7 +56,7 @@ pub struct PermitQueue {
     state: Mutex<Inner>,
 }
 
-/// What users hold of a queue. A driver that is about to end holds the queue itself.
+/// A user's reference to a queue. A task that is about to end refers to the queue itself.
 #[derive(Debug)]
 pub struct Handle(Arc<PermitQueue>);
 
@@ -91,12 +91,12 @@ impl Drop for Handle {
 #[derive(Debug)]
 struct Inner {
     state: State<Lease, Weak<Grant>, Hold>,
-    /// Stops the present driver, and what that sees.
+    /// Stops the present driver, and what it reports.
     attempt: Option<(Arc<Notify>, Looks)>,
 }
 
 impl Inner {
-    /// What the present driver sees.
+    /// What the present driver reports.
     fn looks(&self) -> Option<&Looks> {
         self.attempt.as_ref().filter(|_| self.state.fetching().is_some()).map(|(_, looks)| looks)
     }
@@ -105,18 +105,18 @@ impl Inner {
 /// Who is in the way of a driver.
 #[derive(Clone, Debug, Default)]
 struct Looks {
-    /// On the way to the inner lock.
+    /// In the queue of the inner lock.
     locks: Seen,
     /// Among the permits.
     leases: Seen,
 }
 
-/// How often it is looked, while another is about to take a permit, whether any is left for
-/// somebody who only tries, and the pause.
+/// How often, and at which intervals, a caller that only tries looks whether a permit is left while
+/// another contender is about to take one.
 const LOOKS: (u32, Duration) = (20, Duration::from_millis(10));
 
 impl PermitQueue {
-    /// A queue for a semaphore, which is kept under `key` among the session's local queues.
+    /// A queue for a semaphore, with this key among the session's local queues.
     pub fn new(session: Session, targets: Targets, limit: Limit, key: Arc<str>) -> Arc<Self> {
         let state = Mutex::new(Inner { state: State::new(session.is_closing()), attempt: None });
         let (handles, used) = (AtomicUsize::new(0), AtomicBool::new(false));
@@ -136,13 +136,13 @@ impl PermitQueue {
             || state.holders().any(|by| by.strong_count() > 0)
     }
 
-    /// Says whether somebody is about to take permits, and answers whether that was so before: a
-    /// handle may only have been made on the way to one of another layout.
+    /// Sets whether a caller is about to take permits, and returns the earlier value: a handle
+    /// alone may have been created on the way to one with another layout.
     pub fn use_it(&self, used: bool) -> bool {
         self.used.swap(used, Ordering::SeqCst)
     }
 
-    /// Whether somebody took permits, or is about to.
+    /// Whether permits were taken, or are about to be.
     pub fn is_used(&self) -> bool {
         self.used.load(Ordering::SeqCst)
     }
@@ -152,7 +152,7 @@ impl PermitQueue {
         &self.limit
     }
 
-    /// Where its nodes are.
+    /// The directories of its nodes.
     pub fn targets(&self) -> &Targets {
         &self.targets
     }
@@ -165,8 +165,8 @@ impl PermitQueue {
         self.session.clock().now()
     }
 
-    /// Takes the last place. Says also whether that may be a wait for oneself: `is_own` knows
-    /// whether somebody acts for the caller.
+    /// Takes the last place. The result also says whether this may be a wait for oneself: `is_own`
+    /// returns whether a caller acts for this one.
     pub fn join(
         self: &Arc<Self>,
         wanting: PermitWaiter,
@@ -188,7 +188,7 @@ impl PermitQueue {
         }
         self.carry_out(inner, todo);
         if let Some(looks) = looks {
-            // An embedded session runs whoever is woken on the spot, and that one locks the queue.
+            // An embedded session runs a woken task on the spot, and that task locks the queue.
             looks.locks.look_again();
         }
         let joined = match decided {
@@ -196,7 +196,7 @@ impl PermitQueue {
             Decided::Busy => Joined::Busy(self.clone()),
             Decided::Refused(error) => return (self.refuse(error), None),
         };
-        // One that is in a node may be raised meanwhile.
+        // A limit in a node may be raised meanwhile.
         let fixed = !matches!(self.limit.source(), LimitSource::Node(..));
         if fixed && self.is_too_much(stopped, permits) {
             return (self.refuse(itself::stuck()), None);
@@ -211,13 +211,13 @@ impl PermitQueue {
         Joined::Refused(error.on(self.lock_name().clone()))
     }
 
-    /// Whether somebody who wants so many waits for those who have the others.
+    /// Whether a caller that wants this number of permits waits for the holders of the others.
     fn is_too_much(&self, held: u64, wanted: u32) -> bool {
         let limit = u64::from(self.limit.now());
         held > 0 && limit > 0 && held + u64::from(wanted) > limit
     }
 
-    /// The caller holds these permits itself.
+    /// Describes the permits that the caller holds itself.
     fn perhaps(self: &Arc<Self>, own: &[Arc<Grant>]) -> Perhaps {
         let own: Vec<_> = own.iter().map(Arc::downgrade).collect();
         let (queue, clock) = (Arc::downgrade(self), self.session.clock().clone());
@@ -290,8 +290,8 @@ impl PermitQueue {
         drop(self.carry_out(inner, todo));
     }
 
-    /// Takes permits under one hold of the inner lock, all or none. Two who wait for permits without
-    /// it, each with a part of what it wants, would wait for each other.
+    /// Takes permits under one hold of the inner lock, all or none. Without it, two callers that
+    /// each have a part of their permits would wait for each other.
     async fn acquire(
         &self,
         lane_permit: &LanePermit,
@@ -300,7 +300,7 @@ impl PermitQueue {
     ) -> Result<Vec<Arc<Lease>>, LockError> {
         self.limit.known(&self.session).await?;
         loop {
-            // Who only tries is told by then, if nothing is left.
+            // By then, callers that only try have been told if nothing is left.
             let how = How::one(Mode::Mutex, false);
             let inner = acquire(&self.targets.locks, lane_permit, how, &looks.locks, None).await?;
             looks.locks.set(None);
@@ -313,14 +313,14 @@ impl PermitQueue {
             looks.leases.set(None);
             let Some(taken) = taken else { continue };
             let leases: Vec<_> = taken?.into_iter().map(Arc::new).collect();
-            // Without the lock others may have counted at the same time.
+            // Without the lock, others may have counted at the same time.
             if inner.is_valid() && leases.iter().all(|lease| lease.is_valid()) {
                 return Ok(leases);
             }
         }
     }
 
-    /// Makes the nodes of permits. Where every node is a holder, it is seen first that there is
+    /// Creates the nodes of permits. If every node is a holder, it first makes sure that there is
     /// room for all of them.
     async fn take(
         &self,
@@ -342,25 +342,25 @@ impl PermitQueue {
         Ok(taken)
     }
 
-    /// Tells those who only try who holds permits, when there are too few. Does not end.
+    /// Tells callers that only try who holds the permits, if there are too few. Does not end.
     async fn tell_of_holders<T>(self: &Arc<Self>, fetch: Fetch, seen: &Seen) -> T {
         loop {
             let obstacle = seen.next().await;
             if self.anybody_tries() {
                 match obstacle.ask().await {
                     Ok(busy) => self.turn_away(fetch, busy),
-                    // Whoever fetches is ahead all the same.
+                    // The driver is ahead in any case.
                     Err(RequestError::NoNode) => self.turn_away(fetch, busy()),
-                    // Who fetches looks again, too.
+                    // The driver looks again, too.
                     Err(_) => {}
                 }
             }
         }
     }
 
-    /// Tells those who only try that nothing is left, where the inner lock is another's. Whoever
-    /// waits for a permit holds it, but also who just takes one, or finds that there are too few:
-    /// what is seen twice stays. Does not end.
+    /// Tells callers that only try that nothing is left, while another contender holds the inner
+    /// lock. The holder may be waiting for a permit, but also be taking one, or have found that
+    /// there are too few: what is seen twice is reported. Does not end.
     async fn tell_of_others<T>(self: &Arc<Self>, fetch: Fetch, seen: &Seen) -> T {
         let (clock, permits) = (self.session.clock(), fetch.permits as usize);
         loop {
@@ -376,7 +376,7 @@ impl PermitQueue {
                         before = found.map(|(nodes, _)| nodes);
                         looks += 1;
                     }
-                    // Without an answer nobody is busy.
+                    // Without a reply, the lock is not reported as busy.
                     Err(_) => {}
                 }
                 if looks > LOOKS.0 {
@@ -399,8 +399,8 @@ impl PermitQueue {
         drop(self.carry_out(inner, todo));
     }
 
-    /// The nodes of those who take up the permits, and the error that names the first of them, if
-    /// there are not so many left.
+    /// The nodes that take up the permits, and the error with the first of them, if fewer permits
+    /// are left than needed.
     async fn find_holder(
         &self,
         other: &Obstacle,
@@ -428,12 +428,12 @@ impl PermitQueue {
     }
 }
 
-/// How many permits these are.
+/// The number of permits.
 fn sum<'a>(held: impl Iterator<Item = &'a Arc<Grant>>) -> u64 {
     held.map(|by| by.leases().count() as u64).sum()
 }
 
-/// The error when somebody is ahead, and it is not known who.
+/// The error if somebody is ahead, and it is not known who.
 fn busy() -> LockError {
     LockError::new(ErrorKind::Busy, "")
 }
@@ -442,7 +442,7 @@ fn no_lease() -> LockError {
     LockError::new(ErrorKind::Lost, "its lease ran out during the grant")
 }
 
-/// Deletions on their way; dropped, they go on in the background.
+/// Pending deletions; when they are dropped, they continue in the background.
 struct Deletions(Vec<Deletion>);
 
 impl GrantSource for PermitQueue {
@@ -470,7 +470,7 @@ impl GrantSource for PermitQueue {
         if let Some(place) = place {
             let (wanted, ahead) = inner.state.needed(place)?;
             if !self.is_too_much(sum(held.iter()) + ahead, wanted) {
-                // Whether there are others is for ZooKeeper to say.
+                // Only ZooKeeper knows whether there are others.
                 return None;
             }
         }
@@ -490,7 +490,7 @@ impl GrantSource for PermitQueue {
         let leases = grant.leases().cloned().collect();
         let grant = |wanting: &PermitWaiter, leases| self.grant(wanting, leases, now);
         let todo = inner.state.release(leases, is_holder, now, grant, no_lease);
-        // The last one tells for all: they go out in order.
+        // The last reply counts for all: the requests go out in order.
         self.carry_out(inner, todo).0.pop()
     }
 }

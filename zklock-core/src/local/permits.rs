@@ -1,8 +1,9 @@
-//! The state of a semaphore's local queue: every decision, and nothing that has an effect.
+//! The state of a semaphore's local queue: all decisions, without effects.
 //!
-//! A permit is a lease of its own. Given back, it goes to the first who waits here if it is all
-//! that one needs, within the bound of handoffs; otherwise its node goes. Nobody collects permits
-//! one by one: two processes that each held a part would wait for each other.
+//! Each permit is a lease of its own. When it is given back, it passes to the first waiter of this
+//! process, if that waiter needs no more and the limit of handoffs allows it; otherwise its node is
+//! deleted. Permits are never collected one by one: two processes that each hold a part would wait
+//! for each other.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,30 +22,31 @@ use crate::local::waiters::{Outcome, Place, Ticket, Waiters};
 pub struct PermitWaiter {
     /// The task or thread.
     pub who: Caller,
-    /// Since when.
+    /// Since when it waits.
     pub since: Instant,
-    /// How many permits.
+    /// The number of permits.
     pub permits: u32,
-    /// Whether it waits for ZooKeeper's answer only, and for nobody else.
+    /// Whether it waits for ZooKeeper's reply only, and not for other contenders.
     pub once: bool,
     /// Its policy.
     pub queue_policy: QueuePolicy,
-    /// What it says of itself.
+    /// Its label.
     pub label: Option<Arc<str>>,
 }
 
-/// A driver to be started.
+/// A driver to be started: an attempt to acquire permits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fetch {
     /// Its number.
     pub driver: u64,
-    /// How many permits it acquires.
+    /// The number of permits.
     pub permits: u32,
-    /// Where they stop, if the connection is in trouble.
+    /// When their leases count as lost.
     pub stop_at: StopAt,
-    /// Whether it waits for ZooKeeper's answer only.
+    /// Whether it waits for ZooKeeper's reply only.
     pub once: bool,
-    /// Who came when it was on its way already: its answer may be older than their question.
+    /// Waiters from this number on came while it was running: its reply may be older than their
+    /// call.
     pub since: Ticket,
 }
 
@@ -54,7 +56,7 @@ pub struct Fetch {
 pub struct Todo<L> {
     /// Delete these nodes.
     pub release: Vec<Arc<L>>,
-    /// Stop the driver that is on its way.
+    /// Stop the running driver.
     pub cancel: bool,
     /// Start a driver.
     pub fetch: Option<Fetch>,
@@ -68,14 +70,14 @@ impl<L> Default for Todo<L> {
     }
 }
 
-/// What became of joining.
+/// The result of joining.
 #[derive(Debug)]
 pub enum Joined {
     /// In the queue.
     Waits(Place),
     /// Somebody is ahead, and the caller does not wait.
     Busy,
-    /// It cannot be.
+    /// The request is refused.
     Refused(LockError),
 }
 
@@ -87,16 +89,17 @@ pub struct State<L, B, O> {
     fetching: Option<Fetch>,
     drivers: u64,
     turn: Turn,
-    /// Whether whoever fetches stands behind all who came in this turn, or it is on.
+    /// Whether the running driver is behind everybody who came in this turn, or the turn still
+    /// lasts.
     yielded: bool,
-    /// Whether somebody among the waiters may wait for ZooKeeper's answer only.
+    /// Whether some waiter waits for ZooKeeper's reply only.
     tries: bool,
     closed: bool,
     lease: std::marker::PhantomData<fn() -> L>,
 }
 
 impl<L: Lent, B, O> State<L, B, O> {
-    /// Nobody holds, nobody waits.
+    /// No holders and no waiters.
     pub fn new(closed: bool) -> Self {
         State {
             waiters: Waiters::default(),
@@ -111,34 +114,34 @@ impl<L: Lent, B, O> State<L, B, O> {
         }
     }
 
-    /// Who holds permits.
+    /// The holders of permits.
     pub fn holders(&self) -> impl Iterator<Item = &B> {
         self.holders.iter()
     }
 
-    /// How many permits the one who waits in a place needs, and those ahead of it together; `None` if
-    /// it was given them meanwhile.
+    /// The number of permits that the waiter in a place needs, and the sum of those that are needed
+    /// ahead of it; `None` if it was given them meanwhile.
     pub fn needed(&self, place: Place) -> Option<(u32, u64)> {
         let (waiting, ahead) = self.waiters.up_to(place)?;
         Some((waiting.permits, ahead.map(|other| u64::from(other.permits)).sum()))
     }
 
-    /// Who waits, in order.
+    /// The waiters, in order.
     pub fn waiting(&self) -> impl Iterator<Item = &PermitWaiter> {
         self.waiters.iter()
     }
 
-    /// How many wait ahead of the one in a place, or of a newcomer.
+    /// The number of waiters ahead of the one in a place, or of a newcomer.
     pub fn ahead_of(&self, place: Option<Place>) -> usize {
         place.map_or(self.waiters.len(), |place| self.waiters.ahead_of(place))
     }
 
-    /// Who is on the way to permits.
+    /// The running driver.
     pub fn fetching(&self) -> Option<&Fetch> {
         self.fetching.as_ref()
     }
 
-    /// Whether somebody among the waiters may wait for ZooKeeper's answer only.
+    /// Whether some waiter waits for ZooKeeper's reply only.
     pub fn anybody_tries(&self) -> bool {
         self.tries
     }
@@ -152,8 +155,8 @@ impl<L: Lent, B, O> State<L, B, O> {
         self.fetching
     }
 
-    /// Sees to it that a driver is on its way exactly when somebody waits, and for what the first
-    /// of them needs.
+    /// Makes sure that a driver runs exactly while somebody waits, for the number of permits that
+    /// the first waiter needs.
     fn adjust(&mut self, todo: &mut Todo<L>) {
         let wanted = self.waiters.first().map(|first| (first.permits, first.queue_policy.stop_at));
         if self.fetching.map(|fetch| (fetch.permits, fetch.stop_at)) == wanted {
@@ -163,8 +166,7 @@ impl<L: Lent, B, O> State<L, B, O> {
         todo.fetch = self.fetch();
     }
 
-    /// Somebody wants permits. `seen` says whether whoever is fetching some has seen that there are
-    /// none.
+    /// A caller wants permits. `seen` says whether the running driver has seen that there are none.
     pub fn join(
         &mut self,
         wanting: PermitWaiter,
@@ -208,7 +210,7 @@ impl<L: Lent, B, O> State<L, B, O> {
         }));
     }
 
-    /// A driver saw that there are no permits, and waits: whoever does not is told.
+    /// A driver saw that there are no permits, and waits: waiters that only try are told.
     pub fn met(&mut self, driver: u64, busy: impl Fn() -> LockError) -> Todo<L> {
         let mut todo = Todo::default();
         if self.fetching.is_some_and(|fetch| fetch.driver == driver) {
@@ -220,7 +222,7 @@ impl<L: Lent, B, O> State<L, B, O> {
         todo
     }
 
-    /// A driver is done. Its leases come back to be released if nobody wants them any more.
+    /// A driver is done. Its leases are returned to be released if nobody needs them any more.
     pub fn fetched(
         &mut self,
         driver: u64,
@@ -242,7 +244,8 @@ impl<L: Lent, B, O> State<L, B, O> {
                 }
                 self.grant_first(&mut todo, leases, grant, lost);
             }
-            // An answer for those who asked before it, do not wait and want no fewer.
+            // The result counts for those that asked before it, do not wait and need at least as
+            // many.
             Err(error) if fetch.once && error.is_busy() => {
                 let told = |other: &PermitWaiter, place: Place| {
                     other.once && other.permits >= fetch.permits && place.is_before(fetch.since)
@@ -255,7 +258,7 @@ impl<L: Lent, B, O> State<L, B, O> {
         todo
     }
 
-    /// A holder gave its permits back.
+    /// A holder returned its permits.
     pub fn release(
         &mut self,
         leases: Vec<Arc<L>>,
@@ -279,7 +282,7 @@ impl<L: Lent, B, O> State<L, B, O> {
             }
         }
         if !left.is_empty() && !self.turn.is_on(now) && !self.yielded {
-            // Who waits in another process may stand behind the one who fetches for this one.
+            // A waiter in another process may be behind the driver.
             self.yielded = true;
             todo.cancel |= self.fetching.take().is_some();
         }
@@ -288,7 +291,7 @@ impl<L: Lent, B, O> State<L, B, O> {
         todo
     }
 
-    /// A waiter gave up. Answers an outcome that it did not take, to be dropped.
+    /// A waiter gave up. Returns an outcome that it did not take, to be dropped.
     pub fn leave(&mut self, place: Place) -> (Option<Outcome<O>>, Todo<L>) {
         let mut todo = Todo::default();
         let untaken = self.waiters.leave(place);
@@ -296,7 +299,7 @@ impl<L: Lent, B, O> State<L, B, O> {
         (untaken, todo)
     }
 
-    /// Nothing is granted any more: who waits fails.
+    /// Closes the queue: waiters fail.
     pub fn close(&mut self, error: impl Fn() -> LockError) -> Todo<L> {
         let mut todo = Todo::default();
         self.closed = true;

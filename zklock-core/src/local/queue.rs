@@ -1,4 +1,4 @@
-//! The queue of one lock in this process: the state, and what carries out its decisions.
+//! The queue of one lock in this process: the state, and the effects of its decisions.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -35,18 +35,18 @@ use crate::session::lane::{LanePermit, closed};
 use crate::session::local_queues::{Held, LocalQueue, SINGLE, of_type};
 use crate::session::releaser::Deletion;
 
-/// The queue of one lock in this process. It lives as long as somebody uses it.
+/// The queue of one lock in this process. It lives as long as it is in use.
 #[derive(Debug)]
 pub struct Queue {
     session: Session,
     target: Target,
-    /// Under which key the session keeps it among its local queues.
+    /// Its key among the session's local queues.
     key: Arc<str>,
-    /// Of a queue for a single acquire: the one of the lock.
+    /// For the queue of a single acquire: the queue of the lock.
     main: Option<Arc<Queue>>,
-    /// The queues for single acquires.
+    /// The queues of single acquires.
     singles: Singles,
-    /// Whether it was seen that nobody else in this process has this lock in another layout.
+    /// Whether it was checked that this process does not use the lock in another layout.
     unrivalled: AtomicBool,
     state: Mutex<Inner>,
 }
@@ -54,9 +54,9 @@ pub struct Queue {
 #[derive(Debug)]
 struct Inner {
     state: State<Lease, Weak<Grant>, Hold>,
-    /// Stops the present driver, and what that sees.
+    /// Stops the present driver, and what it reports.
     driver: Option<(Arc<Notify>, Seen)>,
-    /// Stops the present companion, and of which lease it is.
+    /// Stops the present companion, with its lease.
     companion: Option<(Weak<Lease>, Arc<Notify>)>,
 }
 
@@ -83,11 +83,11 @@ impl Lent for Lease {
 }
 
 impl Queue {
-    /// The queue of a lock in this process: the one in use, or a new one.
+    /// Returns the queue of a lock in this process: the one in use, or a new one.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidOption`] if one in use in this process has another layout.
+    /// [`ErrorKind::InvalidOption`] if this process uses the lock in another layout.
     pub fn of(session: &Session, target: Target, stop_at: StopAt) -> Result<Arc<Self>, LockError> {
         let (directory, key, driver) =
             (target.directory.clone(), target.key(stop_at), target.driver.clone());
@@ -100,7 +100,8 @@ impl Queue {
         if is_rival(&queue.target.driver) {
             return Err(refuse(&*queue.target.driver));
         }
-        // With other options, and in other sessions of this process. Who comes later looks for it.
+        // With other options, and in other sessions of this process. A queue that comes later finds
+        // this one.
         if !queue.unrivalled.load(Ordering::Acquire) {
             let mut others = local_queues.under(directory.as_str());
             others.extend(local_queues.elsewhere(directory.as_str()));
@@ -112,8 +113,8 @@ impl Queue {
         Ok(queue)
     }
 
-    /// A queue for a single acquire, which has a node of its own and hands nothing on. It keeps that
-    /// of the lock, which the others find: none of them looks at all acquires that are under way.
+    /// A queue for a single acquire, which has its own node and is not handed on. It refers to the
+    /// queue of the lock, which others find: nobody looks at all pending acquires.
     ///
     /// # Errors
     ///
@@ -128,7 +129,7 @@ impl Queue {
         made.map_err(|other| LockError::new(ErrorKind::Unsupported, format!("{other:?}")))
     }
 
-    /// A queue for a lock, which is kept under `key` among the session's local queues.
+    /// A queue for a lock, with this key among the session's local queues.
     fn new(session: Session, target: Target, key: Arc<str>) -> Arc<Self> {
         Queue::make(session, target, key, None)
     }
@@ -154,8 +155,8 @@ impl Queue {
         self.session.clock().now()
     }
 
-    /// Takes the last place, or the lock if it is there for the taking. Says also whether that may
-    /// be a wait for oneself: `is_own` knows whether somebody acts for the caller.
+    /// Takes the last place, or the lock if it is free. The result also says whether this may be a
+    /// wait for oneself: `is_own` returns whether a caller acts for this one.
     pub fn join(
         self: &Arc<Self>,
         waiting: Waiter,
@@ -213,8 +214,7 @@ impl Queue {
         Joined::Refused(error.on(self.lock_name().clone()))
     }
 
-    /// Who holds this lock through another queue of this session, because that is for other
-    /// options.
+    /// Holders of this lock in another queue of this session, for other options.
     fn beside(self: &Arc<Self>, who: &Caller) -> Vec<Arc<Grant>> {
         let mut holders = self.holders_in(self.session.local_queues().under(self.path()));
         // The caller may have been granted it meanwhile.
@@ -230,12 +230,12 @@ impl Queue {
         holders
     }
 
-    /// Who holds this lock through another session of this process.
+    /// Holders of this lock in another session of this process.
     fn elsewhere(self: &Arc<Self>) -> Vec<Arc<Grant>> {
         self.holders_in(self.session.local_queues().elsewhere(self.path()))
     }
 
-    /// Who holds this lock through these queues, beside this one.
+    /// Holders of this lock in these queues, besides this one.
     fn holders_in(self: &Arc<Self>, queues: Vec<Arc<dyn LocalQueue>>) -> Vec<Arc<Grant>> {
         let mut holders = Vec::new();
         for other in queues.iter().filter_map(of_type::<Queue>) {
@@ -247,8 +247,8 @@ impl Queue {
         holders
     }
 
-    /// Whether another queue of this session makes a node for somebody whom the caller stops. It is
-    /// ahead of the caller's.
+    /// Whether another queue of this session is creating a node for a caller that this one stops.
+    /// That node is ahead.
     fn is_stuck_beside(self: &Arc<Self>, who: &Caller, mode: Mode) -> bool {
         let under = self.session.local_queues().all_under(self.path());
         let queues = under.iter().filter_map(of_type::<Queue>);
@@ -265,7 +265,7 @@ impl Queue {
         self.lock().state.in_the_way().filter_map(Weak::upgrade).collect()
     }
 
-    /// The caller holds this lock itself.
+    /// Describes that the caller holds this lock itself.
     fn perhaps(&self, by: &Arc<Grant>) -> Perhaps {
         let (by, clock) = (Arc::downgrade(by), self.session.clock().clone());
         Perhaps::new(clock, self.lock_name().clone(), move || {
@@ -289,20 +289,22 @@ impl Queue {
         (Arc::downgrade(&grant), grant.hold())
     }
 
-    /// A queue for a single acquire says that it has a holder.
+    /// The queue of a single acquire reports its holder.
     fn note_single(&self, holder: &Arc<Grant>) {
         if let Some(main) = &self.main {
             main.singles.note(holder);
         }
     }
 
-    /// Does what the state decided, after the lock is let go. Answers the deletion of the node.
+    /// Carries out what the state decided, after the state is unlocked. Returns the deletion of the
+    /// node.
     fn carry_out(
         self: &Arc<Self>,
         mut inner: MutexGuard<'_, Inner>,
         todo: Todo<Lease>,
     ) -> Option<Deletion> {
-        // A lost lease that is given back late has none any more: the companion is another's.
+        // A lost lease that is given back late has no companion any more: the present one is
+        // another's.
         let ended = todo.release.as_ref().and_then(|released| {
             let is_its = |lease: &Weak<Lease>| std::ptr::eq(lease.as_ptr(), &raw const **released);
             let companion = inner.companion.take_if(|(lease, _)| is_its(lease));
@@ -326,7 +328,7 @@ impl Queue {
         });
         drop(inner);
         [ended, cancelled].into_iter().flatten().for_each(|stop| stop.notify_one());
-        // The deletion goes out before the creation of the next node.
+        // The deletion is sent before the creation of the next node.
         let quiet = todo.release.is_some() || todo.cancel;
         let deletion = todo.release.and_then(|lease| lease.release());
         todo.let_go.into_iter().for_each(|lease| drop(lease.release()));
@@ -357,11 +359,12 @@ impl Queue {
         deletion
     }
 
-    /// A place on a connection. Those who have nodes of their own for one lock take the same one, as
-    /// long as any of their nodes is on its way: connections race, and they promise order.
+    /// A place on a connection. Acquires of one lock with nodes of their own use the same
+    /// connection while any of these requests is pending: requests on several connections may
+    /// overtake each other, and an order is promised.
     fn assign(&self) -> (LanePermit, Option<(InOrder, SendTurn)>) {
         let Some(main) = &self.main else { return (self.session.assign(), None) };
-        // With other options they are in another queue.
+        // Acquires with other options are in another queue.
         let under = self.session.local_queues().under(self.path());
         let mains: Vec<_> = under.iter().filter_map(of_type::<Queue>).collect();
         let others = mains.iter().map(|other| &other.singles);
@@ -378,7 +381,7 @@ impl Queue {
         seen: Seen,
     ) {
         let (place, turn) = place.unzip();
-        // Pinned here: what is handed on by value takes its place again in each that it is handed to.
+        // Pinned here: a future that is passed by value takes up its memory again in each caller.
         let result = {
             let acquiring = pin!(acquire(&self.target, &lane_permit, how, &seen, turn.as_ref()));
             let telling = pin!(self.tell_of_obstacles(driver, &seen, place));
@@ -392,8 +395,7 @@ impl Queue {
         drop(self.carry_out(inner, todo));
     }
 
-    /// Tells those who do not wait for others who is in the way, as soon as that is known. Does not
-    /// end.
+    /// Tells callers that do not wait who is in the way, as soon as that is known. Does not end.
     async fn tell_of_obstacles<T>(
         self: &Arc<Self>,
         driver: u64,
@@ -402,16 +404,16 @@ impl Queue {
     ) -> T {
         loop {
             let obstacle = seen.next().await;
-            // It has its node: who comes later is behind it on any connection.
+            // It has its node: later ones are behind it on any connection.
             drop(place.take());
             if !self.lock().state.anybody_tries() {
                 continue;
             }
             let busy = match obstacle.ask().await {
                 Ok(busy) => busy,
-                // Whoever fetches is ahead all the same.
+                // The driver is ahead in any case.
                 Err(RequestError::NoNode) => LockError::new(ErrorKind::Busy, ""),
-                // Who fetches looks again, too.
+                // The driver looks again, too.
                 Err(_) => continue,
             };
             let mut inner = self.lock();
@@ -420,7 +422,7 @@ impl Queue {
         }
     }
 
-    /// The error of a lock that somebody here was just given.
+    /// The error of a lock that another caller of this process was just given.
     fn busy(&self, lease: &Lease) -> LockError {
         let owner = self.session.runtime().holder(self.session.app(), Duration::ZERO);
         let holder = Holder { owner, node: lease.node_name().to_owned(), ahead: 1 };
@@ -432,7 +434,7 @@ impl Queue {
         driver.anybody_behind(&driver.queue(children), lease.node_name())
     }
 
-    /// Whether another contender waits behind our node. If in doubt, yes.
+    /// Whether another contender waits behind this node. In doubt, yes.
     async fn is_anybody_behind(&self, lease: &Lease) -> bool {
         let coordinator = lease.generation().coordinator();
         let Ok(listed) = coordinator.children(self.target.directory.as_str()).await else {
@@ -442,7 +444,7 @@ impl Queue {
         catch(self.layout(), looked).await.unwrap_or(true)
     }
 
-    /// Watches for others behind a node, and ends its lingering.
+    /// Watches for contenders behind a node, and ends its lingering.
     async fn accompany(self: Arc<Self>, lease: Arc<Lease>, stop: Arc<Notify>) {
         let stopped = async {
             stop.notified().await;
@@ -450,7 +452,7 @@ impl Queue {
         };
         let watching = async {
             let mut watch: Option<Watch> = None;
-            // Where there are too many watches nothing lingers.
+            // If there are too many watches, no node lingers.
             let Some(_watching) =
                 lease.generation().watches().take([self.target.directory.as_str()])
             else {
@@ -470,7 +472,8 @@ impl Queue {
                 changed.as_mut().enable();
                 let link = lease.generation().coordinator().link();
                 let Some(until) = self.linger_on(&lease, link != Link::Up) else { return };
-                // While somebody holds the lock nothing is to be ended; look again now and then.
+                // While a caller holds the lock, there is nothing to end; it looks again from time
+                // to time.
                 let until = until.min(self.now() + Duration::from_secs(1));
                 let fired = async {
                     match watch.as_mut() {
@@ -517,7 +520,7 @@ impl Queue {
         sleep
     }
 
-    /// Makes a reader's node in the place of a writer's, which is then deleted.
+    /// Creates a reader's node in the place of a writer's, which is then deleted.
     async fn step_down_to_reader(self: Arc<Self>, sole: Sole) -> Result<Hold, LockError> {
         let Some(writer) = sole.grant() else { return Err(closed()) };
         let from = writer.lease().clone();
@@ -535,8 +538,8 @@ impl Queue {
         self.stepped_down((&from, to.clone()), Arc::downgrade(&reader), now);
         sole.forget();
         if let Some(deletion) = from.release() {
-            // What is refused retires the session, and the observer is told. Whoever waits has no
-            // guard meanwhile that could tell of a loss.
+            // If the server refuses it, the session is retired, and the observer is told. A waiter
+            // has no guard meanwhile that could report a loss.
             or(async { drop(deletion.await) }, to.lost()).await;
         }
         if to.is_valid() { Ok(granted) } else { Err(reader.lost_error()) }
@@ -556,14 +559,14 @@ impl Queue {
     }
 }
 
-/// Whether a waiter can only go on when `who` does. One that only tries may be turned away.
+/// Whether a waiter can only continue when `who` does. One that only tries may be refused.
 fn is_stopped(who: &Caller, waiter: &Waiter) -> bool {
     !waiter.once && stops_waiter(who, &waiter.who)
 }
 
-/// Whether a newcomer is the holder itself, which lost this lease. Nobody can know whether another
-/// branch of it works on under the lost guard: that was told, and only the token protects from it
-/// since then. The branch that starts anew would wait for itself for ever.
+/// Whether a newcomer is the holder that lost this lease. Another branch of it may still work under
+/// the lost guard; it was told, and only the token protects from it. The branch that starts over
+/// would wait for itself for ever.
 fn starts_anew(who: &Caller, holder: &Grant) -> bool {
     holder.is_kept_by_guard() && who.is_same(holder.who()) && !holder.lease().is_valid()
 }
@@ -598,7 +601,7 @@ impl GrantSource for Queue {
         Some(Holder { owner, node, ahead: 1 + inner.state.ahead_of(place) })
     }
 
-    /// Goes on in the background when it is dropped; what it gives is then released.
+    /// When it is dropped, it continues in the background, and its result is released.
     fn step_down(self: Arc<Self>, writer: Sole) -> SteppingDown {
         let (tell, told) = oneshot::channel();
         let spawner = self.session.spawner().clone();
@@ -627,7 +630,7 @@ impl WaitQueue for Queue {
         let mut inner = self.lock();
         let (untaken, todo) = inner.state.leave(place);
         drop(self.carry_out(inner, todo));
-        // A grant that nobody took goes on to the next.
+        // A grant that nobody took passes to the next.
         drop(untaken);
     }
 
@@ -640,7 +643,7 @@ impl WaitQueue for Queue {
     async fn ask(&self) -> Option<Result<LockError, RequestError>> {
         let obstacle = self.lock().obstacle()?;
         let asked = catch(self.layout(), async { Ok(obstacle.ask().await) });
-        // What the driver did is what the caller is told.
+        // The result of the driver is that of the caller.
         Some(asked.await.unwrap_or_else(Ok))
     }
 

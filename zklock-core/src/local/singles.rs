@@ -1,7 +1,7 @@
-//! What the queues for single acquires of one lock have in common: who of them holds it, and the
-//! connection that their requests take.
+//! What the queues of single acquires for one lock share: the holders, and the connection for their
+//! requests.
 //!
-//! There are as many such queues as acquires under way. Nobody looks at all of them.
+//! There is such a queue for each pending acquire. Nobody looks at all of them.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -9,26 +9,26 @@ use crate::acquire::send_order::{SendOrder, SendTurn};
 use crate::local::grant::Grant;
 use crate::session::lane::{Lane, LanePermit};
 
-/// What the queues for single acquires of one lock have in common.
+/// What the queues of single acquires for one lock share.
 #[derive(Debug, Default)]
 pub struct Singles(Mutex<Common>);
 
 #[derive(Debug, Default)]
 struct Common {
-    /// May name some who are gone.
+    /// May contain some that have ended.
     holders: Vec<Weak<Grant>>,
-    /// Which connection those take whose nodes are on their way.
+    /// The connection for those whose nodes are being created.
     line: Weak<Line>,
 }
 
-/// A connection, and the order in which requests are sent there.
+/// A connection, and the order in which requests are sent on it.
 #[derive(Debug)]
 struct Line {
     lane: Arc<Lane>,
     order: Arc<SendOrder>,
 }
 
-/// Kept as long as a request must not be overtaken by one on another connection.
+/// Kept while a request must not be overtaken by one on another connection.
 #[derive(Debug)]
 pub struct InOrder {
     _line: Arc<Line>,
@@ -39,18 +39,18 @@ impl Singles {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes somebody who holds the lock.
+    /// Records a holder of the lock.
     pub fn note(&self, holder: &Arc<Grant>) {
         let holders = &mut self.lock().holders;
         if holders.len() == holders.capacity() {
             holders.retain(|other| other.strong_count() > 0);
-            // So that not every one of many who hold it looks at all the others.
+            // Cleaned up rarely, so that not each of many holders looks at all the others.
             holders.reserve(holders.len());
         }
         holders.push(Arc::downgrade(holder));
     }
 
-    /// Who holds the lock.
+    /// The holders of the lock.
     pub fn holders(&self) -> Vec<Arc<Grant>> {
         let common = self.lock();
         let there = common.holders.iter().filter_map(Weak::upgrade);
@@ -61,9 +61,9 @@ impl Singles {
         self.lock().line.upgrade()
     }
 
-    /// A place on the connection that the requests of one lock take, these or `others`, as long as
-    /// any of them is on its way; anew if there is none, or if that is down: then what went there is
-    /// lost, and with it the order.
+    /// A place on the connection for requests of one lock (these or `others`), while any of them is
+    /// pending. A new connection is chosen if there is none, or if it is down: the requests on that
+    /// one, and their order, are lost.
     pub fn assign<'a>(
         &self,
         others: impl Iterator<Item = &'a Singles>,
@@ -72,7 +72,7 @@ impl Singles {
         let is_up = |line: &Arc<Line>| line.lane.is_served();
         let line = others.filter_map(Singles::line).find(is_up);
         let mut common = self.lock();
-        // Another thread may have been here meanwhile.
+        // Another thread may have assigned it meanwhile.
         let line = common.line.upgrade().filter(is_up).or(line);
         let (lane_permit, line) = match line {
             Some(line) => (line.lane.lane_permit(), line),

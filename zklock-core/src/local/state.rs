@@ -1,7 +1,7 @@
-//! The state of a local queue: every decision, and nothing that has an effect.
+//! The state of a local queue: all decisions, without effects.
 //!
-//! Each method takes what happened and answers what is [to be done](Todo) once the queue's lock is
-//! let go. Leases and grants are type parameters, so that the decisions are tested alone.
+//! Each method takes what happened, and returns what is [to be done](Todo) once the queue is
+//! unlocked. Leases and grants are type parameters, so that the decisions can be tested alone.
 
 use std::sync::Arc;
 use std::task::{Poll, Waker};
@@ -16,26 +16,26 @@ use crate::local::itself::{stops_waiter, stuck};
 use crate::local::turn::Turn;
 use crate::local::waiters::{Outcome, Place, Ticket, Waiters};
 
-/// What the state asks of a lease.
+/// What the state needs to know about a lease.
 pub trait Lent {
-    /// Whether it is surely held now.
+    /// Whether it is certainly held now.
     fn is_valid(&self, now: Instant) -> bool;
 
-    /// Whether somebody asked to let it go. Then it is not handed on.
+    /// Whether somebody asked for its release. Then it is not handed on.
     fn is_revoked(&self) -> bool;
 
-    /// Where it stops, if the connection is in trouble.
+    /// When it counts as lost.
     fn stop_at(&self) -> StopAt;
 }
 
-/// How a waiter wants the lock treated while and after it has it.
+/// How a waiter wants the lock to be treated while it holds it and afterwards.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueuePolicy {
-    /// How long it may be handed from task to task.
+    /// How long tasks may pass it to each other.
     pub handoffs: Handoffs,
-    /// How long the node is kept after the last release, zero for not at all.
+    /// How long the node is kept after the last release; zero for not at all.
     pub linger: Duration,
-    /// Where it stops, if the connection is in trouble. In one queue all stop at the same.
+    /// When the lease counts as lost. The same for all in one queue.
     pub stop_at: StopAt,
 }
 
@@ -44,55 +44,56 @@ pub struct QueuePolicy {
 pub struct Waiter {
     /// The task or thread.
     pub who: Caller,
-    /// In which way it wants the lock.
+    /// The mode.
     pub mode: Mode,
-    /// Since when.
+    /// Since when it waits.
     pub since: Instant,
-    /// Whether it waits for ZooKeeper's answer only, and for nobody else.
+    /// Whether it waits for ZooKeeper's reply only, and not for other contenders.
     pub once: bool,
     /// Its policy.
     pub queue_policy: QueuePolicy,
-    /// What it says of itself.
+    /// Its label.
     pub label: Option<Arc<str>>,
 }
 
-/// Who has the lock, in the eyes of this process.
+/// The state of the lock in this process.
 #[derive(Debug)]
 pub enum Phase<L> {
     /// No node.
     Idle,
     /// A driver is acquiring a node.
     Fetching {
-        /// Which one.
+        /// The number of the driver.
         driver: u64,
-        /// For whom.
+        /// The mode.
         mode: Mode,
-        /// Whether it waits for ZooKeeper's answer only.
+        /// Whether it waits for ZooKeeper's reply only.
         once: bool,
-        /// Who came when it was on its way already: its answer may be older than their question.
+        /// Waiters from this number on came while it was running: its reply may be older than their
+        /// call.
         since: Ticket,
     },
-    /// Somebody here holds the lock, or several readers do.
+    /// A caller of this process holds the lock, or several readers do.
     Held {
         /// The node.
         lease: Arc<L>,
-        /// In which way.
+        /// The mode.
         mode: Mode,
     },
-    /// Nobody here holds the lock; it is being asked whether another process waits.
+    /// No caller of this process holds the lock; a request finds out whether another process waits.
     Asking {
         /// The node.
         lease: Arc<L>,
-        /// In which way it is held.
+        /// The mode in which it is held.
         mode: Mode,
     },
-    /// Nobody here wants the lock; the node is kept for a while.
+    /// No caller of this process wants the lock; the node is kept for a while.
     Lingering {
         /// The node.
         lease: Arc<L>,
-        /// In which way it is held.
+        /// The mode in which it is held.
         mode: Mode,
-        /// Until when.
+        /// Until when it is kept.
         until: Instant,
     },
 }
@@ -112,14 +113,14 @@ impl<L> Phase<L> {
     }
 }
 
-/// A driver to be started.
+/// A driver to be started: an attempt to acquire a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fetch {
     /// Its number.
     pub driver: u64,
-    /// Whether it waits for ZooKeeper's answer only, and for nobody else.
+    /// Whether it waits for ZooKeeper's reply only, and not for other contenders.
     pub once: bool,
-    /// In which way it acquires.
+    /// The mode.
     pub mode: Mode,
 }
 
@@ -129,15 +130,15 @@ pub struct Fetch {
 pub struct Todo<L> {
     /// Delete the node.
     pub release: Option<Arc<L>>,
-    /// And the nodes of these, which were lost and are only in the way.
+    /// Delete the nodes of these leases as well, which were lost and are only in the way.
     pub let_go: Vec<Arc<L>>,
-    /// Stop the driver that is on its way.
+    /// Stop the running driver.
     pub cancel: bool,
     /// Start a driver.
     pub fetch: Option<Fetch>,
-    /// Ask whether anybody stands behind the node.
+    /// Ask whether a contender is behind the node.
     pub ask: Option<Arc<L>>,
-    /// Watch for others behind the node from now on.
+    /// Watch for contenders behind the node from now on.
     pub accompany: Option<Arc<L>>,
     /// Wake these.
     pub wake: Option<Waker>,
@@ -160,56 +161,56 @@ impl<L> Default for Todo<L> {
     }
 }
 
-/// What a holder means to a newcomer.
+/// What a holder means for a newcomer.
 #[derive(Debug)]
 pub enum Conflict<L> {
     /// It has to be waited for.
     None,
-    /// The newcomer holds it itself, and is not to wait for who waits for that.
+    /// The newcomer holds it itself, and must not wait for those that wait for it.
     Own,
-    /// It is the newcomer itself, which lost this lease and starts anew.
+    /// The holder is the newcomer itself, which lost this lease and starts over.
     LetGo(Arc<L>),
 }
 
-/// What became of joining.
+/// The result of joining.
 #[derive(Debug)]
 pub enum Joined<O> {
-    /// The lock was there for the taking.
+    /// The lock was free.
     Granted(O),
     /// In the queue.
     Waits(Place),
     /// Somebody is ahead, and the caller does not wait.
     Busy,
-    /// It cannot be.
+    /// The request is refused.
     Refused(LockError),
 }
 
 /// The state of a local queue. `L` is a lease, `B` a holder, `O` a grant.
 ///
-/// A node is held in one mode. Whoever wants the lock in the same mode can be handed it: the next
-/// mutex or writer alone, readers together. For another mode the node goes and another is fetched.
+/// A node is held in one mode. Callers of the same mode can be handed it: the next mutex or writer
+/// alone, readers together. For another mode the node is deleted, and a new one is acquired.
 #[derive(Debug)]
 pub struct State<L, B, O> {
     waiters: Waiters<Waiter, Outcome<O>>,
     phase: Phase<L>,
-    /// Who holds the lock now: one, or several readers.
+    /// The holder, or several readers.
     holders: Vec<B>,
-    /// Who held it when the lease was lost, and has not given it back.
+    /// Those who held it when the lease was lost, and have not given it back.
     lost: Vec<(Arc<L>, B)>,
     turn: Turn,
     drivers: u64,
-    /// Whether somebody stands behind the node; known only while a companion watches, or after it
-    /// was asked for newcomers among readers.
+    /// Whether a contender is behind the node; known only while a companion watches, or after it
+    /// was asked because of newcomers among readers.
     behind: Option<bool>,
     /// Whether it is being asked while readers hold the lock.
     asking: bool,
-    /// Whether somebody among the waiters may wait for ZooKeeper's answer only.
+    /// Whether some waiter waits for ZooKeeper's reply only.
     tries: bool,
     closed: bool,
 }
 
 impl<L: Lent, B, O> State<L, B, O> {
-    /// Nobody holds, nobody waits.
+    /// No holders and no waiters.
     pub fn new(closed: bool) -> Self {
         State {
             waiters: Waiters::default(),
@@ -225,22 +226,22 @@ impl<L: Lent, B, O> State<L, B, O> {
         }
     }
 
-    /// Who has the lock.
+    /// The state of the lock.
     pub fn phase(&self) -> &Phase<L> {
         &self.phase
     }
 
-    /// Who holds the lock.
+    /// The holders.
     pub fn holders(&self) -> impl Iterator<Item = &B> {
         self.holders.iter()
     }
 
-    /// Who holds the lock, or lost it and has not given it back.
+    /// The holders, and those who lost the lock and have not given it back.
     pub fn in_the_way(&self) -> impl Iterator<Item = &B> {
         self.holders.iter().chain(self.lost.iter().map(|(_, by)| by))
     }
 
-    /// Whether nobody else has the lock: it is held here, and not for reading.
+    /// Whether nobody else has the lock: it is held by this process, and not for reading.
     pub fn excludes_others(&self) -> bool {
         match &self.phase {
             Phase::Idle | Phase::Fetching { .. } => false,
@@ -250,9 +251,9 @@ impl<L: Lent, B, O> State<L, B, O> {
         }
     }
 
-    /// Whether whoever has the lock here keeps out the one who waits in a place. Nobody keeps out
-    /// whom the lock was given meanwhile, and readers keep out no reader as long as it is not known
-    /// that somebody stands behind their node. A newcomer was kept out already.
+    /// Whether the holders of this process keep out the waiter in a place. A waiter that was given
+    /// the lock meanwhile is not kept out; nor do readers keep out a reader, while no contender is
+    /// known to be behind their node. A newcomer was kept out before.
     pub fn excludes(&self, place: Option<Place>) -> bool {
         let Some(place) = place else { return true };
         let Some((waiting, mut ahead)) = self.waiters.up_to(place) else { return false };
@@ -267,27 +268,27 @@ impl<L: Lent, B, O> State<L, B, O> {
         !(open && waiting.mode == Mode::Read && ahead.all(|other| other.mode == Mode::Read))
     }
 
-    /// Who waits, in order.
+    /// The waiters, in order.
     pub fn waiting(&self) -> impl Iterator<Item = &Waiter> {
         self.waiters.iter()
     }
 
-    /// How many wait ahead of the one in a place, or of a newcomer.
+    /// The number of waiters ahead of the one in a place, or of a newcomer.
     pub fn ahead_of(&self, place: Option<Place>) -> usize {
         place.map_or(self.waiters.len(), |place| self.waiters.ahead_of(place))
     }
 
-    /// How many wait.
+    /// The number of waiters.
     pub fn waiting_count(&self) -> usize {
         self.waiters.len()
     }
 
-    /// Whether nothing is granted any more.
+    /// Whether the queue is closed.
     pub fn is_closed(&self) -> bool {
         self.closed
     }
 
-    /// Whether somebody among the waiters may wait for ZooKeeper's answer only.
+    /// Whether some waiter waits for ZooKeeper's reply only.
     pub fn anybody_tries(&self) -> bool {
         self.tries
     }
@@ -300,8 +301,8 @@ impl<L: Lent, B, O> State<L, B, O> {
         Some(Fetch { driver, once, mode })
     }
 
-    /// No node any more, and nobody behind it. Whoever waits is fetched another: while somebody
-    /// waits, something is always under way.
+    /// No node and nobody behind it any more. A node is acquired for the waiters, if any: while
+    /// somebody waits, something is always in progress.
     fn renew(&mut self, todo: &mut Todo<L>) -> Option<Arc<L>> {
         self.behind = None;
         self.asking = false;
@@ -317,19 +318,19 @@ impl<L: Lent, B, O> State<L, B, O> {
         gone
     }
 
-    /// Tells those who do not wait for others that somebody is in the way.
+    /// Tells callers that do not wait that somebody is in the way.
     fn turn_away(&mut self, todo: &mut Todo<L>, busy: impl Fn() -> LockError) {
         if std::mem::take(&mut self.tries) {
             todo.wake_all.extend(self.waiters.settle_where(|other, _| other.once, |_| Err(busy())));
         }
     }
 
-    /// After some left: the node that is on its way is for the first, or for nobody, and readers
-    /// who are first now may enter beside others.
+    /// After some waiters left: a running driver is for the first one, or for nobody, and readers
+    /// that are first now may enter beside others.
     fn adjust(&mut self, todo: &mut Todo<L>) {
         let next = self.waiters.first().map(|next| next.mode);
         match &self.phase {
-            // The node goes with the last who wanted it.
+            // The driver's node is deleted with the last caller that wanted it.
             Phase::Fetching { mode, .. } if next != Some(*mode) => {
                 todo.cancel = true;
                 drop(self.renew(todo));
@@ -344,9 +345,9 @@ impl<L: Lent, B, O> State<L, B, O> {
         }
     }
 
-    /// Whether a newcomer is surely kept out by somebody of this process. If not, ZooKeeper's
-    /// answer is on its way, and it may be the newcomer's as well. `seen` says whether whoever is
-    /// fetching has seen somebody in the way.
+    /// Whether a caller of this process certainly keeps a newcomer out. If not, ZooKeeper's reply
+    /// is pending, and may grant the lock to the newcomer as well. `seen` says whether the running
+    /// driver has seen somebody in the way.
     fn keeps_out(&self, newcomer: &Waiter, seen: bool) -> bool {
         let reads = |mode: Mode| {
             (newcomer.mode, mode) == (Mode::Read, Mode::Read)
@@ -363,7 +364,7 @@ impl<L: Lent, B, O> State<L, B, O> {
         }
     }
 
-    /// Somebody wants the lock. `seen` says whether whoever is fetching it has seen somebody in the
+    /// A caller wants the lock. `seen` says whether the running driver has seen somebody in the
     /// way.
     pub fn join(
         &mut self,
@@ -388,8 +389,8 @@ impl<L: Lent, B, O> State<L, B, O> {
             }
             // Of another mode, or lost and so nobody's.
             Phase::Lingering { .. } => todo.release = self.renew(&mut todo),
-            // Whoever still works under a lost lease is told, and deletes the node in the end; the
-            // next waits in ZooKeeper's queue.
+            // A caller that still works under a lost lease was told, and deletes the node in the
+            // end; the next one waits in ZooKeeper's queue.
             Phase::Held { lease, .. } if !lease.is_valid(now) => drop(self.renew(&mut todo)),
             Phase::Held { lease, mode: Mode::Read }
                 if waiting.mode == Mode::Read
@@ -415,7 +416,7 @@ impl<L: Lent, B, O> State<L, B, O> {
             Phase::Held { lease, mode: Mode::Read } if waiting.mode == Mode::Read => Some(lease),
             _ => None,
         };
-        // Whoever is between waits for these readers, and so for the newcomer, who reads already.
+        // Those between wait for these readers, and so for the newcomer, which reads already.
         if let (true, Some(lease)) = (own, readers) {
             let lease = lease.clone();
             return (Joined::Granted(self.enter(&waiting, lease, grant)), todo);
@@ -432,13 +433,13 @@ impl<L: Lent, B, O> State<L, B, O> {
         if matches!(self.phase, Phase::Idle) {
             todo.fetch = self.fetch();
         } else if open.is_some() && !std::mem::replace(&mut self.asking, true) {
-            // The bound is reached: it stays open to newcomers only if nobody stands behind.
+            // The limit is reached: the node stays open to newcomers only if nobody is behind it.
             todo.ask = open;
         }
         (Joined::Waits(place), todo)
     }
 
-    /// Lets one in beside those who hold the lock already, if any.
+    /// Lets a waiter in beside those that hold the lock already, if any.
     fn enter(
         &mut self,
         waiting: &Waiter,
@@ -456,8 +457,8 @@ impl<L: Lent, B, O> State<L, B, O> {
         self.waiters.poll(place, waker)
     }
 
-    /// Grants the lock to the first, who wants it in this mode, and of readers to all that follow.
-    /// Whoever then still waits is behind somebody.
+    /// Grants the lock to the first waiter of this mode; of readers, to all that follow. Waiters
+    /// that remain are behind somebody.
     fn grant_first(
         &mut self,
         todo: &mut Todo<L>,
@@ -485,12 +486,13 @@ impl<L: Lent, B, O> State<L, B, O> {
         }
         self.turn_away(todo, || busy(&lease));
         self.phase = Phase::Held { lease, mode };
-        // Who blocks the thread of one that only tried, and now has it, would wait for ever.
+        // If it blocked the thread of one that only tried and now holds the lock, it would wait for
+        // ever.
         if !tried.is_empty() {
             let stops = |other: &Waiter, _| tried.iter().any(|who| stops_waiter(&other.who, who));
             todo.wake_all.extend(self.waiters.settle_where(stops, |_| Err(stuck())));
         }
-        // Readers behind one that was turned away may be next.
+        // Readers behind one that was refused may be next.
         self.adjust(todo);
     }
 
@@ -504,7 +506,7 @@ impl<L: Lent, B, O> State<L, B, O> {
         todo
     }
 
-    /// A driver is done. Its lease comes back to be released if nobody wants it any more.
+    /// A driver is done. Its lease is returned to be released if nobody wants it any more.
     pub fn fetched(
         &mut self,
         driver: u64,
@@ -530,7 +532,7 @@ impl<L: Lent, B, O> State<L, B, O> {
             }
             Ok(lease) => self.grant_first(&mut todo, (lease, mode), now, true, (grant, busy)),
             Err(error) => {
-                // Busy is an answer for those who asked before it, and do not wait.
+                // The busy error is for those that asked before it, and do not wait.
                 let all = !(once && error.is_busy());
                 let told = |other: &Waiter, place: Place| {
                     other.mode == mode && (all || other.once && place.is_before(since))
@@ -556,7 +558,7 @@ impl<L: Lent, B, O> State<L, B, O> {
         let mode = match &self.phase {
             Phase::Held { lease: present, mode } if Arc::ptr_eq(present, lease) => *mode,
             _ => {
-                // The node keeps others out until the last who worked under it is done.
+                // The node keeps others out until the last caller that worked under it is done.
                 self.lost.retain(|(_, holder)| !is_holder(holder));
                 let last = !self.lost.iter().any(|(other, _)| Arc::ptr_eq(other, lease));
                 todo.release = last.then(|| lease.clone());
@@ -595,7 +597,7 @@ impl<L: Lent, B, O> State<L, B, O> {
         todo
     }
 
-    /// It was asked whether somebody stands behind the node.
+    /// The reply whether a contender is behind the node.
     pub fn asked(
         &mut self,
         lease: &Arc<L>,
@@ -617,7 +619,8 @@ impl<L: Lent, B, O> State<L, B, O> {
         let stays = !behind && lease.is_valid(now) && !lease.is_revoked();
         let next = self.waiters.first().map(|next| next.mode);
         if held {
-            // Readers hold it. Either those who came meanwhile enter, or it is closed to newcomers.
+            // Readers hold it. Either those that came meanwhile enter, or the node is closed to
+            // newcomers.
             if stays && next == Some(Mode::Read) && mode == Mode::Read {
                 self.grant_first(&mut todo, (lease.clone(), mode), now, true, (grant, busy));
             } else {
@@ -634,8 +637,8 @@ impl<L: Lent, B, O> State<L, B, O> {
         todo
     }
 
-    /// A writer steps down: the node of the lock is another from now on, held for reading by the
-    /// same caller. The readers that wait next enter beside it.
+    /// A writer was downgraded: the lock has a new node, held for reading by the same caller. The
+    /// readers that wait next enter beside it.
     pub fn stepped_down(
         &mut self,
         (from, to): (&Arc<L>, Arc<L>),
@@ -646,7 +649,7 @@ impl<L: Lent, B, O> State<L, B, O> {
     ) -> Todo<L> {
         let mut todo = Todo::default();
         if !matches!(self.phase, Phase::Held { .. }) || !self.phase.stands_on(from) {
-            // The writer works under the other node now.
+            // The writer continues under the new node.
             self.lost.retain(|(lease, _)| !Arc::ptr_eq(lease, from));
             self.lost.push((to, by));
             return todo;
@@ -661,7 +664,7 @@ impl<L: Lent, B, O> State<L, B, O> {
         todo
     }
 
-    /// A waiter gave up. Answers an outcome that it did not take, to be dropped.
+    /// A waiter gave up. Returns an outcome that it did not take, to be dropped.
     pub fn leave(&mut self, place: Place) -> (Option<Outcome<O>>, Todo<L>) {
         let mut todo = Todo::default();
         let untaken = self.waiters.leave(place);
@@ -669,7 +672,7 @@ impl<L: Lent, B, O> State<L, B, O> {
         (untaken, todo)
     }
 
-    /// The companion of a node looked behind it.
+    /// The companion of a node has looked behind it.
     pub fn looked_behind(&mut self, lease: &Arc<L>, behind: bool) -> Todo<L> {
         let mut todo = Todo::default();
         if self.phase.stands_on(lease) {
@@ -681,8 +684,8 @@ impl<L: Lent, B, O> State<L, B, O> {
         todo
     }
 
-    /// The companion of a node asks whether it should go on, and until when to sleep. `doubt` ends
-    /// the lingering.
+    /// The companion of a node asks whether it should continue, and until when to sleep. `doubt`
+    /// ends the lingering.
     pub fn linger_on(
         &mut self,
         lease: &Arc<L>,
@@ -718,7 +721,7 @@ impl<L: Lent, B, O> State<L, B, O> {
         todo
     }
 
-    /// Nothing is granted any more: who waits fails, who lingers ends.
+    /// Closes the queue: waiters fail, and lingering ends.
     pub fn close(&mut self, error: impl Fn() -> LockError) -> Todo<L> {
         let mut todo = Todo::default();
         self.closed = true;

@@ -1,4 +1,4 @@
-//! How long one process may keep a node while it hands the lock from task to task.
+//! How long one process may keep a node while its tasks pass the lock to each other.
 
 use crate::base::clock::Instant;
 use crate::base::policy::Handoffs;
@@ -16,12 +16,12 @@ impl Turn {
         Turn { left: bound.most, until: now + bound.within }
     }
 
-    /// Whether the bound allows another handoff.
+    /// Whether the limit allows another handoff.
     pub fn is_on(&self, now: Instant) -> bool {
         self.left > 0 && now < self.until
     }
 
-    /// Takes one handoff if the bound allows it.
+    /// Counts one handoff, if the limit allows it.
     pub fn take(&mut self, now: Instant) -> bool {
         let may = self.is_on(now);
         if may {

@@ -1,4 +1,4 @@
-//! Waiting for a lock: the deadline, and the reason when it comes first.
+//! Waiting for a lock: the deadline, and the error when it passes.
 
 use std::future::Future;
 use std::ops::RangeInclusive;
@@ -19,42 +19,42 @@ use crate::observe::observer::Event;
 /// How an acquire waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// As long as it takes.
+    /// Until it is granted.
     Forever,
-    /// Not for the lock, and for ZooKeeper's answers at most so long.
+    /// Not for other contenders, and for ZooKeeper's replies at most this long.
     Once(Duration),
-    /// At most this long, so many times over.
+    /// At most this long, this number of times.
     Tries(Duration, u32),
-    /// The same, begun at this moment.
+    /// The same, begun at this time.
     Begun(Instant, Duration, u32),
 }
 
 impl Wait {
-    /// Waits for answers only, as long as one try may take.
+    /// Waits for replies only, for the time of one try.
     pub fn once(settings: &Settings) -> Wait {
         Wait::Once(settings.timeout)
     }
 
-    /// Waits this long at most.
+    /// Waits at most this long.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidOption`] if that is no time.
+    /// [`ErrorKind::InvalidOption`] for a zero timeout.
     pub fn within(timeout: Duration) -> Result<Wait, LockError> {
         if timeout.is_zero() {
-            let why = "the timeout must be longer than zero; to ask without waiting use \
+            let why = "the timeout must be longer than zero; to try without waiting, use \
                        `try_acquire`";
             return Err(LockError::new(ErrorKind::InvalidOption, why));
         }
         Ok(Wait::Tries(timeout, 1))
     }
 
-    /// Waits as the options say.
+    /// Waits with the tries of the options.
     pub fn tries(settings: &Settings) -> Wait {
         Wait::Tries(settings.timeout, settings.retries)
     }
 
-    /// What is left of it now, if it was begun at a moment.
+    /// What is left of it at `now`, if it began at `at`.
     pub fn begun(self, at: Instant, now: Instant) -> Wait {
         match self {
             Wait::Tries(timeout, tries) => Wait::Begun(at, timeout, tries),
@@ -63,29 +63,29 @@ impl Wait {
         }
     }
 
-    /// Whether it waits for answers only.
+    /// Whether it waits for replies only.
     pub fn is_once(&self) -> bool {
         matches!(self, Wait::Once(_))
     }
 }
 
-/// How long ZooKeeper has at least to say who holds.
+/// The least time that ZooKeeper gets to say who holds the lock.
 const WORD: Duration = Duration::from_millis(60);
 
-/// How much longer than its deadline an acquire waits for that, if it could ask long enough
-/// before.
+/// How much longer than its deadline an acquire waits for that, if the question was sent long
+/// enough before.
 const LAST_WORD: Duration = Duration::from_millis(30);
 
-/// How often it is looked for somebody to ask about.
+/// How often it checks whether there is a contender to ask about.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-/// How long before the end of a try that is asked, at most.
+/// How long before the end of a try the question is sent, at most.
 const ASK_AHEAD: Duration = Duration::from_millis(500);
 
-/// A way to wait for a lock. Each has a future of its own, because who waits pays for its memory:
-/// who waits as long as it takes has no use for a deadline and for what is said when it comes.
+/// A way to wait for a lock. Each is a future of its own, because a waiter pays for its memory: a
+/// wait without a deadline does not need what happens at one.
 pub trait Patience {
-    /// How long.
+    /// How long to wait.
     fn how(&self) -> Wait;
 
     /// Waits for a lock.
@@ -99,7 +99,7 @@ pub trait Patience {
     ) -> impl Future<Output = Result<Hold, LockError>> + Send;
 }
 
-/// As long as it takes.
+/// Until it is granted.
 #[derive(Clone, Copy, Debug)]
 pub struct Forever;
 
@@ -112,7 +112,7 @@ impl Patience for Forever {
         match joined {
             Joined::Granted(hold) => Ok(hold),
             Joined::Refused(error) => Err(error),
-            // What is rare has a place of its own.
+            // Rare cases are boxed.
             Joined::Busy(queue) => Box::pin(turned_away(queue)).await,
             Joined::Waits(place) => place.await,
         }
@@ -140,7 +140,7 @@ impl Patience for Wait {
     }
 }
 
-/// Somebody was in the way. Who, is told if that is known still: meanwhile it may have gone, and
+/// Somebody was in the way. It is reported if it is still known: meanwhile it may have left, and
 /// then there is nobody to wait for.
 async fn turned_away<Q: WaitQueue>(queue: Arc<Q>) -> Result<Hold, LockError> {
     let here = queue.holder_here(None).map(|holder| busy(Some(holder)));
@@ -165,9 +165,9 @@ async fn once<Q: WaitQueue>(place: PlaceInQueue<Q>, limit: Duration) -> Result<H
     }
 }
 
-/// Tries so many times; the place in the queue is kept from one try to the next. Shortly before
-/// the end of each it asks who holds, and at the end tells the observer. Some of them may be over
-/// already.
+/// Makes this number of tries; the place in the queue is kept from one to the next. Shortly before
+/// the end of each try it asks who holds the lock, and at the end it tells the observer. Some tries
+/// may be over already.
 async fn within<Q: WaitQueue>(
     mut place: PlaceInQueue<Q>,
     start: Instant,
@@ -185,7 +185,7 @@ async fn within<Q: WaitQueue>(
     }
 }
 
-/// How long before the end of a try it is asked who holds.
+/// How long before the end of a try the question about the holder is sent.
 fn ask_ahead(timeout: Duration) -> Duration {
     (timeout / 4).min(ASK_AHEAD)
 }
@@ -212,7 +212,7 @@ async fn insist<Q: WaitQueue>(
         answer = None;
         let is_last = number == *tries.end();
         let last = if is_last { last_word(ahead) } else { Duration::ZERO };
-        // Whoever was stopped meanwhile comes late to this, and asks no longer for that.
+        // A process that was stopped comes late to this point, and asks no longer.
         let left = (end + last).since(clock.now());
         let mut asking = pin!(ask(queue, here, if is_last { left.max(WORD) } else { left }));
         let both = async {
@@ -229,7 +229,7 @@ async fn insist<Q: WaitQueue>(
             return result;
         }
         if is_last && answer.is_none() {
-            // Perhaps it is the lock that comes, and nobody was in the way.
+            // Perhaps the lock comes, and nobody was in the way.
             let (granted, told) =
                 (async { Err((&mut *place).await) }, async { Ok((&mut asking).await) });
             match futures_lite::future::or(granted, told).await {
@@ -249,17 +249,17 @@ async fn insist<Q: WaitQueue>(
     })
 }
 
-/// How much longer than the deadline to wait when it was asked so long before it.
+/// How much longer than the deadline to wait, if the question was sent `ahead` of it.
 fn last_word(ahead: Duration) -> Duration {
     WORD.saturating_sub(ahead).max(LAST_WORD)
 }
 
-/// No answer about the holder: ZooKeeper is silent.
+/// There is no reply about the holder: ZooKeeper is silent.
 #[derive(Clone, Copy, Debug)]
 struct Silent;
 
-/// Asks who holds, for at most `limit`: this process knows by itself, of another ZooKeeper tells
-/// by one read. Answers the error of a busy lock.
+/// Asks who holds the lock, for at most `limit`: a holder in this process is known, another one
+/// takes one read. Returns the error of a busy lock.
 async fn ask<Q: WaitQueue>(
     queue: &Arc<Q>,
     place: Option<Place>,
@@ -276,12 +276,12 @@ async fn ask<Q: WaitQueue>(
         }
         match deadline.bound(queue.ask()).await {
             Ok(Some(Ok(busy))) => return Ok(busy),
-            // It went just now, which is an answer.
+            // It has just left, which is a result, too.
             Ok(Some(Err(RequestError::NoNode))) => return Ok(busy(None)),
             Ok(Some(Err(_))) => return Err(Silent),
             Ok(None) | Err(_) => {}
         }
-        // Nobody to ask about yet: ZooKeeper has not answered, and until it does nobody is busy.
+        // Nobody to ask about yet: until ZooKeeper replies, the lock is not reported as busy.
         if deadline.has_passed() {
             return Err(Silent);
         }

@@ -1,4 +1,4 @@
-//! A line of waiters: what waiting needs of a queue, whatever it hands out.
+//! The interface of a queue that callers wait in, for locks and for permits.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -22,19 +22,19 @@ pub trait WaitQueue: GrantSource + Sized {
     /// A waiter gives up its place.
     fn leave(self: &Arc<Self>, place: Place);
 
-    /// Whether the lock is passing from one holder of this process to the next, or is kept, and
-    /// keeps out the one in a place.
+    /// Whether the lock is passing from one holder of this process to the next, or is kept, and so
+    /// keeps out the waiter in a place.
     fn is_between_holders(&self, place: Option<Place>) -> bool;
 
-    /// Asks ZooKeeper who is in the way: the error of a busy lock. `None` as long as nobody was
-    /// seen there.
+    /// Asks ZooKeeper who is in the way, and returns the error of a busy lock. `None` while nobody
+    /// was seen.
     fn ask(&self) -> impl Future<Output = Option<Result<LockError, RequestError>>> + Send;
 
-    /// Why there is no connection, as far as that is known.
+    /// Why there is no connection, if that is known.
     fn trouble(&self) -> Option<LockError>;
 }
 
-/// Describes somebody who waits to people.
+/// Describes a waiter for people.
 pub fn describe_waiter(
     lock: &Arc<str>,
     who: &Caller,
@@ -44,20 +44,20 @@ pub fn describe_waiter(
     Held::new(lock.clone(), false, waited, (who.to_string(), label.clone()))
 }
 
-/// What became of joining.
+/// The result of joining.
 #[derive(Debug)]
 pub enum Joined<Q: WaitQueue> {
-    /// The lock was there for the taking.
+    /// The lock was free.
     Granted(Hold),
     /// In the queue.
     Waits(PlaceInQueue<Q>),
     /// Somebody is ahead in this queue, and the caller does not wait.
     Busy(Arc<Q>),
-    /// It cannot be.
+    /// The request is refused.
     Refused(LockError),
 }
 
-/// A place in a queue, as a future of its outcome. Dropped, it gives the place up.
+/// A place in a queue, as a future of its outcome. Dropping it gives the place up.
 #[derive(Debug)]
 pub struct PlaceInQueue<Q: WaitQueue> {
     queue: Arc<Q>,

@@ -9,7 +9,7 @@ use slab::Slab;
 
 use crate::base::error::LockError;
 
-/// What a waiter is given in the end.
+/// The result of a wait.
 pub type Outcome<O> = Result<O, LockError>;
 
 /// The place of a waiter.
@@ -21,7 +21,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// Whether it was taken before this one was the next.
+    /// Whether it was taken before `next` was.
     pub fn is_before(self, next: Ticket) -> bool {
         self.ticket < next.0
     }
@@ -50,11 +50,11 @@ impl<I, T> Slot<I, T> {
     }
 }
 
-/// Waiters with what is known of each (`I`), until each has its outcome (`T`).
+/// Waiters with their data (`I`), until each has its outcome (`T`).
 #[derive(Debug)]
 pub struct Waiters<I, T> {
     slots: Slab<Slot<I, T>>,
-    /// May name places that were left; they are skipped.
+    /// May contain places that were given up; they are skipped.
     order: VecDeque<Place>,
     next: NonZeroU64,
     waiting: usize,
