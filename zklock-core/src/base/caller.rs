@@ -1,4 +1,4 @@
-//! Who in this process asks for a lock, and whom a blocked thread keeps from going on.
+//! The callers in this process, and whom a blocked thread keeps from continuing.
 
 use std::cell::Cell;
 use std::fmt;
@@ -9,35 +9,36 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::{self, coop};
 
 thread_local! {
-    /// `thread::current()` counts references; this is asked for at every acquire.
+    /// `thread::current()` counts references, and this is read at every acquire.
     static THREAD: ThreadId = thread::current().id();
 
-    /// Whether a runtime polled something on this thread that is no task. Then somebody called
-    /// `block_on` here, and the thread is none of the workers of a runtime, which run tasks only.
+    /// Whether a runtime has polled something on this thread that is not a task. Then somebody
+    /// called `block_on` here, and the thread is not a worker of a runtime, because workers run
+    /// only tasks.
     static RUNS_BLOCK_ON: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The task or thread that asks.
+/// The calling task or thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caller {
     task: Option<task::Id>,
     thread: ThreadId,
     scope: u32,
     blocking: bool,
-    /// Whether a runtime runs it. What a plain thread does runs wherever its guard is moved to.
+    /// Whether a runtime runs it. The work of a plain thread goes wherever its guard is moved.
     in_runtime: bool,
     stops: Stops,
 }
 
-/// What cannot go on while the thread is blocked.
+/// What cannot continue while the thread is blocked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stops {
-    /// Nothing that is known: it is a plain thread or one of a pool, or a worker whose tasks others
-    /// take over.
+    /// Nothing that is known: it is a plain thread, one of a pool, or a worker whose tasks other
+    /// workers take over.
     Nothing,
-    /// What a runtime of one thread runs on it.
+    /// The tasks of a runtime with a single thread.
     Thread,
-    /// The tasks of a `LocalSet` that a runtime of several threads runs on it.
+    /// The tasks of a `LocalSet` that a multi-threaded runtime runs on it.
     LocalSet,
 }
 
@@ -78,12 +79,12 @@ impl Caller {
         Caller { task, thread, scope: 0, blocking: true, in_runtime: flavor.is_some(), stops }
     }
 
-    /// Says in which scope it asks: a number that is hardly that of another, and never zero.
+    /// Sets the scope of the call: a number that is almost certainly unique, and never zero.
     pub fn inside(self, scope: u32) -> Self {
         Caller { scope, ..self }
     }
 
-    /// In which scope it asks, or zero.
+    /// The scope of the call, or zero.
     pub fn scope(&self) -> u32 {
         self.scope
     }
@@ -93,9 +94,9 @@ impl Caller {
         self.blocking
     }
 
-    /// Whether both are the same task, or the same thread outside of tasks. That does not say that
-    /// one waits for the other in vain: a task runs several futures side by side, and a guard
-    /// moves.
+    /// Whether both are the same task, or the same thread outside of tasks. This does not prove
+    /// that one waits for the other in vain: a task may run several futures concurrently, and a
+    /// guard may be moved.
     pub fn is_same(&self, other: &Caller) -> bool {
         match (self.task, other.task) {
             (Some(mine), Some(theirs)) => mine == theirs,
@@ -109,11 +110,11 @@ impl Caller {
         self.task.is_some() && self.task == other.task
     }
 
-    /// Whether blocking the present thread keeps the other from ever going on: it lives on this
-    /// thread, and no other thread takes over what this one runs.
+    /// Whether blocking the present thread keeps the other one from ever continuing: it lives on
+    /// this thread, and no other thread takes over what this one runs.
     ///
-    /// A `LocalSet` inside a runtime of several threads looks like one of its workers. It is
-    /// recognised only where something that is no task has asked for a lock on this thread.
+    /// A `LocalSet` inside a multi-threaded runtime looks like one of its workers. It is recognised
+    /// only if something that is not a task has acquired a lock on this thread.
     pub fn stops(&self, other: &Caller) -> bool {
         let here = self.thread == other.thread && other.in_runtime;
         here && match self.stops {
@@ -124,11 +125,11 @@ impl Caller {
     }
 }
 
-/// Whether a runtime polls the caller: then it has a budget. Plain code on a thread has none, also
-/// on one of the runtime's pool for blocking work.
+/// Whether a runtime polls the caller, which then has a cooperative budget. Plain code on a thread
+/// has none, nor has a thread of the runtime's pool for blocking work.
 fn is_polled() -> bool {
     let mut context = Context::from_waker(Waker::noop());
-    // No budget is larger. What was taken is given back, the last first.
+    // No budget is larger. What was taken is given back, in reverse order.
     let mut taken = Vec::with_capacity(usize::from(u8::MAX) + 1);
     let ended = (0..=u8::MAX).any(|_| match coop::poll_proceed(&mut context) {
         std::task::Poll::Ready(step) => {

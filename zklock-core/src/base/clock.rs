@@ -1,7 +1,7 @@
-//! The clocks: which moment it is, and waiting for one.
+//! The clocks: reading the time, and waiting for a time.
 //!
-//! A lease is compared with a clock that never steps and that also counts the time a machine was
-//! suspended. Timers are only hints: who wakes reads the clock again.
+//! A lease is compared with a clock that never steps, and that includes the time for which the
+//! machine was suspended. Timers are only hints: a task that wakes reads the clock again.
 
 use std::fmt;
 use std::future::Future;
@@ -17,12 +17,12 @@ use tokio::task::AbortHandle;
 
 use crate::base::machine::{Machine, Work};
 
-/// A moment on a [`Clock`], in nanoseconds since an origin that is the same in all threads.
+/// A time on a [`Clock`], in nanoseconds since an origin that is the same in all threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(u64);
 
 impl Instant {
-    /// A moment that never comes.
+    /// A time that never comes.
     pub const FAR: Instant = Instant(u64::MAX);
     /// The origin.
     pub const ORIGIN: Instant = Instant(0);
@@ -32,18 +32,18 @@ impl Instant {
         self.0
     }
 
-    /// The moment that lies `nanos` after the clock's origin.
+    /// The time `nanos` after the clock's origin.
     pub const fn from_nanos(nanos: u64) -> Self {
         Instant(nanos)
     }
 
-    /// The last moment up to this one that lies a multiple of `step` after the origin.
+    /// The last time up to this one that is a multiple of `step` after the origin.
     pub fn floor(self, step: Duration) -> Self {
         let step = u64::try_from(step.as_nanos()).unwrap_or(u64::MAX).max(1);
         Instant(self.0 - self.0 % step)
     }
 
-    /// The time from `earlier` to this moment, zero when `earlier` is later.
+    /// The time from `earlier` to this one; zero if `earlier` is later.
     pub fn since(self, earlier: Instant) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
@@ -63,17 +63,17 @@ impl Sub<Duration> for Instant {
     }
 }
 
-/// Where the time comes from.
+/// The source of the time.
 #[derive(Clone, Debug)]
 pub enum Clock {
-    /// `CLOCK_BOOTTIME`, which goes on while the machine is suspended. A caller whose runtime is
-    /// paused, or has no timers, changes nothing about it: the timers are those of the runtime
-    /// named here, which must outlive them.
+    /// `CLOCK_BOOTTIME`, which goes on while the machine is suspended. It does not depend on the
+    /// caller's runtime, which may be paused or have no timers: the timers are those of the runtime
+    /// given here, which must outlive them.
     Boot(Handle),
-    /// The time of whoever asks: tokio's where it is paused, the machine's everywhere else. The
-    /// embedded coordinator lives in this one.
+    /// The time of the caller: tokio's if that is paused, otherwise the machine's. The embedded
+    /// coordinator uses this one.
     Caller,
-    /// The time of a machine that somebody plays.
+    /// The time of a simulated machine.
     Machine(Arc<dyn Machine>),
 }
 
@@ -87,7 +87,7 @@ impl Clock {
         }
     }
 
-    /// Waits for a moment. The timer is independent of the caller's runtime, except that under
+    /// Waits for a time. The timer does not depend on the caller's runtime, except that with
     /// [`Clock::Caller`] it follows a paused one.
     pub fn sleep_until(&self, at: Instant) -> Sleep {
         Sleep { clock: self.clone(), at, timer: Timer::Unarmed }
@@ -148,7 +148,7 @@ impl Future for Sleep {
                     Poll::Pending => false,
                     Poll::Ready(Ok(())) => true,
                     Poll::Ready(Err(_)) => {
-                        // The runtime ended before its time came; from here on time is real.
+                        // The runtime ended before the time came; from here on, real time counts.
                         let left = self.at.since(self.clock.now());
                         self.timer = Timer::Plain(async_io::Timer::after(left));
                         continue;
@@ -169,8 +169,8 @@ impl Future for Sleep {
     }
 }
 
-/// A timer on a paused runtime. A task there sleeps, and tells: a timer that is polled after its
-/// runtime ended would panic, and those who wait here may outlive the runtime.
+/// A timer on a paused runtime. A task of that runtime sleeps and reports: a timer that is polled
+/// after its runtime ended would panic, and waiters may outlive the runtime.
 #[derive(Debug)]
 struct PausedTimer {
     fired: oneshot::Receiver<()>,
@@ -182,7 +182,7 @@ impl PausedTimer {
         let (fire, fired) = oneshot::channel();
         let task = runtime.spawn(async move {
             tokio::time::sleep(after).await;
-            // Nobody may be left who wants to know.
+            // The receiver may be gone.
             let _ = fire.send(());
         });
         PausedTimer { fired, task: task.abort_handle() }
@@ -217,8 +217,8 @@ mod caller {
     use std::time::{Duration, Instant as StdInstant};
     use tokio::runtime::Handle;
 
-    /// Long before the first reading: a paused runtime stands still at the moment when it was
-    /// started, and a clock that reads zero until then would run late.
+    /// Long before the first reading: a paused runtime stands still at the time when it was
+    /// started, and a clock that read zero until then would be late.
     static ORIGIN: Lazy<StdInstant> = Lazy::new(|| {
         let now = StdInstant::now();
         now.checked_sub(Duration::from_secs(3_600)).unwrap_or(now)
@@ -241,9 +241,9 @@ mod caller {
         nanos(tokio::time::Instant::now().into_std())
     }
 
-    /// The runtime around the caller, if its time is paused. Tokio does not tell, but a clock that
-    /// runs moves when the machine's does, and a paused one does not. That it lies between two
-    /// readings of the machine's says nothing: a paused one is overtaken now and then, and on a busy
+    /// The runtime around the caller, if its time is paused. Tokio does not tell, but a running
+    /// clock moves with the machine's, and a paused one does not. It is not enough that it lies
+    /// between two readings of the machine's clock: a paused one may do so by chance, and on a busy
     /// machine the two readings are far apart.
     pub(super) fn paused() -> Option<Handle> {
         if REAL_ONLY.get() > 0 {

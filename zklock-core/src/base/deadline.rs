@@ -1,4 +1,4 @@
-//! One bound over everything that a call does.
+//! One deadline for everything that a call does.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -7,35 +7,35 @@ use std::time::Duration;
 
 use crate::base::clock::{Clock, Instant};
 
-/// The moment at which a call gives up, on a given clock.
+/// The time at which a call gives up, on a given clock.
 #[derive(Clone, Debug)]
 pub struct Deadline {
     clock: Clock,
     at: Instant,
 }
 
-/// The deadline came first.
+/// The deadline has passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Elapsed;
 
 impl Deadline {
-    /// A bound that never comes.
+    /// A deadline that never comes.
     pub fn never(clock: Clock) -> Self {
         Deadline { clock, at: Instant::FAR }
     }
 
-    /// A bound that lies `within` from now.
+    /// A deadline `within` from now.
     pub fn after(clock: Clock, within: Duration) -> Self {
         let at = clock.now() + within;
         Deadline { clock, at }
     }
 
-    /// A bound at a moment.
+    /// A deadline at a given time.
     pub fn at(clock: Clock, at: Instant) -> Self {
         Deadline { clock, at }
     }
 
-    /// The moment.
+    /// The time.
     pub fn instant(&self) -> Instant {
         self.at
     }
@@ -45,12 +45,12 @@ impl Deadline {
         &self.clock
     }
 
-    /// Whether there is no bound.
+    /// Whether there is no deadline.
     pub fn is_never(&self) -> bool {
         self.at == Instant::FAR
     }
 
-    /// Whether the moment has come.
+    /// Whether the time has come.
     pub fn has_passed(&self) -> bool {
         !self.is_never() && self.clock.now() >= self.at
     }
@@ -60,7 +60,7 @@ impl Deadline {
     ///
     /// # Cancel safety
     ///
-    /// As cancel safe as `work`, which is dropped when the deadline comes.
+    /// As cancel safe as `work`, which is dropped at the deadline.
     pub async fn bound<F: Future>(&self, work: F) -> Result<F::Output, Elapsed> {
         let mut work = pin!(work);
         let mut sleep = None;
@@ -71,7 +71,7 @@ impl Deadline {
             if self.is_never() {
                 return Poll::Pending;
             }
-            // The timer is armed only once the work did not finish at once.
+            // The timer is set only if the work does not finish at once.
             let sleep = sleep.get_or_insert_with(|| Box::pin(self.clock.sleep_until(self.at)));
             sleep.as_mut().poll(cx).map(|()| Err(Elapsed))
         })

@@ -1,4 +1,4 @@
-//! A generation: one ZooKeeper session in the life of a lane, and what is held in it.
+//! A generation: one ZooKeeper session in the life of a lane, and the nodes that are held in it.
 
 mod commits;
 mod counts;
@@ -35,31 +35,31 @@ use crate::session::watch_budget::WatchBudget;
 pub struct Generation {
     number: u64,
     coordinator: Arc<dyn Coordinator>,
-    /// Whether that knows by itself when it was last in contact.
+    /// Whether the coordinator itself knows when it was last in contact.
     self_aware: bool,
     lease: LeaseClock,
     spawner: Spawner,
     events: Events,
     over: AtomicBool,
     retired: AtomicBool,
-    /// Shows that the server is not to be trusted.
+    /// A node that shows that the server's data differ from its leader's.
     phantom: OnceLock<PhantomNode>,
     head_ages: HeadAges,
-    /// Lists that several wait for.
+    /// Lists that several callers wait for.
     listings: Listings,
-    /// Counts how often the connection came back.
+    /// The number of reconnects.
     reconnects: AtomicU64,
-    /// When it did last.
+    /// The time of the last reconnect.
     reconnected_at: AtomicU64,
     /// Fires on every change above and when a held node is gone.
     changed: Notify,
-    /// Counts the losses of leases.
+    /// The number of times that leases were lost.
     losses: AtomicU64,
     held: Mutex<HashMap<Arc<str>, Arc<HeldNode>>>,
     watches: Arc<WatchBudget>,
-    /// The greatest czxid of a node that was made here.
+    /// The greatest czxid of a node that was created in this session.
     newest: AtomicI64,
-    /// By directory: who makes a node that cannot be told from others of this session.
+    /// By directory: who creates a node that looks like others of this session.
     gates: Mutex<HashMap<Arc<str>, Weak<Gate>>>,
     /// Deletions that are not yet confirmed.
     cleaning: AtomicUsize,
@@ -68,15 +68,15 @@ pub struct Generation {
     resting: AtomicUsize,
 }
 
-/// How long who has no watch rests between two looks, at least and at most: a quarter of the session
-/// timeout.
+/// The shortest and longest pause between two looks without a watch, which is a quarter of the
+/// session timeout.
 const SLOW_LOOK: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));
 
-/// A wait is no long one before so much time has passed, however short the session timeout is.
+/// The shortest wait that counts as long, however short the session timeout is.
 const LONG: Duration = Duration::from_secs(5);
 
 impl Generation {
-    /// Wraps a ZooKeeper session that was just opened; `opened` is when that was asked for.
+    /// Wraps a ZooKeeper session that was just opened; `opened` is the time when it was requested.
     pub fn new(
         number: u64,
         coordinator: Arc<dyn Coordinator>,
@@ -112,17 +112,17 @@ impl Generation {
         })
     }
 
-    /// Which generation of its lane this is, from 1.
+    /// The number of this generation in its lane, from 1.
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// The ZooKeeper session. What it does not answer for a session timeout has failed.
+    /// The ZooKeeper session. A request that is not answered within a session timeout fails.
     pub fn coordinator(&self) -> &Arc<dyn Coordinator> {
         &self.coordinator
     }
 
-    /// After how long something is done about an answer that did not come.
+    /// The time after which a missing reply is acted upon.
     pub fn patience(&self) -> Duration {
         patience(self.lease.timeout())
     }
@@ -132,29 +132,29 @@ impl Generation {
         &self.lease
     }
 
-    /// Where background work goes.
+    /// Runs background tasks.
     pub fn spawner(&self) -> &Spawner {
         &self.spawner
     }
 
-    /// What may be watched in it.
+    /// The budget of watches.
     pub fn watches(&self) -> &Arc<WatchBudget> {
         &self.watches
     }
 
-    /// Where events go.
+    /// The receivers of events.
     pub fn events(&self) -> &Events {
         &self.events
     }
 
-    /// Whether the coordinator itself knows when it was last in contact: then no heartbeats are
+    /// Whether the coordinator itself knows when it was last in contact. Then no heartbeats are
     /// needed, and expiry is found by asking.
     pub fn is_self_aware(&self) -> bool {
         self.self_aware
     }
 
-    /// Lets a self-aware coordinator feed the lease clock. Nothing else changes, and nobody is told:
-    /// who asks may hold a lock that they need who would be. The keeper tells them.
+    /// Lets such a coordinator feed the lease clock. It changes nothing else and tells nobody,
+    /// because the caller may hold a lock that those told would need. The keeper tells them.
     fn observe(&self) {
         if self.self_aware
             && let Some(at) = self.coordinator.last_contact()
@@ -163,29 +163,30 @@ impl Generation {
         }
     }
 
-    /// Whether the ZooKeeper session is over, also when the keeper has not ended the generation yet.
+    /// Whether the ZooKeeper session is over, even if the keeper has not ended the generation yet.
     pub fn is_over(&self) -> bool {
         self.observe();
         self.over.load(Ordering::Acquire) || self.self_aware && self.coordinator.link().is_over()
     }
 
-    /// Whether it was taken out of use while its ZooKeeper session lives.
+    /// Whether the generation was retired while its ZooKeeper session lives.
     pub fn was_retired(&self) -> bool {
         self.retired.load(Ordering::Acquire)
     }
 
-    /// Whether new acquires should use a fresh generation.
+    /// Whether new acquires should use another generation.
     pub fn is_retired(&self) -> bool {
         self.retired.load(Ordering::Acquire) || self.is_over()
     }
 
-    /// What a lease granted now belongs to, if a commit was answered lately enough: a grant needs a
-    /// heartbeat's time left, so that the keeper is sure to look before it runs out.
+    /// The term of a lease that is granted now, if a commit was answered recently enough: a grant
+    /// needs the time of a heartbeat left, so that the keeper certainly looks before the lease runs
+    /// out.
     pub fn grantable(&self, stop_at: StopAt) -> Option<Term> {
         let (term, now) = (self.lease.term(stop_at), self.lease.clock().now());
         let valid = self.is_valid_at(term, now);
         let fresh = match stop_at {
-            // The next heartbeat is not even due.
+            // The next heartbeat is not due yet.
             StopAt::Suspect => now < self.lease.last_commit() + self.lease.heartbeat(),
             StopAt::Lost => {
                 self.lease.condition(now) == Condition::Held
@@ -195,11 +196,11 @@ impl Generation {
         (valid && fresh).then_some(term)
     }
 
-    /// Whether a lease of a term is valid at a moment that was just read.
+    /// Whether a lease of a term is valid at `now`, which was just read.
     pub fn is_valid_at(&self, term: Term, now: Instant) -> bool {
         let over = self.is_over();
-        // A commit that is answered after the end of the lease ends the term, then feeds the clock:
-        // in the other order the lease would be valid once more.
+        // A commit that is answered after the end of the lease first ends the term and then feeds
+        // the clock; in the other order, the lease would be valid once more.
         let until = self.lease.valid_until();
         let valid = !over && self.lease.is_present(term);
         match term.stop_at() {
@@ -208,8 +209,8 @@ impl Generation {
         }
     }
 
-    /// Whether the connection is in doubt. Who sees that has seen it for good: the keeper may not
-    /// look before the connection is back.
+    /// Whether the connection is in doubt. Once seen, this is final: the keeper may not look before
+    /// the connection is back.
     fn is_suspect_at(&self, now: Instant) -> bool {
         let suspect =
             self.coordinator.link() != Link::Up || self.lease.condition(now) != Condition::Held;
@@ -219,7 +220,7 @@ impl Generation {
         suspect
     }
 
-    /// Until when leases are valid if nothing more is heard.
+    /// Until when leases are valid if ZooKeeper sends nothing more.
     pub fn valid_until(&self, stop_at: StopAt) -> Instant {
         self.observe();
         match stop_at {
@@ -228,17 +229,17 @@ impl Generation {
         }
     }
 
-    /// Waits for the next change of anything in here. Enable it before looking.
+    /// Waits for the next change in this generation. Enable the future before looking.
     pub fn changed(&self) -> Notified<'_> {
         self.changed.notified()
     }
 
-    /// How often the connection came back.
+    /// The number of reconnects.
     pub fn reconnects(&self) -> u64 {
         self.reconnects.load(Ordering::Acquire)
     }
 
-    /// Notes that the connection came back.
+    /// Records that the connection is back.
     pub fn reconnected(&self) {
         let now = self.lease.clock().now();
         self.reconnected_at.store(now.as_nanos(), Ordering::Release);
@@ -253,7 +254,7 @@ impl Generation {
         }
     }
 
-    /// Loses every lease granted so far; the nodes may still be there.
+    /// Loses all leases granted so far; their nodes may still exist.
     pub fn lose_leases(&self) {
         self.lease.end_epoch();
         self.losses.fetch_add(1, Ordering::AcqRel);
@@ -263,13 +264,13 @@ impl Generation {
         self.changed.notify_waiters();
     }
 
-    /// Notes that the connection is in doubt: those leases are lost that stop there.
+    /// Records that the connection is in doubt: leases that stop at this point are lost.
     pub fn doubt(&self) {
         self.lease.doubt();
         self.lose_doubted();
     }
 
-    /// Tells of the leases that were lost because the connection was in doubt.
+    /// Reports the leases that were lost because the connection was in doubt.
     pub fn lose_doubted(&self) {
         let lost = self.take_past();
         if lost.is_empty() {
@@ -287,19 +288,19 @@ impl Generation {
         self.changed.notify_waiters();
     }
 
-    /// Takes out of the care of the heartbeat what belongs to a term that is over. What was granted
-    /// since then stays.
+    /// Takes the nodes of terms that are over out of the heartbeat's care. Nodes granted since then
+    /// stay.
     fn take_past(&self) -> Vec<Arc<HeldNode>> {
         let mut held = self.lock_held();
         let past = held.extract_if(|_, node| !self.lease.is_present(node.term));
         let mut past: Vec<_> = past.map(|(_, node)| node).collect();
-        // Who is told first is not left to the map.
+        // In a fixed order, instead of the map's.
         past.sort_unstable_by_key(|node| node.czxid);
         past
     }
 
-    /// Takes the generation out of use because a node cannot be deleted: new acquires go to a
-    /// fresh one, and this one is closed when nothing is held in it.
+    /// Retires the generation because a node cannot be deleted: new acquires use another one, and
+    /// this one is closed when nothing is held in it.
     pub fn retire(&self, path: &str, why: &RequestError) {
         tracing::error!(path, %why, "the server refused to delete a lock's node; it is deleted \
                                      when its ZooKeeper session ends");
@@ -310,33 +311,33 @@ impl Generation {
         self.take_out_of_use();
     }
 
-    /// Takes the generation out of use because the data of its server differ from its leader's.
+    /// Retires the generation because the data of its server differ from its leader's.
     pub fn leave(&self, phantom: PhantomNode) {
         let path = &phantom.path;
         tracing::error!(path, "the server shows a node that its leader does not know");
         self.events.tell(|| Event::Diverged { path: path.clone() });
-        // Others may have found another.
+        // Others may have found another such node.
         let _ = self.phantom.set(phantom);
         self.take_out_of_use();
     }
 
-    /// The node that shows that the data of the server differ from its leader's.
+    /// A node that shows that the server's data differ from its leader's.
     pub fn phantom(&self) -> Option<&PhantomNode> {
         self.phantom.get()
     }
 
-    /// From when on a wait is a long one, and another look at the queue is worth while.
+    /// From when on a wait counts as long, so that the head of the queue is checked.
     pub fn long(&self) -> Duration {
         self.head_ages.long()
     }
 
-    /// How long who has no watch rests between two looks.
+    /// The pause between two looks without a watch.
     pub fn slow_look(&self) -> Duration {
         (self.lease.timeout() / 4).clamp(SLOW_LOOK.0, SLOW_LOOK.1)
     }
 
-    /// Whether a node has been at the head of a queue for long, as far as those know who waited
-    /// there. Once in so long only.
+    /// Whether a node has been at the head of a queue for long, as seen by those who waited there.
+    /// True once per such time.
     pub fn is_long_at_head(&self, directory: &str, path: &Arc<str>) -> bool {
         self.head_ages.is_long_there(directory, path, self.lease.clock().now())
     }
@@ -346,7 +347,7 @@ impl Generation {
         self.changed.notify_waiters();
     }
 
-    /// How often leases were lost.
+    /// The number of times that leases were lost.
     pub fn losses(&self) -> u64 {
         self.losses.load(Ordering::Acquire)
     }

@@ -19,16 +19,16 @@ use crate::session::watch_budget::Watching;
 
 type Beat = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Whom the keeper tells.
+/// What the keeper reports to.
 #[derive(Clone, Debug)]
 pub struct Keeping {
     /// The state of the session.
     pub health: Arc<LaneReport>,
-    /// The locks in use, which hear of lost leases.
+    /// The locks in use, which are told about lost leases.
     pub local_queues: Arc<LocalQueues>,
 }
 
-/// Keeps a generation until its ZooKeeper session is over, or nothing is held after it was
+/// Keeps a generation until its ZooKeeper session is over, or until nothing is held after it was
 /// retired; then closes it.
 pub async fn keep(generation: Arc<Generation>, keeping: Keeping) {
     let (mut losses, mut doubts) = (0, 0);
@@ -76,25 +76,26 @@ pub async fn keep(generation: Arc<Generation>, keeping: Keeping) {
         }
         doubts = counted;
         if now >= check_at {
-            // Other commits say nothing about a node that is held. What is taken from now on is
-            // looked at later.
+            // Other commits prove nothing about a held node. What is acquired from now on is
+            // checked later.
             check_at = generation.unseen_since().unwrap_or(now) + gap;
         }
         let due = next_beat.max(check_at.min(generation.lease().last_commit() + gap));
         let beats = holds && link == Link::Up && !self_aware;
         if beats && now >= due {
-            // The last may still be answered, or be forgotten: another is sent beside it.
+            // The last heartbeat may still be answered, or be lost: another one is sent beside it.
             late = beat.take().or(late);
             next_beat = now + gap;
             beat = Some(Box::pin(heartbeat(generation.clone())));
         }
-        // A retired generation is not the one that serves new acquires.
+        // New acquires do not use a retired generation.
         if !generation.was_retired() {
             let connected = SessionState::Connected;
             keeping.health.publish(if suspect { SessionState::Suspended } else { connected });
         }
 
-        // Nobody wakes the keeper when something is taken: a grant has more than one gap to live.
+        // Nothing wakes the keeper when a lock is acquired: a grant is valid for more than one
+        // interval.
         let wake_at = if self_aware && (!holds || link == Link::Up) {
             Instant::FAR
         } else if !holds {
@@ -119,7 +120,7 @@ pub async fn keep(generation: Arc<Generation>, keeping: Keeping) {
         })
         .await;
     }
-    // A reply that is waited for would keep the ZooKeeper session open.
+    // A pending reply would keep the ZooKeeper session open.
     drop((beat, late));
     generation.end();
     keeping.local_queues.leases_lost();
@@ -129,18 +130,19 @@ pub async fn keep(generation: Arc<Generation>, keeping: Keeping) {
     generation.coordinator().close().await;
 }
 
-/// Commits that the held nodes exist, and finds those that do not, or whose data were changed.
+/// Commits that the held nodes exist, and finds those that do not, or whose data have changed.
 async fn heartbeat(generation: Arc<Generation>) {
     let start = generation.lease().clock().now();
     let nodes = generation.held();
-    // What is held for longer than a heartbeat is watched, to learn at once if it is deleted.
+    // A node that is held for longer than a heartbeat is watched, so that its deletion is noticed
+    // at once.
     let long = generation.lease().heartbeat() / 2;
     let long_held = nodes.iter().filter(|node| start.since(node.since) >= long);
     for node in long_held {
         watch_own(&generation, node);
     }
     for batch in nodes.chunks(MOST_CHECKED) {
-        // One that comes late leaves the rest to the next, which has begun.
+        // A late heartbeat leaves the rest to the next one, which has begun.
         let batch = batch.iter().filter(|node| node.seen() <= start).cloned().collect();
         if !check(&generation, batch).await {
             return;
@@ -148,21 +150,21 @@ async fn heartbeat(generation: Arc<Generation>) {
     }
 }
 
-/// Checks a batch; takes out what is gone and checks the others again. Answers false when the
-/// server did not answer.
+/// Checks a batch; removes the nodes that are gone, and checks the others again. Returns false if
+/// the server did not answer.
 async fn check(generation: &Arc<Generation>, mut batch: Vec<Arc<HeldNode>>) -> bool {
-    // Who writes to them all the time must not keep the others from being checked.
+    // A client that writes to these nodes all the time must not prevent the check of the others.
     let mut looks = batch.len();
     loop {
-        // What was released meanwhile would fail the whole batch, one node after the other.
+        // A node that was released meanwhile would fail the whole batch, one node after the other.
         batch.retain(|node| generation.is_held(node));
         if batch.is_empty() {
             return true;
         }
         let sent = generation.lease().clock().now();
         let checked = generation.check_held(&batch);
-        // A node that another has made in the same place passes the check. What is read behind a
-        // commit is as new as that.
+        // A node that another client has created at the same path passes the check. A read that is
+        // sent behind a commit is as new as the commit.
         let coordinator = generation.coordinator();
         let recurring = batch.iter().filter(|node| node.is_recurring());
         let read: Vec<_> =
@@ -190,7 +192,7 @@ async fn check(generation: &Arc<Generation>, mut batch: Vec<Arc<HeldNode>>) -> b
             }
             RequestError::BadVersion => return false,
             error if error.is_definite() => {
-                // The server does not let us look at this one; the others are to be checked.
+                // The server does not allow this check; the other nodes are checked.
                 let node = batch.swap_remove(index);
                 tracing::warn!(path = &*node.path, %error, "a held node could not be checked");
             }
@@ -199,8 +201,7 @@ async fn check(generation: &Arc<Generation>, mut batch: Vec<Arc<HeldNode>>) -> b
     }
 }
 
-/// Looks at the data of a held node, which were changed. Answers false when the server did not
-/// answer.
+/// Reads the data of a held node, which have changed. Returns false if the server did not answer.
 async fn look_at(generation: &Arc<Generation>, node: &Arc<HeldNode>) -> bool {
     heed_look(generation, node, generation.coordinator().get(&node.path)).await
 }
@@ -215,16 +216,16 @@ async fn heed_look(
             heed(generation, node, &data, &stat);
             true
         }
-        // The next check says so.
+        // The next check finds out.
         Err(RequestError::NoNode) => true,
         Err(_) => false,
     }
 }
 
-/// Notes what was seen of a held node. Answers whether it is still ours.
+/// Evaluates what was read of a held node. Returns whether the node still belongs to this session.
 fn heed(generation: &Arc<Generation>, node: &Arc<HeldNode>, data: &[u8], stat: &Stat) -> bool {
     if stat.czxid != node.czxid {
-        // Another node has its path.
+        // Another node has the same path.
         generation.lost_node(node);
         return false;
     }
@@ -236,9 +237,9 @@ fn heed(generation: &Arc<Generation>, node: &Arc<HeldNode>, data: &[u8], stat: &
     true
 }
 
-/// Writes the data of a held node again that the wish to let go has replaced, marked as asked: who
-/// holds the lock is to be known for as long as it does. A node that was just made by another in the
-/// same place has another version.
+/// Restores the data of a held node after a request for release has replaced them, with a mark that
+/// says so: as long as it holds the lock, its owner must be known. A node that another client has
+/// just created at the same path has another version.
 fn write_again(generation: &Arc<Generation>, node: &Arc<HeldNode>, version: i32) {
     let Some(payload) = &node.payload else { return };
     let (path, data) = (node.path.to_string(), Owner::asked_to_let_go(payload));
@@ -247,7 +248,7 @@ fn write_again(generation: &Arc<Generation>, node: &Arc<HeldNode>, version: i32)
     generation.spawner().spawn(async move {
         match written.await {
             Ok(()) => node.has_version(version.wrapping_add(1)),
-            // The next heartbeat looks at it again.
+            // The next heartbeat reads it again.
             Err(error) if !error.is_definite() => node.has_version(i32::MIN),
             Err(error) => tracing::debug!(path = &*node.path, %error, "the data of a held node \
                                                                        could not be restored"),
@@ -255,7 +256,7 @@ fn write_again(generation: &Arc<Generation>, node: &Arc<HeldNode>, version: i32)
     });
 }
 
-/// Watches a held node, once, to learn of its deletion and of the wish that it be let go.
+/// Watches a held node, once, to notice its deletion, and a request for its release.
 pub fn watch_own(generation: &Arc<Generation>, node: &Arc<HeldNode>) {
     let Some(watching) = generation.begin_watching(node) else { return };
     let (generation, node) = (generation.clone(), node.clone());
@@ -266,7 +267,7 @@ pub fn watch_own(generation: &Arc<Generation>, node: &Arc<HeldNode>) {
     });
 }
 
-/// Reads a held node and watches it until it is gone.
+/// Reads a held node, and watches it until it is gone.
 async fn go_on_watching(
     generation: &Arc<Generation>,
     node: &Arc<HeldNode>,
@@ -293,29 +294,30 @@ async fn go_on_watching(
     }
 }
 
-/// The watch on a node of ours that waits: it says whether the node is still there when the one
-/// ahead goes. Who holds the lock then goes on with it.
+/// The watch on this session's own waiting node: it shows whether the node still exists when the
+/// one ahead is deleted. It is kept when the waiter becomes the holder.
 pub struct OwnWatch {
     watch: Watch,
-    /// What was read when it was set.
+    /// What was read when the watch was set.
     read: (Vec<u8>, Stat),
     watching: Watching,
 }
 
 impl OwnWatch {
-    /// A watch that was just set, and what was read with it.
+    /// A watch that was just set, with what was read.
     pub fn new(watch: Watch, read: (Vec<u8>, Stat), watching: Watching) -> Self {
         OwnWatch { watch, read, watching }
     }
 
-    /// What happened to the node.
+    /// The event of the watch.
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<WatchEvent> {
         self.watch.as_mut().poll(cx)
     }
 
-    /// Watches the node from now on as one that is held.
+    /// Watches the node from now on as a held one.
     pub fn hold(self, generation: &Arc<Generation>, node: &Arc<HeldNode>) {
-        // Many who hold for long leave room for those who wait: the heartbeats do without.
+        // Locks that are held for long leave room for waiters; the heartbeats check them without
+        // watches.
         let Some(watching) = self.watching.for_held() else { return };
         node.remember_watch();
         let (generation, node) = (generation.clone(), node.clone());

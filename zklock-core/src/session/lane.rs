@@ -1,4 +1,4 @@
-//! A lane: one ZooKeeper session after the other.
+//! A lane: ZooKeeper sessions, one after the other.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -23,19 +23,19 @@ use crate::session::spawner::Spawner;
 use crate::session::timing::Timing;
 use crate::session::watch_budget::WatchBudget;
 
-/// Between two tries to connect, at first and at most.
+/// The pause between two attempts to connect, the first and the longest.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 
-/// Where a lane stands.
+/// The state of a lane.
 #[derive(Clone, Debug)]
 pub enum Status {
-    /// No ZooKeeper session yet, or no longer; why the last try failed.
+    /// No ZooKeeper session yet, or no longer; with the error of the last attempt.
     Connecting(Option<LockError>),
     /// A generation to use.
     Ready(Arc<Generation>),
-    /// Refused for a reason that a person must mend; tried again now and then.
+    /// Refused for a reason that an operator must remove; tried again from time to time.
     Refused(LockError),
-    /// Over.
+    /// Closed.
     Closed,
 }
 
@@ -47,20 +47,20 @@ pub struct Lane {
     tick: Option<Duration>,
     events: Events,
     status: watch::Sender<Status>,
-    /// Those that were opened here, as long as somebody uses them: a node that is held may be older
-    /// than the generation that serves new acquires.
+    /// The generations of this lane that are in use: a held node may belong to an older one than
+    /// new acquires use.
     opened: Mutex<Vec<Weak<Generation>>>,
     keeping: Keeping,
     closed: AtomicBool,
-    /// Whether it opens nothing any more, and has closed what it opened last.
+    /// Whether the lane opens no session any more, and has closed the last one.
     over: watch::Sender<bool>,
-    /// How many acquires are under way.
+    /// The number of acquires in progress.
     riders: AtomicUsize,
-    /// How many of them are on their way to the server.
+    /// How many of these wait for the server.
     busy: AtomicUsize,
-    /// Since when somebody is.
+    /// Since when one does.
     busy_since: AtomicU64,
-    /// How many there ever were.
+    /// The total number of acquires.
     lane_permits: AtomicU64,
 }
 
@@ -92,40 +92,41 @@ impl Lane {
         lane
     }
 
-    /// What this lane lives by.
+    /// The runtime of this lane.
     pub fn runtime(&self) -> &Runtime {
         &self.runtime
     }
 
-    /// The clock that this lane lives by.
+    /// The clock of this lane.
     pub fn clock(&self) -> &Clock {
         self.runtime.clock()
     }
 
-    /// Where background work goes.
+    /// Runs background tasks.
     pub fn spawner(&self) -> &Spawner {
         self.runtime.spawner()
     }
 
-    /// How many acquires are under way.
+    /// The number of acquires in progress.
     pub fn riders(&self) -> usize {
         self.riders.load(Ordering::Relaxed)
     }
 
-    /// How many of them are on their way to the server.
+    /// How many of these wait for the server.
     pub fn busy(&self) -> usize {
         self.busy.load(Ordering::Relaxed)
     }
 
-    /// Whether it can be expected to serve an acquire now: it is connected, and commits are answered.
+    /// Whether the lane can serve an acquire now: it is connected, and commits are answered.
     pub fn is_served(&self) -> bool {
         let Some(generation) = self.current() else { return false };
         if generation.is_self_aware() {
-            // To ask it could end it, and whoever asks here may hold the lock of a queue.
+            // Asking the coordinator could end the generation, and the caller may hold the lock of
+            // a queue.
             return true;
         }
         let (lease, now) = (generation.lease(), self.clock().now());
-        // A connection can be up for long after a server froze. An acquire begins with a commit.
+        // A connection can stay up long after its server froze. An acquire begins with a commit.
         let asked = Instant::from_nanos(self.busy_since.load(Ordering::Relaxed));
         let unanswered = now >= lease.last_commit().max(asked) + lease.heartbeat();
         let stalled = self.busy() > 0 && unanswered;
@@ -133,13 +134,13 @@ impl Lane {
         generation.coordinator().link() == Link::Up && !stalled && !suspect
     }
 
-    /// How many acquires there ever were.
+    /// The total number of acquires.
     pub fn lane_permits(&self) -> u64 {
         self.lane_permits.load(Ordering::Relaxed)
     }
 
-    /// Whether nothing is acquired, held, kept for a while or deleted, in a retired generation
-    /// neither.
+    /// Whether nothing is being acquired, held, kept for a while or deleted, in a retired
+    /// generation neither.
     pub fn is_idle(&self) -> bool {
         let idle = |generation: &Arc<Generation>| {
             generation.is_over()
@@ -158,7 +159,7 @@ impl Lane {
         LanePermit { lane: self.clone(), busy: AtomicBool::new(true) }
     }
 
-    /// Where the lane stands, as a channel.
+    /// The state of the lane, as a channel.
     pub fn status(&self) -> watch::Receiver<Status> {
         self.status.subscribe()
     }
@@ -171,14 +172,15 @@ impl Lane {
         }
     }
 
-    /// The generation with a ZooKeeper session that was opened here, as long as somebody uses it.
+    /// The generation that has this ZooKeeper session, if it is in use.
     pub fn generation_of(&self, session: i64) -> Option<Arc<Generation>> {
         self.living().into_iter().find(|living| living.coordinator().session_id() == session)
     }
 
-    /// The generations that were opened here and are in use, the retired ones included.
+    /// The generations of this lane that are in use, including retired ones.
     fn living(&self) -> Vec<Arc<Generation>> {
-        // Whoever lets go of one last closes it, which no lock may be held for.
+        // Dropping the last reference to a generation closes it, which must not happen under a
+        // lock.
         let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         opened.iter().filter_map(Weak::upgrade).collect()
     }
@@ -189,11 +191,12 @@ impl Lane {
         opened.push(Arc::downgrade(generation));
     }
 
-    /// Waits for a generation that can be used for a new node.
+    /// Waits for a generation in which a new node can be created.
     ///
     /// # Errors
     ///
-    /// What a person must mend is an error at once; a server that cannot be reached is waited for.
+    /// Errors that an operator must remove are returned at once; while no server can be reached, it
+    /// waits.
     pub async fn ready(&self) -> Result<Arc<Generation>, LockError> {
         let mut status = self.status.subscribe();
         loop {
@@ -210,7 +213,7 @@ impl Lane {
         }
     }
 
-    /// Why there is no generation, for the error of a caller who waited in vain.
+    /// Why there is no generation, for the error of a caller that waited in vain.
     pub fn trouble(&self) -> Option<LockError> {
         match &*self.status.borrow() {
             Status::Connecting(error) => error.clone(),
@@ -227,8 +230,8 @@ impl Lane {
         self.living().iter().for_each(|generation| generation.end());
     }
 
-    /// Brings the releaser to its end, then closes the ZooKeeper sessions. One that a server may have
-    /// opened just now is waited for, and closed.
+    /// Completes the pending deletions, then closes the ZooKeeper sessions. It waits for a session
+    /// that a server may have opened just now, and closes it.
     pub async fn end(&self, limit: &Deadline) {
         let living = self.living();
         for generation in living.iter().filter(|generation| !generation.is_over()) {
@@ -245,7 +248,7 @@ impl Lane {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// Moves on, unless the lane was closed meanwhile.
+    /// Changes the state, unless the lane was closed meanwhile.
     fn set(&self, next: Status) -> bool {
         self.status.send_if_modified(|status| {
             let open = !matches!(status, Status::Closed);
@@ -257,7 +260,7 @@ impl Lane {
     }
 }
 
-/// An acquire under way in a lane.
+/// An acquire in progress on a lane.
 #[derive(Debug)]
 pub struct LanePermit {
     lane: Arc<Lane>,
@@ -270,7 +273,7 @@ impl LanePermit {
         &self.lane
     }
 
-    /// The server has answered: from here on it waits for others.
+    /// The server has answered: from now on, the acquire waits for other contenders.
     pub fn arrived(&self) {
         if self.busy.swap(false, Ordering::Relaxed) {
             self.lane.busy.fetch_sub(1, Ordering::Relaxed);
@@ -357,7 +360,7 @@ async fn without(
 ) -> Result<Arc<dyn Coordinator>, RequestError> {
     let (Some(phantom), Ok(coordinator)) = (phantom, &session) else { return session };
     let limit = Deadline::after(clock.clone(), coordinator.session_timeout());
-    // A server that does not answer now is found out later.
+    // A server that does not answer now is checked later.
     let shown = limit.bound(phantom.is_shown(&**coordinator)).await.ok().and_then(Result::ok);
     if shown != Some(true) {
         return session;

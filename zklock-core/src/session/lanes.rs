@@ -1,15 +1,15 @@
 //! The lanes of a session.
 //!
-//! One ZooKeeper session carries most processes. There are two reasons for another:
+//! One ZooKeeper session is enough for most processes. There are two reasons for another:
 //!
-//! - **Traffic.** Requests of one session are answered in order, and its client sends a small one only
-//!   when the last was answered. With a hundred tasks on a hundred locks, four sessions take 1.25
-//!   times the locks of bare requests on one, eight 1.5 times.
-//! - **Watches.** After a reconnect the client sends all its watches in one request, and loses the
-//!   session if that is longer than 128 KiB.
+//! - **Traffic.** Requests of one session are answered in order, and the client library sends a
+//!   small one only when the last was acknowledged. With a hundred tasks on a hundred locks, four
+//!   sessions make 1.25 times as many locks as bare requests on one session, and eight 1.5 times.
+//! - **Watches.** After a reconnect the client library sends all its watches in one request, and
+//!   loses the session if that is longer than 128 KiB.
 //!
-//! A lane that is not served, because its connection is down or its server is silent, is passed over
-//! while another is. One that was not used for a minute is closed.
+//! A lane that is not served, because its connection is down or its server is silent, is not used
+//! while another one is served. A lane that was not used for a minute is closed.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -26,33 +26,33 @@ use crate::session::lane::{Lane, LanePermit};
 use crate::session::local_queues::LocalQueues;
 use crate::session::runtime::Runtime;
 
-/// How many acquires may be on their way to the server in a lane before another is opened.
+/// The number of acquires that may wait for the server in a lane before another one is opened.
 const BUSY: usize = 8;
 
-/// How many acquires are under way in a lane, waiting ones included, before another is used. Each
-/// needs watches. How much these may take is counted, so this is no more than a guess at when another
-/// connection is better than slow looks.
+/// The number of acquires in progress in a lane, including waiting ones, from which another one is
+/// used. Each needs watches. The bytes of these are counted elsewhere, so this is only an estimate
+/// of when another connection is better than looking without watches.
 const FULL: usize = 500;
 
-/// After how long a lane that nobody uses is closed, about.
+/// The time after which an unused lane is closed, approximately.
 const IDLE: Duration = Duration::from_secs(60);
 
-/// What lanes are made of.
+/// The configuration of lanes.
 #[derive(Debug)]
 pub struct LaneConfig {
     /// Opens ZooKeeper sessions.
     pub connector: Arc<dyn Connector>,
-    /// What they live by.
+    /// The runtime of all lanes.
     pub runtime: Runtime,
-    /// The server's tick, if it is known.
+    /// The server's tick, if known.
     pub tick: Option<Duration>,
-    /// How many lanes there are at most.
+    /// The largest number of lanes.
     pub most: usize,
-    /// Where events go.
+    /// The receivers of events.
     pub events: Events,
-    /// What the lanes say together.
+    /// The state of all lanes together.
     pub health: SessionHealth,
-    /// Who hears of lost leases.
+    /// The queues that are told about lost leases.
     pub local_queues: Arc<LocalQueues>,
 }
 
@@ -65,23 +65,23 @@ impl LaneConfig {
     }
 }
 
-/// The lanes behind the first.
+/// The lanes besides the first.
 #[derive(Debug, Default)]
 struct More {
     lanes: Vec<Arc<Lane>>,
-    /// Whether no other is opened.
+    /// Whether no further lane is opened.
     complete: bool,
 }
 
-/// The lanes of a session: one, and more when it is full.
+/// The lanes of a session: one, and more when it is busy.
 #[derive(Debug)]
 pub struct Lanes {
     lane_config: LaneConfig,
     first: Arc<Lane>,
     more: Mutex<More>,
-    /// The thread of all lanes, which ends with them. The client has one poller for the process, so
-    /// with a thread for each lane most replies would wake two: that of another lane, which happens
-    /// to wait for all sockets, and that of the lane.
+    /// The thread of all lanes, which ends with them. The client library has one poller per
+    /// process. With a thread for each lane, most replies would wake two threads: the one that
+    /// happens to wait for all sockets, and that of the lane.
     _io: Option<IoThread>,
 }
 
@@ -92,19 +92,19 @@ impl Lanes {
         Lanes { lane_config, first, more: Mutex::default(), _io: io }
     }
 
-    /// The first lane, which is always there.
+    /// The first lane, which always exists.
     pub fn first(&self) -> &Arc<Lane> {
         &self.first
     }
 
-    /// All lanes, the first of them first. No other is opened any more.
+    /// All lanes, the first one first. No further lane is opened after this.
     pub fn complete(&self) -> Vec<Arc<Lane>> {
         let mut more = self.lock();
         more.complete = true;
         std::iter::once(&self.first).chain(&more.lanes).cloned().collect()
     }
 
-    /// The generation with a ZooKeeper session of one of the lanes, as long as somebody uses it.
+    /// The generation that has this ZooKeeper session, if a lane still uses it.
     pub fn generation_of(&self, session: i64) -> Option<Arc<Generation>> {
         self.first.generation_of(session).or_else(|| {
             let more = self.lock().lanes.clone();
@@ -116,17 +116,17 @@ impl Lanes {
         self.more.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What all lanes live by.
+    /// The runtime of all lanes.
     pub fn runtime(&self) -> &Runtime {
         &self.lane_config.runtime
     }
 
-    /// The clock that all lanes live by.
+    /// The clock of all lanes.
     pub fn clock(&self) -> &Clock {
         self.runtime().clock()
     }
 
-    /// A place for an acquire.
+    /// Assigns a lane to an acquire.
     pub fn assign(self: &Arc<Self>) -> LanePermit {
         if has_room(&self.first) && self.first.is_served() {
             return self.first.lane_permit();
@@ -138,7 +138,7 @@ impl Lanes {
     fn board_another(self: &Arc<Self>) -> LanePermit {
         let mut more = self.lock();
         let lanes = || std::iter::once(&self.first).chain(&more.lanes);
-        // One that does not get a connection is no help; nor is a second such.
+        // A lane that gets no connection is no help, and neither is a second one.
         let all_ready = lanes().all(|lane| lane.current().is_some());
         let ready = lanes().filter(|lane| lane.current().is_some());
         let best = ready.min_by_key(|lane| (!lane.is_served(), lane.riders() >= FULL, lane.busy()));
@@ -152,7 +152,7 @@ impl Lanes {
         lane_permit
     }
 
-    /// Closes a lane once it was idle at two looks, one after the other.
+    /// Closes a lane that was idle at two successive looks.
     fn close_when_idle(self: &Arc<Self>, lane: &Arc<Lane>) {
         let (lanes, lane, clock) = (Arc::downgrade(self), lane.clone(), self.clock().clone());
         lane.spawner().clone().spawn(async move {
@@ -167,9 +167,9 @@ impl Lanes {
         });
     }
 
-    /// Takes a lane out of use, if nobody used it since the last look and it has nothing to do.
+    /// Removes a lane if nobody used it since the last look and it has nothing to do.
     fn take_if_idle(&self, lane: &Arc<Lane>, seen: &mut Option<u64>) -> bool {
-        // Nobody boards meanwhile.
+        // No acquire is assigned meanwhile.
         let lanes = &mut self.lock().lanes;
         let lane_permits = lane.lane_permits();
         if seen.replace(lane_permits) != Some(lane_permits) || !lane.is_idle() {

@@ -1,4 +1,4 @@
-//! Until when the server is sure to keep our nodes.
+//! Until when the server certainly keeps the nodes of a session.
 //!
 //! ```text
 //!            send of the last acknowledged commit                 the server may expire us
@@ -8,9 +8,10 @@
 //! ```
 //!
 //! Only commits feed the clock: a follower that is cut off from its leader answers reads for
-//! seconds, and connection states lag by more than a session timeout. A leader learns of its
-//! followers' sessions by ping, every half tick, so it may have last heard of us the longest silence
-//! of the client and half a tick before our last commit; the [margin](Timing) is the sum of the two.
+//! seconds, and reported connection states lag by more than a session timeout. A leader learns
+//! about the sessions of its followers by a ping every half tick. So when a commit was sent, the
+//! leader may have last heard of the session earlier: by the longest silence of the client and half
+//! a tick. The [margin](Timing) is the sum of the two.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -26,34 +27,34 @@ pub struct LeaseClock {
     timing: Timing,
     /// When the last acknowledged commit was sent.
     last: AtomicU64,
-    /// Counts how often the clock ran out; a lease of an earlier count stays lost.
+    /// How often the clock ran out; a lease with a smaller count stays lost.
     epoch: AtomicU64,
-    /// Counts how often the session was suspect; of an earlier count, a lease that stops there
+    /// How often the session was suspect; a lease that stops at this point and has a smaller count
     /// stays lost.
     doubts: AtomicU64,
 }
 
-/// What a lease may count on.
+/// How safe a lease is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Condition {
-    /// A commit was answered lately.
+    /// A commit was answered recently.
     Held,
-    /// None was for a third of the session timeout.
+    /// No commit was answered for a third of the session timeout.
     Suspect,
     /// The clock ran out.
     Lost,
 }
 
-/// What a lease belongs to from its grant on, and stays lost with.
+/// The period of time to which a lease belongs from its grant on, and with which it is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Term {
     epoch: u64,
-    /// Of a lease that stops where the session is suspect.
+    /// For a lease that stops where the session is suspect.
     doubts: Option<u64>,
 }
 
 impl Term {
-    /// Where a lease of this term stops.
+    /// When a lease of this term counts as lost.
     pub fn stop_at(self) -> StopAt {
         if self.doubts.is_some() { StopAt::Suspect } else { StopAt::Lost }
     }
@@ -71,17 +72,17 @@ impl LeaseClock {
         }
     }
 
-    /// The clock that is read.
+    /// The underlying clock.
     pub fn clock(&self) -> &Clock {
         &self.clock
     }
 
-    /// The session timeout, in the server's words.
+    /// The session timeout that the server granted.
     pub fn timeout(&self) -> Duration {
         self.timing.session_timeout
     }
 
-    /// The times that it goes by.
+    /// The times that it uses.
     pub fn timing(&self) -> Timing {
         self.timing
     }
@@ -91,12 +92,12 @@ impl LeaseClock {
         self.timing.heartbeat
     }
 
-    /// From when on a lease is in doubt if nothing more is heard.
+    /// From when on a lease is in doubt if ZooKeeper sends nothing more.
     pub fn suspect_at(&self) -> Instant {
         self.last_commit() + self.timing.suspect_after
     }
 
-    /// What a lease may count on at a moment that was just read.
+    /// How safe a lease is at `now`, which was just read.
     pub fn condition(&self, now: Instant) -> Condition {
         if now < self.suspect_at() {
             Condition::Held
@@ -112,7 +113,7 @@ impl LeaseClock {
         Instant::from_nanos(self.last.load(Ordering::Acquire))
     }
 
-    /// Until when leases are valid if nothing more is heard.
+    /// Until when leases are valid if ZooKeeper sends nothing more.
     pub fn valid_until(&self) -> Instant {
         self.last_commit() + self.timing.lease
     }
@@ -123,13 +124,13 @@ impl LeaseClock {
         Term { epoch: self.epoch.load(Ordering::Acquire), doubts }
     }
 
-    /// Whether a term is the present one. It may be while the clock has run out.
+    /// Whether a term is the present one. It may be even if the clock has run out.
     pub fn is_present(&self, term: Term) -> bool {
         term == self.term(term.stop_at())
     }
 
-    /// Takes note of an acknowledged commit that was sent at `sent`. A clock that ran out before,
-    /// or ran into doubt, does not run again for the leases of that time; answers how it stood.
+    /// Records an acknowledged commit that was sent at `sent`. If the clock had run out before, or
+    /// into doubt, the leases of that time stay lost. Returns the condition before.
     pub fn committed(&self, sent: Instant, now: Instant) -> Condition {
         let condition = self.condition(now);
         match condition {
@@ -141,22 +142,22 @@ impl LeaseClock {
         condition
     }
 
-    /// Takes the word of a coordinator that knows by itself when it was last in contact.
+    /// Records the time of contact that a coordinator knows by itself.
     pub fn observed(&self, contact: Instant) {
         self.last.fetch_max(contact.as_nanos(), Ordering::AcqRel);
     }
 
-    /// Loses every lease granted so far.
+    /// Loses all leases granted so far.
     pub fn end_epoch(&self) {
         self.epoch.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// How often the session was suspect.
+    /// The number of times that the session was suspect.
     pub fn doubts(&self) -> u64 {
         self.doubts.load(Ordering::Acquire)
     }
 
-    /// Loses every lease granted so far that stops where the session is suspect.
+    /// Loses all leases granted so far that stop where the session is suspect.
     pub fn doubt(&self) {
         self.doubts.fetch_add(1, Ordering::AcqRel);
     }

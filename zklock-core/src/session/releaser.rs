@@ -1,8 +1,8 @@
-//! The releaser: whatever node we made and no longer want is deleted, whoever was cancelled, and
-//! whatever was lost on the way.
+//! The releaser: deletes every node of this session that is no longer wanted, whatever was
+//! cancelled and whichever request or reply was lost.
 //!
-//! Both futures here send their request when they are made. Dropped before they are done, they
-//! finish in the background of the session, for as long as its ZooKeeper session lives.
+//! Both futures in this module send their request when they are created. If they are dropped before
+//! they are done, they continue in the background, for as long as the ZooKeeper session lives.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -21,11 +21,11 @@ use crate::session::generation::{Generation, PendingDeletion};
 
 type Background<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// Between two tries to delete, at first and at most.
+/// The pause between two attempts to delete, the first and the longest.
 pub(super) const PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 
-/// The deletion of a node. Resolves when the node is gone: the server has said so, or it has ended
-/// the session by now, whatever the client makes of its silence.
+/// The deletion of a node. Resolves when the node is gone: either the server has confirmed it, or
+/// it must have ended the session by now, whatever the client library reports.
 #[derive(Debug)]
 pub struct Deletion {
     generation: Arc<Generation>,
@@ -34,24 +34,24 @@ pub struct Deletion {
     limit: Option<Sleep>,
 }
 
-/// What is to be heeded when a node is deleted.
+/// Options of a deletion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeleteOptions {
-    /// The node's czxid, where another's node may have its path later: then it is looked at first.
+    /// The node's czxid, if a later node may have the same path: the node is then read first.
     pub only: Option<i64>,
-    /// Whether the directory goes too, if it is empty then.
+    /// Whether the directory is deleted too, if it is empty then.
     pub directory: bool,
 }
 
 impl Deletion {
-    /// Sends the deletion of a node whose path is its own for ever.
+    /// Sends the deletion of a node with a unique path.
     pub fn send(generation: &Arc<Generation>, path: Arc<str>) -> Self {
         Deletion::heeding(generation, path, DeleteOptions::default())
     }
 
     /// Sends the deletion of a node.
     pub fn heeding(generation: &Arc<Generation>, path: Arc<str>, heed: DeleteOptions) -> Self {
-        // Counted from here on: a session that is closed at once must not miss it.
+        // Counted from here on, so that a session that is closed at once waits for it.
         let cleaning = generation.cleaning();
         let sent = generation.lease().clock().now();
         let first = delete(generation, &path, heed.only);
@@ -68,7 +68,7 @@ impl Deletion {
         Deletion { generation, sent, work, limit: None }
     }
 
-    /// Sends the deletion of a node and of the mark that it left in its directory.
+    /// Sends the deletion of a node and of its mark in the directory.
     pub fn clearing(generation: &Arc<Generation>, path: Arc<str>, mark: MarkRemoval) -> Self {
         let (cleaning, heed) = (generation.cleaning(), DeleteOptions::default());
         let sent = generation.lease().clock().now();
@@ -77,17 +77,17 @@ impl Deletion {
         Deletion::by(generation, sent, Box::pin(work))
     }
 
-    /// Resolves when the session cannot keep the node any more. A coordinator that knows by itself
-    /// when it was last in contact knows that, too.
+    /// Resolves when the session can no longer keep the node. A coordinator that knows when it was
+    /// last in contact knows this as well.
     fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let clock = self.generation.lease().clock();
-        // Whoever waits for the answer looks again by then.
+        // A caller that waits for the reply looks again by then.
         let is_late = clock.now() >= self.sent + self.generation.patience();
         if self.generation.is_self_aware() || !is_late {
             return Poll::Pending;
         }
         loop {
-            // It moves on when the connection comes back.
+            // The time is later if the connection comes back.
             let gone_by = self.generation.gone_by(self.sent);
             if clock.now() >= gone_by {
                 return Poll::Ready(());
@@ -100,14 +100,14 @@ impl Deletion {
 }
 
 impl Future for Deletion {
-    /// An error means that the node goes with its session only.
+    /// An error means that the node is deleted only when its session ends.
     type Output = Result<(), RequestError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         if let Poll::Ready(outcome) = self.work.poll(cx) {
             return Poll::Ready(outcome);
         }
-        // The rest is done in the background, should the server be back with the session.
+        // The rest is done in the background, in case the server comes back with the session.
         self.poll_gone(cx).map(Ok)
     }
 }
@@ -120,8 +120,8 @@ impl Drop for Deletion {
     }
 }
 
-/// Deletes a node, or only the one with this czxid. Between the look and the deletion nobody else
-/// can make a node there: ours is in the way.
+/// Deletes a node, or only the one with this czxid. Between the read and the deletion nobody else
+/// can create a node at this path, because the present one is in the way.
 fn delete(
     generation: &Arc<Generation>,
     path: &Arc<str>,
@@ -153,7 +153,7 @@ async fn delete_until_gone(
         match outcome {
             Ok(()) | Err(RequestError::NoNode) => {
                 if let Some((directory, _)) = path.rsplit_once('/').filter(|_| heed.directory) {
-                    // Others may be in it; and it is only tidiness.
+                    // Others may be in the directory; its deletion is only tidiness.
                     let removal = generation.delete(directory);
                     generation.spawner().spawn(async move {
                         drop(removal.await);
@@ -182,8 +182,8 @@ async fn delete_until_gone(
     }
 }
 
-/// The creation of a contender's node. Resolves to the node once it is known to be ours; a
-/// creation whose outcome is unknown is looked for.
+/// The creation of a contender's node. Resolves to the node once it is known to belong to this
+/// session; if the outcome of the request is unknown, the node is looked up.
 #[derive(Debug)]
 pub struct PendingCreate {
     generation: Arc<Generation>,
@@ -193,8 +193,8 @@ pub struct PendingCreate {
 }
 
 impl PendingCreate {
-    /// Sends the creation of a node under `directory`. A node that cannot be told from others of
-    /// this session waits until nobody else makes one there.
+    /// Sends the creation of a node under `directory`. A node that looks like others of this
+    /// session waits until nobody else creates one there.
     pub fn send(generation: &Arc<Generation>, directory: &str, node: NewNode) -> Self {
         let heed = node.proof != Proof::Name;
         let sent = Arc::new(AtomicBool::new(true));
@@ -225,14 +225,15 @@ impl PendingCreate {
         PendingCreate { generation: generation.clone(), heed, sent, work: Unfinished(Some(work)) }
     }
 
-    /// Whether the creation was sent, so that what is sent from now on comes after it.
+    /// Whether the request was sent, so that later requests come after it.
     pub fn is_sent(&self) -> bool {
         self.sent.load(Ordering::Acquire)
     }
 }
 
 impl Future for PendingCreate {
-    /// [`RequestError::ConnectionLoss`] means that the node was lost on the way and does not exist.
+    /// [`RequestError::ConnectionLoss`] means that the request was lost, and the node does not
+    /// exist.
     type Output = Result<Created, RequestError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -258,7 +259,7 @@ impl Drop for PendingCreate {
     }
 }
 
-/// A creation under way.
+/// A pending creation.
 struct CreateTask {
     generation: Arc<Generation>,
     directory: String,
@@ -270,10 +271,10 @@ impl CreateTask {
         CreateTask { generation: generation.clone(), directory: directory.to_owned(), node }
     }
 
-    /// Sends the creation; the future brings it to its end.
+    /// Sends the request; the future completes the creation.
     fn begin(self) -> impl Future<Output = Result<Created, RequestError>> + Send + 'static {
         let path = format!("{}/{}", self.directory, self.node.prefix);
-        // Whatever was made here before has a smaller czxid.
+        // All earlier nodes of this session have a smaller czxid.
         let before = self.generation.newest();
         let first = self.generation.create(&path, &self.node.payload, self.node.kind);
         self.create_or_find(before, first)
@@ -304,8 +305,8 @@ impl CreateTask {
         }
     }
 
-    /// Waits for the answer to a creation; after a while it looks for the node meanwhile: the answer
-    /// may be lost alone, and one that is not comes before those of the search.
+    /// Waits for the reply to a creation. After a while it also looks for the node, because the
+    /// reply alone may be lost; a reply that is not lost arrives before those of the search.
     async fn answer_or_find(
         &self,
         before: i64,
@@ -326,8 +327,8 @@ impl CreateTask {
         futures_lite::future::or(answered, found).await
     }
 
-    /// Looks for the node of an attempt. It is ours only if the present session owns it: that of an
-    /// earlier one is about to go.
+    /// Looks for the node of an attempt. It counts only if the present session owns it; that of an
+    /// earlier session will be deleted.
     async fn find(&self, before: i64) -> Result<Option<Created>, RequestError> {
         let coordinator = self.generation.coordinator();
         let synced = coordinator.sync(&self.directory);
@@ -342,16 +343,17 @@ impl CreateTask {
         for (reply, path) in asked {
             let (data, stat) = match reply.await {
                 Ok(answer) => answer,
-                // Another's, which is gone.
+                // Another contender's, which is gone.
                 Err(RequestError::NoNode) => continue,
                 Err(error) => return Err(error),
             };
             let ours = stat.owner == coordinator.session_id()
                 && match proof {
                     Proof::Name => true,
-                    // It may have been asked to let go meanwhile, and that is what its data say.
+                    // Its owner may have been asked to release meanwhile, and then its data say
+                    // this.
                     Proof::Payload => data == *payload || data == REVOKE && stat.czxid > before,
-                    // One at a time is made, so only the one in doubt is newer.
+                    // These nodes are created one at a time, so only the one in doubt is newer.
                     Proof::Owner => stat.czxid > before,
                 };
             if ours {
@@ -363,8 +365,8 @@ impl CreateTask {
     }
 }
 
-/// Waits for an answer for so long. After that it is lost, and what became of the request is seen
-/// by a look: what is asked on one connection is done in order.
+/// Waits for a reply for the given time. After that the reply counts as lost, and a read finds out
+/// what happened: requests of one connection are processed in order.
 pub async fn or_forgotten<T>(
     generation: &Arc<Generation>,
     patience: Duration,
@@ -374,12 +376,12 @@ pub async fn or_forgotten<T>(
     answer.unwrap_or(Err(RequestError::ConnectionLoss))
 }
 
-/// How long the next answer is waited for.
+/// How long to wait for the next reply.
 pub fn more(generation: &Arc<Generation>, patience: Duration) -> Duration {
     (patience * 2).min(generation.lease().timeout())
 }
 
-/// Waits for an answer for so long, and longer while there is no connection.
+/// Waits for a reply for the given time, and longer while there is no connection.
 async fn in_time<F: Future>(
     generation: &Arc<Generation>,
     limit: Duration,
@@ -404,7 +406,7 @@ pub(super) async fn back_off(generation: &Arc<Generation>, pause: &mut Duration)
     *pause = (*pause * 2).min(PAUSE.1);
 }
 
-/// Work that its owner hands on if it is dropped before the end.
+/// Work that continues in the background if its owner is dropped before the end.
 struct Unfinished<T>(Option<Background<T>>);
 
 impl<T> Unfinished<T> {

@@ -1,7 +1,7 @@
-//! Requests that are answered, or said not to be: who asks never waits for ever.
+//! Requests that always end with a reply or an error: no caller waits for ever.
 //!
-//! A server or a proxy may forget an answer on a connection that lives on. A generation asks only
-//! through here, so no request can be made that waits for it without end.
+//! A server or a proxy may lose a reply although the connection lives on. A generation sends
+//! requests only through this type, so no request can wait for its reply without end.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -15,22 +15,22 @@ use crate::coordinator::traits::{
     Coordinator, Created, Link, NodeKind, Operation, Reply, RequestError, Stat, Watch,
 };
 
-/// After how long at most something is done about an answer that did not come: soon enough for a
-/// call with the default deadline, or a single try of it.
+/// The longest time before a missing reply is acted upon: short enough for a call with the default
+/// deadline, or a single try of it.
 const MOST_PATIENCE: Duration = Duration::from_secs(1);
 
-/// After how long something is done about an answer that did not come, at first; from then on each
-/// time after twice as long.
+/// The time before a missing reply is acted upon for the first time; each further time takes twice
+/// as long.
 pub fn patience(session_timeout: Duration) -> Duration {
     (session_timeout / 6).min(MOST_PATIENCE)
 }
 
-/// A coordinator that waits for an answer no longer than a session lasts. After that the request
-/// fails with [`RequestError::ConnectionLoss`]: nobody knows what became of it, and whoever asked
-/// asks again.
+/// A coordinator that waits for a reply no longer than the session timeout. After that the request
+/// fails with
+/// [`RequestError::ConnectionLoss`]: it is unknown whether it was applied, and the caller has to find out.
 ///
-/// What does no harm if it is done twice is asked again before that, and the first answer counts.
-/// Answers come in order, so one that comes after a later one was forgotten.
+/// A request that can be repeated without harm is sent again before that, and the first reply
+/// counts. Replies come in order, so if a later one arrives, the missing one was lost.
 #[derive(Debug)]
 pub struct TimedReplies {
     coordinator: Arc<dyn Coordinator>,
@@ -38,7 +38,7 @@ pub struct TimedReplies {
 }
 
 impl TimedReplies {
-    /// Bounds what is asked of a coordinator.
+    /// Limits the waiting time of a coordinator's replies.
     pub fn new(coordinator: Arc<dyn Coordinator>, clock: Clock) -> Self {
         TimedReplies { coordinator, clock }
     }
@@ -52,7 +52,7 @@ impl TimedReplies {
         Box::pin(async move { limit.bound(reply).await.unwrap_or_else(|_| forgotten()) })
     }
 
-    /// Asks, and asks again as long as there is no answer.
+    /// Sends a request, and again while there is no reply.
     fn again<T, A>(&self, ask: A) -> Reply<T>
     where
         T: Send + 'static,
@@ -76,7 +76,7 @@ impl TimedReplies {
                 if limit.has_passed() {
                     return forgotten();
                 }
-                // While it is not connected the client keeps what it is asked.
+                // While it is not connected, the client library keeps the requests.
                 if coordinator.link() == Link::Up {
                     more.push(ask(&*coordinator));
                     pause *= 2;
@@ -91,7 +91,7 @@ fn forgotten<T>() -> Result<T, RequestError> {
     Err(RequestError::ConnectionLoss)
 }
 
-/// Whether it makes no difference how often it is done.
+/// Whether the request can be repeated without harm.
 fn may_repeat(operations: &[Operation]) -> bool {
     let checks = |operation: &Operation| {
         matches!(operation, Operation::Check { .. } | Operation::CheckVersion { .. })
@@ -110,12 +110,12 @@ impl Coordinator for TimedReplies {
 
     fn create(&self, path: &str, data: &[u8], kind: NodeKind) -> Reply<Created> {
         match kind {
-            // Who makes a directory does not mind if it is there.
+            // A directory that already exists is fine.
             NodeKind::Persistent | NodeKind::Container => {
                 let (path, data) = (path.to_owned(), data.to_vec());
                 self.again(move |coordinator| coordinator.create(&path, &data, kind))
             }
-            // Such a node is looked for.
+            // Such a node is looked up instead.
             NodeKind::Ephemeral | NodeKind::EphemeralSequential => {
                 self.bound(self.coordinator.create(path, data, kind))
             }
@@ -147,7 +147,7 @@ impl Coordinator for TimedReplies {
     }
 
     fn set(&self, path: &str, data: &[u8]) -> Reply<Stat> {
-        // Another node may be there the second time.
+        // The second time, another node may be there.
         self.bound(self.coordinator.set(path, data))
     }
 

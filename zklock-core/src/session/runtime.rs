@@ -1,7 +1,8 @@
-//! What a session lives by: time, a place for its tasks, identifiers, and who it is.
+//! What a session needs from its environment: time, background tasks, identifiers, and a
+//! description of the process.
 //!
-//! All of it comes from this one value. A simulation gives a machine of its own, and then everything
-//! else is as it is in production.
+//! All of it comes from this one value. A simulation provides its own machine; everything else is
+//! as in production.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,18 +15,18 @@ use crate::coordinator::io_thread::{IoThread, timers};
 use crate::layout::contender::Attempt;
 use crate::session::spawner::Spawner;
 
-/// On what a session runs.
+/// Where a session runs.
 #[derive(Clone, Debug)]
 pub enum Host {
     /// On a thread of its own.
     Thread,
-    /// On the threads and by the time of its callers, as the embedded coordinator does.
+    /// On the threads and the clock of its callers, as the embedded coordinator does.
     Callers,
-    /// On a machine that somebody plays.
+    /// On a simulated machine.
     Machine(Arc<dyn Machine>),
 }
 
-/// What a session lives by.
+/// The environment of a session.
 #[derive(Clone, Debug)]
 pub struct Runtime {
     clock: Clock,
@@ -33,11 +34,12 @@ pub struct Runtime {
 }
 
 impl Runtime {
-    /// Starts it. Where it has a thread, that ends when the answer is dropped.
+    /// Starts the environment. If it has a thread, this ends when the returned value is dropped.
     ///
     /// # Errors
     ///
-    /// [`Unavailable`](crate::base::error::ErrorKind::Unavailable) if the system has no thread for it.
+    /// [`Unavailable`](crate::base::error::ErrorKind::Unavailable) if the system cannot start a
+    /// thread.
     pub fn start(host: Host) -> Result<(Self, Option<IoThread>), LockError> {
         Ok(match host {
             Host::Thread => {
@@ -58,7 +60,7 @@ impl Runtime {
         &self.clock
     }
 
-    /// Where background work goes.
+    /// Runs background tasks.
     pub fn spawner(&self) -> &Spawner {
         &self.spawner
     }
@@ -70,22 +72,22 @@ impl Runtime {
         }
     }
 
-    /// A fresh identifier for the creation of a node.
+    /// A new identifier for the creation of a node.
     pub fn attempt(&self) -> Attempt {
         self.machine().map_or_else(Attempt::new, |machine| Attempt::of(machine.identifier()))
     }
 
-    /// This process, now.
+    /// Describes this process at the present time.
     pub fn owner(&self, app: Option<&str>) -> Owner {
         Owner::on(self.machine(), app)
     }
 
-    /// This process as that of a holder, who was granted the lock so long ago.
+    /// Describes this process as a holder that was granted the lock `granted_ago`.
     pub fn holder(&self, app: Option<&str>, granted_ago: Duration) -> Owner {
         Owner { since: None, ..self.granted_ago(self.owner(app), granted_ago) }
     }
 
-    /// Says of an owner since how long the present holder has held the lock.
+    /// Sets for how long the present holder has held the lock.
     pub fn granted_ago(&self, owner: Owner, ago: Duration) -> Owner {
         owner.granted_ago_on(self.machine(), ago)
     }

@@ -1,4 +1,4 @@
-//! Where the work of a session goes on that no caller waits for.
+//! Runs the tasks of a session that no caller waits for.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -16,23 +16,23 @@ type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 pub enum Spawner {
     /// On the session's I/O thread.
     Thread(IoHandle),
-    /// On whichever thread wakes them: for the embedded coordinator, which has no thread of its
-    /// own and whose replies are ready at once.
+    /// On the thread that wakes them: for the embedded coordinator, which has no thread of its own,
+    /// and whose replies are ready at once.
     Inline,
-    /// On a machine that somebody plays.
+    /// On a simulated machine.
     Machine(Arc<dyn Machine>),
 }
 
 impl Spawner {
-    /// Starts `work`; the inline spawner runs it as far as it comes before this returns.
+    /// Starts `work`. The inline spawner polls it before this call returns.
     pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         match self {
             Spawner::Thread(handle) => handle.spawn(work),
             Spawner::Machine(machine) => machine.spawn(Box::pin(work)),
             Spawner::Inline => {
                 let task = Arc::new(Task {
-                    // A task that polls this one lends it its own budget, and a budget that is
-                    // used up would make it wake itself for ever.
+                    // A task that polls this one lends it its cooperative budget, and a budget that
+                    // is used up would make it wake itself for ever.
                     work: Mutex::new(Some(Box::pin(tokio::task::unconstrained(work)))),
                     state: AtomicU8::new(IDLE),
                 });
@@ -46,7 +46,7 @@ const IDLE: u8 = 0;
 const RUNNING: u8 = 1;
 const WOKEN: u8 = 2;
 
-/// A future that is polled by whoever wakes it.
+/// A future that is polled by the thread that wakes it.
 struct Task {
     work: Mutex<Option<Work>>,
     state: AtomicU8,
@@ -54,7 +54,8 @@ struct Task {
 
 impl Wake for Task {
     fn wake(self: Arc<Self>) {
-        // Whoever finds it idle polls it; who finds it running leaves a note to poll again.
+        // If it is idle, the waking thread polls it; if it is running, that thread makes it poll
+        // once more.
         if self.state.swap(WOKEN, Ordering::AcqRel) != IDLE {
             return;
         }
@@ -65,7 +66,7 @@ impl Wake for Task {
             let mut work = self.work.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(future) = work.as_mut() else { return };
             if let Poll::Ready(()) = future.as_mut().poll(&mut cx) {
-                // Left running for good: nobody polls a finished task again.
+                // It stays in the state `RUNNING`, so that nobody polls a finished task again.
                 *work = None;
                 return;
             }

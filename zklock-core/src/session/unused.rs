@@ -1,7 +1,7 @@
-//! Directories that were made for a node that may never be made.
+//! Directories that were created for a node that may never be created.
 //!
-//! ZooKeeper removes an empty container only if it had a child once, so one that nobody used would
-//! stay for ever. Whoever made it and does not use it deletes it.
+//! ZooKeeper removes an empty container only if it once had a child, so an unused one would stay
+//! for ever. The client that created it and does not use it deletes it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,8 +9,8 @@ use crate::coordinator::traits::{Operation, RequestError};
 use crate::session::generation::Generation;
 use crate::session::releaser::{PAUSE, back_off};
 
-/// The containers that an acquire made and has no node in yet. Dropped, it deletes
-/// them in the background, as long as the ZooKeeper session lives.
+/// The containers that an acquire created and has no node in yet. When this is dropped, they are
+/// deleted in the background, as long as the ZooKeeper session lives.
 #[derive(Debug, Default)]
 pub struct Unused(Mutex<Option<Made>>);
 
@@ -21,8 +21,8 @@ struct Made {
 }
 
 impl Unused {
-    /// Notes that a container is about to be made: the answer may be lost, or nobody may wait for it.
-    /// Answers whether it was not noted before.
+    /// Records that a container is about to be created: the reply may be lost, or nobody may wait
+    /// for it. Returns false if it was already recorded.
     pub fn making(&self, generation: &Arc<Generation>, path: &str) -> bool {
         let mut made = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let made =
@@ -34,21 +34,21 @@ impl Unused {
         new
     }
 
-    /// Says which ZooKeeper session is to delete them.
+    /// Sets the ZooKeeper session that has to delete them.
     pub fn go_with(&self, generation: &Arc<Generation>) {
         if let Some(made) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
             made.generation = generation.clone();
         }
     }
 
-    /// Notes that a container is not ours: it was there, or was refused.
+    /// Records that a container is not one of these: it existed, or the server refused it.
     pub fn not_made(&self, path: &str) {
         if let Some(made) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
             made.paths.retain(|known| known != path);
         }
     }
 
-    /// Notes that there was a node in the deepest of them, and so a child in each.
+    /// Records that a node was created in the deepest of them, and so a child in each.
     pub fn used(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
@@ -61,9 +61,9 @@ impl Drop for Unused {
         if paths.is_empty() || generation.is_over() {
             return;
         }
-        // The deepest last, in whatever order they were noted.
+        // The deepest last, whatever the order of recording.
         paths.sort_by_key(String::len);
-        // Counted from here on: a session that is closed at once must not miss it.
+        // Counted from here on, so that a session that is closed at once waits for it.
         let cleaning = generation.cleaning();
         generation.clone().spawner().spawn(async move {
             let _cleaning = cleaning;
@@ -76,11 +76,11 @@ impl Drop for Unused {
     }
 }
 
-/// Deletes a container if nobody used it. Answers whether the one above it may be unused, too.
+/// Deletes a container if nobody used it. Returns whether the one above it may be unused, too.
 async fn delete(generation: &Arc<Generation>, path: &str) -> bool {
     let mut pause = PAUSE.0;
     loop {
-        // Refused if somebody has put a mark there since.
+        // Refused if somebody has written a mark there since.
         let (data, version) = (Vec::new(), 0);
         let unmarked = Operation::Replace { path: path.to_owned(), data, version };
         let deleted = generation.write(vec![unmarked, Operation::Delete { path: path.to_owned() }]);

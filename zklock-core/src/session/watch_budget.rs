@@ -1,39 +1,40 @@
-//! How much a ZooKeeper session may watch.
+//! The budget of watches of a ZooKeeper session.
 //!
-//! After a reconnect the client sends the paths of all its watches again, with the chroot. If these
-//! take more than 128 KiB it loses the session (zookeeper-client 0.11.2, measured). So every watch is
-//! counted here, by the bytes of its path.
+//! After a reconnect the client library sends the paths of all its watches again, with the chroot.
+//! If these take more than 128 KiB, it loses the session (zookeeper-client 0.11.2, measured). So
+//! every watch is counted here, by the bytes of its path.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// For all watches of a session. Far enough below the limit for those that are on their way out:
-/// the client has them for a moment longer.
+/// For all watches of a session. Far enough below the limit for watches that are being removed,
+/// which the client library keeps for a moment longer.
 const MOST: usize = 96 * 1024;
 
-/// For those on the nodes that are held, which are checked without a watch, too.
+/// For watches on held nodes, which are also checked without a watch.
 const MOST_OF_HELD: usize = MOST / 3;
 
-/// What a path takes beside its text: its length.
+/// What a path takes besides its text, in bytes: its length.
 const EACH: usize = 4;
 
 /// The watches of a ZooKeeper session.
 #[derive(Debug)]
 pub struct WatchBudget {
-    /// What the client puts before each path.
+    /// The bytes of the chroot, which precedes each path.
     chroot: usize,
     all: AtomicUsize,
     held: AtomicUsize,
 }
 
 impl WatchBudget {
-    /// Nothing is watched yet.
+    /// No watches yet.
     pub fn new(chroot: &str) -> Arc<Self> {
         let [all, held] = [const { AtomicUsize::new(0) }; 2];
         Arc::new(WatchBudget { chroot: chroot.len(), all, held })
     }
 
-    /// Counts watches on paths until the returned value is dropped, unless there are too many.
+    /// Counts watches on these paths until the returned value is dropped; `None` if there is no
+    /// room.
     pub fn take<P: AsRef<str>>(
         self: &Arc<Self>,
         paths: impl IntoIterator<Item = P>,
@@ -43,7 +44,7 @@ impl WatchBudget {
         count(&self.all, all, MOST).then(|| Watching { budget: self.clone(), all, held: 0 })
     }
 
-    /// The same for the node of a lock that is held.
+    /// The same for the node of a held lock.
     pub fn take_for_held(self: &Arc<Self>, path: &str) -> Option<Watching> {
         self.take([path])?.for_held()
     }
@@ -54,7 +55,7 @@ fn count(bytes: &AtomicUsize, more: usize, most: usize) -> bool {
     bytes.fetch_update(Ordering::AcqRel, Ordering::Acquire, add).is_ok()
 }
 
-/// Watches that are counted.
+/// Counted watches.
 #[derive(Debug)]
 pub struct Watching {
     budget: Arc<WatchBudget>,
@@ -63,7 +64,7 @@ pub struct Watching {
 }
 
 impl Watching {
-    /// The same for the node of a lock that is held from now on, unless there are too many.
+    /// Counts them as watches on a held node from now on; `None` if there is no room.
     pub fn for_held(mut self) -> Option<Self> {
         if count(&self.budget.held, self.all, MOST_OF_HELD) {
             self.held = self.all;

@@ -1,4 +1,4 @@
-//! What a generation commits. Only that feeds its lease clock.
+//! The commits of a generation. Only they feed its lease clock.
 
 use std::future::Future;
 use std::sync::atomic::Ordering;
@@ -9,26 +9,26 @@ use crate::base::clock::Instant;
 use crate::coordinator::traits::{Created, NodeKind, Operation, RequestError};
 use crate::session::lease_clock::Condition;
 
-/// How many nodes one request checks at most: a server takes tens of milliseconds for a thousand
-/// checks in one request, and everybody waits for it. It is also far below the 1 MiB that a
-/// request may have.
+/// The largest number of nodes that one request checks: a server takes tens of milliseconds for a
+/// thousand checks in one request, and delays everybody meanwhile. It is also far below the limit
+/// of 1 MiB for a request.
 pub const MOST_CHECKED: usize = 200;
 
-/// Lets one at a time make a node in a directory.
+/// Lets one task at a time create a node in a directory.
 pub type Gate = tokio::sync::Mutex<()>;
 
 impl Generation {
-    /// The greatest czxid of a node that was made here so far.
+    /// The greatest czxid of a node that was created in this session so far.
     pub fn newest(&self) -> i64 {
         self.newest.load(Ordering::Acquire)
     }
 
-    /// Notes that a node was made here.
+    /// Records that a node was created in this session.
     pub fn made(&self, czxid: i64) {
         self.newest.fetch_max(czxid, Ordering::AcqRel);
     }
 
-    /// What lets one at a time make a node in a directory.
+    /// The gate of a directory.
     pub fn gate(&self, directory: &str) -> Arc<Gate> {
         let mut gates = self.gates.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(gate) = gates.get(directory).and_then(Weak::upgrade) {
@@ -40,7 +40,7 @@ impl Generation {
         gate
     }
 
-    /// Creates a node; an answer feeds the lease clock. The request is sent by this call.
+    /// Creates a node; a reply feeds the lease clock. The request is sent by this call.
     pub fn create(
         self: &Arc<Self>,
         path: &str,
@@ -54,7 +54,7 @@ impl Generation {
             let created = reply.await?;
             let owner = created.stat.owner;
             if owner != 0 && owner != this.coordinator.session_id() {
-                // The server replaced the session silently: what was held before is gone.
+                // The server silently replaced the session: what was held before is lost.
                 tracing::warn!("the server replaced the ZooKeeper session");
                 this.end();
                 return Err(RequestError::SessionExpired);
@@ -65,7 +65,7 @@ impl Generation {
         }
     }
 
-    /// Deletes a node; an answer feeds the lease clock. The request is sent by this call.
+    /// Deletes a node; a reply feeds the lease clock. The request is sent by this call.
     pub fn delete(
         self: &Arc<Self>,
         path: &str,
@@ -73,7 +73,7 @@ impl Generation {
         self.feeding(self.lease.clock().now(), self.coordinator.delete(path))
     }
 
-    /// Commits that nodes exist, or which one does not. The request is sent by this call.
+    /// Commits that nodes exist, or finds out which one does not. The request is sent by this call.
     pub fn check(
         self: &Arc<Self>,
         paths: impl IntoIterator<Item = Arc<str>>,
@@ -83,8 +83,8 @@ impl Generation {
         self.feeding(sent, self.coordinator.multi(paths.into_iter().map(check).collect()))
     }
 
-    /// Commits that held nodes exist with the data that are known of them, or of which one that is
-    /// not so. The request is sent by this call.
+    /// Commits that held nodes exist and have their known data version, or finds out which one does
+    /// not. The request is sent by this call.
     pub fn check_held(
         self: &Arc<Self>,
         nodes: &[Arc<HeldNode>],
@@ -121,11 +121,12 @@ impl Generation {
         }
     }
 
-    /// By when a node is gone whose deletion was sent at a moment, whether that is answered or not.
+    /// Returns by when a node is gone whose deletion was sent at `sent`, whether that is answered
+    /// or not.
     ///
-    /// What is sent on one connection arrives in order. So either the server has the deletion, or it
-    /// hears nothing more on this connection and ends the session. An earlier request that was not
-    /// answered says nothing: perhaps only its answer was lost.
+    /// Requests of one connection arrive in order. So either the server has received the deletion,
+    /// or it receives nothing more on this connection and ends the session. An earlier request that
+    /// was not answered proves nothing: perhaps only its reply was lost.
     pub fn gone_by(&self, sent: Instant) -> Instant {
         let reconnected = Instant::from_nanos(self.reconnected_at.load(Ordering::Acquire));
         sent.max(reconnected) + self.lease.timing().kept_for()
@@ -134,7 +135,8 @@ impl Generation {
     fn committed(&self, sent: Instant) {
         let now = self.lease.clock().now();
         if self.lease.condition(now) != Condition::Held {
-            // A coordinator that knows by itself when it was last in contact was not asked lately.
+            // A coordinator that knows when it was last in contact may not have been asked
+            // recently.
             self.observe();
         }
         match self.lease.committed(sent, now) {

@@ -1,4 +1,4 @@
-//! What a generation still has to do, and what stays in it for a while.
+//! What a generation still has to delete, and the nodes that stay in it for a while.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,8 +12,8 @@ impl Generation {
         PendingDeletion(self.clone())
     }
 
-    /// Counts a node that stays for a while until the returned value is dropped. No close waits for
-    /// it.
+    /// Counts a node that stays for a while, until the returned value is dropped. `close` does not
+    /// wait for it.
     pub fn resting(self: &Arc<Self>) -> Resting {
         self.resting.fetch_add(1, Ordering::AcqRel);
         Resting(self.clone())
@@ -52,7 +52,7 @@ impl Drop for Resting {
     }
 }
 
-/// A deletion under way; `close` waits for all of them.
+/// A pending deletion; `close` waits for all of them.
 #[derive(Debug)]
 pub struct PendingDeletion(Arc<Generation>);
 

@@ -1,4 +1,4 @@
-//! What is held in a generation, and what is watched there.
+//! The nodes that are held in a generation, and their watches.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
@@ -11,24 +11,24 @@ use crate::observe::observer::Event;
 use crate::session::lease_clock::Term;
 use crate::session::watch_budget::Watching;
 
-/// A node that a lease stands on.
+/// The node of a lease.
 #[derive(Debug)]
 pub struct HeldNode {
     /// The node's path.
     pub path: Arc<str>,
     /// The lock's name.
     pub lock: Arc<str>,
-    /// Its czxid: another node may have its path later.
+    /// Its czxid, because a later node may have the same path.
     pub czxid: i64,
-    /// What its lease belongs to.
+    /// The term of its lease.
     pub term: Term,
-    /// Its data, to be written again after somebody asked that it be let go.
+    /// Its data, to be restored after somebody asked for its release.
     pub payload: Option<Arc<[u8]>>,
-    /// Since when it is under the care of the heartbeat.
+    /// Since when it is in the heartbeat's care.
     pub since: Instant,
-    /// When it was last known to be there.
+    /// When it was last known to exist.
     seen: AtomicU64,
-    /// Of its data, as far as is known: if they change, somebody may ask that it be let go.
+    /// The version of its data, if known: when it changes, somebody may be asking for its release.
     version: AtomicI32,
     gone: AtomicBool,
     watched: AtomicBool,
@@ -37,52 +37,52 @@ pub struct HeldNode {
 }
 
 impl HeldNode {
-    /// Whether the node was seen to be gone.
+    /// Whether the node is known to be gone.
     pub fn is_gone(&self) -> bool {
         self.gone.load(Ordering::Acquire)
     }
 
-    /// When it was last known to be there.
+    /// When it was last known to exist.
     pub fn seen(&self) -> Instant {
         Instant::from_nanos(self.seen.load(Ordering::Acquire))
     }
 
-    /// Notes that it was there at a moment.
+    /// Records that it existed at a time.
     pub fn seen_at(&self, at: Instant) {
         self.seen.fetch_max(at.as_nanos(), Ordering::AcqRel);
     }
 
-    /// The version of its data when they were last looked at.
+    /// The version of its data when they were last read.
     pub fn version(&self) -> i32 {
         self.version.load(Ordering::Acquire)
     }
 
-    /// Notes the version of its data, which were looked at.
+    /// Records the version of its data.
     pub fn has_version(&self, version: i32) {
         self.version.store(version, Ordering::Release);
     }
 
-    /// Notes that another's node may have its path later.
+    /// Records that a later node, of another contender, may have the same path.
     pub fn recurs(&self) {
         self.recurring.store(true, Ordering::Release);
     }
 
-    /// Whether another's node may have its path later.
+    /// Whether a later node, of another contender, may have the same path.
     pub fn is_recurring(&self) -> bool {
         self.recurring.load(Ordering::Acquire)
     }
 
-    /// Notes that it is watched.
+    /// Records that it is watched.
     pub fn remember_watch(&self) {
         self.watched.store(true, Ordering::Release);
     }
 
-    /// Notes that it is not watched.
+    /// Records that it is not watched.
     pub fn forget_watch(&self) {
         self.watched.store(false, Ordering::Release);
     }
 
-    /// Whether its owner was asked to let go.
+    /// Whether its owner was asked to release.
     pub fn is_revoked(&self) -> bool {
         self.revoked.load(Ordering::Acquire)
     }
@@ -93,7 +93,7 @@ impl Generation {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts a node under the care of the heartbeat. Answers `None` if its term ended meanwhile.
+    /// Puts a node into the heartbeat's care. Returns `None` if its term has ended meanwhile.
     pub fn hold(
         &self,
         path: Arc<str>,
@@ -124,13 +124,13 @@ impl Generation {
             held.insert(path, node.clone());
             held.len() == 1
         };
-        // Who ends a term takes out afterwards what belongs to it: so either sees the other.
+        // Whoever ends a term removes its nodes afterwards, so one of the two sees the other.
         if !self.lease.is_present(term) {
             self.unhold(&node);
             return None;
         }
         if first && term.stop_at() == StopAt::Suspect {
-            // The keeper sleeps for a heartbeat while nothing is held, and then it would be late.
+            // While nothing is held, the keeper sleeps for a heartbeat, and would be late.
             self.changed.notify_waiters();
         }
         Some(node)
@@ -148,20 +148,20 @@ impl Generation {
         }
     }
 
-    /// The nodes under care, first those that were not seen for longest.
+    /// The nodes in care, those that were not checked for longest first.
     pub fn held(&self) -> Vec<Arc<HeldNode>> {
         let mut nodes: Vec<_> = self.lock_held().values().cloned().collect();
         nodes.sort_by_cached_key(|node| (node.seen().as_nanos(), node.czxid));
         nodes
     }
 
-    /// Since when a node under care was not seen, of all these the longest.
+    /// The longest time since which a node in care has not been checked.
     pub fn unseen_since(&self) -> Option<Instant> {
         let held = self.lock_held();
         held.values().map(|node| node.seen()).min_by_key(|seen| seen.as_nanos())
     }
 
-    /// Whether a node is still under care.
+    /// Whether a node is still in care.
     pub fn is_held(&self, node: &Arc<HeldNode>) -> bool {
         self.lock_held().get(&node.path).is_some_and(|held| Arc::ptr_eq(held, node))
     }
@@ -171,7 +171,7 @@ impl Generation {
         self.lock_held().is_empty()
     }
 
-    /// Notes that a held node is gone, deleted by somebody else.
+    /// Records that somebody else deleted a held node.
     pub fn lost_node(&self, node: &HeldNode) {
         if !remove(&mut self.lock_held(), node) {
             return;
@@ -184,7 +184,7 @@ impl Generation {
         self.changed.notify_waiters();
     }
 
-    /// Notes that the owner of a held node was asked to let go.
+    /// Records that the owner of a held node was asked to release.
     pub fn revoked_node(&self, node: &HeldNode) {
         if !node.revoked.swap(true, Ordering::AcqRel) {
             self.events.tell(|| Event::Revoked { lock: node.lock.clone() });
@@ -192,7 +192,7 @@ impl Generation {
         }
     }
 
-    /// Begins to watch a held node, unless it is watched or too many are.
+    /// Begins to watch a held node, unless it is watched, or there are too many watches.
     pub fn begin_watching(&self, node: &HeldNode) -> Option<Watching> {
         if node.watched.swap(true, Ordering::AcqRel) {
             return None;
@@ -205,7 +205,7 @@ impl Generation {
     }
 }
 
-/// Removes a node, but not a later one with its path.
+/// Removes a node, but not a later one with the same path.
 fn remove(held: &mut HashMap<Arc<str>, Arc<HeldNode>>, node: &HeldNode) -> bool {
     let same = held.get(&node.path).is_some_and(|present| present.czxid == node.czxid);
     same && held.remove(&node.path).is_some()

@@ -1,4 +1,5 @@
-//! One list of a directory for all who ask for it at the same time, over one ZooKeeper session.
+//! Shared lists: one list of a directory for all that ask at the same time, over one ZooKeeper
+//! session.
 //!
 //! ```text
 //! a ── list 1 ──────┐ answer
@@ -6,9 +7,9 @@
 //! c        asks ┘                    ┴ for both
 //! ```
 //!
-//! What somebody did before it asked is to show in its list, so who asks while one is on its way
-//! gets the next. A session's requests are answered in order: the next covers everybody who asked
-//! until it was sent.
+//! A list must show what the caller did before it asked, so a caller that asks while a list is
+//! pending gets the next one. Requests of a session are answered in order, so the next list serves
+//! all that asked until it was sent.
 
 use std::collections::HashMap;
 use std::mem::{replace, take};
@@ -26,7 +27,7 @@ use crate::layout::driver::LockDriver;
 pub struct Listed {
     /// The contenders, in their order.
     pub queue: Vec<Contender>,
-    /// The names of all others.
+    /// The names of all other nodes.
     pub others: Vec<String>,
 }
 
@@ -42,7 +43,7 @@ impl Listed {
     }
 }
 
-/// The answer to all who share a list. They have one layout.
+/// The result for all that share a list. They have the same layout.
 pub type Listing = Result<Arc<Listed>, RequestError>;
 
 /// What a list must show.
@@ -50,20 +51,20 @@ pub type Listing = Result<Arc<Listed>, RequestError>;
 pub enum Since {
     /// Everything before the call.
     Now,
-    /// What there was a while ago: who has no news of its own shares the list that is on its way.
+    /// The recent past: a caller without news of its own shares the pending list.
     Before,
 }
 
-/// The lists that are on their way, by directory.
+/// The pending lists, by directory.
 #[derive(Debug, Default)]
 pub(super) struct Listings(Mutex<HashMap<Box<str>, Asked>>);
 
-/// Who waits for a list of one directory.
+/// The callers that wait for a list of one directory.
 #[derive(Debug, Default)]
 struct Asked {
-    /// For the one that is on its way.
+    /// For the pending one.
     present: Vec<Sender<Listing>>,
-    /// For the one after it.
+    /// For the next one.
     next: Vec<Sender<Listing>>,
 }
 
@@ -74,8 +75,8 @@ impl Listings {
 }
 
 impl Generation {
-    /// Lists a directory for all who ask at the same time. If no list of it is on its way, the
-    /// request is sent by this call.
+    /// Lists a directory for all that ask at the same time. If no list of it is pending, this call
+    /// sends the request.
     pub fn list(
         self: &Arc<Self>,
         directory: &str,
@@ -101,8 +102,8 @@ impl Generation {
     }
 }
 
-/// Lists a directory until nobody asks for more. Dropped before that, it answers nobody, and who
-/// waits is told so.
+/// Lists a directory until nobody asks any more. If it is dropped before that, the waiting callers
+/// are told.
 struct Lister {
     generation: Arc<Generation>,
     directory: Box<str>,
@@ -114,11 +115,11 @@ impl Lister {
         loop {
             let answer = reply.await.map(|names| Arc::new(Listed::new(names, &*driver)));
             let told = self.answered();
-            // Sent before anybody is told, whose own requests come after it.
+            // Sent before anybody is told, because their own requests come after it.
             let next =
                 (!self.is_done).then(|| self.generation.coordinator.children(&self.directory));
             for tell in told {
-                // Who gave up does not mind.
+                // A receiver that gave up needs no result.
                 drop(tell.send(answer.clone()));
             }
             match next {
@@ -128,7 +129,7 @@ impl Lister {
         }
     }
 
-    /// A list is there: for whom. It is done if nobody wants the next.
+    /// A list has arrived: returns who waits for it. Done if nobody wants the next one.
     fn answered(&mut self) -> Vec<Sender<Listing>> {
         let mut listings = self.generation.listings.lock();
         let Some(asked) = listings.get_mut(&self.directory) else {
@@ -149,7 +150,7 @@ impl Drop for Lister {
     fn drop(&mut self) {
         if !self.is_done {
             let asked = self.generation.listings.lock().remove(&self.directory);
-            // Whoever is told may ask anew, which takes the lock.
+            // A caller that is told may ask again, which takes the lock.
             drop(asked);
         }
     }
