@@ -3,6 +3,7 @@
 //! be seen again.
 
 pub mod chooser;
+pub mod conformance;
 pub mod ensemble;
 pub mod executor;
 pub mod host;

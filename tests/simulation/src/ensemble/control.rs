@@ -75,6 +75,25 @@ impl Ensemble {
         });
     }
 
+    /// Breaks all connections of a process, as [`Ensemble::cut`] does.
+    pub fn cut_process(&self, process: &Process) {
+        self.0.act(|machine| {
+            let clients = machine.clients.values().filter(|one| one.process == process.id());
+            for wire in clients.filter_map(|one| one.wire()).collect::<Vec<_>>() {
+                machine.cut(wire, false);
+            }
+        });
+    }
+
+    /// Sends the clients of a process to this server alone, from their next connection on.
+    pub fn reroute(&self, process: &Process, server: usize) {
+        self.0.act(|machine| {
+            for client in machine.clients.values_mut().filter(|one| one.process == process.id()) {
+                client.servers.fill(server);
+            }
+        });
+    }
+
     /// Lets nothing through between a process and a server, to it and from it, or lets it through
     /// again. What was sent meanwhile then arrives, in order, where both ends still want it.
     pub fn block(&self, process: &Process, server: usize, to_server: bool, to_client: bool) {

@@ -1,0 +1,227 @@
+//! Scripts: what is done, by whom, in which order.
+
+use zklock_core::coordinator::traits::{NodeKind, Operation};
+
+use super::bed::SLOTS;
+use crate::chooser::Chooser;
+use crate::ensemble::Access;
+
+/// What kind of script it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// Requests, cuts and ends of sessions.
+    Usual,
+    /// Sessions that expire by themselves. It takes long.
+    Expiry,
+    /// Containers are reaped after every step. It takes long.
+    Reaping,
+    /// The directory has few numbers left.
+    Full,
+}
+
+/// One request. Paths are below the script's directory.
+#[derive(Clone, Debug)]
+pub enum Ask {
+    /// Creates a node.
+    Create(String, NodeKind),
+    /// Deletes one.
+    Delete(String),
+    /// Lists children, with a watch or without.
+    Children(String, bool),
+    /// Reads data, with a watch or without.
+    Get(String, bool),
+    /// Sets data.
+    Set(String, Vec<u8>),
+    /// Several at once.
+    Multi(Vec<Operation>),
+    /// Catches up.
+    Sync,
+    /// Waits for nothing: the answer is dropped.
+    Forget(Box<Ask>),
+}
+
+/// One step of a script.
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// A session asks this, all at once. One that is cut off asks, and is answered later.
+    Ask(usize, Vec<Ask>),
+    /// A session's connection breaks.
+    Cut(usize),
+    /// It is back, on this server where there are several.
+    Heal(usize, usize),
+    /// A session asks, and its connection breaks before anything arrives, or after it was applied.
+    Lose {
+        /// Whose.
+        slot: usize,
+        /// What it asks.
+        asks: Vec<Ask>,
+        /// Whether it arrives.
+        applied: bool,
+    },
+    /// A watch is dropped.
+    Unwatch(usize, usize),
+    /// A session is closed, and another one opened.
+    Close(usize),
+    /// A session is ended from outside, and another one opened.
+    Expire(usize),
+    /// A session that is cut off expires, and another one is opened.
+    Outlive(usize),
+}
+
+/// A script.
+#[derive(Clone, Debug)]
+pub struct Script {
+    /// What kind it is.
+    pub class: Class,
+    /// What others may do with what each session creates. Who restricts that has credentials.
+    pub access: [Access; SLOTS],
+    /// What is done.
+    pub steps: Vec<Step>,
+}
+
+impl Script {
+    /// The script of a seed.
+    pub fn new(seed: u64, class: Class) -> Self {
+        let mut author = Author { chooser: Chooser::random(seed), class, down: [false; SLOTS] };
+        let third = match author.chooser.choose(4) {
+            0 => Access::Private(1),
+            1 => Access::ReadOnly(1),
+            _ => Access::Open,
+        };
+        let steps = match class {
+            Class::Usual | Class::Full => 12,
+            Class::Expiry | Class::Reaping => 5,
+        };
+        let mut list = Vec::new();
+        for _ in 0..steps {
+            list.push(author.step());
+        }
+        for slot in 0..SLOTS {
+            if author.down[slot] {
+                list.push(Step::Heal(slot, author.chooser.choose(3) as usize));
+            }
+        }
+        Script { class, access: [Access::Open, Access::Open, third], steps: list }
+    }
+}
+
+struct Author {
+    chooser: Chooser,
+    class: Class,
+    down: [bool; SLOTS],
+}
+
+const PATHS: [&str; 8] = ["a", "b", "a/x", "a/y", "b/x", "a/x/z", "c", ""];
+const PREFIXES: [&str; 5] = ["n-", "a/n-", "b/", "a/x/n-", "n-"];
+
+impl Author {
+    fn below(&mut self, of: usize) -> usize {
+        self.chooser.choose(of as u32) as usize
+    }
+
+    fn step(&mut self) -> Step {
+        let slot = self.below(SLOTS);
+        if self.class == Class::Expiry && self.below(3) == 0 {
+            self.down[slot] = false;
+            return Step::Outlive(slot);
+        }
+        if self.down[slot] {
+            return match self.below(3) {
+                0 => Step::Ask(slot, self.asks()),
+                _ => {
+                    self.down[slot] = false;
+                    Step::Heal(slot, self.below(3))
+                }
+            };
+        }
+        match self.below(24) {
+            0 | 1 => {
+                self.down[slot] = true;
+                Step::Cut(slot)
+            }
+            2 | 3 => {
+                self.down[slot] = true;
+                let (asks, applied) = (self.asks(), self.below(2) == 1);
+                Step::Lose { slot, asks, applied }
+            }
+            4 => Step::Unwatch(slot, self.below(4)),
+            5 => Step::Close(slot),
+            6 => Step::Expire(slot),
+            _ => Step::Ask(slot, self.asks()),
+        }
+    }
+
+    fn asks(&mut self) -> Vec<Ask> {
+        // What many creates in flight are numbered past the end is a matter of luck.
+        let count = if self.class == Class::Full { 1 } else { [1, 1, 1, 2, 4][self.below(5)] };
+        (0..count).map(|_| self.ask()).collect()
+    }
+
+    fn path(&mut self) -> String {
+        PATHS[self.below(PATHS.len())].to_owned()
+    }
+
+    /// Never the directory itself.
+    fn child(&mut self) -> String {
+        PATHS[self.below(PATHS.len() - 1)].to_owned()
+    }
+
+    fn kind(&mut self) -> NodeKind {
+        match self.below(6) {
+            0 => NodeKind::Container,
+            1 | 2 => NodeKind::Ephemeral,
+            _ => NodeKind::Persistent,
+        }
+    }
+
+    fn create(&mut self) -> (String, NodeKind) {
+        if self.below(3) == 0 {
+            let at = self.below(PREFIXES.len());
+            (PREFIXES[at].to_owned(), NodeKind::EphemeralSequential)
+        } else {
+            (self.path(), self.kind())
+        }
+    }
+
+    fn ask(&mut self) -> Ask {
+        match self.below(24) {
+            0..6 => {
+                let (path, kind) = self.create();
+                Ask::Create(path, kind)
+            }
+            6..9 => Ask::Delete(self.child()),
+            9..13 => Ask::Children(self.path(), self.below(3) > 0),
+            13..17 => Ask::Get(self.path(), self.below(3) > 0),
+            17..19 => {
+                let data = vec![b'x'; self.below(5)];
+                Ask::Set(self.path(), data)
+            }
+            19..22 => {
+                let count = 1 + self.below(4);
+                Ask::Multi((0..count).map(|_| self.operation()).collect())
+            }
+            22 => Ask::Sync,
+            _ => match self.ask() {
+                Ask::Forget(ask) => Ask::Forget(ask),
+                ask => Ask::Forget(Box::new(ask)),
+            },
+        }
+    }
+
+    fn operation(&mut self) -> Operation {
+        let path = self.path();
+        let data = vec![b'y'; self.below(3)];
+        let version = self.below(4) as i32 - 1;
+        match self.below(7) {
+            0 => Operation::Check { path },
+            1 => Operation::CheckVersion { path, version },
+            2 | 3 => {
+                let (path, kind) = self.create();
+                Operation::Create { path, data, kind }
+            }
+            4 => Operation::Set { path, data },
+            5 => Operation::Replace { path, data, version },
+            _ => Operation::Delete { path: self.child() },
+        }
+    }
+}
