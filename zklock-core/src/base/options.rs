@@ -1,4 +1,4 @@
-//! The options of a lock: overrides, of which each may be set or not.
+//! The options of a lock: overrides, each of which may be set or not.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use crate::base::cancel_policy::{OnLost, OnRevoked};
 use crate::base::error::ErrorKind;
 use crate::base::policy::{Handoffs, RetryPolicy, StopAt};
 
-/// How a lock behaves: overrides of the defaults. An option is taken from the first of these that
-/// sets it: the arguments of an attribute, `with_options` of a lock or a template, the session's
-/// defaults, the library's.
+/// The options of a lock, as overrides of the defaults. Each option is taken from the first of
+/// these that sets it: the arguments of an attribute, `with_options` of a lock or a template, the
+/// session's defaults, the library's defaults.
 ///
-/// Each option is a field, which is `None` until the setter of the same name is called. A value that
-/// is not accepted, and options that contradict each other make an acquire fail with
+/// Each option is a field, which is `None` until the setter of the same name is called. If a value
+/// is not accepted, or if options contradict each other, an acquire fails with
 /// [`InvalidOption`](crate::base::error::ErrorKind::InvalidOption).
 ///
 /// ```
@@ -32,36 +32,37 @@ use crate::base::policy::{Handoffs, RetryPolicy, StopAt};
 #[non_exhaustive]
 #[must_use]
 pub struct LockOptions {
-    /// How long [one try](LockOptions::timeout) may take.
+    /// The longest time of [one try](LockOptions::timeout).
     pub timeout: Option<Duration>,
     /// The [number of tries](LockOptions::retries).
     pub retries: Option<u32>,
-    /// Whether it may be [taken again](LockOptions::reentrant) inside its own scope.
+    /// Whether it may be [acquired again](LockOptions::reentrant) inside its own scope.
     pub reentrant: Option<bool>,
-    /// What to do when its [node vanished](LockOptions::vanished) while it was being taken.
+    /// How often to begin again when its [node was deleted](LockOptions::vanished) during an
+    /// acquire.
     pub vanished: Option<RetryPolicy>,
-    /// The bound of [handoffs](LockOptions::handoffs).
+    /// The limit of [handoffs](LockOptions::handoffs).
     pub handoffs: Option<Handoffs>,
     /// How long its [node is kept](LockOptions::linger) after the last release.
     pub linger: Option<Duration>,
-    /// Whether every waiter has [a node of its own](LockOptions::fair).
+    /// Whether every waiter has [its own node](LockOptions::fair).
     pub fair: Option<bool>,
-    /// Whether a holder learns [at once](LockOptions::revocable) that it is to let go.
+    /// Whether a holder learns [at once](LockOptions::revocable) that it is asked to release.
     pub revocable: Option<bool>,
     /// What happens to a body when the lock is [lost](LockOptions::on_lost).
     pub on_lost: Option<OnLost>,
-    /// What happens to a body when the lock is [to be let go](LockOptions::on_revoked).
+    /// What happens to a body when somebody asks for the [release](LockOptions::on_revoked).
     pub on_revoked: Option<OnRevoked>,
-    /// When a guard [stops](LockOptions::stop_at) being valid.
+    /// When a guard [counts as lost](LockOptions::stop_at).
     pub stop_at: Option<StopAt>,
-    /// How long the lock [rests](LockOptions::lock_delay) when a holder was lost.
+    /// How long the lock is [unavailable](LockOptions::lock_delay) after a holder was lost.
     pub lock_delay: Option<Duration>,
     /// How long it is [kept at least](LockOptions::hold_at_least).
     pub hold_at_least: Option<Duration>,
 }
 
 impl LockOptions {
-    /// Sets nothing.
+    /// Returns options of which none is set.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
@@ -116,8 +117,8 @@ impl LockOptions {
         }
     }
 
-    /// Bounds one try. The lock is tried `retries` times, at most `timeout` each, so a call waits
-    /// at most `timeout × retries` (2 × 2 s = 4 s by default).
+    /// Sets the longest time of one try. A call makes at most `retries` tries of at most `timeout`
+    /// each, so it waits at most `timeout × retries` (2 × 2 s = 4 s by default).
     ///
     /// ```
     /// use std::time::Duration;
@@ -131,7 +132,7 @@ impl LockOptions {
         self
     }
 
-    /// The number of tries, not of extra tries: 1 tries once.
+    /// Sets the total number of tries: with 1, the lock is tried once.
     ///
     /// ```
     /// use zklock::LockOptions;
@@ -144,8 +145,8 @@ impl LockOptions {
         self
     }
 
-    /// Whether the same lock may be taken again inside its own scope; it may by default. If not,
-    /// that is a [deadlock](ErrorKind::Deadlock), reported at once.
+    /// Sets whether the lock may be acquired again inside its own scope; by default it may.
+    /// Otherwise such an acquire fails at once with [`Deadlock`](ErrorKind::Deadlock).
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -163,13 +164,13 @@ impl LockOptions {
         self
     }
 
-    /// What to do when the node or its directory vanished while the lock was being taken: 20 more
-    /// times by default. A semaphore always uses its session's policy.
+    /// Sets how often an acquire begins again after others deleted its node or the lock's
+    /// directory: 20 times by default. A semaphore always uses its session's policy.
     ///
     /// ```
     /// use zklock::{LockOptions, RetryPolicy};
     ///
-    /// // Fails at once when a script has deleted the node in the queue.
+    /// // Fails at once when a script deletes the node in the queue.
     /// let options = LockOptions::new().vanished(RetryPolicy::NEVER);
     /// assert_eq!(options.vanished, Some(RetryPolicy::NEVER));
     /// ```
@@ -178,8 +179,8 @@ impl LockOptions {
         self
     }
 
-    /// How long the lock may be handed from task to task of this process before other processes
-    /// are looked for: 10,000 times within 10 ms by default.
+    /// Sets how many times, and for how long, tasks of one process may pass the lock to each other
+    /// before the process checks whether another one waits: 10,000 times within 10 ms by default.
     ///
     /// ```
     /// use zklock::{Handoffs, LockOptions};
@@ -192,13 +193,14 @@ impl LockOptions {
         self
     }
 
-    /// Keeps the node for so long after the last release, unless somebody queues behind it: the
-    /// next acquire in this process then takes no request. Zero, the default, does not.
+    /// Sets for how long the node is kept after the last release, or until somebody queues behind
+    /// it: in this time, the next acquire in this process sends no request. Zero, the default,
+    /// turns it off.
     ///
-    /// It has two prices. A process that dies while it lingers keeps the others out for one session
-    /// timeout. And somebody who only tries meets a node that nobody uses: zklock's own try waits
-    /// at most 100 ms for it to give way, the tries of Curator and kazoo do not. So `try_acquire`
-    /// on a lock that lingers is refused.
+    /// It has two costs. If a process dies while its node lingers, others wait for one session
+    /// timeout. And a caller in another process that only tries finds a node that nobody uses:
+    /// zklock waits at most 100 ms for such a node to be deleted, while Curator and kazoo do not
+    /// wait. So a lock with this option refuses `try_acquire`.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -217,10 +219,10 @@ impl LockOptions {
         self
     }
 
-    /// Gives every waiting task a node of its own: strictly first come, first served in the whole
-    /// fleet, and two commits a turn. Nothing is handed on in memory and nothing lingers. An
-    /// [exclusive lock](crate::layout::plain::OneNode) has only one node, which all try to make: there it
-    /// is the order of each process.
+    /// Sets whether every waiting task has its own node: then the lock is strictly first come,
+    /// first served among all processes, at two commits per grant. It is not passed on in memory
+    /// and does not linger. An [exclusive lock](crate::layout::plain::OneNode) has only one node,
+    /// which all waiters try to create; there, the order applies to each process alone.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -230,7 +232,7 @@ impl LockOptions {
     /// let options = LockOptions::new().fair(true);
     /// let mutex = session.mutex("orders")?.with_options(options);
     /// let first = mutex.acquire().await?.path().to_owned();
-    /// assert_ne!(mutex.acquire().await?.path(), first); // A node for each.
+    /// assert_ne!(mutex.acquire().await?.path(), first); // A new node.
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub const fn fair(mut self, fair: bool) -> Self {
@@ -238,8 +240,9 @@ impl LockOptions {
         self
     }
 
-    /// Whether its holder is to learn at once that somebody asked it to let go, for one read more a
-    /// grant. Without this it learns so within a heartbeat, a sixth of the session timeout.
+    /// Sets whether the holder learns at once that somebody asks for the release, which costs one
+    /// more read per grant. Otherwise it learns this within a heartbeat, a sixth of the session
+    /// timeout.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -258,8 +261,8 @@ impl LockOptions {
         self
     }
 
-    /// What happens to an async body that a template or the attribute runs, when the lock is lost.
-    /// It is dropped by default.
+    /// Sets what happens to an async body of a template or an annotated function when the lock is
+    /// lost. By default it is dropped at its next await.
     ///
     /// ```
     /// use zklock::{LockOptions, OnLost};
@@ -272,8 +275,9 @@ impl LockOptions {
         self
     }
 
-    /// What happens to a body that a template or the attribute runs, when somebody asks that the
-    /// lock be let go; by default it goes on. [`OnRevoked::Cancel`] makes the lock [revocable](LockOptions::revocable).
+    /// Sets what happens to a body of a template or an annotated function when somebody asks for
+    /// the release of the lock. By default it goes on. [`OnRevoked::Cancel`] makes the lock
+    /// [revocable](LockOptions::revocable).
     ///
     /// ```
     /// use zklock::{LockOptions, OnRevoked};
@@ -286,16 +290,17 @@ impl LockOptions {
         self
     }
 
-    /// When a guard stops being valid, if the connection to ZooKeeper is in trouble. With
-    /// [`StopAt::Suspect`] it does so as soon as the session is not connected, or no commit was
-    /// answered for a third of the session timeout, and it stays lost if the connection comes back:
-    /// `is_valid()` is false, `lost()` resolves, and a body ends as
-    /// [`on_lost`](LockOptions::on_lost) says. Every short outage costs the guard then.
+    /// Sets when a guard counts as lost if the connection to ZooKeeper fails. With
+    /// [`StopAt::Suspect`] this is as soon as the session is not connected, or no commit was
+    /// answered for a third of the session timeout; the guard stays lost if the connection comes
+    /// back. `is_valid()` is then false, `lost()` resolves, and a body ends as
+    /// [`on_lost`](LockOptions::on_lost) says. Every short outage then costs the guard.
     ///
-    /// The node is deleted when the guard is released or dropped, and until then others wait. It is
-    /// not handed on, nor does it linger. Tasks of one process share a node only with those that
-    /// stop at the same point; a nested guard is as the outermost. A lock is granted while a
-    /// heartbeat is not due, so a commit must be answered within a sixth of the session timeout.
+    /// The node is deleted when the guard is released or dropped, and until then others wait. The
+    /// lock is not passed to the next task, and does not linger. Tasks of one process share a node
+    /// only with those that have the same value; a nested guard uses that of the outermost one.
+    /// With `Suspect`, a lock is granted only if a commit was answered within the last sixth of the
+    /// session timeout.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -306,7 +311,7 @@ impl LockOptions {
     /// let template = ZkLockTemplate::default().with_options(options);
     /// let payment = template.execute("payments", || async {
     ///     locks.outage(true);
-    ///     std::future::pending::<()>().await // Dropped here.
+    ///     std::future::pending::<()>().await // The body is dropped here.
     /// });
     /// assert!(payment.await.is_err_and(|error| error.is_lost() && error.body() == Some(Body::Dropped)));
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
@@ -316,25 +321,28 @@ impl LockOptions {
         self
     }
 
-    /// Lets the lock rest for so long when a holder was lost: it crashed, or its ZooKeeper session
-    /// expired. What it had sent elsewhere has time to arrive, or to time out there, before the next
-    /// holder begins. After a release nobody waits. Zero, the default, is no delay.
+    /// Sets for how long the lock is unavailable after its holder was lost: the holder crashed, or
+    /// its ZooKeeper session expired. Requests that it had sent elsewhere then have time to arrive,
+    /// or to time out, before the next holder begins. After a release there is no delay. Zero, the
+    /// default, turns it off.
     ///
-    /// The holder notes the delay in the data of the lock's directory when it is granted, which
-    /// costs a read and a commit for each grant by ZooKeeper, and takes the note away in the
-    /// transaction that deletes its node. A grant that is handed on in memory costs nothing more.
-    /// Whoever is at the head of the queue and finds the note of another waits, by the delay of that
-    /// note, from when it is found: nobody can tell when the other was lost. An acquire whose time
-    /// is over before is busy, and says until when the lock rests; the rest goes on meanwhile.
+    /// The holder writes the delay as a mark into the data of the lock's directory when it is
+    /// granted the lock, and removes it in the transaction that deletes its node. This costs one
+    /// read and one commit for each grant by ZooKeeper; handoffs in memory cost nothing more. A
+    /// contender that is first in the queue and finds the mark of another holder waits for the
+    /// delay in that mark, from this moment on, because nobody can know when the holder was lost.
+    /// An acquire whose time ends before is busy, and its error says until when the lock is
+    /// unavailable; the delay continues meanwhile.
     ///
-    /// All locks of the name should have the option: those without it do not look, nor do Curator
-    /// and kazoo. A guard that is still held when its session is closed counts as lost. Readers wait
-    /// for the rest of a lost writer, and a lost reader lets nobody wait. The directory is made
-    /// persistent; one that is a container already may go with the note once it is empty.
+    /// All users of the lock should set the option: locks without it do not look for marks, nor do
+    /// Curator and kazoo. A guard that is still held when its session is closed counts as lost.
+    /// Readers wait after a lost writer, and nobody waits after a lost reader. The directory is
+    /// created as a persistent node; if it exists as a container, ZooKeeper may remove it with the
+    /// mark once it is empty.
     ///
-    /// Layouts whose nodes have no names of their own, whose directories are removed, or with
-    /// several holders, cannot do this: an acquire is [unsupported](ErrorKind::Unsupported) then. So
-    /// it is if the directory has data of somebody else, which is never overwritten.
+    /// In layouts without unique node names, with directories that are removed, or with several
+    /// holders, an acquire fails with [`Unsupported`](ErrorKind::Unsupported). It also does so if
+    /// the directory contains data of somebody else, which are never overwritten.
     ///
     /// ```
     /// # async fn example() -> Result<(), zklock::LockError> {
@@ -353,25 +361,26 @@ impl LockOptions {
         self
     }
 
-    /// Keeps the lock for so long from the grant, although it is released before: for jobs that
-    /// several machines start at the same time by clocks that differ a little. The caller is not
-    /// delayed. Zero, the default, lets go at the release.
+    /// Sets for how long the lock is kept from the grant, even if it is released earlier: for jobs
+    /// that several machines start at the same time, by clocks that differ slightly. The caller is
+    /// not delayed. Zero, the default, turns it off.
     ///
-    /// Until the end the node stays in the queue, so that everybody else waits or is busy, tasks of
-    /// this process included: nothing is handed on in memory, and every acquire has a node of its
-    /// own. The end is also written into the data of the lock's directory, by ZooKeeper's clock,
-    /// when the lock is granted: so it holds if the process exits or its session is closed.
-    /// [`Session::close`](crate::session::Session::close) and `drain` do not wait for it.
+    /// Until the end of this time the node stays in the queue, so that everybody else waits or is
+    /// busy, also the tasks of this process: the lock is not passed on in memory, and every acquire
+    /// has its own node. The end is also written into the data of the lock's directory, by
+    /// ZooKeeper's clock, when the lock is granted. So it holds even if the process exits or its
+    /// session is closed. [`Session::close`](crate::session::Session::close) and `drain` do not
+    /// wait for it.
     ///
-    /// Whoever is granted the lock before the end, because the node went, is busy (code `1011`), and
-    /// the error says until when; an acquire that has longer to wait gets the lock then, and a job
-    /// that should not run twice uses `try_acquire`, or a timeout below this time. Only locks with
-    /// this option or a [delay](LockOptions::lock_delay) look; Curator and kazoo do not. The price is
-    /// a read and a commit for each grant.
+    /// If the node is deleted before the end, the next caller is still busy (code `1011`) until
+    /// then, and the error says until when; an acquire that may wait longer gets the lock after the
+    /// end. A job that must not run twice uses `try_acquire`, or a timeout shorter than this time.
+    /// Only locks with this option or a [delay](LockOptions::lock_delay) look for the mark; Curator
+    /// and kazoo do not. The cost is one read and one commit per grant.
     ///
-    /// It is for mutexes, in the layouts that [`lock_delay`](LockOptions::lock_delay) names, and the
-    /// directory is made persistent. One that is there already, and may be a container, is replaced
-    /// when nobody else is in it.
+    /// It is for mutexes, in the layouts that [`lock_delay`](LockOptions::lock_delay) names, and
+    /// the directory is created as a persistent node. An existing directory that may be a container
+    /// is replaced when nobody else is in it.
     ///
     /// ```
     /// # async fn example() -> Result<(), zklock::LockError> {

@@ -1,12 +1,13 @@
-//! How stubborn an acquire is, how long a process keeps a lock to itself, and when it stops.
+//! Policies: how often an acquire begins again, how long a process keeps a lock to itself, and when
+//! a guard counts as lost.
 
 use std::time::Duration;
 
-/// What to do when a node of ours, or the lock's directory, vanished while it was being taken:
-/// how often it is made again within one acquire, and the pause before that, which doubles.
+/// How often an acquire begins again after others deleted its node or the lock's directory, and the
+/// pause before that, which doubles.
 ///
-/// A server removes empty directories (containers) on its own, and people and scripts remove
-/// nodes, so this happens to correct programs. Timeouts hold all the same.
+/// A server removes empty directories (containers) by itself, and people and scripts delete nodes,
+/// so this happens to correct programs. Timeouts apply all the same.
 ///
 /// ```
 /// use std::time::Duration;
@@ -19,16 +20,16 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// How often to try again, 0 for never.
+    /// The number of new attempts; 0 for none.
     pub attempts: u32,
-    /// The pause before the second retry; the first is immediate.
+    /// The pause before the second new attempt; the first is immediate.
     pub first: Duration,
     /// The longest pause.
     pub longest: Duration,
 }
 
 impl Default for RetryPolicy {
-    /// 20 times, 5 ms doubling up to 500 ms.
+    /// 20 new attempts, with pauses from 5 ms, doubling up to 500 ms.
     fn default() -> Self {
         RetryPolicy {
             attempts: 20,
@@ -39,11 +40,11 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// Never tries again.
+    /// No new attempt.
     pub const NEVER: RetryPolicy =
         RetryPolicy { attempts: 0, first: Duration::ZERO, longest: Duration::ZERO };
 
-    /// The pause before a retry, counted from 0.
+    /// Returns the pause before a new attempt, counted from 0.
     ///
     /// ```
     /// use zklock::RetryPolicy;
@@ -59,8 +60,8 @@ impl RetryPolicy {
     }
 }
 
-/// The bound of handoffs: after so many, or so long, other processes are looked for; if one waits,
-/// the lock goes to the back of the fleet's queue.
+/// The limit of handoffs. After this number of handoffs, or this time, the process checks whether
+/// another one waits; if so, the lock goes to the back of the queue in ZooKeeper.
 ///
 /// ```
 /// use zklock::Handoffs;
@@ -71,9 +72,9 @@ impl RetryPolicy {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Handoffs {
-    /// How many.
+    /// The number of handoffs.
     pub most: u32,
-    /// How long, from the grant by ZooKeeper.
+    /// The time since the grant by ZooKeeper.
     pub within: Duration,
 }
 
@@ -85,15 +86,15 @@ impl Default for Handoffs {
 }
 
 impl Handoffs {
-    /// No handoffs: every grant looks for other processes first.
+    /// No handoffs: before every grant, the process checks whether another one waits.
     pub const NONE: Handoffs = Handoffs { most: 0, within: Duration::ZERO };
 }
 
-/// When a guard stops being valid, if the connection to ZooKeeper is in trouble.
+/// When a guard counts as lost if the connection to ZooKeeper fails.
 ///
-/// A session is *suspect* while it is not connected, and while no commit was answered for a third of
-/// the session timeout. What is held is *lost* when its lease runs out, shortly before ZooKeeper can
-/// give the lock to somebody else.
+/// A session is *suspect* while it is not connected, and while no commit was answered for a third
+/// of the session timeout. A held lock is *lost* when its lease runs out, shortly before ZooKeeper
+/// can give the lock to somebody else.
 ///
 /// ```
 /// # zklock::blocking::block_on(async {
@@ -112,10 +113,10 @@ impl Handoffs {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum StopAt {
-    /// When its session is suspect, and it stays lost if the connection comes back. Curator calls
-    /// this its standard policy for connection states.
+    /// When the session is suspect. The guard stays lost if the connection comes back. In Curator
+    /// this is the standard policy for connection states.
     Suspect,
-    /// When it is lost. An outage that is over before then costs nothing.
+    /// When the lease runs out. A shorter outage has no effect.
     #[default]
     Lost,
 }

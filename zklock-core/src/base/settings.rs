@@ -12,27 +12,27 @@ use crate::cooldown::mark::Marks;
 /// A value for every option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Bounds one try.
+    /// The longest time of one try.
     pub timeout: Duration,
     /// The number of tries.
     pub retries: u32,
-    /// Whether it may be taken again inside its own scope.
+    /// Whether it may be acquired again inside its own scope.
     pub reentrant: bool,
-    /// What to do when the node or its directory vanished.
+    /// How often to begin again when the node or its directory was deleted.
     pub vanished: RetryPolicy,
-    /// How long it may be handed on.
+    /// The limit of handoffs.
     pub handoffs: Handoffs,
     /// How long the node is kept after the last release.
     pub linger: Duration,
-    /// Whether every waiter has a node of its own.
+    /// Whether every waiter has its own node.
     pub fair: bool,
-    /// Whether a holder learns at once that it is to let go. See [`Settings::is_revocable`].
+    /// Whether a holder learns at once that it is asked to release. See [`Settings::is_revocable`].
     revocable: bool,
-    /// What ends a body.
+    /// What ends a body early.
     pub cancel_policy: CancelPolicy,
-    /// When a guard stops being valid.
+    /// When a guard counts as lost.
     pub stop_at: StopAt,
-    /// What is noted in the lock's directory.
+    /// The marks in the lock's directory.
     pub marks: Marks,
 }
 
@@ -113,7 +113,7 @@ impl Settings {
         self.timeout.saturating_mul(self.retries)
     }
 
-    /// Whether a holder learns at once that it is to let go.
+    /// Whether a holder learns at once that it is asked to release.
     pub fn is_revocable(&self) -> bool {
         self.revocable || self.cancel_policy.revoked == OnRevoked::Cancel
     }
@@ -122,31 +122,31 @@ impl Settings {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidOption`] for zero tries or a zero timeout, for an option that such a lock
-    /// does not support, and for options that contradict each other. Of two that contradict each other
-    /// the error says which one is the session's.
+    /// [`ErrorKind::InvalidOption`] for zero tries, for a zero timeout, for an option that such a
+    /// lock does not support, and for options that contradict each other. For the last, the error
+    /// says which of the two is the session's.
     pub fn check(&self, mode: Mode, session: &Settings) -> Result<(), LockError> {
         let refuse = |why: &str| Err(LockError::new(ErrorKind::InvalidOption, why));
         let (lingers, holds) = (!self.linger.is_zero(), !self.marks.hold().is_zero());
         if self.retries == 0 {
             return refuse(
-                "retries is the number of tries, so at least 1; `retries = 1` tries once, and \
-                 `try_acquire` asks without waiting",
+                "`retries` is the total number of tries and must be at least 1; `retries = 1` \
+                 tries once, and `try_acquire` does not wait",
             );
         }
         if self.timeout.is_zero() {
             return refuse(
                 "the timeout of a try must be longer than zero, for instance `timeout = \"2s\"`; \
-                 to ask without waiting use `try_acquire`",
+                 to try without waiting, use `try_acquire`",
             );
         }
         if mode == Mode::Permit && lingers {
-            return refuse("a semaphore does not linger: its permits go to whoever waits");
+            return refuse("a semaphore cannot linger: its permits go to the next waiter");
         }
         if mode == Mode::Permit && self.marks.any() {
             return refuse(
-                "a semaphore has no `lock_delay` and no `hold_at_least`: both are for one holder; \
-                 use a mutex",
+                "a semaphore supports neither `lock_delay` nor `hold_at_least`, which are for a \
+                 single holder; use a mutex",
             );
         }
         if mode != Mode::Mutex && holds {
@@ -159,29 +159,29 @@ impl Settings {
         if self.fair && lingers {
             let whose = both("fair", self.fair == session.fair, linger_is_sessions);
             return refuse(&format!(
-                "a fair lock cannot linger: every waiter has a node of its own; choose one{whose}"
+                "a fair lock cannot linger: every waiter has its own node; choose one{whose}"
             ));
         }
         if holds && lingers {
             let hold_is_sessions = self.marks.hold() == session.marks.hold();
             let whose = both("hold_at_least", hold_is_sessions, linger_is_sessions);
             return refuse(&format!(
-                "a lock that is held at least for a time cannot linger: lingering gives way to \
-                 whoever waits; choose one{whose}"
+                "a lock with `hold_at_least` cannot linger: a lingering lock is released as soon \
+                 as somebody waits; choose one{whose}"
             ));
         }
         if self.marks.hold().max(self.marks.delay()) == Marks::LONGEST {
-            return refuse("`lock_delay` and `hold_at_least` are at most 49 days");
+            return refuse("`lock_delay` and `hold_at_least` may be at most 49 days");
         }
         Ok(())
     }
 }
 
-/// Who set an option, and who `linger`; nothing if both are set in one place.
+/// Says which of two options the session sets; nothing if both are set in one place.
 fn both(option: &str, is_sessions: bool, linger_is_sessions: bool) -> String {
     match (is_sessions, linger_is_sessions) {
         (false, true) => format!(
-            " (`{option}` is set for this lock, `linger` by its session: `linger` of zero is none)"
+            " (`{option}` is set for this lock, `linger` by its session; `linger` of zero turns it off)"
         ),
         (true, false) => {
             format!(" (`linger` is set for this lock, `{option}` by its session)")

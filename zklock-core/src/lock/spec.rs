@@ -1,4 +1,4 @@
-//! What is said about a lock before there is a name, by a template or an attribute.
+//! A lock without a name yet, as a template or an attribute describes it.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::lock::semaphore::Semaphore;
 use crate::name::lock_name::LockName;
 use crate::session::handle::Session;
 
-/// Which kind of lock.
+/// The kind of lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A mutex.
@@ -24,34 +24,35 @@ pub enum Kind {
     Write,
     /// A semaphore.
     Permits {
-        /// With so many permits.
+        /// The limit of the semaphore.
         limit: u32,
-        /// Of which so many are taken.
+        /// The number of permits to acquire.
         permits: u32,
     },
 }
 
-/// Which kind of lock, in which layout, and what is set of its options.
+/// The kind, the layout and the options of a lock.
 #[derive(Clone, Debug)]
 pub struct LockSpec {
     /// The kind.
     pub kind: Kind,
-    /// What goes over the session's defaults.
+    /// Overrides of the session's defaults.
     pub options: LockOptions,
     /// The layout, if it is not the session's.
     pub driver: Option<Arc<dyn LockDriver>>,
 }
 
 impl LockSpec {
-    /// A mutex as the session says.
+    /// A mutex with the session's defaults.
     pub const MUTEX: Self =
         LockSpec { kind: Kind::Mutex, options: LockOptions::new(), driver: None };
 
-    /// The lock of a name.
+    /// Returns the lock with a name.
     ///
     /// # Errors
     ///
-    /// What the layout cannot do, and those of [`Semaphore::new`].
+    /// [`ErrorKind::Unsupported`](crate::base::error::ErrorKind::Unsupported) if the layout does
+    /// not support it, and those of [`Semaphore::new`].
     pub fn lock(&self, session: &Session, name: LockName) -> Result<AnyLock, LockError> {
         let rw_lock = |name| {
             let lock = RwLock::new(session, name).with_options(self.options);
