@@ -1,4 +1,4 @@
-//! A timer that can be set anew whenever its owner looks.
+//! A timer that can be set again whenever its owner is polled.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -17,7 +17,7 @@ impl Alarm {
         Alarm { clock, set: None }
     }
 
-    /// Sees to it that the task is polled again at `due`. Answers whether that moment has come.
+    /// Makes sure that the task is polled again at `due`. Returns whether that time has come.
     pub(super) fn rings(&mut self, due: Option<Instant>, cx: &mut Context<'_>) -> bool {
         let Some(due) = due else {
             self.set = None;

@@ -1,4 +1,4 @@
-//! How requests travel: at once, or through queues while the link is not what it should be.
+//! The way of requests: at once, or through queues while the link is impaired.
 
 use std::task::Waker;
 
@@ -15,7 +15,7 @@ pub(super) enum Submitted {
 
 pub(super) enum Looked {
     Ready(Result<Answer, RequestError>),
-    /// Look again when woken, or at this moment.
+    /// Look again when woken, or at this time.
     Pending(Option<Instant>),
 }
 
@@ -73,7 +73,7 @@ impl State {
         self.sessions.get_mut(&id).map(|session| f(&mut session.slots))
     }
 
-    /// Puts an answer where its waiter finds it.
+    /// Stores a reply for its waiter.
     fn fill(&mut self, id: i64, slot: u64, answer: Result<Answer, RequestError>, now: Instant) {
         let Some(session) = self.sessions.get_mut(&id) else { return self.discard(answer) };
         let held = session.hold.is_some() && !answer.as_ref().is_err_and(broken);
@@ -91,12 +91,12 @@ impl State {
         }
     }
 
-    /// Lets everything arrive that waited, in order, as long as the link allows.
+    /// Delivers everything that waited, in order, as far as the link allows.
     pub(super) fn flush(&mut self, id: i64, now: Instant) {
         while self.arrive(id, now) {}
     }
 
-    /// Lets the next request take effect.
+    /// Applies the next request.
     pub(super) fn arrive(&mut self, id: i64, now: Instant) -> bool {
         let session = self.sessions.get_mut(&id).filter(|session| session.is_heard());
         let Some(Sent { slot, request, .. }) = session.and_then(|it| it.queue.pop_front()) else {
@@ -108,7 +108,7 @@ impl State {
         true
     }
 
-    /// Fails every request that was sent and whose answer has not arrived.
+    /// Fails every request that was sent and whose reply has not arrived.
     pub(super) fn fail_in_flight(&mut self, id: i64, error: &RequestError, now: Instant) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         session.losses += 1;
@@ -144,7 +144,7 @@ impl State {
         Looked::Ready(answer.unwrap_or(Err(RequestError::Closed)))
     }
 
-    /// Nobody waits for this answer any more; the request is not taken back.
+    /// Nobody waits for this reply any more; the request is not taken back.
     pub(super) fn abandon(&mut self, id: i64, slot: u64) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         let Some(waiting) = session.slots.get_mut(&slot) else { return };
@@ -155,14 +155,15 @@ impl State {
             return self.discard(answer);
         }
         if let Some(sent) = session.queue.iter().find(|sent| sent.slot == slot) {
-            // Who watches for what it changes has to look at the clock from now on.
+            // Watchers of what it changes have to check the clock from now on.
             session.unattended = session.unattended.max(sent.arrives);
             self.watches.nudge_all(&mut self.wake);
         }
     }
 }
 
-/// Whether the answer is the client's own word for a broken link, which no hold keeps back.
+/// Whether the client itself made this reply because of a broken link; such a reply is never held
+/// back.
 fn broken(error: &RequestError) -> bool {
     matches!(error, RequestError::ConnectionLoss | RequestError::SessionExpired)
 }

@@ -1,4 +1,4 @@
-//! What happens by lapse of time, and when the link breaks or heals.
+//! Events that happen with time, and when the link breaks or is restored.
 
 use super::session::{Hold, Wire};
 use super::state::State;
@@ -50,7 +50,7 @@ impl State {
         self.settle(id);
     }
 
-    /// Forgets what is no longer needed about a session.
+    /// Removes what is no longer needed about a session.
     pub(super) fn settle(&mut self, id: i64) {
         let Some(session) = self.sessions.get(&id) else {
             self.impaired.remove(&id);
@@ -84,7 +84,7 @@ impl State {
         self.impair(id);
     }
 
-    /// Nothing gets through any more, and the client does not see it yet.
+    /// Nothing gets through any more, and the client has not noticed yet.
     pub(super) fn silence(&mut self, id: i64, now: Instant) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         if session.over.is_none() && session.wire == Wire::Up {
@@ -93,7 +93,7 @@ impl State {
         }
     }
 
-    /// The connection is whole again.
+    /// The connection is restored.
     pub(super) fn reconnect(&mut self, id: i64, now: Instant) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         if session.closing {
@@ -118,7 +118,7 @@ impl State {
         }
     }
 
-    /// Lets go what was held back.
+    /// Delivers what was held back.
     pub(super) fn release(&mut self, id: i64, now: Instant) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         session.hold = None;
@@ -144,7 +144,7 @@ impl State {
         }
     }
 
-    /// When the next thing comes by lapse of time that a watch may see.
+    /// When the next event happens with time that a watch may see.
     pub(super) fn watch_due(&self, id: WatchId) -> Option<Instant> {
         let watch = self.watches.get(id)?;
         let own = self.sessions.get(&watch.session).and_then(|session| session.next_due());
@@ -159,7 +159,7 @@ impl State {
         [own, node, children, self.unattended_due()].into_iter().flatten().min()
     }
 
-    /// When the next of the requests may take effect for whose answers nobody holds a timer.
+    /// When the next request takes effect among those for whose replies nobody holds a timer.
     fn unattended_due(&self) -> Option<Instant> {
         let sending = self.sending.iter().filter_map(|id| self.sessions.get(id));
         let due = sending.filter_map(|session| {
@@ -168,7 +168,7 @@ impl State {
         due.min()
     }
 
-    /// When a node goes by itself.
+    /// When a node is deleted by itself.
     fn node_due(&self, path: &str) -> Option<Instant> {
         let owner = self.tree.owner_of(path).and_then(|id| self.sessions.get(&id));
         let reaped = self.tree.idle_since(path).map(|since| since + self.reap_after);

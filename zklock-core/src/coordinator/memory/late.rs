@@ -1,10 +1,10 @@
-//! How long requests and answers are on their way, by a seed.
+//! The delays of requests and replies, derived from a seed.
 
 use std::time::Duration;
 
 use crate::base::clock::Instant;
 
-/// How late the answers of a store come.
+/// The delays of a store's replies.
 #[derive(Debug, Default)]
 pub(super) struct Late {
     seed: u64,
@@ -17,8 +17,8 @@ impl Late {
         Late { seed, most, sessions: 0 }
     }
 
-    /// The travel of one more session: its delays depend on the seed and on how many there were
-    /// before, whatever the others do.
+    /// The delays of one more session. They depend on the seed and on the number of sessions
+    /// before, and not on what other sessions do.
     pub(super) fn another(&mut self) -> Travel {
         self.sessions += 1;
         let state = self.seed ^ self.sessions.wrapping_mul(0xd134_2543_de82_ef95);
@@ -32,21 +32,21 @@ impl Late {
     }
 }
 
-/// The two directions of one session. What was sent first arrives first, in either.
+/// The two directions of one session. In each, what was sent first arrives first.
 #[derive(Debug)]
 pub(super) struct Travel {
-    /// What every answer and every event takes besides.
+    /// An additional delay of every reply and every event.
     pub(super) delay: Duration,
     most: Duration,
     state: u64,
-    /// When the last request arrives that was sent so far.
+    /// When the last request so far arrives.
     there: Instant,
-    /// When the last answer or event arrives that was sent so far.
+    /// When the last reply or event so far arrives.
     back: Instant,
 }
 
 impl Travel {
-    /// From here on as late as another; what is on its way stays ahead.
+    /// Takes over the delays of another; what was sent already stays ahead.
     pub(super) fn as_late_as(&mut self, other: Travel) {
         (self.most, self.state) = (other.most, other.state);
     }
@@ -58,14 +58,14 @@ impl Travel {
         self.there
     }
 
-    /// When an answer or an event arrives that is sent now.
+    /// When a reply or an event arrives that is sent now.
     pub(super) fn back(&mut self, now: Instant) -> Instant {
         let way = self.delay + self.draw();
         self.back = self.back.max(now + way);
         self.back
     }
 
-    /// How long one way takes: in one of four cases no time.
+    /// The delay of one direction: in one of four cases zero.
     fn draw(&mut self) -> Duration {
         if self.most.is_zero() {
             return Duration::ZERO;
@@ -79,7 +79,7 @@ impl Travel {
         if drawn & 3 == 0 {
             return Duration::ZERO;
         }
-        // In thousandths of what one way may take.
+        // In thousandths of the largest delay of one direction.
         let part = u32::try_from((drawn >> 2) % 1_001).unwrap_or_default();
         self.most / 2_000 * part
     }

@@ -1,4 +1,4 @@
-//! Which paths are valid, by the rules of the client and of the server.
+//! Valid paths, by the rules of the client library and of the server.
 
 use crate::coordinator::traits::RequestError;
 
@@ -6,7 +6,7 @@ fn bad(why: &str) -> RequestError {
     RequestError::BadArguments(why.to_owned())
 }
 
-/// What `zookeeper-client` refuses to send. It does not look at dots in the last segment.
+/// Paths that `zookeeper-client` refuses to send. It does not check for dots in the last segment.
 pub(super) fn check(path: &str, sequential: bool) -> Result<(), RequestError> {
     let Some(rest) = path.strip_prefix('/') else {
         return Err(bad("the path must start with '/'"));
@@ -30,8 +30,9 @@ pub(super) fn check(path: &str, sequential: bool) -> Result<(), RequestError> {
     Ok(())
 }
 
-/// What the server's `PathUtils.validatePath` refuses beyond that, when it creates, sets or checks.
-/// It looks at UTF-16 units, so no character outside the basic plane passes: each has a surrogate.
+/// Paths that the server's `PathUtils.validatePath` refuses in addition, for create, set and check.
+/// It works on UTF-16 units, so no character outside the basic plane passes: each contains a
+/// surrogate.
 pub fn check_written(path: &str) -> Result<(), RequestError> {
     if path.chars().any(|c| u32::from(c) > 0xffff) {
         return Err(bad("the path has a character outside the basic multilingual plane"));
@@ -50,7 +51,7 @@ fn is_refused(c: u32) -> bool {
     matches!(c, 0..=0x1f | 0x7f..=0x9f | 0xd800..=0xf8ff | 0xfff0..=0xffff)
 }
 
-/// The parent's path and the name. The root is its own parent.
+/// The parent's path and the node's name. The root is its own parent.
 pub fn split(path: &str) -> (&str, &str) {
     match path.rsplit_once('/') {
         Some(("", name)) => ("/", name),

@@ -1,4 +1,4 @@
-//! The futures that wait: for a reply, for a watch, for the link.
+//! The futures that wait for a reply, for a watch, or for the link.
 
 use std::future::{Future, ready};
 use std::pin::Pin;
@@ -12,10 +12,10 @@ use super::store::Store;
 use super::watches::WatchId;
 use crate::coordinator::traits::{Link, Reply, RequestError, Watch, WatchEvent};
 
-/// Makes the caller's value of an answer.
+/// Converts a reply into the caller's type.
 type Convert<T> = fn(Answer, &Arc<Store>) -> Option<T>;
 
-/// Sends a request, and makes the reply.
+/// Sends a request, and returns the reply as a future.
 pub(super) fn send<T: Send + 'static>(
     store: &Arc<Store>,
     session: i64,
@@ -88,7 +88,7 @@ impl<T> Drop for PendingReply<T> {
     }
 }
 
-/// A watch that takes itself back when it is dropped.
+/// A watch that is removed when it is dropped.
 pub(super) struct PendingWatch {
     store: Arc<Store>,
     id: WatchId,
@@ -142,22 +142,22 @@ impl Drop for PendingWatch {
     }
 }
 
-/// What is known of a link.
+/// What is known about a link.
 #[derive(Clone, Copy)]
 pub(super) enum SeenLink {
-    /// How it is.
+    /// Its state.
     As(Link),
-    /// How often it was lost.
+    /// The number of times that it was lost.
     Lost(u64),
 }
 
-/// Waits until the link is another.
+/// Waits until the link has changed.
 pub(super) struct LinkChanged {
     pub(super) store: Arc<Store>,
     pub(super) session: i64,
     pub(super) seen: SeenLink,
     pub(super) alarm: Alarm,
-    /// Where the waker is kept.
+    /// The key of the stored waker.
     pub(super) slot: Option<u64>,
 }
 

@@ -1,11 +1,11 @@
-//! Requests and answers as plain values, so that one can wait in a queue.
+//! Requests and replies as plain values, which can wait in a queue.
 
 use super::path;
 use super::watches::WatchId;
 use crate::coordinator::limits::{check_multi, check_size};
 use crate::coordinator::traits::{Created, NodeKind, Operation, RequestError, Stat};
 
-/// The kinds of request, for choosing and counting them.
+/// The kinds of requests.
 ///
 /// ```
 /// # zklock::blocking::block_on(async {
@@ -38,7 +38,7 @@ pub enum Op {
     Sync,
 }
 
-/// What is asked of a session. The simulation of the tests asks the same.
+/// A request to a session. The simulation in the tests uses the same type.
 #[allow(missing_docs)]
 #[derive(Clone, Debug)]
 pub enum Request {
@@ -95,7 +95,7 @@ impl Request {
         }
     }
 
-    /// What the client finds wrong before it sends anything.
+    /// Errors that the client library finds before it sends anything.
     pub fn check(&self) -> Result<(), RequestError> {
         match self {
             Request::Create { path, data, kind } => {
@@ -135,7 +135,7 @@ fn target(operation: &Operation) -> &str {
 
 fn check_operation(operation: &Operation) -> Result<(), RequestError> {
     match operation {
-        // Only outside a multi does the client look at the root.
+        // The client library checks for the root only outside of a `multi`.
         Operation::Create { path, kind, .. } => {
             path::check(path, *kind == NodeKind::EphemeralSequential)
         }

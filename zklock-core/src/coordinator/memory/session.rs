@@ -1,4 +1,4 @@
-//! One session: its link, as the client and as the server see it, and the requests on their way.
+//! One session: its link, as seen by the client and by the server, and its pending requests.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::task::Waker;
@@ -10,18 +10,18 @@ use super::request::{Answer, Request};
 use crate::base::clock::Instant;
 use crate::coordinator::traits::{Link, RequestError};
 
-/// What is true of the connection.
+/// The state of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wire {
     Up,
-    /// Nothing arrives any more, and the client has not noticed: it does so after 2/5 of the
-    /// session timeout without an answer.
+    /// Nothing arrives any more, and the client has not noticed: it does after 2/5 of the session
+    /// timeout without a reply.
     Silent(Instant),
-    /// Broken at this moment, and the client knows.
+    /// Broken at this time, and the client knows.
     Down(Instant),
 }
 
-/// Which direction is held back.
+/// The direction that is held back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hold {
     Requests,
@@ -32,19 +32,19 @@ pub(super) enum Hold {
 #[derive(Debug, Default)]
 pub(super) struct Slot {
     pub(super) answer: Option<Result<Answer, RequestError>>,
-    /// When the answer arrives, if it is there.
+    /// When the reply arrives, if there is one.
     pub(super) at: Option<Instant>,
     pub(super) waker: Option<Waker>,
-    /// Nobody waits for it any more; the request goes out all the same.
+    /// Nobody waits for it any more; the request is sent all the same.
     pub(super) abandoned: bool,
 }
 
-/// A request on its way.
+/// A pending request.
 #[derive(Debug)]
 pub(super) struct Sent {
     pub(super) slot: u64,
     pub(super) request: Request,
-    /// When it takes effect, if the link is whole.
+    /// When it takes effect, unless the link is impaired.
     pub(super) arrives: Instant,
 }
 
@@ -53,25 +53,25 @@ pub(super) struct Session {
     pub(super) timeout: Duration,
     pub(super) wire: Wire,
     pub(super) hold: Option<(Hold, Instant)>,
-    /// How long its requests and answers are on their way.
+    /// The delays of its requests and replies.
     pub(super) travel: Travel,
     /// Whether the server still knows the session.
     pub(super) alive: bool,
     /// Why it is over for the client.
     pub(super) over: Option<Link>,
-    /// The client wants it closed, and the server cannot be told yet.
+    /// The client has closed it, and the server cannot be told yet.
     pub(super) closing: bool,
     /// Its coordinator was dropped.
     pub(super) orphan: bool,
     pub(super) plan: Plan,
     pub(super) events: u64,
-    /// What the server has not seen yet, in order.
+    /// Requests that the server has not received yet, in order.
     pub(super) queue: VecDeque<Sent>,
-    /// Until when requests are on their way whose answers nobody waits for.
+    /// Until when requests are pending for whose replies nobody waits.
     pub(super) unattended: Instant,
     pub(super) slots: BTreeMap<u64, Slot>,
     pub(super) link_wakers: BTreeMap<u64, Waker>,
-    /// How often the client lost the connection.
+    /// The number of times that the client lost the connection.
     pub(super) losses: u64,
 }
 
@@ -96,7 +96,7 @@ impl Session {
         }
     }
 
-    /// The link as the client believes it to be, also when nobody has let happen yet what is due.
+    /// The link as the client sees it, even if events that are due have not been processed yet.
     pub(super) fn link(&self, now: Instant) -> Link {
         let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
         match (self.over, self.wire) {
@@ -108,7 +108,7 @@ impl Session {
         }
     }
 
-    /// What a request on a session that is over is answered with.
+    /// The error of a request on a session that is over.
     pub(super) fn over_error(&self) -> Option<RequestError> {
         match self.over? {
             Link::Expired => Some(RequestError::SessionExpired),
@@ -117,7 +117,7 @@ impl Session {
         }
     }
 
-    /// The last moment at which something got through, `None` while everything does.
+    /// The last time at which something got through; `None` while everything does.
     pub(super) fn last_contact(&self) -> Option<Instant> {
         match (self.wire, self.hold) {
             (Wire::Silent(since) | Wire::Down(since), Some((_, held))) => Some(since.min(held)),
@@ -142,24 +142,24 @@ impl Session {
         }
     }
 
-    /// When the server gives the session up.
+    /// When the server ends the session.
     pub(super) fn expires_at(&self) -> Option<Instant> {
         self.cut_off_since().filter(|_| self.alive).map(|since| since + self.timeout)
     }
 
-    /// When the client gives it up by itself, after 7/5 of the session timeout.
+    /// When the client ends it by itself, after 7/5 of the session timeout.
     pub(super) fn given_up_at(&self) -> Option<Instant> {
         self.cut_off_since()
             .filter(|_| self.over.is_none())
             .map(|since| since + self.timeout * 7 / 5)
     }
 
-    /// When the next of these comes.
+    /// The next of these times.
     pub(super) fn lapses_at(&self) -> Option<Instant> {
         [self.notices_at(), self.expires_at(), self.given_up_at()].into_iter().flatten().min()
     }
 
-    /// Whether the server gets what is sent.
+    /// Whether the server receives what is sent.
     pub(super) fn is_heard(&self) -> bool {
         let held = self.hold.is_some_and(|(hold, _)| hold == Hold::Requests);
         self.wire == Wire::Up && !held && self.over.is_none()
@@ -170,7 +170,7 @@ impl Session {
         self.queue.front().filter(|_| self.is_heard()).map(|sent| sent.arrives)
     }
 
-    /// When the next thing happens by lapse of time.
+    /// When the next event happens with time.
     pub(super) fn next_due(&self) -> Option<Instant> {
         self.lapses_at().into_iter().chain(self.arrives_at()).min()
     }

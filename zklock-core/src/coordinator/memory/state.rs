@@ -1,4 +1,4 @@
-//! Everything that the mutex guards: the tree, the sessions, the watches.
+//! Everything under the mutex: the tree, the sessions, the watches.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -15,7 +15,7 @@ use super::watches::{Delivery, WatchKind, Watches};
 use crate::base::clock::Instant;
 use crate::coordinator::traits::{Link, RequestError};
 
-/// Unique in the process, so that a session of one store is never taken for one of another.
+/// Unique in the process, so that sessions of two stores are never confused.
 static NEXT_SESSION: AtomicI64 = AtomicI64::new(0x0100_0000_0000_0001);
 
 #[derive(Debug)]
@@ -23,18 +23,18 @@ pub(super) struct State {
     pub(super) tree: Tree,
     pub(super) watches: Watches,
     pub(super) sessions: BTreeMap<i64, Session>,
-    /// Sessions for which something happens by lapse of time.
+    /// Sessions for which something happens with time.
     pub(super) impaired: BTreeSet<i64>,
-    /// Sessions whose requests are on their way.
+    /// Sessions with pending requests.
     pub(super) sending: BTreeSet<i64>,
     pub(super) reap_after: Duration,
-    /// How late the sessions are that are opened from now on.
+    /// The delays of sessions that are opened from now on.
     pub(super) late: Late,
     pub(super) outage: Option<RequestError>,
     pub(super) log: Option<Vec<Logged>>,
-    /// Whom to wake once the mutex is free.
+    /// Tasks to wake once the mutex is free.
     pub(super) wake: Vec<Waker>,
-    /// What to drop once the mutex is free: the last waker of a task drops the task.
+    /// Wakers to drop once the mutex is free: the last waker of a task drops the task.
     pub(super) trash: Vec<Waker>,
     next_slot: u64,
 }
@@ -57,7 +57,7 @@ impl State {
         }
     }
 
-    /// Opens a session; answers when its client learns of it, too.
+    /// Opens a session; also returns when its client learns of it.
     pub(super) fn connect(
         &mut self,
         timeout: Duration,
@@ -78,7 +78,7 @@ impl State {
         self.next_slot
     }
 
-    /// Lets a request reach the server, or what a fault makes of it; `None` if no answer comes.
+    /// Delivers a request to the server, or applies a fault to it; `None` if there is no reply.
     pub(super) fn execute(
         &mut self,
         id: i64,
@@ -146,14 +146,14 @@ impl State {
         answer
     }
 
-    /// Forgets the watch of an answer that nobody gets.
+    /// Removes the watch of a reply that nobody receives.
     pub(super) fn discard(&mut self, answer: Result<Answer, RequestError>) {
         if let Some(watch) = answer.ok().as_ref().and_then(Answer::watch) {
             self.trash.extend(self.watches.remove(watch));
         }
     }
 
-    /// Shows the watches what the tree has seen.
+    /// Reports the changes of the tree to the watches.
     pub(super) fn spread(&mut self, now: Instant) {
         for change in self.tree.take_changes() {
             let sessions = &mut self.sessions;
@@ -177,15 +177,15 @@ impl State {
         }
     }
 
-    /// Wakes those whose watch may fire when the node at `path` goes by lapse of time.
+    /// Wakes those whose watch may fire when the node at `path` is deleted with time.
     fn nudge_around(&mut self, path: &str) {
         self.watches.nudge(path, WatchKind::Data, &mut self.wake);
         self.watches.nudge(path, WatchKind::Children, &mut self.wake);
         self.watches.nudge(path::split(path).0, WatchKind::Children, &mut self.wake);
     }
 
-    /// Notes that things may happen to a session by lapse of time, and lets those who wait for
-    /// them set their timers.
+    /// Records that events may happen to a session with time, and lets the waiting tasks set their
+    /// timers.
     pub(super) fn impair(&mut self, id: i64) {
         self.impaired.insert(id);
         let owned: Vec<String> = self.tree.owned_by(id).map(str::to_owned).collect();
@@ -205,7 +205,7 @@ impl State {
         }
     }
 
-    /// The client's end of a session is over: everything that waits for it learns so.
+    /// The client's end of a session is over: everything that waits for it is told.
     pub(super) fn end_client(&mut self, id: i64, link: Link, now: Instant) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         if session.over.is_some() {
@@ -221,7 +221,7 @@ impl State {
         self.wake_link(id);
     }
 
-    /// The server's end of a session is over: its ephemeral nodes go.
+    /// The server's end of a session is over: its ephemeral nodes are deleted.
     pub(super) fn end_server(&mut self, id: i64, now: Instant) {
         if let Some(session) = self.sessions.get_mut(&id)
             && session.alive
@@ -246,7 +246,7 @@ impl State {
         if session.over.is_some() {
             return;
         }
-        // What was sent before is answered before the session ends.
+        // Earlier requests are answered before the session ends.
         self.flush(id, now);
         let Some(session) = self.sessions.get_mut(&id) else { return };
         if session.hold.is_none() && session.wire == Wire::Up {

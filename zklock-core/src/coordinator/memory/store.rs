@@ -1,4 +1,4 @@
-//! The store: the state behind its mutex, and the only way in.
+//! The store: the state behind its mutex, and the only access to it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -23,14 +23,14 @@ impl Store {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks at the state as it was left: nothing happens that was due since, and nobody is woken.
-    /// Who asks may hold locks of its own, which a task that is woken here would wait for.
+    /// Reads the state as it was left: events that are due are not processed, and nobody is woken.
+    /// The caller may hold locks of its own, for which a task that is woken here would wait.
     pub(super) fn look<T>(&self, f: impl FnOnce(&State, Instant) -> T) -> T {
         f(&self.lock(), self.clock.now())
     }
 
-    /// Does something with the state as it is at this moment. Tasks are woken, and wakers
-    /// dropped, only after the mutex is free again: either may run a task on the spot.
+    /// Accesses the state as it is at this time. Tasks are woken, and wakers are dropped, only
+    /// after the mutex is free: either may run a task on the spot.
     pub(super) fn access<T>(&self, f: impl FnOnce(&mut State, Instant) -> T) -> T {
         let now = self.clock.now();
         let mut state = self.lock();
@@ -47,8 +47,8 @@ impl Store {
     }
 }
 
-/// What a wall clock says at the origin of the store's clock, in milliseconds since 1970. It is
-/// asked once: the store's time goes on by the store's clock, which a test may hold.
+/// The time of the wall clock at the origin of the store's clock, in milliseconds since 1970. It is
+/// read once: after that the store's own clock counts, which a test may control.
 #[allow(clippy::disallowed_methods)]
 fn epoch(now: Instant) -> i64 {
     let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();

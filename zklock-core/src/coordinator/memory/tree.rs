@@ -1,5 +1,5 @@
-//! The tree of nodes and what may be done with it. It knows sessions only as owners, and answers
-//! with the changes that watches look at.
+//! The tree of nodes and its operations. It knows sessions only as owners, and returns the changes
+//! that watches see.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
@@ -17,9 +17,9 @@ struct Node {
     ctime: i64,
     container: bool,
     children: BTreeSet<String>,
-    /// How many children were ever created here: the next sequence number.
+    /// The number of children that were ever created here: the next sequence number.
     creates: i32,
-    /// Since when a container that was used has no child.
+    /// Since when a container that had children is empty.
     idle_since: Option<Instant>,
 }
 
@@ -51,7 +51,7 @@ impl Node {
     }
 }
 
-/// What happened to the node at a path.
+/// A change of the node at a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Change {
     Created(String),
@@ -60,7 +60,7 @@ pub(super) enum Change {
     Children(String),
 }
 
-/// Who asks, and when.
+/// The session that makes a request, and the time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Caller {
     pub(super) session: i64,
@@ -70,11 +70,11 @@ pub(super) struct Caller {
 #[derive(Debug)]
 pub(super) struct Tree {
     nodes: HashMap<String, Node>,
-    /// Empty containers, the longest idle first.
+    /// Empty containers, those that were empty for longest first.
     idle: BTreeSet<(Instant, String)>,
     owned: BTreeMap<i64, BTreeSet<String>>,
     zxid: i64,
-    /// What a wall clock says at the origin of the store's clock, in milliseconds since 1970.
+    /// The time of the wall clock at the origin of the store's clock, in milliseconds since 1970.
     epoch: i64,
     changes: Vec<Change>,
 }
@@ -101,7 +101,7 @@ impl Tree {
         Ok((node.data.clone(), node.stat()))
     }
 
-    /// Backwards, so that nobody comes to rely on an order that a server does not give.
+    /// In reverse, so that nobody relies on an order that a server does not give.
     pub(super) fn children(&self, path: &str) -> Result<Vec<String>, RequestError> {
         let node = self.nodes.get(path).ok_or(RequestError::NoNode)?;
         Ok(node.children.iter().rev().cloned().collect())
@@ -132,7 +132,7 @@ impl Tree {
         Ok(stat)
     }
 
-    /// All operations under one transaction number, or none.
+    /// Applies all operations under one transaction number, or none.
     pub(super) fn multi(
         &mut self,
         operations: Vec<Operation>,
@@ -148,7 +148,7 @@ impl Tree {
                 Operation::CheckVersion { path, version } => path::check_written(&path)
                     .and_then(|()| self.nodes.get(&path).ok_or(RequestError::NoNode))
                     .and_then(|node| match version {
-                        // As in ZooKeeper: any.
+                        // Any version, as in ZooKeeper.
                         -1 => Ok(()),
                         version if version == node.version => Ok(()),
                         _ => Err(RequestError::BadVersion),
@@ -200,7 +200,7 @@ impl Tree {
     pub(super) fn end_session(&mut self, session: i64, now: Instant) {
         let Some(paths) = self.owned.remove(&session) else { return };
         for path in &paths {
-            // An ephemeral node exists while it is listed here, and it has no children.
+            // An ephemeral node is listed here while it exists, and it has no children.
             let removed = self.remove(path, now);
             debug_assert_eq!(removed, Ok(()));
         }
@@ -230,7 +230,7 @@ impl Tree {
         self.idle.first().map(|(since, _)| *since)
     }
 
-    /// Removes the container that is idle for the longest, as of the moment when it was due.
+    /// Deletes the container that was empty for longest, at the time when it was due.
     pub(super) fn reap_one(&mut self, interval: Duration) {
         let Some((since, path)) = self.idle.first().cloned() else { return };
         let removed = self.remove(&path, since + interval);
@@ -239,7 +239,7 @@ impl Tree {
         self.zxid += 1;
     }
 
-    /// Makes `next` the number of the next sequential child.
+    /// Sets the number of the next sequential child.
     pub(super) fn set_sequence(&mut self, path: &str, next: i32) -> Result<(), RequestError> {
         self.nodes.get_mut(path).ok_or(RequestError::NoNode)?.creates = next;
         Ok(())
@@ -274,7 +274,7 @@ impl Tree {
         let stat = node.stat();
         if let Some(parent) = self.nodes.get_mut(parent_path) {
             parent.children.insert(path::split(&full).1.to_owned());
-            // A server keeps the counter when adding one would make it smaller, so after
+            // A server does not increment the counter if that would make it smaller, so after
             // 2147483647 it repeats that number.
             parent.creates = parent.creates.saturating_add(1);
             if let Some(since) = parent.idle_since.take() {

@@ -20,14 +20,14 @@ pub(super) struct Watching {
     pub(super) session: i64,
     pub(super) path: String,
     pub(super) kind: WatchKind,
-    /// What was seen, and from when on the waiter may know.
+    /// The event, and from when on the waiter may know it.
     event: Option<(WatchEvent, Instant)>,
-    /// Whether the event is on its way; until then a later one replaces it.
+    /// Whether the event was sent; until then a later one replaces it.
     delivered: bool,
     waker: Option<Waker>,
 }
 
-/// How a session gets its events at the moment.
+/// How a session receives its events at present.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Delivery {
     At(Instant),
@@ -55,7 +55,7 @@ impl Watches {
         self.by_id.get(&id)
     }
 
-    /// Forgets a watch; its waker is handed out because dropping one may run anything.
+    /// Removes a watch; its waker is returned, because dropping one may run any code.
     pub(super) fn remove(&mut self, id: WatchId) -> Option<Waker> {
         let watch = self.by_id.remove(&id)?;
         self.unlist(&watch.path, watch.kind, id);
@@ -72,12 +72,12 @@ impl Watches {
         }
     }
 
-    /// What a watch saw, once it may be known, and from when on.
+    /// The event of a watch, if it may be known, and from when on.
     pub(super) fn event(&self, id: WatchId) -> Option<(WatchEvent, Instant)> {
         self.by_id.get(&id).filter(|watch| watch.delivered).and_then(|watch| watch.event)
     }
 
-    /// Sets who is to be woken; the waker that was there before is handed out.
+    /// Sets the waker; the previous one is returned.
     pub(super) fn set_waker(&mut self, id: WatchId, waker: Waker) -> Option<Waker> {
         match self.by_id.get_mut(&id) {
             Some(watch) => watch.waker.replace(waker),
@@ -85,7 +85,7 @@ impl Watches {
         }
     }
 
-    /// Notes a change. Returns whom to wake, and the session of every event that was sent.
+    /// Records a change. Returns the wakers, and the session of every event that was sent.
     pub(super) fn note(
         &mut self,
         change: &Change,
@@ -131,7 +131,7 @@ impl Watches {
         sent
     }
 
-    /// Delivers what a session missed. Returns how many events that were.
+    /// Delivers the events that a session missed. Returns their number.
     pub(super) fn deliver_missed(&mut self, session: i64, wake: &mut Vec<Waker>) -> u64 {
         let missed: Vec<WatchId> = self
             .by_id
@@ -153,7 +153,7 @@ impl Watches {
         missed.len() as u64
     }
 
-    /// Tells every watch of a session that saw nothing yet that the session is over.
+    /// Tells every watch of a session that has not fired that the session is over.
     pub(super) fn end_session(&mut self, session: i64, wake: &mut Vec<Waker>) {
         let mut ended = Vec::new();
         for (id, watch) in &mut self.by_id {
@@ -169,7 +169,7 @@ impl Watches {
         }
     }
 
-    /// Wakes the watches on a path, to look again when the next thing is due.
+    /// Wakes the watches on a path, so that they look again when the next event is due.
     pub(super) fn nudge(&mut self, path: &str, kind: WatchKind, wake: &mut Vec<Waker>) {
         for id in self.by_path.get(&(kind, path.to_owned())).into_iter().flatten() {
             wake.extend(self.by_id.get_mut(id).and_then(|watch| watch.waker.take()));
@@ -188,7 +188,7 @@ impl Watches {
         }
     }
 
-    /// How many watches of a session wait for something.
+    /// The number of watches of a session that have not fired.
     pub(super) fn pending(&self, session: i64) -> usize {
         self.by_id.values().filter(|watch| watch.session == session && !watch.delivered).count()
     }

@@ -1,4 +1,4 @@
-//! Opening a session.
+//! Opening a ZooKeeper session.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -17,18 +17,18 @@ use super::probe::{ProbeResult, probe};
 use crate::coordinator::io_thread::is_io_thread;
 use crate::coordinator::traits::{Connector, Coordinator, Reply, RequestError};
 
-/// How long to rest after no server let us in, at first and at most.
+/// The pause after no server opened a session, the first and the longest.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(500));
 
-/// How long to wait for a server's sign of life: a quarter of the connect timeout, and at most so
+/// How long to wait for a reply of a server: a quarter of the connect timeout, and at most this
 /// long.
 const LOOK: Duration = Duration::from_secs(2);
 
 /// Opens sessions on a ZooKeeper.
 ///
 /// The future of [`connect`](Connector::connect) must be polled on an
-/// [I/O thread](crate::coordinator::io_thread) or inside a tokio runtime, and the session lives there:
-/// it dies with it.
+/// [I/O thread](crate::coordinator::io_thread) or inside a tokio runtime. The session lives there,
+/// and ends with it.
 #[derive(Clone, Debug)]
 pub struct ZooKeeperConnector {
     options: Arc<ZooKeeperOptions>,
@@ -36,7 +36,7 @@ pub struct ZooKeeperConnector {
     attempts: Attempts,
 }
 
-/// How many calls are past the search, and may have been given a session.
+/// The number of calls that have chosen servers, and may have been given a session.
 type Attempts = Arc<AtomicUsize>;
 
 impl ZooKeeperConnector {
@@ -44,7 +44,7 @@ impl ZooKeeperConnector {
     ///
     /// # Errors
     ///
-    /// [`RequestError::BadArguments`] as [`ZooKeeperOptions::validate`].
+    /// [`RequestError::BadArguments`] as for [`ZooKeeperOptions::validate`].
     pub fn new(options: ZooKeeperOptions) -> Result<Self, RequestError> {
         options.validate()?;
         let servers = parse(&options.connect)?;
@@ -52,7 +52,7 @@ impl ZooKeeperConnector {
         Ok(ZooKeeperConnector { options: Arc::new(options), servers, attempts })
     }
 
-    /// Opens a session as [`Connector::connect`] does, with its type.
+    /// Opens a session like [`Connector::connect`], and returns its concrete type.
     ///
     /// # Errors
     ///
@@ -99,14 +99,14 @@ struct Search<'a> {
     options: &'a ZooKeeperOptions,
     servers: &'a ConnectString,
     attempts: &'a Attempts,
-    /// Of each server.
+    /// The result of probing each server.
     results: Vec<ProbeResult>,
-    /// Why the last one that answered opened no session.
+    /// Why the last server that answered opened no session.
     last: Option<RequestError>,
 }
 
 impl Search<'_> {
-    /// Tries until a session is open or the answer is final.
+    /// Tries until a session is open or the error is final.
     async fn run(&mut self) -> Result<Client, RequestError> {
         let end = Instant::now() + self.options.connect_timeout;
         let look = (self.options.connect_timeout / 4).min(LOOK);
@@ -116,14 +116,14 @@ impl Search<'_> {
             let candidates = candidates(&self.servers.servers, &self.results);
             if !candidates.is_empty() {
                 let rest = end.saturating_duration_since(Instant::now());
-                // One that answers and then opens no session must not cost all the time.
+                // A server that answers and then opens no session must not use up all the time.
                 let share = if self.servers.servers.len() == 1 { rest } else { rest / 2 };
                 let _opening = Opening::new(self.attempts);
                 match within(share, attempt(self.options, self.servers, &candidates)).await {
                     Some(Ok(client)) => return Ok(client),
                     Some(Err(error)) if error.is_definite() => return Err(error),
-                    // Of a connection that the server ended, or of TLS that came to nothing, the
-                    // client does not say more than this.
+                    // If the server ended the connection, or TLS failed, the client library reports
+                    // no more than this.
                     Some(Err(error)) if error == no_hosts() => self.last = None,
                     Some(Err(error)) => self.last = Some(error),
                     None => {}
@@ -166,15 +166,15 @@ impl Drop for Opening<'_> {
     }
 }
 
-/// What the client says when none of its servers let it in.
+/// The error of the client library when none of its servers opened a session.
 fn no_hosts() -> RequestError {
     request_error(zookeeper_client::Error::NoHosts)
 }
 
-/// Whom to send the client to: those who answered, and those who are known to be away, which costs
-/// nothing and they may come back. Who is silent is left out if anybody is not, for as long as this
-/// ZooKeeper session lives: the client would wait for it. Where all are silent the client may know
-/// better.
+/// The servers for the client library: those that answered, and those that refused the connection,
+/// which cost nothing and may come back. Silent servers are left out if any other is left, for as
+/// long as this ZooKeeper session lives, because the library would wait for them. If all are
+/// silent, the library may still succeed.
 fn candidates<'a>(servers: &'a [String], results: &[ProbeResult]) -> Vec<&'a str> {
     let all = || servers.iter().map(String::as_str).zip(results);
     if results.contains(&ProbeResult::Answers) {
@@ -203,7 +203,7 @@ async fn attempt(
     let times = if candidates.len() == 1 {
         repetitions(timeout)
     } else {
-        // When all have failed we look again.
+        // When all have failed, the servers are probed again.
         connector = connector.with_fail_eagerly();
         if timeout / 6 >= SHORTEST_SILENCE {
             connector = connector.with_connection_timeout(timeout / 6);
@@ -212,36 +212,36 @@ async fn attempt(
     };
     let cluster = servers.to_client(candidates, times);
     let client = dial(connector, options, &cluster).await.map_err(request_error)?;
-    // The client takes any chroot; one that does not exist would show as a parent that cannot be
-    // made.
+    // The client library accepts any chroot; a missing one would appear later, as a parent that
+    // cannot be created.
     match client.check_stat("/").await.map_err(request_error)? {
         Some(_) => Ok(client),
         None => Err(RequestError::NoNode),
     }
 }
 
-/// A client that has another server to go to does so after a sixth of the session timeout without
-/// a word, and not after its own two fifths: it can then find one frozen server, come upon it once
-/// more, and be connected to the next before a lease runs out. But not sooner than this, lest a
-/// busy server loses its clients.
+/// A client with several servers leaves a silent one after a sixth of the session timeout, and not
+/// after the library's two fifths. So it can find one frozen server, come upon it once more, and
+/// still be connected to the next before a lease runs out. But it never leaves sooner than this, so
+/// that a busy server does not lose its clients.
 const SHORTEST_SILENCE: Duration = Duration::from_secs(1);
 
-/// How often a single server is named to the client.
+/// How often a single server is repeated in the list for the client library.
 ///
-/// After a disconnect the client goes through its list at once. Then it rests before it begins
-/// again, each time twice as long; with one server it would come back from an outage of seven
-/// seconds after thirteen. But within the list it rests for 50 ms times the position only, so a
-/// list of `n` lasts for 25·n² ms. This one lasts for a session timeout, and the longest rest in it
-/// is a second or two.
+/// After a disconnect, the library goes through its list at once. Then it pauses before it begins
+/// again, each time twice as long; with one server in the list it would come back from an outage of
+/// seven seconds after thirteen. But within the list it pauses only for 50 ms times the position,
+/// so a list of `n` lasts for 25·n² ms. This list lasts for a session timeout, and its longest
+/// pause is a second or two.
 ///
-/// Several servers are named once each. The client shuffles its list: if it named a server that is
-/// frozen several times, the client could wait for it several times before it tries another.
+/// Several servers are listed once each. The library shuffles its list: if it contained a frozen
+/// server several times, the library could wait for it several times before it tries another.
 fn repetitions(session_timeout: Duration) -> usize {
     let steps = usize::try_from(session_timeout.as_millis() / 25).unwrap_or(usize::MAX);
     (steps.isqrt() + 2).min(50)
 }
 
-/// Waits for `work` at most so long.
+/// Waits for `work`, at most this long.
 async fn within<T>(limit: Duration, work: impl Future<Output = T>) -> Option<T> {
     or(async { Some(work.await) }, async {
         Timer::after(limit).await;
@@ -250,7 +250,7 @@ async fn within<T>(limit: Duration, work: impl Future<Output = T>) -> Option<T> 
     .await
 }
 
-/// Opens a session with whatever is set up to keep it secret.
+/// Opens a session with TLS and SASL, if they are configured.
 async fn dial(
     connector: zookeeper_client::Connector,
     options: &ZooKeeperOptions,

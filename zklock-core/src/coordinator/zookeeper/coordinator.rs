@@ -1,4 +1,4 @@
-//! A ZooKeeper session as the rest of the crate sees it.
+//! A ZooKeeper session as a [`Coordinator`].
 
 use std::fmt;
 use std::future::{Future, ready};
@@ -21,15 +21,15 @@ use crate::coordinator::traits::{
     Coordinator, Created, Link, NodeKind, Operation, Reply, RequestError, Stat, Watch,
 };
 
-/// How long a close waits for the server's word.
+/// How long `close` waits for the server's reply.
 const CLOSE_WAIT: Duration = Duration::from_secs(1);
 
 /// One ZooKeeper session. Dropping it closes the session.
 pub struct ZooKeeperCoordinator {
-    /// `None` once closed. Shared by all requests: to clone a client copies all that it knows.
+    /// `None` once closed. Shared by all requests, because cloning the client is expensive.
     client: Mutex<Option<Arc<Client>>>,
     state: StateWatcher,
-    /// Why the session is over, where the client's state does not tell.
+    /// Why the session is over, if the client library does not report it.
     over: Arc<watch::Sender<Option<Link>>>,
     session_id: i64,
     session_timeout: Duration,
@@ -62,7 +62,7 @@ impl ZooKeeperCoordinator {
         self.client.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Sends what `ask` asks of the client, at once.
+    /// Sends a request at once.
     fn send<T, F>(&self, ask: impl FnOnce(Arc<Client>) -> F + Send + 'static) -> Reply<T>
     where
         T: Send + 'static,
@@ -81,8 +81,8 @@ impl ZooKeeperCoordinator {
     }
 }
 
-/// Takes note of a client that is dead without saying so. It cannot close its session any more, so
-/// that is called expired, as it will be.
+/// Records that the client library has died without reporting it. It can no longer close its
+/// session, which is therefore treated as expired, as it will be.
 fn bury(over: &watch::Sender<Option<Link>>, error: &zk::Error) {
     if is_zombie(error) {
         over.send_if_modified(|over| over.replace(Link::Expired).is_none());
@@ -96,7 +96,7 @@ fn link(over: Option<Link>, state: SessionState) -> Link {
         (_, SessionState::Closed) => Link::Closed,
         (Some(over), _) => over,
         (None, SessionState::SyncConnected) => Link::Up,
-        // A server that only reads is of no use here, and the client does not ask for one.
+        // A read-only server is of no use here, and the client does not ask for one.
         (None, SessionState::Disconnected | SessionState::ConnectedReadOnly) => Link::Down,
     }
 }
@@ -128,7 +128,7 @@ fn write_all(
     let mut writer = client.new_multi_writer();
     for (index, operation) in operations.iter().enumerate() {
         match operation {
-            // To the server, version -1 means any.
+            // For the server, version -1 means any.
             Operation::Check { path } => writer.add_check_version(path, -1),
             Operation::CheckVersion { path, version } => writer.add_check_version(path, *version),
             Operation::Create { path, data, kind } => {
@@ -271,15 +271,15 @@ impl Coordinator for ZooKeeperCoordinator {
 
     fn link_lost(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         let mut state = self.state.clone();
-        // What was is taken note of now, so that whatever comes is a change.
+        // The present state is recorded now, so that every later one is a change.
         state.state();
         Box::pin(async move {
             state.changed().await;
         })
     }
 
-    /// Waits at most one second for the server's word. A session that is not connected at this
-    /// moment cannot be closed and expires.
+    /// Waits at most one second for the server's reply. A session that is not connected at this
+    /// time cannot be closed, and expires.
     fn close(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         let client = self.client.lock().unwrap_or_else(PoisonError::into_inner).take();
         self.over.send_if_modified(|over| {

@@ -1,11 +1,11 @@
-//! What the client's errors mean here.
+//! The meaning of the client library's errors.
 
 use zookeeper_client::{Error, MultiWriteError};
 
 use crate::coordinator::traits::RequestError;
 
-/// Only what a server answered may be called definite: everything that the client made up itself,
-/// and everything unexpected, becomes a loss or [`RequestError::Other`].
+/// Only replies of a server are definite: every error that the client library makes itself, and
+/// every unexpected one, becomes a lost connection or [`RequestError::Other`].
 pub(super) fn request_error(error: Error) -> RequestError {
     match error {
         Error::NoNode => RequestError::NoNode,
@@ -28,7 +28,7 @@ pub(super) fn request_error(error: Error) -> RequestError {
         Error::ConnectionLoss => RequestError::ConnectionLoss,
         Error::SessionExpired => RequestError::SessionExpired,
         Error::ClientClosed => RequestError::Closed,
-        // Timeouts, resets and whatever else breaks a connection arrive as `Error::Custom`.
+        // Timeouts, resets and other failures of a connection arrive as `Error::Custom`.
         other => RequestError::Other(other.to_string()),
     }
 }
@@ -42,8 +42,8 @@ pub(super) fn multi_error(error: MultiWriteError) -> RequestError {
     }
 }
 
-/// Whether the task that serves the connection is gone, although the client does not say so: the
-/// answer was dropped, or could not even be asked for.
+/// Whether the task that serves the connection has died without a report: the reply was dropped, or
+/// the request could not be sent.
 pub(super) fn is_zombie(error: &Error) -> bool {
     matches!(error, Error::UnexpectedError(why)
         if why.starts_with("BUG: ") || why.starts_with("expect error state"))

@@ -1,13 +1,12 @@
 //! The coordinator on a real Apache ZooKeeper, through the crate `zookeeper-client`.
 //!
-//! What that client does and does not do is measured; the traps that shape this module are:
+//! The behaviour of that library was measured. These traps shape this module:
 //!
-//! - Its requests go out when its methods are called, but the futures they return borrow; see
-//!   `sent`.
-//! - While it is disconnected, requests wait until it is connected again or gives up. There is no
-//!   timeout of its own; whoever waits brings one.
-//! - Its session ends when the last clone of its client is dropped, and a reply that is under way
-//!   holds one. A reply that is neither polled nor dropped keeps the session open.
+//! - It sends a request when its method is called, but the returned future borrows; see `sent`.
+//! - While it is disconnected, requests wait until it is connected again or gives up. It has no
+//!   timeout of its own; the caller needs one.
+//! - Its session ends when the last clone of its client is dropped, and a pending reply holds a
+//!   clone. A reply that is neither polled nor dropped keeps the session open.
 
 mod acl;
 mod connect_string;

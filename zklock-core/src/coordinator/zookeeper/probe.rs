@@ -1,10 +1,10 @@
-//! Which servers are there, found out before the client is sent to them.
+//! Probing: finds out which servers answer before the client library is given their addresses.
 //!
-//! The client tries the servers in an order of its own, and waits for one that is frozen as long as
-//! for one that is slow; a list of three with two dead could cost the whole connect timeout. And it
-//! does not tell why a connection failed. So all are asked at once, with the one four-letter word
-//! that every server answers as it comes; a server that does not allow it says so, which is an
-//! answer too.
+//! The library tries the servers in an order of its own, and waits for a frozen server as long as
+//! for a slow one; with two dead servers in a list of three, this could use up the connect timeout.
+//! It also does not report why a connection failed. So all servers are asked at once, with the one
+//! four-letter command that every server answers by default; a server that does not allow it says
+//! so, which is an answer, too.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -15,23 +15,23 @@ use async_io::Timer;
 use async_net::TcpStream;
 use futures_lite::{AsyncReadExt, AsyncWriteExt};
 
-/// How a server looks from here.
+/// The state of a server as seen from here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ProbeResult {
-    /// Somebody answers.
+    /// It answers.
     Answers,
-    /// Nobody has said anything yet.
+    /// It has not answered yet.
     Silent,
-    /// It cannot be reached or does not serve, and why.
+    /// It cannot be reached or does not serve requests, with the reason.
     Fails(String),
 }
 
-/// What a server says that has no quorum, and to a session nothing at all.
+/// The reply of a server without quorum, which does not answer session requests at all.
 const NOT_SERVING: &str = "not currently serving requests";
 
-/// Looks at all servers at once, for at most `patience`. After the first answer the others have a
-/// quarter of that. `plain` is false for servers that speak TLS, which are not spoken to: there a
-/// connection is an answer.
+/// Probes all servers at once, for at most `patience`. After the first answer, the others have a
+/// quarter of that. If `plain` is false, the servers use TLS and are not sent anything: an open
+/// connection counts as an answer.
 pub(super) async fn probe(servers: &[String], plain: bool, patience: Duration) -> Vec<ProbeResult> {
     let mut asked: Vec<_> = servers.iter().map(|server| Box::pin(ask(server, plain))).collect();
     let mut seen: Vec<Option<ProbeResult>> = vec![None; servers.len()];
@@ -67,8 +67,8 @@ async fn ask(server: &str, plain: bool) -> ProbeResult {
     if String::from_utf8_lossy(&answer[..length]).contains(NOT_SERVING) {
         return ProbeResult::Fails("it serves no requests at the moment".to_owned());
     }
-    // Also one that closes without a word: not everybody in between knows these words, and the
-    // client may have more luck.
+    // Also one that closes without a reply: a proxy may not know the command, and the client
+    // library may still succeed.
     ProbeResult::Answers
 }
 

@@ -1,20 +1,20 @@
-//! Sending at the call.
+//! Sending a request at the call.
 //!
-//! The client's methods send when they are called, but what they return borrows the client and
-//! the path. An `async` block can own both and would then not even call the method before it is
-//! polled. So it is polled once at birth.
+//! The methods of the client library send when they are called, but the returned futures borrow the
+//! client and the path. An `async` block can own both, but calls the method only when it is polled.
+//! So it is polled once when it is created.
 
 use std::future::{Future, ready};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-/// Runs `work` up to the first point where it waits, which is after its request went out.
+/// Polls `work` up to the first point where it waits, which is after its request was sent.
 pub(super) fn sent<T: Send + 'static>(
     work: impl Future<Output = T> + Send + 'static,
 ) -> Pin<Box<dyn Future<Output = T> + Send>> {
     let mut work = Box::pin(work);
-    // Nobody is woken for this poll. That loses nothing: whoever takes the future polls it, and a
-    // future looks at its state before it waits for a waker.
+    // Nobody is woken by this poll. Nothing is lost: the caller polls the future again, and a
+    // future checks its state before it waits for a waker.
     match work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => Box::pin(ready(output)),
         Poll::Pending => work,

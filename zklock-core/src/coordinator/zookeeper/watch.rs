@@ -1,4 +1,4 @@
-//! Watches that end in peace.
+//! Watches that end without a panic.
 
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,7 +16,7 @@ pub(super) fn watch(watcher: OneshotWatcher, mut over: Receiver<Option<Link>>) -
     let seen = guard(Box::pin(watcher.changed()));
     Box::pin(or(
         async move {
-            // The end of the session comes first: it spares the client's panic.
+            // The end of the session is checked first, to avoid the client library's panic.
             if over.wait_for(Option::is_some).await.is_err() {
                 std::future::pending::<()>().await;
             }
@@ -36,7 +36,7 @@ fn meaning(event: WatchedEvent) -> WatchEvent {
     }
 }
 
-/// `None` when the client panics, as it does when the task that would tell it is gone.
+/// `None` if the client library panics, as it does when the task that would fire the watch is gone.
 async fn guard<T>(mut future: Pin<Box<impl Future<Output = T>>>) -> Option<T> {
     poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
         Ok(Poll::Pending) => Poll::Pending,
