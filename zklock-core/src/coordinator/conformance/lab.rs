@@ -1,4 +1,4 @@
-//! The place where one case is tried: a node of its own, and bounds on all waiting.
+//! The environment of one case: a node of its own, and limits on all waits.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use uuid::Uuid;
 use super::harness::Harness;
 use crate::coordinator::traits::{Coordinator, Created, NodeKind};
 
-/// How long anything may take that is bound to happen.
+/// The longest time for anything that must happen.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What a case works with.
+/// The environment of a case.
 pub struct Lab {
     harness: Arc<dyn Harness>,
     root: String,
@@ -28,11 +28,11 @@ impl std::fmt::Debug for Lab {
 }
 
 impl Lab {
-    /// Makes a persistent node for one case.
+    /// Creates a persistent node for one case.
     ///
     /// # Panics
     ///
-    /// If the harness opens no session, or the node cannot be created.
+    /// Panics if the harness opens no session, or the node cannot be created.
     pub async fn new(harness: Arc<dyn Harness>) -> Self {
         let root = format!("/conformance-{}", Uuid::new_v4());
         let lab = Lab { harness, root };
@@ -42,7 +42,7 @@ impl Lab {
         lab
     }
 
-    /// The harness.
+    /// Returns the harness.
     pub fn harness(&self) -> &dyn Harness {
         &*self.harness
     }
@@ -51,17 +51,17 @@ impl Lab {
     ///
     /// # Panics
     ///
-    /// If that fails.
+    /// Panics if that fails.
     pub async fn open(&self) -> Arc<dyn Coordinator> {
         soon(self.harness.open()).await.unwrap()
     }
 
-    /// The path of a node below that of the case.
+    /// Returns the path of a node below that of the case.
     pub fn path(&self, name: &str) -> String {
         format!("{}/{name}", self.root)
     }
 
-    /// The path of the case's own node.
+    /// Returns the path of the case's own node.
     pub fn root(&self) -> &str {
         &self.root
     }
@@ -70,7 +70,7 @@ impl Lab {
     ///
     /// # Panics
     ///
-    /// If that fails.
+    /// Panics if that fails.
     pub async fn create(
         &self,
         session: &Arc<dyn Coordinator>,
@@ -80,11 +80,11 @@ impl Lab {
         soon(session.create(&self.path(name), b"", kind)).await.unwrap()
     }
 
-    /// The names of the children of the case's own node, sorted.
+    /// Returns the names of the children of the case's own node, sorted.
     ///
     /// # Panics
     ///
-    /// If they cannot be listed.
+    /// Panics if they cannot be listed.
     pub async fn names(&self, session: &Arc<dyn Coordinator>) -> Vec<String> {
         let mut names = soon(session.children(&self.root)).await.unwrap();
         names.sort();
@@ -102,13 +102,13 @@ pub(super) async fn soon<T>(work: impl Future<Output = T>) -> T {
     .expect("nothing happened for a long time")
 }
 
-/// Whether something has happened, without waiting.
+/// Whether something has happened already.
 pub(super) fn has_come<T>(work: &mut (impl Future<Output = T> + Unpin)) -> bool {
     let mut cx = Context::from_waker(Waker::noop());
     matches!(std::pin::Pin::new(work).poll(&mut cx), Poll::Ready(_))
 }
 
-/// Tries again until it holds.
+/// Repeats a check until it holds.
 pub(super) async fn eventually<F: Future<Output = bool>>(mut holds: impl FnMut() -> F) {
     soon(async {
         while !holds().await {

@@ -1,11 +1,11 @@
-//! The conformance suite: what every backend must do, as tests that run on each.
+//! The conformance suite: the behaviour that every coordinator must have, as tests.
 //!
-//! A backend brings a [`Harness`], which opens sessions and breaks them. Then
-//! [`conformance_tests!`](crate::conformance_tests) makes one `#[test]` of every case, and
-//! [`run_all`] runs them one after the other. What is asked for here was first seen on ZooKeeper
-//! 3.8; the embedded coordinator was then made to do the same.
+//! An implementation provides a [`Harness`], which opens sessions and breaks them. Then
+//! [`conformance_tests!`](crate::conformance_tests) makes a `#[test]` of every case, and
+//! [`run_all`] runs them one after the other. The expected behaviour was first observed on
+//! ZooKeeper 3.8; the embedded coordinator was then made to behave in the same way.
 //!
-//! A case panics when the backend does not conform.
+//! A case panics if the coordinator does not conform.
 
 // It is a test suite, although it is not compiled as one.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]

@@ -11,9 +11,9 @@ use super::lab::Lab;
 /// One case of the suite.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
-    /// Its name, which says what is asked for.
+    /// Its name, which says what is expected.
     pub name: &'static str,
-    /// What it does.
+    /// The case itself.
     #[doc(hidden)]
     pub run: for<'a> fn(&'a Lab) -> Pin<Box<dyn Future<Output = ()> + 'a>>,
 }
@@ -32,7 +32,7 @@ crate::conformance_cases!([list] []);
 ///
 /// # Panics
 ///
-/// If there is no such case, or the backend does not conform.
+/// Panics if there is no such case, or the coordinator does not conform.
 pub fn run(name: &str, harness: Arc<dyn Harness>) {
     let case = all().into_iter().find(|case| case.name == name);
     let case = case.unwrap_or_else(|| panic!("there is no case {name:?}"));
@@ -46,14 +46,14 @@ pub fn run(name: &str, harness: Arc<dyn Harness>) {
 ///
 /// # Panics
 ///
-/// If the backend does not conform.
+/// Panics if the coordinator does not conform.
 pub fn run_all(harness: &Arc<dyn Harness>) {
     for case in all() {
         run(case.name, harness.clone());
     }
 }
 
-/// Makes one `#[test]` of every case. The expression is evaluated in each and gives an
+/// Makes a `#[test]` of every case. The expression is evaluated in each, and has the type
 /// `Arc<dyn Harness>`.
 #[macro_export]
 macro_rules! conformance_tests {

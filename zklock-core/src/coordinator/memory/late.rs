@@ -39,9 +39,9 @@ pub(super) struct Travel {
     pub(super) delay: Duration,
     most: Duration,
     state: u64,
-    /// When the last request so far arrives.
+    /// The arrival time of the last request that was sent so far.
     there: Instant,
-    /// When the last reply or event so far arrives.
+    /// The arrival time of the last reply or event that was sent so far.
     back: Instant,
 }
 

@@ -165,7 +165,8 @@ pub async fn a_multi_sees_its_own_changes(lab: &Lab) {
     assert_eq!(soon(session.get(&a)).await.unwrap().1.owner, session.session_id());
 }
 
-/// It would be answered without the server, and taken for a sign of life.
+/// The client library would answer it without the server, and the reply would be mistaken for one
+/// of the server.
 pub async fn an_empty_multi_is_refused(lab: &Lab) {
     let answer = soon(lab.open().await.multi(Vec::new())).await;
     assert!(matches!(answer, Err(RequestError::BadArguments(_))), "{answer:?}");

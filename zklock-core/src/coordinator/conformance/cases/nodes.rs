@@ -28,7 +28,7 @@ pub async fn a_node_says_when_it_was_created(lab: &Lab) {
     let session = lab.open().await;
     let [first, second] = ["a", "b"].map(|name| lab.create(&session, name, NodeKind::Ephemeral));
     let (first, second) = (first.await, second.await.stat);
-    // 2001, and no seconds in place of milliseconds.
+    // Later than 2001, and in milliseconds, not seconds.
     assert!(first.stat.ctime > 1_000_000_000_000, "{first:?}");
     assert!(second.ctime >= first.stat.ctime && second.ctime - first.stat.ctime < 60_000);
     soon(session.set(&first.path, b"x")).await.unwrap();
@@ -109,7 +109,7 @@ pub async fn bad_paths_are_refused(lab: &Lab) {
         assert!(bad(soon(session.set(path, b"")).await.err()));
         assert!(bad(soon(session.children(path)).await.err()));
     }
-    // A name that cannot be created may be asked for all the same.
+    // A name that cannot be created can be asked for all the same.
     for name in ["..", "😀"] {
         let path = lab.path(name);
         assert_eq!(soon(session.get(&path)).await, Err(RequestError::NoNode));
@@ -121,7 +121,7 @@ pub async fn bad_paths_are_refused(lab: &Lab) {
     assert!(bad(soon(session.create("/", b"", NodeKind::EphemeralSequential)).await.err()));
     assert!(bad(soon(session.delete("/")).await.err()));
     assert!(lab.names(&session).await.is_empty());
-    // Digits are appended to a sequential name before it is looked at.
+    // Digits are appended to a sequential name before it is checked.
     for name in ["", "..", ".", "a/"] {
         let created = lab.create(&session, name, NodeKind::EphemeralSequential);
         if name == "a/" {
@@ -131,7 +131,7 @@ pub async fn bad_paths_are_refused(lab: &Lab) {
     }
 }
 
-/// A server would break the connection over it.
+/// A server would break the connection because of it.
 pub async fn a_request_that_is_too_large_harms_nothing(lab: &Lab) {
     let session = lab.open().await;
     let (path, large) = (lab.path("a"), vec![b'x'; 999_000]);

@@ -54,7 +54,7 @@ pub async fn a_closed_session_ends_for_everybody(lab: &Lab) {
             .await,
         Err(RequestError::Closed)
     );
-    // Once more does nothing.
+    // A second call has no effect.
     soon(session.close()).await;
 }
 
@@ -79,7 +79,7 @@ pub async fn a_dropped_session_is_closed(lab: &Lab) {
     drop(session);
     assert_eq!(soon(watch).await, WatchEvent::Deleted);
     assert!(start.elapsed() < timeout, "it was not closed, it expired");
-    // Which of the two a watch of the session itself sees is a matter of luck.
+    // It is undefined which of the two a watch of the session itself sees.
     assert_ne!(soon(own).await, WatchEvent::Changed);
     Timer::after(Duration::from_millis(1)).await;
 }

@@ -46,7 +46,7 @@ pub async fn a_watch_on_a_missing_node_leaves_nothing(lab: &Lab) {
     let missing = soon(session.children_watched(&path)).await;
     assert_eq!(missing.map(|_| ()), Err(RequestError::NoNode));
     lab.create(&other, "a", NodeKind::Ephemeral).await;
-    // A watch set now begins now.
+    // A new watch begins now.
     let (_, _, mut watch) = soon(session.get_watched(&path)).await.unwrap();
     soon(session.sync("/")).await.unwrap();
     assert!(!has_come(&mut watch));
@@ -78,7 +78,7 @@ pub async fn a_children_watch_sees_who_comes_and_goes(lab: &Lab) {
     assert_eq!(soon(watch).await, WatchEvent::Deleted);
 }
 
-/// Who reads the new state knows of the change by then.
+/// A client that reads the new state knows of the change by then.
 pub async fn a_watch_comes_before_what_it_announces(lab: &Lab) {
     let (session, other) = (lab.open().await, lab.open().await);
     for i in 0..20 {
@@ -99,7 +99,7 @@ pub async fn all_watches_of_a_node_fire(lab: &Lab) {
         watches.push(soon(waiter.get_watched(&path)).await.unwrap().2);
     }
     watches.push(soon(other.children_watched(&path)).await.unwrap().1);
-    // Dropping one takes nothing from the others.
+    // Dropping one watch does not affect the others.
     drop(watches.remove(0));
     drop(watches.remove(2));
     soon(session.delete(&path)).await.unwrap();
