@@ -104,7 +104,7 @@ impl AcquireLoop<'_> {
             (_, Some(name)) => Some(self.saw(vec![name])),
             // A list from before the node was found again is out of date.
             (Some(looking), None) => {
-                let looked = self.looked(looking).await.ok();
+                let looked = self.looked(generation, looking).await.ok();
                 looked.filter(|looked| mine.place_in(&looked.queue).is_some())
             }
             (None, None) => None,

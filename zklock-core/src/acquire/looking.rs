@@ -48,13 +48,21 @@ impl AcquireLoop<'_> {
     }
 
     /// Waits for the list.
-    pub(crate) async fn looked(&self, looking: Looking) -> Result<Looked, RequestError> {
+    pub(crate) async fn looked(
+        &self,
+        generation: &Arc<Generation>,
+        looking: Looking,
+    ) -> Result<Looked, RequestError> {
         match looking {
             Looking::Alone(reply) => reply.await.map(|names| self.saw(names)),
-            Looking::Shared(listing) => {
-                let listed = listing.await.unwrap_or(Err(RequestError::ConnectionLoss));
-                listed.map(Looked::Shared)
-            }
+            Looking::Shared(listing) => match listing.await {
+                Ok(listed) => listed.map(Looked::Shared),
+                // The driver panicked over the names: in this caller it does so again, which is told.
+                Err(_) => {
+                    let listed = generation.coordinator().children(self.directory()).await;
+                    listed.map(|names| self.saw(names))
+                }
+            },
         }
     }
 
@@ -74,7 +82,7 @@ impl AcquireLoop<'_> {
             return Ok(known);
         }
         loop {
-            match self.looked(self.look(generation, since)).await {
+            match self.looked(generation, self.look(generation, since)).await {
                 Ok(looked) => return Ok(Some(looked)),
                 Err(RequestError::NoNode) => return Ok(None),
                 Err(error) => self.after(generation, error).await?,

@@ -28,6 +28,10 @@ const NAMING: u8 = 1;
 const ORDERING: u8 = 2;
 const LOOKING_BEHIND: u8 = 3;
 const SHOWING: u8 = 4;
+const READING: u8 = 5;
+
+/// A child that is no contender.
+const STRAY: &str = "notes";
 
 impl Shaky {
     fn shake(&self, at: u8) {
@@ -46,6 +50,9 @@ impl LockDriver for Shaky {
     }
 
     fn parse(&self, name: &str) -> Option<Contender> {
+        if name == STRAY {
+            self.step(READING);
+        }
         Curator.parse(name)
     }
 
@@ -129,6 +136,23 @@ async fn many_who_wait_together_are_all_told() {
     driver.shake(STEADY);
     client.delete(&other).await.unwrap();
     drop(session.mutex("a").unwrap().acquire().await.unwrap());
+}
+
+/// Those with nodes of their own share what they see, and somebody else reads it for them.
+#[tokio::test(start_paused = true)]
+async fn who_shares_a_look_is_told_that_the_driver_cannot_read_it() {
+    let (store, _) = store();
+    let (driver, session) = shaky(&store);
+    let mutex = session.mutex("a").unwrap().with_options(LockOptions::default().fair(true));
+    drop(mutex.acquire().await.unwrap());
+    let stray = format!("/zklock/a/{STRAY}");
+    client(&store).await.create(&stray, b"", NodeKind::Persistent).await.unwrap();
+    driver.shake(READING);
+    let acquiring = tokio::time::timeout(Duration::from_secs(60), mutex.acquire());
+    assert_told(&acquiring.await.unwrap().unwrap_err());
+    assert_told(&mutex.acquire_timeout(Duration::from_secs(1)).await.unwrap_err());
+    driver.shake(STEADY);
+    drop(mutex.acquire().await.unwrap());
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,12 +5,16 @@ use std::time::Duration;
 
 use zklock::driver::{Attempt, Contender, LockDriver};
 use zklock::layout::Curator;
-use zklock::{ErrorKind, Mode};
+use zklock::{ErrorKind, LockError, LockOptions, Mode};
 use zklock_core::layout::verdict::Verdict;
+use zklock_test_support::CreateMode;
 
 use crate::bed::{Bed, soon};
 
 static SHAKES: AtomicBool = AtomicBool::new(false);
+
+/// A child that is no contender, and that it cannot read.
+const STRAY: &str = "notes";
 
 /// Names nodes as Curator does, and panics where it is told to.
 #[derive(Debug)]
@@ -22,6 +26,7 @@ impl LockDriver for Shaky {
     }
 
     fn parse(&self, name: &str) -> Option<Contender> {
+        assert!(name != STRAY, "the ground shakes");
         Curator.parse(name)
     }
 
@@ -29,6 +34,12 @@ impl LockDriver for Shaky {
         assert!(!SHAKES.load(Ordering::SeqCst), "the ground shakes");
         Curator.verdict(queue, mine)
     }
+}
+
+fn assert_told(error: &LockError) {
+    let text = format!("{error:#}");
+    assert_eq!(error.kind(), ErrorKind::InvalidOption, "{text}");
+    assert!(text.contains("Shaky") && text.contains("the ground shakes"), "{text}");
 }
 
 #[tokio::test]
@@ -44,13 +55,29 @@ async fn whoever_waits_is_told_that_the_driver_panicked_and_the_next_has_the_loc
         mutex.try_acquire().await.unwrap_err(),
         mutex.acquire_timeout(Duration::from_secs(10)).await.unwrap_err(),
     ] {
-        let text = format!("{error:#}");
-        assert_eq!(error.kind(), ErrorKind::InvalidOption, "{text}");
-        assert!(text.contains("Shaky") && text.contains("the ground shakes"), "{text}");
+        assert_told(&error);
     }
     SHAKES.store(false, Ordering::SeqCst);
     soon("the lock", mutex.acquire()).await.unwrap().release().await.unwrap();
     assert!(other.is_valid());
     other.release().await.unwrap();
+    bed.end().await;
+}
+
+/// Those with nodes of their own share what they see, and somebody else reads it for them.
+#[tokio::test]
+async fn who_shares_a_look_is_told_that_the_driver_cannot_read_it() {
+    let bed = Bed::shared("panics-shared");
+    let session = bed.builder().driver(Shaky).connect().await.unwrap();
+    let session = bed.adopt(session);
+    let options = LockOptions::default().fair(true);
+    let mutex = session.mutex("a").unwrap().with_options(options);
+    soon("the lock", mutex.acquire()).await.unwrap().release().await.unwrap();
+    let (mut client, stray) = (bed.raw(), bed.path("a") + "/" + STRAY);
+    client.create(&stray, b"", CreateMode::Persistent).unwrap();
+    assert_told(&soon("the error", mutex.acquire()).await.unwrap_err());
+    assert_told(&mutex.try_acquire().await.unwrap_err());
+    client.delete(&stray).unwrap();
+    soon("the lock", mutex.acquire()).await.unwrap().release().await.unwrap();
     bed.end().await;
 }

@@ -13,6 +13,7 @@
 
 use std::collections::HashMap;
 use std::mem::{replace, take};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot::{Receiver, Sender, channel};
@@ -102,8 +103,8 @@ impl Generation {
     }
 }
 
-/// Lists a directory until nobody asks any more. If it is dropped before that, the waiting callers
-/// are told.
+/// Lists a directory until nobody asks any more. If it is dropped before that, or if the driver
+/// panics over what is there, the waiting callers are told.
 struct Lister {
     generation: Arc<Generation>,
     directory: Box<str>,
@@ -113,14 +114,21 @@ struct Lister {
 impl Lister {
     async fn run(mut self, driver: Arc<dyn LockDriver>, mut reply: Reply<Vec<String>>) {
         loop {
-            let answer = reply.await.map(|names| Arc::new(Listed::new(names, &*driver)));
+            // If the driver panics, each caller lists by itself and gets that panic as an error.
+            let read = |names| catch_unwind(AssertUnwindSafe(|| Listed::new(names, &*driver)));
+            let answer = match reply.await {
+                Ok(names) => read(names).ok().map(|listed| Ok(Arc::new(listed))),
+                Err(error) => Some(Err(error)),
+            };
             let told = self.answered();
             // Sent before anybody is told, because their own requests come after it.
             let next =
                 (!self.is_done).then(|| self.generation.coordinator.children(&self.directory));
-            for tell in told {
-                // A receiver that gave up needs no result.
-                drop(tell.send(answer.clone()));
+            if let Some(answer) = answer {
+                for tell in told {
+                    // A receiver that gave up needs no result.
+                    drop(tell.send(answer.clone()));
+                }
             }
             match next {
                 Some(next) => reply = next,
