@@ -356,7 +356,10 @@ impl<L: Lent, B, O> State<L, B, O> {
         match &self.phase {
             Phase::Idle | Phase::Lingering { .. } => false,
             Phase::Fetching { .. } => seen,
-            Phase::Asking { lease, mode } => lease.is_valid(newcomer.since) && !reads(*mode),
+            // Who was to have it next may have given up.
+            Phase::Asking { lease, mode } => {
+                !self.waiters.is_empty() && lease.is_valid(newcomer.since) && !reads(*mode)
+            }
             Phase::Held { lease, mode } => {
                 let open = self.asking && self.behind != Some(true) && !lease.is_revoked();
                 !open || !reads(*mode)

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 use zklock::layout::Kazoo;
-use zklock::{Embedded, LockError, Session};
+use zklock::{Embedded, Handoffs, LockError, LockOptions, Session};
 use zklock_core::coordinator::memory::{Fault, Op};
 use zklock_core::coordinator::traits::RequestError;
 
@@ -247,4 +247,23 @@ async fn readers_around_a_writer_who_tries_read_together() {
     assert!(writes.await.unwrap().unwrap_err().is_busy());
     assert!(second.await.unwrap().unwrap().is_valid());
     drop(first);
+}
+
+/// It is being asked whether another process waits, and who was to have the lock is gone.
+#[tokio::test(start_paused = true)]
+async fn a_try_has_the_lock_that_is_passed_on_to_somebody_who_gave_up() {
+    let (_store, session) = slow();
+    let once = Handoffs { most: 0, within: Duration::from_secs(1) };
+    let lock = session.mutex("a").unwrap();
+    let lock = lock.with_options(LockOptions::default().handoffs(once));
+    let guard = lock.acquire().await.unwrap();
+    let next = tokio::spawn({
+        let lock = lock.clone();
+        async move { lock.acquire().await.map(drop) }
+    });
+    tokio::task::yield_now().await;
+    drop(guard);
+    next.abort();
+    assert!(next.await.is_err());
+    drop(lock.try_acquire().await.unwrap());
 }
