@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use crate::base::error::{ErrorKind, LockError};
 use crate::guard::context::{Frame, Slot, Turn, inside, inside_sync};
 use crate::guard::view::GuardView;
-use crate::local::grant::{Hold, Kept};
+use crate::local::grant::{Grant, Hold, Kept};
 use crate::observe::observer::Event;
 
 /// The kinds of guards.
@@ -240,13 +240,6 @@ impl<K: Kind> Guard<K> {
         Frame::join(outer, self.grant().clone(), self.slot())
     }
 
-    fn tell_released(&self, error: Option<&LockError>) {
-        self.grant().queue().session().events().tell(|| Event::Released {
-            lock: self.grant().queue().lock_name().clone(),
-            error: error.cloned(),
-        });
-    }
-
     fn slot(&self) -> Arc<Slot> {
         self.children.get_or_init(Slot::free).clone()
     }
@@ -333,6 +326,7 @@ impl<K: Kind> Guard<K> {
         let lost = self.grant().holds() == 1 && !self.grant().is_leased_at(now);
         let lost = lost.then(|| self.grant().lost_error());
         let mut hold = self.hold.take();
+        let releasing = Releasing(Some(self.view.grant()));
         let outcome = match hold.give_back(now) {
             Some(deletion) => deletion.await.map_err(|error| {
                 LockError::new(
@@ -346,7 +340,7 @@ impl<K: Kind> Guard<K> {
             }),
             None => Ok(()),
         };
-        self.tell_released(outcome.as_ref().err());
+        releasing.end(outcome.as_ref().err());
         match lost {
             Some(error) => Err(error),
             None => outcome,
@@ -388,7 +382,9 @@ impl RwLockWriteGuard {
             let why = "a write lock that is held more than once is not downgraded";
             return Err(LockError::new(ErrorKind::Deadlock, why).on(lock));
         };
+        let releasing = Releasing(Some(self.view.grant()));
         let hold = queue.step_down(writer).await?;
+        releasing.cancel();
         if let Some(grant) = hold.grant() {
             grant.keep(kept);
         }
@@ -423,8 +419,38 @@ impl<K: Kind> Drop for Guard<K> {
     fn drop(&mut self) {
         if self.hold.grant().is_some() {
             drop(self.hold.take());
-            self.tell_released(None);
+            drop(Releasing(Some(self.view.grant())));
         }
+    }
+}
+
+/// Tells the observer of a release, also if the caller drops the future before its end.
+struct Releasing<'a>(Option<&'a Arc<Grant>>);
+
+impl Releasing<'_> {
+    fn end(mut self, error: Option<&LockError>) {
+        self.tell(error);
+    }
+
+    /// A reader's guard goes on instead.
+    fn cancel(mut self) {
+        self.0 = None;
+    }
+
+    fn tell(&mut self, error: Option<&LockError>) {
+        if let Some(grant) = self.0.take() {
+            let queue = grant.queue();
+            queue.session().events().tell(|| Event::Released {
+                lock: queue.lock_name().clone(),
+                error: error.cloned(),
+            });
+        }
+    }
+}
+
+impl Drop for Releasing<'_> {
+    fn drop(&mut self) {
+        self.tell(None);
     }
 }
 

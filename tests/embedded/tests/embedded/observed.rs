@@ -54,6 +54,27 @@ async fn every_lock_that_is_acquired_is_released_however_it_ends() {
     assert_eq!(next(&told), ["rw acquired", "rw released"]);
 }
 
+/// Who does not wait until the node is gone has released it all the same.
+#[tokio::test(start_paused = true)]
+async fn a_release_that_nobody_waits_for_is_told() {
+    let (store, session, told) = observed();
+    let guard = session.mutex("a").unwrap().acquire().await.unwrap();
+    let writer = session.rw_lock("rw").unwrap().write().await.unwrap();
+    assert_eq!(next(&told), ["a acquired", "rw acquired"]);
+    store.faults(session.zookeeper_session().unwrap().0).hold_replies();
+    let moment = Duration::from_millis(10);
+    assert!(tokio::time::timeout(moment, guard.release()).await.is_err());
+    assert_eq!(next(&told), ["a released"]);
+    assert!(tokio::time::timeout(moment, writer.downgrade()).await.is_err());
+    assert_eq!(next(&told), ["rw released"]);
+    // What is lost on the way is over, too.
+    store.faults(session.zookeeper_session().unwrap().0).release();
+    let writer = session.rw_lock("lost").unwrap().write().await.unwrap();
+    store.faults(session.zookeeper_session().unwrap().0).expire();
+    assert!(writer.downgrade().await.is_err());
+    assert_eq!(next(&told), ["lost acquired", "lost lost", "lost released"]);
+}
+
 #[tokio::test]
 async fn who_is_refused_acquired_and_releases_nothing() {
     let (store, session, told) = observed();
