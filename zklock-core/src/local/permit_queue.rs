@@ -196,9 +196,7 @@ impl PermitQueue {
             Decided::Busy => Joined::Busy(self.clone()),
             Decided::Refused(error) => return (self.refuse(error), None),
         };
-        // A limit in a node may be raised meanwhile.
-        let fixed = !matches!(self.limit.source(), LimitSource::Node(..));
-        if fixed && self.is_too_much(stopped, permits) {
+        if self.is_fixed() && self.is_too_much(stopped, permits) {
             return (self.refuse(itself::stuck()), None);
         }
         let mut own = held;
@@ -209,6 +207,25 @@ impl PermitQueue {
 
     fn refuse(&self, error: LockError) -> Joined<Self> {
         Joined::Refused(error.on(self.lock_name().clone()))
+    }
+
+    /// Whether the limit stays the same. A limit in a node may be raised meanwhile.
+    fn is_fixed(&self) -> bool {
+        !matches!(self.limit.source(), LimitSource::Node(..))
+    }
+
+    /// A caller that only tried has permits now. If its thread is blocked by another waiter, it cannot
+    /// release them, so that waiter may wait for ever: it gets an error.
+    fn refuse_stuck(&self, inner: &mut Inner, todo: &mut Todo<Lease>) {
+        if !todo.tried || !self.is_fixed() {
+            return;
+        }
+        let held: Vec<_> = inner.state.holders().filter_map(Weak::upgrade).collect();
+        let is_stuck = |waiting: &PermitWaiter| {
+            let stopped = held.iter().filter(|by| stops_holder(&waiting.who, by));
+            !waiting.once && self.is_too_much(sum(stopped), waiting.permits)
+        };
+        inner.state.refuse(todo, is_stuck, itself::stuck);
     }
 
     /// Whether a caller that wants this number of permits waits for the holders of the others.
@@ -286,7 +303,8 @@ impl PermitQueue {
         drop(lane_permit);
         let (now, mut inner) = (self.now(), self.lock());
         let grant = |wanting: &PermitWaiter, leases| self.grant(wanting, leases, now);
-        let todo = inner.state.fetched(fetch.driver, result, now, grant, no_lease);
+        let mut todo = inner.state.fetched(fetch.driver, result, now, grant, no_lease);
+        self.refuse_stuck(&mut inner, &mut todo);
         drop(self.carry_out(inner, todo));
     }
 
@@ -489,7 +507,8 @@ impl GrantSource for PermitQueue {
         let is_holder = |by: &Weak<Grant>| std::ptr::eq(by.as_ptr(), grant);
         let leases = grant.leases().cloned().collect();
         let grant = |wanting: &PermitWaiter, leases| self.grant(wanting, leases, now);
-        let todo = inner.state.release(leases, is_holder, now, grant, no_lease);
+        let mut todo = inner.state.release(leases, is_holder, now, grant, no_lease);
+        self.refuse_stuck(&mut inner, &mut todo);
         // The last reply counts for all: the requests go out in order.
         self.carry_out(inner, todo).0.pop()
     }

@@ -62,11 +62,13 @@ pub struct Todo<L> {
     pub fetch: Option<Fetch>,
     /// Wake these.
     pub wake: Vec<Waker>,
+    /// Whether somebody who only tried was given permits.
+    pub tried: bool,
 }
 
 impl<L> Default for Todo<L> {
     fn default() -> Self {
-        Todo { release: Vec::new(), cancel: false, fetch: None, wake: Vec::new() }
+        Todo { release: Vec::new(), cancel: false, fetch: None, wake: Vec::new(), tried: false }
     }
 }
 
@@ -200,9 +202,10 @@ impl<L: Lent, B, O> State<L, B, O> {
         grant: impl FnOnce(&PermitWaiter, Vec<Arc<L>>) -> Option<(B, O)>,
         lost: impl FnOnce() -> LockError,
     ) {
-        let holders = &mut self.holders;
+        let (holders, tried) = (&mut self.holders, &mut todo.tried);
         todo.wake.extend(self.waiters.settle_first(|wanting| match grant(wanting, leases) {
             Some((by, granted)) => {
+                *tried |= wanting.once;
                 holders.push(by);
                 Ok(granted)
             }
@@ -289,6 +292,18 @@ impl<L: Lent, B, O> State<L, B, O> {
         todo.release = left.into();
         self.adjust(&mut todo);
         todo
+    }
+
+    /// Ends the wait of those callers with an error.
+    pub fn refuse(
+        &mut self,
+        todo: &mut Todo<L>,
+        is_stuck: impl Fn(&PermitWaiter) -> bool,
+        error: impl Fn() -> LockError,
+    ) {
+        let refused = self.waiters.settle_where(|other, _| is_stuck(other), |_| Err(error()));
+        todo.wake.extend(refused);
+        self.adjust(todo);
     }
 
     /// A waiter gave up. Returns an outcome that it did not take, to be dropped.

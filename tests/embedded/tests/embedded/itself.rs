@@ -348,8 +348,11 @@ async fn a_blocking_acquire_waits_behind_a_try_of_its_own_thread() {
 async fn a_blocking_acquire_is_refused_once_a_try_of_its_own_thread_has_the_lock() {
     let (store, session) = store();
     store.faults(session.zookeeper_session().unwrap().0).delay_replies(Duration::from_millis(20));
-    for lock in [session.mutex("a").unwrap().into(), AnyLock::Write(session.rw_lock("b").unwrap())]
-    {
+    for lock in [
+        session.mutex("a").unwrap().into(),
+        AnyLock::Write(session.rw_lock("b").unwrap()),
+        AnyLock::Permits(session.semaphore("c", 1).unwrap(), 1),
+    ] {
         let trying = tokio::spawn({
             let lock = lock.clone();
             async move { lock.try_acquire().await }
