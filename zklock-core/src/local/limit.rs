@@ -11,7 +11,7 @@ use crate::coordinator::traits::{NodeKind, RequestError, Watch, WatchEvent};
 use crate::name::path::ZnodePath;
 use crate::session::generation::Generation;
 use crate::session::handle::Session;
-use crate::session::lane::closed;
+use crate::session::lane::{Status, closed};
 
 /// The source of a limit. All users of a semaphore in one process must give the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,7 +40,8 @@ impl Limit {
         let malformed = Arc::new(AtomicBool::new(false));
         match &source {
             LimitSource::Fixed(limit) | LimitSource::Said(_, limit) => {
-                Limit { now: Arc::new(AtomicU32::new(*limit)), changes: None, malformed, source }
+                let now = Arc::new(AtomicU32::new(*limit));
+                Limit { now, changes: None, malformed, source }
             }
             LimitSource::Node(path, initial) => {
                 // No permit is granted before the limit is known.
@@ -89,9 +90,16 @@ impl Limit {
                      endian, as Curator's SharedCount writes them",
                 ));
             }
-            if changes.changed().await.is_err() {
-                return Err(closed());
-            }
+            let told = async { changes.changed().await.map_err(|_| closed()) };
+            let refused = async {
+                let mut status = session.lane().status();
+                let is_refused = |now: &Status| matches!(now, Status::Refused(_) | Status::Closed);
+                match status.wait_for(is_refused).await.as_deref() {
+                    Ok(Status::Refused(error)) => Err(error.clone()),
+                    _ => Err(closed()),
+                }
+            };
+            futures_lite::future::or(told, refused).await?;
         }
         Ok(())
     }
@@ -211,7 +219,18 @@ impl Follower {
     async fn run(self) {
         let done = self.tell.closed();
         futures_lite::future::or(done, async {
-            while let Ok(generation) = self.session.lane().ready().await {
+            loop {
+                let generation = match self.session.lane().ready().await {
+                    Ok(generation) => generation,
+                    Err(error) if error.kind() == ErrorKind::Closing => return,
+                    // A person must mend it; the lane tries again now and then.
+                    Err(_) => {
+                        let mut status = self.session.lane().status();
+                        let is_mended = |now: &Status| !matches!(now, Status::Refused(_));
+                        drop(status.wait_for(is_mended).await);
+                        continue;
+                    }
+                };
                 if let Err(error) = self.look(&generation).await {
                     tracing::debug!(path = self.path.as_str(), %error, "the limit of a semaphore \
                                                                         could not be read");

@@ -5,7 +5,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use zklock::{Embedded, ErrorKind, Handoffs, LockName, LockOptions, Semaphore, Session};
-use zklock_core::coordinator::traits::NodeKind;
+use zklock_core::coordinator::traits::{NodeKind, RequestError};
 
 use crate::support::{Inline, client, contenders, late, on, prompt, store};
 
@@ -252,6 +252,21 @@ async fn a_limit_in_a_node_is_made_read_and_obeyed_while_people_wait() {
     assert!(
         error.kind() == ErrorKind::InvalidOption && format!("{error:#}").contains("four bytes")
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_is_read_once_a_person_has_mended_what_the_session_was_refused_for() {
+    let store = late();
+    store.outage(Some(RequestError::NoNode));
+    let session = on(&store);
+    let name = LockName::new("printers").unwrap();
+    let semaphore = Semaphore::limit_at(&session, name, "limits/printers", 1).unwrap();
+    settle().await;
+    assert_eq!(semaphore.acquire().await.unwrap_err().kind(), ErrorKind::NoChroot);
+    store.outage(None);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let acquired = tokio::time::timeout(Duration::from_secs(60), semaphore.acquire());
+    drop(acquired.await.unwrap().unwrap());
 }
 
 #[tokio::test(start_paused = true)]
