@@ -340,8 +340,10 @@ impl AcquireLoop<'_> {
         excess: usize,
         limit: &mut Option<watch::Receiver<u32>>,
     ) -> Result<Option<Looked>, Setback> {
-        let head = others.first().cloned().unwrap_or_default();
-        let obstacle = self.obstacle(generation, head, excess);
+        let obstacle = match others.first() {
+            Some(head) => self.obstacle(generation, head.clone(), excess),
+            None => self.closed_to_all(generation),
+        };
         self.check_that_somebody_goes(&obstacle, &others).await?;
         drop(others);
         if self.how.once {
@@ -349,6 +351,13 @@ impl AcquireLoop<'_> {
         }
         self.see(Some(obstacle));
         self.wait_for_room(generation, seen, limit).await
+    }
+
+    /// What a caller waits for if there are no other nodes and still not enough permits.
+    fn closed_to_all(&self, generation: &Arc<Generation>) -> Obstacle {
+        let most = self.target.driver.most().unwrap_or_default();
+        let rests = Some(Arc::from(format!("its limit is {most}")));
+        Obstacle { rests, ..self.obstacle(generation, self.directory().to_owned(), 0) }
     }
 
     /// Checks the nodes that have been at the head for longer than a session timeout. If the owners

@@ -30,6 +30,8 @@ pub struct Limit {
     source: LimitSource,
     now: Arc<AtomicU32>,
     changes: Option<watch::Receiver<u32>>,
+    /// Whether a limit in a node was read.
+    read: Arc<AtomicBool>,
     /// Whether the node contains no number.
     malformed: Arc<AtomicBool>,
 }
@@ -37,11 +39,11 @@ pub struct Limit {
 impl Limit {
     /// Begins to follow a source.
     pub fn follow(session: &Session, source: LimitSource) -> Self {
-        let malformed = Arc::new(AtomicBool::new(false));
+        let [read, malformed] = [const { AtomicBool::new(false) }; 2].map(Arc::new);
         match &source {
             LimitSource::Fixed(limit) | LimitSource::Said(_, limit) => {
                 let now = Arc::new(AtomicU32::new(*limit));
-                Limit { now, changes: None, malformed, source }
+                Limit { now, changes: None, read, malformed, source }
             }
             LimitSource::Node(path, initial) => {
                 // No permit is granted before the limit is known.
@@ -52,11 +54,12 @@ impl Limit {
                     path: path.clone(),
                     initial: *initial,
                     now: now.clone(),
+                    read: read.clone(),
                     malformed: malformed.clone(),
                     tell,
                 };
                 session.spawner().spawn(follower.run());
-                Limit { now, changes: Some(changes), malformed, source }
+                Limit { now, changes: Some(changes), read, malformed, source }
             }
         }
     }
@@ -82,7 +85,7 @@ impl Limit {
             return agree(session, path, *limit).await;
         }
         let Some(mut changes) = self.changes.clone() else { return Ok(()) };
-        while self.now() == 0 {
+        while !self.read.load(Ordering::Acquire) {
             if self.malformed.load(Ordering::Acquire) {
                 return Err(LockError::new(
                     ErrorKind::InvalidOption,
@@ -210,6 +213,7 @@ struct Follower {
     path: ZnodePath,
     initial: u32,
     now: Arc<AtomicU32>,
+    read: Arc<AtomicBool>,
     malformed: Arc<AtomicBool>,
     tell: watch::Sender<u32>,
 }
@@ -264,7 +268,10 @@ impl Follower {
                 let limit = read(&data);
                 self.malformed.store(limit.is_none(), Ordering::Release);
                 match limit {
-                    Some(limit) => self.now.store(limit, Ordering::Release),
+                    Some(limit) => {
+                        self.now.store(limit, Ordering::Release);
+                        self.read.store(true, Ordering::Release);
+                    }
                     None => tracing::warn!(path, "not a limit: accepted are four bytes"),
                 }
                 self.tell.send_replace(self.now.load(Ordering::Acquire));

@@ -254,6 +254,37 @@ async fn a_limit_in_a_node_is_made_read_and_obeyed_while_people_wait() {
     );
 }
 
+/// Somebody closes the semaphore for a while: that is an answer.
+#[tokio::test(start_paused = true)]
+async fn a_limit_of_zero_lets_nobody_in_and_is_told() {
+    let (store, session) = store();
+    let semaphore = |session: &Session| {
+        let name = LockName::new("printers").unwrap();
+        Semaphore::limit_at(session, name, "limits/printers", 1).unwrap()
+    };
+    let [before, after] = [semaphore(&session), semaphore(&on(&store))];
+    drop(before.acquire().await.unwrap());
+    let (client, node) = (client(&store).await, "/zklock/limits/printers");
+    client.set(node, &[0; 4]).await.unwrap();
+    settle().await;
+    for closed in [&before, &after] {
+        let second = Duration::from_secs(1);
+        for error in [closed.try_acquire().await, closed.acquire_timeout(second).await] {
+            let error = error.unwrap_err();
+            assert!(error.is_busy() && format!("{error:#}").contains("limit is 0"), "{error:#}");
+        }
+    }
+    let waiting = tokio::spawn(async move { after.acquire().await.map(drop) });
+    settle().await;
+    assert!(!waiting.is_finished());
+    client.set(node, &[0, 0, 0, 1]).await.unwrap();
+    settle().await;
+    assert!(waiting.is_finished());
+    waiting.await.unwrap().unwrap();
+    settle().await;
+    assert_eq!(leases(&store).await, 0);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_limit_is_read_once_a_person_has_mended_what_the_session_was_refused_for() {
     let store = late();
