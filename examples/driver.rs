@@ -1,4 +1,4 @@
-//! A layout of one's own: a bakery, where the nodes are tickets.
+//! A custom layout: a bakery, whose nodes are tickets.
 //!
 //! ```text
 //! $ cargo run --example driver
@@ -12,12 +12,13 @@ use zklock::{LockError, Mode, Session};
 struct Tickets;
 
 impl LockDriver for Tickets {
-    // The attempt makes the name unique: a node is found again whose creation was not answered.
+    // The attempt makes the name unique, so that a node is found again if the reply to its creation
+    // is lost.
     fn prefix(&self, attempt: &Attempt, _: Mode) -> String {
         format!("ticket-{}-", attempt.simple())
     }
 
-    // ZooKeeper appends the number. What is not read is in nobody's way.
+    // ZooKeeper appends the number. Nobody waits for nodes whose name is not parsed.
     fn parse(&self, name: &str) -> Option<Contender> {
         let ticket = name.strip_prefix("ticket-")?;
         Some(Contender::new(name, Contender::sequence_after(ticket, "-")?, Mode::Mutex))

@@ -24,7 +24,7 @@ Usage: read_write [--connect HOST:PORT] [--hold-ms MS]
   --connect HOST:PORT    a real ZooKeeper (a connect string); without it the embedded coordinator,
                          in the memory of this process
   --hold-ms MS           how long each holds the lock (100)
-  -h, --help             shows this
+  -h, --help             prints this help
 
 Exit code 1 if a writer was not alone, or readers did not overlap.
 ";
@@ -104,7 +104,7 @@ async fn run(options: &Options) -> Outcome<bool> {
     Ok(right)
 }
 
-/// Writers among readers, as they come.
+/// Writers among readers, in the order of arrival.
 const MIXED: [bool; 10] = [false, false, false, true, true, false, true, false, false, false];
 
 async fn open(options: &Options) -> Outcome<Vec<Session>> {
@@ -143,7 +143,7 @@ impl std::fmt::Display for Stay {
     }
 }
 
-/// Lets the clients come one after the other; answers their stays in the order of entering.
+/// Starts the clients one after the other; returns their stays in the order of entering.
 async fn visit(sessions: &[Session], writes: &[bool], hold: Duration) -> Outcome<Vec<Stay>> {
     let start = Instant::now();
     let stays = Arc::new(Mutex::new(Vec::new()));
@@ -156,7 +156,7 @@ async fn visit(sessions: &[Session], writes: &[bool], hold: Duration) -> Outcome
             stays.lock().await.push(Stay { client, writes, came, from, to });
             Outcome::Ok(())
         }));
-        // So that they queue up in this order.
+        // So that they queue in this order.
         tokio::time::sleep(hold / 20).await;
     }
     for client in clients {

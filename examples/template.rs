@@ -20,7 +20,7 @@ Usage: template [--connect HOST:PORT]
 
   --connect HOST:PORT    a real ZooKeeper (a connect string); without it the embedded coordinator,
                          in the memory of this process
-  -h, --help             shows this
+  -h, --help             prints this help
 ";
 
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
@@ -52,22 +52,22 @@ async fn run(store: Store) -> Outcome<()> {
 
     let template = ZkLockTemplate::new(orders.clone());
     let order = template.execute("createOrder", || async { "order 1" }).await?;
-    writeln!(out, "execute answered {order:?}")?;
+    writeln!(out, "execute returned {order:?}")?;
 
     show_busy(&mut out, &template, &billing).await?;
     show_tokens(&mut out, &template).await?;
 
-    // The same for threads. Blocking calls do not belong on the threads of a runtime.
+    // The same for threads. Blocking calls must not run on the threads of a runtime.
     let call = move || template.blocking_execute("createOrder", || "order 2");
     let order = tokio::task::spawn_blocking(call).await??;
-    writeln!(out, "the thread answered {order:?}")?;
+    writeln!(out, "the thread returned {order:?}")?;
 
     orders.close().await;
     billing.close().await;
     Ok(())
 }
 
-/// While one service holds the lock, the other is told who does.
+/// While one service holds the lock, the other one learns who holds it.
 async fn show_busy(
     out: &mut impl Write,
     template: &ZkLockTemplate,
@@ -95,7 +95,8 @@ async fn show_busy(
     Ok(())
 }
 
-/// Each grant has a greater token than the one before, so a late write can be told and refused.
+/// Each grant has a greater token than the one before, so a late write can be recognised and
+/// refused.
 async fn show_tokens(out: &mut impl Write, template: &ZkLockTemplate) -> Outcome<()> {
     let mut ledger = Ledger::default();
     let first = token(template).await?;
@@ -125,7 +126,7 @@ impl Ledger {
     }
 }
 
-/// Where the locks are.
+/// The servers, or the embedded coordinator.
 enum Store {
     Embedded(Embedded),
     Servers(String),

@@ -26,7 +26,7 @@ impl Pending {
         act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Notes an acquire, unless another one with its id is pending.
+    /// Adds an acquire, unless another one with its id is pending.
     fn begin(&self, id: u64) -> Option<Receiver<u64>> {
         self.with(|pending| match pending.entry(id) {
             Entry::Occupied(_) => None,
@@ -38,7 +38,7 @@ impl Pending {
         })
     }
 
-    /// Notes that an acquire has its outcome. False if it was cancelled before.
+    /// Removes an acquire that has its outcome. False if it was cancelled before.
     fn finish(&self, id: u64) -> bool {
         self.with(|pending| pending.remove(&id).is_some())
     }
@@ -54,7 +54,7 @@ impl Pending {
     }
 }
 
-/// Makes the task that serves an acquire. From now on it can be cancelled.
+/// Creates the task that serves an acquire. From now on it can be cancelled.
 pub(crate) fn serve(
     agent: &Arc<Agent>,
     id: u64,
@@ -77,7 +77,7 @@ pub(crate) fn serve(
                 }
                 return;
             }
-            // Cancelled in the moment of its outcome.
+            // Cancelled at the moment of its outcome.
             Ok(late) => {
                 drop(late);
                 cancel.await
@@ -118,7 +118,7 @@ fn names(request: &Acquire) -> Result<Vec<&str>, Refusal> {
     names.flatten().ok_or_else(|| malformed("`lock` is not a list of strings"))
 }
 
-/// One lock of a kind.
+/// One lock of the given kind.
 fn one(session: &Session, kind: &str, name: &str, request: &Acquire) -> Result<AnyLock, Refusal> {
     let options = LockOptions::new();
     let options = match request.timeout_ms {

@@ -1,4 +1,4 @@
-//! From requests to answers.
+//! From requests to replies.
 
 use std::error::Error;
 use std::io::{self, BufRead};
@@ -21,11 +21,11 @@ use crate::protocol::{Handle, Operation, Refusal};
 use crate::protocol::{answer, failure, not_found, parse, success, unsupported};
 use crate::states;
 
-/// How long an acquire that is pending at the end of input may still go on, so that requests piped
-/// in at once get their answers.
+/// How long an acquire that is pending at the end of input may continue, so that requests which
+/// were piped in at once get their replies.
 const LAST_ACQUIRES: Duration = Duration::from_millis(500);
 
-/// How long a release may take at the end of input.
+/// The longest time for a release at the end of input.
 const LAST_RELEASES: Duration = Duration::from_secs(5);
 
 /// What all requests share.
@@ -47,14 +47,14 @@ pub(crate) async fn serve(options: &Options) -> Result<(), Box<dyn Error>> {
 
     let outcome = tokio::select! {
         input = serve_lines(&agent, &mut lines) => input.map_err(Into::into),
-        // The writer ends before the input does only if nobody reads the answers.
+        // The writer ends before the input only if nobody reads the replies.
         written = &mut writing => Err(unwritten(written)),
     };
 
     telling.abort();
     agent.guards.close();
     if !writing.is_finished() {
-        // The writer ends with the last task that has something to answer.
+        // The writer ends with the last task that has a reply to send.
         let rest = Arc::downgrade(&agent);
         drop(agent);
         if timeout(LAST_ACQUIRES, &mut writing).await.is_err() {
@@ -76,7 +76,7 @@ fn unwritten(written: Result<io::Result<()>, JoinError>) -> Box<dyn Error> {
     }
 }
 
-/// Reads stdin in a thread: a read that blocks would keep the runtime from ending.
+/// Reads stdin in a thread, because a blocked read would keep the runtime from ending.
 fn read_lines() -> io::Result<Receiver<io::Result<Vec<u8>>>> {
     let (sender, lines) = channel(64);
     let read = move || {
@@ -107,7 +107,7 @@ async fn serve_lines(
     Ok(())
 }
 
-/// Begins an operation, without waiting. Answers nothing if a task does so later.
+/// Begins an operation, without waiting. Returns `None` if a task replies later.
 fn begin(agent: &Arc<Agent>, id: u64, operation: Operation) -> Result<Option<Value>, Refusal> {
     let guards = &agent.guards;
     match operation {
@@ -161,7 +161,7 @@ fn known(handle: Handle, task: Option<GuardTask>) -> Result<GuardTask, Refusal> 
 }
 
 fn tell(task: &GuardTask, order: Order) -> Result<(), Refusal> {
-    // The task goes on until it is told to end, and then nobody finds it any more.
+    // The task continues until it is told to end, and after that nobody finds it any more.
     task.send(order).map_err(|_| not_found("such guard any more"))
 }
 

@@ -1,4 +1,4 @@
-//! The guards that are held, each in a task of its own.
+//! The held guards, each in a task of its own.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -13,7 +13,7 @@ use crate::held::Held;
 use crate::output::Output;
 use crate::protocol::{Handle, answer, malformed, success};
 
-/// What the task of a guard is asked to do. The number is the id of the request to answer.
+/// A request to the task of a guard. The number is the id of the request to reply to.
 pub(crate) enum Order {
     Release(u64),
     Drop(u64),
@@ -40,7 +40,7 @@ impl Guards {
         act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Gives a guard to a task and answers the request that acquired it.
+    /// Gives a guard to a task, and replies to the request that acquired it.
     pub(crate) fn keep(self: &Arc<Self>, id: u64, guard: Held, output: Output) {
         let at_ns = now_ns();
         let (sender, orders) = unbounded_channel();
@@ -55,16 +55,16 @@ impl Guards {
         let (token, path) = (guard.token(), guard.path());
         let grant = json!({ "handle": handle, "token": token, "path": path, "at_ns": at_ns });
         output.send(success(id, grant));
-        // What this guard is nested in stays known inside its own scope.
+        // Inside its own scope, a guard also knows the guards around it.
         tokio::spawn(zklock::carry(hold(self.clone(), handle, guard, orders, output)));
     }
 
-    /// The way to the task of a guard.
+    /// The sender to the task of a guard.
     pub(crate) fn find(&self, handle: Handle) -> Option<UnboundedSender<Order>> {
         self.with(|shelf| shelf.tasks.get(&handle).cloned())
     }
 
-    /// The same, and nobody finds it again.
+    /// The same, and removes it.
     pub(crate) fn take(&self, handle: Handle) -> Option<UnboundedSender<Order>> {
         self.with(|shelf| shelf.tasks.remove(&handle))
     }
@@ -91,7 +91,7 @@ async fn hold(
     mut orders: UnboundedReceiver<Order>,
     output: Output,
 ) {
-    // One scope for the whole life of the guard: acquires nested in it must take turns.
+    // One scope for the whole life of the guard: acquires nested in it take turns.
     let end = guard
         .scope(async {
             let (mut losing, mut lost) = (pin!(guard.lost()), false);
@@ -152,7 +152,8 @@ async fn hold(
 }
 
 fn check(guard: &Held) -> Value {
-    // The clock first: what is surely held for so long after it was surely held at that moment.
+    // The clock is read first: the remaining time counts from a moment when the lock was certainly
+    // held.
     let at_ns = now_ns();
     let (valid, remaining) = (guard.is_valid(), guard.remaining().as_millis());
     let remaining_ms = u64::try_from(remaining).unwrap_or(u64::MAX);

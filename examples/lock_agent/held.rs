@@ -1,4 +1,4 @@
-//! What an acquire gives: the guard of one lock, or of several.
+//! The result of an acquire: the guard of one lock, or of several.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ impl Held {
         }
     }
 
-    /// The paths of the nodes, joined as the tokens are.
+    /// The paths of the nodes, joined like the tokens.
     pub(crate) fn path(&self) -> String {
         match self {
             Held::One(guard) => guard.path().to_owned(),

@@ -1,11 +1,11 @@
-//! Looking at a lock, and asking its holder to let go.
+//! Looking at a lock, and asking its holder to release it.
 
 use serde_json::{Value, json};
 use zklock::Site;
 
 use crate::protocol::Refusal;
 
-/// Who is in the queue, in its order.
+/// The contenders, in the order of the queue.
 pub(crate) async fn contenders(site: &Site) -> Result<Value, Refusal> {
     let queue = site.contenders().await?;
     let show = |one: &zklock::Participant| {
@@ -19,7 +19,7 @@ pub(crate) async fn contenders(site: &Site) -> Result<Value, Refusal> {
     Ok(json!({ "contenders": queue.iter().map(show).collect::<Vec<_>>() }))
 }
 
-/// Asks the holder to let go.
+/// Asks the holder to release the lock.
 pub(crate) async fn revoke(site: &Site) -> Result<Value, Refusal> {
     Ok(json!({ "asked": site.revoke().await? }))
 }

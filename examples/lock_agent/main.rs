@@ -1,4 +1,4 @@
-//! Lets any program drive zklock over stdin and stdout, one JSON object a line.
+//! Makes zklock usable from any language, over stdin and stdout, with one JSON object per line.
 //!
 //! ```text
 //! $ cargo run --example lock_agent -- --connect 127.0.0.1:2181
@@ -8,8 +8,8 @@
 //! {"id":2,"ok":true,"at_ns":…}
 //! ```
 //!
-//! Requests begin in the order of their lines, are served side by side, and are answered as they are
-//! ready. The end of input releases everything. `--help` lists the operations.
+//! Requests begin in the order of their lines, are served concurrently, and are answered as they
+//! are ready. At the end of input everything is released. `--help` lists the operations.
 
 mod acquire;
 mod agent;
@@ -26,8 +26,8 @@ use std::process::ExitCode;
 
 use options::Command;
 
-// On one thread, tasks begin in the order in which they were spawned: requests join the queue of a
-// lock in the order of their lines.
+// On one thread, tasks begin in the order in which they were spawned, so requests join the queue of
+// a lock in the order of their lines.
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     match options::parse() {

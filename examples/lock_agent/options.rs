@@ -6,49 +6,49 @@ use lexopt::prelude::{Long, Short, ValueExt};
 use zklock::{Handoffs, LockError, LockOptions, Session, SessionBuilder, StopAt, layout};
 
 pub(crate) const HELP: &str = "\
-Serves locks to any program over stdin and stdout, one JSON object a line.
+Serves locks to any program over stdin and stdout, one JSON object per line.
 
 Usage: lock_agent --connect SERVERS [OPTIONS]
 
   --connect SERVERS          a ZooKeeper connect string (host:port,host:port/chroot), or `embedded`
-  --session-timeout-ms MS    session timeout to ask for, 10000 without it
-  --root PATH                the node below which the locks are, /zklock without it
-  --layout NAME              how locks are laid out: `curator` (without it), `kazoo`, `dlock` (sub_…),
-                             `lock` (lock-…), `read-write-node`, `host`, `removed` (curator's, and
-                             directories are removed after the release)
-  --linger-ms MS             keeps the node for so long after the last release
-  --lock-delay-ms MS         lets a lock rest for so long when its holder was lost
-  --hold-at-least-ms MS      keeps a mutex for so long from the grant, although it is released before
-  --handoffs N               hands a lock on in this process at most N times in a row, however long
-                             that takes; without it for 10 ms
-  --fair                     a node for each waiting request; nothing is handed on
-  --revocable                hears of revocations at once, and not only within a heartbeat
+  --session-timeout-ms MS    session timeout to request; default 10000
+  --root PATH                the node below which all locks are; default /zklock
+  --layout NAME              layout of the locks: `curator` (the default), `kazoo`, `dlock` (sub_…),
+                             `lock` (lock-…), `read-write-node`, `host`, `removed` (Curator's, with
+                             directories that are removed after the release)
+  --linger-ms MS             keeps the node for this time after the last release
+  --lock-delay-ms MS         makes a lock unavailable for this time after its holder was lost
+  --hold-at-least-ms MS      keeps a mutex for this time from the grant, even if it is released earlier
+  --handoffs N               passes a lock on within this process at most N times in a row, however
+                             long that takes; by default for 10 ms
+  --fair                     gives each waiting request its own node; no lock is passed on
+  --revocable                learns of revocations at once, and not only within a heartbeat
   --stop-at-suspect          guards are lost as soon as the connection is in doubt
-  -h, --help                 shows this
+  -h, --help                 prints this help
 
 Requests:
   {\"id\":1,\"op\":\"acquire\",\"kind\":\"mutex\",\"lock\":\"a\",\"timeout_ms\":2000,\"retries\":1,\"parent\":7}
-        without timeout_ms it waits for ever, with 0 it tries once; retries is 1 without it;
+        without timeout_ms it waits for ever, with 0 it tries once; retries defaults to 1;
         parent acquires inside the scope of that guard
   {\"id\":2,\"op\":\"release\",\"handle\":7}    waits until the lock is released
   {\"id\":3,\"op\":\"drop\",\"handle\":7}       releases without waiting
   {\"id\":4,\"op\":\"cancel\",\"target\":1}     gives up a pending acquire
-  {\"id\":5,\"op\":\"check\",\"handle\":7}      is it surely held, and for how long
+  {\"id\":5,\"op\":\"check\",\"handle\":7}      whether it is certainly held, and for how long
   {\"id\":6,\"op\":\"state\"}                 the state of the session
-  {\"id\":7,\"op\":\"contenders\",\"lock\":\"a\"}  who is in the queue, in its order
-  {\"id\":8,\"op\":\"revoke\",\"lock\":\"a\"}   asks the holder to let go
+  {\"id\":7,\"op\":\"contenders\",\"lock\":\"a\"}  the contenders, in the order of the queue
+  {\"id\":8,\"op\":\"revoke\",\"lock\":\"a\"}   asks the holder to release
 
 Beside the library's own errors there are `malformed` (2001), `cancelled` (2002) and `not_found`
 (2003: no such guard, or no such pending acquire). at_ns is CLOCK_MONOTONIC in nanoseconds.
 ";
 
-/// What the command line asks for.
+/// The result of parsing the command line.
 pub(crate) enum Command {
     Help,
     Serve(Box<Options>),
 }
 
-/// How to serve.
+/// The options of the agent.
 pub(crate) struct Options {
     connect: String,
     session_timeout: Option<Duration>,
@@ -57,7 +57,7 @@ pub(crate) struct Options {
     defaults: LockOptions,
 }
 
-/// How the locks are laid out.
+/// The layout of the locks.
 #[derive(Clone, Copy)]
 enum Layout {
     Curator,
@@ -97,8 +97,8 @@ impl Layout {
 }
 
 impl Options {
-    /// The session, which connects in the background: requests wait for the connection under
-    /// their own timeouts.
+    /// Returns the session, which connects in the background: requests wait for the connection
+    /// within their own timeouts.
     pub(crate) fn open(&self) -> Result<Session, LockError> {
         let mut builder = Session::builder_for(&self.connect);
         if let Some(timeout) = self.session_timeout {

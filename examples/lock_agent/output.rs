@@ -1,4 +1,4 @@
-//! The lines that go out.
+//! The lines that are written.
 
 use std::io::{self, Write};
 
@@ -6,12 +6,12 @@ use serde_json::Value;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::{JoinHandle, spawn_blocking};
 
-/// Where the answers and the events of all tasks go, a line at a time.
+/// Receives the replies and events of all tasks, and writes them line by line.
 #[derive(Clone)]
 pub(crate) struct Output(UnboundedSender<Value>);
 
 impl Output {
-    /// Starts writing. The task ends when the last clone is gone, or with the first line that
+    /// Starts writing. The task ends when the last clone is dropped, or at the first line that
     /// cannot be written.
     pub(crate) fn start() -> (Self, JoinHandle<io::Result<()>>) {
         let (sender, lines) = unbounded_channel();

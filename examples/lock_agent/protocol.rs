@@ -1,4 +1,4 @@
-//! The lines: what can be asked and what is answered.
+//! The protocol: requests and replies.
 
 use std::fmt::Display;
 
@@ -9,7 +9,7 @@ use zklock::{ErrorKind, LockError};
 /// A guard, as the other side names it.
 pub(crate) type Handle = u64;
 
-/// What is asked for. Fields that an operation does not know are ignored.
+/// A request. Fields that an operation does not know are ignored.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
 pub(crate) enum Operation {
@@ -55,7 +55,7 @@ pub(crate) struct Acquire {
     #[serde(default = "one")]
     pub(crate) retries: u32,
     pub(crate) parent: Option<Handle>,
-    /// Of a semaphore.
+    /// The limit of a semaphore.
     pub(crate) limit: Option<u32>,
     #[serde(default = "one")]
     pub(crate) permits: u32,
@@ -69,7 +69,7 @@ fn one() -> u32 {
     1
 }
 
-/// Reads a line. The failure is the line to answer, with the request's id if it had one.
+/// Parses a line. The error is the line to reply with, including the request's id if it had one.
 pub(crate) fn parse(line: &[u8]) -> Result<(u64, Operation), Value> {
     let request: Map<String, Value> = serde_json::from_slice(line)
         .map_err(|error| failure(None, &malformed(format_args!("not a JSON object: {error}"))))?;
@@ -80,7 +80,7 @@ pub(crate) fn parse(line: &[u8]) -> Result<(u64, Operation), Value> {
         .map_err(|error| failure(Some(id), &malformed(error)))
 }
 
-/// Why something could not be done.
+/// The reason why a request failed.
 #[derive(Debug)]
 pub(crate) struct Refusal {
     error: &'static str,
@@ -111,7 +111,7 @@ pub(crate) fn not_found(what: impl Display) -> Refusal {
     Refusal { error: "not_found", code: "2003", message: format!("there is no {what}") }
 }
 
-/// The answer to a request that succeeded. `fields` is an object.
+/// The reply to a request that succeeded. `fields` is an object.
 pub(crate) fn success(id: u64, fields: Value) -> Value {
     let mut answer = json!({ "id": id, "ok": true });
     if let (Some(answer), Value::Object(mut fields)) = (answer.as_object_mut(), fields) {
@@ -120,13 +120,13 @@ pub(crate) fn success(id: u64, fields: Value) -> Value {
     answer
 }
 
-/// The answer to a request that failed.
+/// The reply to a request that failed.
 pub(crate) fn failure(id: Option<u64>, refusal: &Refusal) -> Value {
     let Refusal { error, code, message } = refusal;
     json!({ "id": id, "ok": false, "error": error, "code": code, "message": message })
 }
 
-/// The answer to either.
+/// The reply to either.
 pub(crate) fn answer(id: u64, outcome: Result<Value, Refusal>) -> Value {
     outcome.map(|fields| success(id, fields)).unwrap_or_else(|refusal| failure(Some(id), &refusal))
 }

@@ -6,7 +6,7 @@ use zklock::States;
 use crate::clock::now_ns;
 use crate::output::Output;
 
-/// Tells of the session's state, the present one first.
+/// Reports the session's state, the present one first.
 pub(crate) async fn tell(mut states: States, output: Output) {
     while let Some(state) = states.next().await {
         output.send(json!({ "event": "state", "state": state.as_str(), "at_ns": now_ns() }));

@@ -4,13 +4,13 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// A file that holds one number. Reading and writing are two steps, and nothing in here keeps
-/// others out between them.
+/// A file that contains one number. Reading and writing are two steps, and nothing in this type
+/// keeps others out in between.
 #[derive(Clone, Debug)]
 pub(crate) struct Counter(PathBuf);
 
 impl Counter {
-    /// Makes the file; the last number is 0.
+    /// Creates the file; the last number is 0.
     pub(crate) fn create(path: PathBuf) -> io::Result<Self> {
         let counter = Counter(path);
         fs::File::create_new(&counter.0)?;
@@ -18,7 +18,7 @@ impl Counter {
         Ok(counter)
     }
 
-    /// A file that exists.
+    /// Uses a file that exists.
     pub(crate) fn at(path: PathBuf) -> Self {
         Counter(path)
     }
@@ -35,8 +35,8 @@ impl Counter {
         })
     }
 
-    /// Writes over the old number, in one call and always with as many bytes, so that a reader in
-    /// the half without a lock may find an old number but never a broken one.
+    /// Overwrites the number, in one call and always with the same number of bytes, so that a
+    /// reader in the half without a lock may find an old number but never a broken one.
     pub(crate) fn write(&self, number: u64) -> io::Result<()> {
         let mut file = OpenOptions::new().write(true).open(&self.0)?;
         file.write_all(format!("{number:020}\n").as_bytes())

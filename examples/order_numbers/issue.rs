@@ -6,7 +6,7 @@ use zklock::{LockError, zk_locked};
 
 use crate::counter::Counter;
 
-/// Which half of the demonstration.
+/// The halves of the demonstration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Half {
     Unlocked,
@@ -28,7 +28,7 @@ impl Half {
         }
     }
 
-    /// Issues an order number the way of this half.
+    /// Issues an order number in the way of this half.
     pub(crate) async fn issue(self, counter: &Counter) -> Result<u64, OrderError> {
         match self {
             Half::Unlocked => issue(counter).await,
@@ -40,22 +40,22 @@ impl Half {
 /// Reads the last number, adds one, writes it back.
 async fn issue(counter: &Counter) -> Result<u64, OrderError> {
     let number = counter.read()? + 1;
-    // Where a service would check the stock or ask a database; others run meanwhile.
+    // Here a service would check the stock or query a database; other workers run meanwhile.
     tokio::task::yield_now().await;
     counter.write(number)?;
     Ok(number)
 }
 
-/// The same, in one place at a time in the whole fleet.
+/// The same, but only one call at a time, in all processes.
 ///
-/// A call waits for all who are ahead of it. The time is generous, so that a slow disk makes the
-/// demonstration slow and does not make it fail: at most 2 × 60 s = 2 min.
+/// A call waits for all that are ahead of it. The timeout is generous, so that a slow disk makes
+/// the demonstration slow and not fail: at most 2 × 60 s = 2 min.
 #[zk_locked("createOrder", timeout = "60s", retries = 2)]
 async fn issue_locked(counter: &Counter) -> Result<u64, OrderError> {
     issue(counter).await
 }
 
-/// Why there is no order number.
+/// Why no order number was issued.
 #[derive(Debug)]
 pub(crate) enum OrderError {
     Lock(LockError),

@@ -10,24 +10,24 @@ use crate::Outcome;
 use crate::issue::Half;
 
 const HELP: &str = "\
-Issues order numbers from a plain file, first without a lock and then with one, and counts what
-was repeated and what was lost.
+Issues order numbers from a plain file, first without a lock and then with one, and counts the
+numbers that were repeated and those that were left out.
 
 Usage: order_numbers [OPTIONS]
 
-  --workers N            workers that issue at the same time, 10 without it
-  --orders N             orders that each worker issues, 50 without it
+  --workers N            workers that issue numbers at the same time; default 10
+  --orders N             orders that each worker issues; default 50
   --connect HOST:PORT    locks on a real ZooKeeper (a connect string); without it on the embedded
                          coordinator, in the memory of this process
-  --processes N          runs N processes with so many workers each, on the same file; needs
-                         --connect
-  -h, --help             shows this
+  --processes N          runs N processes with that many workers each, on the same file;
+                         needs --connect
+  -h, --help             prints this help
 
-An order number is the one in the file plus one, written back. Both halves do that with the same
-function; in the second it has the attribute #[zk_locked(\"createOrder\", …)].
+An order number is the number in the file plus one, which is written back. Both halves use the same
+function; in the second half it has the attribute #[zk_locked(\"createOrder\", …)].
 
 The exit code is 0 if the half with the lock issued every number exactly once, 1 if it repeated or
-left out one, or if something failed, and 2 if the command line makes no sense.
+left out one, or if something failed, and 2 if the command line is not valid.
 ";
 
 pub(crate) enum Command {
@@ -36,7 +36,7 @@ pub(crate) enum Command {
     Child(Child),
 }
 
-/// How to run.
+/// The options of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     pub(crate) workers: usize,
@@ -45,7 +45,7 @@ pub(crate) struct Options {
     pub(crate) connect: Option<String>,
 }
 
-/// One of several processes: a half, on the file of the parent.
+/// The options of one of several processes: a half, on the file of the parent.
 pub(crate) struct Child {
     pub(crate) half: Half,
     pub(crate) file: PathBuf,
@@ -53,12 +53,12 @@ pub(crate) struct Child {
 }
 
 impl Options {
-    /// How many orders all processes issue.
+    /// The number of orders of all processes.
     pub(crate) fn orders_in_all(&self) -> u64 {
         (self.processes * self.workers * self.orders) as u64
     }
 
-    /// Makes the session that the attribute uses.
+    /// Returns the session that the attribute uses.
     pub(crate) async fn session(&self) -> Outcome<Session> {
         let session = match &self.connect {
             None => Session::embedded(),
@@ -68,7 +68,7 @@ impl Options {
         Ok(session)
     }
 
-    /// Says what is going to happen.
+    /// Prints what the program is going to do.
     pub(crate) fn introduce(&self, out: &mut impl Write) -> io::Result<()> {
         let Options { workers, orders, processes, connect } = self;
         let all = self.orders_in_all();
@@ -105,7 +105,7 @@ pub(crate) fn parse() -> Result<Command, lexopt::Error> {
             Long("orders") => options.orders = count(&mut parser, "--orders")?,
             Long("processes") => options.processes = count(&mut parser, "--processes")?,
             Long("connect") => options.connect = Some(parser.value()?.string()?),
-            // How this program starts itself: not for people.
+            // How this program starts itself; not for users.
             Long("child") => {
                 half = match parser.value()?.string()?.as_str() {
                     "locked" => Some(Half::Locked),

@@ -1,8 +1,8 @@
 //! Several processes on one file.
 //!
-//! The parent starts this program again, once for each process, and talks with it in lines:
-//! the child says `ready` when it is connected, the parent says `go` when all are, the child says
-//! `done` when its workers are, and then one line with the numbers of each worker.
+//! The parent starts this program again, once for each process, and exchanges lines with it: the
+//! child writes `ready` when it is connected, the parent writes `go` when all are, and the child
+//! writes `done` when its workers are, followed by one line with the numbers of each worker.
 
 use std::env;
 use std::io::{self, BufRead, BufReader, Write};
@@ -17,7 +17,7 @@ use crate::issue::Half;
 use crate::options::{Child, Options};
 use crate::worker::{Issued, run_workers};
 
-/// Issues with so many processes.
+/// Issues order numbers with this many processes.
 pub(crate) async fn issue_in_many(
     half: Half,
     counter: &Counter,
@@ -51,7 +51,7 @@ fn lead(half: Half, counter: &Counter, options: &Options) -> Outcome<Issued> {
     Ok(Issued { workers, took })
 }
 
-/// A child process; dropped before its end, it is killed.
+/// A child process, which is killed when it is dropped early.
 struct Process {
     process: std::process::Child,
     input: ChildStdin,
@@ -77,7 +77,7 @@ impl Process {
     }
 
     fn say(&mut self, word: &str) -> Outcome<()> {
-        // A child that is gone does not read; why it went is clear from its status.
+        // A child that has ended does not read; its status shows why.
         match writeln!(self.input, "{word}") {
             Ok(()) => Ok(()),
             Err(_) => Err(self.failed()),
@@ -123,13 +123,13 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Both fail for a process that has ended, which is as good.
+        // Both fail for a process that has ended, which is fine.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-/// The other side: what a child process does.
+/// The part of a child process.
 pub(crate) async fn child(child: Child) -> Outcome<()> {
     let Child { half, file, options } = child;
     let session = match half {

@@ -1,4 +1,4 @@
-//! What came out.
+//! The result of a run.
 
 use std::collections::HashSet;
 use std::io::{self, Write};
@@ -6,17 +6,17 @@ use std::io::{self, Write};
 use crate::issue::Half;
 use crate::worker::Issued;
 
-/// How many workers are shown, and how many numbers of each.
+/// The number of workers that are shown, and of numbers for each.
 const SHOWN: (usize, usize) = (3, 8);
 
 /// The order numbers, counted.
 pub(crate) struct Tally {
     issued: usize,
-    /// Orders with a number that another order has too.
+    /// Orders whose number another order has, too.
     repeated: usize,
     /// Numbers from 1 to the number of orders that no order has.
     lost: usize,
-    /// What the file says in the end, and what it should say.
+    /// The number in the file at the end, and the number that it should be.
     last: (u64, u64),
 }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::{env, fs, io, process};
 
-/// Is removed with all its files when it is dropped.
+/// The folder, which is removed with all its files when this is dropped.
 pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {

@@ -9,7 +9,7 @@ use crate::counter::Counter;
 use crate::issue::Half;
 use crate::options::Options;
 
-/// What all workers issued.
+/// The result of all workers.
 pub(crate) struct Issued {
     /// The numbers of each worker, in the order in which it got them.
     pub(crate) workers: Vec<Vec<u64>>,
@@ -22,7 +22,7 @@ impl Issued {
     }
 }
 
-/// Issues with the workers of this process.
+/// Issues order numbers with the workers of this process.
 pub(crate) async fn issue_here(
     half: Half,
     counter: &Counter,

@@ -8,10 +8,10 @@ fn it_shows_the_result_the_holder_and_the_tokens() {
     assert!(output.status.success(), "{output:?}");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     for part in [
-        "execute answered \"order 1\"",
+        "execute returned \"order 1\"",
         "busy, code 1011: createOrder is being processed by billing",
         "late first write refused",
-        "the thread answered \"order 2\"",
+        "the thread returned \"order 2\"",
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }

@@ -1,4 +1,4 @@
-//! What a handler answers when it cannot do its work.
+//! The responses of a handler that cannot do its work.
 
 use std::io;
 
@@ -50,8 +50,9 @@ impl IntoResponse for Failure {
     }
 }
 
-/// Busy and unavailable pass: the client may try again. So it may where a lock was lost before the work
-/// began; work that was cut short may have taken effect. The others are mistakes of the service.
+/// Busy and unavailable are temporary: the client may try again. It may also do so if a lock was
+/// lost before the work began; work that was cut short may have taken effect. The other kinds are
+/// errors of the service.
 fn status(error: &LockError) -> StatusCode {
     match error.kind() {
         ErrorKind::Busy => StatusCode::CONFLICT,

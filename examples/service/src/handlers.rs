@@ -1,4 +1,4 @@
-//! The handlers. What is read in one of them is still true when it is written.
+//! The handlers. While a handler holds its lock, what it has read stays true.
 
 use axum::Router;
 use axum::extract::{Json, Path, State};
@@ -32,7 +32,7 @@ struct Order {
     customer: u64,
 }
 
-/// Issues the next order number: one order at a time in the whole fleet.
+/// Issues the next order number: one order at a time, in all processes.
 #[zk_locked("orders/create", timeout = "2s", retries = 2, on_lost = finish)]
 async fn create_order(
     State(store): State<Store>,
@@ -68,8 +68,8 @@ struct Transfer {
     amount: u64,
 }
 
-/// Moves money. Both accounts are locked, in one order, so transfers in opposite directions do not
-/// wait for each other; others go on beside it.
+/// Transfers money. Both accounts are locked, always in the same order, so transfers in opposite
+/// directions do not deadlock; transfers between other accounts run at the same time.
 #[zk_locked("accounts", key = order.from, key = order.to, mode = write, on_lost = finish)]
 async fn transfer(
     State(store): State<Store>,
@@ -93,7 +93,8 @@ struct Report {
     total: u64,
 }
 
-/// Shows two accounts at one moment: beside other readers, and never in the middle of a transfer.
+/// Shows two accounts at the same moment: together with other readers, and never in the middle of a
+/// transfer.
 #[zk_locked("accounts", key = one, key = other, mode = read)]
 async fn report(
     State(store): State<Store>,
@@ -118,7 +119,8 @@ async fn run_job(
     Ok(Json(JobRun { ran: job_once(&store, job).await?.is_some() }))
 }
 
-/// Runs a job that nobody has done; who comes while somebody is at it goes away at once.
+/// Runs a job that has not been done; a request that comes while another one runs it returns at
+/// once.
 #[zk_locked("jobs/{job}", try_once, on_busy = skip, on_lost = finish)]
 async fn job_once(store: &Store, job: u64) -> Result<Option<()>, Failure> {
     if store.is_done(job).await? {
@@ -129,7 +131,7 @@ async fn job_once(store: &Store, job: u64) -> Result<Option<()>, Failure> {
     Ok(Some(()))
 }
 
-/// Asks directly before a write, because a lock can be lost while the body waits.
+/// Checks the lock directly before a write, because it can be lost while the body waits.
 fn still_held() -> Result<(), LockError> {
     if zklock::current().is_valid() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! A shop and its bank, as a service of which any number of processes may run: they share the data,
+//! A shop and its bank, as a service that may run in any number of processes: they share the data,
 //! and `#[zk_locked]` keeps them apart. See `main.rs` for how to start it.
 
 mod answer;

@@ -53,7 +53,7 @@ async fn serve(options: Options) -> Result<(), Box<dyn std::error::Error>> {
     let listener = TcpListener::bind(("127.0.0.1", options.port)).await?;
     println!("listening on http://{}, locks on {}", listener.local_addr()?, options.connect);
     axum::serve(listener, service::app(store)).with_graceful_shutdown(stopped()).await?;
-    // Nothing more is granted; what is held is let go of before the process ends.
+    // No lock is granted any more; held locks are released before the process ends.
     session.drain(STOPPING).await;
     session.close().await;
     Ok(())
@@ -72,7 +72,7 @@ async fn stopped() {
             }
         }
     }
-    // Where no signal can be waited for, the service runs until it is killed.
+    // Where no signal can be received, the service runs until it is killed.
     if tokio::signal::ctrl_c().await.is_err() {
         std::future::pending::<()>().await;
     }

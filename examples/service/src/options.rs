@@ -10,12 +10,12 @@ An HTTP service whose handlers are guarded by #[zk_locked].
 
 Usage: service [OPTIONS]
 
-  --port N               the port on 127.0.0.1, 3000 without it; 0 takes a free one
+  --port N               the port on 127.0.0.1; default 3000; 0 chooses a free one
   --connect HOST:PORT    locks on a real ZooKeeper (a connect string), for several services on the
                          same data; without it on the embedded coordinator of this process
-  --data FOLDER          where orders and accounts are; without it in the folder for temporary files
-  --latency-ms N         how long a read takes, 5 without it
-  -h, --help             shows this
+  --data FOLDER          the folder of orders and accounts; default: the folder for temporary files
+  --latency-ms N         how long a read takes; default 5
+  -h, --help             prints this help
 
   curl -X POST localhost:3000/orders -H 'content-type: application/json' -d '{\"customer\": 7}'
   curl -X PUT localhost:3000/accounts/1 -H 'content-type: application/json' -d '{\"balance\": 100}'
@@ -25,10 +25,11 @@ Usage: service [OPTIONS]
   curl localhost:3000/reports/1/2
   curl -X POST localhost:3000/jobs/20240501
 
-A busy lock is 409 with the code 1011; one that is lost or cannot be asked for is 503.
+A busy lock is answered with 409 and the code 1011; one that is unavailable, or was lost before the
+work began, with 503.
 ";
 
-/// How to run.
+/// The options of the service.
 pub(crate) struct Options {
     pub(crate) port: u16,
     pub(crate) connect: String,
@@ -36,7 +37,7 @@ pub(crate) struct Options {
     pub(crate) latency: Duration,
 }
 
-/// Reads the command line; `None` if help was asked for.
+/// Parses the command line; `None` if help was requested.
 pub(crate) fn parse() -> Result<Option<Options>, lexopt::Error> {
     let mut options = Options {
         port: 3000,

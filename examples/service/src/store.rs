@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// A folder of numbers. Nothing in it keeps two writers apart.
+/// A folder of numbers. Nothing in this type keeps two writers apart.
 #[derive(Clone, Debug)]
 pub struct Store {
     folder: PathBuf,
@@ -17,7 +17,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// If the folder cannot be made.
+    /// If the folder cannot be created.
     pub fn open(folder: impl Into<PathBuf>, latency: Duration) -> io::Result<Self> {
         let folder = folder.into();
         for part in ["accounts", "jobs", "orders"] {
@@ -26,23 +26,23 @@ impl Store {
         Ok(Store { folder, latency })
     }
 
-    /// The balance of an account, if there is one.
+    /// Returns the balance of an account, if there is one.
     pub(crate) async fn balance(&self, account: u64) -> io::Result<Option<u64>> {
         self.read(&self.account(account)).await
     }
 
-    /// Sets balances. There is no await in here: a caller that is cancelled has set all or none. (A
-    /// database would do it in a transaction.)
+    /// Sets balances. There is no await in this function: a caller that is cancelled has set all or
+    /// none. (A database would do it in a transaction.)
     pub(crate) fn set_balances(&self, balances: &[(u64, u64)]) -> io::Result<()> {
         balances.iter().try_for_each(|(account, balance)| write(&self.account(*account), *balance))
     }
 
-    /// The number of the last order.
+    /// Returns the number of the last order.
     pub(crate) async fn last_order(&self) -> io::Result<u64> {
         Ok(self.read(&self.folder.join("orders/last")).await?.unwrap_or_default())
     }
 
-    /// Adds an order; no other has its number.
+    /// Adds an order with a unique number.
     pub(crate) fn add_order(&self, number: u64, customer: u64) -> io::Result<()> {
         let order = self.folder.join(format!("orders/{number}"));
         let mut order = fs::OpenOptions::new().write(true).create_new(true).open(order)?;
@@ -50,12 +50,12 @@ impl Store {
         write(&self.folder.join("orders/last"), number)
     }
 
-    /// Whether a job was done.
+    /// Returns whether a job was done.
     pub(crate) async fn is_done(&self, job: u64) -> io::Result<bool> {
         Ok(self.read(&self.job(job)).await?.is_some())
     }
 
-    /// Notes that a job was done.
+    /// Records that a job was done.
     pub(crate) fn done(&self, job: u64) -> io::Result<()> {
         write(&self.job(job), 1)
     }
@@ -74,7 +74,8 @@ impl Store {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(error),
         };
-        // A number that was read is old by the time that it is used: what the locks are there for.
+        // A number that was read may be out of date when it is used: this is what the locks
+        // prevent.
         tokio::time::sleep(self.latency).await;
         Ok(number)
     }
