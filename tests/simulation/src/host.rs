@@ -32,8 +32,8 @@ impl Machine for Host {
         Box::pin(self.0.world().sleep_until(self.0.moment(nanos)))
     }
 
-    fn spawn(&self, work: Pin<Box<dyn Future<Output = ()> + Send>>) {
-        self.0.spawn_boxed(work);
+    fn spawn(&self, name: &'static str, work: Pin<Box<dyn Future<Output = ()> + Send>>) {
+        self.0.spawn_named(name, work);
     }
 
     fn identifier(&self) -> u128 {

@@ -20,8 +20,8 @@ pub trait Machine: Send + Sync + fmt::Debug + 'static {
     /// again.
     fn until(&self, nanos: u64) -> Work;
 
-    /// Runs work in the background.
-    fn spawn(&self, work: Pin<Box<dyn Future<Output = ()> + Send>>);
+    /// Runs work in the background. Its name is for people.
+    fn spawn(&self, name: &'static str, work: Pin<Box<dyn Future<Output = ()> + Send>>);
 
     /// Returns a number that is unique among all machines and calls.
     fn identifier(&self) -> u128;

@@ -1,5 +1,6 @@
 //! Runs the tasks of a session that no caller waits for.
 
+use std::any::type_name;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -25,10 +26,10 @@ pub enum Spawner {
 
 impl Spawner {
     /// Starts `work`. The inline spawner polls it before this call returns.
-    pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+    pub fn spawn<W: Future<Output = ()> + Send + 'static>(&self, work: W) {
         match self {
             Spawner::Thread(handle) => handle.spawn(work),
-            Spawner::Machine(machine) => machine.spawn(Box::pin(work)),
+            Spawner::Machine(machine) => machine.spawn(type_name::<W>(), Box::pin(work)),
             Spawner::Inline => {
                 let task = Arc::new(Task {
                     // A task that polls this one lends it its cooperative budget, and a budget that

@@ -1,5 +1,6 @@
 //! Simulated processes: tasks that are paused, and that crash, together.
 
+use std::any::type_name;
 use std::cell::Cell;
 use std::fmt;
 use std::future::Future;
@@ -60,13 +61,13 @@ impl Process {
     }
 
     /// Starts a task. One of a process that crashed is dropped at once.
-    pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
-        self.spawn_boxed(Box::pin(work));
+    pub fn spawn<W: Future<Output = ()> + Send + 'static>(&self, work: W) {
+        self.spawn_named(type_name::<W>(), Box::pin(work));
     }
 
-    /// The same.
-    pub fn spawn_boxed(&self, work: Pin<Box<dyn Future<Output = ()> + Send>>) {
-        self.world.spawn(self.id, work);
+    /// The same, under a name.
+    pub fn spawn_named(&self, name: &'static str, work: Pin<Box<dyn Future<Output = ()> + Send>>) {
+        self.world.spawn(self.id, name, work);
     }
 
     /// Stops all of its tasks where they are, as SIGSTOP does; its clock and its timers go on.
@@ -77,6 +78,11 @@ impl Process {
     /// Lets its tasks go on.
     pub fn resume(&self) {
         self.world.resume(self.id);
+    }
+
+    /// How often it was paused.
+    pub fn pauses(&self) -> u32 {
+        self.world.pauses(self.id)
     }
 
     /// Whether it is paused.
@@ -114,5 +120,10 @@ impl Process {
     /// How many tasks it has.
     pub fn tasks(&self) -> usize {
         self.world.tasks_of(self.id)
+    }
+
+    /// The names of its tasks.
+    pub fn task_names(&self) -> Vec<&'static str> {
+        self.world.task_names(self.id)
     }
 }

@@ -51,6 +51,7 @@ struct Core {
 struct Group {
     crashed: bool,
     paused: bool,
+    pauses: u32,
     parked: Vec<u32>,
     tasks: usize,
     drift: i64,
@@ -61,6 +62,7 @@ struct Group {
 struct Task {
     /// Not there while it is polled.
     work: Option<Work>,
+    name: &'static str,
     process: ProcessId,
     queued: bool,
     waker: Waker,
@@ -192,7 +194,7 @@ impl World {
         Process::new(self.clone(), id)
     }
 
-    pub(super) fn spawn(self: &Arc<Self>, process: ProcessId, work: Work) {
+    pub(super) fn spawn(self: &Arc<Self>, process: ProcessId, name: &'static str, work: Work) {
         let mut core = self.lock();
         if core.ended || core.process(process).crashed {
             drop(core);
@@ -201,7 +203,7 @@ impl World {
         }
         let id = core.tasks.len() as u32;
         let waker = Waker::from(Arc::new(TaskWaker { world: self.clone(), task: id }));
-        core.tasks.push(Some(Task { work: Some(work), process, queued: false, waker }));
+        core.tasks.push(Some(Task { work: Some(work), name, process, queued: false, waker }));
         core.process_mut(process).tasks += 1;
         core.queue(id);
     }
@@ -210,6 +212,7 @@ impl World {
         let mut core = self.lock();
         let core = &mut *core;
         core.processes[id.0 as usize].paused = true;
+        core.processes[id.0 as usize].pauses += 1;
         let tasks = &core.tasks;
         let runs = |task: u32| tasks[task as usize].as_ref().is_some_and(|task| task.process == id);
         let parked: Vec<u32> =
@@ -228,6 +231,10 @@ impl World {
             }
             core.queue(task);
         }
+    }
+
+    pub(super) fn pauses(&self, id: ProcessId) -> u32 {
+        self.lock().process(id).pauses
     }
 
     pub(super) fn is_paused(&self, id: ProcessId) -> bool {
@@ -255,6 +262,12 @@ impl World {
 
     pub(super) fn tasks_of(&self, id: ProcessId) -> usize {
         self.lock().process(id).tasks
+    }
+
+    pub(super) fn task_names(&self, id: ProcessId) -> Vec<&'static str> {
+        let core = self.lock();
+        let tasks = core.tasks.iter().flatten();
+        tasks.filter(|task| task.process == id).map(|task| task.name).collect()
     }
 
     pub(super) fn set_drift(&self, id: ProcessId, millionths: i32) {
