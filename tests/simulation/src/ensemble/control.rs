@@ -230,6 +230,21 @@ impl Ensemble {
         self.0.look(|machine| machine.journal.lives().to_vec())
     }
 
+    /// How many messages were struck, and how many nodes are gone.
+    pub fn tally(&self) -> (u64, u64) {
+        self.0.look(|machine| (machine.strikes, machine.journal.deaths()))
+    }
+
+    /// The last life of a node, by its path, and by its czxid where that is known.
+    pub fn life(&self, path: &str, czxid: Option<i64>) -> Option<Life> {
+        self.0.look(|machine| {
+            let mut lives = machine.journal.lives().iter().rev();
+            let is_it =
+                |life: &&Life| life.path == path && czxid.is_none_or(|czxid| life.czxid == czxid);
+            lives.find(is_it).cloned()
+        })
+    }
+
     /// When the end of a session was committed.
     pub fn ended(&self, session: i64) -> Option<u64> {
         self.0.look(|machine| machine.journal.ended(session))

@@ -346,11 +346,12 @@ impl Machine {
 
     /// The process of a client is gone; its sockets are closed.
     pub(super) fn bury_client(&mut self, id: u64) {
-        if let Some(client) = self.clients.remove(&id)
-            && let Some(wire) = client.wire()
-        {
+        let Some(client) = self.clients.remove(&id) else { return };
+        if let Some(wire) = client.wire() {
             self.hang_up(wire);
         }
+        // Its task has nothing to do any more.
+        self.wake.extend(client.waker);
     }
 }
 

@@ -53,7 +53,8 @@ impl Machine {
                 break;
             }
         }
-        if !looking(self).is_empty() {
+        // One that stands still looks when it goes on.
+        if self.servers.iter().any(|one| one.up && matches!(one.role, Role::Looking)) {
             self.elect_later();
         }
     }

@@ -42,6 +42,8 @@ pub(super) struct Journal {
     /// The node that lives at a path now.
     present: BTreeMap<String, usize>,
     ended: BTreeMap<i64, u64>,
+    /// How many nodes are gone.
+    deaths: u64,
 }
 
 /// The session of outsiders.
@@ -90,11 +92,16 @@ impl Journal {
     fn end(&mut self, path: &str, now: u64, why: Gone) {
         if let Some(life) = self.present.remove(path).and_then(|at| self.lives.get_mut(at)) {
             life.gone = Some((now, why));
+            self.deaths += 1;
         }
     }
 
     pub(super) fn lives(&self) -> &[Life] {
         &self.lives
+    }
+
+    pub(super) fn deaths(&self) -> u64 {
+        self.deaths
     }
 
     pub(super) fn ended(&self, session: i64) -> Option<u64> {

@@ -86,6 +86,7 @@ impl Machine {
             return;
         }
         let client = wire.client;
+        self.say(|| format!("connection {id}: {frame:?}"));
         if let Some(client) = self.clients.get_mut(&client) {
             client.inbox.push_back((id, frame));
         }
@@ -129,6 +130,7 @@ impl Machine {
         self.requests += 1;
         let strike = self.strike();
         if strike == 0 {
+            self.say(|| format!("connection {id}: {frame:?}"));
             return self.send_to_server(id, frame);
         }
         self.strikes += 1;

@@ -11,7 +11,7 @@ use super::prepare::{Author, Write};
 use super::queue::pop_if;
 use super::server::{Proposal, Role, Step};
 use super::tracker::Wrong;
-use super::txn::{Applied, Change, Origin, Txn};
+use super::txn::{Applied, Change, Origin, SESSION_MOVED, Txn};
 
 /// What the leader's wall clock says when the world begins, in milliseconds since 1970.
 pub(super) const EPOCH: i64 = 1_700_000_000_000;
@@ -63,7 +63,7 @@ impl Machine {
         let zxid = lead.last;
         let change = match wrong {
             Some(Wrong::Expired) => Change::Refused(RequestError::SessionExpired),
-            Some(Wrong::Moved) => Change::Refused(RequestError::Other("SessionMoved".to_owned())),
+            Some(Wrong::Moved) => Change::Refused(RequestError::Other(SESSION_MOVED.to_owned())),
             None => {
                 if let Write::CloseSession = write {
                     lead.tracker.set_closing(session);

@@ -7,7 +7,7 @@ use super::frames::{Answer, Hello, ToClient, ToPeer, ToServer};
 use super::machine::Machine;
 use super::prepare::{Author, Write};
 use super::server::{Connection, Pending, Role};
-use super::txn::{Applied, Origin, Path};
+use super::txn::{Applied, Origin, Path, SESSION_MOVED};
 use super::watches::Aspect;
 
 /// The request of a connection that opens its session.
@@ -211,6 +211,13 @@ impl Machine {
                 return;
             }
             match connection.pending.pop_front() {
+                // An error of the connection, which ends with it (`FinalRequestProcessor`): the client
+                // connects again, and then the leader knows where it is.
+                Some(Pending::Asked(_, Some((_, Err(RequestError::Other(error))))))
+                    if error == SESSION_MOVED =>
+                {
+                    return self.close_connection(at, id);
+                }
                 Some(Pending::Asked(xid, Some((zxid, answer)))) => {
                     self.send_to_client(id, ToClient::Reply { xid, zxid, answer });
                 }

@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 
+/// What a leader answers who hears of a session by another server than before.
+pub(super) const SESSION_MOVED: &str = "SessionMoved";
+
 use zklock_core::coordinator::traits::{RequestError, Stat};
 
 /// A path that many places know.
