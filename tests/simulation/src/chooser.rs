@@ -91,36 +91,55 @@ fn below(state: &mut u64, of: u32) -> u32 {
     ((u128::from(next(state)) * u128::from(of)) >> 64) as u32
 }
 
-/// Makes a schedule smaller, as long as `fails` says that it still shows what it shows: parts are
-/// left out or made harmless, halves first, single choices last.
+/// Makes a schedule smaller, as long as `fails` says that it still shows what it shows: its end is
+/// left out, then parts are made harmless, then parts are left out, large ones first.
 pub fn shrink(choices: &[u32], mut fails: impl FnMut(&[u32]) -> bool) -> Vec<u32> {
     let mut best = choices.to_vec();
+    let mut step = best.len().next_power_of_two();
+    while step > 0 {
+        if step <= best.len() && fails(&best[..best.len() - step]) {
+            best.truncate(best.len() - step);
+        } else {
+            step /= 2;
+        }
+    }
+    loop {
+        let before = best.clone();
+        parts(&mut best, |choices, from, to| {
+            let some = choices[from..to].iter().any(|picked| *picked != 0);
+            choices[from..to].fill(0);
+            some && fails(choices)
+        });
+        while best.last() == Some(&0) {
+            best.pop();
+        }
+        parts(&mut best, |choices, from, to| {
+            choices.drain(from..to);
+            fails(choices)
+        });
+        if best == before {
+            return best;
+        }
+    }
+}
+
+/// Tries a change on every part, large ones first, and keeps those that are good.
+fn parts(best: &mut Vec<u32>, mut change: impl FnMut(&mut Vec<u32>, usize, usize) -> bool) {
     let mut size = best.len().next_power_of_two();
     while size > 0 {
         let mut at = 0;
         while at < best.len() {
             let to = (at + size).min(best.len());
-            let mut without = best.clone();
-            without.drain(at..to);
-            if fails(&without) {
-                best = without;
-                continue;
+            let mut changed = best.clone();
+            if change(&mut changed, at, to) {
+                at = if changed.len() == best.len() { to } else { at };
+                *best = changed;
+            } else {
+                at = to;
             }
-            if best[at..to].iter().any(|picked| *picked != 0) {
-                let mut harmless = best.clone();
-                harmless[at..to].fill(0);
-                if fails(&harmless) {
-                    best = harmless;
-                }
-            }
-            at = to;
         }
         size /= 2;
     }
-    while best.last() == Some(&0) {
-        best.pop();
-    }
-    best
 }
 
 /// Goes over all schedules that deviate from the harmless one in up to so many choices, at most

@@ -1,0 +1,191 @@
+//! What goes wrong in a schedule, and when it ends.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use zklock_core::coordinator::traits::Operation;
+
+use crate::executor::{Process, World};
+use crate::schedule::Scene;
+
+/// A fault: from when, and for how long.
+#[derive(Clone, Copy, Debug)]
+struct Fault {
+    kind: Kind,
+    process: usize,
+    server: usize,
+    lock: usize,
+    long: u64,
+    which: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    CutOff,
+    OneWay,
+    Pause,
+    Cut,
+    Crash,
+    Freeze,
+    ServerCrash,
+    Part,
+    Kill,
+    Delete,
+    Set,
+    Clear,
+}
+
+const USUAL: [Kind; 12] = [
+    Kind::CutOff,
+    Kind::OneWay,
+    Kind::Pause,
+    Kind::Cut,
+    Kind::Crash,
+    Kind::Freeze,
+    Kind::ServerCrash,
+    Kind::Part,
+    Kind::Kill,
+    Kind::Delete,
+    Kind::Set,
+    Kind::Clear,
+];
+
+const OUTSIDERS: [Kind; 4] = [Kind::Delete, Kind::Set, Kind::Kill, Kind::Clear];
+
+/// Plans the faults of a schedule. The answer is the moment at which the last is over.
+pub(crate) fn plan(scene: &Arc<Scene>) -> u64 {
+    let (world, profile) = (&scene.world, &scene.crew.profile);
+    let kinds: &[Kind] = if profile.outsiders { &OUTSIDERS } else { &USUAL };
+    let timeout = scene.crew.timeout;
+    let mut end = 500_000;
+    for _ in 0..world.choose(profile.faults + 1) {
+        let at = u64::from(world.choose(100)) * timeout / 200;
+        let long = [4, 8, 15, 24][world.choose(4) as usize] * timeout / 12;
+        let fault = Fault {
+            kind: kinds[world.choose(kinds.len() as u32) as usize],
+            process: world.choose(profile.processes) as usize,
+            server: world.choose(scene.store.ensemble().size() as u32) as usize,
+            lock: world.choose(profile.locks) as usize,
+            long,
+            which: world.choose(4),
+        };
+        end = end.max(at + long + 100_000);
+        let scene = scene.clone();
+        world.at(at, move || strike(&scene, fault));
+    }
+    end
+}
+
+fn later(world: &Arc<World>, after: u64, call: impl FnOnce() + Send + 'static) {
+    world.at(world.now() + after, call);
+}
+
+fn strike(scene: &Arc<Scene>, fault: Fault) {
+    let (world, store) = (&scene.world, &scene.store);
+    let ensemble = store.ensemble();
+    let process = scene.process(fault.process);
+    let until = world.now() + fault.long;
+    match fault.kind {
+        Kind::CutOff => {
+            store.disturb(until);
+            cut_off(scene, &process, (true, true), fault.long);
+        }
+        Kind::OneWay => {
+            store.disturb(until);
+            let ways = if fault.which.is_multiple_of(2) { (true, false) } else { (false, true) };
+            cut_off(scene, &process, ways, fault.long);
+        }
+        Kind::Pause if !process.is_paused() => {
+            store.disturb(until);
+            world.say(|| format!("FAULT {}: stands still", process.id()));
+            process.pause();
+            let scene = scene.clone();
+            later(world, fault.long, move || {
+                scene.world.say(|| format!("{}: goes on", process.id()));
+                process.resume();
+            });
+        }
+        Kind::Pause => {}
+        Kind::Cut => {
+            store.disturb(0);
+            for session in ensemble.sessions_of(&process) {
+                ensemble.cut(session, fault.which % 2 == 1);
+            }
+        }
+        Kind::Crash => {
+            store.disturb(until);
+            world.say(|| format!("FAULT {}: crashes", process.id()));
+            process.crash();
+            scene.start(fault.process);
+        }
+        // One thing at a time befalls a server.
+        Kind::Freeze | Kind::ServerCrash | Kind::Part if scene.is_struck(fault.server, until) => {}
+        Kind::Freeze => {
+            store.disturb(until);
+            ensemble.freeze(fault.server, true);
+            let scene = scene.clone();
+            later(world, fault.long, move || scene.store.ensemble().freeze(fault.server, false));
+        }
+        Kind::ServerCrash => {
+            store.disturb(until);
+            ensemble.crash(fault.server, fault.which as usize);
+            let scene = scene.clone();
+            later(world, fault.long, move || scene.store.ensemble().restart(fault.server));
+        }
+        Kind::Part => {
+            store.disturb(until);
+            for other in (0..ensemble.size()).filter(|other| *other != fault.server) {
+                ensemble.part(fault.server, other, true);
+                ensemble.part(other, fault.server, fault.which.is_multiple_of(2));
+                let scene = scene.clone();
+                later(world, fault.long, move || {
+                    scene.store.ensemble().part(fault.server, other, false);
+                    scene.store.ensemble().part(other, fault.server, false);
+                });
+            }
+        }
+        Kind::Kill => {
+            for session in ensemble.sessions_of(&process) {
+                store.kill(session);
+            }
+        }
+        Kind::Delete | Kind::Set => {
+            let nodes = scene.nodes(fault.lock);
+            // The one that holds, as a rule, or one that waits.
+            let Some(path) = nodes.get(fault.which as usize % nodes.len().max(1)) else { return };
+            store.disturb(0);
+            let path = path.clone();
+            ensemble.outsider(match fault.kind {
+                Kind::Delete => Operation::Delete { path },
+                _ => Operation::Set { path, data: b"somebody was here".to_vec() },
+            });
+        }
+        Kind::Clear => {
+            store.disturb(0);
+            let mut nodes = scene.below(fault.lock);
+            nodes.sort_by_key(|path| std::cmp::Reverse(path.len()));
+            for path in nodes {
+                ensemble.outsider(Operation::Delete { path });
+            }
+        }
+    }
+}
+
+fn cut_off(scene: &Arc<Scene>, process: &Process, ways: (bool, bool), long: u64) {
+    let ensemble = scene.store.ensemble();
+    for server in 0..ensemble.size() {
+        ensemble.block(process, server, ways.0, ways.1);
+        let (scene, process) = (scene.clone(), process.clone());
+        later(&scene.world.clone(), long, move || {
+            scene.store.ensemble().block(&process, server, false, false);
+        });
+    }
+}
+
+/// Ends what is still wrong, and says so.
+pub(crate) fn end(scene: &Arc<Scene>) {
+    scene.world.say(|| "no more faults".to_owned());
+    scene.store.disturb(0);
+    scene.store.ensemble().set_weather(scene.weather(false));
+    scene.crew.calm.store(true, Ordering::Relaxed);
+}

@@ -1,0 +1,134 @@
+//! Runs schedules, replays one, makes one smaller. See `README.md`.
+#![allow(missing_docs)]
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use zklock_simulation::chooser::{Chooser, exhaust, shrink};
+use zklock_simulation::profile::{MIX, Profile, named};
+use zklock_simulation::schedule::{Outcome, run};
+
+const USAGE: &str = "simulate run PROFILE FROM COUNT | twice PROFILE FROM COUNT | one PROFILE SEED
+simulate shrink PROFILE SEED | replay PROFILE CHOICES | exhaust PROFILE DEVIATIONS MOST";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let text = |at: usize| arguments.get(at).map_or("", String::as_str);
+    let number = |at: usize, usual: u64| text(at).parse().unwrap_or(usual);
+    let profiles: Vec<&Profile> = match text(1) {
+        "mix" => MIX.iter().collect(),
+        name => named(name).into_iter().collect(),
+    };
+    let Some(profile) = profiles.first().copied() else {
+        eprintln!("{USAGE}");
+        return ExitCode::FAILURE;
+    };
+    let failed = match text(0) {
+        "run" => profiles.iter().map(|one| many(one, number(2, 0), number(3, 1_000))).sum(),
+        "twice" => profiles.iter().map(|one| twice(one, number(2, 0), number(3, 100))).sum(),
+        "one" => {
+            let outcome = run(Chooser::random(number(2, 0)), profile, true);
+            print(&outcome)
+        }
+        "shrink" => smaller(profile, number(2, 0)),
+        "replay" => {
+            let choices = text(2).split(',').filter_map(|word| word.parse().ok()).collect();
+            print(&run(Chooser::replay(choices), profile, true))
+        }
+        "exhaust" => {
+            let mut failed = 0;
+            let (done, all) = exhaust(number(2, 1) as usize, number(3, 100_000), |chooser| {
+                let outcome = run(chooser, profile, false);
+                failed += u64::from(outcome.violation.is_some());
+                outcome.record
+            });
+            println!("{done} schedules, all of them: {all}; {failed} fail");
+            failed
+        }
+        _ => {
+            eprintln!("{USAGE}");
+            1
+        }
+    };
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn print(outcome: &Outcome) -> u64 {
+    for line in &outcome.lines {
+        println!("{line}");
+    }
+    println!("{} choices, digest {:x}", outcome.record.len(), outcome.digest);
+    match &outcome.violation {
+        Some(violation) => {
+            println!("{}: {}\n  \"{}\"", violation.rule.name, violation.what, violation.rule.says);
+            1
+        }
+        None => 0,
+    }
+}
+
+fn many(profile: &Profile, from: u64, count: u64) -> u64 {
+    let start = Instant::now();
+    let mut sums = [0u64; 6];
+    let mut found: BTreeMap<&str, (u64, u64, String)> = BTreeMap::new();
+    for seed in from..from + count {
+        let outcome = run(Chooser::random(seed), profile, false);
+        let choices = outcome.record.len() as u64;
+        let figures = [
+            outcome.grants,
+            outcome.refusals,
+            outcome.requests,
+            outcome.faults,
+            choices,
+            outcome.took,
+        ];
+        sums.iter_mut().zip(figures).for_each(|(sum, figure)| *sum += figure);
+        if let Some(violation) = outcome.violation {
+            let entry = found.entry(violation.rule.name).or_insert((0, seed, violation.what));
+            entry.0 += 1;
+        }
+    }
+    let took = start.elapsed().as_secs_f64();
+    let [grants, refusals, requests, faults, choices, virtual_time] =
+        sums.map(|sum| sum as f64 / count as f64);
+    println!(
+        "{}: {count} schedules in {took:.1} s, {:.0} a second; each {grants:.1} grants, \
+         {refusals:.1} errors, {requests:.0} requests, {faults:.1} faults, {choices:.0} choices, \
+         {:.1} s",
+        profile.name,
+        count as f64 / took,
+        virtual_time / 1e6
+    );
+    for (rule, (count, seed, what)) in &found {
+        println!("  {rule}: {count}, first seed {seed}: {what}");
+    }
+    found.values().map(|(count, ..)| count).sum()
+}
+
+fn twice(profile: &Profile, from: u64, count: u64) -> u64 {
+    let differs = |seed: &u64| {
+        let [one, other] = [(); 2].map(|()| run(Chooser::random(*seed), profile, false));
+        one.digest != other.digest || one.record != other.record
+    };
+    let different: Vec<u64> = (from..from + count).filter(differs).collect();
+    println!("{}: {} of {count} differ {different:?}", profile.name, different.len());
+    different.len() as u64
+}
+
+fn smaller(profile: &Profile, seed: u64) -> u64 {
+    let outcome = run(Chooser::random(seed), profile, false);
+    let Some(violation) = outcome.violation else {
+        println!("seed {seed} shows nothing");
+        return 0;
+    };
+    let choices: Vec<u32> = outcome.record.iter().map(|choice| choice.picked).collect();
+    let best = shrink(&choices, |choices| {
+        let outcome = run(Chooser::replay(choices.to_vec()), profile, false);
+        outcome.violation.is_some_and(|other| other.rule == violation.rule)
+    });
+    print(&run(Chooser::replay(best.clone()), profile, true));
+    let words: Vec<String> = best.iter().map(u32::to_string).collect();
+    println!("from {} choices, left: {}", choices.len(), words.join(","));
+    1
+}

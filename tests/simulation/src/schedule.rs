@@ -1,0 +1,250 @@
+//! One schedule, from its first choice to its end.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use zklock_core::session::Session;
+
+use crate::chooser::{Choice, Chooser};
+use crate::ensemble::{Connecting, Ensemble, Options, Weather};
+use crate::executor::{Process, World};
+use crate::faults;
+use crate::host::Host;
+use crate::profile::Profile;
+use crate::rules::{self, Ledger, Violation};
+use crate::store::Store;
+use crate::workload::{self, Crew, LockPlan};
+
+/// The session timeout, in microseconds.
+const TIMEOUT: u64 = 3_000_000;
+
+/// The server's tick, in microseconds.
+const TICK: u64 = 200_000;
+
+/// After how long without faults everybody was served, in microseconds.
+const PATIENCE: u64 = 10 * TIMEOUT;
+
+/// What a schedule showed.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The rule that does not hold.
+    pub violation: Option<Violation>,
+    /// What was chosen.
+    pub record: Vec<Choice>,
+    /// A digest of all that happened.
+    pub digest: u64,
+    /// The timeline, if it was asked for.
+    pub lines: Vec<String>,
+    /// How many grants there were.
+    pub grants: u64,
+    /// How many errors.
+    pub refusals: u64,
+    /// How many requests.
+    pub requests: u64,
+    /// How many faults.
+    pub faults: u64,
+    /// How many polls.
+    pub polls: u64,
+    /// How long it took, in microseconds of the world.
+    pub took: u64,
+}
+
+/// Everything that is there in a schedule.
+#[derive(Debug)]
+pub(crate) struct Scene {
+    pub(crate) world: Arc<World>,
+    pub(crate) store: Arc<Store>,
+    pub(crate) crew: Arc<Crew>,
+    running: Mutex<Vec<(Process, Session)>>,
+    strikes: u32,
+    /// Until when something befalls each server.
+    struck: Mutex<BTreeMap<usize, u64>>,
+}
+
+impl Scene {
+    /// The process that runs in a place: the last one, where others crashed.
+    pub(crate) fn process(&self, place: usize) -> Process {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        running[place].0.clone()
+    }
+
+    fn take_running(&self) -> Vec<(Process, Session)> {
+        std::mem::take(&mut *self.running.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Starts a process in a place.
+    pub(crate) fn start(self: &Arc<Self>, place: usize) {
+        let process = self.world.process();
+        let connecting = Connecting::new(Duration::from_micros(TIMEOUT));
+        let connector = self.store.ensemble().connector(&process, connecting);
+        let session = Session::simulated_builder(connector, Host::of(&process))
+            .tick_time(Duration::from_micros(TICK))
+            .app("simulation")
+            .open();
+        let session = match session {
+            Ok(session) => session,
+            Err(error) => return self.crew.ledger.fail(rules::ERROR, format!("{error:#}")),
+        };
+        for number in 0..self.crew.profile.tasks {
+            let task = workload::run(&self.crew, process.clone(), session.clone(), number);
+            process.spawn(task);
+        }
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let old = if place < running.len() {
+            Some(std::mem::replace(&mut running[place], (process, session)))
+        } else {
+            running.push((process, session));
+            None
+        };
+        drop(running);
+        drop(old);
+    }
+
+    /// Whether something befalls a server already; if not, something does until then.
+    pub(crate) fn is_struck(&self, server: usize, until: u64) -> bool {
+        let mut struck = self.struck.lock().unwrap_or_else(PoisonError::into_inner);
+        let over = struck.entry(server).or_default();
+        // What ends now may end after what begins now.
+        let is_struck = *over >= self.world.now() && *over > 0;
+        if !is_struck {
+            *over = until;
+        }
+        is_struck
+    }
+
+    /// The nodes of a lock that contend for it.
+    pub(crate) fn nodes(&self, lock: usize) -> Vec<String> {
+        let nodes = self.below(lock).into_iter();
+        nodes.filter(|path| path.contains('_')).collect()
+    }
+
+    /// Everything below a lock's directory.
+    pub(crate) fn below(&self, lock: usize) -> Vec<String> {
+        let directory = format!("/zklock/{}", self.crew.locks[lock].name);
+        self.store.ensemble().nodes(&format!("{directory}/"))
+    }
+
+    pub(crate) fn weather(&self, faults: bool) -> Weather {
+        weather(if faults { self.strikes } else { 0 })
+    }
+}
+
+fn weather(strikes: u32) -> Weather {
+    Weather { steps: 8, slow: 10, strikes, lag: 4, disk: 2, ..Weather::default() }
+}
+
+/// Runs a schedule.
+pub fn run(chooser: Chooser, profile: &Profile, lines: bool) -> Outcome {
+    let world = World::new(chooser, lines);
+    let servers = if profile.servers == 3 && world.choose(2) == 1 { 3 } else { 1 };
+    let strikes = if world.choose(2) == 1 { profile.strikes } else { 0 };
+    let options = Options { servers, tick: TICK, weather: weather(strikes), ..Options::default() };
+    let store = Store::new(&world, Ensemble::new(&world, options));
+    let ledger = Arc::new(Ledger::new(&world, &store, TIMEOUT));
+    let crew = Arc::new(Crew {
+        ledger: ledger.clone(),
+        locks: LockPlan::draw(&world, profile),
+        profile: profile.clone(),
+        timeout: TIMEOUT,
+        calm: AtomicBool::new(false),
+        busy: AtomicU32::new(0),
+        running: AtomicU32::new(0),
+    });
+    world.say(|| format!("{servers} servers, {strikes} strikes, locks {:?}", crew.locks));
+    let (running, struck) = (Mutex::default(), Mutex::default());
+    let scene = Arc::new(Scene { world: world.clone(), store, crew, running, strikes, struck });
+    for place in 0..profile.processes as usize {
+        scene.start(place);
+    }
+    let end = faults::plan(&scene);
+    let ending = scene.clone();
+    world.at(end, move || faults::end(&ending));
+    let limit = end + PATIENCE;
+    while scene.crew.running.load(Ordering::Relaxed) > 0 {
+        let goes_on = world.step();
+        ledger.check();
+        if ledger.violation().is_some() {
+            break;
+        }
+        if !goes_on || world.now() > limit {
+            let left = scene.crew.running.load(Ordering::Relaxed);
+            ledger.fail(rules::SERVED, format!("{left} tasks are not done"));
+            break;
+        }
+    }
+    let polls = world.polls();
+    if ledger.violation().is_none() {
+        close(&scene);
+    }
+    if world.panics() > 0 {
+        ledger.fail(rules::PANIC, format!("{} tasks panicked", world.panics()));
+    }
+    finish(&scene, polls)
+}
+
+/// Closes all sessions, and looks at what is left.
+fn close(scene: &Arc<Scene>) {
+    let (world, ledger) = (&scene.world, &scene.crew.ledger);
+    let mut processes = Vec::new();
+    for (process, session) in scene.take_running() {
+        process.spawn(async move { session.close().await });
+        processes.push(process);
+    }
+    let until = |limit: u64, clean: &dyn Fn() -> bool| {
+        let mut next = 0;
+        while world.now() < limit {
+            // Not at each step: nothing here is in a hurry.
+            if world.now() >= next {
+                if clean() {
+                    return;
+                }
+                next = world.now() + 5_000;
+            }
+            if !world.step() {
+                return;
+            }
+        }
+    };
+    let limit = world.now() + 2 * TIMEOUT;
+    until(limit, &|| processes.iter().all(|process| process.tasks() == 0));
+    let left: Vec<_> = processes.iter().flat_map(Process::task_names).collect();
+    if !left.is_empty() {
+        ledger.fail(rules::CLEAN, format!("tasks are left: {left:?}"));
+    }
+    // What was lost on the way goes with its session, which the servers keep for its timeout.
+    let ensemble = scene.store.ensemble();
+    let nodes = || (0..scene.crew.locks.len()).flat_map(|lock| scene.nodes(lock));
+    let limit = world.now() + 2 * TIMEOUT;
+    until(limit, &|| nodes().next().is_none() && ensemble.sessions().is_empty());
+    let left: Vec<String> = nodes().collect();
+    if !left.is_empty() {
+        ledger.fail(rules::CLEAN, format!("{left:?} are left"));
+    }
+    let left = ensemble.sessions();
+    if !left.is_empty() {
+        ledger.fail(rules::CLEAN, format!("sessions {left:x?} are left"));
+    }
+}
+
+fn finish(scene: &Arc<Scene>, polls: u64) -> Outcome {
+    let (world, ledger) = (&scene.world, &scene.crew.ledger);
+    let (grants, refusals) = ledger.counts();
+    let outcome = Outcome {
+        violation: ledger.violation(),
+        record: world.take_record(),
+        digest: world.digest(),
+        lines: world.take_lines(),
+        grants,
+        refusals,
+        requests: scene.store.ensemble().requests(),
+        faults: scene.store.faults(),
+        polls,
+        took: world.now(),
+    };
+    ledger.clear();
+    drop(scene.take_running());
+    world.end();
+    outcome
+}

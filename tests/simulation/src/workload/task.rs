@@ -1,0 +1,253 @@
+//! A task: it asks for locks, again and again, and at the end it wants each of them once more.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
+use zklock_core::base::error::{ErrorKind, LockError};
+use zklock_core::layout::Kazoo;
+use zklock_core::lock::AnyLock;
+use zklock_core::run::template::ZkLockTemplate;
+use zklock_core::session::Session;
+
+use super::plan::{Family, LockPlan};
+use super::polls::for_polls;
+use crate::executor::Process;
+use crate::profile::Profile;
+use crate::rules::{self, Entry, Ledger};
+
+/// What the tasks of a schedule share.
+#[derive(Debug)]
+pub struct Crew {
+    /// Who holds what.
+    pub ledger: Arc<Ledger>,
+    /// The locks.
+    pub locks: Vec<LockPlan>,
+    /// What the schedule is about.
+    pub profile: Profile,
+    /// The session timeout, in microseconds.
+    pub timeout: u64,
+    /// Whether there are no more faults.
+    pub calm: AtomicBool,
+    /// How many tasks have not asked for everything yet.
+    pub busy: AtomicU32,
+    /// How many tasks are not done.
+    pub running: AtomicU32,
+}
+
+/// A task of a process.
+pub(super) struct Task {
+    pub(super) crew: Arc<Crew>,
+    pub(super) process: Process,
+    pub(super) session: Session,
+    pub(super) name: String,
+}
+
+/// Counts a task as long as it is not dropped.
+struct Count(Arc<Crew>, fn(&Crew) -> &AtomicU32);
+
+impl Count {
+    fn new(crew: &Arc<Crew>, of: fn(&Crew) -> &AtomicU32) -> Self {
+        of(crew).fetch_add(1, Ordering::Relaxed);
+        Count(crew.clone(), of)
+    }
+}
+
+impl Drop for Count {
+    fn drop(&mut self) {
+        self.1(&self.0).fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A task.
+pub fn run(
+    crew: &Arc<Crew>,
+    process: Process,
+    session: Session,
+    number: u32,
+) -> impl Future<Output = ()> + Send + 'static + use<> {
+    let name = format!("task {}.{number}", process.id().0);
+    let counts = (Count::new(crew, |crew| &crew.running), Count::new(crew, |crew| &crew.busy));
+    go(Task { crew: crew.clone(), process, session, name }, number, counts)
+}
+
+async fn go(task: Task, number: u32, (_running, busy): (Count, Count)) {
+    let crew = task.crew.clone();
+    {
+        let _busy = busy;
+        task.sleep(u64::from(task.choose(40)) * 1_000).await;
+        if crew.profile.traffic && number == 0 {
+            task.make_traffic().await;
+        } else {
+            for _ in 0..crew.profile.rounds {
+                task.round().await;
+                task.sleep(u64::from(task.choose(10)) * 1_000).await;
+            }
+        }
+    }
+    // Whoever is served now is helped by nobody who comes later.
+    while !crew.calm.load(Ordering::Relaxed) || crew.busy.load(Ordering::Relaxed) > 0 {
+        task.sleep(100_000).await;
+    }
+    for lock in 0..crew.locks.len() {
+        task.at_last(lock).await;
+    }
+}
+
+impl Task {
+    pub(super) fn choose(&self, of: u32) -> u32 {
+        self.process.world().choose(of)
+    }
+
+    pub(super) async fn sleep(&self, long: u64) {
+        let world = self.process.world();
+        world.sleep_until(world.now() + long).await;
+    }
+
+    pub(super) fn say(&self, what: impl FnOnce() -> String) {
+        self.process.world().say(|| format!("{}: {}", self.name, what()));
+    }
+
+    /// Commits on this session at short intervals.
+    async fn make_traffic(&self) {
+        let Ok(lock) = self.session.mutex(format!("traffic-{}", self.process.id().0)) else {
+            return;
+        };
+        for _ in 0..30 {
+            self.sleep(u64::from(self.choose(8)) * self.crew.timeout / 60).await;
+            drop(lock.acquire_timeout(Duration::from_millis(500)).await);
+        }
+    }
+
+    async fn round(&self) {
+        let world = self.process.world();
+        let lock = self.choose(self.crew.locks.len() as u32) as usize;
+        let plan = &self.crew.locks[lock];
+        let timeout = Duration::from_millis([5, 50, 300, 2_000][self.choose(4) as usize]);
+        let (mut how, tries) = (self.choose(8), 1 + self.choose(2));
+        if how == 3 && plan.lingers {
+            // What lingers is refused to who asks once.
+            how = 4;
+        }
+        let polls = world.seldom(10, self.crew.profile.cancels);
+        let polls = (polls > 0).then_some(polls);
+        let asked = match plan.lock(world, &self.session, Some((timeout, tries))) {
+            Ok(asked) => asked,
+            Err(error) => return self.crew.ledger.fail(rules::ERROR, format!("{error:#}")),
+        };
+        let share = plan.share(&asked);
+        self.say(|| {
+            let wait = match how {
+                0..=2 => "waits".to_owned(),
+                3 => "asks once".to_owned(),
+                _ => format!("waits {tries} × {} ms", timeout.as_millis()),
+            };
+            let mode = match &asked {
+                AnyLock::Read(_) => " to read",
+                AnyLock::Write(_) => " to write",
+                _ => "",
+            };
+            let cancelled = polls.map(|polls| format!(", dropped after {polls} polls"));
+            format!("wants {}{mode}: {wait}{}", plan.name, cancelled.unwrap_or_default())
+        });
+        if how == 7 && share.0 == share.1 {
+            return self.execute(lock, timeout, tries, polls).await;
+        }
+        let start = self.process.nanos();
+        let paused = self.process.pauses();
+        let acquiring = async {
+            match how {
+                0..=2 => asked.acquire().await,
+                3 => asked.try_acquire().await,
+                _ => asked.acquire_tries().await,
+            }
+        };
+        let answer = for_polls(acquiring, polls).await;
+        let took = Duration::from_nanos(self.process.nanos() - start);
+        let most = timeout * tries + Duration::from_millis(100);
+        if how > 3 && took > most && self.process.pauses() == paused {
+            let what = format!("{}: {took:?} for {tries} × {timeout:?}", self.name);
+            self.crew.ledger.fail(rules::DEADLINE, what);
+        }
+        match answer {
+            Some(Ok(guard)) => self.hold(lock, share, guard).await,
+            Some(Err(error)) => self.judge(&error, Some(how)),
+            None => self.say(|| "is dropped".to_owned()),
+        }
+    }
+
+    /// Runs a body under the lock.
+    async fn execute(&self, lock: usize, timeout: Duration, tries: u32, polls: Option<u32>) {
+        let plan = &self.crew.locks[lock];
+        let options = plan.options.timeout(timeout).retries(tries);
+        let template = ZkLockTemplate::new(self.session.clone()).with_options(options);
+        // A semaphore has a layout of its own, which the driver of a template does not name.
+        let permits = matches!(plan.family, Family::Permits(_));
+        let template = match plan.kazoo {
+            true if permits => return,
+            true => template.driver(Kazoo::default()),
+            false => template,
+        };
+        let (template, share) = match plan.family {
+            Family::ReadWrite => (template.write(), (1_000, 1_000)),
+            Family::Permits(limit) => (template.permits(limit, limit), (limit, limit)),
+            Family::Mutex => (template, (1_000, 1_000)),
+        };
+        let begun = AtomicU32::new(0);
+        let ended = AtomicBool::new(false);
+        let body = async |view: zklock_core::guard::view::GuardView| {
+            if begun.fetch_add(1, Ordering::Relaxed) > 0 {
+                self.crew.ledger.fail(rules::BODY, format!("{}: it runs again", self.name));
+            }
+            let process = self.process.clone();
+            let entry = Entry { lock, share, process, view, of_token: true };
+            let _holding = self.crew.ledger.granted(&self.name, entry);
+            self.sleep(self.short()).await;
+            ended.store(true, Ordering::Relaxed);
+        };
+        let answer = for_polls(template.execute_with(plan.name, body), polls).await;
+        let (begun, ended) = (begun.into_inner(), ended.into_inner());
+        match answer {
+            Some(Ok(())) if begun == 1 && ended => {}
+            Some(Ok(())) => {
+                self.crew.ledger.fail(rules::BODY, format!("{}: Ok, body {begun}", self.name));
+            }
+            Some(Err(error)) => self.judge(&error, Some(7)),
+            None => self.say(|| "is dropped".to_owned()),
+        }
+    }
+
+    /// Looks at an error.
+    pub(super) fn judge(&self, error: &LockError, how: Option<u32>) {
+        self.say(|| format!("{error}"));
+        self.crew.ledger.refused();
+        let patient = how.is_some_and(|how| how < 3);
+        let may_be = match error.kind() {
+            ErrorKind::Busy => how.is_some() && !patient,
+            // Connecting takes its time.
+            ErrorKind::Unavailable => !patient,
+            ErrorKind::Lost => how.is_none_or(|how| how == 7),
+            _ => false,
+        };
+        if !may_be {
+            self.crew.ledger.fail(rules::ERROR, format!("{}: {error:#}", self.name));
+        }
+    }
+
+    async fn at_last(&self, lock: usize) {
+        let plan = &self.crew.locks[lock];
+        let world = self.process.world();
+        let Ok(asked) = plan.lock(world, &self.session, None) else { return };
+        let share = plan.share(&asked);
+        self.say(|| format!("wants {} at last", plan.name));
+        match asked.acquire().await {
+            Ok(guard) => {
+                let holding = self.note(lock, share, &guard);
+                self.sleep(1_000).await;
+                drop(holding);
+                drop(guard.release().await);
+            }
+            Err(error) => self.crew.ledger.fail(rules::ERROR, format!("{}: {error:#}", self.name)),
+        }
+    }
+}
