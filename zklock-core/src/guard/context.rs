@@ -1,8 +1,8 @@
-//! Reentrancy by scope: what the calls around the present one hold.
+//! Reentrancy by scope: the locks that the calls around the present one hold.
 //!
-//! Inside a body a task-local names the holds of the chain of calls. A hold has one child slot:
-//! nested calls that run side by side in one scope take it in turn, because they are as concurrent
-//! as any two tasks.
+//! Inside a body, a task-local names the holds of the chain of calls. A hold has one child slot:
+//! nested calls that run concurrently in one scope take turns, because they are as concurrent as
+//! any two tasks.
 //!
 //! ```text
 //! frame of f ── slot ──► frame of g (called by f) ── slot ──► frame of h (called by g)
@@ -19,7 +19,7 @@ use crate::base::mode::Mode;
 use crate::local::grant::{Grant, Hold, Kept};
 use crate::local::itself::{is_stuck, stops_waiter};
 
-/// The child slot of a hold: taken whole by one nested call, or shared by nested readers.
+/// The child slot of a hold: one nested call takes it alone, or nested readers share it.
 #[derive(Debug)]
 pub struct Slot {
     free: Arc<Semaphore>,
@@ -43,11 +43,11 @@ struct Sibling {
     inside: bool,
 }
 
-/// How many readers share a slot.
+/// The largest number of readers that share a slot.
 const WHOLE: u32 = 1 << 20;
 
 impl Slot {
-    /// A slot that nobody has taken.
+    /// A free slot.
     pub fn free() -> Arc<Self> {
         Arc::new(Slot {
             free: Arc::new(Semaphore::new(WHOLE as usize)),
@@ -74,7 +74,7 @@ fn share(mode: Mode) -> u32 {
     if mode == Mode::Read { 1 } else { WHOLE }
 }
 
-/// A place among the nested calls of one scope. Dropped, it gives the place up.
+/// A place among the nested calls of one scope. Dropping it gives the place up.
 #[derive(Debug)]
 pub struct Asked {
     slot: Arc<Slot>,
@@ -83,7 +83,7 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// Takes the slot, waiting for a sibling to give it back.
+    /// Takes the slot, after waiting for siblings to return it.
     ///
     /// # Cancel safety
     ///
@@ -112,11 +112,11 @@ impl Asked {
         }
     }
 
-    /// Whether it waits for ever, because it stops one that is ahead of it.
+    /// Whether it would wait for ever, because it stops a sibling that is ahead of it.
     pub fn is_stuck(&self, who: &Caller) -> bool {
         let stops = |other: &Sibling| match other.kept {
             Kept::Detached => false,
-            // It may have been moved away.
+            // The guard may have been moved.
             Kept::ByGuard if other.inside => who.is_blocking() && who.stops(&other.who),
             _ => stops_waiter(who, &other.who),
         };
@@ -125,8 +125,8 @@ impl Asked {
         is_stuck(self.mode, ahead.map(|other| (other.mode, stops(other))))
     }
 
-    /// Who is the same as `who` and has the slot through a guard outside any scope: what says so,
-    /// as long as it is so.
+    /// A sibling that is the same caller as `who` and has the slot by a guard outside of any scope:
+    /// returns what describes it, while this is so.
     pub fn own(&self, who: Caller) -> Option<impl Fn() -> Option<String> + Send + Sync + use<>> {
         let slot = self.slot.clone();
         let own = move || {
@@ -147,16 +147,16 @@ impl Drop for Asked {
     }
 }
 
-/// The slot, taken. Dropped, it goes to the next.
+/// The taken slot. When it is dropped, the next sibling gets the slot.
 #[derive(Debug)]
 pub struct Turn {
-    // Gone before the slot is free: who asks then does not take it for taken.
+    // Dropped before the slot is free, so that the next caller does not find the slot taken.
     asked: Asked,
     _permit: OwnedSemaphorePermit,
 }
 
 impl Turn {
-    /// Says that the guard was given away.
+    /// Records that the guard was detached.
     pub fn detach(&self) {
         self.asked.change(|sibling| sibling.kept = Kept::Detached);
     }
@@ -188,7 +188,7 @@ impl Frame {
         Arc::new(Frame { outer: Some(outer), grant, slot, joined: true })
     }
 
-    /// The frame of the member of the same multi-lock that was taken before.
+    /// The frame of the member of the same multi-lock that was acquired before.
     pub fn partner(&self) -> Option<&Frame> {
         self.outer.as_deref().filter(|_| self.joined)
     }
@@ -203,7 +203,7 @@ impl Frame {
         self.slot.clone().ask(who, mode, kept)
     }
 
-    /// One more hold of the lock, unless the outermost call gave it back already.
+    /// Adds a hold of the lock, unless the outermost call has already returned it.
     pub fn hold_again(&self) -> Option<Hold> {
         self.grant.hold_again()
     }
@@ -219,7 +219,7 @@ fn outwards(innermost: &Option<Arc<Frame>>) -> impl Iterator<Item = &Arc<Frame>>
     std::iter::successors(innermost.as_ref(), |frame| frame.outer.as_ref())
 }
 
-/// The innermost of these frames that holds a lock and still does.
+/// The innermost of these frames that still holds a lock for which `holds` is true.
 pub fn find_in(
     innermost: &Option<Arc<Frame>>,
     holds: impl Fn(&Grant) -> bool,
@@ -228,24 +228,24 @@ pub fn find_in(
     outwards(innermost).find(holds).cloned()
 }
 
-/// The innermost frame around the caller that holds a lock and still does.
+/// The innermost frame around the caller that still holds a lock for which `holds` is true.
 pub fn find(holds: impl Fn(&Grant) -> bool) -> Option<Arc<Frame>> {
     find_in(&current(), holds)
 }
 
-/// A number for the scope of a frame, which is hardly that of another; zero outside any scope.
+/// A number for the scope of a frame, which is almost certainly unique; zero outside of any scope.
 fn number(frame: &Arc<Frame>) -> u32 {
-    // It only says who may act for whom, so the rare one that is used again does no harm.
+    // It only decides who may act for whom, so a rare repetition does no harm.
     (Arc::as_ptr(frame).addr() >> 4) as u32 | 1 << 31
 }
 
-/// Says in which scope somebody asks for a lock, given the innermost frame around it.
+/// Sets the scope in which a caller acquires a lock, given the innermost frame around it.
 pub fn scoped(who: Caller, innermost: &Option<Arc<Frame>>) -> Caller {
     who.inside(innermost.as_ref().map_or(0, number))
 }
 
-/// Whether somebody who holds a lock may be the caller: the same task, or it acquired the lock in a
-/// scope that is around the caller.
+/// Whether the holder of a lock may be the caller: it is the same task, or it acquired the lock in
+/// a scope around the caller.
 pub fn is_own(who: Caller, innermost: &Option<Arc<Frame>>) -> impl Fn(&Caller) -> bool {
     move |other| {
         let around = || outwards(innermost).any(|frame| number(frame) == other.scope());
@@ -263,7 +263,7 @@ pub fn inside_sync<T>(frame: Option<Arc<Frame>>, body: impl FnOnce() -> T) -> T 
     FRAME.sync_scope(frame, body)
 }
 
-/// Drops what is left of a body inside a frame, also while the thread ends.
+/// Drops the rest of a body inside a frame, also while the thread ends.
 pub fn drop_inside(frame: Option<Arc<Frame>>, leftover: impl Future) {
     drop(FRAME.scope(frame, leftover));
 }

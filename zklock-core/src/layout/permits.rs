@@ -1,11 +1,11 @@
 //! The rule of a semaphore.
 //!
 //! ```text
-//! Curator   <semaphore>/leases     three nodes and a limit of 3: the fourth waits for any to go
-//!           <semaphore>/locks      a mutex; who waits in `leases` holds it, so at most one does
+//! Curator   <semaphore>/leases     three nodes and a limit of 3: the fourth waits until one is deleted
+//!           <semaphore>/locks      a mutex, held by the one that waits in `leases`
 //!
-//! kazoo     <semaphore>            data `3`, and three nodes: nobody makes a fourth
-//!           <semaphore>-__lock__   a mutex; who waits until there are fewer holds it
+//! kazoo     <semaphore>            data `3`, and three nodes: nobody creates a fourth
+//!           <semaphore>-__lock__   a mutex, held by the one that waits until there are fewer
 //! ```
 
 use std::fmt;

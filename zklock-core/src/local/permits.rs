@@ -62,7 +62,7 @@ pub struct Todo<L> {
     pub fetch: Option<Fetch>,
     /// Wake these.
     pub wake: Vec<Waker>,
-    /// Whether somebody who only tried was given permits.
+    /// Whether a caller that only tried was given permits.
     pub tried: bool,
 }
 

@@ -67,7 +67,7 @@ impl<I, T> Default for Waiters<I, T> {
 }
 
 impl<I, T> Waiters<I, T> {
-    /// What is kept of each, in bytes, beside the room to grow.
+    /// The memory per waiter, in bytes, apart from room to grow.
     #[cfg(test)]
     pub const BYTES_EACH: usize = size_of::<Slot<I, T>>() + size_of::<Place>();
 
@@ -83,8 +83,8 @@ impl<I, T> Waiters<I, T> {
         place
     }
 
-    /// Begins with room for one, which is all that most locks need, and grows by a quarter: twice
-    /// as much as is used would be half the memory of a waiter.
+    /// Begins with room for one, which is enough for most locks, and grows by a quarter: doubling
+    /// could waste half of the memory of the waiters.
     fn make_room(&mut self) {
         let more = |used: usize| if used == 0 { 1 } else { 4.max(used / 4) };
         if self.slots.len() == self.slots.capacity() {
@@ -104,17 +104,17 @@ impl<I, T> Waiters<I, T> {
         self.slots.get_mut(place.key).filter(|slot| slot.ticket == place.ticket)
     }
 
-    /// How many have no outcome yet.
+    /// The number of waiters without an outcome.
     pub fn len(&self) -> usize {
         self.waiting
     }
 
-    /// Whether everybody has an outcome.
+    /// Whether all waiters have an outcome.
     pub fn is_empty(&self) -> bool {
         self.waiting == 0
     }
 
-    /// What is known of those without an outcome, in order.
+    /// The data of the waiters without an outcome, in order.
     pub fn iter(&self) -> impl Iterator<Item = &I> {
         self.order.iter().filter_map(|place| {
             let slot = self.slots.get(place.key)?;
@@ -122,7 +122,7 @@ impl<I, T> Waiters<I, T> {
         })
     }
 
-    /// What is known of the one in a place, unless it has an outcome, and of those ahead of it.
+    /// The data of the waiter in a place, unless it has an outcome, and of those ahead of it.
     pub fn up_to(&self, place: Place) -> Option<(&I, impl Iterator<Item = &I>)> {
         let at = |place: &Place| {
             let slot = self.slots.get(place.key).filter(|slot| slot.ticket == place.ticket)?;
@@ -193,7 +193,7 @@ impl<I, T> Waiters<I, T> {
         wakers
     }
 
-    /// Gives everybody an outcome. Wake the wakers.
+    /// Gives all waiters an outcome. The caller wakes the returned wakers.
     pub fn settle_all(&mut self, mut outcome: impl FnMut(&I) -> T) -> Vec<Waker> {
         let mut wakers = Vec::new();
         while !self.is_empty() {
@@ -202,7 +202,7 @@ impl<I, T> Waiters<I, T> {
         wakers
     }
 
-    /// Takes the outcome of a waiter, which ends its stay, or leaves its waker.
+    /// Takes the outcome of a waiter, which is then removed, or stores its waker.
     pub fn poll(&mut self, place: Place, waker: &Waker) -> Poll<Option<T>> {
         let Some(slot) = self.slot(place) else { return Poll::Ready(None) };
         match &mut slot.stage {
@@ -213,7 +213,7 @@ impl<I, T> Waiters<I, T> {
         Poll::Pending
     }
 
-    /// Clears a slot; answers the outcome, if it has one.
+    /// Clears a slot, and returns the outcome, if it has one.
     fn clear(&mut self, place: Place) -> Option<T> {
         match self.slots.remove(place.key).stage {
             Stage::Waits(_) => None,
@@ -221,7 +221,7 @@ impl<I, T> Waiters<I, T> {
         }
     }
 
-    /// Gives up a place; answers an outcome that nobody took.
+    /// Gives up a place, and returns an outcome that nobody took.
     pub fn leave(&mut self, place: Place) -> Option<T> {
         self.slot(place)?;
         let outcome = self.clear(place);
