@@ -1,6 +1,7 @@
 //! What happens so rarely that no random fault finds it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
+use std::future::Future;
 use std::io::{Read, Write, copy};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
@@ -9,8 +10,11 @@ use std::time::{Duration, Instant};
 
 use tokio::time::{sleep, timeout};
 use zklock::{Session, SessionBuilder};
-use zklock_test_support::{Action, CreateMode, Cut, Matcher, OpCode, Proxy, RawClient, ZooKeeper};
+use zklock_test_support::{
+    Action, Control, CreateMode, Cut, Matcher, OpCode, Proxy, RawClient, ZooKeeper,
+};
 
+/// For what nobody promises a bound: a connection, and the look of a test from outside.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn session(addr: &str, root: &str, session_timeout: Duration) -> SessionBuilder {
@@ -20,6 +24,23 @@ fn session(addr: &str, root: &str, session_timeout: Duration) -> SessionBuilder 
 
 fn raw() -> RawClient {
     RawClient::connect(&ZooKeeper::shared().addr(), PATIENCE).unwrap()
+}
+
+/// What is promised at once, in one go with what was done for it.
+async fn at_once<T>(what: &str, control: &Control, coming: impl Future<Output = T>) -> T {
+    within(what, control, Duration::ZERO, coming).await
+}
+
+async fn within<T>(
+    what: &str,
+    control: &Control,
+    promised: Duration,
+    coming: impl Future<Output = T>,
+) -> T {
+    let start = Instant::now();
+    let came = timeout(PATIENCE, coming).await.unwrap_or_else(|_| panic!("{what} never came"));
+    control.within(what, start.elapsed(), promised);
+    came
 }
 
 async fn until(what: &str, mut look: impl FnMut() -> bool) {
@@ -33,8 +54,8 @@ async fn until(what: &str, mut look: impl FnMut() -> bool) {
 #[tokio::test]
 async fn a_deletion_whose_notification_is_lost_is_found_by_the_heartbeat() {
     let proxy = Proxy::start(ZooKeeper::shared().socket_addr());
-    let holder =
-        session(&proxy.addr(), "lost-event", Duration::from_secs(4)).connect().await.unwrap();
+    let (short, control) = (Duration::from_secs(4), Control::of(ZooKeeper::shared()));
+    let holder = session(&proxy.addr(), "lost-event", short).connect().await.unwrap();
     let _lost = proxy.on(Matcher::notification(), Action::Drop);
     let watched = proxy.on(Matcher::reply(OpCode::GetData).or(OpCode::Exists), Action::Pass);
     let guard = holder.mutex("a").unwrap().acquire().await.unwrap();
@@ -42,7 +63,8 @@ async fn a_deletion_whose_notification_is_lost_is_found_by_the_heartbeat() {
     until("the holder watches its node", || watched.hits() > 0).await;
     let mut raw = raw();
     raw.delete(guard.path()).unwrap();
-    timeout(PATIENCE, guard.lost()).await.expect("the heartbeat looks at the node itself");
+    // The heartbeat looks at the node itself.
+    within("the loss", &control, short / 6, guard.lost()).await;
     assert!(!guard.is_valid());
     raw.close().unwrap();
     drop(guard);
@@ -52,7 +74,7 @@ async fn a_deletion_whose_notification_is_lost_is_found_by_the_heartbeat() {
 #[tokio::test]
 async fn who_waited_longer_than_a_session_lasts_gets_a_guard_that_is_valid() {
     let addr = ZooKeeper::shared().addr();
-    let short = Duration::from_secs(2);
+    let (short, control) = (Duration::from_secs(2), Control::of(ZooKeeper::shared()));
     let holder = session(&addr, "long-wait", Duration::from_secs(20)).connect().await.unwrap();
     let waiter = session(&addr, "long-wait", short).connect().await.unwrap();
     let guard = holder.mutex("a").unwrap().acquire().await.unwrap();
@@ -62,7 +84,7 @@ async fn who_waited_longer_than_a_session_lasts_gets_a_guard_that_is_valid() {
     sleep(2 * short).await;
     assert!(!waiting.is_finished());
     guard.release().await.unwrap();
-    let next = timeout(PATIENCE, waiting).await.expect("it is granted").unwrap();
+    let next = at_once("the grant", &control, waiting).await.unwrap();
     assert!(next.is_valid() && !next.remaining().is_zero());
     next.release().await.unwrap();
     holder.close().await;
@@ -94,8 +116,9 @@ async fn a_node_of_another_session_is_not_adopted_whatever_its_name() {
     };
     until("it queues up behind", || waiting.is_finished() || contenders(&mut raw) == 2).await;
     assert!(!waiting.is_finished(), "it took the node of another for its own");
+    let control = Control::of(ZooKeeper::shared());
     raw.delete(&foreign).unwrap();
-    let guard = timeout(PATIENCE, waiting).await.expect("it is granted").unwrap();
+    let guard = at_once("the grant", &control, waiting).await.unwrap();
     assert_ne!(guard.path(), foreign);
     guard.release().await.unwrap();
     raw.delete("/adopt/a/keep").unwrap();
@@ -184,8 +207,9 @@ async fn a_change_of_the_node_ahead_is_no_grant() {
     })
     .await;
     assert!(guard.is_valid() && !waiting.is_finished(), "two holders");
+    let control = Control::of(ZooKeeper::shared());
     guard.release().await.unwrap();
-    let next = timeout(PATIENCE, waiting).await.expect("it is granted").unwrap();
+    let next = at_once("the grant", &control, waiting).await.unwrap();
     next.release().await.unwrap();
     raw.close().unwrap();
     holder.close().await;

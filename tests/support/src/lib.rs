@@ -19,6 +19,7 @@
 
 mod certificates;
 mod clock;
+mod control;
 mod java;
 pub mod peers;
 mod port;
@@ -31,6 +32,7 @@ mod zookeeper;
 
 pub use certificates::Certificates;
 pub use clock::monotonic_ns;
+pub use control::{BOUND, Control};
 pub use proxy::{Action, Chaos, Cut, Direction, Frame, Matcher, Proxy, Rule};
 pub use raw_client::{CreateMode, RawClient, RawError, Reply, SessionKey};
 pub use wire::OpCode;

@@ -7,8 +7,6 @@ mod axum_handlers;
 #[allow(dead_code, reason = "shared with other tests")]
 #[path = "../../../server/tests/server/bed.rs"]
 mod bed;
-#[path = "../../../server/tests/server/bound.rs"]
-mod bound;
 #[path = "../../../server/tests/server/busy.rs"]
 mod busy;
 mod cancelled;

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio::task::{JoinHandle, spawn_blocking};
 use zklock::{Body, LockError, LockOptions, OnLost, Session, ZkLockTemplate, current, zk_locked};
+use zklock_test_support::Control;
 
 use crate::bed::{Bed, soon};
-use crate::bound::Control;
 
 const T: Duration = Duration::from_secs(6);
 const HEARTBEAT: Duration = Duration::from_secs(1);
@@ -282,7 +282,7 @@ async fn bodies_whose_node_is_deleted_stop_within_a_heartbeat() {
     let session = bed.session_of(T).await;
     let busy = bed.busy(&[&session]).await;
     let cases = all(&session).await;
-    let control = Control::of(&bed);
+    let control = Control::of(bed.server());
     for (lock, ..) in &cases {
         delete_nodes(&bed, lock);
     }

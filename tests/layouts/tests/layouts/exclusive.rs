@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use zklock::ErrorKind;
+use zklock_test_support::Control;
 
 use crate::bed::{Bed, soon, until};
-use crate::bound::Control;
 
 #[tokio::test]
 async fn a_holder_whose_node_is_taken_over_from_outside_is_lost_at_once() {
@@ -19,7 +19,7 @@ async fn a_holder_whose_node_is_taken_over_from_outside_is_lost_at_once() {
         async move { lock.acquire().await.unwrap() }
     });
     until("both watch", || (bed.watched().len() == 1).then_some(())).await;
-    let control = Control::of(&bed);
+    let control = Control::of(bed.server());
     let mut raw = bed.raw();
     raw.delete(guard.path()).unwrap();
     let start = Instant::now();

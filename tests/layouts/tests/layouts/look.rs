@@ -3,10 +3,9 @@
 use std::time::{Duration, Instant};
 
 use zklock::{LockEvent, LockOptions};
-use zklock_test_support::RawClient;
+use zklock_test_support::{Control, RawClient};
 
 use crate::bed::{Bed, acquiring, soon, until};
-use crate::bound::Control;
 
 fn told(event: Option<LockEvent>) -> (&'static str, String) {
     match event {
@@ -85,7 +84,7 @@ async fn events_go_on_in_a_new_session_and_tell_what_was_lost() {
 async fn a_revocable_holder_hears_at_once_and_others_within_a_heartbeat() {
     let bed = Bed::shared("revoked");
     let other = bed.session().await;
-    let control = Control::of(&bed);
+    let control = Control::of(bed.server());
     for (revocable, promised) in [(true, Duration::ZERO), (false, Duration::from_secs(1))] {
         let builder = bed.builder().session_timeout(Duration::from_secs(6));
         let builder = builder.defaults(LockOptions::default().revocable(revocable));

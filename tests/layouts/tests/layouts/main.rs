@@ -4,8 +4,6 @@
 #[allow(dead_code, reason = "shared with other tests")]
 #[path = "../../../server/tests/server/bed.rs"]
 mod bed;
-#[path = "../../../server/tests/server/bound.rs"]
-mod bound;
 
 mod behaviours;
 mod beside;

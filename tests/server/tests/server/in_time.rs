@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use tokio::task::{JoinSet, spawn_blocking};
 use zklock::{ErrorKind, LockError, LockOptions, Session};
+use zklock_test_support::Control;
 
 use crate::bed::{Bed, soon};
-use crate::bound::Control;
 use crate::kinds::{KINDS, Kind, Wait, all};
 
 const TIMEOUT: Duration = Duration::from_millis(300);
@@ -181,7 +181,7 @@ async fn a_lock_that_is_held_is_busy_in_time_and_says_by_whom() {
     }
     // Long enough for the server's word on a machine with more work than cores.
     for (options, wait, promised) in ways(5 * TIMEOUT) {
-        let control = Control::of(&bed);
+        let control = Control::of(bed.server());
         for (kind, by, error, took) in take_all(&waiter, options, wait).await {
             let call = format!("held: {kind:?}, {by:?}, {wait:?}");
             assert!(error.is_busy() && error.code() == "1011", "{call}: {error}");

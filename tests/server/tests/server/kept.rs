@@ -4,10 +4,9 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use zklock::{AnyGuard, ErrorKind, LockOptions, RetryPolicy};
-use zklock_test_support::{Action, CreateMode, Matcher};
+use zklock_test_support::{Action, Control, CreateMode, Matcher};
 
 use crate::bed::{Bed, acquiring, soon, until};
-use crate::bound::Control;
 use crate::kinds::{Held, KINDS, Kind, Wait};
 
 const T: Duration = Duration::from_secs(6);
@@ -31,7 +30,7 @@ async fn more_nodes_than_one_heartbeat_checks_are_all_looked_after() {
             guards.push(guard.await.unwrap());
         }
     }
-    let control = Control::of(&bed);
+    let control = Control::of(bed.server());
     let mut raw = bed.raw();
     // By then each is watched: none is read any more, and no event arrives.
     tokio::time::sleep(3 * HEARTBEAT).await;
@@ -158,7 +157,7 @@ async fn a_lingering_node_costs_no_request_and_gives_way_at_once() {
     let builder = bed.builder_at(&proxy.addr()).session_timeout(Duration::from_secs(60));
     let (session, other) = (bed.adopt(builder.connect().await.unwrap()), bed.session().await);
     let options = LockOptions::default().linger(LINGER);
-    let control = Control::of(&bed);
+    let control = Control::of(bed.server());
     for kind in [Kind::Mutex, Kind::Read, Kind::Write] {
         let take = || async { kind.take(&session, options, Wait::Forever).await.unwrap() };
         let first = take().await;
@@ -206,7 +205,7 @@ async fn a_lane_that_nobody_uses_is_closed() {
     drop(bed.busy(&[&session]).await);
     let kept = session.mutex("kept").unwrap().acquire().await.unwrap();
     assert!(bed.server().sessions().len() > 1);
-    let control = Control::of(&bed);
+    let control = Control::of(bed.server());
     let start = Instant::now();
     // The client of the control is another.
     while bed.server().sessions().len() > 2 {

@@ -2,10 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use zklock_test_support::monotonic_ns;
+use zklock_test_support::{Control, monotonic_ns};
 
 use crate::bed::{Bed, TICK, acquiring, soon};
-use crate::bound::Control;
 use crate::process::{Part, Process};
 
 #[tokio::test]
@@ -15,7 +14,7 @@ async fn a_killed_holder_frees_its_lock_within_the_session_timeout_and_a_tick() 
     let mut holder = Process::start(&bed, Part::Hold, timeout);
     let waiting = acquiring(&bed.session().await, "a");
     bed.until_contenders("a", 2).await;
-    let control = Control::of(&bed);
+    let control = Control::of(bed.server());
     let start = Instant::now();
     holder.kill();
     let guard = soon("the lock", waiting).await.unwrap();

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use tokio::task::{JoinHandle, spawn_blocking};
 use zklock::blocking::block_on;
 use zklock::{LockError, LockOptions, StopAt, ZkLockTemplate, carry, current, is_held};
+use zklock_test_support::{BOUND, Control};
 
 use crate::bed::{Bed, TICK, soon, until};
-use crate::bound::{BOUND, Control};
 use crate::kinds::{Held, KINDS, Kind, Wait, all};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -58,7 +58,7 @@ async fn released_in_silence(root: &str, release: impl Fn(Held) -> JoinHandle<(b
     let busy = bed.busy(&[&session]).await;
     for after in [Duration::ZERO, 5 * T / 6] {
         let held = all(&session, LockOptions::default()).await;
-        let control = Control::of(&bed);
+        let control = Control::of(bed.server());
         proxy.black_hole(true);
         let start = Instant::now();
         tokio::time::sleep(after).await;

@@ -3,10 +3,9 @@
 use std::time::{Duration, Instant};
 
 use zklock::{LockOptions, Session, SessionState, StopAt};
-use zklock_test_support::{Proxy, RawClient, ZooKeeper};
+use zklock_test_support::{BOUND, Control, Proxy, RawClient, ZooKeeper};
 
 use crate::bed::{Bed, soon, until};
-use crate::bound::{BOUND, Control};
 use crate::kinds::{Held, KINDS, Kind, Wait, all, had_by_another, lost};
 
 /// The promises are fractions of it.
@@ -214,7 +213,7 @@ async fn a_session_that_somebody_closes_is_known_within_a_heartbeat() {
         let (here, elsewhere): (Vec<_>, Vec<_>) =
             all.into_iter().partition(|(_, held)| lane_of(held) == first);
         assert!(!here.is_empty());
-        let control = Control::of(&bed);
+        let control = Control::of(bed.server());
         close(&bed, &proxy, first);
         let start = Instant::now();
         for (kind, held) in &here {
@@ -241,7 +240,7 @@ async fn who_closes_its_session_loses_at_once_and_another_is_granted() {
     let busy = bed.busy(&[&holder, &other]).await;
     let all = all(&holder, LockOptions::default()).await;
     let waiting: Vec<_> = KINDS.map(|kind| kind.rival().acquiring(&other)).into();
-    let control = Control::of(&bed);
+    let control = Control::of(bed.server());
     let start = Instant::now();
     let closing = tokio::spawn({
         let holder = holder.clone();

@@ -7,7 +7,6 @@ mod agent;
 mod agent_ends;
 mod auth;
 mod bed;
-mod bound;
 #[allow(dead_code, reason = "shared with other tests")]
 #[path = "../../../examples/built.rs"]
 mod built;

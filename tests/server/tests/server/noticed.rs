@@ -4,10 +4,9 @@ use std::time::{Duration, Instant};
 
 use zklock::layout::{Numbered, OneNode};
 use zklock::{ErrorKind, LockOptions};
-use zklock_test_support::{Action, CreateMode, Direction, Matcher, OpCode};
+use zklock_test_support::{Action, BOUND, Control, CreateMode, Direction, Matcher, OpCode};
 
 use crate::bed::{Bed, soon, until};
-use crate::bound::{BOUND, Control};
 use crate::kinds::{Held, KINDS, Kind, Wait, all, had_by_another, lost};
 
 /// The promises are fractions of it.
@@ -22,7 +21,7 @@ async fn a_deletion_is_known_within_a_heartbeat() {
     let bed = Bed::shared("lost-deleted");
     let (holder, other) = (bed.session_of(T).await, bed.session().await);
     let busy = bed.busy(&[&holder]).await;
-    let control = Control::of(&bed);
+    let control = Control::of(bed.server());
     for kind in KINDS {
         let held = kind.acquire(&holder).await;
         bed.delete(held.path());
@@ -47,7 +46,7 @@ async fn a_node_that_another_has_made_anew_is_known_within_a_heartbeat() {
         ("one", session.mutex("one").unwrap().driver(OneNode).unwrap()),
         ("numbered", session.mutex("numbered").unwrap().driver(Numbered::dlock()).unwrap()),
     ];
-    let control = Control::of(&bed);
+    let control = Control::of(bed.server());
     for held_for in [0, 3, 7] {
         for (name, mutex) in &layouts {
             let guard = soon("the lock", mutex.acquire()).await.unwrap();
@@ -107,7 +106,7 @@ async fn a_step_down_that_takes_long_is_told_of_a_loss_in_time() {
     let builder = bed.builder_at(&proxy.addr()).session_timeout(T);
     let session = bed.adopt(builder.connect().await.unwrap());
     let (busy, lock) = (bed.busy(&[&session]).await, session.rw_lock("a").unwrap());
-    let control = Control::of(&bed);
+    let control = Control::of(bed.server());
     let lease = session.timing().unwrap().lease;
     for (what, promised) in [("its node deleted", HEARTBEAT), ("silence", lease)] {
         let writing = soon("the lock", lock.write()).await.unwrap();
@@ -147,7 +146,7 @@ async fn a_deletion_is_known_at_once_to_who_held_for_longer_than_a_heartbeat() {
     let busy = bed.busy(&[&session]).await;
     let all = all(&session, LockOptions::default()).await;
     until_watched(&bed, &all).await;
-    let control = Control::of(&bed);
+    let control = Control::of(bed.server());
     for (kind, held) in all {
         // At different times between two heartbeats: not every one of them is just about to come.
         tokio::time::sleep(2 * HEARTBEAT / 5).await;
@@ -165,7 +164,7 @@ async fn a_deletion_is_known_at_once_to_who_is_revocable() {
     let bed = Bed::own_with(|server| server.max_session_timeout(LONG));
     let session = bed.session_of(LONG).await;
     let busy = bed.busy(&[&session]).await;
-    let control = Control::of(&bed);
+    let control = Control::of(bed.server());
     for kind in KINDS {
         let options = LockOptions::default().revocable(true);
         let held = kind.take(&session, options, Wait::Forever).await.unwrap();
@@ -183,7 +182,7 @@ async fn wish(session_timeout: Duration, revocable: bool, promised: Duration) {
     let mut raw = bed.raw();
     let session = bed.session_of(session_timeout).await;
     let busy = bed.busy(&[&session]).await;
-    let control = Control::of(&bed);
+    let control = Control::of(bed.server());
     for kind in KINDS {
         let options = LockOptions::default().revocable(revocable);
         let held = kind.take(&session, options, Wait::Forever).await.unwrap();

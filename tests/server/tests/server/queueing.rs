@@ -7,10 +7,9 @@ use std::time::{Duration, Instant};
 
 use tokio::task::{JoinSet, spawn_blocking};
 use zklock::{Handoffs, LockOptions, Session};
-use zklock_test_support::monotonic_ns;
+use zklock_test_support::{Control, monotonic_ns};
 
 use crate::bed::{Bed, PATIENCE, soon, until};
-use crate::bound::Control;
 use crate::kinds::{Held, KINDS, Kind, Wait};
 
 /// The nodes of a lock that are another's than the holder's.
@@ -214,7 +213,7 @@ async fn another_process_comes_in_within_the_bound_of_handoffs() {
             });
         }
         until("they hand it on", || (had.load(Ordering::Relaxed) > 20).then_some(())).await;
-        let control = Control::of(&bed);
+        let control = Control::of(bed.server());
         for round in 0..4 {
             tokio::time::sleep(round * WITHIN / 3).await;
             let start = Instant::now();

@@ -5,10 +5,9 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 use zklock::{Event, Observer, Session};
-use zklock_test_support::{Ensemble, RawClient, ZooKeeper, monotonic_ns};
+use zklock_test_support::{Control, Ensemble, RawClient, ZooKeeper, monotonic_ns};
 
 use crate::bed::{Bed, TICK, acquiring, soon, until};
-use crate::bound::Control;
 use crate::kinds::KINDS;
 
 const SESSION_TIMEOUT: Duration = Duration::from_secs(4);

@@ -5,14 +5,15 @@ use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::bed::Bed;
+use crate::{RawClient, ZooKeeper};
 
 /// How much later than promised a call may come back, and the meaning of "at once".
-pub(crate) const BOUND: Duration = Duration::from_millis(100);
+pub const BOUND: Duration = Duration::from_millis(100);
 
 /// Measures beside a test by how much the machine is late with what nobody promises: a timer that
 /// fires and wakes another thread, and a request that a server answers.
-pub(crate) struct Control {
+#[derive(Debug)]
+pub struct Control {
     stop: Arc<AtomicBool>,
     worst: Arc<[AtomicU64; 2]>,
     threads: Vec<JoinHandle<()>>,
@@ -20,7 +21,7 @@ pub(crate) struct Control {
 
 impl Control {
     /// Measures timers only, for calls that no server answers.
-    pub(crate) fn timers() -> Self {
+    pub fn timers() -> Self {
         let mut control =
             Control { stop: Arc::default(), worst: Arc::default(), threads: Vec::new() };
         // From the thread whose timer it is to the one that waits, as in the library.
@@ -42,9 +43,14 @@ impl Control {
     }
 
     /// Measures timers, and the answers to another client's commits.
-    pub(crate) fn of(bed: &Bed) -> Self {
+    ///
+    /// # Panics
+    ///
+    /// If the server does not let a client in.
+    pub fn of(server: &ZooKeeper) -> Self {
         let mut control = Control::timers();
-        let mut raw = bed.raw();
+        let raw = RawClient::connect(&server.addr(), Duration::from_secs(60));
+        let mut raw = raw.unwrap_or_else(|error| panic!("{error:?}"));
         control.measure(1, move || {
             thread::sleep(Duration::from_millis(20));
             let start = Instant::now();
@@ -59,7 +65,7 @@ impl Control {
         let (stop, worst) = (self.stop.clone(), self.worst.clone());
         self.threads.push(thread::spawn(move || {
             while !stop.load(Ordering::Relaxed) {
-                let took = u64::try_from(once().as_nanos()).unwrap();
+                let took = u64::try_from(once().as_nanos()).unwrap_or(u64::MAX);
                 worst[what].fetch_max(took, Ordering::Relaxed);
             }
         }));
@@ -71,8 +77,12 @@ impl Control {
     }
 
     /// Asserts that something took no longer than promised, [`BOUND`] included.
+    ///
+    /// # Panics
+    ///
+    /// If it took longer.
     #[track_caller]
-    pub(crate) fn within(&self, what: &str, took: Duration, promised: Duration) {
+    pub fn within(&self, what: &str, took: Duration, promised: Duration) {
         let [timer, answer] = self.worst();
         println!("{what}: {took:?}, promised {promised:?}; beside it {timer:?} and {answer:?}");
         assert!(
