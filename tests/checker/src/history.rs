@@ -78,7 +78,7 @@ pub struct Hold {
     /// When it was heard that it could not step down.
     stayed: Option<u64>,
     /// Until when a check said that it is surely held.
-    surely: Option<u64>,
+    pub surely: Option<u64>,
     open_children: u32,
 }
 
@@ -198,6 +198,9 @@ impl History {
         if let Some(late) = line.late_ns {
             self.trouble.late(line.at_ns.saturating_sub(late), line.at_ns);
         }
+        if let Some(slow) = line.slow_ns {
+            self.trouble.slow(line.at_ns.saturating_sub(slow), line.at_ns);
+        }
         let client = line.client.map(|name| self.client(name));
         if let Some(fault) = line.fault {
             self.faults += 1;
@@ -216,6 +219,9 @@ impl History {
             self.trouble.ends(client, &fault, line.at_ns);
         }
         let Some(client) = client else { return };
+        if let Some(starved) = line.starved_ns {
+            self.trouble.starved(client, line.at_ns.saturating_sub(starved), line.at_ns);
+        }
         if let Some(start) = line.start {
             self.trouble.started(client, line.at_ns);
             self.starts[client] = start;

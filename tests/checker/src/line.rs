@@ -44,6 +44,12 @@ pub struct Line {
     /// By how much a thread of the driver, which only sleeps, woke too late: the machine was busy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_ns: Option<u64>,
+    /// Of a client: for how long its threads, all together, had to wait for a processor lately.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub starved_ns: Option<u64>,
+    /// How long a server took for a write of the driver's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slow_ns: Option<u64>,
     /// What was left over at the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left: Option<Left>,

@@ -34,6 +34,10 @@ pub(crate) struct Trouble {
     open: HashMap<(usize, u64), usize>,
     /// When the machine had no time for a thread that only sleeps.
     late: Vec<(u64, u64)>,
+    /// By client: when its threads waited for a processor.
+    starved: HashMap<usize, Vec<(u64, u64)>>,
+    /// When a server took long for what the driver asked it.
+    slow: Vec<(u64, u64)>,
 }
 
 impl Trouble {
@@ -74,8 +78,16 @@ impl Trouble {
         self.late.push((from, until));
     }
 
-    /// Whether nothing was done to a client or to the servers in a time and shortly before, and the
-    /// client was connected all the while.
+    pub(crate) fn starved(&mut self, client: usize, from: u64, until: u64) {
+        self.starved.entry(client).or_default().push((from, until));
+    }
+
+    pub(crate) fn slow(&mut self, from: u64, until: u64) {
+        self.slow.push((from, until));
+    }
+
+    /// Whether nothing was done to a client or to the servers in a time and shortly before, the client
+    /// was connected all the while, and the servers answered others at once.
     pub(crate) fn is_quiet(&self, client: usize, from: u64, until: u64) -> bool {
         let begin = from.saturating_sub(SETTLES);
         let within = |at: u64| at >= begin && at <= until;
@@ -87,7 +99,8 @@ impl Trouble {
         let connected = !states.iter().any(|(at, _)| within(*at))
             && states.iter().rfind(|(at, _)| *at < begin).is_none_or(|(_, connected)| *connected);
         let there = self.started.get(&client).is_none_or(|at| *at <= begin);
-        there && connected && untouched(None) && untouched(Some(client))
+        let quick = measured(&self.slow, from, until) == 0;
+        quick && there && connected && untouched(None) && untouched(Some(client))
     }
 
     /// When whatever a client left on the servers at a moment, and they keep for so long, has surely
@@ -100,11 +113,14 @@ impl Trouble {
         })
     }
 
-    /// For how long a process did nothing in a time, as far as somebody asked it: it was stopped, or
-    /// the machine had none for it, or for anybody.
+    /// For how long a process did nothing in a time, as far as somebody asked it or the system says: it
+    /// was stopped, or the machine had none for it, or for anybody.
     pub(crate) fn stood_still(&self, client: usize, from: u64, until: u64) -> u64 {
         let probes = self.probes.get(&client).map_or(&[][..], Vec::as_slice);
-        overlapping(probes, from, until).saturating_add(overlapping(&self.late, from, until))
+        let starved = self.starved.get(&client).map_or(&[][..], Vec::as_slice);
+        overlapping(probes, from, until)
+            .saturating_add(measured(starved, from, until))
+            .saturating_add(measured(&self.late, from, until))
     }
 
     /// When a request that was sent to a process at a moment was surely read by it.
@@ -113,6 +129,17 @@ impl Trouble {
         let next = probes.partition_point(|(asked, _)| *asked < at);
         probes.get(next).map_or(at, |(_, heard)| *heard)
     }
+}
+
+/// How long those of these times take that overlap with a time; they are in the order of their ends, at
+/// which they were measured.
+fn measured(times: &[(u64, u64)], from: u64, until: u64) -> u64 {
+    // None is longer.
+    const LONG: u64 = 60_000_000_000;
+    let first = times.partition_point(|(_, end)| *end < from);
+    let near = times[first..].iter().take_while(|(_, end)| *end <= until.saturating_add(LONG));
+    let those = near.filter(|(begin, _)| *begin <= until);
+    those.fold(0, |sum, (begin, end)| sum.saturating_add(end.saturating_sub(*begin)))
 }
 
 /// How long those of these times take that overlap with a time; they are in order.

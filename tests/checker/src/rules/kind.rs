@@ -1,7 +1,7 @@
 //! An error is of the kind that it is.
 //!
 //! Busy only where somebody held or was ahead; unavailable only where an answer may be missing;
-//! lost only where there was trouble; a deadlock only where there is one.
+//! lost only where there was trouble, and never before it said; a deadlock only where there is one.
 
 use super::{Rule, Violation};
 use crate::calls::{Call, Outcome};
@@ -9,6 +9,12 @@ use crate::history::{History, Mode};
 
 /// A wait this short may be over before a server that is well has answered, in nanoseconds.
 const SHORT: u64 = 500_000_000;
+
+/// A check says in whole milliseconds for how long a lock is surely held.
+const ROUNDED: u64 = 1_000_000;
+
+/// The option of a process whose guards stop as soon as the connection is in trouble.
+const STOPS_EARLY: &str = "--stop-at-suspect";
 
 pub(super) fn check(history: &History, violations: &mut Vec<Violation>) {
     let mut violated = |client: usize, what: String| {
@@ -27,7 +33,9 @@ pub(super) fn check(history: &History, violations: &mut Vec<Violation>) {
             "busy" => !call.locks.iter().any(|lock| in_the_way(history, call, &by_lock[*lock])),
             "unavailable" => {
                 // A call that tries once has as much time as a try by default.
-                call.timeout.is_none_or(|timeout| timeout == 0 || timeout >= SHORT) && quiet()
+                call.timeout.is_none_or(|timeout| timeout == 0 || timeout >= SHORT)
+                    && quiet()
+                    && history.trouble.stood_still(call.client, call.asked, call.heard) < SHORT / 2
             }
             "deadlock" => !reads_outside(history, call),
             "lost" => {
@@ -69,15 +77,18 @@ pub(super) fn check(history: &History, violations: &mut Vec<Violation>) {
     for (index, at) in told.chain(refused) {
         let hold = &history.holds[index];
         let trouble = history.holds_with(index).any(|one| history.holds[one].removed.is_some());
-        if !trouble
-            && ours(hold.client)
-            && history.trouble.is_quiet(hold.client, hold.granted, at)
-            && seen.insert(index)
-        {
-            violated(
-                hold.client,
-                history.describe(index, &format!("was lost without a reason at {at}")),
-            );
+        if trouble || !ours(hold.client) {
+            continue;
+        }
+        let stops_early = history.starts[hold.client].options.iter().any(|one| one == STOPS_EARLY);
+        let wrong = match hold.surely {
+            Some(until) if at + ROUNDED < until && !stops_early => "before its time",
+            _ if history.trouble.is_quiet(hold.client, hold.granted, at) => "without a reason",
+            _ => continue,
+        };
+        if seen.insert(index) {
+            let what = format!("was lost {wrong} at {at}");
+            violated(hold.client, history.describe(index, &what));
         }
     }
 }
