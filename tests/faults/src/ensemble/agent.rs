@@ -139,6 +139,11 @@ impl Seat {
         self.lock().as_ref().map_or_else(String::new, |running| running.name.clone())
     }
 
+    /// Who is here, and the number of its process.
+    pub(super) fn process(&self) -> Option<(String, u32)> {
+        self.lock().as_ref().map(|running| (running.name.clone(), running.child.id()))
+    }
+
     pub(super) fn signal(&self, signal: Signal) {
         if let Some(running) = self.lock().as_ref() {
             _ = kill_process(Pid::from_child(&running.child), signal);

@@ -27,6 +27,8 @@ pub(super) struct Stage<'a> {
     pub(super) over: &'a AtomicBool,
     /// Nothing is broken for a while.
     pub(super) calm: &'a AtomicBool,
+    /// Everybody has left.
+    pub(super) done: &'a AtomicBool,
     pub(super) counts: Mutex<BTreeMap<String, u64>>,
     /// From the end of a leader to the next grant, in milliseconds.
     pub(super) failover_ms: AtomicU64,
@@ -64,19 +66,6 @@ impl Stage<'_> {
             self.calm.store(true, Ordering::SeqCst);
             self.pause(CALM);
             self.calm.store(false, Ordering::SeqCst);
-        }
-    }
-
-    /// Notes when the machine has no time for somebody who only sleeps.
-    pub(super) fn feel_the_load(&self) {
-        let nap = Duration::from_millis(5);
-        while !self.is_over() {
-            let due = monotonic_ns() + 5_000_000;
-            thread::sleep(nap);
-            let late = monotonic_ns().saturating_sub(due);
-            if late > 10_000_000 {
-                self.history.note(json!({ "late_ns": late }));
-            }
         }
     }
 

@@ -2,12 +2,15 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use zklock_checker::History;
-use zklock_test_support::{CreateMode, Ensemble, RawClient};
+use zklock_test_support::{CreateMode, Ensemble, RawClient, RawError};
 
 use super::hands::DATA;
+
+/// ZooKeeper's code.
+const NODE_EXISTS: i32 = -110;
 
 /// Figures about the grants of a history.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,16 +69,27 @@ impl fmt::Display for Figures {
 
 /// Makes the nodes that are written to under locks.
 pub(super) fn make_data(ensemble: &Ensemble, other_layout: &str) {
-    let addr = ensemble.server(ensemble.leader()).addr();
-    let mut client = RawClient::connect(&addr, Duration::from_secs(10)).expect("nothing is broken");
-    let mut make = |path: &str| {
-        client.create(path, b"", CreateMode::Persistent).expect("nothing is broken");
-    };
-    make(DATA);
+    let mut paths = vec![DATA.to_owned()];
     for layout in BTreeSet::from(["curator", "kazoo", other_layout]) {
         for name in ["mutex", "slow", "delayed", "kept"] {
-            (0..24).for_each(|number| make(&format!("{DATA}/{layout}-{name}-{number}")));
+            paths.extend((0..24).map(|number| format!("{DATA}/{layout}-{name}-{number}")));
         }
     }
-    client.close().expect("nothing is broken");
+    let limit = Instant::now() + Duration::from_secs(60);
+    while let Err(error) = make_all(ensemble, &paths) {
+        // Servers that have just found together may part once more.
+        assert!(Instant::now() < limit, "{error:?}");
+    }
+}
+
+fn make_all(ensemble: &Ensemble, paths: &[String]) -> Result<(), RawError> {
+    let addr = ensemble.server(ensemble.leader()).addr();
+    let mut client = RawClient::connect(&addr, Duration::from_secs(10))?;
+    for path in paths {
+        match client.create(path, b"", CreateMode::Persistent) {
+            Ok(_) | Err(RawError::Code(NODE_EXISTS)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    client.close()
 }

@@ -8,6 +8,7 @@ mod figures;
 mod hands;
 mod history;
 mod left;
+mod load;
 mod peers;
 mod random;
 mod removal;

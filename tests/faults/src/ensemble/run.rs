@@ -122,49 +122,38 @@ pub fn run(plan: &Plan) -> Report {
     let seats: Vec<_> = (0..6).map(seat).collect();
     let (peers, peers_grants) =
         (Peer::start_all(&ensemble.connect_string()), [const { AtomicU64::new(0) }; 2]);
-    seats.iter().for_each(|seat| seat.start(1));
-
-    let limit = Instant::now() + REST;
-    while work.grants.load(Ordering::SeqCst) < 100 && Instant::now() < limit {
-        thread::sleep(Duration::from_millis(10));
-    }
-    let (over, calm) = (AtomicBool::new(false), AtomicBool::new(false));
+    let [over, calm, done] = [const { AtomicBool::new(false) }; 3];
     let stage = Stage {
         ensemble: &ensemble,
         history: &history,
         work: &work,
         over: &over,
         calm: &calm,
+        done: &done,
         counts: Mutex::default(),
         failover_ms: AtomicU64::new(0),
     };
-    thread::scope(|scope| {
-        for (peer, grants) in peers.iter().zip(&peers_grants) {
-            let (history, work) = (&*history, &*work);
-            scope.spawn(move || peer.work(history, work, grants));
-        }
-        scope.spawn(|| stage.weather());
-        scope.spawn(|| stage.feel_the_load());
-        scope.spawn(|| stage.remove_nodes(&seats, Random(plan.seed ^ 0xde1)));
-        scope.spawn(|| stage.servers(Random(plan.seed ^ 1)));
-        for (number, seats) in seats.chunks(2).enumerate() {
-            let random = Random(plan.seed ^ (2 + number as u64));
+    let in_order = thread::scope(|scope| {
+        let _done = Done(&done);
+        scope.spawn(|| stage.feel_the_load(&seats));
+        for server in 0..ensemble.servers().len() {
             let stage = &stage;
-            scope.spawn(move || stage.clients(seats, random, plan.mean));
+            scope.spawn(move || stage.feel_server(server));
         }
-        thread::sleep(plan.time);
-        over.store(true, Ordering::SeqCst);
-        // All is whole again. Everybody gets what he waits for, gives it back, and leaves.
-        work.end();
+        seats.iter().for_each(|seat| seat.start(1));
+        let limit = Instant::now() + REST;
+        while work.grants.load(Ordering::SeqCst) < 100 && Instant::now() < limit {
+            thread::sleep(Duration::from_millis(10));
+        }
+        under_fire(&stage, &seats, plan, (&peers, &peers_grants));
+        peers.into_iter().for_each(|peer| peer.quit(&history));
+        let limit = Instant::now() + REST;
+        while work.busy.load(Ordering::SeqCst) > 0 && Instant::now() < limit {
+            thread::sleep(Duration::from_millis(20));
+        }
+        seats.iter().filter(|seat| seat.quit()).count()
     });
-    peers.into_iter().for_each(|peer| peer.quit(&history));
-    let limit = Instant::now() + REST;
-    while work.busy.load(Ordering::SeqCst) > 0 && Instant::now() < limit {
-        thread::sleep(Duration::from_millis(20));
-    }
-    for seat in &seats {
-        assert!(seat.quit(), "an agent ends with an error");
-    }
+    assert_eq!(in_order, seats.len(), "an agent ends with an error");
     let limit = Instant::now() + REST;
     let remains = loop {
         let remains = Remains::of(&ensemble);
@@ -208,5 +197,39 @@ pub fn run(plan: &Plan) -> Report {
         violations,
         disputed: remains.disputed,
         opinions,
+    }
+}
+
+/// Does what the plan says, until it is over and all is whole again. Then everybody gets what he waits
+/// for, gives it back, and leaves.
+fn under_fire(
+    stage: &Stage<'_>,
+    seats: &[Seat],
+    plan: &Plan,
+    (peers, grants): (&[Peer], &[AtomicU64]),
+) {
+    thread::scope(|scope| {
+        for (peer, grants) in peers.iter().zip(grants) {
+            scope.spawn(move || peer.work(stage.history, stage.work, grants));
+        }
+        scope.spawn(|| stage.weather());
+        scope.spawn(|| stage.remove_nodes(seats, Random(plan.seed ^ 0xde1)));
+        scope.spawn(|| stage.servers(Random(plan.seed ^ 1)));
+        for (number, seats) in seats.chunks(2).enumerate() {
+            let random = Random(plan.seed ^ (2 + number as u64));
+            scope.spawn(move || stage.clients(seats, random, plan.mean));
+        }
+        thread::sleep(plan.time);
+        stage.over.store(true, Ordering::SeqCst);
+        stage.work.end();
+    });
+}
+
+/// Ends the measurements, also where something panics.
+struct Done<'a>(&'a AtomicBool);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
     }
 }

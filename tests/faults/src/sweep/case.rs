@@ -47,7 +47,7 @@ impl Heal {
     /// How long after the fault.
     pub fn after(self) -> Duration {
         match self {
-            Heal::Before => SESSION_TIMEOUT.mul_f64(0.25),
+            Heal::Before => SESSION_TIMEOUT.mul_f64(0.15),
             Heal::After => SESSION_TIMEOUT.mul_f64(1.5),
         }
     }
@@ -158,12 +158,6 @@ impl Case {
             Direction::ToClient => Action::TearAndCut(Cut::Fin),
         };
         Some((matcher.nth(1), action))
-    }
-
-    /// Whether the victim must hold its lock to the end: the network is whole again long before its
-    /// lease is over, and stays so.
-    pub fn keeps(&self) -> bool {
-        self.heal == Heal::Before && self.again.is_none()
     }
 
     /// Whether nothing comes to the victim any more, though it is connected.
