@@ -20,7 +20,7 @@ use crate::base::caller::Caller;
 use crate::base::clock::Instant;
 use crate::base::error::{ErrorKind, Holder, LockError};
 use crate::base::mode::Mode;
-use crate::base::policy::StopAt;
+use crate::base::policy::{RetryPolicy, StopAt};
 use crate::coordinator::traits::{Link, RequestError, Watch};
 use crate::layout::driver::{LockDriver, is_same_layout, mixed};
 use crate::local::grant::{Grant, GrantSource, Hold, Sole, SteppingDown};
@@ -341,7 +341,15 @@ impl Queue {
         if let Some(lease) = todo.ask {
             let queue = self.clone();
             self.session.spawner().spawn(async move {
-                let behind = queue.is_anybody_behind(&lease).await;
+                let behind = loop {
+                    if let Some(behind) = queue.is_anybody_behind(&lease).await {
+                        break behind;
+                    }
+                    if !queue.lock().state.asks_again(&lease) {
+                        break true;
+                    }
+                    queue.pause(&lease).await;
+                };
                 let (now, mut inner) = (queue.now(), queue.lock());
                 let give = |w: &Waiter, lease: &Arc<Lease>| queue.grant(w, lease, now);
                 let busy = |lease: &Arc<Lease>| queue.busy(lease);
@@ -434,14 +442,23 @@ impl Queue {
         driver.anybody_behind(&driver.queue(children), lease.node_name())
     }
 
-    /// Whether another contender waits behind this node. In doubt, yes.
-    async fn is_anybody_behind(&self, lease: &Lease) -> bool {
+    /// Whether another contender waits behind this node; `None` if nobody replies.
+    async fn is_anybody_behind(&self, lease: &Lease) -> Option<bool> {
         let coordinator = lease.generation().coordinator();
-        let Ok(listed) = coordinator.children(self.target.directory.as_str()).await else {
-            return true;
+        let listed = match coordinator.children(self.target.directory.as_str()).await {
+            Ok(listed) => listed,
+            Err(error) if error.is_definite() => return Some(true),
+            Err(_) => return None,
         };
         let looked = async { Ok(self.stands_behind(&listed, lease)) };
-        catch(self.layout(), looked).await.unwrap_or(true)
+        Some(catch(self.layout(), looked).await.unwrap_or(true))
+    }
+
+    /// Waits for a moment, or until something happens to the session.
+    async fn pause(&self, lease: &Lease) {
+        let clock = self.session.clock();
+        let timer = clock.sleep_until(clock.now() + RetryPolicy::default().pause(3));
+        or(timer, lease.generation().changed()).await;
     }
 
     /// Watches for contenders behind a node, and ends its lingering.

@@ -600,6 +600,12 @@ impl<L: Lent, B, O> State<L, B, O> {
         todo
     }
 
+    /// Whether to ask again whether a contender is behind the node, if nobody replied: readers hold it,
+    /// and a reader that waits to enter beside them must not be told that it is busy.
+    pub fn asks_again(&self, lease: &Arc<L>) -> bool {
+        self.asking && matches!(self.phase, Phase::Held { .. }) && self.phase.stands_on(lease)
+    }
+
     /// The reply whether a contender is behind the node.
     pub fn asked(
         &mut self,

@@ -64,6 +64,37 @@ async fn readers_who_try_at_once_all_enter_where_nobody_writes() {
     assert!(all(tries).await.iter().all(Result::is_ok));
 }
 
+/// Whether a writer waits behind the readers is not known while nobody replies.
+#[tokio::test(start_paused = true)]
+async fn a_reader_who_tries_beside_readers_is_not_busy_because_a_connection_breaks() {
+    let (store, session) = store();
+    let faults = store.faults(store.sessions()[0]);
+    let lock = session.rw_lock("a").unwrap();
+    let reading = lock.read().await.unwrap();
+    // Beyond the limit of handoffs the server is asked first.
+    tokio::time::sleep(5 * ANSWER).await;
+    faults.delay_replies(ANSWER);
+    for comes_back in [false, true] {
+        let tries = tokio::spawn({
+            let lock = lock.clone();
+            async move { lock.try_read().await }
+        });
+        tokio::time::sleep(ANSWER / 2).await;
+        faults.disconnect();
+        if comes_back {
+            tokio::time::sleep(ANSWER).await;
+            faults.reconnect();
+            assert!(tries.await.unwrap().is_ok());
+        } else {
+            let error = tries.await.unwrap().unwrap_err();
+            assert!(error.is_unavailable(), "{error}");
+            faults.reconnect();
+            tokio::time::sleep(5 * ANSWER).await;
+        }
+        assert!(reading.is_valid());
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn of_tries_at_once_one_has_the_lock_and_keeps_the_others_out() {
     let (_store, session) = slow();
