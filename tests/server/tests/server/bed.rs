@@ -189,6 +189,15 @@ impl Bed {
         answer.lines().filter(|line| line.starts_with(&below)).map(str::to_owned).collect()
     }
 
+    /// The paths that a session watches.
+    pub(crate) fn watched_by(&self, session: &Session) -> Vec<String> {
+        let (id, _) = session.zookeeper_session().unwrap();
+        let answer = self.server.four_letter("wchc").unwrap();
+        let paths = answer.lines().skip_while(|line| line.trim() != format!("{id:#x}")).skip(1);
+        let paths = paths.take_while(|line| line.starts_with('\t'));
+        paths.map(|path| path.trim().to_owned()).collect()
+    }
+
     /// Whether the server knows a ZooKeeper session.
     pub(crate) fn has_session(&self, id: i64) -> bool {
         self.server.sessions().iter().any(|session| session.id == id)
