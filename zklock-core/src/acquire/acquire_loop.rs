@@ -295,7 +295,9 @@ impl AcquireLoop<'_> {
             }
             Verdict::Crowded { excess } => {
                 let others = self.others(queue, &mine.name);
-                Next::Crowd { seen: queue.len(), others, excess }
+                // Also the children that are not contenders: the number is compared with the next list.
+                let seen = looked.queue.len() + looked.others.len();
+                Next::Crowd { seen, others, excess }
             }
         }
     }

@@ -3,14 +3,14 @@
 
 use std::time::Duration;
 
-use zklock::driver::LockDriver;
+use zklock::driver::{Attempt, Contender, LockDriver, Verdict};
 use zklock::layout::{
     Curator, HostNodes, Kazoo, MaxLeases, Numbered, OneNode, ReadWriteNodes, Removed,
 };
-use zklock::{AnyLock, Embedded, LockError, Mutex, RwLock, Session};
+use zklock::{AnyLock, Embedded, LockError, Mode, Mutex, RwLock, Session};
 use zklock_core::coordinator::traits::NodeKind;
 
-use crate::support::{client, contenders, prompt, store};
+use crate::support::{client, contenders, on, prompt, store};
 
 /// Names that no layout gives, and data that no lock writes.
 const FOREIGN: [&str; 22] = [
@@ -366,4 +366,42 @@ async fn permits_that_never_come_back_are_an_error_after_a_while_and_nothing_is_
             assert_eq!(contenders(&store, leases).await.len(), 3 - permits as usize);
         }
     }
+}
+
+/// A layout of a user's that counts, as a semaphore does.
+#[derive(Debug)]
+struct Counting;
+
+impl LockDriver for Counting {
+    fn prefix(&self, attempt: &Attempt, mode: Mode) -> String {
+        Curator.prefix(attempt, mode)
+    }
+
+    fn parse(&self, name: &str) -> Option<Contender> {
+        Curator.parse(name)
+    }
+
+    fn verdict(&self, queue: &[Contender], mine: &Contender) -> Verdict {
+        match mine.place_in(queue) {
+            None => Verdict::Missing,
+            Some(0) => Verdict::Held,
+            Some(excess) => Verdict::Crowded { excess },
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_counts_rests_until_something_changes_also_beside_a_foreign_child() {
+    let (store, session) = store();
+    let lock = |session: &Session| mutex(session).driver(Counting).unwrap();
+    let held = lock(&on(&store)).acquire().await.unwrap();
+    client(&store).await.create("/zklock/a/notes", b"", NodeKind::Persistent).await.unwrap();
+    store.record();
+    let waiting = lock(&session);
+    let waiting = tokio::spawn(async move { waiting.acquire().await.map(drop) });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let requests = store.recorded().len();
+    assert!(requests < 10, "{requests} requests");
+    drop(held);
+    waiting.await.unwrap().unwrap();
 }
