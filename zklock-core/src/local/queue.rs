@@ -261,6 +261,18 @@ impl Queue {
         })
     }
 
+    /// These callers only tried, and hold the lock now. A waiter in another queue of this session
+    /// that blocks the thread of one of them gets an error.
+    fn refuse_beside(self: &Arc<Self>, tried: &[(Caller, Mode)]) {
+        let under = self.session.local_queues().all_under(self.path());
+        let queues = under.iter().filter_map(of_type::<Queue>);
+        for other in queues.filter(|other| !Arc::ptr_eq(other, self)) {
+            let mut inner = other.lock();
+            let todo = inner.state.refuse_behind(tried);
+            drop(other.carry_out(inner, todo));
+        }
+    }
+
     fn in_the_way(&self) -> Vec<Arc<Grant>> {
         self.lock().state.in_the_way().filter_map(Weak::upgrade).collect()
     }
@@ -363,6 +375,9 @@ impl Queue {
         todo.wake.into_iter().chain(todo.wake_all).for_each(Waker::wake);
         if quiet {
             self.session.local_queues().left();
+        }
+        if !todo.tried.is_empty() {
+            self.refuse_beside(&todo.tried);
         }
         deletion
     }

@@ -12,7 +12,7 @@ use crate::base::clock::Instant;
 use crate::base::error::LockError;
 use crate::base::mode::Mode;
 use crate::base::policy::{Handoffs, StopAt};
-use crate::local::itself::{stops_waiter, stuck};
+use crate::local::itself::{is_stuck, stops_waiter, stuck};
 use crate::local::turn::Turn;
 use crate::local::waiters::{Outcome, Place, Ticket, Waiters};
 
@@ -144,6 +144,8 @@ pub struct Todo<L> {
     pub wake: Option<Waker>,
     /// And these.
     pub wake_all: Vec<Waker>,
+    /// These only tried, and hold the lock now in this mode.
+    pub tried: Vec<(Caller, Mode)>,
 }
 
 impl<L> Default for Todo<L> {
@@ -157,6 +159,7 @@ impl<L> Default for Todo<L> {
             accompany: None,
             wake: None,
             wake_all: Vec::new(),
+            tried: Vec::new(),
         }
     }
 }
@@ -470,10 +473,10 @@ impl<L: Lent, B, O> State<L, B, O> {
         fresh: bool,
         (grant, busy): (impl Fn(&Waiter, &Arc<L>) -> (B, O), impl Fn(&Arc<L>) -> LockError),
     ) {
-        let (holders, mut begun, mut tried) = (&mut self.holders, None, Vec::new());
+        let (holders, mut begun, tried) = (&mut self.holders, None, &mut todo.tried);
         let mut settle = |waiting: &Waiter| {
             begun.get_or_insert(waiting.queue_policy.handoffs);
-            tried.extend(waiting.once.then_some(waiting.who));
+            tried.extend(waiting.once.then_some((waiting.who, mode)));
             let (by, granted) = grant(waiting, &lease);
             holders.push(by);
             Ok(granted)
@@ -491,12 +494,27 @@ impl<L: Lent, B, O> State<L, B, O> {
         self.phase = Phase::Held { lease, mode };
         // If it blocked the thread of one that only tried and now holds the lock, it would wait for
         // ever.
-        if !tried.is_empty() {
-            let stops = |other: &Waiter, _| tried.iter().any(|who| stops_waiter(&other.who, who));
+        if !todo.tried.is_empty() {
+            let tried = &todo.tried;
+            let stops =
+                |other: &Waiter, _| tried.iter().any(|(who, _)| stops_waiter(&other.who, who));
             todo.wake_all.extend(self.waiters.settle_where(stops, |_| Err(stuck())));
         }
         // Readers behind one that was refused may be next.
         self.adjust(todo);
+    }
+
+    /// These hold the lock through another queue, after a try. A waiter that blocks the thread of one
+    /// of them would wait for ever.
+    pub fn refuse_behind(&mut self, tried: &[(Caller, Mode)]) -> Todo<L> {
+        let mut todo = Todo::default();
+        let waits = |other: &Waiter, _| {
+            let stops = |(who, mode): &(Caller, Mode)| (*mode, stops_waiter(&other.who, who));
+            is_stuck(other.mode, tried.iter().map(stops))
+        };
+        todo.wake_all = self.waiters.settle_where(waits, |_| Err(stuck()));
+        self.adjust(&mut todo);
+        todo
     }
 
     /// A driver saw somebody in its way, and waits.

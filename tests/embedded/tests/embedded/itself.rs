@@ -348,9 +348,13 @@ async fn a_blocking_acquire_waits_behind_a_try_of_its_own_thread() {
 async fn a_blocking_acquire_is_refused_once_a_try_of_its_own_thread_has_the_lock() {
     let (store, session) = store();
     store.faults(session.zookeeper_session().unwrap().0).delay_replies(Duration::from_millis(20));
+    let fair = LockOptions::default().fair(true);
+    let fair_writer = session.rw_lock("fair-b").unwrap().with_options(fair);
     for lock in [
         session.mutex("a").unwrap().into(),
+        session.mutex("fair").unwrap().with_options(fair).into(),
         AnyLock::Write(session.rw_lock("b").unwrap()),
+        AnyLock::Write(fair_writer),
         AnyLock::Permits(session.semaphore("c", 1).unwrap(), 1),
     ] {
         let trying = tokio::spawn({
