@@ -224,3 +224,157 @@ fn under_fire_every_request_is_answered_and_the_same_seed_does_the_same() {
         assert!(play(seed).0 > 10);
     }
 }
+
+/// Runs a task with the ensemble, a process and a session of it.
+fn with_session<F: Future<Output = ()> + Send + 'static>(
+    (world, ensemble): (Arc<World>, Ensemble),
+    work: impl FnOnce(Ensemble, Process, Arc<dyn Coordinator>) -> F + Send + 'static,
+) {
+    let process = world.process();
+    let inside = process.clone();
+    run(&process, async move {
+        let session = open(&ensemble, &inside).await;
+        work(ensemble, inside, session).await;
+    });
+}
+
+async fn rest(process: &Process, micros: u64) {
+    let world = process.world();
+    world.sleep_until(world.now() + micros).await;
+}
+
+#[test]
+fn what_is_under_way_at_a_cut_is_lost_or_arrives_after_all() {
+    for arrives in [false, true] {
+        with_session(world(1, 1), move |ensemble, process, session| async move {
+            let created = session.create("/a", b"", NodeKind::Persistent);
+            // The client writes, and nothing has arrived.
+            rest(&process, 50).await;
+            ensemble.cut(session.session_id(), arrives);
+            assert!(!created.await.unwrap_err().is_definite());
+            session.sync("/").await.unwrap();
+            assert_eq!(session.get("/a").await.is_ok(), arrives);
+        });
+    }
+}
+
+#[test]
+fn what_a_dying_leader_told_nobody_is_lost_with_it() {
+    for seed in 0..10 {
+        with_session(world(seed, 3), move |ensemble, process, _| async move {
+            let leader = ensemble.leader().unwrap();
+            let connecting = Connecting { servers: vec![leader], ..Connecting::new(TIMEOUT) };
+            let session = ensemble.connector(&process, connecting).connect().await.unwrap();
+            let others: Vec<usize> = (0..3).filter(|other| *other != leader).collect();
+            for other in &others {
+                ensemble.part(leader, *other, true);
+                ensemble.part(*other, leader, true);
+            }
+            let created = session.create("/a", b"", NodeKind::Persistent);
+            rest(&process, 100_000).await;
+            ensemble.crash(leader, usize::MAX);
+            assert!(!created.await.unwrap_err().is_definite());
+            rest(&process, 4 * SECOND).await;
+            for other in &others {
+                ensemble.part(leader, *other, false);
+                ensemble.part(*other, leader, false);
+            }
+            ensemble.restart(leader);
+            rest(&process, 4 * SECOND).await;
+            let session = open(&ensemble, &process).await;
+            assert_eq!(session.get("/a").await.err(), Some(RequestError::NoNode), "{seed}");
+        });
+    }
+}
+
+#[test]
+fn a_leader_that_stands_still_is_replaced_and_follows() {
+    for seed in 0..10 {
+        with_session(world(seed, 3), |ensemble, process, session| async move {
+            let leader = ensemble.leader().unwrap();
+            ensemble.freeze(leader, true);
+            rest(&process, 5 * SECOND).await;
+            assert_ne!(ensemble.leader(), Some(leader));
+            ensemble.freeze(leader, false);
+            rest(&process, 5 * SECOND).await;
+            let connecting = Connecting { servers: vec![leader], ..Connecting::new(TIMEOUT) };
+            let there = ensemble.connector(&process, connecting).connect().await.unwrap();
+            there.create("/a", b"", NodeKind::Ephemeral).await.unwrap();
+            drop(session);
+        });
+    }
+}
+
+#[test]
+fn a_server_that_differs_goes_on_to_differ() {
+    with_session(world(2, 3), |ensemble, process, session| async move {
+        let leader = ensemble.leader().unwrap();
+        let differs = (leader + 1) % 3;
+        ensemble.plant(differs, "/phantom");
+        ensemble.crash(leader, 0);
+        ensemble.restart(leader);
+        rest(&process, 3 * SECOND).await;
+        let connecting = Connecting { servers: vec![differs], ..Connecting::new(TIMEOUT) };
+        let there = ensemble.connector(&process, connecting).connect().await.unwrap();
+        there.sync("/").await.unwrap();
+        // A leader elects itself with what it shows; here the other one was.
+        assert!(there.get("/phantom").await.is_ok());
+        drop(session);
+    });
+}
+
+#[test]
+fn who_watches_too_much_loses_its_session_at_a_cut() {
+    with_session(world(2, 1), |ensemble, _, session| async move {
+        let mut watches = Vec::new();
+        for number in 0..40 {
+            let path = format!("/{number}{}", "x".repeat(4_000));
+            session.create(&path, b"", NodeKind::Persistent).await.unwrap();
+            watches.push(session.get_watched(&path).await.unwrap().2);
+        }
+        ensemble.cut(session.session_id(), false);
+        session.link_changed(Link::Up).await;
+        let mut link = session.link();
+        while !link.is_over() {
+            link = session.link_changed(link).await;
+        }
+        assert_eq!(link, Link::Expired);
+    });
+}
+
+#[test]
+fn a_container_that_nobody_used_goes_where_that_is_asked_for() {
+    for (unused, left) in [(None, 1), (Some(2 * SECOND), 0)] {
+        let world = World::new(Chooser::random(1), false);
+        let options = Options { reap_every: SECOND, reap_unused: unused, ..Options::default() };
+        let ensemble = Ensemble::new(&world, options);
+        with_session((world, ensemble), move |ensemble, process, session| async move {
+            session.create("/a", b"", NodeKind::Container).await.unwrap();
+            rest(&process, 5 * SECOND).await;
+            assert_eq!(ensemble.nodes("/").len(), left);
+        });
+    }
+}
+
+#[test]
+fn numbers_stop_at_the_end_one_by_one_and_wrap_in_flight() {
+    with_session(world(1, 1), |ensemble, _, session| async move {
+        session.create("/a", b"", NodeKind::Persistent).await.unwrap();
+        ensemble.set_sequence("/a", i32::MAX);
+        let kind = NodeKind::EphemeralSequential;
+        for prefix in ["x", "y"] {
+            let created = session.create(&format!("/a/{prefix}-"), b"", kind).await.unwrap();
+            assert_eq!(created.path, format!("/a/{prefix}-2147483647"));
+        }
+        let flight: Vec<_> =
+            (0..3).map(|n| session.create(&format!("/a/{n}-"), b"", kind)).collect();
+        let mut names = Vec::new();
+        for created in flight {
+            names.push(created.await.unwrap().path);
+        }
+        // The second is numbered while the first is under way to the disk, or not.
+        assert_eq!(names[0], "/a/0-2147483647");
+        let wrapped = ["/a/1--2147483648", "/a/1-2147483647"];
+        assert!(wrapped.contains(&names[1].as_str()), "{names:?}");
+    });
+}

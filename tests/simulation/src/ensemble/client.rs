@@ -146,6 +146,8 @@ pub(super) struct Client {
     /// The requests that were sent and not answered.
     pub(super) sent: Vec<u64>,
     pub(super) watches: BTreeMap<u64, Watching>,
+    /// Whether the watches were set again on this connection.
+    pub(super) watches_set: bool,
     /// Who keeps the client open: its coordinator, and every reply that is waited for.
     pub(super) handles: usize,
     /// Whether its end was sent.

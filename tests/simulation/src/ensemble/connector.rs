@@ -314,6 +314,7 @@ impl Machine {
             slots: BTreeMap::new(),
             sent: Vec::new(),
             watches: BTreeMap::new(),
+            watches_set: false,
             handles: 1,
             closing: None,
             over: None,

@@ -8,6 +8,9 @@ use super::machine::{Event, Machine};
 use super::txn::Path;
 use super::watches::{Aspect, Notice, WatchList};
 
+/// How many bytes of paths the client sets watches for in one request.
+const SET_WATCHES: usize = 128 * 1024;
+
 impl Machine {
     pub(super) fn wake_client(&mut self, id: u64) {
         if let Some(client) = self.clients.get_mut(&id) {
@@ -207,7 +210,14 @@ impl Machine {
                 }
             }
             ToClient::Notice(notice, path) => dispatch(client, notice, &path, &mut self.wake),
+            // The client knows all such requests by one number, and takes the second answer for an
+            // error of the server's.
+            ToClient::WatchesSet { .. } if client.watches_set => {
+                self.hang_up(wire);
+                return self.failed(id, client);
+            }
             ToClient::WatchesSet { zxid } => {
+                client.watches_set = true;
                 client.seen = client.seen.max(zxid);
                 shaken(client);
             }
@@ -287,12 +297,17 @@ impl Machine {
                     paths.rotate_left(by as usize);
                 }
             }
+            let bytes: usize = list.data.iter().chain(&list.children).map(|path| path.len()).sum();
             self.send_to_server(wire, ToServer::SetWatches(list));
             answers += 1;
+            if bytes > SET_WATCHES {
+                self.send_to_server(wire, ToServer::SetWatches(WatchList::default()));
+            }
         }
         client.phase = Phase::Shaking { wire, since: self.now, answers };
         client.last_send = self.now;
         client.pinged = false;
+        client.watches_set = false;
         client.set_state(State::Disconnected, &mut self.wake);
     }
 

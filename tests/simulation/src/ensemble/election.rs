@@ -150,10 +150,18 @@ impl Machine {
 
     /// A server is without a leader: it serves nobody and looks for one.
     pub(super) fn look(&mut self, at: usize) {
-        let server = &mut self.servers[at];
-        if let Role::Looking = server.role {
-            return;
+        let leader = match self.servers[at].role {
+            Role::Looking => return,
+            Role::Follower(leader) => Some(leader),
+            Role::Leader(_) => None,
+        };
+        // It closes its connection, which its leader sees unless the network is silent.
+        if let Some(leader) = leader.filter(|leader| self.in_touch(at, *leader))
+            && let Some(lead) = self.servers[leader].lead()
+        {
+            lead.followers.remove(&at);
         }
+        let server = &mut self.servers[at];
         server.role = Role::Looking;
         server.term = 0;
         server.steps.clear();
@@ -259,9 +267,14 @@ impl Machine {
         for connection in connections {
             self.send_to_client(connection, super::frames::ToClient::Reset);
         }
-        for other in 0..self.servers.len() {
+        let all = 0..self.servers.len();
+        let in_touch: Vec<bool> = all.clone().map(|other| self.in_touch(at, other)).collect();
+        for other in all {
             match &mut self.servers[other].role {
-                Role::Follower(leader) if led && *leader == at => self.look(other),
+                // One that stands still, or does not hear, finds out by the silence.
+                Role::Follower(leader) if led && *leader == at && in_touch[other] => {
+                    self.look(other);
+                }
                 Role::Leader(lead) => {
                     lead.followers.remove(&at);
                 }

@@ -19,6 +19,8 @@ pub struct Options {
     pub reap_unused: Option<u64>,
     /// How long servers take to find a leader.
     pub election: u64,
+    /// How far each server's wall clock is ahead, in milliseconds; nothing for those not named.
+    pub clocks: Vec<i64>,
     /// How the network behaves.
     pub weather: Weather,
 }
@@ -34,6 +36,7 @@ impl Default for Options {
             reap_every: 60_000_000,
             reap_unused: None,
             election: 300_000,
+            clocks: Vec::new(),
             weather: Weather::default(),
         }
     }

@@ -71,7 +71,8 @@ impl Machine {
                 lead.prepare.prepare(&server.tree, write, author, zxid)
             }
         };
-        let time = EPOCH + i64::try_from(now / 1_000).unwrap_or(i64::MAX);
+        let ahead = self.options.clocks.get(at).copied().unwrap_or(0);
+        let time = EPOCH + ahead + i64::try_from(now / 1_000).unwrap_or(i64::MAX / 2);
         let txn = Arc::new(Txn { zxid, time, session, change, origin });
         server.log.push_back(txn.clone());
         let followers: Vec<usize> = lead.followers.keys().copied().collect();
