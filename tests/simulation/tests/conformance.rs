@@ -89,35 +89,35 @@ fn alone() -> Site {
     let hour = Duration::from_secs(3_600);
     let mut server = ZooKeeper::builder().container_check(hour);
     for number in 0..1_000 {
-        server = server.sequence(&format!("/full{number}"), i32::MAX - 3);
+        server = server.sequence(&format!("/full{number}"), i32::MAX - 5);
     }
-    Site::alone(server.start(), Duration::from_secs(10))
+    Site::alone(server.start())
 }
 
 #[test]
 fn one_server_answers_as_the_simulated_one() {
     let site = Arc::new(alone());
-    compare(&site, 1, Class::Usual, seeds(120, 70));
-    compare(&site, 1, Class::Full, seeds(10, 5));
+    compare(&site, 1, Class::Usual, seeds(100, 70));
+    compare(&site, 1, Class::Full, seeds(6, 5));
 }
 
 #[test]
 fn three_servers_answer_as_the_simulated_ones() {
     let hour = Duration::from_secs(3_600);
     let ensemble: Ensemble = ZooKeeper::builder().container_check(hour).ensemble(3);
-    let site = Arc::new(Site::three(ensemble, Duration::from_secs(10)));
-    compare(&site, 3, Class::Usual, seeds(80, 20));
+    let site = Arc::new(Site::three(ensemble));
+    compare(&site, 3, Class::Usual, seeds(50, 20));
 }
 
 #[test]
 fn sessions_expire_as_in_the_simulation() {
-    let site = Arc::new(Site::alone(ZooKeeper::start(), Duration::from_secs(2)));
+    let site = Arc::new(Site::alone(ZooKeeper::start()));
     compare(&site, 1, Class::Expiry, seeds(6, 3));
 }
 
 #[test]
 fn containers_go_as_in_the_simulation() {
     let server = ZooKeeper::builder().container_check(Duration::from_millis(300)).start();
-    let site = Arc::new(Site::alone(server, Duration::from_secs(10)));
+    let site = Arc::new(Site::alone(server));
     compare(&site, 1, Class::Reaping, seeds(6, 2));
 }

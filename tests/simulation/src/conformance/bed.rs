@@ -16,8 +16,9 @@ pub type Work<'a, T = ()> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// An ensemble on which scripts run. Each slot has its own way to its server.
 pub trait Bed: Send + Sync {
-    /// Opens a session in a slot, for somebody who has credentials and lets others do so much.
-    fn open(&self, slot: usize, access: Access) -> Work<'_, Arc<dyn Coordinator>>;
+    /// Opens a session in a slot, for somebody who has credentials and lets others do so much. One
+    /// that is to expire by itself has a short timeout.
+    fn open(&self, slot: usize, access: Access, short: bool) -> Work<'_, Arc<dyn Coordinator>>;
 
     /// From now on what a slot asks is lost, or what it is answered, and the connection stays.
     fn silence(&self, slot: usize, to_server: bool) -> Work<'_>;
@@ -34,7 +35,7 @@ pub trait Bed: Send + Sync {
     /// Ends the session of a slot from outside.
     fn expire(&self, slot: usize, session: i64) -> Work<'_>;
 
-    /// Waits until a session that is cut off has expired for sure, and longer.
+    /// Waits until a short session that is cut off has expired for sure.
     fn outlive(&self) -> Work<'_>;
 
     /// Waits until every container has gone that must go.

@@ -18,7 +18,7 @@ pub async fn play(script: &Script, bed: &dyn Bed) -> Report {
     let root = bed.root(script.class == Class::Full).await;
     let mut player = Player { bed, script, report: Report::new(&root), root, slots: Vec::new() };
     for slot in 0..SLOTS {
-        let session = bed.open(slot, script.access[slot]).await;
+        let session = bed.open(slot, script.access[slot], script.is_short(slot)).await;
         player.report.name_session(session.session_id(), slot);
         player.slots.push(Slot { session, down: false, waiting: Vec::new(), watches: Vec::new() });
     }
@@ -132,6 +132,10 @@ impl Player<'_> {
 
     /// Asks what does not arrive, or whose answers do not.
     async fn lose(&mut self, number: usize, slot: usize, asks: &[Ask], applied: bool) {
+        let other = (slot + 1) % SLOTS;
+        if applied {
+            self.up(other).await;
+        }
         self.bed.silence(slot, !applied).await;
         self.ask(slot, asks);
         if applied {
@@ -139,8 +143,6 @@ impl Player<'_> {
             let mark = format!("mark-{number}");
             let path = self.path(&mark);
             drop(self.slots[slot].session.create(&path, b"", NodeKind::Persistent));
-            let other = (slot + 1) % SLOTS;
-            self.up(other).await;
             let session = self.slots[other].session.clone();
             while let Err(RequestError::NoNode) = session.get(&path).await.map(drop) {}
         } else {
@@ -160,7 +162,8 @@ impl Player<'_> {
         let link = self.slots[slot].session.link();
         self.report.line(format!("{slot}: {link:?}"));
         self.events(slot);
-        let session = self.bed.open(slot, self.script.access[slot]).await;
+        let (access, short) = (self.script.access[slot], self.script.is_short(slot));
+        let session = self.bed.open(slot, access, short).await;
         self.report.name_session(session.session_id(), slot);
         let (waiting, watches) = (Vec::new(), Vec::new());
         self.slots[slot] = Slot { session, down: false, waiting, watches };

@@ -89,11 +89,22 @@ impl Script {
             _ => Access::Open,
         };
         let steps = match class {
-            Class::Usual | Class::Full => 12,
-            Class::Expiry | Class::Reaping => 5,
+            Class::Usual | Class::Full => 20,
+            Class::Expiry => 10,
+            Class::Reaping => 5,
         };
-        let mut list = Vec::new();
+        let mut list = vec![author.beginning()];
         for _ in 0..steps {
+            list.push(author.step());
+        }
+        if class == Class::Expiry {
+            let at = 1 + author.below(steps);
+            // Whoever is away is back by then.
+            list.truncate(at);
+            author.down = [false; SLOTS];
+            list.retain(|step| !matches!(step, Step::Cut(_) | Step::Lose { .. } | Step::Heal(..)));
+            list.push(Step::Outlive(SHORT));
+            list.push(author.step());
             list.push(author.step());
         }
         for slot in 0..SLOTS {
@@ -102,6 +113,16 @@ impl Script {
             }
         }
         Script { class, access: [Access::Open, Access::Open, third], steps: list }
+    }
+}
+
+/// The slot whose session expires by itself.
+const SHORT: usize = 2;
+
+impl Script {
+    /// Whether the sessions of a slot have a short timeout.
+    pub fn is_short(&self, slot: usize) -> bool {
+        self.class == Class::Expiry && slot == SHORT
     }
 }
 
@@ -119,12 +140,23 @@ impl Author {
         self.chooser.choose(of as u32) as usize
     }
 
+    /// Some nodes are there, lest most of what is asked is in vain.
+    fn beginning(&mut self) -> Step {
+        let mut asks = Vec::new();
+        for path in ["a", "b", "a/x"] {
+            if self.below(4) > 0 {
+                let kind = match self.below(4) {
+                    0 => NodeKind::Container,
+                    _ => NodeKind::Persistent,
+                };
+                asks.push(Ask::Create(path.to_owned(), kind));
+            }
+        }
+        Step::Ask(self.below(SLOTS), asks)
+    }
+
     fn step(&mut self) -> Step {
         let slot = self.below(SLOTS);
-        if self.class == Class::Expiry && self.below(3) == 0 {
-            self.down[slot] = false;
-            return Step::Outlive(slot);
-        }
         if self.down[slot] {
             return match self.below(3) {
                 0 => Step::Ask(slot, self.asks()),

@@ -14,7 +14,8 @@ use crate::chooser::Chooser;
 use crate::ensemble::{Access, Connecting, Ensemble, Options, Weather};
 use crate::executor::{Process, World};
 
-const TIMEOUT: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(30);
+const SHORT: Duration = Duration::from_secs(4);
 const REAP: u64 = 100_000;
 
 /// A simulated ensemble for one script.
@@ -90,13 +91,14 @@ impl Simulated {
 }
 
 impl Bed for Simulated {
-    fn open(&self, slot: usize, access: Access) -> Work<'_, Arc<dyn Coordinator>> {
+    fn open(&self, slot: usize, access: Access, short: bool) -> Work<'_, Arc<dyn Coordinator>> {
         Box::pin(async move {
+            let timeout = if short { SHORT } else { TIMEOUT };
             let process = self.process(slot);
             let credentials = (access != Access::Open).then_some(1);
             let servers = vec![self.server(slot)];
             let connecting =
-                Connecting { servers, credentials, access, ..Connecting::new(TIMEOUT) };
+                Connecting { servers, credentials, access, ..Connecting::new(timeout) };
             loop {
                 let connector = self.ensemble.connector(&process, connecting.clone());
                 if let Ok(session) = connector.connect().await {
@@ -142,7 +144,7 @@ impl Bed for Simulated {
     }
 
     fn outlive(&self) -> Work<'_> {
-        Box::pin(self.rest(TIMEOUT.as_micros() as u64 + 1_000_000))
+        Box::pin(self.rest(SHORT.as_micros() as u64 + 700_000))
     }
 
     fn reap(&self) -> Work<'_> {
@@ -155,7 +157,7 @@ impl Bed for Simulated {
         Box::pin(async move {
             self.rest(50_000).await;
             if full {
-                self.ensemble.set_sequence("/root", i32::MAX - 3);
+                self.ensemble.set_sequence("/root", i32::MAX - 5);
             }
             "/root".to_owned()
         })

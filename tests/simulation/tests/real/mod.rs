@@ -15,10 +15,12 @@ use zklock_test_support::{
     Action, Direction, Ensemble, Matcher, OpCode, Proxy, RawClient, Rule, ZooKeeper,
 };
 
+/// Of a session that nothing ends by lapse of time, however busy the machine is, and of a short one.
+const TIMEOUT: [Duration; 2] = [Duration::from_secs(30), Duration::from_secs(4)];
+
 /// The servers that scripts share.
 pub(crate) struct Site {
     servers: Vec<SocketAddr>,
-    timeout: Duration,
     roots: AtomicUsize,
     full: AtomicUsize,
     /// Keeps them running.
@@ -26,23 +28,19 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    pub(crate) fn alone(server: ZooKeeper, timeout: Duration) -> Self {
+    pub(crate) fn alone(server: ZooKeeper) -> Self {
         let servers = vec![server.socket_addr()];
-        Site::new(servers, timeout, Box::new(server))
+        Site::new(servers, Box::new(server))
     }
 
-    pub(crate) fn three(ensemble: Ensemble, timeout: Duration) -> Self {
+    pub(crate) fn three(ensemble: Ensemble) -> Self {
         let servers = ensemble.servers().iter().map(ZooKeeper::socket_addr).collect();
-        Site::new(servers, timeout, Box::new(ensemble))
+        Site::new(servers, Box::new(ensemble))
     }
 
-    fn new(
-        servers: Vec<SocketAddr>,
-        timeout: Duration,
-        held: Box<dyn std::any::Any + Send + Sync>,
-    ) -> Self {
+    fn new(servers: Vec<SocketAddr>, held: Box<dyn std::any::Any + Send + Sync>) -> Self {
         let (roots, full) = Default::default();
-        Site { servers, timeout, roots, full, _held: held }
+        Site { servers, roots, full, _held: held }
     }
 }
 
@@ -94,7 +92,7 @@ impl Real {
 }
 
 impl Bed for Real {
-    fn open(&self, slot: usize, access: Access) -> Work<'_, Arc<dyn Coordinator>> {
+    fn open(&self, slot: usize, access: Access, short: bool) -> Work<'_, Arc<dyn Coordinator>> {
         let flavour = flavour(access);
         self.used.lock().unwrap()[slot] = flavour;
         let server = self.site.servers[slot % self.site.servers.len()];
@@ -111,7 +109,7 @@ impl Bed for Real {
             way.proxy.clone()
         };
         let mut options = ZooKeeperOptions::new(proxy.addr());
-        options.session_timeout = self.site.timeout;
+        options.session_timeout = TIMEOUT[usize::from(short)];
         options.connect_timeout = Duration::from_secs(60);
         if access != Access::Open {
             let (scheme, credentials) = ("digest".to_owned(), b"me:secret".to_vec());
@@ -164,9 +162,9 @@ impl Bed for Real {
 
     fn cut(&self, slot: usize) -> Work<'_> {
         let proxy = self.proxy(slot);
-        proxy.refuse(true);
+        // What was silenced is lost, and the next connection is silent, too.
+        proxy.black_hole(true);
         proxy.cut_fin();
-        proxy.black_hole(false);
         if let Some(rule) = self.rule(slot, None) {
             rule.release();
         }
@@ -175,8 +173,9 @@ impl Bed for Real {
 
     fn heal(&self, slot: usize, server: usize) -> Work<'_> {
         let proxy = self.proxy(slot);
+        // The client's next connection waits in the proxy, which takes it there.
         proxy.set_upstream(self.site.servers[server % self.site.servers.len()]);
-        proxy.refuse(false);
+        proxy.black_hole(false);
         Box::pin(async {})
     }
 
@@ -186,7 +185,7 @@ impl Bed for Real {
     }
 
     fn outlive(&self) -> Work<'_> {
-        std::thread::sleep(self.site.timeout + Duration::from_millis(700));
+        std::thread::sleep(TIMEOUT[1] + Duration::from_millis(700));
         Box::pin(async {})
     }
 
