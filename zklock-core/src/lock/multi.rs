@@ -16,14 +16,14 @@ use crate::guard::view::GuardView;
 use crate::local::wait::Wait;
 use crate::lock::any::{AnyGuard, AnyLock, Enter, Guarding};
 
-/// Several locks as one, of any kinds: taken in one order, under one deadline, all or none.
+/// Several locks of any kind as one: acquired in one order, within one deadline, all or none.
 ///
-/// The order is that of the locks' paths, chroots included, whichever order they are named in, so two
-/// processes that take the same locks never wait for each other crosswise. That holds among
-/// multi-locks; who takes further locks inside by hand must keep to the order. Locks of the same path
-/// on several ensembles are ordered by the servers of their connect strings, for which neither order
-/// nor case nor the port 2181 matters: all processes that take such locks together must name the
-/// same servers by the same names.
+/// The order is that of the locks' paths, chroots included, and not that in which they are given.
+/// So two processes that acquire the same locks never wait for each other. This is true among
+/// multi-locks; code that acquires further locks inside must keep to the order itself. Locks with
+/// the same path on several ensembles are ordered by the servers of their connect strings (neither
+/// order, nor case, nor the port 2181 matters), so all processes that acquire such locks together
+/// must give the same servers the same names.
 ///
 /// ```
 /// # zklock::blocking::block_on(async {
@@ -42,7 +42,7 @@ use crate::lock::any::{AnyGuard, AnyLock, Enter, Guarding};
 /// ```
 #[derive(Clone, Debug)]
 pub struct MultiLock {
-    /// In the order in which they are taken.
+    /// In the order in which they are acquired.
     members: Vec<AnyLock>,
 }
 
@@ -62,7 +62,7 @@ impl MultiLock {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidOption`] if there is no member, or one is named twice.
+    /// [`ErrorKind::InvalidOption`] if there are no members, or the same lock is given twice.
     pub fn new(members: impl IntoIterator<Item = AnyLock>) -> Result<Self, LockError> {
         let mut members: Vec<_> = members.into_iter().collect();
         members.sort_by_cached_key(AnyLock::identity);
@@ -71,27 +71,28 @@ impl MultiLock {
         }
         let twice = members.windows(2).find(|pair| pair[0].identity() == pair[1].identity());
         if let Some(pair) = twice {
-            let why = "it is named twice in one multi-lock, which would wait for itself";
+            let why = "it is given twice to one multi-lock, which would wait for itself; give it \
+                       once";
             return Err(LockError::new(ErrorKind::InvalidOption, why).on(Arc::from(pair[0].name())));
         }
         Ok(MultiLock { members })
     }
 
-    /// The members in the order in which they are taken.
+    /// Returns the members in the order in which they are acquired.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
     /// # let (b, a) = (session.mutex("b")?, session.mutex("a")?);
     /// # let both = zklock::MultiLock::new([b.into(), a.into()])?;
     /// let names: Vec<_> = both.members().iter().map(|member| member.name()).collect();
-    /// assert_eq!(names, ["a", "b"]); // Whichever was named first.
+    /// assert_eq!(names, ["a", "b"]); // Whatever the order of the arguments.
     /// # Ok::<(), zklock::LockError>(())
     /// ```
     pub fn members(&self) -> &[AnyLock] {
         &self.members
     }
 
-    /// Acquires all and waits as long as it takes.
+    /// Acquires all members, and waits until they are granted.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -105,16 +106,17 @@ impl MultiLock {
     ///
     /// # Errors
     ///
-    /// That of the member that failed, which it names. What was taken before is released.
+    /// The error of the member that failed, with its name. Members that were acquired before are
+    /// released.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future releases what was taken and leaves no node behind.
+    /// Dropping the future releases the members that were acquired, and leaves no node behind.
     pub async fn acquire(&self) -> Result<MultiGuard, LockError> {
         self.enter(Caller::task(), Wait::Forever, true).await
     }
 
-    /// Acquires all if that needs no waiting for others.
+    /// Acquires all members without waiting for other contenders: asks ZooKeeper once.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -131,7 +133,8 @@ impl MultiLock {
     ///
     /// # Errors
     ///
-    /// As [`acquire`](MultiLock::acquire); busy names the first member that was not free.
+    /// Those of [`acquire`](MultiLock::acquire); a busy error names the first member that was not
+    /// free.
     ///
     /// # Cancel safety
     ///
@@ -140,7 +143,7 @@ impl MultiLock {
         self.enter(Caller::task(), self.once()?, true).await
     }
 
-    /// Acquires all within a time, connecting included.
+    /// Acquires all members, and waits at most `timeout` for all together, connecting included.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -156,7 +159,7 @@ impl MultiLock {
     ///
     /// # Errors
     ///
-    /// As [`acquire`](MultiLock::acquire); [`ErrorKind::InvalidOption`] for a zero timeout.
+    /// Those of [`acquire`](MultiLock::acquire); [`ErrorKind::InvalidOption`] for a zero timeout.
     ///
     /// # Cancel safety
     ///
@@ -165,7 +168,8 @@ impl MultiLock {
         self.enter(Caller::task(), Wait::within(timeout)?, true).await
     }
 
-    /// Acquires all within the tries of the options: those of the member with the longest wait.
+    /// Acquires all members, with at most `retries` tries of `timeout` each: those of the member
+    /// with the longest wait.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -212,7 +216,7 @@ impl MultiLock {
         self.members.iter().map(AnyLock::tries).max_by_key(longest).unwrap_or(Wait::Forever)
     }
 
-    /// What ends a body under all: whatever ends it under one.
+    /// What ends a body under all members: whatever ends it under one.
     pub(crate) fn cancel_policy(&self) -> CancelPolicy {
         self.members
             .iter()
@@ -248,11 +252,12 @@ impl MultiLock {
     ) -> Result<MultiGuard, LockError> {
         let mut guard = None;
         for (member, &begun) in self.members.iter().zip(begun) {
-            // All have one deadline, and one row of tries. Each session has a clock of its own.
+            // All members have one deadline, and the same tries. Each session has its own clock.
             let how = how.begun(begun, member.session().clock().now());
-            // On an error what was taken is released, the last first.
+            // On an error, the members that were acquired are released, the last one first.
             let taken = member.enter(who, how, unscoped).await?;
-            // Until all are, nobody runs under it. One that is held by a call around is in use.
+            // Until all are acquired, nobody runs under them. One that a call around holds is in
+            // use.
             if taken.grant().holds() == 1 {
                 taken.grant().lease().take(false);
             }
@@ -262,8 +267,8 @@ impl MultiLock {
     }
 }
 
-/// Holds all members of a [`MultiLock`]. Dropped, it releases them without waiting, the last taken
-/// first.
+/// Holds all members of a [`MultiLock`]. When it is dropped, it releases them without waiting, the
+/// last one first.
 ///
 /// ```
 /// # zklock::blocking::block_on(async {
@@ -325,7 +330,8 @@ impl MultiGuard {
         tokens.join(",")
     }
 
-    /// Runs `body` in the scope of all members.
+    /// Runs `body` in the scope of all members. See
+    /// [`Guard::scope`](crate::guard::typed::Guard::scope).
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -339,12 +345,12 @@ impl MultiGuard {
     ///
     /// # Cancel safety
     ///
-    /// As `body`.
+    /// Dropping the future drops `body`; the guard stays held.
     pub async fn scope<F: Future>(&self, body: F) -> F::Output {
         inside(self.frame(), body).await
     }
 
-    /// Runs `body`, which is no future, in the scope of all members.
+    /// Runs a closure in the scope of all members.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -358,7 +364,7 @@ impl MultiGuard {
         inside_sync(self.frame(), body)
     }
 
-    /// Says that another task may release this guard. See
+    /// Declares that another task, thread or branch will release this guard. See
     /// [`Guard::detach`](crate::guard::typed::Guard::detach).
     ///
     /// ```
@@ -368,7 +374,7 @@ impl MultiGuard {
     /// # let both = zklock::MultiLock::new([b.into(), a.into()])?;
     /// let guard = both.acquire().await?.detach();
     /// std::thread::spawn(move || drop(guard));
-    /// assert!(both.acquire().await?.is_valid()); // Waits for that thread.
+    /// assert!(both.acquire().await?.is_valid()); // Waits for the thread's release.
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn detach(mut self) -> Self {
@@ -376,7 +382,7 @@ impl MultiGuard {
         self
     }
 
-    /// Releases all, the last taken first, and waits until that is done.
+    /// Releases all members at the same time, and waits until they are released.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -394,9 +400,9 @@ impl MultiGuard {
     ///
     /// # Cancel safety
     ///
-    /// The release goes on in the background.
+    /// If the future is dropped, the release goes on in the background.
     pub async fn release(mut self) -> Result<(), LockError> {
-        // All go out at once, so that no member waits for the answer to another.
+        // All requests are sent at once, so that no member waits for the reply to another.
         let members = self.members.drain(..).rev();
         let releases = members.map(|member| async { Ok::<_, LockError>(member.release().await) });
         all(releases).await?.into_iter().collect()

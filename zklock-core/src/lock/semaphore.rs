@@ -27,18 +27,18 @@ use crate::lock::permits::{Asked, check_alone, find};
 use crate::name::lock_name::{IntoLockName, LockName};
 use crate::session::handle::Session;
 
-/// The most permits that one acquire takes.
+/// The largest number of permits that one acquire takes.
 pub const MOST_PERMITS: u32 = 1_000;
 
-/// Lets a limited number of holders in, in the whole fleet.
+/// A distributed semaphore: of all processes, a limited number of callers hold it at the same time.
 ///
-/// Waiters are served first come, first served; one who wants several permits gets all of them or
-/// none. Tasks of this process that wait are handed permits in memory within the
-/// [bound of handoffs](crate::base::policy::Handoffs). Taking permits again inside the scope of a permit
-/// takes more of them: a semaphore is not reentrant.
+/// Waiters are served first come, first served; a waiter for several permits gets all of them or
+/// none. Tasks of one process pass permits to each other in memory, within the
+/// [limit of handoffs](crate::base::policy::Handoffs). A semaphore is not reentrant: acquiring
+/// permits inside the scope of a permit takes further permits.
 ///
-/// The layout is that of Curator's `InterProcessSemaphoreV2`, or that of kazoo's `Semaphore` where
-/// the session or the semaphore has the layout [`Kazoo`](crate::layout::Kazoo).
+/// The layout is that of Curator's `InterProcessSemaphoreV2`, or that of kazoo's `Semaphore` if the
+/// session or the semaphore has the layout [`Kazoo`](crate::layout::Kazoo).
 ///
 /// ```
 /// # zklock::blocking::block_on(async {
@@ -59,18 +59,18 @@ struct Shared {
     session: Session,
     name: LockName,
     settings: Settings,
-    /// What is wrong with its options.
+    /// The error of options that are not accepted.
     flaw: Option<LockError>,
     label: Option<Arc<str>>,
     asked: Asked,
     queue: Handle,
-    /// Whether it was looked whether this process uses it in another layout.
+    /// Whether it was checked that this process does not use the semaphore in another layout.
     unmixed: OnceLock<()>,
 }
 
 impl Semaphore {
-    /// A semaphore with so many permits. All processes must name the same number; where it is to
-    /// change, use [`limit_at`](Semaphore::limit_at).
+    /// Returns a semaphore with a fixed limit, the number of its permits. All processes must use
+    /// the same number; for a limit that changes, use [`limit_at`](Semaphore::limit_at).
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
@@ -85,21 +85,23 @@ impl Semaphore {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidOption`] for a limit of 0, or another than this process uses already.
+    /// [`ErrorKind::InvalidOption`] for a limit of 0, and for a limit that differs from the one in
+    /// use in this process.
     pub fn new(session: &Session, name: LockName, limit: u32) -> Result<Self, LockError> {
         Self::with_limit(session, name, Asked::Number(limit), &session.driver().semaphore())
     }
 
-    /// A semaphore whose limit is in a node, named relative to the session's root, in the format of
-    /// Curator's `SharedCount`: a number of four bytes, the highest first. If there is no such node
-    /// it is made, with the limit `initial`. A new number is obeyed while people wait: a higher one
-    /// lets some in, a lower one keeps newcomers out until enough have left.
+    /// Returns a semaphore whose limit is stored in a node, given relative to the session's root,
+    /// in the format of Curator's `SharedCount`: a number of four bytes, big endian. If the node
+    /// does not exist, it is created with the limit `initial`. A new number takes effect while
+    /// callers wait: a higher one lets some of them in, a lower one keeps newcomers out until
+    /// enough holders have left.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidOption`] as [`new`](Semaphore::new); [`ErrorKind::InvalidName`] for the
-    /// node; [`ErrorKind::Unsupported`] in kazoo's layout, where the limit is in the semaphore's own
-    /// node and does not change.
+    /// [`ErrorKind::InvalidOption`] as for [`new`](Semaphore::new); [`ErrorKind::InvalidName`] for
+    /// the name of the node; [`ErrorKind::Unsupported`] in kazoo's layout, whose limit is in the
+    /// semaphore's own node and does not change.
     ///
     /// ```
     /// use zklock::{LockName, Semaphore, Session};
@@ -118,7 +120,7 @@ impl Semaphore {
         Self::with_limit(session, name, Asked::Node(node, initial), &session.driver().semaphore())
     }
 
-    /// Sets the layout: that of the semaphores that belong to locks of this layout.
+    /// Sets the layout: that of the semaphores which belong to this layout of locks.
     ///
     /// # Errors
     ///
@@ -136,7 +138,7 @@ impl Semaphore {
     pub fn driver(self, driver: impl LockDriver) -> Result<Self, LockError> {
         let Shared { session, name, settings, flaw, label, asked, queue, .. } =
             Arc::unwrap_or_clone(self.0);
-        // It was not used in that layout, unless by others.
+        // This process has not used it in that layout, except through other handles.
         drop(queue);
         let mut laid_out = Self::with_limit(&session, name, asked, &driver.semaphore())?;
         let shared = Arc::make_mut(&mut laid_out.0);
@@ -158,11 +160,12 @@ impl Semaphore {
         Ok(Semaphore(Arc::new(shared)))
     }
 
-    /// Sets options. An option that is not set in `options` stays as it is: as an earlier call set
-    /// it, or as the session's defaults say. A value that is not accepted makes every acquire fail
-    /// with [`ErrorKind::InvalidOption`]. So do [`linger`](LockOptions::linger),
-    /// [`lock_delay`](LockOptions::lock_delay) and [`hold_at_least`](LockOptions::hold_at_least),
-    /// which are only for locks with one holder; the session's are ignored.
+    /// Sets options. An option that is not set in `options` stays as an earlier call set it, or as
+    /// the session's defaults say. With a value that is not accepted, every acquire fails with
+    /// [`ErrorKind::InvalidOption`]. The options [`linger`](LockOptions::linger),
+    /// [`lock_delay`](LockOptions::lock_delay) and [`hold_at_least`](LockOptions::hold_at_least)
+    /// are not accepted, because they are for locks with one holder; the session's values of these
+    /// are ignored.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -189,7 +192,8 @@ impl Semaphore {
         &self.0.session
     }
 
-    /// Says for what this handle takes permits, as [`Mutex::labelled`](crate::lock::Mutex::labelled).
+    /// Sets what this handle acquires permits for, as
+    /// [`Mutex::labelled`](crate::lock::Mutex::labelled) does.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -203,7 +207,7 @@ impl Semaphore {
         self
     }
 
-    /// The path of the directory of its permits.
+    /// Returns the path of the directory of its permits.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
@@ -214,7 +218,7 @@ impl Semaphore {
         self.0.queue.path()
     }
 
-    /// The name of the semaphore.
+    /// Returns the name of the semaphore.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
@@ -225,14 +229,14 @@ impl Semaphore {
         &self.0.name
     }
 
-    /// Who holds its permits, to look at, and whoever is next.
+    /// Returns the queue of its permits, to look at the holders and the next waiter.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
     /// # let session = zklock::Session::embedded();
     /// let printers = session.semaphore("printers", 3)?;
     /// let _two = printers.acquire_many(2).await?;
-    /// assert_eq!(printers.site().contenders().await?.len(), 2); // A node for each permit.
+    /// assert_eq!(printers.site().contenders().await?.len(), 2); // One node for each permit.
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn site(&self) -> Site {
@@ -240,7 +244,7 @@ impl Semaphore {
         Site::at(&self.0.session, self.0.name.clone(), directory.clone(), driver.clone())
     }
 
-    /// How many permits there are, as far as is known; 0 while the node of the limit is being read.
+    /// Returns the limit, if it is known; 0 while the node of the limit is being read.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
@@ -267,7 +271,7 @@ impl Semaphore {
         &self.0.settings
     }
 
-    /// Acquires one permit and waits as long as it takes.
+    /// Acquires one permit, and waits until it is granted.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -288,7 +292,7 @@ impl Semaphore {
         self.acquire_many(1).await
     }
 
-    /// Acquires several permits, all or none, and waits as long as it takes.
+    /// Acquires several permits, all or none, and waits until they are granted.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -304,8 +308,8 @@ impl Semaphore {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidOption`] for no permits or for more than there are, or than 1,000;
-    /// and those of [`Mutex::acquire`](crate::lock::Mutex::acquire).
+    /// [`ErrorKind::InvalidOption`] for zero permits, for more than the limit, and for more than
+    /// 1,000; and those of [`Mutex::acquire`](crate::lock::Mutex::acquire).
     ///
     /// # Cancel safety
     ///
@@ -314,7 +318,7 @@ impl Semaphore {
         self.enter(Caller::task(), permits, Forever, true).await
     }
 
-    /// Acquires one permit if that needs no waiting for others.
+    /// Acquires one permit without waiting for other contenders: asks ZooKeeper once.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -329,7 +333,7 @@ impl Semaphore {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Busy`] if there is none, naming a holder; [`ErrorKind::Unavailable`] if
+    /// [`ErrorKind::Busy`], with a holder, if no permit is left; [`ErrorKind::Unavailable`] if
     /// ZooKeeper does not answer within the `timeout` of one try.
     ///
     /// # Cancel safety
@@ -339,7 +343,7 @@ impl Semaphore {
         self.try_acquire_many(1).await
     }
 
-    /// Acquires several permits, all or none, if that needs no waiting for others.
+    /// Acquires several permits, all or none, without waiting for other contenders.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -364,7 +368,7 @@ impl Semaphore {
         self.enter(Caller::task(), permits, self.once(), true).await
     }
 
-    /// Acquires one permit within a time, connecting included.
+    /// Acquires one permit, and waits at most `timeout`, connecting included.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -388,7 +392,7 @@ impl Semaphore {
         self.acquire_many_timeout(1, timeout).await
     }
 
-    /// Acquires several permits, all or none, within a time, connecting included.
+    /// Acquires several permits, all or none, and waits at most `timeout`, connecting included.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -406,7 +410,7 @@ impl Semaphore {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Busy`] if others held too many all the time, [`ErrorKind::Unavailable`] if
+    /// [`ErrorKind::Busy`] if others held too many all the time; [`ErrorKind::Unavailable`] if
     /// ZooKeeper did not answer; and those of [`acquire_many`](Semaphore::acquire_many).
     ///
     /// # Cancel safety
@@ -420,7 +424,7 @@ impl Semaphore {
         self.enter(Caller::task(), permits, self.within(timeout)?, true).await
     }
 
-    /// Acquires one permit, and waits at most `timeout × retries` of the options.
+    /// Acquires one permit, with at most `retries` tries of `timeout` each.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -442,7 +446,7 @@ impl Semaphore {
         self.acquire_many_tries(1).await
     }
 
-    /// Acquires several permits, all or none, within the tries of the options.
+    /// Acquires several permits, all or none, with at most `retries` tries of `timeout` each.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -526,13 +530,16 @@ impl Semaphore {
     fn check(&self, permits: u32) -> Result<(), LockError> {
         let most = match self.0.queue.limit().source() {
             LimitSource::Fixed(limit) | LimitSource::Said(_, limit) => (*limit).min(MOST_PERMITS),
-            // It may be raised while somebody waits.
+            // The limit may be raised while a caller waits.
             LimitSource::Node(..) => MOST_PERMITS,
         };
         if (1..=most).contains(&permits) {
             return Ok(());
         }
-        let why = format!("{permits} permits cannot be acquired together, only 1 to {most}");
+        let why = format!(
+            "{permits} permits cannot be acquired together; accepted are 1 to \
+                           {most}"
+        );
         Err(self.error(ErrorKind::InvalidOption, &why))
     }
 
@@ -541,17 +548,16 @@ impl Semaphore {
     }
 }
 
-/// What an acquire waits for. What is rare has a place of its own, so that the future of a waiter
-/// stays small.
+/// How an acquire waits. Rare cases are boxed, so that the future of a waiter stays small.
 enum WayIn {
-    /// Its turn in the queue.
+    /// In the queue.
     Usual(Joined<PermitQueue>),
-    /// The same, which may be a wait for oneself.
+    /// In the queue, with a check for a wait for oneself.
     Rare(Boxed<Result<Hold, LockError>>),
 }
 
 impl Session {
-    /// The semaphore of a name, with so many permits.
+    /// Returns the semaphore with a name and a limit, the number of its permits.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
@@ -562,8 +568,8 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidName`]; [`ErrorKind::InvalidOption`] for a limit of 0 or another than
-    /// this process uses already.
+    /// [`ErrorKind::InvalidName`] for a name that is not accepted; [`ErrorKind::InvalidOption`] for
+    /// a limit of 0, and for a limit that differs from the one in use in this process.
     pub fn semaphore(&self, name: impl IntoLockName, limit: u32) -> Result<Semaphore, LockError> {
         Semaphore::new(self, name.into_lock_name()?, limit)
     }
