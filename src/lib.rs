@@ -27,7 +27,7 @@
 //! | | |
 //! | --- | --- |
 //! | [`zk_locked`] | the attribute, with all its options |
-//! | [`ZkLockTemplate`], [`execute`] | a block of code under a lock |
+//! | [`ZkLockTemplate`], [`execute`], [`LockTemplate`] | a block of code under a lock |
 //! | [`Mutex`], [`RwLock`], [`Semaphore`], [`MultiLock`] | the locks, made by a [`Session`] |
 //! | [`Guard`], [`GuardView`], [`current`] | a held lock: its fencing token, whether it is valid, when it is lost |
 //! | [`Session`], [`SessionBuilder`], [`SessionRegistry`] | connections to ZooKeeper, and where the attribute finds them |
@@ -72,7 +72,8 @@ pub use zklock_core::inspect::{LockEvent, LockEvents, Participant, Site};
 pub use zklock_core::lock::{AnyGuard, AnyLock, MultiGuard, MultiLock, Mutex, RwLock, Semaphore};
 pub use zklock_core::name::lock_name::{IntoLockName, LockName};
 pub use zklock_core::observe::observer::{Event, Observer};
-pub use zklock_core::run::template::{LockTemplate, ZkLockTemplate, execute};
+pub use zklock_core::run::lock_template::{BoxFuture, LockTemplate, LockTemplateExt};
+pub use zklock_core::run::template::{ZkLockTemplate, execute, execute_fallible};
 pub use zklock_core::session::registry::{Installed, SessionRegistry, init};
 pub use zklock_core::session::{Held, Session, SessionBuilder, States, Timing};
 

@@ -8,7 +8,9 @@ use crate::local::wait::Wait;
 use crate::lock::any::{Enter, Guarding};
 use crate::name::lock_name::IntoLockName;
 use crate::run::body::run_sync;
+use crate::run::entry::{Entry, Locks};
 use crate::run::template::ZkLockTemplate;
+use crate::session::lane::closed;
 
 impl ZkLockTemplate {
     /// Runs `body` on this thread while the caller holds the lock `name`.
@@ -54,8 +56,29 @@ impl ZkLockTemplate {
         name: impl IntoLockName,
         body: impl FnOnce(GuardView) -> T,
     ) -> Result<T, LockError> {
-        let lock = self.lock(name).map_err(LockError::before_body)?;
-        guarded(&lock, lock.tries(), body)
+        settled(body, |step| self.entry(name)?.block(step))
+    }
+
+    /// Runs a `body` that returns a result on this thread while the caller holds the lock `name`, and
+    /// answers that result, or the lock's error as one of the body's type.
+    ///
+    /// ```
+    /// # let template = zklock::ZkLockTemplate::new(zklock::Session::embedded());
+    /// let order: Result<u32, Box<dyn std::error::Error>> =
+    ///     template.blocking_execute_fallible("createOrder", || Ok("42".parse()?));
+    /// assert_eq!(order?, 42);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`blocking_execute`](ZkLockTemplate::blocking_execute), and those of the body.
+    pub fn blocking_execute_fallible<T, E: From<LockError>>(
+        &self,
+        name: impl IntoLockName,
+        body: impl FnOnce() -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.blocking_execute(name, body)?
     }
 
     /// Runs `body` on this thread while the caller holds all the locks.
@@ -78,37 +101,77 @@ impl ZkLockTemplate {
         names: impl IntoIterator<Item = impl IntoLockName>,
         body: impl FnOnce() -> T,
     ) -> Result<T, LockError> {
-        let locks = self.locks(names).map_err(LockError::before_body)?;
-        guarded(&locks, locks.tries(), |_| body())
+        settled(|_| body(), |step| self.entry_to_all(names)?.block(step))
+    }
+
+    /// As [`blocking_execute_all`](ZkLockTemplate::blocking_execute_all), for a body that returns a
+    /// result, as [`blocking_execute_fallible`](ZkLockTemplate::blocking_execute_fallible).
+    ///
+    /// ```
+    /// # let template = zklock::ZkLockTemplate::new(zklock::Session::embedded());
+    /// let none: [&str; 0] = [];
+    /// let moved: Result<(), zklock::LockError> =
+    ///     template.blocking_execute_all_fallible(none, || Ok(()));
+    /// assert!(moved.is_err()); // There is no lock to hold.
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`execute_all`](ZkLockTemplate::execute_all), and those of the body.
+    pub fn blocking_execute_all_fallible<T, E: From<LockError>>(
+        &self,
+        names: impl IntoIterator<Item = impl IntoLockName>,
+        body: impl FnOnce() -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.blocking_execute_all(names, body)?
+    }
+}
+
+/// Runs a body when it is given the guard's view, and drops what is left of it when it is given none.
+pub(crate) type Step<'a> = &'a mut dyn FnMut(Option<GuardView>);
+
+/// Runs a body whose type is known here under what `enter` enters.
+///
+/// # Errors
+///
+/// Those of `enter`.
+pub(crate) fn settled<T>(
+    body: impl FnOnce(GuardView) -> T,
+    enter: impl FnOnce(Step<'_>) -> Result<(), LockError>,
+) -> Result<T, LockError> {
+    let (mut body, mut result) = (Some(body), None);
+    enter(&mut |view| {
+        let body = body.take();
+        result = view.and_then(|view| body.map(|body| body(view)));
+    })?;
+    // It has run.
+    result.ok_or_else(closed)
+}
+
+impl Entry {
+    /// Takes the lock on this thread and lets `step` run its body. Nothing here knows the type of the
+    /// body, so it is compiled once, in this crate.
+    ///
+    /// # Errors
+    ///
+    /// What kept the lock from being acquired or held.
+    pub(crate) fn block(self, step: Step<'_>) -> Result<(), LockError> {
+        match self.lock {
+            Locks::One(lock) => stepwise(&lock, self.how, step),
+            Locks::Several(locks) => stepwise(&locks, self.how, step),
+        }
     }
 }
 
 /// Acquires, runs the body, releases.
-pub(crate) fn guarded<L: Enter, T>(
-    lock: &L,
-    how: Wait,
-    body: impl FnOnce(GuardView) -> T,
-) -> Result<T, LockError> {
+fn stepwise<L: Enter>(lock: &L, how: Wait, step: Step<'_>) -> Result<(), LockError> {
     let guard = enter(lock, how, false).map_err(LockError::before_body)?;
     let view = guard.view();
-    let outcome = run_sync(&guard, lock.cancel_policy(), move || body(view));
-    // The result stands whatever becomes of the release; the observer hears of that.
-    let _ = block_on(guard.release()).inspect_err(|error| tracing::warn!("released: {error:#}"));
-    outcome
-}
-
-/// As [`guarded`], for a body whose type is not known here: `step(true)` runs it, `step(false)` drops
-/// what is left of it.
-pub(crate) fn stepwise<L: Enter>(
-    lock: &L,
-    how: Wait,
-    step: &mut dyn FnMut(bool),
-) -> Result<(), LockError> {
-    let guard = enter(lock, how, false).map_err(LockError::before_body)?;
-    let outcome = run_sync(&guard, lock.cancel_policy(), || step(true));
+    let outcome = run_sync(&guard, lock.cancel_policy(), || step(Some(view)));
     if outcome.is_err() {
-        step(false);
+        step(None);
     }
+    // The result stands whatever becomes of the release; the observer hears of that.
     let _ = block_on(guard.release()).inspect_err(|error| tracing::warn!("released: {error:#}"));
     outcome
 }

@@ -3,11 +3,11 @@
 //! Nothing here knows the type of the body, so it is compiled once, in this crate, and not again
 //! for each guarded function.
 
-use std::future::Future;
+use std::future::{Future, ready};
 use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{self, Context, Poll};
 
 use crate::base::cancel_policy::CancelPolicy;
 use crate::base::error::{Body, LockError};
@@ -105,12 +105,17 @@ impl Guarded {
         Guarded { cancel_policy, state: State::Entering(entering) }
     }
 
+    /// Fails: there is nothing to enter.
+    pub fn failed(error: LockError) -> Self {
+        Self::new(Box::pin(ready(Err(error))), CancelPolicy::default())
+    }
+
     /// Goes on.
     pub fn poll(&mut self, cx: &mut Context<'_>, body: &mut dyn ErasedBody) -> Poll<Step> {
         loop {
             match &mut self.state {
                 State::Entering(entering) => {
-                    let entered = ready!(entering.as_mut().poll(cx));
+                    let entered = task::ready!(entering.as_mut().poll(cx));
                     match entered {
                         Ok(entered) => self.enter(entered, body),
                         Err(error) => {
@@ -121,7 +126,7 @@ impl Guarded {
                     }
                 }
                 State::Inside(inside) => {
-                    let ran = ready!(inside.poll(cx, self.cancel_policy, body));
+                    let ran = task::ready!(inside.poll(cx, self.cancel_policy, body));
                     inside.empty(body);
                     match ran {
                         Ok(()) => return Poll::Ready(Step::Returned),
@@ -129,7 +134,7 @@ impl Guarded {
                     }
                 }
                 State::Leaving(leaving, outcome) => {
-                    ready!(leaving.as_mut().poll(cx));
+                    task::ready!(leaving.as_mut().poll(cx));
                     let outcome = mem::replace(outcome, Ok(()));
                     self.state = State::Over;
                     return Poll::Ready(Step::Over(outcome));
@@ -194,7 +199,7 @@ impl Inside {
                     let view = self.entered.view().clone();
                     Box::pin(async move { view.ended(cancel_policy).await })
                 });
-                ready!(ending.as_mut().poll(cx));
+                task::ready!(ending.as_mut().poll(cx));
                 let error = over().unwrap_or_else(lost);
                 Poll::Ready(Err(error.with_body(Body::Dropped)))
             }

@@ -7,8 +7,6 @@
 
 use std::convert::Infallible;
 
-use crate::base::error::LockError;
-
 /// What of a `T` waits.
 pub trait Keep<T> {
     /// That which waits.
@@ -70,19 +68,5 @@ impl<T> Keep<T> for Nothing {
 
     fn whole(part: Infallible) -> T {
         match part {}
-    }
-}
-
-/// The part of an outcome that waits, or the result that does not. A lock's own error always waits.
-///
-/// # Errors
-///
-/// The result.
-pub fn part_of<T, K: Keep<T>>(
-    outcome: Result<T, LockError>,
-) -> Result<Result<K::Part, LockError>, T> {
-    match outcome {
-        Ok(result) => K::part(result).map(Ok),
-        Err(error) => Ok(Err(error)),
     }
 }

@@ -2,6 +2,9 @@
 
 pub mod attribute;
 pub mod body;
+pub mod entry;
 pub mod guarded;
+pub mod guarded_call;
 pub mod kept;
+pub mod lock_template;
 pub mod template;

@@ -1,85 +1,25 @@
 //! The template: runs a body with a lock, by hand.
 
 use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
 
-use crate::base::caller::Caller;
 use crate::base::error::LockError;
 use crate::base::options::LockOptions;
-use crate::guard::view::GuardView;
+use crate::guard::view::{GuardView, current};
 use crate::layout::driver::LockDriver;
-use crate::local::wait::Wait;
-use crate::lock::any::{AnyLock, Enter, Guarding};
+use crate::lock::any::AnyLock;
 use crate::lock::multi::MultiLock;
 #[cfg(doc)]
 use crate::lock::mutex::Mutex;
 use crate::lock::spec::{Kind, LockSpec};
 use crate::name::lock_name::{IntoLockName, LockName};
-use crate::run::body::run;
-use crate::run::kept::{Keep, Whole, part_of};
+use crate::run::entry::Entry;
+use crate::run::guarded_call::GuardedCall;
+use crate::run::kept::Whole;
 use crate::session::handle::Session;
+use crate::session::lane::closed;
 use crate::session::registry::SessionRegistry;
-
-/// Runs bodies under locks. [`ZkLockTemplate`] is the one on ZooKeeper; code that takes any can be
-/// tested with one of its own.
-///
-/// ```
-/// # zklock::blocking::block_on(async {
-/// use zklock::{LockError, LockTemplate, Session, ZkLockTemplate};
-///
-/// async fn issue(locks: &impl LockTemplate) -> Result<u64, LockError> {
-///     locks.execute("orderNumber", || async { 42 }).await
-/// }
-/// assert_eq!(issue(&ZkLockTemplate::new(Session::embedded())).await?, 42);
-/// # Ok::<(), zklock::LockError>(()) }).unwrap();
-/// ```
-pub trait LockTemplate {
-    /// Runs `body` while this process, in the whole fleet, holds the lock `name`.
-    ///
-    /// ```
-    /// # zklock::blocking::block_on(async {
-    /// use zklock::{IntoLockName, LockError, LockTemplate};
-    ///
-    /// /// For tests of code whose locks are of no interest.
-    /// struct NoLock;
-    ///
-    /// impl LockTemplate for NoLock {
-    ///     async fn execute<T, F, B>(
-    ///         &self,
-    ///         _: impl IntoLockName + Send,
-    ///         body: F,
-    ///     ) -> Result<T, LockError>
-    ///     where
-    ///         T: Send,
-    ///         F: FnOnce() -> B + Send,
-    ///         B: Future<Output = T> + Send,
-    ///     {
-    ///         Ok(body().await)
-    ///     }
-    /// }
-    /// assert_eq!(NoLock.execute("orders", || async { 42 }).await?, 42);
-    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// Whatever kept the lock from being acquired or held; then the body did not run, unless the
-    /// error is [lost](crate::base::error::ErrorKind::Lost) or
-    /// [revoked](crate::base::error::ErrorKind::Revoked) and says otherwise.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future drops the body, which may have taken effect, and releases the lock.
-    fn execute<T, F, B>(
-        &self,
-        name: impl IntoLockName + Send,
-        body: F,
-    ) -> impl Future<Output = Result<T, LockError>> + Send
-    where
-        T: Send,
-        F: FnOnce() -> B + Send,
-        B: Future<Output = T> + Send;
-}
 
 /// Runs a body only while its caller holds a lock in the whole fleet, and releases it in every
 /// case: return, `?`, panic, cancellation.
@@ -215,11 +155,7 @@ impl ZkLockTemplate {
         self
     }
 
-    pub(crate) fn lock(&self, name: impl IntoLockName) -> Result<AnyLock, LockError> {
-        self.lock_of(name.into_lock_name()?)
-    }
-
-    fn lock_of(&self, name: LockName) -> Result<AnyLock, LockError> {
+    fn lock(&self, name: LockName) -> Result<AnyLock, LockError> {
         let session = match &self.session {
             Some(session) => session.clone(),
             None => SessionRegistry::global().session(None)?,
@@ -227,13 +163,24 @@ impl ZkLockTemplate {
         self.spec.lock(&session, name)
     }
 
-    /// Several locks of this template's kind as one.
-    pub(crate) fn locks(
+    /// A lock of this template's kind, about to be taken.
+    pub(crate) fn entry(&self, name: impl IntoLockName) -> Result<Entry, LockError> {
+        let lock = name.into_lock_name().and_then(|name| self.lock(name));
+        let lock = lock.map_err(LockError::before_body)?;
+        let how = lock.tries();
+        Ok(Entry::one(lock, how))
+    }
+
+    /// Several locks of this template's kind as one, about to be taken.
+    pub(crate) fn entry_to_all(
         &self,
         names: impl IntoIterator<Item = impl IntoLockName>,
-    ) -> Result<MultiLock, LockError> {
-        let locks = names.into_iter().map(|name| self.lock(name));
-        MultiLock::new(locks.collect::<Result<Vec<_>, _>>()?)
+    ) -> Result<Entry, LockError> {
+        let names = names.into_iter().map(IntoLockName::into_lock_name);
+        let locks = names.map(|name| self.lock(name?)).collect::<Result<Vec<_>, _>>();
+        let locks = locks.and_then(MultiLock::new).map_err(LockError::before_body)?;
+        let how = locks.tries();
+        Ok(Entry::several(locks, how))
     }
 
     /// Runs `body` while the caller holds all the locks: taken in one order, under one deadline,
@@ -267,8 +214,42 @@ impl ZkLockTemplate {
         F: FnOnce() -> B,
         B: Future<Output = T>,
     {
-        let locks = self.locks(names).map_err(LockError::before_body)?;
-        guarded(&locks, locks.tries(), Whole, |_| body()).await
+        let entry = self.entry_to_all(names)?;
+        under(entry, async move { Ok(body().await) }).await
+    }
+
+    /// As [`execute_all`](ZkLockTemplate::execute_all), for a body that returns a result: one error
+    /// type for what the body and what the locks fail with, as in
+    /// [`execute_fallible`](ZkLockTemplate::execute_fallible).
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let template = zklock::ZkLockTemplate::new(zklock::Session::embedded());
+    /// let accounts = ["accounts/7", "accounts/3"];
+    /// let moved = template.execute_all_fallible(accounts, || async { Err("7 is empty")? });
+    /// let error: Box<dyn std::error::Error> = moved.await.map(|()| "moved").unwrap_err();
+    /// assert_eq!(error.to_string(), "7 is empty");
+    /// # });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`execute_all`](ZkLockTemplate::execute_all), and those of the body.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`execute`](ZkLockTemplate::execute).
+    pub async fn execute_all_fallible<T, E, F, B>(
+        &self,
+        names: impl IntoIterator<Item = impl IntoLockName>,
+        body: F,
+    ) -> Result<T, E>
+    where
+        E: From<LockError>,
+        F: FnOnce() -> B,
+        B: Future<Output = Result<T, E>>,
+    {
+        self.execute_all(names, body).await?
     }
 
     /// Runs `body` while the caller holds the lock `name`. The body is made only then.
@@ -304,7 +285,60 @@ impl ZkLockTemplate {
         F: FnOnce() -> B,
         B: Future<Output = T>,
     {
-        self.execute_with(name, |_| body()).await
+        let entry = self.entry(name)?;
+        under(entry, async move { Ok(body().await) }).await
+    }
+
+    /// Runs a `body` that returns a result while the caller holds the lock `name`, and answers that
+    /// result, or the lock's error as one of the body's type: one `?` for both.
+    ///
+    /// It waits as [`execute`](ZkLockTemplate::execute) does; "try" is for what asks once, as
+    /// [`Mutex::try_acquire`].
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let template = zklock::ZkLockTemplate::new(zklock::Session::embedded());
+    /// use zklock::LockError;
+    ///
+    /// #[derive(Debug, PartialEq)]
+    /// enum OrderError {
+    ///     Rejected,
+    ///     Lock(&'static str),
+    /// }
+    /// impl From<LockError> for OrderError {
+    ///     fn from(error: LockError) -> Self {
+    ///         OrderError::Lock(error.code())
+    ///     }
+    /// }
+    /// async fn insert(order: u32) -> Result<u32, OrderError> {
+    ///     if order == 0 { Err(OrderError::Rejected) } else { Ok(order) }
+    /// }
+    /// assert_eq!(template.execute_fallible("createOrder", || insert(7)).await?, 7);
+    /// let rejected = template.execute_fallible("createOrder", || insert(0)).await;
+    /// assert_eq!(rejected, Err(OrderError::Rejected));
+    /// let no_name = template.execute_fallible("create//order", || insert(7)).await;
+    /// assert_eq!(no_name, Err(OrderError::Lock("1017")));
+    /// # Ok::<(), OrderError>(()) }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`execute`](ZkLockTemplate::execute), and those of the body.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`execute`](ZkLockTemplate::execute).
+    pub async fn execute_fallible<T, E, F, B>(
+        &self,
+        name: impl IntoLockName,
+        body: F,
+    ) -> Result<T, E>
+    where
+        E: From<LockError>,
+        F: FnOnce() -> B,
+        B: Future<Output = Result<T, E>>,
+    {
+        self.execute(name, body).await?
     }
 
     /// As [`execute`](ZkLockTemplate::execute), with a view of the guard for the body.
@@ -338,51 +372,14 @@ impl ZkLockTemplate {
         F: FnOnce(GuardView) -> B,
         B: Future<Output = T>,
     {
-        let lock = self.lock(name).map_err(LockError::before_body)?;
-        guarded(&lock, lock.tries(), Whole, body).await
+        let entry = self.entry(name)?;
+        under(entry, async move {
+            // The innermost guard is the one that was just acquired.
+            let guard = current().view().cloned().ok_or_else(closed)?;
+            Ok(body(guard).await)
+        })
+        .await
     }
-}
-
-impl LockTemplate for ZkLockTemplate {
-    async fn execute<T, F, B>(
-        &self,
-        name: impl IntoLockName + Send,
-        body: F,
-    ) -> Result<T, LockError>
-    where
-        T: Send,
-        F: FnOnce() -> B + Send,
-        B: Future<Output = T> + Send,
-    {
-        ZkLockTemplate::execute(self, name, body).await
-    }
-}
-
-/// Acquires, runs the body, releases. What cannot be kept until that is done does not wait for it:
-/// the release goes on in the background then, as when a guard is dropped.
-pub(crate) async fn guarded<L, T, K, F, B>(
-    lock: &L,
-    how: Wait,
-    _: K,
-    body: F,
-) -> Result<T, LockError>
-where
-    L: Enter,
-    K: Keep<T>,
-    F: FnOnce(GuardView) -> B,
-    B: Future<Output = T>,
-{
-    let entered = lock.enter(Caller::task(), how, false).await;
-    let guard = entered.map_err(LockError::before_body)?;
-    let view = guard.view();
-    let outcome = run(&guard, lock.cancel_policy(), async move { body(view).await }).await;
-    let kept = match part_of::<T, K>(outcome) {
-        Ok(kept) => kept,
-        Err(result) => return Ok(result),
-    };
-    // The result stands whatever becomes of the release; the observer hears of that.
-    let _ = guard.release().await.inspect_err(|error| tracing::warn!("released: {error:#}"));
-    kept.map(K::whole)
 }
 
 /// Runs `body` with a lock of the default session: a [`ZkLockTemplate`] in one call.
@@ -407,4 +404,42 @@ where
     B: Future<Output = T>,
 {
     ZkLockTemplate::default().execute(name, body).await
+}
+
+/// Runs a body under a lock; the result waits until that is released.
+async fn under<T>(
+    entry: Entry,
+    body: impl Future<Output = Result<T, LockError>>,
+) -> Result<T, LockError> {
+    let body = pin!(Some(body));
+    GuardedCall::<_, _, Whole, _>::new(Some(entry.guarded()), Err, body).await
+}
+
+/// Runs `body`, which returns a result, with a lock of the default session: as
+/// [`ZkLockTemplate::execute_fallible`].
+///
+/// # Errors
+///
+/// As [`ZkLockTemplate::execute`], and those of the body.
+///
+/// # Cancel safety
+///
+/// As [`ZkLockTemplate::execute`].
+///
+/// ```
+/// # zklock::blocking::block_on(async {
+/// # zklock::init(zklock::Session::embedded());
+/// async fn insert() -> Result<u32, Box<dyn std::error::Error>> {
+///     Ok("42".parse()?)
+/// }
+/// let order = zklock::execute_fallible("createOrder", insert).await?;
+/// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+/// ```
+pub async fn execute_fallible<T, E, F, B>(name: impl IntoLockName, body: F) -> Result<T, E>
+where
+    E: From<LockError>,
+    F: FnOnce() -> B,
+    B: Future<Output = Result<T, E>>,
+{
+    ZkLockTemplate::default().execute_fallible(name, body).await
 }

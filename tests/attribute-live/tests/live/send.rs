@@ -25,6 +25,16 @@ fn the_future_of_a_function_holds_its_body_once() {
     assert!(guarded < bare + 4000 + 1500, "{guarded} bytes, and {bare} without a lock");
 }
 
+#[zk_locked("small")]
+async fn small(n: u64) -> Result<u64, LockError> {
+    Ok(n + 1)
+}
+
+#[test]
+fn the_future_of_a_small_function_is_small() {
+    assert!(size_of_val(&small(1)) <= 200, "{} bytes", size_of_val(&small(1)));
+}
+
 #[zk_locked("failing")]
 async fn failing(n: u32) -> Result<u32, Box<dyn Error>> {
     yield_now().await;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use zklock::layout::Numbered;
 use zklock::{
-    Body, ErrorKind, GuardView, IntoLockName, LockOptions, LockTemplate, OnLost, OnRevoked,
-    Session, SessionRegistry, ZkLockTemplate, current,
+    Body, BoxFuture, ErrorKind, GuardView, LockError, LockName, LockOptions, LockTemplate,
+    LockTemplateExt, OnLost, OnRevoked, Session, SessionRegistry, ZkLockTemplate, current,
 };
 
 use crate::support::{contenders, on, prompt, store};
@@ -127,30 +127,132 @@ async fn a_release_during_an_outage_is_done_later_and_keeps_the_result() {
     assert!(contenders(&store, "/zklock/a").await.is_empty());
 }
 
+/// For tests of code whose locks are of no interest.
+struct NoLock;
+
+impl LockTemplate for NoLock {
+    fn execute_boxed<'a>(
+        &'a self,
+        _: LockName,
+        body: BoxFuture<'a, ()>,
+    ) -> BoxFuture<'a, Result<(), LockError>> {
+        Box::pin(async {
+            body.await;
+            Ok(())
+        })
+    }
+}
+
 #[tokio::test]
 async fn code_can_take_any_template() {
     async fn handler(template: &impl LockTemplate) -> u32 {
-        template.execute("a", || async { 1 }).await.unwrap()
+        let numbers = [1, 2, 3];
+        // A body may borrow.
+        let sum = template.execute("a", || async { numbers.iter().sum::<u32>() }).await;
+        let refused: Result<u32, TestError> =
+            template.execute_fallible("a", || async { Err(TestError::Own) }).await;
+        assert!(matches!(refused, Err(TestError::Own)));
+        sum.unwrap()
     }
-    struct NoLock;
-    impl LockTemplate for NoLock {
-        async fn execute<T, F, B>(
-            &self,
-            _: impl IntoLockName + Send,
-            body: F,
-        ) -> Result<T, zklock::LockError>
-        where
-            T: Send,
-            F: FnOnce() -> B + Send,
-            B: Future<Output = T> + Send,
-        {
-            Ok(body().await)
+    let real = ZkLockTemplate::new(Session::embedded());
+    assert_eq!((handler(&NoLock).await, handler(&real).await), (6, 6));
+    // One that is chosen when the program runs, shared by tasks.
+    for template in [Arc::new(NoLock) as Arc<dyn LockTemplate>, Arc::new(real)] {
+        assert_eq!((handler(&template).await, handler(&&*template).await), (6, 6));
+        let shared = template.clone();
+        let task = tokio::spawn(async move { shared.execute("a", || async { 1 }).await });
+        assert_eq!(task.await.unwrap().unwrap(), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_template_behind_a_dyn_keeps_what_the_template_promises() {
+    let (store, session) = store();
+    let template: Arc<dyn LockTemplate> = Arc::new(ZkLockTemplate::new(session));
+    let inside = || async { (contenders(&store, "/zklock/a").await.len(), current().is_valid()) };
+    assert_eq!(template.execute("a", inside).await.unwrap(), (1, true));
+    assert!(contenders(&store, "/zklock/a").await.is_empty());
+    let no_name = template.execute("a//b", || async {}).await.unwrap_err();
+    assert_eq!((no_name.kind(), no_name.body()), (ErrorKind::InvalidName, Some(Body::NotStarted)));
+    let _held = on(&store).mutex("a").unwrap().acquire().await.unwrap();
+    let ran = AtomicBool::new(false);
+    let busy = template.execute("a", || async { ran.store(true, Ordering::SeqCst) });
+    let busy = busy.await.unwrap_err();
+    assert_eq!((busy.code(), busy.body()), ("1011", Some(Body::NotStarted)));
+    assert!(!ran.load(Ordering::SeqCst));
+}
+
+#[tokio::test]
+async fn a_template_that_never_runs_the_body_has_no_result() {
+    struct Liar;
+    impl LockTemplate for Liar {
+        fn execute_boxed<'a>(
+            &'a self,
+            _: LockName,
+            _: BoxFuture<'a, ()>,
+        ) -> BoxFuture<'a, Result<(), LockError>> {
+            Box::pin(async { Ok(()) })
         }
     }
-    assert_eq!(
-        handler(&NoLock).await + handler(&ZkLockTemplate::new(Session::embedded())).await,
-        2
-    );
+    assert!(Liar.execute("a", || async { 1 }).await.is_err());
+}
+
+#[derive(Debug)]
+enum TestError {
+    Own,
+    Lock(LockError),
+}
+
+impl From<LockError> for TestError {
+    fn from(error: LockError) -> Self {
+        TestError::Lock(error)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_question_mark_is_for_the_body_and_for_the_lock() {
+    type Outcome = Result<u32, TestError>;
+    let (store, session) = store();
+    let template = ZkLockTemplate::new(session.clone());
+    let own = || async { Err(TestError::Own) };
+    let fine = || async {
+        assert_eq!(contenders(&store, "/zklock/a").await.len(), 1);
+        Ok(7)
+    };
+    let answer: Outcome = template.execute_fallible("a", fine).await;
+    assert_eq!(answer.unwrap(), 7);
+    let answer: Outcome = template.execute_fallible("a", own).await;
+    assert!(matches!(answer, Err(TestError::Own)));
+    assert!(contenders(&store, "/zklock/a").await.is_empty());
+    let answer: Outcome = template.execute_all_fallible(["a", "b"], own).await;
+    assert!(matches!(answer, Err(TestError::Own)));
+    let plain = template.blocking_execute_fallible("a", || Err::<u32, _>(TestError::Own));
+    assert!(matches!(plain, Err(TestError::Own)));
+
+    let _held = on(&store).mutex("a").unwrap().acquire().await.unwrap();
+    let _installed = SessionRegistry::global().install_here(session);
+    for answer in [
+        template.execute_fallible("a", own).await,
+        template.execute_all_fallible(["b", "a"], own).await,
+        zklock::execute_fallible("a", own).await,
+    ] {
+        let Err::<u32, _>(TestError::Lock(error)) = answer else { panic!("{answer:?}") };
+        assert_eq!((error.code(), error.body()), ("1011", Some(Body::NotStarted)));
+    }
+}
+
+#[tokio::test]
+async fn the_future_of_a_small_body_is_small() {
+    let template = ZkLockTemplate::new(Session::embedded());
+    let name = LockName::new("a").unwrap();
+    let sizes = [
+        ("execute", size_of_val(&template.execute(&name, || async { 1 }))),
+        ("execute_with", size_of_val(&template.execute_with(&name, |_| async { 1 }))),
+        ("execute_all", size_of_val(&template.execute_all([&name], || async { 1 }))),
+    ];
+    for (what, size) in sizes {
+        assert!(size <= 400, "{what} has {size} bytes: {sizes:?}");
+    }
 }
 
 #[tokio::test]

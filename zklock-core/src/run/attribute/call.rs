@@ -1,21 +1,18 @@
 //! What an attribute says, and the lock that follows from it.
 
-use std::future::ready;
 use std::time::Duration;
 
 use super::driver::ToDriver;
 use super::name::{Name, NameBuilder, Value};
 use super::session::ToSession;
-use crate::base::caller::Caller;
-use crate::base::cancel_policy::{CancelPolicy, OnLost, OnRevoked};
+use crate::base::cancel_policy::{OnLost, OnRevoked};
 use crate::base::error::LockError;
 use crate::base::options::LockOptions;
 use crate::base::policy::StopAt;
-use crate::local::wait::Wait;
-use crate::lock::any::{AnyLock, Enter};
 use crate::lock::multi::MultiLock;
 use crate::lock::spec::{Kind, LockSpec};
-use crate::run::guarded::{Entered, Guarded};
+use crate::run::entry::Entry;
+use crate::run::guarded::Guarded;
 use crate::session::handle::Session;
 use crate::session::registry::SessionRegistry;
 
@@ -79,7 +76,7 @@ impl Call {
     pub(super) fn guarded(&mut self) -> Option<Guarded> {
         Some(match self.entry()? {
             Ok(entry) => entry.guarded(),
-            Err(error) => Guarded::new(Box::pin(ready(Err(error))), CancelPolicy::default()),
+            Err(error) => Guarded::failed(error),
         })
     }
 
@@ -197,7 +194,7 @@ impl Wanted {
         if self.also.is_empty() {
             let lock = lock(name)?;
             let how = if once { lock.once()? } else { lock.tries() };
-            return Ok(Entry { lock: Locks::One(lock), how });
+            return Ok(Entry::one(lock, how));
         }
         let also = self.also.iter().map(|also| also.0.clone());
         let mut names = also.collect::<Result<Vec<_>, _>>()?;
@@ -207,55 +204,6 @@ impl Wanted {
         names.dedup();
         let locks = MultiLock::new(names.into_iter().map(lock).collect::<Result<Vec<_>, _>>()?)?;
         let how = if once { locks.once()? } else { locks.tries() };
-        Ok(Entry { lock: Locks::Several(locks), how })
+        Ok(Entry::several(locks, how))
     }
-}
-
-/// A lock, and how it is entered.
-pub(super) struct Entry {
-    pub(super) lock: Locks,
-    pub(super) how: Wait,
-}
-
-impl Entry {
-    fn guarded(self) -> Guarded {
-        let Entry { lock, how } = self;
-        match lock {
-            Locks::One(lock) => {
-                let policy = lock.cancel_policy();
-                let entering = async move { lock.enter(Caller::task(), how, false).await };
-                Guarded::new(Box::pin(async { entering.await.map(Entered::One) }), policy)
-            }
-            Locks::Several(locks) => {
-                let policy = Enter::cancel_policy(&locks);
-                let entering =
-                    async move { Enter::enter(&locks, Caller::task(), how, false).await };
-                Guarded::new(Box::pin(async { entering.await.map(Entered::Several) }), policy)
-            }
-        }
-    }
-}
-
-#[cfg(feature = "blocking")]
-impl Entry {
-    /// Takes the lock on this thread, and lets `step` run its body, or drop what is left of it. Here,
-    /// and not where the type of the body is known, so that it is compiled once.
-    ///
-    /// # Errors
-    ///
-    /// As [`run_sync`](crate::run::body::run_sync).
-    pub(super) fn block(self, step: &mut dyn FnMut(bool)) -> Result<(), LockError> {
-        use crate::blocking::template::stepwise;
-
-        match self.lock {
-            Locks::One(lock) => stepwise(&lock, self.how, step),
-            Locks::Several(locks) => stepwise(&locks, self.how, step),
-        }
-    }
-}
-
-/// One lock or several.
-pub(super) enum Locks {
-    One(AnyLock),
-    Several(MultiLock),
 }

@@ -1,0 +1,50 @@
+//! A lock about to be taken for a body.
+
+use crate::base::caller::Caller;
+use crate::local::wait::Wait;
+use crate::lock::any::AnyLock;
+use crate::lock::multi::MultiLock;
+use crate::run::guarded::{Entered, Guarded};
+
+/// A lock, or several as one, and how it is entered.
+#[derive(Debug)]
+pub struct Entry {
+    pub(crate) lock: Locks,
+    pub(crate) how: Wait,
+}
+
+/// One lock or several.
+#[derive(Debug)]
+pub(crate) enum Locks {
+    One(AnyLock),
+    Several(MultiLock),
+}
+
+impl Entry {
+    /// Enters one lock.
+    pub fn one(lock: AnyLock, how: Wait) -> Self {
+        Entry { lock: Locks::One(lock), how }
+    }
+
+    /// Enters several as one.
+    pub fn several(locks: MultiLock, how: Wait) -> Self {
+        Entry { lock: Locks::Several(locks), how }
+    }
+
+    /// Takes the lock for a task.
+    pub fn guarded(self) -> Guarded {
+        let Entry { lock, how } = self;
+        match lock {
+            Locks::One(lock) => {
+                let policy = lock.cancel_policy();
+                let entering = async move { lock.enter(Caller::task(), how, false).await };
+                Guarded::new(Box::pin(async { entering.await.map(Entered::One) }), policy)
+            }
+            Locks::Several(locks) => {
+                let policy = locks.cancel_policy();
+                let entering = async move { locks.enter(Caller::task(), how, false).await };
+                Guarded::new(Box::pin(async { entering.await.map(Entered::Several) }), policy)
+            }
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Code that takes any template: a trait without type parameters, for `dyn`, and what everybody calls.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use crate::base::error::LockError;
+use crate::name::lock_name::{IntoLockName, LockName};
+use crate::run::template::ZkLockTemplate;
+use crate::session::lane::closed;
+
+/// A future in a box, as `futures::future::BoxFuture`.
+///
+/// ```
+/// let answer: zklock::BoxFuture<'_, u32> = Box::pin(async { 42 });
+/// assert_eq!(zklock::blocking::block_on(answer), 42);
+/// ```
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Runs bodies under locks. [`ZkLockTemplate`] is the one on ZooKeeper; code that takes any can be
+/// tested with one of its own.
+///
+/// What to call is in [`LockTemplateExt`], which every template has, also one behind a `dyn`:
+///
+/// ```
+/// # zklock::blocking::block_on(async {
+/// use std::sync::Arc;
+/// use zklock::{BoxFuture, LockError, LockName, LockTemplate, LockTemplateExt};
+/// use zklock::{Session, ZkLockTemplate};
+///
+/// struct Service {
+///     locks: Arc<dyn LockTemplate>,
+/// }
+///
+/// impl Service {
+///     async fn issue(&self) -> Result<u64, LockError> {
+///         self.locks.execute("orderNumber", || async { 42 }).await
+///     }
+/// }
+///
+/// /// For tests of code whose locks are of no interest.
+/// struct NoLock;
+///
+/// impl LockTemplate for NoLock {
+///     fn execute_boxed<'a>(
+///         &'a self,
+///         _: LockName,
+///         body: BoxFuture<'a, ()>,
+///     ) -> BoxFuture<'a, Result<(), LockError>> {
+///         Box::pin(async { Ok(body.await) })
+///     }
+/// }
+///
+/// let production = Service { locks: Arc::new(ZkLockTemplate::new(Session::embedded())) };
+/// let test = Service { locks: Arc::new(NoLock) };
+/// assert_eq!(production.issue().await?, test.issue().await?);
+/// # Ok::<(), zklock::LockError>(()) }).unwrap();
+/// ```
+pub trait LockTemplate: Send + Sync {
+    /// Runs `body` while this process, in the whole fleet, holds the lock `name`. The body does
+    /// nothing before it is polled. Call [`LockTemplateExt::execute`], which calls this.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// use zklock::{LockName, LockTemplate, Session, ZkLockTemplate};
+    ///
+    /// let template: &dyn LockTemplate = &ZkLockTemplate::new(Session::embedded());
+    /// let mut held = false;
+    /// let body = Box::pin(async { held = zklock::is_held("orders") });
+    /// template.execute_boxed(LockName::new("orders")?, body).await?;
+    /// assert!(held);
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Whatever kept the lock from being acquired or held; then the body did not run, unless the
+    /// error is [lost](crate::base::error::ErrorKind::Lost) or
+    /// [revoked](crate::base::error::ErrorKind::Revoked) and says otherwise. Whoever answers without
+    /// one has run the body to its end.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the body, which may have taken effect, and releases the lock.
+    fn execute_boxed<'a>(
+        &'a self,
+        name: LockName,
+        body: BoxFuture<'a, ()>,
+    ) -> BoxFuture<'a, Result<(), LockError>>;
+}
+
+/// What can be called on every [`LockTemplate`], whatever the bodies return.
+///
+/// ```
+/// # zklock::blocking::block_on(async {
+/// use zklock::{LockError, LockTemplate, LockTemplateExt, Session, ZkLockTemplate};
+///
+/// async fn issue(locks: &impl LockTemplate) -> Result<u64, LockError> {
+///     locks.execute("orderNumber", || async { 42 }).await
+/// }
+/// assert_eq!(issue(&ZkLockTemplate::new(Session::embedded())).await?, 42);
+/// # Ok::<(), zklock::LockError>(()) }).unwrap();
+/// ```
+pub trait LockTemplateExt: LockTemplate {
+    /// Runs `body` while the caller holds the lock `name`. The body is made only then.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// use zklock::{LockTemplate, LockTemplateExt, Session, ZkLockTemplate};
+    ///
+    /// let locks: Box<dyn LockTemplate> = Box::new(ZkLockTemplate::new(Session::embedded()));
+    /// assert!(locks.execute("orders", || async { zklock::is_held("orders") }).await?);
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`execute_boxed`](LockTemplate::execute_boxed), and for a bad name.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`execute_boxed`](LockTemplate::execute_boxed).
+    fn execute<T, F, B>(
+        &self,
+        name: impl IntoLockName + Send,
+        body: F,
+    ) -> impl Future<Output = Result<T, LockError>> + Send
+    where
+        T: Send,
+        F: FnOnce() -> B + Send,
+        B: Future<Output = T> + Send,
+    {
+        async move {
+            let name = name.into_lock_name().map_err(LockError::before_body)?;
+            let mut result = None;
+            let body = async { result = Some(body().await) };
+            self.execute_boxed(name, Box::pin(body)).await?;
+            // Only a template that did not keep its word has no result.
+            result.ok_or_else(closed)
+        }
+    }
+
+    /// Runs a `body` that returns a result while the caller holds the lock `name`, and answers that
+    /// result, or the lock's error as one of the body's type.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// use std::{error::Error, sync::Arc};
+    /// use zklock::{LockTemplate, LockTemplateExt, Session, ZkLockTemplate};
+    ///
+    /// type Outcome = Result<u32, Box<dyn Error + Send + Sync>>;
+    ///
+    /// let locks: Arc<dyn LockTemplate> = Arc::new(ZkLockTemplate::new(Session::embedded()));
+    /// let order: Outcome = locks.execute_fallible("orders", || async { Ok("42".parse()?) }).await;
+    /// assert_eq!(order?, 42);
+    /// # Ok::<(), Box<dyn Error + Send + Sync>>(()) }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`execute`](LockTemplateExt::execute), and those of the body.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`execute_boxed`](LockTemplate::execute_boxed).
+    fn execute_fallible<T, E, F, B>(
+        &self,
+        name: impl IntoLockName + Send,
+        body: F,
+    ) -> impl Future<Output = Result<T, E>> + Send
+    where
+        T: Send,
+        E: From<LockError> + Send,
+        F: FnOnce() -> B + Send,
+        B: Future<Output = Result<T, E>> + Send,
+    {
+        async move { self.execute(name, body).await? }
+    }
+}
+
+impl<L: LockTemplate + ?Sized> LockTemplateExt for L {}
+
+impl LockTemplate for ZkLockTemplate {
+    fn execute_boxed<'a>(
+        &'a self,
+        name: LockName,
+        body: BoxFuture<'a, ()>,
+    ) -> BoxFuture<'a, Result<(), LockError>> {
+        Box::pin(self.execute(name, || body))
+    }
+}
+
+macro_rules! pointers {
+    ($($pointer:ty),*) => {$(
+        impl<L: LockTemplate + ?Sized> LockTemplate for $pointer {
+            fn execute_boxed<'a>(
+                &'a self,
+                name: LockName,
+                body: BoxFuture<'a, ()>,
+            ) -> BoxFuture<'a, Result<(), LockError>> {
+                (**self).execute_boxed(name, body)
+            }
+        }
+    )*};
+}
+
+pointers!(&L, Box<L>, Arc<L>);
