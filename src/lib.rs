@@ -56,7 +56,7 @@ pub use zklock_core::base::owner::Owner;
 pub use zklock_core::base::policy::{Handoffs, RetryPolicy, StopAt};
 pub use zklock_core::base::session_state::SessionState;
 pub use zklock_core::base::token::FencingToken;
-pub use zklock_core::coordinator::memory::Embedded;
+pub use zklock_core::coordinator::memory::{Embedded, EmbeddedOptions};
 #[cfg(feature = "sasl")]
 pub use zklock_core::coordinator::zookeeper::Sasl;
 #[cfg(feature = "tls")]
@@ -71,6 +71,7 @@ pub use zklock_core::guard::view::{Current, GuardView, current, is_held};
 pub use zklock_core::inspect::{LockEvent, LockEvents, Participant, Site};
 pub use zklock_core::lock::{AnyGuard, AnyLock, MultiGuard, MultiLock, Mutex, RwLock, Semaphore};
 pub use zklock_core::name::lock_name::{IntoLockName, LockName};
+pub use zklock_core::name::path::ZnodePath;
 pub use zklock_core::observe::observer::{Event, Observer};
 pub use zklock_core::run::lock_template::{BoxFuture, LockTemplate, LockTemplateExt};
 pub use zklock_core::run::template::{ZkLockTemplate, execute, execute_fallible};

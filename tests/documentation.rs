@@ -64,8 +64,11 @@ impl Docs {
         self.0.iter().any(|line| line.starts_with(attribute))
     }
 
-    /// Whether there is a block of Rust that is compiled.
+    /// Whether there is a block of Rust that is compiled. One that imports what users have not is none.
     fn example(&self) -> bool {
+        if self.0.iter().any(|line| line.starts_with("///") && line.contains("zklock_core")) {
+            return false;
+        }
         let mut fences = self.0.iter().filter_map(|line| line.strip_prefix("/// ```"));
         let mut opens = false;
         fences.any(|language| {

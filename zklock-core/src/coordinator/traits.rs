@@ -149,18 +149,11 @@ impl RequestError {
 /// The kind of a node to create.
 ///
 /// ```
-/// # zklock::blocking::block_on(async {
-/// use std::time::Duration;
-/// use zklock::Embedded;
-/// use zklock_core::coordinator::traits::{Connector, NodeKind};
+/// use zklock::driver::{LockDriver, NodeKind};
+/// use zklock::layout::{Kazoo, OneNode};
 ///
-/// # let connect = async || {
-/// let client = Embedded::new().connector(Duration::from_secs(10)).connect().await?;
-/// let created = client.create("/queue-", b"", NodeKind::EphemeralSequential).await?;
-/// assert_eq!(created.path, "/queue-0000000000");
-/// # Ok::<(), zklock::driver::RequestError>(()) };
-/// # assert_eq!(connect().await, Ok(()));
-/// # Ok::<(), zklock::LockError>(()) }).unwrap();
+/// assert_eq!(Kazoo::default().directory(), NodeKind::Persistent);
+/// assert_eq!(OneNode.kind(), NodeKind::Ephemeral);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeKind {

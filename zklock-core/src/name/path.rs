@@ -8,7 +8,7 @@ use crate::base::error::{ErrorKind, LockError};
 /// A validated absolute path of a node; `/` is the chroot itself.
 ///
 /// ```
-/// use zklock_core::name::path::ZnodePath;
+/// use zklock::ZnodePath;
 ///
 /// let root = ZnodePath::new("/prod")?;
 /// assert_eq!(root.join("orders/create").to_string(), "/prod/orders/create");
@@ -21,7 +21,7 @@ impl ZnodePath {
     /// Validates a path by ZooKeeper's rules.
     ///
     /// ```
-    /// use zklock_core::name::path::ZnodePath;
+    /// use zklock::ZnodePath;
     ///
     /// assert!(ZnodePath::new("/").is_ok());
     /// assert!(ZnodePath::new("prod").is_err() && ZnodePath::new("/prod/").is_err());

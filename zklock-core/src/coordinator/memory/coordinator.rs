@@ -19,8 +19,7 @@ use crate::coordinator::traits::{
 ///
 /// ```
 /// use std::time::Duration;
-/// use zklock::Embedded;
-/// use zklock_core::coordinator::memory::EmbeddedOptions;
+/// use zklock::{Embedded, EmbeddedOptions};
 ///
 /// let mut options = EmbeddedOptions::default();
 /// assert_eq!(options.reap_after, Duration::from_secs(60));
@@ -76,8 +75,7 @@ impl Embedded {
     /// Returns a new, empty store with these options.
     ///
     /// ```
-    /// use zklock::{Embedded, Session};
-    /// use zklock_core::coordinator::memory::EmbeddedOptions;
+    /// use zklock::{Embedded, EmbeddedOptions, Session};
     ///
     /// let store = Embedded::with_options(&EmbeddedOptions::default());
     /// assert!(Session::embedded_builder(&store).open()?.is_ready());
@@ -89,23 +87,7 @@ impl Embedded {
 
     /// Returns a connector that opens sessions on this store. A session whose connection is broken
     /// expires after `session_timeout`.
-    ///
-    /// ```
-    /// # zklock::blocking::block_on(async {
-    /// # let store = zklock::Embedded::new();
-    /// # let session = zklock::Session::embedded_builder(&store).open()?;
-    /// use std::time::Duration;
-    /// use zklock_core::coordinator::traits::Connector;
-    ///
-    /// // A client without locks, to look at the nodes.
-    /// let client = store.connector(Duration::from_secs(10)).connect().await.map_err(failed)?;
-    /// let _guard = session.mutex("orders")?.acquire().await?;
-    /// assert_eq!(client.children("/zklock/orders").await.map_err(failed)?.len(), 1);
-    /// # fn failed(why: zklock::driver::RequestError) -> zklock::LockError {
-    /// #     zklock::LockError::new(zklock::ErrorKind::Unavailable, "no answer").because(why)
-    /// # }
-    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
-    /// ```
+    #[doc(hidden)]
     pub fn connector(&self, session_timeout: Duration) -> EmbeddedConnector {
         EmbeddedConnector { store: self.store.clone(), session_timeout }
     }
@@ -129,19 +111,7 @@ impl fmt::Debug for Embedded {
 }
 
 /// Opens sessions on an [`Embedded`] store.
-///
-/// ```
-/// # zklock::blocking::block_on(async {
-/// use std::time::Duration;
-/// use zklock::Embedded;
-/// use zklock_core::coordinator::traits::Connector;
-///
-/// let connector = Embedded::new().connector(Duration::from_secs(10));
-/// let timeout = connector.connect().await.map(|client| client.session_timeout());
-/// assert_eq!(timeout, Ok(Duration::from_secs(10)));
-/// # Ok::<(), zklock::LockError>(())?;
-/// # Ok::<(), zklock::LockError>(()) }).unwrap();
-/// ```
+#[doc(hidden)]
 #[derive(Clone)]
 pub struct EmbeddedConnector {
     store: Arc<Store>,
