@@ -63,6 +63,7 @@ pub use zklock_core::coordinator::zookeeper::Sasl;
 pub use zklock_core::coordinator::zookeeper::Tls;
 pub use zklock_core::coordinator::zookeeper::{Acl, AclEntry, Permissions};
 pub use zklock_core::guard::context::{carry, carry_sync};
+pub use zklock_core::guard::downgrade::DowngradeError;
 pub use zklock_core::guard::fenced::Fenced;
 pub use zklock_core::guard::typed::{
     Guard, MutexGuard, RwLockReadGuard, RwLockWriteGuard, SemaphorePermit, kind,

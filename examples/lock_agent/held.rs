@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use zklock::{AnyGuard, MultiGuard};
+use zklock::{AnyGuard, LockError, MultiGuard};
 
 use crate::protocol::{Refusal, malformed, unsupported};
 
@@ -12,11 +12,13 @@ pub(crate) enum Held {
 }
 
 impl Held {
+    /// The tokens of all, joined.
     pub(crate) fn token(&self) -> String {
-        match self {
-            Held::One(guard) => guard.fencing_token().to_string(),
-            Held::Several(guard) => guard.fencing_token(),
-        }
+        let tokens = match self {
+            Held::One(guard) => guard.fencing_tokens(),
+            Held::Several(guard) => guard.fencing_tokens(),
+        };
+        tokens.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
     }
 
     /// The paths of the nodes, joined like the tokens.
@@ -82,9 +84,9 @@ impl Held {
 
     pub(crate) async fn downgrade(self) -> Result<Held, Refusal> {
         match self {
-            Held::One(AnyGuard::Write(guard)) => {
-                Ok(Held::One(AnyGuard::Read(guard.downgrade().await?.detach())))
-            }
+            Held::One(AnyGuard::Write(guard)) => Ok(Held::One(AnyGuard::Read(
+                guard.downgrade().await.map_err(LockError::from)?.detach(),
+            ))),
             _ => Err(malformed("only the guard of a writer is downgraded")),
         }
     }

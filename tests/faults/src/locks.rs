@@ -114,10 +114,12 @@ impl Client {
         let at_ns = Some(monotonic_ns());
         match outcome {
             Ok(guard) => {
-                let token = match &guard {
-                    Guard::One(guard) => guard.fencing_token().to_string(),
-                    Guard::Several(guard) => guard.fencing_token(),
+                let tokens = match &guard {
+                    Guard::One(guard) => guard.fencing_tokens(),
+                    Guard::Several(guard) => guard.fencing_tokens(),
                 };
+                let tokens: Vec<_> = tokens.iter().map(ToString::to_string).collect();
+                let token = tokens.join(",");
                 let (handle_word, token) = (Some(handle), Some(token));
                 let answer = Answer { handle: handle_word, token, at_ns, ..Answer::default() };
                 self.answer(handle, true, answer);
@@ -225,7 +227,8 @@ impl Held<'_> {
                 let guard = Guard::One(AnyGuard::Read(guard.detach()));
                 Ok(Held { client, handle: id, guard })
             }
-            Err(error) => {
+            Err(refused) => {
+                let error = LockError::from(refused);
                 let word = Some(error.kind().as_str().to_owned());
                 client.answer(id, false, Answer { error: word, ..Answer::default() });
                 Err(error)

@@ -232,11 +232,13 @@ impl Lease {
 
     /// Resolves when something happens that ends a body.
     pub async fn ended(&self, cancel_policy: CancelPolicy) {
-        self.until(|lease| {
-            cancel_policy.lost == OnLost::Cancel && !lease.is_valid()
-                || cancel_policy.revoked == OnRevoked::Cancel && lease.is_revoked()
-        })
-        .await;
+        self.until(|lease| lease.is_ended(cancel_policy)).await;
+    }
+
+    /// Whether something happened that ends a body.
+    pub fn is_ended(&self, cancel_policy: CancelPolicy) -> bool {
+        cancel_policy.lost == OnLost::Cancel && !self.is_valid()
+            || cancel_policy.revoked == OnRevoked::Cancel && self.is_revoked()
     }
 
     /// The node's czxid, if a later node, of another contender, may have the same path.

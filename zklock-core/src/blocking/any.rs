@@ -75,7 +75,7 @@ impl MultiLock {
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
-    /// # let locks = [session.mutex("accounts/7")?.into(), session.mutex("accounts/3")?.into()];
+    /// # let locks = [session.mutex("accounts/7")?, session.mutex("accounts/3")?];
     /// # let both = zklock::MultiLock::new(locks)?;
     /// let guard = both.blocking_acquire()?;
     /// assert!(guard.is_valid());
@@ -95,7 +95,7 @@ impl MultiLock {
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
-    /// # let locks = [session.mutex("accounts/7")?.into(), session.mutex("accounts/3")?.into()];
+    /// # let locks = [session.mutex("accounts/7")?, session.mutex("accounts/3")?];
     /// # let both = zklock::MultiLock::new(locks)?;
     /// let one = session.mutex("accounts/3")?;
     /// let held = std::thread::spawn(move || one.blocking_acquire()).join().unwrap()?;
@@ -116,7 +116,7 @@ impl MultiLock {
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
-    /// # let locks = [session.mutex("accounts/7")?.into(), session.mutex("accounts/3")?.into()];
+    /// # let locks = [session.mutex("accounts/7")?, session.mutex("accounts/3")?];
     /// # let both = zklock::MultiLock::new(locks)?;
     /// use std::time::Duration;
     ///
@@ -136,7 +136,7 @@ impl MultiLock {
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
-    /// # let locks = [session.mutex("accounts/7")?.into(), session.mutex("accounts/3")?.into()];
+    /// # let locks = [session.mutex("accounts/7")?, session.mutex("accounts/3")?];
     /// # let both = zklock::MultiLock::new(locks)?;
     /// both.blocking_acquire_tries()?.blocking_release()?;
     /// # Ok::<(), zklock::LockError>(())

@@ -2,6 +2,7 @@
 
 use crate::base::error::LockError;
 use crate::blocking::park::block_on;
+use crate::guard::downgrade::DowngradeError;
 use crate::guard::typed::kind::Kind;
 use crate::guard::typed::{Guard, RwLockReadGuard, RwLockWriteGuard};
 use crate::lock::any::AnyGuard;
@@ -39,7 +40,7 @@ impl RwLockWriteGuard {
     /// # Errors
     ///
     /// As [`downgrade`](RwLockWriteGuard::downgrade).
-    pub fn blocking_downgrade(self) -> Result<RwLockReadGuard, LockError> {
+    pub fn blocking_downgrade(self) -> Result<RwLockReadGuard, DowngradeError> {
         block_on(self.downgrade())
     }
 }
@@ -68,7 +69,7 @@ impl MultiGuard {
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
-    /// # let locks = [session.mutex("accounts/7")?.into(), session.mutex("accounts/3")?.into()];
+    /// # let locks = [session.mutex("accounts/7")?, session.mutex("accounts/3")?];
     /// # let both = zklock::MultiLock::new(locks)?;
     /// both.blocking_acquire()?.blocking_release()?;
     /// assert!(session.held().is_empty());

@@ -224,7 +224,7 @@ pub fn find_in(
     innermost: &Option<Arc<Frame>>,
     holds: impl Fn(&Grant) -> bool,
 ) -> Option<Arc<Frame>> {
-    let holds = |frame: &&Arc<Frame>| holds(&frame.grant) && frame.grant.holds() > 0;
+    let holds = |frame: &&Arc<Frame>| holds(&frame.grant) && frame.grant.is_open();
     outwards(innermost).find(holds).cloned()
 }
 

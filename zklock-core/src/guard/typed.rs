@@ -199,12 +199,12 @@ pub type SemaphorePermit = Guard<Sharing>;
 /// ```
 #[must_use = "a guard that is dropped at once releases the lock at once"]
 pub struct Guard<K: Kind = Alone> {
-    hold: Hold,
+    pub(super) hold: Hold,
     view: GuardView,
     /// The slot that the nested calls in its scopes take in turn.
     children: OnceLock<Arc<Slot>>,
     /// For a nested guard: its turn among the siblings. Dropped after the hold.
-    turn: Option<Turn>,
+    pub(super) turn: Option<Turn>,
     kind: PhantomData<fn() -> K>,
 }
 
@@ -348,50 +348,6 @@ impl<K: Kind> Guard<K> {
     }
 }
 
-impl RwLockWriteGuard {
-    /// Becomes a reader without letting a writer in between, not even one that waits already;
-    /// readers that wait for this writer enter. The guard keeps the writer's place in the order of
-    /// tokens. Waits until the writer's node is gone. Calls in a scope of this writer that begin
-    /// meanwhile, or later, queue like any other.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Lost`] as soon as the lock is lost, before or meanwhile; [`ErrorKind::Deadlock`] if
-    /// it is held again by a call nested in this one; [`ErrorKind::Unauthorized`] if the server refuses
-    /// the new node. The lock is released then.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future releases the lock.
-    ///
-    /// ```
-    /// # zklock::blocking::block_on(async {
-    /// let lock = zklock::Session::embedded().rw_lock("prices")?;
-    /// let writing = lock.write().await?;
-    /// let reading = writing.downgrade().await?;
-    /// assert!(lock.try_read().await.is_ok());
-    /// # drop(reading);
-    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
-    /// ```
-    pub async fn downgrade(mut self) -> Result<RwLockReadGuard, LockError> {
-        let (queue, kept) = (self.grant().queue().clone(), self.grant().kept());
-        let lock = queue.lock_name().clone();
-        // From here on no call that is nested in this one can become a writer with it.
-        let only = if self.turn.is_none() { self.hold.take_only() } else { None };
-        let Some(writer) = only else {
-            let why = "a write lock that is held more than once is not downgraded";
-            return Err(LockError::new(ErrorKind::Deadlock, why).on(lock));
-        };
-        let releasing = Releasing(Some(self.view.grant()));
-        let hold = queue.step_down(writer).await?;
-        releasing.cancel();
-        if let Some(grant) = hold.grant() {
-            grant.keep(kept);
-        }
-        Guard::granted(hold, false, false).map_err(|error| error.on(lock))
-    }
-}
-
 impl SemaphorePermit {
     /// Returns the number of permits.
     ///
@@ -404,6 +360,32 @@ impl SemaphorePermit {
     /// ```
     pub fn permits(&self) -> u32 {
         u32::try_from(self.grant().leases().count()).unwrap_or(u32::MAX)
+    }
+
+    /// Splits off this number of permits as a guard of their own, like tokio's
+    /// `OwnedSemaphorePermit::split`. Returns `None` if the number is 0, or if no permit would be left
+    /// for this guard.
+    ///
+    /// Each permit has a node of its own, in every layout, so this sends no request. Both guards can be
+    /// released or lost independently. A [view](GuardView::view) of this guard shows the permits that
+    /// are left. Observers are not told of the split, but of the release of each guard.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// let printers = session.semaphore("printers", 3)?;
+    /// let mut three = printers.acquire_many(3).await?;
+    /// if let Some(two) = three.split(2) {
+    ///     assert_eq!((three.permits(), two.permits()), (1, 2));
+    ///     two.release().await?;
+    /// }
+    /// assert!(three.is_valid() && printers.try_acquire_many(2).await.is_ok());
+    /// assert!(three.split(1).is_none()); // Nothing would be left of it.
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    pub fn split(&mut self, permits: u32) -> Option<SemaphorePermit> {
+        let part = self.grant().queue().clone().split(self.grant(), permits as usize)?;
+        Guard::new(part, None).ok()
     }
 }
 
@@ -425,15 +407,15 @@ impl<K: Kind> Drop for Guard<K> {
 }
 
 /// Tells the observer of a release, also if the caller drops the future before its end.
-struct Releasing<'a>(Option<&'a Arc<Grant>>);
+pub(super) struct Releasing<'a>(pub(super) Option<&'a Arc<Grant>>);
 
 impl Releasing<'_> {
     fn end(mut self, error: Option<&LockError>) {
         self.tell(error);
     }
 
-    /// A reader's guard goes on instead.
-    fn cancel(mut self) {
+    /// A guard goes on instead.
+    pub(super) fn cancel(mut self) {
         self.0 = None;
     }
 

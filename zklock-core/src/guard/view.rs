@@ -134,7 +134,8 @@ impl GuardView {
     }
 
     /// Returns the fencing tokens of all members of a multi-lock, in the order in which they were
-    /// acquired; for any other lock, its one token.
+    /// acquired; for any other lock, its one token. As one text they
+    /// are joined with `,`.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {

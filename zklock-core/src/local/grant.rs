@@ -25,8 +25,8 @@ use crate::session::handle::Session;
 use crate::session::local_queues::Held;
 use crate::session::releaser::Deletion;
 
-/// The future of [`GrantSource::step_down`].
-pub type SteppingDown = Pin<Box<dyn Future<Output = Result<Hold, LockError>> + Send>>;
+/// The future of [`GrantSource::step_down`]: an error comes with the writer's hold.
+pub type SteppingDown = Pin<Box<dyn Future<Output = Result<Hold, (LockError, Hold)>> + Send>>;
 
 /// The queue of a lock: where a grant comes from, and to which it returns.
 pub trait GrantSource: Send + Sync + fmt::Debug {
@@ -50,6 +50,11 @@ pub trait GrantSource: Send + Sync + fmt::Debug {
     /// one.
     fn step_down(self: Arc<Self>, writer: Sole) -> SteppingDown;
 
+    /// Makes some of the permits of a grant a grant of their own. `None` if no permit would be left.
+    fn split(self: Arc<Self>, _: &Grant, _permits: usize) -> Option<Hold> {
+        None
+    }
+
     /// The last hold was given back. Returns the deletion of the node if no caller of this process
     /// is next.
     fn release(self: Arc<Self>, grant: &Grant, now: Instant) -> Option<Deletion>;
@@ -58,6 +63,12 @@ pub trait GrantSource: Send + Sync + fmt::Debug {
 /// A flag in the count of holds: somebody waits for the end of the grant.
 const AWAITED: usize = 1 << (usize::BITS - 1);
 
+/// A flag in the count of holds: the only hold was taken out, and no other is given.
+const TAKEN: usize = AWAITED >> 1;
+
+/// The count without the flags.
+const COUNT: usize = TAKEN - 1;
+
 /// One grant. It ends with its last hold, and the lock then passes to the next caller.
 #[derive(Debug)]
 pub struct Grant {
@@ -65,6 +76,8 @@ pub struct Grant {
     lease: Arc<Lease>,
     /// For several permits: the other ones.
     more: Box<[Arc<Lease>]>,
+    /// How many of these it has kept.
+    kept_more: AtomicUsize,
     token: FencingToken,
     mode: Mode,
     who: Caller,
@@ -101,8 +114,23 @@ impl Grant {
         since: Instant,
     ) -> Self {
         let (holds, kept) = (AtomicUsize::new(0), AtomicU8::new(Kept::InScope as u8));
-        let (more, label, end) = (Box::default(), None, Notify::new());
-        Grant { queue, lease, more, token, mode, who, linger, since, label, holds, end, kept }
+        let (more, kept_more) = (Box::default(), AtomicUsize::new(0));
+        let (label, end) = (None, Notify::new());
+        Grant {
+            queue,
+            lease,
+            more,
+            kept_more,
+            token,
+            mode,
+            who,
+            linger,
+            since,
+            label,
+            holds,
+            end,
+            kept,
+        }
     }
 
     /// Sets the label of its holder.
@@ -125,7 +153,23 @@ impl Grant {
     /// Adds the leases of further permits.
     pub fn with_more(mut self, more: impl Iterator<Item = Arc<Lease>>) -> Self {
         self.more = more.collect();
+        self.kept_more = AtomicUsize::new(self.more.len());
         self
+    }
+
+    /// Makes the last of its leases a grant of their own; `None` if that leaves none.
+    pub fn split(&self, leases: usize) -> Option<Grant> {
+        let own = self.kept_more.load(Ordering::Acquire);
+        let left = own.checked_sub(leases)?;
+        let mut part = self.more[left..own].iter().cloned();
+        let first = part.next()?;
+        let (token, who) = (first.next_token(), (self.who, self.mode));
+        self.kept_more.store(left, Ordering::Release);
+        let part = Grant::new(self.queue.clone(), first, token, who, self.linger, self.since)
+            .with_more(part)
+            .with_label(self.label.clone());
+        part.keep(self.kept());
+        Some(part)
     }
 
     /// The lock's queue.
@@ -140,7 +184,8 @@ impl Grant {
 
     /// All its leases.
     pub fn leases(&self) -> impl Iterator<Item = &Arc<Lease>> {
-        std::iter::once(&self.lease).chain(&self.more)
+        let more = &self.more[..self.kept_more.load(Ordering::Acquire)];
+        std::iter::once(&self.lease).chain(more)
     }
 
     /// The fencing token.
@@ -184,12 +229,17 @@ impl Grant {
 
     /// Whether a guard outside of any scope still holds it, and was not detached.
     pub fn is_kept_by_guard(&self) -> bool {
-        self.kept() == Kept::ByGuard && self.holds() > 0
+        self.kept() == Kept::ByGuard && self.is_open()
+    }
+
+    /// Whether it is held and can be held again: not while the only hold is taken out.
+    pub fn is_open(&self) -> bool {
+        is_open(self.holds.load(Ordering::Acquire))
     }
 
     /// The number of holds.
     pub fn holds(&self) -> usize {
-        self.holds.load(Ordering::Acquire) & !AWAITED
+        self.holds.load(Ordering::Acquire) & COUNT
     }
 
     /// The first hold.
@@ -200,7 +250,7 @@ impl Grant {
 
     /// Adds a hold, unless the grant has ended.
     pub fn hold_again(self: &Arc<Self>) -> Option<Hold> {
-        let more = |holds: usize| (holds & !AWAITED > 0).then_some(holds + 1);
+        let more = |holds: usize| is_open(holds).then_some(holds + 1);
         self.holds.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).ok()?;
         Some(Hold(Some(self.clone())))
     }
@@ -219,16 +269,25 @@ impl Grant {
     pub async fn lost(&self) {
         let mut end = pin!(self.end.notified());
         end.as_mut().enable();
-        if self.holds.fetch_or(AWAITED, Ordering::AcqRel) & !AWAITED == 0 {
+        if self.holds.fetch_or(AWAITED, Ordering::AcqRel) & COUNT == 0 {
             return;
         }
-        let lost = async {
-            if self.more.is_empty() {
-                return self.lease.lost().await;
-            }
-            first(self.leases().map(|lease| lease.lost())).await;
-        };
-        or(end, lost).await;
+        or(end, self.of_any(Lease::lost, |lease| !lease.is_valid())).await;
+    }
+
+    /// Resolves when something is so of one of its leases. That it is so of one that was split off
+    /// meanwhile says nothing.
+    async fn of_any<'a, F: Future<Output = ()>>(
+        &'a self,
+        resolves: impl Fn(&'a Lease) -> F,
+        is_so: impl Fn(&Lease) -> bool,
+    ) {
+        if self.more.is_empty() {
+            return resolves(&self.lease).await;
+        }
+        while !self.leases().any(|lease| is_so(lease)) {
+            first(self.leases().map(|lease| resolves(lease))).await;
+        }
     }
 
     /// Wakes those that wait for the end; `before` is the earlier count of holds.
@@ -245,18 +304,13 @@ impl Grant {
 
     /// Resolves when somebody asks for the release of the lock.
     pub async fn revoked(&self) {
-        if self.more.is_empty() {
-            return self.lease.revoked().await;
-        }
-        first(self.leases().map(|lease| lease.revoked())).await;
+        self.of_any(Lease::revoked, Lease::is_revoked).await;
     }
 
     /// Resolves when something happens that ends a body.
     pub async fn ended(&self, cancel_policy: CancelPolicy) {
-        if self.more.is_empty() {
-            return self.lease.ended(cancel_policy).await;
-        }
-        first(self.leases().map(|lease| lease.ended(cancel_policy))).await;
+        let ended = |lease: &Lease| lease.is_ended(cancel_policy);
+        self.of_any(|lease| lease.ended(cancel_policy), ended).await;
     }
 
     /// Watches its nodes from now on, so that such a request arrives at once.
@@ -313,7 +367,7 @@ impl Hold {
     pub fn give_back(&mut self, now: Instant) -> Option<Deletion> {
         let grant = self.0.take()?;
         let before = grant.holds.fetch_sub(1, Ordering::AcqRel);
-        if before & !AWAITED > 1 {
+        if before & COUNT > 1 {
             return None;
         }
         grant.tell_of_end(before);
@@ -324,12 +378,21 @@ impl Hold {
     /// [hold it again](Grant::hold_again).
     pub fn take_only(&mut self) -> Option<Sole> {
         let grant = self.0.take_if(|grant| {
-            let only = |holds: usize| (holds & !AWAITED == 1).then_some(0);
-            let taken = grant.holds.fetch_update(Ordering::AcqRel, Ordering::Acquire, only);
-            taken.map(|before| grant.tell_of_end(before)).is_ok()
+            let only = |holds: usize| (holds & COUNT == 1).then_some(holds | TAKEN);
+            grant.holds.fetch_update(Ordering::AcqRel, Ordering::Acquire, only).is_ok()
         });
         grant.map(|grant| Sole(Some(grant)))
     }
+
+    /// No hold.
+    pub fn none() -> Hold {
+        Hold(None)
+    }
+}
+
+/// Whether a count of holds is one of a grant that can be held again.
+fn is_open(holds: usize) -> bool {
+    holds & COUNT > 0 && holds & TAKEN == 0
 }
 
 impl Drop for Hold {
@@ -352,15 +415,29 @@ impl Sole {
         self.0.as_ref()
     }
 
+    /// Puts it back: it can be held again.
+    pub fn put_back(mut self) -> Hold {
+        if let Some(grant) = &self.0 {
+            grant.holds.fetch_and(!TAKEN, Ordering::AcqRel);
+        }
+        Hold(self.0.take())
+    }
+
     /// Ends the grant without telling the queue.
     pub fn forget(mut self) {
-        self.0 = None;
+        drop(self.end());
+    }
+
+    fn end(&mut self) -> Option<Arc<Grant>> {
+        let grant = self.0.take()?;
+        grant.tell_of_end(grant.holds.swap(0, Ordering::AcqRel));
+        Some(grant)
     }
 }
 
 impl Drop for Sole {
     fn drop(&mut self) {
-        if let Some(grant) = self.0.take() {
+        if let Some(grant) = self.end() {
             let now = grant.now();
             drop(grant.queue.clone().release(&grant, now));
         }

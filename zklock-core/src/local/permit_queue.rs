@@ -497,9 +497,16 @@ impl GrantSource for PermitQueue {
         Some(Holder { owner, node, ahead: 1 + inner.state.ahead_of(place) })
     }
 
-    fn step_down(self: Arc<Self>, _: Sole) -> SteppingDown {
+    fn step_down(self: Arc<Self>, permit: Sole) -> SteppingDown {
         let error = LockError::new(ErrorKind::Unsupported, "only a write guard can be downgraded");
-        Box::pin(std::future::ready(Err(error)))
+        Box::pin(std::future::ready(Err((error, permit.put_back()))))
+    }
+
+    fn split(self: Arc<Self>, grant: &Grant, permits: usize) -> Option<Hold> {
+        let mut inner = self.lock();
+        let part = Arc::new(grant.split(permits)?);
+        inner.state.split_off(Arc::downgrade(&part));
+        Some(part.hold())
     }
 
     fn release(self: Arc<Self>, grant: &Grant, now: Instant) -> Option<Deletion> {

@@ -261,6 +261,11 @@ impl<L: Lent, B, O> State<L, B, O> {
         todo
     }
 
+    /// Some permits of a holder were split off, for this one.
+    pub fn split_off(&mut self, part: B) {
+        self.holders.push(part);
+    }
+
     /// A holder returned its permits.
     pub fn release(
         &mut self,

@@ -553,13 +553,16 @@ impl Queue {
     }
 
     /// Creates a reader's node in the place of a writer's, which is then deleted.
-    async fn step_down_to_reader(self: Arc<Self>, sole: Sole) -> Result<Hold, LockError> {
-        let Some(writer) = sole.grant() else { return Err(closed()) };
+    async fn step_down_to_reader(self: Arc<Self>, sole: Sole) -> Result<Hold, (LockError, Hold)> {
+        let Some(writer) = sole.grant().cloned() else { return Err((closed(), Hold::none())) };
         let from = writer.lease().clone();
-        let lost = || writer.lost_error();
-        let standing_in =
-            catch(self.layout(), stand_in(&self.target, self.session.runtime(), &from));
-        let to = Arc::new(standing_in.await?.ok_or_else(lost)?);
+        let standing_in = stand_in(&self.target, self.session.runtime(), &from);
+        let stood_in = catch(self.layout(), standing_in).await;
+        let stood_in = stood_in.and_then(|to| to.ok_or_else(|| writer.lost_error()));
+        let to = match stood_in {
+            Ok(to) => Arc::new(to),
+            Err(error) => return Err((error, sole.put_back())),
+        };
         let now = self.now();
         let source: Arc<dyn GrantSource> = self.clone();
         let (who, token) = ((*writer.who(), Mode::Read), to.next_token());
@@ -574,7 +577,8 @@ impl Queue {
             // has no guard meanwhile that could report a loss.
             or(async { drop(deletion.await) }, to.lost()).await;
         }
-        if to.is_valid() { Ok(granted) } else { Err(reader.lost_error()) }
+        // The writer has ended, and what is lost is the reader's.
+        if to.is_valid() { Ok(granted) } else { Err((reader.lost_error(), Hold::none())) }
     }
 
     fn stepped_down(
@@ -639,7 +643,7 @@ impl GrantSource for Queue {
         let spawner = self.session.spawner().clone();
         let work = self.step_down_to_reader(writer);
         spawner.spawn(async move { drop(tell.send(work.await)) });
-        Box::pin(async move { told.await.unwrap_or_else(|_| Err(closed())) })
+        Box::pin(async move { told.await.unwrap_or_else(|_| Err((closed(), Hold::none()))) })
     }
 
     fn release(self: Arc<Self>, grant: &Grant, now: Instant) -> Option<Deletion> {

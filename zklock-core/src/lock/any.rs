@@ -47,6 +47,20 @@ impl From<Mutex> for AnyLock {
     }
 }
 
+/// One that stays with the caller.
+impl From<&Mutex> for AnyLock {
+    fn from(mutex: &Mutex) -> Self {
+        AnyLock::Mutex(mutex.clone())
+    }
+}
+
+/// One permit.
+impl From<Semaphore> for AnyLock {
+    fn from(semaphore: Semaphore) -> Self {
+        AnyLock::Permits(semaphore, 1)
+    }
+}
+
 impl AnyLock {
     /// Returns the name of the lock.
     ///

@@ -47,24 +47,24 @@ pub struct MultiLock {
 }
 
 impl MultiLock {
-    /// Several locks as one.
+    /// Several locks as one: of one kind as they are, of several as [`AnyLock`].
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
     /// use zklock::MultiLock;
     ///
     /// let account = |number: u32| session.mutex(&format!("accounts/a{number}"));
-    /// let both = MultiLock::new([account(7)?.into(), account(3)?.into()])?;
+    /// let both = MultiLock::new([account(7)?, account(3)?])?;
     /// assert_eq!(both.members().len(), 2);
-    /// assert!(MultiLock::new([account(7)?.into(), account(7)?.into()]).is_err());
+    /// assert!(MultiLock::new([account(7)?, account(7)?]).is_err());
     /// # Ok::<(), zklock::LockError>(())
     /// ```
     ///
     /// # Errors
     ///
     /// [`ErrorKind::InvalidOption`] if there are no members, or the same lock is given twice.
-    pub fn new(members: impl IntoIterator<Item = AnyLock>) -> Result<Self, LockError> {
-        let mut members: Vec<_> = members.into_iter().collect();
+    pub fn new(members: impl IntoIterator<Item = impl Into<AnyLock>>) -> Result<Self, LockError> {
+        let mut members: Vec<_> = members.into_iter().map(Into::into).collect();
         members.sort_by_cached_key(AnyLock::identity);
         if members.is_empty() {
             return Err(no_members());
@@ -83,7 +83,7 @@ impl MultiLock {
     /// ```
     /// # let session = zklock::Session::embedded();
     /// # let (b, a) = (session.mutex("b")?, session.mutex("a")?);
-    /// # let both = zklock::MultiLock::new([b.into(), a.into()])?;
+    /// # let both = zklock::MultiLock::new([b, a])?;
     /// let names: Vec<_> = both.members().iter().map(|member| member.name()).collect();
     /// assert_eq!(names, ["a", "b"]); // Whatever the order of the arguments.
     /// # Ok::<(), zklock::LockError>(())
@@ -98,7 +98,7 @@ impl MultiLock {
     /// # zklock::blocking::block_on(async {
     /// # let session = zklock::Session::embedded();
     /// # let (b, a) = (session.mutex("b")?, session.mutex("a")?);
-    /// # let both = zklock::MultiLock::new([b.into(), a.into()])?;
+    /// # let both = zklock::MultiLock::new([b, a])?;
     /// let guard = both.acquire().await?;
     /// assert!(guard.is_valid()); // Both are held.
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
@@ -124,7 +124,7 @@ impl MultiLock {
     /// # let session = zklock::Session::embedded_builder(&store).open()?;
     /// # let elsewhere = zklock::Session::embedded_builder(&store).app("billing").open()?;
     /// # let (b, a) = (session.mutex("b")?, session.mutex("a")?);
-    /// # let both = zklock::MultiLock::new([b.into(), a.into()])?;
+    /// # let both = zklock::MultiLock::new([b, a])?;
     /// let _guard = elsewhere.mutex("b")?.acquire().await?;
     /// let busy = both.try_acquire().await;
     /// assert!(busy.is_err_and(|error| error.is_busy() && error.lock() == Some("b")));
@@ -149,7 +149,7 @@ impl MultiLock {
     /// # zklock::blocking::block_on(async {
     /// # let session = zklock::Session::embedded();
     /// # let (b, a) = (session.mutex("b")?, session.mutex("a")?);
-    /// # let both = zklock::MultiLock::new([b.into(), a.into()])?;
+    /// # let both = zklock::MultiLock::new([b, a])?;
     /// use std::time::Duration;
     ///
     /// let guard = both.acquire_timeout(Duration::from_secs(2)).await?; // For all together.
@@ -177,10 +177,10 @@ impl MultiLock {
     /// # let session = zklock::Session::embedded_builder(&store).open()?;
     /// # let elsewhere = zklock::Session::embedded_builder(&store).app("billing").open()?;
     /// # let (b, a) = (session.mutex("b")?, session.mutex("a")?);
-    /// # let both = zklock::MultiLock::new([b.into(), a.into()])?;
+    /// # let both = zklock::MultiLock::new([b, a])?;
     /// # let short = zklock::LockOptions::new().timeout(std::time::Duration::from_millis(20));
     /// # let [a, b] = [session.mutex("a")?, session.mutex("b")?].map(|lock| lock.with_options(short));
-    /// # let both = zklock::MultiLock::new([a.into(), b.into()])?;
+    /// # let both = zklock::MultiLock::new([a, b])?;
     /// let _guard = elsewhere.mutex("b")?.acquire().await?;
     /// assert!(both.acquire_tries().await.is_err_and(|error| error.is_busy()));
     /// assert!(session.site("a")?.contenders().await?.is_empty()); // All or none.
@@ -274,7 +274,7 @@ impl MultiLock {
 /// # zklock::blocking::block_on(async {
 /// # let session = zklock::Session::embedded();
 /// # let (b, a) = (session.mutex("b")?, session.mutex("a")?);
-/// # let both = zklock::MultiLock::new([b.into(), a.into()])?;
+/// # let both = zklock::MultiLock::new([b, a])?;
 /// let guard = both.acquire().await?;
 /// assert_eq!(session.held().len(), 2);
 /// drop(guard);
@@ -305,29 +305,13 @@ impl MultiGuard {
     /// # zklock::blocking::block_on(async {
     /// # let session = zklock::Session::embedded();
     /// # let (b, a) = (session.mutex("b")?, session.mutex("a")?);
-    /// # let both = zklock::MultiLock::new([b.into(), a.into()])?;
+    /// # let both = zklock::MultiLock::new([b, a])?;
     /// let guard = both.acquire().await?;
     /// assert_eq!(guard.members()[0].lock(), "a");
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn members(&self) -> &[AnyGuard] {
         &self.members
-    }
-
-    /// The fencing tokens as text, joined with `,`.
-    ///
-    /// ```
-    /// # zklock::blocking::block_on(async {
-    /// # let session = zklock::Session::embedded();
-    /// # let (b, a) = (session.mutex("b")?, session.mutex("a")?);
-    /// # let both = zklock::MultiLock::new([b.into(), a.into()])?;
-    /// let guard = both.acquire().await?;
-    /// assert_eq!(guard.fencing_token().split(',').count(), 2);
-    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
-    /// ```
-    pub fn fencing_token(&self) -> String {
-        let tokens: Vec<_> = self.fencing_tokens().iter().map(ToString::to_string).collect();
-        tokens.join(",")
     }
 
     /// Runs `body` in the scope of all members. See
@@ -337,7 +321,7 @@ impl MultiGuard {
     /// # zklock::blocking::block_on(async {
     /// # let session = zklock::Session::embedded();
     /// # let (b, a) = (session.mutex("b")?, session.mutex("a")?);
-    /// # let both = zklock::MultiLock::new([b.into(), a.into()])?;
+    /// # let both = zklock::MultiLock::new([b, a])?;
     /// let guard = both.acquire().await?;
     /// assert!(guard.scope(async { zklock::is_held("a") && zklock::is_held("b") }).await);
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
@@ -355,7 +339,7 @@ impl MultiGuard {
     /// ```
     /// # zklock::blocking::block_on(async {
     /// # let session = zklock::Session::embedded();
-    /// # let locks = [session.mutex("a")?.into(), session.mutex("b")?.into()];
+    /// # let locks = [session.mutex("a")?, session.mutex("b")?];
     /// let both = zklock::MultiLock::new(locks)?.acquire().await?;
     /// assert!(both.scope_sync(|| zklock::is_held("a") && zklock::is_held("b")));
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
@@ -371,7 +355,7 @@ impl MultiGuard {
     /// # zklock::blocking::block_on(async {
     /// # let session = zklock::Session::embedded();
     /// # let (b, a) = (session.mutex("b")?, session.mutex("a")?);
-    /// # let both = zklock::MultiLock::new([b.into(), a.into()])?;
+    /// # let both = zklock::MultiLock::new([b, a])?;
     /// let guard = both.acquire().await?.detach();
     /// std::thread::spawn(move || drop(guard));
     /// assert!(both.acquire().await?.is_valid()); // Waits for the thread's release.
@@ -388,7 +372,7 @@ impl MultiGuard {
     /// # zklock::blocking::block_on(async {
     /// # let session = zklock::Session::embedded();
     /// # let (b, a) = (session.mutex("b")?, session.mutex("a")?);
-    /// # let both = zklock::MultiLock::new([b.into(), a.into()])?;
+    /// # let both = zklock::MultiLock::new([b, a])?;
     /// both.acquire().await?.release().await?;
     /// assert!(session.site("a")?.contenders().await?.is_empty());
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();

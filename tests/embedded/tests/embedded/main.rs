@@ -36,6 +36,7 @@ mod revoked;
 mod rwlock;
 mod said;
 mod semaphore;
+mod split;
 mod stop_at;
 mod strays;
 mod support;

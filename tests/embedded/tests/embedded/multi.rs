@@ -10,7 +10,7 @@ use zklock_core::coordinator::traits::RequestError;
 use crate::support::{about, contenders, on, prompt, store};
 
 fn both(session: &Session, names: [&str; 2]) -> MultiLock {
-    MultiLock::new(names.map(|name| session.mutex(name).unwrap().into())).unwrap()
+    MultiLock::new(names.map(|name| session.mutex(name).unwrap())).unwrap()
 }
 
 async fn settle() {
@@ -18,13 +18,15 @@ async fn settle() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_members_are_held_in_one_order_and_their_tokens_joined() {
+async fn all_members_are_held_in_one_order_and_each_has_a_token() {
     let (store, session) = store();
     let guard = both(&session, ["b", "a"]).acquire().await.unwrap();
     let names: Vec<_> = guard.members().iter().map(|member| member.lock()).collect();
     assert_eq!(names, ["a", "b"]);
     let tokens = guard.fencing_tokens();
-    assert_eq!(guard.fencing_token(), format!("{},{}", tokens[0], tokens[1]));
+    let members: Vec<_> = guard.members().iter().map(|member| member.fencing_token()).collect();
+    assert_eq!(tokens, members);
+    assert_eq!(guard.fencing_token(), tokens[1]);
     assert!(guard.is_valid() && !guard.remaining().is_zero());
     for name in ["a", "b"] {
         assert!(on(&store).mutex(name).unwrap().try_acquire().await.unwrap_err().is_busy());
@@ -96,13 +98,13 @@ async fn members_are_of_any_kind() {
 #[tokio::test(start_paused = true)]
 async fn bad_members_are_errors_and_nothing_is_held() {
     let (store, session) = store();
-    let twice = ["a", "b", "a"].map(|name| session.mutex(name).unwrap().into());
+    let twice = ["a", "b", "a"].map(|name| session.mutex(name).unwrap());
     let error = MultiLock::new(twice).unwrap_err();
     assert!(error.kind() == ErrorKind::InvalidOption && error.lock() == Some("a"), "{error}");
     // Reading and writing the same is the same lock.
     let lock = session.rw_lock("a").unwrap();
     assert!(MultiLock::new([AnyLock::Read(lock.clone()), AnyLock::Write(lock)]).is_err());
-    assert_eq!(MultiLock::new([]).unwrap_err().kind(), ErrorKind::InvalidOption);
+    assert_eq!(MultiLock::new([] as [AnyLock; 0]).unwrap_err().kind(), ErrorKind::InvalidOption);
     assert!(both(&session, ["a", "b"]).acquire_timeout(Duration::ZERO).await.is_err());
     assert!(contenders(&store, "/zklock/a").await.is_empty());
 }
@@ -145,7 +147,7 @@ async fn locks_on_two_ensembles_never_wait_for_each_other_crosswise() {
     let process = |first: &Embedded, second: &Embedded| [first, second].map(on);
     let processes = [process(&one, &two), process(&two, &one)];
     let locks = processes.map(|sessions| {
-        MultiLock::new(sessions.map(|session| session.mutex("a").unwrap().into())).unwrap()
+        MultiLock::new(sessions.map(|session| session.mutex("a").unwrap())).unwrap()
     });
     let tasks = locks.map(|locks| {
         tokio::spawn(async move {
@@ -160,7 +162,7 @@ async fn locks_on_two_ensembles_never_wait_for_each_other_crosswise() {
         tokio::time::timeout(Duration::from_secs(60), task).await.unwrap().unwrap();
     }
     // Through two sessions it is one lock.
-    let twice = [on(&one), on(&one)].map(|session| session.mutex("a").unwrap().into());
+    let twice = [on(&one), on(&one)].map(|session| session.mutex("a").unwrap());
     assert_eq!(MultiLock::new(twice).unwrap_err().kind(), ErrorKind::InvalidOption);
 }
 

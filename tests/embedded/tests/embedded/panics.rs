@@ -191,9 +191,10 @@ async fn a_writer_keeps_the_lock_where_it_cannot_step_down() {
     let lock = session.rw_lock("a").unwrap();
     let writer = lock.write().await.unwrap();
     driver.shake(NAMING);
-    assert_told(&writer.downgrade().await.unwrap_err());
+    let refused = writer.downgrade().await.unwrap_err();
+    assert_told(refused.error());
     driver.shake(STEADY);
-    drop(lock.write().await.unwrap());
+    assert!(refused.into_guard().downgrade().await.unwrap().is_valid());
 }
 
 #[tokio::test(start_paused = true)]

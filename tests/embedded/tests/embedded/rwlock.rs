@@ -1,10 +1,14 @@
 //! The read/write lock among tasks and sessions.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use zklock::{Embedded, ErrorKind, Handoffs, LockOptions, RwLock, Session, carry, carry_sync};
+use tokio::time::timeout;
+use zklock::{
+    Embedded, ErrorKind, Handoffs, LockError, LockOptions, RwLock, Session, carry, carry_sync,
+};
 use zklock_core::coordinator::memory::{Fault, Op};
 use zklock_core::coordinator::traits::RequestError;
 
@@ -256,8 +260,11 @@ async fn a_step_down_whose_node_may_not_be_read_is_an_error() {
     faults.inject(Fault::lose_reply().on(Op::Create).path("__READ__"));
     let refused = Fault::refuse(RequestError::NoAuth);
     faults.inject(refused.on(Op::Get).path("__READ__").times(u64::MAX));
-    let error = writing.downgrade().await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unauthorized, "{error}");
+    let refused = writing.downgrade().await.unwrap_err();
+    assert_eq!(refused.error().kind(), ErrorKind::Unauthorized, "{refused}");
+    settle().await;
+    assert_eq!(queue(&store).await, "W", "the writer stays, and the reader's node does not");
+    drop(refused.into_guard());
     settle().await;
     assert_eq!(queue(&store).await, "");
 }
@@ -295,10 +302,73 @@ async fn a_writer_that_is_held_twice_does_not_step_down() {
     let (store, session) = store();
     let writing = lock(&session).write().await.unwrap();
     let nested = writing.scope(async { lock(&session).write().await.unwrap() }).await;
-    let error = writing.downgrade().await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Deadlock);
+    let token = writing.fencing_token();
+    let refused = writing.downgrade().await.unwrap_err();
+    assert_eq!(refused.error().kind(), ErrorKind::Deadlock);
+    // A nested one does neither, and stays, too.
+    let refused_too = nested.downgrade().await.unwrap_err();
+    assert_eq!(refused_too.error().kind(), ErrorKind::Deadlock);
+    assert!(refused_too.into_guard().is_valid());
+    let writing = refused.into_guard();
+    assert!(writing.is_valid() && writing.fencing_token() == token);
+    let reading = writing.downgrade().await.unwrap();
+    assert_eq!(queue(&store).await, "R");
+    // Who does not care lets go.
+    drop(reading);
+    let writing = lock(&session).write().await.unwrap();
+    let nested = writing.scope(async { lock(&session).write().await.unwrap() }).await;
+    let error = LockError::from(writing.downgrade().await.unwrap_err());
+    assert!(error.is_deadlock());
     drop(nested);
     assert_eq!(queue(&store).await, "");
+}
+
+/// The answer about the reader's node is under way for a while.
+#[tokio::test(start_paused = true)]
+async fn a_step_down_that_is_refused_gives_the_writer_back() {
+    let (store, session) = store();
+    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let writing = lock(&session).write().await.unwrap();
+    let (token, view) = (writing.fencing_token(), writing.view());
+    let told = tokio::spawn({
+        let view = view.clone();
+        async move { view.lost().await }
+    });
+    faults.delay_replies(Duration::from_millis(50));
+    faults.inject(Fault::refuse(RequestError::NoAuth).on(Op::Create).path("__READ__"));
+    let mut stepping = pin!(writing.downgrade());
+    assert!(timeout(Duration::from_millis(20), &mut stepping).await.is_err());
+    assert!(view.is_valid(), "it still writes while it is asked");
+    let refused = stepping.await.unwrap_err();
+    assert_eq!(refused.error().kind(), ErrorKind::Unauthorized, "{refused}");
+    let writing = refused.into_guard();
+    assert!(writing.is_valid() && view.is_valid() && writing.fencing_token() == token);
+    settle().await;
+    assert!(!told.is_finished(), "nothing was lost");
+    assert_eq!(queue(&store).await, "W");
+    // It can be held again, and steps down when it may.
+    let nested = writing.scope(async { lock(&session).write().await.unwrap() }).await;
+    assert_eq!(nested.fencing_token(), token);
+    drop(nested);
+    let reading = writing.downgrade().await.unwrap();
+    assert!(reading.fencing_token() > token && !view.is_valid());
+    timeout(Duration::from_secs(1), told).await.expect("the writer has ended").unwrap();
+    drop(lock(&on(&store)).try_read().await.unwrap());
+    drop(reading);
+    settle().await;
+    assert_eq!(queue(&store).await, "");
+}
+
+/// The writer's lease runs out while it is asked.
+#[tokio::test(start_paused = true)]
+async fn a_writer_that_is_lost_while_it_steps_down_comes_back_lost() {
+    let (store, session) = store();
+    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let writing = lock(&session).write().await.unwrap();
+    faults.disconnect();
+    let refused = writing.downgrade().await.unwrap_err();
+    assert!(refused.error().is_lost(), "{refused}");
+    assert!(!refused.into_guard().is_valid());
 }
 
 /// The answer about the reader's node is under way for a while, and then carried calls come.
@@ -321,10 +391,10 @@ async fn a_carried_call_does_not_write_beside_the_readers_of_a_step_down() {
     let [first, during, after] = calls.await;
     let nested = first.await.unwrap();
     assert_eq!(nested.fencing_token(), token);
-    let error = writing.downgrade().await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Deadlock, "{error}");
+    let refused = writing.downgrade().await.unwrap_err();
+    assert_eq!(refused.error().kind(), ErrorKind::Deadlock, "{refused}");
     assert!(view.is_valid(), "the nested call still writes");
-    drop((nested, view));
+    drop((nested, refused, view));
     for call in [during, after] {
         drop(call.await.unwrap());
     }
@@ -353,7 +423,7 @@ async fn a_carried_call_does_not_write_beside_the_readers_of_a_step_down() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_step_down_that_is_refused_lets_go_and_carried_calls_go_on() {
+async fn after_a_step_down_that_is_refused_carried_calls_go_on() {
     let (store, session) = store();
     let faults = store.faults(session.zookeeper_session().unwrap().0);
     let writing = lock(&session).write().await.unwrap();
@@ -367,8 +437,9 @@ async fn a_step_down_that_is_refused_lets_go_and_carried_calls_go_on() {
     let call = writing.scope(async { Some(spawn()) }).await.unwrap();
     faults.delay_replies(Duration::from_millis(50));
     faults.inject(Fault::refuse(RequestError::NoAuth).on(Op::Create).path("__READ__"));
-    let error = writing.downgrade().await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unauthorized, "{error}");
+    let refused = writing.downgrade().await.unwrap_err();
+    assert_eq!(refused.error().kind(), ErrorKind::Unauthorized, "{refused}");
+    drop(refused);
     call.await.unwrap().unwrap();
     settle().await;
     assert_eq!(queue(&store).await, "");

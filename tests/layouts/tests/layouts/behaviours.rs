@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use tokio::task::JoinSet;
-use zklock::{AnyLock, ErrorKind, Mode, MultiLock, Semaphore, Session};
+use zklock::layout::Kazoo;
+use zklock::{AnyLock, ErrorKind, LockError, Mode, MultiLock, Semaphore, Session};
 
 use crate::bed::{Bed, acquiring, soon, until};
 
@@ -335,6 +336,62 @@ async fn semaphore_three_of_three_held_and_one_closes_for_the_fourth() {
     held.remove(1).release().await.unwrap();
     fourth.await.unwrap().release().await.unwrap();
     drop(held);
+    bed.end().await;
+}
+
+#[tokio::test]
+async fn semaphore_permits_are_split_and_given_back_apart() {
+    let bed = Bed::shared("split");
+    let (one, two) = (bed.session().await, bed.session().await);
+    for kazoo in [false, true] {
+        let semaphore = |session: &Session| match kazoo {
+            false => session.semaphore("a", 3).unwrap(),
+            true => session.semaphore("b", 3).unwrap().driver(Kazoo::default()).unwrap(),
+        };
+        let mut three = semaphore(&one).acquire_many(3).await.unwrap();
+        let two_of_them = three.split(2).unwrap();
+        assert_eq!((three.permits(), two_of_them.permits()), (1, 2));
+        let view = three.view();
+        let waiting = tokio::spawn({
+            let semaphore = semaphore(&two);
+            async move { soon("two permits", semaphore.acquire_many(2)).await.unwrap() }
+        });
+        two_of_them.release().await.unwrap();
+        let theirs = waiting.await.unwrap();
+        assert!(semaphore(&two).try_acquire().await.unwrap_err().is_busy());
+        // A heartbeat later what was given back is missed by nobody.
+        tokio::time::sleep(one.timing().unwrap().heartbeat * 2).await;
+        assert!(three.is_valid() && view.is_valid() && theirs.is_valid());
+        three.release().await.unwrap();
+        semaphore(&two).try_acquire().await.unwrap().release().await.unwrap();
+        theirs.release().await.unwrap();
+        assert!(!view.is_valid());
+    }
+    bed.end().await;
+}
+
+#[tokio::test]
+async fn a_writer_that_is_not_downgraded_is_given_back() {
+    let bed = Bed::shared("stays");
+    let (one, two) = (bed.session().await, bed.session().await);
+    let (lock, theirs) = (one.rw_lock("a").unwrap(), two.rw_lock("a").unwrap());
+    let writing = lock.write().await.unwrap();
+    let nested = writing.scope(lock.write()).await.unwrap();
+    let refused = writing.downgrade().await.unwrap_err();
+    assert!(refused.error().is_deadlock(), "{refused}");
+    let writing = refused.into_guard();
+    assert!(writing.is_valid() && theirs.try_read().await.unwrap_err().is_busy());
+    drop(nested);
+    let reading = writing.downgrade().await.unwrap();
+    theirs.try_read().await.unwrap().release().await.unwrap();
+    // With a question mark the lock is released.
+    reading.release().await.unwrap();
+    let writing = lock.write().await.unwrap();
+    let nested = writing.scope(lock.write()).await.unwrap();
+    let error = LockError::from(writing.downgrade().await.unwrap_err());
+    assert!(error.is_deadlock() && nested.is_valid());
+    nested.release().await.unwrap();
+    theirs.try_write().await.unwrap().release().await.unwrap();
     bed.end().await;
 }
 

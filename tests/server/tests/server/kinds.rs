@@ -277,7 +277,10 @@ impl Held {
             Held::Read(guard) => guard.fencing_token().to_string(),
             Held::Write(guard) => guard.fencing_token().to_string(),
             Held::Permit(guard) => guard.fencing_token().to_string(),
-            Held::Multi(guard) => guard.fencing_token(),
+            Held::Multi(guard) => {
+                let tokens = guard.fencing_tokens();
+                tokens.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+            }
         }
     }
 }

@@ -123,7 +123,7 @@ async fn a_step_down_that_takes_long_is_told_of_a_loss_in_time() {
         }
         let told = soon("its end", stepping_down).await.unwrap();
         control.within(&format!("{what} while it steps down"), start.elapsed(), promised);
-        assert_eq!(told.unwrap_err().kind(), ErrorKind::Lost, "{what}");
+        assert_eq!(told.unwrap_err().error().kind(), ErrorKind::Lost, "{what}");
         proxy.heal();
     }
     drop(busy);

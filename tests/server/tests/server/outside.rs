@@ -292,7 +292,7 @@ async fn a_writer_whose_node_is_deleted_does_not_step_down_beside_the_next_one()
         bed.delete(writing.path());
         let next = soon("the next", waiting).await.unwrap();
         let reading = soon("its end", writing.downgrade()).await;
-        assert_eq!(reading.unwrap_err().kind(), ErrorKind::Lost, "{name}");
+        assert_eq!(reading.unwrap_err().error().kind(), ErrorKind::Lost, "{name}");
         assert!(next.is_valid());
         bed.until_nodes(name, 1).await;
         next.release().await.unwrap();

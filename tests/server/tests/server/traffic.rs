@@ -42,7 +42,7 @@ async fn a_deletion_is_told_within_a_heartbeat_for_every_kind_on_a_busy_session(
     // Just taken, and watched already.
     for held_for in [Duration::ZERO, Duration::from_millis(1_500)] {
         let (session, traffic, guards) = busy(&bed).await;
-        let members = ["multi1", "multi2"].map(|name| session.mutex(name).unwrap().into());
+        let members = ["multi1", "multi2"].map(|name| session.mutex(name).unwrap());
         let multi = MultiLock::new(members).unwrap().acquire().await.unwrap();
         tokio::time::sleep(held_for).await;
         let mut paths: Vec<_> = guards.iter().map(|guard| guard.path()).collect();

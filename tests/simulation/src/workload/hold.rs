@@ -38,7 +38,8 @@ impl Task {
                             guard = AnyGuard::Read(reader);
                             holding = self.note_as(lock, (1, share.1), &guard, false);
                         }
-                        Err(error) => return self.judge(&error, None),
+                        // With its guard it lets go.
+                        Err(error) => return self.judge(&error.into(), None),
                     }
                 }
                 other => guard = other,

@@ -1,0 +1,151 @@
+//! A writer that becomes a reader.
+
+use std::error::Error;
+use std::fmt;
+
+use crate::base::error::{ErrorKind, LockError};
+use crate::guard::typed::{Guard, Releasing, RwLockReadGuard, RwLockWriteGuard};
+
+impl RwLockWriteGuard {
+    /// Becomes a reader without letting a writer in between, not even one that waits already;
+    /// readers that wait for this writer enter. The guard keeps the writer's place in the order of
+    /// tokens. Waits until the writer's node is gone. Calls in a scope of this writer that begin
+    /// meanwhile, or later, queue like any other.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// let lock = zklock::Session::embedded().rw_lock("prices")?;
+    /// let writing = lock.write().await?;
+    /// let reading = writing.downgrade().await?;
+    /// assert!(lock.try_read().await.is_ok());
+    /// # drop(reading);
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// A [`DowngradeError`], which has the writer's guard; with `?` that is dropped, which releases the
+    /// lock. [`ErrorKind::Deadlock`] if it is held again by a call nested in this one, and
+    /// [`ErrorKind::Unauthorized`] if the server refuses the new node: it is held as before then.
+    /// [`ErrorKind::Lost`] as soon as the lock is lost, before or meanwhile.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future releases the lock.
+    pub async fn downgrade(mut self) -> Result<RwLockReadGuard, DowngradeError> {
+        let (queue, kept) = (self.grant().queue().clone(), self.grant().kept());
+        let lock = queue.lock_name().clone();
+        // From here on no call that is nested in this one can become a writer with it.
+        let only = if self.turn.is_none() { self.hold.take_only() } else { None };
+        let Some(writer) = only else {
+            let why = "a write lock that is held more than once is not downgraded";
+            return Err(self.stays(LockError::new(ErrorKind::Deadlock, why).on(lock)));
+        };
+        let releasing = Releasing(Some(self.grant()));
+        let reader = match queue.step_down(writer).await {
+            Ok(reader) => reader,
+            Err((error, writer)) => {
+                match writer.grant() {
+                    Some(_) => releasing.cancel(),
+                    // Nothing is left to be released.
+                    None => drop(releasing),
+                }
+                self.hold = writer;
+                return Err(self.stays(error.on(lock)));
+            }
+        };
+        releasing.cancel();
+        if let Some(grant) = reader.grant() {
+            grant.keep(kept);
+        }
+        Guard::granted(reader, false, false).map_err(|error| self.stays(error.on(lock)))
+    }
+
+    fn stays(self, error: LockError) -> DowngradeError {
+        DowngradeError { error, guard: self }
+    }
+}
+
+/// Why a writer did not become a reader, and its guard. Dropped, it releases the lock.
+///
+/// ```
+/// # zklock::blocking::block_on(async {
+/// # let session = zklock::Session::embedded();
+/// let prices = session.rw_lock("prices")?;
+/// let writing = prices.write().await?;
+/// let nested = writing.scope(prices.write()).await?;
+/// if let Err(refused) = writing.downgrade().await {
+///     assert!(refused.error().is_deadlock()); // The nested call still writes.
+///     drop(nested);
+///     let reading = refused.into_guard().downgrade().await?;
+///     assert!(reading.is_valid());
+/// }
+/// # Ok::<(), zklock::LockError>(()) }).unwrap();
+/// ```
+pub struct DowngradeError {
+    error: LockError,
+    guard: RwLockWriteGuard,
+}
+
+impl DowngradeError {
+    /// Why.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let locks = zklock::testing::TestLocks::install();
+    /// # let session = locks.session().clone();
+    /// let writing = session.rw_lock("prices")?.write().await?;
+    /// locks.lose();
+    /// let outcome = writing.downgrade().await;
+    /// assert!(outcome.is_err_and(|refused| refused.error().is_lost()));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    pub fn error(&self) -> &LockError {
+        &self.error
+    }
+
+    /// The writer's guard: still valid, unless the lock was lost.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// # let prices = session.rw_lock("prices")?;
+    /// # let writing = prices.write().await?;
+    /// # let nested = writing.scope(prices.write()).await?;
+    /// if let Err(refused) = writing.downgrade().await {
+    ///     println!("go on writing: {refused}");
+    ///     let writing = refused.into_guard();
+    ///     assert!(writing.is_valid());
+    /// }
+    /// # drop(nested);
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    pub fn into_guard(self) -> RwLockWriteGuard {
+        self.guard
+    }
+}
+
+impl From<DowngradeError> for LockError {
+    /// Releases the lock.
+    fn from(refused: DowngradeError) -> Self {
+        refused.error
+    }
+}
+
+impl fmt::Debug for DowngradeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("DowngradeError").field(&self.error).finish()
+    }
+}
+
+impl fmt::Display for DowngradeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl Error for DowngradeError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.error.source()
+    }
+}
