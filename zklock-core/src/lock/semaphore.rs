@@ -536,10 +536,7 @@ impl Semaphore {
         if (1..=most).contains(&permits) {
             return Ok(());
         }
-        let why = format!(
-            "{permits} permits cannot be acquired together; accepted are 1 to \
-                           {most}"
-        );
+        let why = format!("{permits} permits cannot be acquired together; 1 to {most} can");
         Err(self.error(ErrorKind::InvalidOption, &why))
     }
 
