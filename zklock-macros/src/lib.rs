@@ -22,10 +22,11 @@ mod value;
 
 use proc_macro::TokenStream;
 
-/// Runs the function only while its caller holds the lock, in the whole fleet.
+/// Runs the function only while its caller holds the lock, in all processes that use the same
+/// ZooKeeper.
 ///
-/// The lock is tried `retries` times, at most `timeout` each, so a call waits at most
-/// `timeout × retries` in all (2 × 2 s = 4 s by default) before it fails as busy.
+/// A call makes at most `retries` tries of at most `timeout` each, so it waits at most
+/// `timeout × retries` (2 × 2 s = 4 s by default) before it fails as busy.
 ///
 /// ```
 #[doc = include_str!("../expansions/preamble.txt")]
@@ -33,9 +34,9 @@ use proc_macro::TokenStream;
 /// ```
 ///
 /// The body never runs without the lock, except where a `condition` that you wrote is false. If the
-/// lock is not to be had, the function returns its own error, made from a `zklock::LockError`; so
-/// it returns a `Result<_, E>` with `E: From<zklock::LockError>`, or says otherwise by `on_busy` and
-/// `on_error`.
+/// lock cannot be acquired, the function returns its own error, converted from a
+/// `zklock::LockError`. So its return type is `Result<_, E>` with `E: From<zklock::LockError>`,
+/// unless `on_busy` or `on_error` says what to return.
 ///
 /// [Recipes](https://github.com/zklock/zklock/blob/main/docs/attribute.md): axum, tonic, jobs,
 /// transactions, and which functions can be guarded.
@@ -47,8 +48,9 @@ pub fn zk_locked(args: TokenStream, item: TokenStream) -> TokenStream {
     fallback::unless(expansion, item.into()).into()
 }
 
-/// The name of a lock with values in it, by the rules of [`macro@zk_locked`]: a `LockName`, or the error
-/// of the values that make none. Whatever takes a name takes both, so there is no `?`.
+/// Returns the name of a lock that contains values, by the rules of [`macro@zk_locked`]: a
+/// `LockName`, or the error of the values. Every function that takes a name accepts both, so no `?`
+/// is needed.
 ///
 /// ```
 /// use zklock::lock_name;
@@ -68,10 +70,11 @@ pub fn zk_locked(args: TokenStream, item: TokenStream) -> TokenStream {
 /// assert!(lock_name!("orders/{empty}").is_err());
 /// ```
 ///
-/// First comes a string literal or the path of a constant string, which is a whole name. `{variable}`,
-/// `{variable.field}`, `{tuple.0}` and `{self.field}` are filled in with `Display`; a value never adds a
-/// segment, and an empty one is an error. `namespace`, `key` and `crate` are as in the attribute, with
-/// one `key` at most. Literal text is checked when compiling.
+/// The first argument is a string literal, or the path of a string constant, which is a complete
+/// name. `{variable}`, `{variable.field}`, `{tuple.0}` and `{self.field}` are filled in with
+/// `Display`; a value never adds a segment, and an empty one is an error. `namespace`, `key` and
+/// `crate` work as in the attribute, with one `key` at most. Literal text is checked at compile
+/// time.
 #[proc_macro]
 pub fn lock_name(input: TokenStream) -> TokenStream {
     lock_name::expand(input.into()).into()
