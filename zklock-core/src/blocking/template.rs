@@ -1,4 +1,4 @@
-//! The template on a thread.
+//! The template on a blocked thread.
 
 use crate::base::error::LockError;
 use crate::blocking::any::enter;
@@ -27,8 +27,8 @@ impl ZkLockTemplate {
     ///
     /// # Errors
     ///
-    /// As [`execute`](ZkLockTemplate::execute). A body that is no future always finishes; if the
-    /// lock was lost meanwhile, the error says so and its result is discarded.
+    /// Those of [`execute`](ZkLockTemplate::execute). A plain body always finishes; if the lock was
+    /// lost meanwhile, the error says so, and the result is discarded.
     pub fn blocking_execute<T>(
         &self,
         name: impl IntoLockName,
@@ -37,8 +37,8 @@ impl ZkLockTemplate {
         self.blocking_execute_with(name, |_| body())
     }
 
-    /// As [`blocking_execute`](ZkLockTemplate::blocking_execute), with a view of the guard for the
-    /// body.
+    /// Like [`blocking_execute`](ZkLockTemplate::blocking_execute), and passes a view of the guard
+    /// to the body.
     ///
     /// ```
     /// # let session = zklock::Session::embedded();
@@ -59,8 +59,8 @@ impl ZkLockTemplate {
         settled(body, |step| self.entry(name)?.block(step))
     }
 
-    /// Runs a `body` that returns a result on this thread while the caller holds the lock `name`, and
-    /// answers that result, or the lock's error as one of the body's type.
+    /// Runs a `body` that returns a `Result` on this thread while the caller holds the lock `name`.
+    /// Returns that result, or the lock's error converted to the body's error type.
     ///
     /// ```
     /// # let template = zklock::ZkLockTemplate::new(zklock::Session::embedded());
@@ -104,8 +104,8 @@ impl ZkLockTemplate {
         settled(|_| body(), |step| self.entry_to_all(names)?.block(step))
     }
 
-    /// As [`blocking_execute_all`](ZkLockTemplate::blocking_execute_all), for a body that returns a
-    /// result, as [`blocking_execute_fallible`](ZkLockTemplate::blocking_execute_fallible).
+    /// Like [`blocking_execute_all`](ZkLockTemplate::blocking_execute_all), for a body that returns
+    /// a `Result`, as in [`blocking_execute_fallible`](ZkLockTemplate::blocking_execute_fallible).
     ///
     /// ```
     /// # let template = zklock::ZkLockTemplate::new(zklock::Session::embedded());
@@ -127,10 +127,10 @@ impl ZkLockTemplate {
     }
 }
 
-/// Runs a body when it is given the guard's view, and drops what is left of it when it is given none.
+/// Runs a body if it is given the guard's view, and drops the rest of it if it is given `None`.
 pub(crate) type Step<'a> = &'a mut dyn FnMut(Option<GuardView>);
 
-/// Runs a body whose type is known here under what `enter` enters.
+/// Runs a body of a known type under the guard that `enter` acquires.
 ///
 /// # Errors
 ///
@@ -144,17 +144,17 @@ pub(crate) fn settled<T>(
         let body = body.take();
         result = view.and_then(|view| body.map(|body| body(view)));
     })?;
-    // It has run.
+    // The body has run.
     result.ok_or_else(closed)
 }
 
 impl Entry {
-    /// Takes the lock on this thread and lets `step` run its body. Nothing here knows the type of the
-    /// body, so it is compiled once, in this crate.
+    /// Acquires the lock on this thread, and lets `step` run its body. It does not depend on the
+    /// type of the body, so it is compiled once, in this crate.
     ///
     /// # Errors
     ///
-    /// What kept the lock from being acquired or held.
+    /// The reason why the lock was not acquired, or was lost.
     pub(crate) fn block(self, step: Step<'_>) -> Result<(), LockError> {
         match self.lock {
             Locks::One(lock) => stepwise(&lock, self.how, step),
@@ -163,7 +163,7 @@ impl Entry {
     }
 }
 
-/// Acquires, runs the body, releases.
+/// Acquires the lock, runs the body, and releases the lock.
 fn stepwise<L: Enter>(lock: &L, how: Wait, step: Step<'_>) -> Result<(), LockError> {
     let guard = enter(lock, how, false).map_err(LockError::before_body)?;
     let view = guard.view();
@@ -171,7 +171,7 @@ fn stepwise<L: Enter>(lock: &L, how: Wait, step: Step<'_>) -> Result<(), LockErr
     if outcome.is_err() {
         step(None);
     }
-    // The result stands whatever becomes of the release; the observer hears of that.
+    // The result counts even if the release fails; the observer is told about that.
     let _ = block_on(guard.release()).inspect_err(|error| tracing::warn!("released: {error:#}"));
     outcome
 }

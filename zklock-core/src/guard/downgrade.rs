@@ -1,4 +1,4 @@
-//! A writer that becomes a reader.
+//! Downgrading a writer to a reader.
 
 use std::error::Error;
 use std::fmt;
@@ -7,10 +7,10 @@ use crate::base::error::{ErrorKind, LockError};
 use crate::guard::typed::{Guard, Releasing, RwLockReadGuard, RwLockWriteGuard};
 
 impl RwLockWriteGuard {
-    /// Becomes a reader without letting a writer in between, not even one that waits already;
-    /// readers that wait for this writer enter. The guard keeps the writer's place in the order of
-    /// tokens. Waits until the writer's node is gone. Calls in a scope of this writer that begin
-    /// meanwhile, or later, queue like any other.
+    /// Turns the write guard into a read guard. No writer gets in between, not even one that waits
+    /// already; readers that wait for this writer enter. The read guard continues the writer's
+    /// sequence of tokens. The call waits until the writer's node is deleted. Calls in a scope of
+    /// this writer that begin during or after the downgrade queue like any other.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -24,10 +24,11 @@ impl RwLockWriteGuard {
     ///
     /// # Errors
     ///
-    /// A [`DowngradeError`], which has the writer's guard; with `?` that is dropped, which releases the
-    /// lock. [`ErrorKind::Deadlock`] if it is held again by a call nested in this one, and
-    /// [`ErrorKind::Unauthorized`] if the server refuses the new node: it is held as before then.
-    /// [`ErrorKind::Lost`] as soon as the lock is lost, before or meanwhile.
+    /// A [`DowngradeError`], which contains the write guard; `?` drops it, which releases the lock.
+    /// Its error is [`ErrorKind::Deadlock`] if a nested call holds the lock again,
+    /// [`ErrorKind::Unauthorized`] if the server refuses to create the new node (in both cases the
+    /// lock is held as before), and [`ErrorKind::Lost`] as soon as the lock is lost, before or
+    /// during the downgrade.
     ///
     /// # Cancel safety
     ///
@@ -35,10 +36,11 @@ impl RwLockWriteGuard {
     pub async fn downgrade(mut self) -> Result<RwLockReadGuard, DowngradeError> {
         let (queue, kept) = (self.grant().queue().clone(), self.grant().kept());
         let lock = queue.lock_name().clone();
-        // From here on no call that is nested in this one can become a writer with it.
+        // From here on, no call nested in this one can acquire the lock for writing.
         let only = if self.turn.is_none() { self.hold.take_only() } else { None };
         let Some(writer) = only else {
-            let why = "a write lock that is held more than once is not downgraded";
+            let why = "a write lock that a nested call holds as well cannot be downgraded; end \
+                       that call first";
             return Err(self.stays(LockError::new(ErrorKind::Deadlock, why).on(lock)));
         };
         let releasing = Releasing(Some(self.grant()));
@@ -47,7 +49,7 @@ impl RwLockWriteGuard {
             Err((error, writer)) => {
                 match writer.grant() {
                     Some(_) => releasing.cancel(),
-                    // Nothing is left to be released.
+                    // Nothing is left to release.
                     None => drop(releasing),
                 }
                 self.hold = writer;
@@ -66,7 +68,7 @@ impl RwLockWriteGuard {
     }
 }
 
-/// Why a writer did not become a reader, and its guard. Dropped, it releases the lock.
+/// Why a downgrade failed, with the write guard. Dropping it releases the lock.
 ///
 /// ```
 /// # zklock::blocking::block_on(async {
@@ -88,7 +90,7 @@ pub struct DowngradeError {
 }
 
 impl DowngradeError {
-    /// Why.
+    /// Returns the reason.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -104,7 +106,7 @@ impl DowngradeError {
         &self.error
     }
 
-    /// The writer's guard: still valid, unless the lock was lost.
+    /// Returns the write guard, which is still valid unless the lock was lost.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {

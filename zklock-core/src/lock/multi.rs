@@ -47,7 +47,8 @@ pub struct MultiLock {
 }
 
 impl MultiLock {
-    /// Several locks as one: of one kind as they are, of several as [`AnyLock`].
+    /// Returns the multi-lock of these members. Members of one type are given as they are, members
+    /// of several types as [`AnyLock`].
     ///
     /// ```
     /// # let session = zklock::Session::embedded();

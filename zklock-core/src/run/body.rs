@@ -6,13 +6,13 @@ use crate::guard::context::inside_sync;
 use crate::guard::view::GuardView;
 use crate::lock::any::Guarding;
 
-/// Runs a body that is no future in the scope of a guard. If it begins, it finishes.
+/// Runs a plain body in the scope of a guard. Once it has begun, it finishes.
 ///
 /// # Errors
 ///
-/// [`Lost`](crate::base::error::ErrorKind::Lost) and [`Revoked`](crate::base::error::ErrorKind::Revoked), which
-/// say what became of the body. A body that returned while the guard was valid keeps its result,
-/// revoked or not.
+/// [`Lost`](crate::base::error::ErrorKind::Lost) and
+/// [`Revoked`](crate::base::error::ErrorKind::Revoked), which say what happened to the body. If the
+/// body returned while the guard was valid, its result is kept, even if the lock was revoked.
 pub fn run_sync<G: Guarding, T>(
     guard: &G,
     cancel_policy: CancelPolicy,
@@ -23,7 +23,8 @@ pub fn run_sync<G: Guarding, T>(
     if guard.is_valid() { Ok(output) } else { Err(guard.lost_error().with_body(Body::Finished)) }
 }
 
-/// A body that may finish once it runs still does not begin without the lock.
+/// Checks that the lock is held. A body that may finish after a loss does not begin without the
+/// lock either.
 ///
 /// # Errors
 ///
@@ -33,7 +34,7 @@ pub fn may_begin(view: &GuardView, cancel_policy: CancelPolicy) -> Result<(), Lo
     over(view, cancel_policy).map_or(Ok(()), |error| Err(error.with_body(Body::NotStarted)))
 }
 
-/// What ends the body now. A lock that is lost and revoked is lost.
+/// What ends the body now. A lock that is both lost and revoked counts as lost.
 pub fn over(view: &GuardView, cancel_policy: CancelPolicy) -> Option<LockError> {
     if cancel_policy.lost == OnLost::Cancel && !view.is_valid() {
         Some(view.lost_error())

@@ -1,4 +1,4 @@
-//! A lock about to be taken for a body.
+//! A lock that a body is about to acquire.
 
 use crate::base::caller::Caller;
 use crate::local::wait::Wait;
@@ -6,7 +6,7 @@ use crate::lock::any::AnyLock;
 use crate::lock::multi::MultiLock;
 use crate::run::guarded::{Entered, Guarded};
 
-/// A lock, or several as one, and how it is entered.
+/// A lock, or several as one, and how to wait for it.
 #[derive(Debug)]
 pub struct Entry {
     pub(crate) lock: Locks,
@@ -21,17 +21,17 @@ pub(crate) enum Locks {
 }
 
 impl Entry {
-    /// Enters one lock.
+    /// Acquires one lock.
     pub fn one(lock: AnyLock, how: Wait) -> Self {
         Entry { lock: Locks::One(lock), how }
     }
 
-    /// Enters several as one.
+    /// Acquires several locks as one.
     pub fn several(locks: MultiLock, how: Wait) -> Self {
         Entry { lock: Locks::Several(locks), how }
     }
 
-    /// Takes the lock for a task.
+    /// Acquires the lock in a task.
     pub fn guarded(self) -> Guarded {
         let Entry { lock, how } = self;
         match lock {

@@ -1,7 +1,7 @@
-//! A body under a lock, step by step: enter, run, leave.
+//! A body under a lock, step by step: acquire, run, release.
 //!
-//! Nothing here knows the type of the body, so it is compiled once, in this crate, and not again
-//! for each guarded function.
+//! Nothing in this module depends on the type of the body, so it is compiled once, in this crate,
+//! and not for each guarded function.
 
 use std::future::{Future, ready};
 use std::mem;
@@ -17,12 +17,12 @@ use crate::lock::any::{AnyGuard, Guarding};
 use crate::lock::multi::MultiGuard;
 use crate::run::body::{may_begin, over};
 
-/// What a body runs under.
+/// The guard of a body.
 #[derive(Debug)]
 pub enum Entered {
     /// One lock.
     One(AnyGuard),
-    /// Several, taken as one.
+    /// Several locks as one.
     Several(MultiGuard),
 }
 
@@ -41,28 +41,28 @@ impl Entered {
     }
 }
 
-/// An acquire under way.
+/// A pending acquire.
 pub type Entering = Pin<Box<dyn Future<Output = Result<Entered, LockError>> + Send>>;
 
-/// The place of a body whose type is not known here.
+/// The place of a body of any type.
 pub trait Place {
     /// Drops the body, with all that it owns.
     fn empty(&mut self);
 }
 
-/// A body whose type is not known here. Its result is kept where that is.
+/// A body of any type. Its result is stored where the type is known.
 pub trait ErasedBody: Place {
-    /// Goes on with the body.
+    /// Polls the body.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()>;
 }
 
-/// What has come of a step.
+/// The result of a step.
 #[derive(Debug)]
 pub enum Step {
-    /// The body has returned, and its result stands: the lock is still held. Next it is released, or
-    /// this is dropped and it is released in the background.
+    /// The body has returned, its result counts, and the lock is still held. Next the lock is
+    /// released; if this is dropped, it is released in the background.
     Returned,
-    /// The lock is released. The result stands, or the error is what the caller gets.
+    /// The lock is released. The result counts, or the caller gets the error.
     Over(Result<(), LockError>),
 }
 
@@ -95,22 +95,22 @@ struct Inside {
     entered: Entered,
     frame: Option<Arc<Frame>>,
     begun: bool,
-    /// What ends the body before its end, once it has to wait.
+    /// Resolves when something ends the body early, once the body has to wait.
     ending: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
 impl Guarded {
-    /// Runs a body under what is being entered.
+    /// Runs a body under the guard that is being acquired.
     pub fn new(entering: Entering, cancel_policy: CancelPolicy) -> Self {
         Guarded { cancel_policy, state: State::Entering(entering) }
     }
 
-    /// Fails: there is nothing to enter.
+    /// Fails without acquiring anything.
     pub fn failed(error: LockError) -> Self {
         Self::new(Box::pin(ready(Err(error))), CancelPolicy::default())
     }
 
-    /// Goes on.
+    /// Makes the next step.
     pub fn poll(&mut self, cx: &mut Context<'_>, body: &mut dyn ErasedBody) -> Poll<Step> {
         loop {
             match &mut self.state {
@@ -154,10 +154,10 @@ impl Guarded {
         }
     }
 
-    /// Begins the release. The body is dropped already.
+    /// Begins the release. The body has been dropped.
     pub fn leave(&mut self, outcome: Result<(), LockError>) {
         if let State::Inside(Inside { entered, .. }) = mem::replace(&mut self.state, State::Over) {
-            // The result stands whatever becomes of the release; the observer hears of that.
+            // The result counts even if the release fails; the observer is told about that.
             let leaving = Box::pin(async move {
                 let released = each!(entered, guard => Guarding::release(guard).await);
                 let _ = released.inspect_err(|error| tracing::warn!("released: {error:#}"));
@@ -166,7 +166,7 @@ impl Guarded {
         }
     }
 
-    /// Drops the body, in its scope if it had begun.
+    /// Drops the body; inside its scope if it had begun.
     pub fn drop_body(&mut self, body: &mut dyn Place) {
         match &mut self.state {
             State::Inside(inside) => inside.empty(body),
@@ -184,7 +184,8 @@ impl Inside {
     ) -> Poll<Result<(), LockError>> {
         let over = || over(self.entered.view(), cancel_policy);
         let lost = || self.entered.view().lost_error();
-        // Asked before the body goes on: it may have been asleep for longer than the lease.
+        // Checked before the body continues: the process may have been stopped for longer than the
+        // lease.
         if mem::replace(&mut self.begun, true)
             && let Some(error) = over()
         {

@@ -1,4 +1,4 @@
-//! A body whose type is known, under a lock.
+//! Running a body of a known type under a lock.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -8,20 +8,20 @@ use crate::base::error::LockError;
 use crate::run::guarded::{ErasedBody, Guarded, Place, Step};
 use crate::run::kept::Keep;
 
-/// The future of a guarded function, or of a call of the template. What it does but for polling the
-/// body is done by [`Guarded`], which knows no types.
+/// The future of a guarded function, or of a call of the template. Everything except polling the
+/// body is done by [`Guarded`], which does not depend on the body's type.
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct GuardedCall<'a, T, E, K: Keep<T>, F> {
-    /// `None` where the programmer's condition is false.
+    /// `None` if the condition of the attribute is false.
     lock: Option<Guarded>,
     body: Body<'a, F>,
-    /// What of the result waits for the release.
+    /// The part of the result that waits for the release.
     kept: Option<K::Part>,
     failed: Option<E>,
 }
 
 impl<'a, T, E, K: Keep<T>, F> GuardedCall<'a, T, E, K, F> {
-    /// Runs the body that is in a place, and empties that before the release.
+    /// Runs the body in a place, and empties the place before the release.
     pub fn new(lock: Option<Guarded>, failed: E, body: Pin<&'a mut Option<F>>) -> Self {
         GuardedCall { lock, body: Body(body), kept: None, failed: Some(failed) }
     }
@@ -33,7 +33,7 @@ impl<T, E, K: Keep<T>, F> std::fmt::Debug for GuardedCall<'_, T, E, K, F> {
     }
 }
 
-// Nothing in it is pinned but the body, which is elsewhere.
+// Only the body is pinned, and it is elsewhere.
 impl<T, E, K: Keep<T>, F> Unpin for GuardedCall<'_, T, E, K, F> {}
 
 impl<T, E, K, F> Future for GuardedCall<'_, T, E, K, F>
@@ -59,7 +59,7 @@ where
                         this.lock = None;
                         return Poll::Ready(result);
                     }
-                    // It returned, so there is one.
+                    // The body has returned, so there is a result.
                     None => return Poll::Pending,
                 },
                 Step::Over(Ok(())) => match this.kept.take() {

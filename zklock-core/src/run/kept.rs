@@ -1,29 +1,30 @@
-//! What of a body's result waits while its lock is let go.
+//! Which part of a body's result is kept while its lock is released.
 //!
 //! A value that lives across an await is part of the future, which is `Send` only if the value is.
-//! An `async fn` returns what it likes and stays `Send`, because its result lives across none. So a
-//! result that is not `Send` cannot wait for the release without taking that from its callers:
-//! `Result<_, Box<dyn Error>>` is one. Whoever knows the type says how much of it can.
+//! The future of an `async fn` can be `Send` although its result is not, because the result lives
+//! across no await. So a result that is not `Send`, such as `Result<_, Box<dyn Error>>`, cannot be
+//! kept during the release without making the future of the caller not `Send`. The code that knows
+//! the type decides how much of it is kept.
 
 use std::convert::Infallible;
 
-/// What of a `T` waits.
+/// Which part of a `T` is kept.
 pub trait Keep<T> {
-    /// That which waits.
+    /// The part that is kept.
     type Part;
 
-    /// The part that waits, or the result, of which nothing may.
+    /// Returns the part that is kept, or the whole result if nothing of it can be kept.
     ///
     /// # Errors
     ///
     /// The result.
     fn part(result: T) -> Result<Self::Part, T>;
 
-    /// The result that the part stands for.
+    /// Returns the result that the part represents.
     fn whole(part: Self::Part) -> T;
 }
 
-/// All of it.
+/// The whole result is kept.
 #[derive(Debug)]
 pub struct Whole;
 
@@ -39,7 +40,7 @@ impl<T> Keep<T> for Whole {
     }
 }
 
-/// A success. An error does not wait.
+/// A success is kept, an error is not.
 #[derive(Debug)]
 pub struct Success;
 

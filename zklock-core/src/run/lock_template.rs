@@ -1,4 +1,5 @@
-//! Code that takes any template: a trait without type parameters, for `dyn`, and what everybody calls.
+//! A trait for code that accepts any template: an object-safe part, and the methods that callers
+//! use.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -9,7 +10,7 @@ use crate::name::lock_name::{IntoLockName, LockName};
 use crate::run::template::ZkLockTemplate;
 use crate::session::lane::closed;
 
-/// A future in a box, as `futures::future::BoxFuture`.
+/// A boxed future, like `futures::future::BoxFuture`.
 ///
 /// ```
 /// let answer: zklock::BoxFuture<'_, u32> = Box::pin(async { 42 });
@@ -17,10 +18,10 @@ use crate::session::lane::closed;
 /// ```
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// Runs bodies under locks. [`ZkLockTemplate`] is the one on ZooKeeper; code that takes any can be
-/// tested with one of its own.
+/// Runs bodies under locks. [`ZkLockTemplate`] is the implementation on ZooKeeper; code that
+/// accepts any template can be tested with another one.
 ///
-/// What to call is in [`LockTemplateExt`], which every template has, also one behind a `dyn`:
+/// Callers use [`LockTemplateExt`], which every template implements, also as a trait object:
 ///
 /// ```
 /// # zklock::blocking::block_on(async {
@@ -57,8 +58,9 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// # Ok::<(), zklock::LockError>(()) }).unwrap();
 /// ```
 pub trait LockTemplate: Send + Sync {
-    /// Runs `body` while this process, in the whole fleet, holds the lock `name`. The body does
-    /// nothing before it is polled. Call [`LockTemplateExt::execute`], which calls this.
+    /// Runs `body` while this process holds the lock `name`, which excludes all other processes.
+    /// The body must do nothing before it is polled. Callers use [`LockTemplateExt::execute`],
+    /// which calls this.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -74,10 +76,10 @@ pub trait LockTemplate: Send + Sync {
     ///
     /// # Errors
     ///
-    /// Whatever kept the lock from being acquired or held; then the body did not run, unless the
+    /// The reason why the lock was not acquired, or was lost. The body did not run, unless the
     /// error is [lost](crate::base::error::ErrorKind::Lost) or
-    /// [revoked](crate::base::error::ErrorKind::Revoked) and says otherwise. Whoever answers without
-    /// one has run the body to its end.
+    /// [revoked](crate::base::error::ErrorKind::Revoked) and says otherwise. An implementation that
+    /// returns `Ok` has run the body to its end.
     ///
     /// # Cancel safety
     ///
@@ -89,7 +91,7 @@ pub trait LockTemplate: Send + Sync {
     ) -> BoxFuture<'a, Result<(), LockError>>;
 }
 
-/// What can be called on every [`LockTemplate`], whatever the bodies return.
+/// The methods of every [`LockTemplate`], for bodies with any result.
 ///
 /// ```
 /// # zklock::blocking::block_on(async {
@@ -102,7 +104,7 @@ pub trait LockTemplate: Send + Sync {
 /// # Ok::<(), zklock::LockError>(()) }).unwrap();
 /// ```
 pub trait LockTemplateExt: LockTemplate {
-    /// Runs `body` while the caller holds the lock `name`. The body is made only then.
+    /// Runs `body` while the caller holds the lock `name`. The body is created only then.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -115,7 +117,8 @@ pub trait LockTemplateExt: LockTemplate {
     ///
     /// # Errors
     ///
-    /// As [`execute_boxed`](LockTemplate::execute_boxed), and for a bad name.
+    /// Those of [`execute_boxed`](LockTemplate::execute_boxed);
+    /// [`InvalidName`](crate::base::error::ErrorKind::InvalidName) for a name that is not accepted.
     ///
     /// # Cancel safety
     ///
@@ -135,13 +138,13 @@ pub trait LockTemplateExt: LockTemplate {
             let mut result = None;
             let body = async { result = Some(body().await) };
             self.execute_boxed(name, Box::pin(body)).await?;
-            // Only a template that did not keep its word has no result.
+            // Only a template that breaks its contract has no result.
             result.ok_or_else(closed)
         }
     }
 
-    /// Runs a `body` that returns a result while the caller holds the lock `name`, and answers that
-    /// result, or the lock's error as one of the body's type.
+    /// Runs a `body` that returns a `Result` while the caller holds the lock `name`. Returns that
+    /// result, or the lock's error converted to the body's error type.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {

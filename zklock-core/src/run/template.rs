@@ -1,4 +1,4 @@
-//! The template: runs a body with a lock, by hand.
+//! The template, which runs a body under a lock.
 
 use std::future::Future;
 use std::pin::pin;
@@ -21,12 +21,12 @@ use crate::session::handle::Session;
 use crate::session::lane::closed;
 use crate::session::registry::SessionRegistry;
 
-/// Runs a body only while its caller holds a lock in the whole fleet, and releases it in every
-/// case: return, `?`, panic, cancellation.
+/// Runs a body only while its caller holds a lock, which excludes all other processes, and releases
+/// the lock in every case: after a return, `?`, a panic or a cancellation.
 ///
-/// The lock is tried `retries` times, at most `timeout` each, so a call waits at most
+/// A call makes at most `retries` tries of at most `timeout` each, so it waits at most
 /// `timeout × retries` (2 × 2 s = 4 s by default). Elsewhere "retries" often means extra tries;
-/// here, as in "tried 2 times, at most 2 s each", it is the number of tries.
+/// here it is the total number.
 ///
 /// ```
 /// # zklock::blocking::block_on(async {
@@ -38,8 +38,8 @@ use crate::session::registry::SessionRegistry;
 /// # Ok::<(), zklock::LockError>(()) }).unwrap();
 /// ```
 ///
-/// The result waits until the lock is released, so the future of a call is `Send` if the body is
-/// and what it returns.
+/// A call returns after the lock is released. So its future is `Send` if the body and its result
+/// are.
 #[derive(Clone, Debug)]
 pub struct ZkLockTemplate {
     session: Option<Session>,
@@ -47,14 +47,14 @@ pub struct ZkLockTemplate {
 }
 
 impl Default for ZkLockTemplate {
-    /// On the default session of the [registry](SessionRegistry), whichever that is at each call.
+    /// `None`: the default session of the [registry](SessionRegistry) at the time of each call.
     fn default() -> Self {
         ZkLockTemplate { session: None, spec: LockSpec::MUTEX }
     }
 }
 
 impl ZkLockTemplate {
-    /// A template on a session, with the session's defaults.
+    /// Returns a template on a session, with the session's default options.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -68,9 +68,9 @@ impl ZkLockTemplate {
         ZkLockTemplate { session: Some(session), ..ZkLockTemplate::default() }
     }
 
-    /// Sets options. An option that is not set in `options` stays as it is: as an earlier call set
-    /// it, or as the session's defaults say. A value that is not accepted, and options that contradict
-    /// each other make every call fail with
+    /// Sets options. An option that is not set in `options` stays as an earlier call set it, or as
+    /// the session's defaults say. With a value that is not accepted, and with options that
+    /// contradict each other, every call fails with
     /// [`InvalidOption`](crate::base::error::ErrorKind::InvalidOption).
     ///
     /// ```
@@ -89,8 +89,8 @@ impl ZkLockTemplate {
         self
     }
 
-    /// How the locks are laid out in ZooKeeper, where that is not as the session says. What the
-    /// driver cannot do is an error of the call: semaphores, for one, have a layout of their own.
+    /// Sets the layout of the locks, in place of the session's. A call fails if the layout does not
+    /// support its kind of lock; a semaphore, for example, has a layout of its own.
     ///
     /// ```
     /// # async fn example() -> Result<(), zklock::LockError> {
@@ -106,7 +106,7 @@ impl ZkLockTemplate {
         self
     }
 
-    /// Takes read/write locks for reading, where it took mutexes.
+    /// Makes the template acquire read/write locks for reading, instead of mutexes.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -121,7 +121,7 @@ impl ZkLockTemplate {
         self
     }
 
-    /// Takes read/write locks for writing, where it took mutexes.
+    /// Makes the template acquire read/write locks for writing, instead of mutexes.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -138,7 +138,8 @@ impl ZkLockTemplate {
         self
     }
 
-    /// Takes so many permits of semaphores with this limit, where it took mutexes.
+    /// Makes the template acquire `permits` permits of semaphores with this limit, instead of
+    /// mutexes.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -163,7 +164,7 @@ impl ZkLockTemplate {
         self.spec.lock(&session, name)
     }
 
-    /// A lock of this template's kind, about to be taken.
+    /// A lock of this template's kind, ready to be acquired.
     pub(crate) fn entry(&self, name: impl IntoLockName) -> Result<Entry, LockError> {
         let lock = name.into_lock_name().and_then(|name| self.lock(name));
         let lock = lock.map_err(LockError::before_body)?;
@@ -171,7 +172,7 @@ impl ZkLockTemplate {
         Ok(Entry::one(lock, how))
     }
 
-    /// Several locks of this template's kind as one, about to be taken.
+    /// Several locks of this template's kind as one, ready to be acquired.
     pub(crate) fn entry_to_all(
         &self,
         names: impl IntoIterator<Item = impl IntoLockName>,
@@ -183,13 +184,13 @@ impl ZkLockTemplate {
         Ok(Entry::several(locks, how))
     }
 
-    /// Runs `body` while the caller holds all the locks: taken in one order, under one deadline,
-    /// all or none.
+    /// Runs `body` while the caller holds all the locks: acquired in one order, within one
+    /// deadline, all or none.
     ///
     /// # Errors
     ///
-    /// As [`execute`](ZkLockTemplate::execute); [`ErrorKind::InvalidOption`] for a name that is
-    /// there twice, or none.
+    /// Those of [`execute`](ZkLockTemplate::execute); [`ErrorKind::InvalidOption`] if a name is
+    /// given twice, or there is none.
     ///
     /// # Cancel safety
     ///
@@ -218,8 +219,8 @@ impl ZkLockTemplate {
         under(entry, async move { Ok(body().await) }).await
     }
 
-    /// As [`execute_all`](ZkLockTemplate::execute_all), for a body that returns a result: one error
-    /// type for what the body and what the locks fail with, as in
+    /// Like [`execute_all`](ZkLockTemplate::execute_all), for a body that returns a `Result`: one
+    /// error type for the locks and the body, as in
     /// [`execute_fallible`](ZkLockTemplate::execute_fallible).
     ///
     /// ```
@@ -252,7 +253,7 @@ impl ZkLockTemplate {
         self.execute_all(names, body).await?
     }
 
-    /// Runs `body` while the caller holds the lock `name`. The body is made only then.
+    /// Runs `body` while the caller holds the lock `name`. The body is created only then.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -271,11 +272,13 @@ impl ZkLockTemplate {
     ///
     /// # Errors
     ///
-    /// Busy (code `1011`) if somebody else held the lock all the time, unavailable if ZooKeeper
-    /// did not answer, and the others of [`Mutex::acquire_timeout`]: then the body did not run.
-    /// [Lost](crate::base::error::ErrorKind::Lost) if the lease ran out while it ran,
-    /// [revoked](crate::base::error::ErrorKind::Revoked) if somebody asked that the lock be let go and the
-    /// body is to heed that; the error says what became of the body.
+    /// Busy (code `1011`) if somebody else held the lock all the time; unavailable if ZooKeeper did
+    /// not answer; and the other errors of [`Mutex::acquire_timeout`]. In these cases the body did
+    /// not run.
+    ///
+    /// [Lost](crate::base::error::ErrorKind::Lost) if the lease ran out while the body ran;
+    /// [revoked](crate::base::error::ErrorKind::Revoked) if somebody asked for the release of the
+    /// lock and the option `on_revoked` is `Cancel`. These errors say what happened to the body.
     ///
     /// # Cancel safety
     ///
@@ -289,11 +292,11 @@ impl ZkLockTemplate {
         under(entry, async move { Ok(body().await) }).await
     }
 
-    /// Runs a `body` that returns a result while the caller holds the lock `name`, and answers that
-    /// result, or the lock's error as one of the body's type: one `?` for both.
+    /// Runs a `body` that returns a `Result` while the caller holds the lock `name`. Returns that
+    /// result, or the lock's error converted to the body's error type: one `?` for both.
     ///
-    /// It waits as [`execute`](ZkLockTemplate::execute) does; "try" is for what asks once, as
-    /// [`Mutex::try_acquire`].
+    /// It waits like [`execute`](ZkLockTemplate::execute). Methods with "try" in their names, such
+    /// as [`Mutex::try_acquire`], do not wait.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -341,7 +344,7 @@ impl ZkLockTemplate {
         self.execute(name, body).await?
     }
 
-    /// As [`execute`](ZkLockTemplate::execute), with a view of the guard for the body.
+    /// Like [`execute`](ZkLockTemplate::execute), and passes a view of the guard to the body.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -374,7 +377,7 @@ impl ZkLockTemplate {
     {
         let entry = self.entry(name)?;
         under(entry, async move {
-            // The innermost guard is the one that was just acquired.
+            // The innermost guard is that of this call.
             let guard = current().view().cloned().ok_or_else(closed)?;
             Ok(body(guard).await)
         })
@@ -382,7 +385,7 @@ impl ZkLockTemplate {
     }
 }
 
-/// Runs `body` with a lock of the default session: a [`ZkLockTemplate`] in one call.
+/// Runs `body` under a lock of the default session, with a [`ZkLockTemplate`].
 ///
 /// # Errors
 ///
@@ -406,7 +409,7 @@ where
     ZkLockTemplate::default().execute(name, body).await
 }
 
-/// Runs a body under a lock; the result waits until that is released.
+/// Runs a body under a lock, and returns the result after the release.
 async fn under<T>(
     entry: Entry,
     body: impl Future<Output = Result<T, LockError>>,
@@ -415,7 +418,7 @@ async fn under<T>(
     GuardedCall::<_, _, Whole, _>::new(Some(entry.guarded()), Err, body).await
 }
 
-/// Runs `body`, which returns a result, with a lock of the default session: as
+/// Runs `body`, which returns a `Result`, under a lock of the default session. See
 /// [`ZkLockTemplate::execute_fallible`].
 ///
 /// # Errors
