@@ -39,9 +39,9 @@ pub fn stops_waiter(who: &Caller, waiter: &Caller) -> bool {
     who.is_blocking() && (who.stops(waiter) || who.is_same_task(waiter))
 }
 
-/// Whether a caller that acquires the lock in `mode` waits for ever behind these contenders, each
-/// given with whether it is stopped meanwhile. Readers are granted together, unless a writer is
-/// between them.
+/// Whether a caller that acquires the lock in `mode` waits for ever behind these contenders. The
+/// flag of each says whether the caller stops it while it waits. Readers are granted together,
+/// unless a writer is between them.
 pub fn is_stuck(mode: Mode, ahead: impl IntoIterator<Item = (Mode, bool)>) -> bool {
     let mut behind_reader = false;
     for (theirs, stopped) in ahead.into_iter().chain(once((mode, false))) {

@@ -289,7 +289,7 @@ pub struct MultiGuard {
 }
 
 impl MultiGuard {
-    /// One more member, behind those that were taken before.
+    /// Adds a member, after those that were acquired before.
     fn with(before: Option<MultiGuard>, member: AnyGuard) -> Self {
         let grant = member.grant().clone();
         let Some(mut guard) = before else {
@@ -300,7 +300,7 @@ impl MultiGuard {
         guard
     }
 
-    /// The guards of the members, in the order in which they were taken.
+    /// Returns the guards of the members, in the order in which they were acquired.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {

@@ -41,8 +41,8 @@ pub const LONGEST_NAME: usize = 1024;
 /// exclude each other. The directory of the second is a child of the first lock's directory, where
 /// zklock ignores it. But Curator's lock at `orders` counts every child, and waits until one that
 /// sorts before its own sequence number, such as `orders/0` or `orders/-5`, is gone. So Java should
-/// not use such an outer lock. zklock logs this once with both paths, and [`Participant::why`] says
-/// it.
+/// not use such an outer lock. zklock logs such a pair once, with both paths, and
+/// [`Participant::why`] names it.
 ///
 /// [`Participant::why`]: crate::inspect::Participant::why
 ///

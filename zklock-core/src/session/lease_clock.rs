@@ -129,8 +129,9 @@ impl LeaseClock {
         term == self.term(term.stop_at())
     }
 
-    /// Records an acknowledged commit that was sent at `sent`. If the clock had run out before, or
-    /// into doubt, the leases of that time stay lost. Returns the condition before.
+    /// Records an acknowledged commit that was sent at `sent`. If the lease had run out before, or
+    /// the session had been suspect, the leases of that time stay lost. Returns the condition
+    /// before.
     pub fn committed(&self, sent: Instant, now: Instant) -> Condition {
         let condition = self.condition(now);
         match condition {

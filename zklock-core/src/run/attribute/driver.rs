@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::layout::driver::LockDriver;
 
-/// What `driver = …` accepts.
+/// The values that `driver = …` accepts.
 #[diagnostic::on_unimplemented(
     message = "`driver` is a layout: a value of a type that is a `zklock::driver::LockDriver`",
     label = "this is no layout",

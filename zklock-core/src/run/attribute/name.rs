@@ -1,4 +1,4 @@
-//! The name of a lock, checked when compiling and filled in when called.
+//! The name of a lock, which is checked at compile time and filled in at each call.
 
 use std::fmt::Display;
 use std::sync::OnceLock;
@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use crate::base::error::LockError;
 use crate::name::lock_name::{LockName, NameBuilder as KeyBuilder, check_literal};
 
-/// Validates a name or a pattern when compiling.
+/// Validates a name or a pattern at compile time.
 ///
 /// # Panics
 ///
@@ -19,7 +19,7 @@ pub const fn check_pattern(literal: &str) {
     }
 }
 
-/// Validates a name that is a constant, when compiling.
+/// Validates the name in a constant at compile time.
 ///
 /// # Panics
 ///
@@ -41,27 +41,28 @@ pub const fn constant(name: &'static str) -> &'static str {
     name
 }
 
-/// A name with its values filled in, or the reason why that cannot be.
+/// A name with its values filled in, or the reason why it is not accepted.
 #[derive(Debug)]
 pub struct Name(pub(super) Result<LockName, LockError>);
 
 impl Name {
-    /// The name, for those who ask for nothing else.
+    /// Returns the name, for callers that need nothing else.
     ///
     /// # Errors
     ///
-    /// What is wrong with the values.
+    /// The error of the values.
     pub fn made(self) -> Result<LockName, LockError> {
         self.0
     }
 }
 
-/// A name without values, made when a function is called first and shared by all its calls.
+/// A name without values, which is made at the first call of a function and shared by all its
+/// calls.
 #[derive(Debug)]
 pub struct Literal(&'static str, OnceLock<LockName>);
 
 impl Literal {
-    /// What the programmer wrote.
+    /// The literal text.
     #[must_use]
     pub const fn new(name: &'static str) -> Self {
         Literal(name, OnceLock::new())
@@ -91,13 +92,13 @@ impl Name {
 pub struct NameBuilder(KeyBuilder);
 
 impl NameBuilder {
-    /// Adds text that the programmer wrote.
+    /// Adds literal text.
     #[must_use]
     pub fn text(self, text: &str) -> Self {
         NameBuilder(self.0.text(text))
     }
 
-    /// Adds text that the programmer wrote elsewhere.
+    /// Adds text that is literal elsewhere, such as a namespace.
     #[must_use]
     pub fn prefix(self, text: &(impl Text + ?Sized)) -> Self {
         NameBuilder(self.0.text(text.as_ref()))
@@ -109,14 +110,14 @@ impl NameBuilder {
         NameBuilder(self.0.value(&value))
     }
 
-    /// Ends the name.
+    /// Returns the finished name.
     #[must_use]
     pub fn build(self) -> Name {
         Name(self.0.finish())
     }
 }
 
-/// What can be filled into a name.
+/// Values that can be filled into a name.
 #[diagnostic::on_unimplemented(
     message = "a value in a lock's name is written with `Display`, which `{Self}` does not implement",
     label = "this cannot be written into a name",
@@ -127,7 +128,7 @@ pub trait Value: Display {}
 #[diagnostic::do_not_recommend]
 impl<T: Display + ?Sized> Value for T {}
 
-/// What a namespace can be.
+/// Values that can be a namespace.
 #[diagnostic::on_unimplemented(
     message = "`namespace` is a string, which `{Self}` is not",
     label = "this is no string"

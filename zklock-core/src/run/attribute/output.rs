@@ -1,4 +1,4 @@
-//! How much of a function's result waits for the release: as much as is `Send`.
+//! Which part of a function's result is kept during the release: the part that is `Send`.
 
 use std::future::Future;
 use std::marker::PhantomData;
@@ -10,19 +10,19 @@ use crate::run::kept::{Nothing, Success, Whole};
 pub struct Output<T>(PhantomData<fn() -> T>);
 
 impl<T> Output<T> {
-    /// Stands for the result of a body, which is given back. A body that were borrowed would keep its
-    /// first place in the future beside the one that it is moved to.
+    /// Represents the result of a body, and gives the body back. If the body were borrowed, the
+    /// future would keep its first place beside the one that it is moved to.
     #[must_use]
     pub const fn of<F: Future<Output = T>>(body: F) -> (Option<F>, Self) {
         (Some(body), Output(PhantomData))
     }
 }
 
-/// Chooses by the type: called on a reference to a reference to a reference, a method is looked for
-/// from the top down, and the first whose bounds hold is taken. A type parameter without `Send` is
-/// not known to be.
+/// Chooses by the type: for a call on a reference to a reference to a reference, methods are looked
+/// up from the outside in, and the first whose bounds hold is taken. A type parameter without the
+/// bound `Send` does not count as `Send`.
 pub trait Choose {
-    /// What waits.
+    /// The part that is kept.
     type Keep;
 
     /// The choice.

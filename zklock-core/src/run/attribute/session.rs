@@ -1,4 +1,4 @@
-//! Sessions, by name or at hand.
+//! Sessions, given by name or by value.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use crate::base::error::LockError;
 use crate::session::handle::Session;
 use crate::session::registry::SessionRegistry;
 
-/// What `session = …` accepts.
+/// The values that `session = …` accepts.
 #[diagnostic::on_unimplemented(
     message = "`session` is a session or the name of a registered one",
     label = "this is neither a `zklock::Session` nor a string"
