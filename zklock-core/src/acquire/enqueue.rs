@@ -11,7 +11,7 @@ use crate::base::error::{ErrorKind, LockError};
 use crate::cooldown::mark::Mark;
 use crate::cooldown::release_mark::ReleaseMark;
 use crate::cooldown::server_time::ServerTime;
-use crate::coordinator::traits::{NodeKind, RequestError};
+use crate::coordinator::traits::{NodeKind, Operation, RequestError};
 use crate::layout::contender::{Contender, LAST_SAFE_SEQUENCE};
 use crate::layout::driver::{Proof, unmarked, unread, unsupported};
 use crate::session::generation::{Generation, Since};
@@ -24,6 +24,9 @@ pub(crate) enum Enqueued {
     /// The layout has a single node, and at this path it is another contender's.
     Taken(String),
 }
+
+/// The name of the node that is created and deleted to skip a number.
+const SKIPPED: &str = "zklock-skips-a-number";
 
 impl AcquireLoop<'_> {
     /// Creates a node in the queue, and the directory if necessary. One flight if nothing goes
@@ -76,8 +79,7 @@ impl AcquireLoop<'_> {
             }
             Err(RequestError::NodeExists) => match only {
                 Some(name) => return Ok(Enqueued::Taken(self.path_of(&name))),
-                // Past the last number, ZooKeeper repeats it.
-                None => return Err(self.exhausted(i64::from(i32::MAX))),
+                None => return Err(Box::pin(self.skip_number(generation)).await),
             },
             Err(error) => return Err(setback(error)),
         };
@@ -110,6 +112,27 @@ impl AcquireLoop<'_> {
             (None, None) => None,
         };
         Ok(Enqueued::Mine(node, mine, known))
+    }
+
+    /// The next node would have the name of another child, for example of the directory of another
+    /// lock, and ZooKeeper counts creations only: counts one, so that the number is skipped.
+    async fn skip_number(&self, generation: &Arc<Generation>) -> Setback {
+        let queue = match generation.coordinator().children(self.directory()).await {
+            Ok(names) => self.target.driver.queue(&names),
+            Err(error) => return setback(error),
+        };
+        // Past the last number, ZooKeeper repeats it.
+        if !queue.iter().all(|one| (0..LAST_SAFE_SEQUENCE).contains(&one.sequence)) {
+            return self.exhausted(i64::from(i32::MAX));
+        }
+        // In one transaction, so nobody sees it and nothing is left.
+        let (path, data, kind) = (self.path_of(SKIPPED), Vec::new(), NodeKind::Ephemeral);
+        let create = Operation::Create { path: path.clone(), data, kind };
+        match generation.write(vec![create, Operation::Delete { path }]).await {
+            Ok(()) => Setback::Interrupted,
+            Err(RequestError::Multi { error, .. }) => setback(*error),
+            Err(error) => setback(error),
+        }
     }
 
     fn exhausted(&self, sequence: i64) -> Setback {

@@ -260,3 +260,23 @@ async fn of_max_leases_so_many_hold_and_whoever_goes_makes_room() {
     third.release().await.unwrap();
     fourth.await.unwrap().release().await.unwrap();
 }
+
+/// Another lock's directory has the name that the server would give next, as often as it is asked.
+#[tokio::test(start_paused = true)]
+async fn a_number_that_is_the_name_of_another_lock_is_skipped() {
+    let (store, session) = store();
+    let mutex = session.mutex("a").unwrap().driver(Numbered::dlock()).unwrap();
+    mutex.acquire().await.unwrap().release().await.unwrap();
+    for inner in ["a/sub_0000000004", "a/sub_0000000005"] {
+        session.mutex(inner).unwrap().acquire().await.unwrap().release().await.unwrap();
+    }
+    let mut paths = Vec::new();
+    for _ in 0..3 {
+        let guard = mutex.acquire().await.unwrap();
+        paths.push(guard.path().to_owned());
+        guard.release().await.unwrap();
+    }
+    let path = |number| format!("/zklock/a/sub_000000000{number}");
+    assert_eq!(paths, [3, 6, 7].map(path));
+    assert_eq!(contenders(&store, "/zklock/a").await.len(), 2);
+}

@@ -1,8 +1,9 @@
 //! Names that must never reach a server, and names that must.
 
+use zklock::layout::Numbered;
 use zklock::{ErrorKind, LockName};
 
-use crate::bed::Bed;
+use crate::bed::{Bed, soon};
 
 #[tokio::test]
 async fn bad_names_never_reach_the_server() {
@@ -53,5 +54,27 @@ async fn a_root_that_is_an_ephemeral_node_is_said_to_be_one() {
     assert_eq!(error.kind(), ErrorKind::InvalidName, "{error}");
     assert!(format!("{error:#}").contains("ephemeral"), "{error}");
     raw.close().unwrap();
+    bed.end().await;
+}
+
+/// The directory of another lock has the name that the server would give next.
+#[tokio::test]
+async fn a_number_that_is_the_name_of_another_lock_is_skipped() {
+    let bed = Bed::shared("taken-numbers");
+    let session = bed.session().await;
+    let mutex = session.mutex("a").unwrap().driver(Numbered::dlock()).unwrap();
+    soon("the lock", mutex.acquire()).await.unwrap().release().await.unwrap();
+    let mut inner = Vec::new();
+    for name in ["a/sub_0000000004", "a/sub_0000000005"] {
+        inner.push(soon("the inner", session.mutex(name).unwrap().acquire()).await.unwrap());
+    }
+    let mut paths = Vec::new();
+    for _ in 0..3 {
+        let guard = soon("the lock", mutex.acquire()).await.unwrap();
+        paths.push(guard.path().to_owned());
+        guard.release().await.unwrap();
+    }
+    assert_eq!(paths, [3, 6, 7].map(|number| bed.path(&format!("a/sub_000000000{number}"))));
+    drop(inner);
     bed.end().await;
 }
