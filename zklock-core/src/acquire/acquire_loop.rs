@@ -114,8 +114,8 @@ pub async fn acquire(
     seen: &Seen,
     turn: Option<&SendTurn>,
 ) -> Result<Lease, LockError> {
-    let (unused, passed) = (Unused::default(), OnceLock::new());
-    AcquireLoop { target, lane_permit, how, seen, turn, unused, passed }
+    let (unused, passed, kind_checked) = (Unused::default(), OnceLock::new(), OnceLock::new());
+    AcquireLoop { target, lane_permit, how, seen, turn, unused, passed, kind_checked }
         .run()
         .await
         .map_err(|error| error.on(target.lock.clone()))
@@ -158,6 +158,8 @@ pub(crate) struct AcquireLoop<'a> {
     pub(crate) unused: Unused,
     /// Nodes that look like contenders and are not, once a contender is in the way.
     pub(crate) passed: OnceLock<Passed>,
+    /// Whether it was looked whether the name is in use as another kind of lock.
+    pub(crate) kind_checked: OnceLock<()>,
 }
 
 impl AcquireLoop<'_> {
@@ -247,6 +249,10 @@ impl AcquireLoop<'_> {
             let Some(looked) = self.list(generation, known.take(), since).await? else {
                 return Err(Setback::Vanished);
             };
+            let signs = self.signs(&looked);
+            if !signs.is_empty() {
+                Box::pin(self.check_kind(generation, signs)).await?;
+            }
             since = Since::Now;
             match self.next(generation, looked, &mine) {
                 Next::Vanished => return Err(Setback::Vanished),
@@ -320,6 +326,10 @@ impl AcquireLoop<'_> {
             // Without a directory there are no nodes in it.
             let listed = self.list(generation, known.take(), Since::Now).await?;
             let Some(looked) = listed else { return Ok(()) };
+            let signs = self.signs(&looked);
+            if !signs.is_empty() {
+                self.check_kind(generation, signs).await?;
+            }
             let most = driver.most().unwrap_or(usize::MAX);
             let (seen, others) = (looked.queue.len(), self.others(&looked.queue, ""));
             drop(looked);

@@ -2,6 +2,7 @@
 
 pub mod acquire_loop;
 mod enqueue;
+pub mod kinds;
 pub mod lease;
 mod looking;
 pub mod obstacle;

@@ -9,6 +9,7 @@
 use crate::base::mode::Mode;
 use crate::layout::contender::{Attempt, Contender};
 use crate::layout::driver::LockDriver;
+use crate::layout::kinds::{Kind, Sign, directory_of_permits};
 
 /// The layout of Curator's locks, which is the default: locks of zklock and of a Java service on
 /// the same path exclude each other. The nodes of go-zookeeper and names like `lock-0000000001`
@@ -51,6 +52,14 @@ impl LockDriver for Curator {
 
     fn tells_writers(&self) -> bool {
         true
+    }
+
+    /// Its mutex and its read/write lock do not see each other.
+    fn sign_of_another_kind(&self, child: &str, mode: Mode) -> Option<Sign> {
+        match (self.parse(child).map(|contender| Kind::of(contender.mode)), Kind::of(mode)) {
+            (None, _) => directory_of_permits(child),
+            (Some(other), mine) => (other != mine).then_some(Sign::NodeOfCurator(other)),
+        }
     }
 
     /// Curator counts every child, ordered by the text after the last `lock-`, or by the whole

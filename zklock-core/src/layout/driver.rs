@@ -9,6 +9,7 @@ use crate::base::mode::Mode;
 use crate::base::owner::{LONGEST_PAYLOAD, Owner};
 use crate::coordinator::traits::NodeKind;
 use crate::layout::contender::{Attempt, Contender};
+use crate::layout::kinds::{Sign, directory_of_permits};
 use crate::layout::rules::mutex::mutex;
 use crate::layout::rules::read_write::{read, write};
 use crate::layout::verdict::Verdict;
@@ -277,6 +278,13 @@ pub trait LockDriver: Any + fmt::Debug + Send + Sync {
     #[doc(hidden)]
     fn is_counted_by_others(&self, _child: &str, _number: i64) -> bool {
         false
+    }
+
+    /// What the name of a child says of another kind of lock of this path, whose nodes and those of this
+    /// mode do not see each other.
+    #[doc(hidden)]
+    fn sign_of_another_kind(&self, child: &str, _mode: Mode) -> Option<Sign> {
+        directory_of_permits(child).filter(|_| self.parse(child).is_none())
     }
 
     /// Returns the number of simultaneous holders, if the layout limits it by a number.

@@ -10,6 +10,7 @@ use crate::base::owner::Owner;
 use crate::coordinator::traits::NodeKind;
 use crate::layout::contender::{Attempt, Contender};
 use crate::layout::driver::{LockDriver, SemaphoreLayout};
+use crate::layout::kinds::{Kind, Sign, directory_of_permits};
 
 /// The layout of kazoo's `Lock`, `ReadLock`, `WriteLock` and `Semaphore`: locks of zklock and of a
 /// Python service on the same path exclude each other.
@@ -71,6 +72,12 @@ impl LockDriver for Kazoo {
 
     fn directory(&self) -> NodeKind {
         NodeKind::Persistent
+    }
+
+    /// A permit of its semaphore lies among the nodes of a lock of the same path.
+    fn sign_of_another_kind(&self, child: &str, _: Mode) -> Option<Sign> {
+        let is_permit = child.len() == 32 && child.bytes().all(|b| b.is_ascii_hexdigit());
+        is_permit.then_some(Sign::Node(Kind::Semaphore)).or_else(|| directory_of_permits(child))
     }
 
     fn semaphore(&self) -> SemaphoreLayout {

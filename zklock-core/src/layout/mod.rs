@@ -8,6 +8,7 @@ pub mod contender;
 pub mod curator;
 pub mod driver;
 pub mod kazoo;
+pub mod kinds;
 pub mod nested;
 pub mod permits;
 pub mod plain;

@@ -17,6 +17,8 @@ use crate::base::owner::Owner;
 use crate::coordinator::traits::NodeKind;
 use crate::layout::contender::{Attempt, Contender};
 use crate::layout::driver::LockDriver;
+use crate::layout::kazoo::Kazoo;
+use crate::layout::kinds::{Kind, Sign};
 use crate::layout::verdict::Verdict;
 
 /// The permits of Curator's `InterProcessSemaphoreV2`: every child is a permit, whoever created it.
@@ -63,6 +65,10 @@ impl LockDriver for Permits {
         Some(Contender::new(name, sequence, Mode::Permit))
     }
 
+    fn sign_of_another_kind(&self, _: &str, _: Mode) -> Option<Sign> {
+        None
+    }
+
     fn most(&self) -> Option<usize> {
         Some(read(&self.limit))
     }
@@ -101,6 +107,14 @@ impl LockDriver for KazooPermits {
 
     fn parse(&self, name: &str) -> Option<Contender> {
         Some(Contender::new(name, 0, Mode::Permit))
+    }
+
+    /// The nodes of kazoo's locks take permits.
+    fn sign_of_another_kind(&self, child: &str, _: Mode) -> Option<Sign> {
+        let is_hex = |id: &str| id.len() == 32 && id.bytes().all(|b| b.is_ascii_hexdigit());
+        let (id, _) = child.split_once("__")?;
+        let mode = Kazoo::default().parse(child).filter(|_| is_hex(id))?.mode;
+        Some(Sign::Node(Kind::of(mode)))
     }
 
     fn payload(&self, _: &Attempt, _: Mode, owner: &Owner) -> Vec<u8> {

@@ -12,6 +12,7 @@
 
 pub mod grant;
 pub mod itself;
+pub mod kinds;
 pub mod limit;
 pub mod panics;
 pub mod permit_queue;

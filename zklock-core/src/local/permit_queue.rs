@@ -23,14 +23,16 @@ use crate::coordinator::traits::RequestError;
 use crate::layout::driver::LockDriver;
 use crate::local::grant::{Grant, GrantSource, Hold, Sole, SteppingDown};
 use crate::local::itself::{self, Perhaps, stops_holder, stops_waiter};
+use crate::local::kinds;
 use crate::local::limit::{Limit, LimitSource};
 use crate::local::panics::catch;
 use crate::local::permits::{Fetch, Joined as Decided, PermitWaiter, State, Todo};
 use crate::local::wait_queue::{Joined, PlaceInQueue, WaitQueue, describe_waiter};
 use crate::local::waiters::{Outcome, Place};
+use crate::name::path::ZnodePath;
 use crate::session::handle::Session;
 use crate::session::lane::{LanePermit, closed};
-use crate::session::local_queues::{Held, LocalQueue};
+use crate::session::local_queues::{Held, LocalQueue, LocalQueues};
 use crate::session::releaser::Deletion;
 
 /// The nodes of a semaphore in ZooKeeper.
@@ -53,6 +55,10 @@ pub struct PermitQueue {
     key: Arc<str>,
     handles: AtomicUsize,
     used: AtomicBool,
+    /// Whether this process has, or had, another kind of lock of the same name.
+    beside: AtomicBool,
+    /// The path of the semaphore: where a lock of another kind would have its nodes.
+    path: ZnodePath,
     state: Mutex<Inner>,
 }
 
@@ -117,10 +123,27 @@ const LOOKS: (u32, Duration) = (20, Duration::from_millis(10));
 
 impl PermitQueue {
     /// A queue for a semaphore, with this key among the session's local queues.
-    pub fn new(session: Session, targets: Targets, limit: Limit, key: Arc<str>) -> Arc<Self> {
+    pub fn new(
+        session: Session,
+        path: ZnodePath,
+        targets: Targets,
+        limit: Limit,
+        key: Arc<str>,
+    ) -> Arc<Self> {
         let state = Mutex::new(Inner { state: State::new(session.is_closing()), attempt: None });
-        let (handles, used) = (AtomicUsize::new(0), AtomicBool::new(false));
-        Arc::new(PermitQueue { session, targets, limit, key, handles, used, state })
+        let handles = AtomicUsize::new(0);
+        let [used, beside] = [false, false].map(AtomicBool::new);
+        Arc::new(PermitQueue { session, path, targets, limit, key, handles, used, beside, state })
+    }
+
+    /// What its session has in use.
+    pub fn local_queues(&self) -> &LocalQueues {
+        self.session.local_queues()
+    }
+
+    /// The path of the semaphore, above that of its permits.
+    pub fn lock_path(&self) -> &ZnodePath {
+        &self.path
     }
 
     /// Counts a handle.
@@ -168,6 +191,19 @@ impl PermitQueue {
     /// Takes the last place. The result also says whether this may be a wait for oneself: `is_own`
     /// returns whether a caller acts for this one.
     pub fn join(
+        self: &Arc<Self>,
+        wanting: PermitWaiter,
+        is_own: impl Fn(&Caller) -> bool,
+    ) -> (Joined<Self>, Option<Perhaps>) {
+        let joined = self.take_place(wanting, is_own);
+        let (queues, path) = (self.session.local_queues(), self.path.as_str());
+        match kinds::check(queues, path, &**self, Mode::Permit) {
+            Ok(()) => joined,
+            Err(error) => (self.refuse(error), None),
+        }
+    }
+
+    fn take_place(
         self: &Arc<Self>,
         wanting: PermitWaiter,
         is_own: impl Fn(&Caller) -> bool,
@@ -579,6 +615,18 @@ impl LocalQueue for PermitQueue {
 
     fn leases_lost(self: Arc<Self>) {
         // The nodes of lost permits are deleted by their holders.
+    }
+
+    fn is_semaphore(&self) -> bool {
+        true
+    }
+
+    fn user(&self) -> Option<(Mode, Held)> {
+        self.held().into_iter().next().map(|held| (Mode::Permit, held))
+    }
+
+    fn is_beside_another(&self) -> &AtomicBool {
+        &self.beside
     }
 }
 

@@ -25,6 +25,7 @@ use crate::coordinator::traits::{Link, RequestError, Watch};
 use crate::layout::driver::{LockDriver, is_same_layout, mixed};
 use crate::local::grant::{Grant, GrantSource, Hold, Sole, SteppingDown};
 use crate::local::itself::{self, Perhaps, is_stuck, stops_holder, stops_waiter};
+use crate::local::kinds;
 use crate::local::panics::catch;
 use crate::local::singles::{InOrder, Singles};
 use crate::local::state::{Conflict, Fetch, Joined as Decided, Lent, Phase, State, Todo, Waiter};
@@ -48,6 +49,8 @@ pub struct Queue {
     singles: Singles,
     /// Whether it was checked that this process does not use the lock in another layout.
     unrivalled: AtomicBool,
+    /// Whether this process has, or had, a semaphore of the same name.
+    beside: AtomicBool,
     state: Mutex<Inner>,
 }
 
@@ -105,9 +108,12 @@ impl Queue {
         if !queue.unrivalled.load(Ordering::Acquire) {
             let mut others = local_queues.under(directory.as_str());
             others.extend(local_queues.elsewhere(directory.as_str()));
+            // A semaphore is another kind of lock, whatever its layout.
+            others.retain(|other| !other.is_semaphore());
             if let Some(rival) = others.iter().map(|other| other.driver()).find(|d| is_rival(d)) {
                 return Err(refuse(&**rival));
             }
+            kinds::meet(local_queues, directory.as_str(), &*queue);
             queue.unrivalled.store(true, Ordering::Release);
         }
         Ok(queue)
@@ -142,9 +148,9 @@ impl Queue {
     ) -> Arc<Self> {
         let state = State::new(session.is_closing());
         let inner = Inner { state, driver: None, companion: None };
-        let (unrivalled, singles) = (AtomicBool::new(false), Singles::default());
-        let state = Mutex::new(inner);
-        Arc::new(Queue { session, target, key, main, singles, unrivalled, state })
+        let [unrivalled, beside] = [false, false].map(AtomicBool::new);
+        let (singles, state) = (Singles::default(), Mutex::new(inner));
+        Arc::new(Queue { session, target, key, main, singles, unrivalled, beside, state })
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -158,6 +164,19 @@ impl Queue {
     /// Takes the last place, or the lock if it is free. The result also says whether this may be a
     /// wait for oneself: `is_own` returns whether a caller acts for this one.
     pub fn join(
+        self: &Arc<Self>,
+        waiting: Waiter,
+        is_own: impl Fn(&Caller) -> bool,
+    ) -> (Joined<Self>, Option<Perhaps>) {
+        let mode = waiting.mode;
+        let joined = self.take_place(waiting, is_own);
+        match kinds::check(self.session.local_queues(), self.path(), &**self, mode) {
+            Ok(()) => joined,
+            Err(error) => (self.refuse(error), None),
+        }
+    }
+
+    fn take_place(
         self: &Arc<Self>,
         waiting: Waiter,
         is_own: impl Fn(&Caller) -> bool,
@@ -271,6 +290,22 @@ impl Queue {
             let todo = inner.state.refuse_behind(tried);
             drop(other.carry_out(inner, todo));
         }
+    }
+
+    /// Who holds and who waits, and in which way.
+    fn users<'a>(
+        &'a self,
+        inner: &'a Inner,
+        now: Instant,
+    ) -> impl Iterator<Item = (Mode, Held)> + 'a {
+        let holders = inner.state.holders().filter_map(Weak::upgrade);
+        let holders = holders.map(move |by| (by.mode(), by.describe(now)));
+        let waiting = move |waiting: &Waiter| {
+            let waited = now.since(waiting.since);
+            let lock = &self.target.lock;
+            (waiting.mode, describe_waiter(lock, &waiting.who, &waiting.label, waited))
+        };
+        holders.chain(inner.state.waiting().map(waiting))
     }
 
     fn in_the_way(&self) -> Vec<Arc<Grant>> {
@@ -695,13 +730,23 @@ impl LocalQueue for Queue {
 
     fn held(&self) -> Vec<Held> {
         let (inner, now) = (self.lock(), self.now());
-        let lock = &self.target.lock;
-        let holders = inner.state.holders().filter_map(Weak::upgrade);
-        let holders = holders.map(|by| by.describe(now));
-        let waiting = |waiting: &Waiter| {
-            describe_waiter(lock, &waiting.who, &waiting.label, now.since(waiting.since))
-        };
-        holders.chain(inner.state.waiting().map(waiting)).collect()
+        self.users(&inner, now).map(|(_, held)| held).collect()
+    }
+
+    fn is_semaphore(&self) -> bool {
+        false
+    }
+
+    fn user(&self) -> Option<(Mode, Held)> {
+        let (inner, now) = (self.lock(), self.now());
+        let user = self.users(&inner, now).next();
+        // Those of single acquires are in queues of their own, which other sessions do not look at.
+        let single = || self.singles.holders().into_iter().next();
+        user.or_else(|| single().map(|by| (by.mode(), by.describe(now))))
+    }
+
+    fn is_beside_another(&self) -> &AtomicBool {
+        &self.main.as_deref().unwrap_or(self).beside
     }
 
     fn close(self: Arc<Self>) {

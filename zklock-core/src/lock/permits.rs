@@ -10,7 +10,7 @@ use crate::layout::curator::Curator;
 use crate::layout::driver::{LockDriver, SemaphoreLayout, is_same_layout, mixed};
 use crate::layout::kazoo::Kazoo;
 use crate::layout::permits::{KazooPermits, Permits};
-use crate::local::grant::GrantSource;
+use crate::local::kinds;
 use crate::local::limit::{Limit, LimitSource};
 use crate::local::permit_queue::{Handle, PermitQueue, Targets};
 use crate::name::lock_name::LockName;
@@ -53,12 +53,13 @@ pub fn find(
     };
     let queue = session.local_queues().resident_if(&key, will_do, |key| {
         let limit = Limit::follow(session, source.clone());
-        let targets = targets(session, name, layout, directory, &limit);
-        let queue = PermitQueue::new(session.clone(), targets, limit, key);
+        let targets = targets(session, name, layout, directory.clone(), &limit);
+        let queue = PermitQueue::new(session.clone(), directory.clone(), targets, limit, key);
         queue.count_handle();
         queue
     });
     let queue = queue.map_err(|other| mixed(&**other.driver(), &*rule(layout, Arc::default())))?;
+    kinds::meet(session.local_queues(), directory.as_str(), &*queue);
     let is_same = |queue: &PermitQueue| *queue.limit().source() == source;
     let handle = is_same(&queue).then(|| Handle::counted(queue));
     let elsewhere = session.local_queues().elsewhere(&key);
@@ -72,8 +73,7 @@ pub fn find(
     Ok(handle)
 }
 
-/// Checks that this process does not use the semaphore in two layouts. In Curator's layout a mutex
-/// of the same name has its own nodes; in kazoo's its nodes would count as permits.
+/// Checks that this process does not use the semaphore in two layouts.
 ///
 /// # Errors
 ///
@@ -89,22 +89,15 @@ pub fn check_alone(queue: &PermitQueue) -> Result<(), LockError> {
 }
 
 fn check_others(queue: &PermitQueue) -> Result<(), LockError> {
-    let (session, mine) = (queue.session(), queue.driver());
-    let directory = LockName::new(queue.lock_name())?.under(session.root());
-    let kazoos = matches!(queue.limit().source(), LimitSource::Said(..));
-    for key in [key(&SemaphoreLayout::Curator, &directory), directory.as_str().to_owned()] {
-        let here = session.local_queues().under(&key);
-        for other in here.into_iter().chain(session.local_queues().elsewhere(&key)) {
-            let matters = match of_type::<PermitQueue>(&other) {
-                Some(semaphore) => semaphore.is_used() && semaphore.is_wanted(),
-                None => kazoos,
-            };
-            if matters && !is_same_layout(&**other.driver(), &**mine) {
-                return Err(mixed(&**other.driver(), &**mine));
-            }
-        }
+    let (queues, path) = (queue.local_queues(), queue.lock_path().as_str());
+    let all = queues.under(path).into_iter().chain(queues.elsewhere(path));
+    let semaphores = all.filter_map(|other| of_type::<PermitQueue>(&other));
+    let mut used = semaphores.filter(|other| other.is_used() && other.is_wanted());
+    let mine = queue.driver();
+    match used.find(|other| !is_same_layout(&**other.driver(), &**mine)) {
+        Some(other) => Err(mixed(&**other.driver(), &**mine)),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// The source of the limit.
@@ -134,12 +127,11 @@ fn source(
     }
 }
 
-/// The key of a semaphore's queue among the local queues: its directory, if the permits are in it.
+/// The key of a semaphore's queue among the local queues. No path contains a NUL.
 fn key(layout: &SemaphoreLayout, directory: &ZnodePath) -> String {
     match layout {
-        // No path contains a NUL.
         SemaphoreLayout::Curator => format!("{directory}\0permits"),
-        SemaphoreLayout::Kazoo { .. } => directory.as_str().to_owned(),
+        SemaphoreLayout::Kazoo { .. } => format!("{directory}\0kazoo's permits"),
     }
 }
 

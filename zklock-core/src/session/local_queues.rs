@@ -5,12 +5,13 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Bound;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use crate::base::mode::Mode;
 use crate::layout::driver::LockDriver;
 
 /// A lock that this process holds or waits for. Returned by
@@ -75,6 +76,15 @@ pub trait LocalQueue: Any + Send + Sync + fmt::Debug {
 
     /// Tells the queue that leases were lost, perhaps its own.
     fn leases_lost(self: Arc<Self>);
+
+    /// Whether it is one of permits.
+    fn is_semaphore(&self) -> bool;
+
+    /// Somebody who holds or waits, if there is anybody, and in which way.
+    fn user(&self) -> Option<(Mode, Held)>;
+
+    /// Whether this process has, or had, the same name as a lock of another kind.
+    fn is_beside_another(&self) -> &AtomicBool;
 }
 
 /// The servers and the chroot of a session, as this process knows them: for two sessions with equal
@@ -294,7 +304,7 @@ mod tests {
     use crate::layout::curator::Curator;
 
     #[derive(Debug)]
-    struct Fake(Arc<dyn LockDriver>);
+    struct Fake(Arc<dyn LockDriver>, AtomicBool);
 
     impl LocalQueue for Fake {
         fn driver(&self) -> &Arc<dyn LockDriver> {
@@ -305,6 +315,15 @@ mod tests {
         }
         fn close(self: Arc<Self>) {}
         fn leases_lost(self: Arc<Self>) {}
+        fn is_semaphore(&self) -> bool {
+            false
+        }
+        fn user(&self) -> Option<(Mode, Held)> {
+            None
+        }
+        fn is_beside_another(&self) -> &AtomicBool {
+            &self.1
+        }
     }
 
     fn local_queues(servers: &str, chroot: &str) -> Arc<LocalQueues> {
@@ -314,7 +333,7 @@ mod tests {
     #[test]
     fn those_of_single_acquires_are_not_looked_at_by_the_others() {
         let local_queues = local_queues("zk:1", "");
-        let make = |_| Arc::new(Fake(Arc::new(Curator)));
+        let make = |_| Arc::new(Fake(Arc::new(Curator), AtomicBool::new(false)));
         let keys = ["/a", "/a\0options", "/a\u{1}7", "/a\u{1}8", "/a!", "/a/b", "/a0"];
         let queues = keys.map(|key| local_queues.local_queue(key, make).unwrap());
         let found = |found: Vec<Arc<dyn LocalQueue>>| {
@@ -340,7 +359,7 @@ mod tests {
     fn other_sessions_at_the_same_servers_are_found_whatever_their_chroots() {
         let (plain, below) = (local_queues("zk:1", ""), local_queues("zk:1", "/prod"));
         let [far, twin] = [local_queues("zk:2", ""), local_queues("zk:1", "")];
-        let make = |_| Arc::new(Fake(Arc::new(Curator)));
+        let make = |_| Arc::new(Fake(Arc::new(Curator), AtomicBool::new(false)));
         let held = plain.local_queue("/prod/zklock/a", make).unwrap();
         assert_eq!(below.elsewhere("/zklock/a").len(), 1);
         assert_eq!(twin.elsewhere("/prod/zklock/a").len(), 1);

@@ -21,6 +21,7 @@ mod hold;
 mod inspect;
 mod itself;
 mod kazoo_semaphore;
+mod kinds;
 mod layouts;
 mod linger;
 mod many;

@@ -1,0 +1,252 @@
+//! One name as locks of two kinds that do not exclude each other.
+
+use std::time::Duration;
+
+use zklock::layout::Kazoo;
+use zklock::{AnyLock, Embedded, ErrorKind, LockError, LockOptions, Session};
+use zklock_core::coordinator::traits::NodeKind;
+
+use crate::support::{client, contenders, on, store};
+
+const SHORT: Duration = Duration::from_millis(300);
+
+async fn settle() {
+    tokio::time::sleep(Duration::from_millis(50)).await;
+}
+
+/// The mutex and the read/write lock of a name: those that do not see a semaphore.
+fn locks(session: &Session, kazoo: bool) -> Vec<AnyLock> {
+    let (mutex, rw_lock) = (session.mutex("a").unwrap(), session.rw_lock("a").unwrap());
+    let fair = session.mutex("a").unwrap().with_options(LockOptions::new().fair(true));
+    if kazoo {
+        let rw_lock = rw_lock.driver(Kazoo::default()).unwrap();
+        let [mutex, fair] = [mutex, fair].map(|mutex| mutex.driver(Kazoo::default()).unwrap());
+        return vec![
+            mutex.into(),
+            fair.into(),
+            AnyLock::Read(rw_lock.clone()),
+            AnyLock::Write(rw_lock),
+        ];
+    }
+    vec![mutex.into(), fair.into(), AnyLock::Read(rw_lock.clone()), AnyLock::Write(rw_lock)]
+}
+
+fn semaphore(session: &Session, kazoo: bool) -> AnyLock {
+    let semaphore = session.semaphore("a", 2).unwrap();
+    if kazoo { semaphore.driver(Kazoo::default()).unwrap().into() } else { semaphore.into() }
+}
+
+/// The error names the other kind, what to do, and to those who run the service where.
+fn assert_told(error: &LockError, present: &str, place: &str) {
+    assert_eq!(error.kind(), ErrorKind::InvalidOption, "{error:#}");
+    let (said, all) = (error.to_string(), format!("{error:#}"));
+    assert!(said.contains(present) && said.contains("another name"), "{said}");
+    assert!(all.contains(place), "{all}");
+    assert!(!error.is_busy() && error.lock() == Some("a"));
+}
+
+async fn no_nodes(store: &Embedded) {
+    settle().await;
+    for path in ["/zklock/a", "/zklock/a/leases", "/zklock/a/locks"] {
+        let client = client(store).await;
+        let left = client.children(path).await.unwrap_or_default();
+        assert!(left.iter().all(|name| name == "leases" || name == "locks"), "{path}: {left:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_one_process_the_second_kind_is_refused_as_long_as_the_first_is_in_use() {
+    for (kazoo, elsewhere) in [(false, false), (false, true), (true, false), (true, true)] {
+        let (store, session) = store();
+        let other = if elsewhere { on(&store) } else { session.clone() };
+        // Handles that nobody uses are in nobody's way.
+        let (locks, semaphore) = (locks(&session, kazoo), semaphore(&other, kazoo));
+        for lock in &locks {
+            let held = lock.acquire().await.unwrap();
+            for refused in [semaphore.try_acquire().await, semaphore.acquire().await] {
+                let kind =
+                    if matches!(lock, AnyLock::Mutex(_)) { "a mutex" } else { "a read/write" };
+                assert_told(&refused.unwrap_err(), kind, "/zklock/a");
+            }
+            assert!(held.is_valid());
+            held.release().await.unwrap();
+            semaphore.try_acquire().await.unwrap().release().await.unwrap();
+        }
+        let permit = semaphore.acquire().await.unwrap();
+        for lock in &locks {
+            for refused in [lock.try_acquire().await, lock.acquire().await] {
+                assert_told(&refused.unwrap_err(), "a semaphore", "/zklock/a");
+            }
+        }
+        assert!(permit.is_valid());
+        drop(permit);
+        for lock in &locks {
+            lock.acquire().await.unwrap().release().await.unwrap();
+        }
+        drop(session);
+        no_nodes(&store).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_uses_the_name_too() {
+    let (store, session) = store();
+    // In another process: this one does not know of it.
+    let raw = client(&store).await;
+    let mutex = session.mutex("a").unwrap();
+    drop(mutex.acquire().await.unwrap());
+    settle().await;
+    let theirs = "/zklock/a/_c_be2ee212-c507-4b18-a733-81c86278175c-lock-0000000000";
+    raw.create(theirs, b"", NodeKind::Ephemeral).await.unwrap();
+    let waiting = tokio::spawn(async move { mutex.acquire_timeout(SHORT).await });
+    settle().await;
+    let refused = semaphore(&session, false).acquire().await.unwrap_err();
+    assert_told(&refused, "a mutex", "waits for");
+    assert!(waiting.await.unwrap().unwrap_err().is_busy());
+    semaphore(&session, false).acquire().await.unwrap().release().await.unwrap();
+}
+
+/// In Curator's layout and in kazoo's they stand in one queue.
+#[tokio::test(start_paused = true)]
+async fn a_mutex_and_a_read_write_lock_of_one_name_exclude_each_other() {
+    for kazoo in [false, true] {
+        let (store, session) = store();
+        let (ours, theirs) = (locks(&session, kazoo), locks(&on(&store), kazoo));
+        for (at, lock) in ours.iter().enumerate() {
+            let held = lock.acquire().await.unwrap();
+            for (other_at, other) in theirs.iter().enumerate() {
+                if (at, other_at) != (2, 2) {
+                    assert!(other.try_acquire().await.unwrap_err().is_busy(), "{at} {other_at}");
+                }
+            }
+            held.release().await.unwrap();
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn permits_of_another_process_below_the_directory_are_told() {
+    for node in ["leases/_c_x-lease-0000000003", "locks/_c_x-lock-0000000003"] {
+        let (store, session) = store();
+        let (raw, path) = (client(&store).await, format!("/zklock/a/{node}"));
+        drop(semaphore(&session, false).acquire().await.unwrap());
+        settle().await;
+        // What is left of a semaphore that nobody uses is in nobody's way.
+        for lock in locks(&session, false) {
+            lock.acquire().await.unwrap().release().await.unwrap();
+        }
+        for foreign in ["config", "_c_x-lease-1", "_c_x-lock-1"] {
+            for below in ["leases", "locks"] {
+                let path = format!("/zklock/a/{below}/{foreign}");
+                raw.create(&path, b"", NodeKind::Ephemeral).await.unwrap();
+            }
+        }
+        raw.create(&path, b"10.0.0.7", NodeKind::Persistent).await.unwrap();
+        for lock in locks(&session, false) {
+            lock.acquire().await.unwrap().release().await.unwrap();
+        }
+        raw.delete(&path).await.unwrap();
+        raw.create(&path, b"10.0.0.7", NodeKind::Ephemeral).await.unwrap();
+        for lock in locks(&session, false) {
+            for refused in [lock.acquire().await, lock.try_acquire().await] {
+                let refused = refused.unwrap_err();
+                assert_told(&refused, "a semaphore", &path);
+                assert_eq!(refused.holder().map(|holder| &*holder.owner.host), Some("10.0.0.7"));
+            }
+        }
+        settle().await;
+        assert_eq!(contenders(&store, "/zklock/a").await.len(), 2, "the two directories");
+        raw.delete(&path).await.unwrap();
+        for lock in locks(&session, false) {
+            lock.acquire().await.unwrap().release().await.unwrap();
+        }
+    }
+}
+
+const ID: &str = "be2ee212c5074b18a73381c86278175c";
+
+#[tokio::test(start_paused = true)]
+async fn permits_of_kazoo_among_the_nodes_of_a_lock_are_told() {
+    let (store, session) = store();
+    let raw = client(&store).await;
+    drop(locks(&session, true)[0].acquire().await.unwrap());
+    let path = format!("/zklock/a/{ID}");
+    // The directory of another lock, whose name is an id.
+    raw.create(&path, b"", NodeKind::Persistent).await.unwrap();
+    for lock in locks(&session, true) {
+        lock.acquire().await.unwrap().release().await.unwrap();
+    }
+    raw.delete(&path).await.unwrap();
+    raw.create(&path, b"worker-7", NodeKind::Ephemeral).await.unwrap();
+    for lock in locks(&session, true) {
+        assert_told(&lock.acquire().await.unwrap_err(), "a semaphore", &path);
+    }
+    // In Curator's layout it is no contender, and nobody's.
+    drop(session);
+    for lock in locks(&on(&store), false) {
+        lock.acquire().await.unwrap().release().await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_of_kazoos_locks_among_its_permits_are_told() {
+    let (store, session) = store();
+    let raw = client(&store).await;
+    drop(semaphore(&session, true).acquire().await.unwrap());
+    settle().await;
+    for (name, kind) in [("__lock__", "a mutex"), ("__rlock__", "a read/write lock")] {
+        let path = format!("/zklock/a/{ID}{name}0000000001");
+        raw.create(&path, b"worker-7", NodeKind::Ephemeral).await.unwrap();
+        for refused in [
+            semaphore(&session, true).acquire().await,
+            semaphore(&session, true).try_acquire().await,
+        ] {
+            assert_told(&refused.unwrap_err(), kind, &path);
+        }
+        raw.delete(&path).await.unwrap();
+        // What looks like it and is none takes a permit, as for kazoo.
+        let foreign = format!("/zklock/a/x{name}0000000001");
+        raw.create(&foreign, b"", NodeKind::Ephemeral).await.unwrap();
+        let permit = semaphore(&session, true).acquire().await.unwrap();
+        assert!(semaphore(&session, true).try_acquire().await.unwrap_err().is_busy());
+        drop(permit);
+        raw.delete(&foreign).await.unwrap();
+    }
+}
+
+/// Curator's mutex and its read/write lock do not see each other. Ours see both, but a client of Curator
+/// does not see ours.
+#[tokio::test(start_paused = true)]
+async fn a_client_of_curator_with_the_other_of_mutex_and_read_write_lock_is_told() {
+    for (marker, kind, told) in [
+        ("__READ__", "a read/write lock", [true, true, false, false]),
+        ("__WRIT__", "a read/write lock", [true, true, false, false]),
+        ("lock-", "a mutex", [false, false, true, true]),
+    ] {
+        let (store, session) = store();
+        let raw = client(&store).await;
+        drop(locks(&session, false)[0].acquire().await.unwrap());
+        let path = format!("/zklock/a/_c_be2ee212-c507-4b18-a733-81c86278175c-{marker}0000000000");
+        // As Curator writes it, as we do, and what is left of either when it was asked to let go.
+        for (data, curators) in [
+            ("10.0.0.7", true),
+            ("fe80::1", true),
+            (r#"{"host":"b"}"#, false),
+            ("__REVOKE__", false),
+            ("", false),
+        ] {
+            raw.create(&path, data.as_bytes(), NodeKind::Ephemeral).await.unwrap();
+            for (lock, told) in locks(&session, false).into_iter().zip(told) {
+                let end = lock.try_acquire().await;
+                if told && curators {
+                    assert_told(&end.unwrap_err(), kind, &path);
+                } else if let Err(error) = end {
+                    assert!(error.is_busy(), "{error:#}");
+                } else {
+                    assert!(marker == "__READ__", "a writer or a mutex is ahead");
+                }
+            }
+            raw.delete(&path).await.unwrap();
+        }
+    }
+}

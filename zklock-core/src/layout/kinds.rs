@@ -1,0 +1,92 @@
+//! Kinds of locks whose nodes do not see each other.
+
+use std::fmt;
+
+use crate::base::error::{ErrorKind, LockError};
+use crate::base::mode::Mode;
+use crate::layout::contender::Contender;
+
+/// What a name is used as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A mutex.
+    Mutex,
+    /// A read/write lock.
+    ReadWrite,
+    /// A semaphore.
+    Semaphore,
+}
+
+impl Kind {
+    /// The kind of what is taken in a mode.
+    pub fn of(mode: Mode) -> Kind {
+        match mode {
+            Mode::Mutex => Kind::Mutex,
+            Mode::Read | Mode::Write => Kind::ReadWrite,
+            Mode::Permit => Kind::Semaphore,
+        }
+    }
+
+    /// Whether locks of these kinds do not exclude each other. A mutex and a read/write lock do: in every
+    /// layout that has both, they stand in one queue.
+    pub fn is_blind_to(self, other: Kind) -> bool {
+        (self == Kind::Semaphore) != (other == Kind::Semaphore)
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Kind::Mutex => "a mutex",
+            Kind::ReadWrite => "a read/write lock",
+            Kind::Semaphore => "a semaphore",
+        })
+    }
+}
+
+/// What the name of a child says of another kind of lock of the same path; its facts say whether that is
+/// so.
+#[derive(Clone, Copy, Debug)]
+pub enum Sign {
+    /// A directory, in which such nodes are of the other kind.
+    Directory {
+        /// Which kind.
+        kind: Kind,
+        /// Whether a node in it is one.
+        node: fn(&str) -> bool,
+    },
+    /// A node of the other kind, if it is ephemeral.
+    Node(Kind),
+    /// The same, if a client of Curator made it: that does not see ours, though we see it.
+    NodeOfCurator(Kind),
+}
+
+impl Sign {
+    /// Of which kind.
+    pub fn kind(self) -> Kind {
+        match self {
+            Sign::Directory { kind, .. } | Sign::Node(kind) | Sign::NodeOfCurator(kind) => kind,
+        }
+    }
+}
+
+/// What a child of the directory of a mutex or a read/write lock says: the semaphore of Curator's layout
+/// has its nodes in directories there.
+pub fn directory_of_permits(child: &str) -> Option<Sign> {
+    let kind = Kind::Semaphore;
+    let node: fn(&str) -> bool = match child {
+        "leases" => |node| Contender::sequence_after(node, "-lease-").is_some(),
+        "locks" => |node| Contender::sequence_after(node, "-lock-").is_some(),
+        _ => return None,
+    };
+    Some(Sign::Directory { kind, node })
+}
+
+/// The error of a name that is in use as another kind of lock.
+pub fn two_kinds(present: Kind, wanted: Kind) -> LockError {
+    let why = format!(
+        "it is in use as {present}, which does not exclude {wanted} of the same name: give one of them \
+         another name"
+    );
+    LockError::new(ErrorKind::InvalidOption, why)
+}

@@ -1,0 +1,54 @@
+//! Locks of two kinds of one name, in this process: a semaphore does not see a mutex or a read/write
+//! lock, nor they a semaphore.
+//!
+//! Who comes to a name looks once whether it is there as another kind, too, and both note that. Where it
+//! is, each acquire looks whether the other is in use, after it took its own place: of two that come at
+//! the same time one at least sees the other.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::base::error::LockError;
+use crate::base::mode::Mode;
+use crate::layout::kinds::{self, Kind};
+use crate::session::local_queues::{LocalQueue, LocalQueues};
+
+/// Who uses a path in this process.
+fn all_at(queues: &LocalQueues, path: &str) -> impl Iterator<Item = Arc<dyn LocalQueue>> {
+    queues.all_under(path).into_iter().chain(queues.elsewhere(path))
+}
+
+/// Notes of a queue that was just made, and of those of another kind, that they are of one name.
+pub fn meet(queues: &LocalQueues, path: &str, mine: &dyn LocalQueue) {
+    for other in all_at(queues, path).filter(|other| other.is_semaphore() != mine.is_semaphore()) {
+        other.is_beside_another().store(true, Ordering::Release);
+        mine.is_beside_another().store(true, Ordering::Release);
+    }
+}
+
+/// Sees to it that this process does not use a name as another kind of lock than in this mode.
+///
+/// # Errors
+///
+/// [`InvalidOption`](crate::base::error::ErrorKind::InvalidOption), which says as what it is used.
+pub fn check(
+    queues: &LocalQueues,
+    path: &str,
+    mine: &dyn LocalQueue,
+    mode: Mode,
+) -> Result<(), LockError> {
+    if !mine.is_beside_another().load(Ordering::Acquire) {
+        return Ok(());
+    }
+    let wanted = Kind::of(mode);
+    let users = all_at(queues, path).filter_map(|other| other.user());
+    let mut others = users.filter(|(mode, _)| wanted.is_blind_to(Kind::of(*mode)));
+    match others.next() {
+        None => Ok(()),
+        Some((mode, held)) => {
+            let does = if held.granted { "holds" } else { "waits for" };
+            let who = format!("{} of this process {does} it, at {path}", held.who);
+            Err(kinds::two_kinds(Kind::of(mode), wanted).aside(who))
+        }
+    }
+}
