@@ -9,7 +9,7 @@ use zklock_simulation::chooser::{Chooser, exhaust, shrink};
 use zklock_simulation::profile::{MIX, Profile, named};
 use zklock_simulation::schedule::{Outcome, run};
 
-const USAGE: &str = "simulate run PROFILE FROM COUNT | twice PROFILE FROM COUNT | one PROFILE SEED
+const USAGE: &str = "simulate run|first|twice PROFILE FROM COUNT | one PROFILE SEED
 simulate shrink PROFILE SEED | replay PROFILE CHOICES | exhaust PROFILE DEVIATIONS MOST";
 
 fn main() -> ExitCode {
@@ -26,6 +26,7 @@ fn main() -> ExitCode {
     };
     let failed = match text(0) {
         "run" => profiles.iter().map(|one| many(one, number(2, 0), number(3, 1_000))).sum(),
+        "first" => first(&profiles, number(2, 0), number(3, 1_000)),
         "twice" => profiles.iter().map(|one| twice(one, number(2, 0), number(3, 100))).sum(),
         "one" => {
             let outcome = run(Chooser::random(number(2, 0)), profile, true);
@@ -104,6 +105,21 @@ fn many(profile: &Profile, from: u64, count: u64) -> u64 {
         println!("  {rule}: {count}, first seed {seed}: {what}");
     }
     found.values().map(|(count, ..)| count).sum()
+}
+
+/// Goes through the profiles by turns, up to the first schedule that shows something.
+fn first(profiles: &[&Profile], from: u64, count: u64) -> u64 {
+    let seeds = (from..from + count).flat_map(|seed| profiles.iter().map(move |one| (seed, *one)));
+    for (number, (seed, profile)) in seeds.enumerate() {
+        if let Some(violation) = run(Chooser::random(seed), profile, false).violation {
+            let (schedule, name) = (number + 1, profile.name);
+            let rule = violation.rule.name;
+            println!("schedule {schedule}, {name} {seed}: {rule}: {}", violation.what);
+            return 1;
+        }
+    }
+    println!("nothing in {count} schedules of each");
+    0
 }
 
 fn twice(profile: &Profile, from: u64, count: u64) -> u64 {
