@@ -45,6 +45,10 @@ impl Machine for Host {
         SystemTime::UNIX_EPOCH + BEGIN + Duration::from_micros(self.0.world().now())
     }
 
+    fn place(&self) -> u64 {
+        self.0.place()
+    }
+
     fn process(&self) -> (String, u32) {
         ("simulated".to_owned(), self.0.id().0 + 1)
     }

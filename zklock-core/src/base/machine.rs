@@ -31,4 +31,8 @@ pub trait Machine: Send + Sync + fmt::Debug + 'static {
 
     /// Returns the name of the host and the id of the process.
     fn process(&self) -> (String, u32);
+
+    /// Returns a number of the simulated process that no other machine in this real process has, save
+    /// those of the same simulated process: their sessions find each other's locks.
+    fn place(&self) -> u64;
 }

@@ -127,7 +127,8 @@ impl Queue {
     /// Never: nobody else has its key.
     pub fn single(main: &Arc<Queue>, target: Target) -> Result<Arc<Self>, LockError> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        let key = format!("{}{SINGLE}{}", main.path(), NEXT.fetch_add(1, Ordering::Relaxed));
+        // Of one length, so that their order is that of the calls.
+        let key = format!("{}{SINGLE}{:020}", main.path(), NEXT.fetch_add(1, Ordering::Relaxed));
         let main = main.clone();
         let session = main.session.clone();
         let make = |key| Queue::make(main.session.clone(), target, key, Some(main));

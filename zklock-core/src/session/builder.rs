@@ -75,10 +75,10 @@ impl Store {
             Store::Embedded(store, _) => {
                 Place { servers: store.address().into(), chroot: "".into() }
             }
-            Store::Simulated(_, machine) => {
-                let (host, process) = machine.process();
-                Place { servers: format!("simulated {host} {process}").into(), chroot: "".into() }
-            }
+            Store::Simulated(_, machine) => Place {
+                servers: format!("simulated {}", machine.place()).into(),
+                chroot: "".into(),
+            },
         }
     }
 }

@@ -55,6 +55,11 @@ impl Process {
         self.id
     }
 
+    /// A number that no other process has, in no world.
+    pub fn place(&self) -> u64 {
+        self.world.number() << 32 | u64::from(self.id.0)
+    }
+
     /// Where it lives.
     pub fn world(&self) -> &Arc<World> {
         &self.world

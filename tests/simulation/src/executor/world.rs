@@ -5,6 +5,7 @@ use std::fmt;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Wake, Waker};
 
@@ -25,7 +26,10 @@ const LATE: u32 = 80;
 ///
 /// It must be shared between threads to satisfy the bounds of wakers, but one thread uses it. Its
 /// lock is never held while anything is polled, woken, called or dropped.
-pub struct World(Mutex<Core>);
+pub struct World(Mutex<Core>, u64);
+
+/// How many worlds there were. Nothing in a world depends on its number.
+static WORLDS: AtomicU64 = AtomicU64::new(0);
 
 struct Core {
     /// In microseconds.
@@ -126,7 +130,7 @@ impl fmt::Debug for World {
 impl World {
     /// An empty world, at the moment 0. It keeps lines for a timeline if it is told to.
     pub fn new(chooser: Chooser, lines: bool) -> Arc<Self> {
-        Arc::new(World(Mutex::new(Core {
+        let core = Mutex::new(Core {
             now: 0,
             chooser,
             tasks: Vec::with_capacity(256),
@@ -140,11 +144,17 @@ impl World {
             panics: 0,
             trace: Trace::new(lines),
             ended: false,
-        })))
+        });
+        Arc::new(World(core, WORLDS.fetch_add(1, Ordering::Relaxed)))
     }
 
     fn lock(&self) -> MutexGuard<'_, Core> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Which world it is.
+    pub(super) fn number(&self) -> u64 {
+        self.1
     }
 
     /// The moment, in microseconds since the world began.
