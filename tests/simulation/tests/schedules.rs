@@ -5,7 +5,7 @@ use zklock_simulation::profile::{MIX, Profile};
 use zklock_simulation::schedule::run;
 
 /// How many schedules of each profile. Without optimisation there are some ten to fifty a second.
-const SCHEDULES: u64 = 25;
+const SCHEDULES: u64 = 12;
 
 /// Which rule does not hold, and how to see it.
 fn told(profile: &Profile) -> Option<String> {
@@ -27,7 +27,7 @@ fn every_rule_holds_in_every_schedule() {
 #[test]
 fn the_same_seed_shows_the_same() {
     for profile in MIX {
-        for seed in 0..2 {
+        for seed in 0..1 {
             let [one, other] = [(); 2].map(|()| run(Chooser::random(seed), profile, false));
             assert_eq!(one.digest, other.digest, "{} {seed}", profile.name);
             assert_eq!(one.record, other.record);
