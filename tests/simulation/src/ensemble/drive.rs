@@ -1,15 +1,11 @@
 //! What a client does when its task runs.
 
-use zklock_core::coordinator::traits::{RequestError, WatchEvent};
+use zklock_core::coordinator::traits::RequestError;
 
-use super::client::{Asked, Client, Phase, State, Timing, WatchKind, Watching};
-use super::frames::{Hello, ToClient, ToServer};
+use super::client::{Asked, Client, Phase, State, WatchKind};
+use super::frames::ToServer;
 use super::machine::{Event, Machine};
-use super::txn::Path;
-use super::watches::{Aspect, Notice, WatchList};
-
-/// How many bytes of paths the client sets watches for in one request.
-const SET_WATCHES: usize = 128 * 1024;
+use super::watches::Aspect;
 
 impl Machine {
     pub(super) fn wake_client(&mut self, id: u64) {
@@ -61,7 +57,7 @@ impl Machine {
         self.start_once(id, client);
     }
 
-    fn start_once(&mut self, id: u64, client: &mut Client) {
+    pub(super) fn start_once(&mut self, id: u64, client: &mut Client) {
         let count = client.servers.len();
         let index = client.next_server - client.start_server;
         if count == 0 || index >= count && !client.cycles {
@@ -123,7 +119,7 @@ impl Machine {
     }
 
     /// No connection came about.
-    fn failed(&mut self, id: u64, client: &mut Client) {
+    pub(super) fn failed(&mut self, id: u64, client: &mut Client) {
         if self.now >= client.deadline {
             self.finish(client, State::Expired, &RequestError::Other("Timeout".to_owned()));
         } else {
@@ -132,7 +128,7 @@ impl Machine {
     }
 
     /// The connection is gone. The session may be there.
-    fn lost(&mut self, id: u64, client: &mut Client, error: &RequestError) {
+    pub(super) fn lost(&mut self, id: u64, client: &mut Client, error: &RequestError) {
         if let Some(wire) = client.wire() {
             self.hang_up(wire);
         }
@@ -164,100 +160,10 @@ impl Machine {
         client.tell_watchers(&mut self.wake);
     }
 
-    fn ping(&mut self, client: &mut Client, wire: u64) {
+    pub(super) fn ping(&mut self, client: &mut Client, wire: u64) {
         client.pinged = true;
         client.last_send = self.now;
         self.send_to_server(wire, ToServer::Ping);
-    }
-
-    fn take_frame(&mut self, id: u64, client: &mut Client, wire: u64, frame: ToClient) {
-        if let ToClient::End | ToClient::Reset = frame {
-            return match client.phase {
-                Phase::Dialing { .. } => self.failed(id, client),
-                Phase::Shaking { .. } => self.start_once(id, client),
-                _ if client.closing.is_some() && client.sent.is_empty() => {
-                    self.finish(client, State::Closed, &RequestError::Closed);
-                }
-                _ => {
-                    let error = match frame {
-                        ToClient::End => RequestError::ConnectionLoss,
-                        _ => RequestError::Other("Connection reset by peer".to_owned()),
-                    };
-                    self.lost(id, client, &error);
-                }
-            };
-        }
-        client.last_receive = self.now;
-        match frame {
-            ToClient::Accepted => self.introduce(client, wire),
-            ToClient::Connected { session: 0, .. } => {
-                return self.finish(client, State::Expired, &RequestError::SessionExpired);
-            }
-            ToClient::Connected { session, timeout } => {
-                client.session = session;
-                client.timing = Timing::new(timeout, client.configured);
-                client.set_state(State::Connected, &mut self.wake);
-                self.ping(client, wire);
-            }
-            ToClient::Reply { answer: Err(RequestError::SessionExpired), .. } => {
-                return self.finish(client, State::Expired, &RequestError::SessionExpired);
-            }
-            ToClient::Reply { xid, zxid, answer } => {
-                client.seen = client.seen.max(zxid);
-                self.reply(client, xid, answer);
-                if client.closing == Some(xid) {
-                    return self.finish(client, State::Closed, &RequestError::Closed);
-                }
-            }
-            ToClient::Notice(notice, path) => dispatch(client, notice, &path, &mut self.wake),
-            // The client knows all such requests by one number, and takes the second answer for an
-            // error of the server's.
-            ToClient::WatchesSet { .. } if client.watches_set => {
-                self.hang_up(wire);
-                return self.failed(id, client);
-            }
-            ToClient::WatchesSet { zxid } => {
-                client.watches_set = true;
-                client.seen = client.seen.max(zxid);
-                shaken(client);
-            }
-            ToClient::Pong => {
-                client.pinged = false;
-                shaken(client);
-            }
-            ToClient::End | ToClient::Reset => {}
-        }
-        // Only then does it begin to send what it is asked for.
-        if let Phase::Shaking { wire, answers: 0, .. } = client.phase
-            && client.state == State::Connected
-        {
-            client.phase = Phase::Serving { wire, since: self.now };
-            client.opened.get_or_insert(Ok(()));
-            client.tell_watchers(&mut self.wake);
-            client.cycles = true;
-            client.next_server = 0;
-            client.start_server = 0;
-            self.shuffle(&mut client.servers);
-        }
-    }
-
-    fn reply(
-        &mut self,
-        client: &mut Client,
-        xid: u64,
-        answer: Result<super::frames::Answer, RequestError>,
-    ) {
-        client.sent.retain(|sent| *sent != xid);
-        let watches = client.slots.get_mut(&xid).and_then(|slot| slot.watches.take());
-        let answer = answer.map(|answer| {
-            let watch = watches.map(|(kind, path)| {
-                let id = self.unique();
-                client.watches.insert(id, Watching { path, kind, event: None, waker: None });
-                id
-            });
-            (answer, watch)
-        });
-        client.answer(xid, answer, &mut self.wake);
     }
 
     /// The client shuffles its list of servers.
@@ -267,48 +173,6 @@ impl Machine {
             // 0 leaves it where it is.
             servers.swap(at, at - self.world.choose(at as u32 + 1) as usize);
         }
-    }
-
-    fn introduce(&mut self, client: &mut Client, wire: u64) {
-        let hello = Hello {
-            session: client.session,
-            seen: client.seen,
-            timeout: client.timing.session,
-            credentials: client.credentials,
-            access: client.access,
-        };
-        self.send_to_server(wire, ToServer::Connect(hello));
-        let mut answers = 1;
-        let mut list = WatchList { seen: client.seen, ..WatchList::default() };
-        for watching in client.watches.values().filter(|watching| watching.event.is_none()) {
-            let paths = match watching.kind {
-                WatchKind::Data => &mut list.data,
-                WatchKind::Children => &mut list.children,
-            };
-            if !paths.contains(&watching.path) {
-                paths.push(watching.path.clone());
-            }
-        }
-        if !(list.data.is_empty() && list.children.is_empty()) {
-            // In the order of a hash map.
-            for paths in [&mut list.data, &mut list.children] {
-                if paths.len() > 1 {
-                    let by = self.world.choose(paths.len() as u32);
-                    paths.rotate_left(by as usize);
-                }
-            }
-            let bytes: usize = list.data.iter().chain(&list.children).map(|path| path.len()).sum();
-            self.send_to_server(wire, ToServer::SetWatches(list));
-            answers += 1;
-            if bytes > SET_WATCHES {
-                self.send_to_server(wire, ToServer::SetWatches(WatchList::default()));
-            }
-        }
-        client.phase = Phase::Shaking { wire, since: self.now, answers };
-        client.last_send = self.now;
-        client.pinged = false;
-        client.watches_set = false;
-        client.set_state(State::Disconnected, &mut self.wake);
     }
 
     /// Sends what was asked for.
@@ -367,30 +231,6 @@ impl Machine {
         }
         // Its task has nothing to do any more.
         self.wake.extend(client.waker);
-    }
-}
-
-fn shaken(client: &mut Client) {
-    if let Phase::Shaking { answers, .. } = &mut client.phase {
-        *answers = answers.saturating_sub(1);
-    }
-}
-
-/// Tells the watches of a path.
-fn dispatch(client: &mut Client, notice: Notice, path: &Path, wake: &mut Vec<std::task::Waker>) {
-    for watching in client.watches.values_mut() {
-        let concerned = match notice {
-            Notice::Created | Notice::Data => watching.kind == WatchKind::Data,
-            Notice::Children => watching.kind == WatchKind::Children,
-            Notice::Deleted => true,
-        };
-        if concerned && watching.event.is_none() && watching.path == *path {
-            watching.event = Some(match notice {
-                Notice::Deleted => WatchEvent::Deleted,
-                _ => WatchEvent::Changed,
-            });
-            wake.extend(watching.waker.take());
-        }
     }
 }
 
