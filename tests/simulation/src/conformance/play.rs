@@ -20,7 +20,7 @@ pub async fn play(script: &Script, bed: &dyn Bed) -> Report {
     for slot in 0..SLOTS {
         let session = bed.open(slot, script.access[slot], script.is_short(slot)).await;
         player.report.name_session(session.session_id(), slot);
-        player.slots.push(Slot { session, down: false, waiting: Vec::new(), watches: Vec::new() });
+        player.slots.push(Slot::new(session));
     }
     player.settle().await;
     for (number, step) in script.steps.iter().enumerate() {
@@ -40,6 +40,15 @@ struct Slot {
     /// What was asked and not answered.
     waiting: Vec<(String, Answer)>,
     watches: Vec<Option<Watch>>,
+    /// Whether something was asked whose answer was dropped.
+    forgot: bool,
+}
+
+impl Slot {
+    fn new(session: Arc<dyn Coordinator>) -> Self {
+        let (waiting, watches) = (Vec::new(), Vec::new());
+        Slot { session, down: false, waiting, watches, forgot: false }
+    }
 }
 
 struct Player<'a> {
@@ -165,8 +174,7 @@ impl Player<'_> {
         let (access, short) = (self.script.access[slot], self.script.is_short(slot));
         let session = self.bed.open(slot, access, short).await;
         self.report.name_session(session.session_id(), slot);
-        let (waiting, watches) = (Vec::new(), Vec::new());
-        self.slots[slot] = Slot { session, down: false, waiting, watches };
+        self.slots[slot] = Slot::new(session);
     }
 
     /// Lets all sessions catch up, and looks at their watches.
@@ -196,7 +204,8 @@ impl Player<'_> {
 
     async fn answers(&mut self, slot: usize) {
         let waiting = std::mem::take(&mut self.slots[slot].waiting);
-        let one = waiting.len() == 1;
+        let forgot = std::mem::take(&mut self.slots[slot].forgot);
+        let one = waiting.len() == 1 && !forgot;
         for (head, answer) in waiting {
             let answer = answer.await;
             // An event of its own comes before the answer. With several in flight, more may have come.
@@ -204,6 +213,10 @@ impl Player<'_> {
                 self.events(slot);
             }
             self.tell(slot, &head, answer);
+        }
+        // What nobody waits for is done before others look.
+        if forgot {
+            _ = self.slots[slot].session.sync(&self.root).await;
         }
     }
 
@@ -245,6 +258,7 @@ impl Player<'_> {
         // Whoever was away may be behind.
         for ask in down.then_some(&Ask::Sync).into_iter().chain(asks) {
             let head = format!("{slot}: {ask:?}");
+            self.slots[slot].forgot |= matches!(ask, Ask::Forget(_));
             if let Some(answer) = self.send(slot, ask) {
                 self.slots[slot].waiting.push((head, answer));
             }

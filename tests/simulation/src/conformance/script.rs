@@ -94,8 +94,12 @@ impl Script {
             Class::Reaping => 5,
         };
         let mut list = vec![author.beginning()];
-        for _ in 0..steps {
-            list.push(author.step());
+        while list.len() <= steps {
+            if class == Class::Usual && author.below(8) == 0 {
+                author.absence(&mut list);
+            } else {
+                list.push(author.step());
+            }
         }
         if class == Class::Expiry {
             let at = 1 + author.below(steps);
@@ -181,6 +185,34 @@ impl Author {
             6 => Step::Expire(slot),
             _ => Step::Ask(slot, self.asks()),
         }
+    }
+
+    /// Somebody watches, is away while another one does something there, and comes back.
+    fn absence(&mut self, list: &mut Vec<Step>) {
+        let slot = self.below(SLOTS);
+        let other = (slot + 1) % SLOTS;
+        if self.down[slot] || self.down[other] {
+            return list.push(self.step());
+        }
+        let path = ["a", "b", "a/x", ""][self.below(4)].to_owned();
+        let below =
+            |name: &str| if path.is_empty() { name.into() } else { format!("{path}/{name}") };
+        let kind = NodeKind::EphemeralSequential;
+        let mark = Ask::Create(below("mark"), NodeKind::Ephemeral);
+        list.push(Step::Ask(other, vec![mark]));
+        let watch = match self.below(2) {
+            0 => Ask::Get(path.clone(), true),
+            _ => Ask::Children(path.clone(), true),
+        };
+        list.push(Step::Ask(slot, vec![watch]));
+        list.push(Step::Cut(slot));
+        let deed = match self.below(4) {
+            0 => Ask::Create(below("n-"), kind),
+            1 => Ask::Set(path.clone(), b"z".to_vec()),
+            _ => Ask::Delete(below("mark")),
+        };
+        list.push(Step::Ask(other, vec![deed]));
+        list.push(Step::Heal(slot, self.below(3)));
     }
 
     fn asks(&mut self) -> Vec<Ask> {

@@ -157,7 +157,7 @@ impl Bed for Simulated {
         Box::pin(async move {
             self.rest(50_000).await;
             if full {
-                self.ensemble.set_sequence("/root", i32::MAX - 5);
+                self.ensemble.set_sequence("/root", i32::MAX - 2);
             }
             "/root".to_owned()
         })
