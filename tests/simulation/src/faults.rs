@@ -154,6 +154,7 @@ fn strike(scene: &Arc<Scene>, fault: Fault) {
             // The one that holds, as a rule, or one that waits.
             let Some(path) = nodes.get(fault.which as usize % nodes.len().max(1)) else { return };
             store.disturb(0);
+            store.deletes(fault.lock);
             let path = path.clone();
             ensemble.outsider(match fault.kind {
                 Kind::Delete => Operation::Delete { path },
@@ -162,6 +163,7 @@ fn strike(scene: &Arc<Scene>, fault: Fault) {
         }
         Kind::Clear => {
             store.disturb(0);
+            store.deletes(fault.lock);
             let mut nodes = scene.below(fault.lock);
             nodes.sort_by_key(|path| std::cmp::Reverse(path.len()));
             for path in nodes {

@@ -1,6 +1,6 @@
 //! The ensemble of a schedule, with what was done to it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::ensemble::{Ensemble, Gone};
@@ -21,6 +21,8 @@ pub enum Ended {
 struct Done {
     /// The sessions that somebody ended.
     killed: BTreeSet<i64>,
+    /// When an outsider deleted a node of a lock last.
+    deleted: BTreeMap<usize, u64>,
     faults: u64,
     /// Until when the world is disturbed, as far as that is known.
     until: u64,
@@ -78,6 +80,17 @@ impl Store {
         self.disturb(0);
         self.lock().killed.insert(session);
         self.ensemble.expire(session);
+    }
+
+    /// Notes that an outsider deletes a node of a lock now.
+    pub fn deletes(&self, lock: usize) {
+        let now = self.world.now();
+        self.lock().deleted.insert(lock, now);
+    }
+
+    /// When an outsider deleted a node of a lock last.
+    pub fn deleted_at(&self, lock: usize) -> Option<u64> {
+        self.lock().deleted.get(&lock).copied()
     }
 
     /// How a node ended, by its path and czxid.

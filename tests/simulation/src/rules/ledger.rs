@@ -30,8 +30,17 @@ pub struct Entry {
     pub process: Process,
     /// The guard.
     pub view: GuardView,
+    /// Whether the lock is a semaphore.
+    pub lock_has_permits: bool,
     /// Whether its node has the token's czxid. That of a downgraded guard does not.
     pub of_token: bool,
+}
+
+impl Entry {
+    /// Whether it has more nodes than the one that its view tells of: those of several permits.
+    fn has_other_nodes(&self) -> bool {
+        self.lock_has_permits && self.share.0 > 1
+    }
 }
 
 #[derive(Debug)]
@@ -159,6 +168,7 @@ impl Ledger {
         if state.held.is_empty() || state.violation.is_some() {
             return;
         }
+        let most_late = self.timeout;
         let mut found = None;
         let mut taken: BTreeMap<usize, (u32, u32)> = BTreeMap::new();
         for held in state.held.values_mut() {
@@ -187,6 +197,12 @@ impl Ledger {
                 held.gone = self.gone(&held.entry, &held.path, held.token);
             }
             match held.gone {
+                // Of several permits one node is known here, and another may be the one that is gone.
+                None if held.entry.has_other_nodes()
+                    && self
+                        .store
+                        .deleted_at(held.entry.lock)
+                        .is_some_and(|at| now < at + most_late) => {}
                 None => {
                     let taken = taken.entry(held.entry.lock).or_default();
                     taken.0 += held.entry.share.0;

@@ -17,7 +17,8 @@ impl Task {
 
     fn note_as(&self, lock: usize, share: (u32, u32), guard: &AnyGuard, of_token: bool) -> Holding {
         let (view, process) = (guard.view(), self.process.clone());
-        let entry = Entry { lock, share, process, view, of_token };
+        let lock_has_permits = self.crew.locks[lock].has_permits();
+        let entry = Entry { lock, share, process, view, lock_has_permits, of_token };
         self.crew.ledger.granted(&self.name, entry)
     }
 

@@ -102,6 +102,11 @@ impl LockPlan {
         self.options = options;
     }
 
+    /// Whether it is a semaphore.
+    pub fn has_permits(&self) -> bool {
+        matches!(self.family, Family::Permits(_))
+    }
+
     /// How much of the lock a guard takes, and how much there is.
     pub fn share(&self, lock: &AnyLock) -> (u32, u32) {
         match (self.family, lock) {

@@ -200,7 +200,8 @@ impl Task {
                 self.crew.ledger.fail(rules::BODY, format!("{}: it runs again", self.name));
             }
             let process = self.process.clone();
-            let entry = Entry { lock, share, process, view, of_token: true };
+            let lock_has_permits = plan.has_permits();
+            let entry = Entry { lock, share, process, view, lock_has_permits, of_token: true };
             let _holding = self.crew.ledger.granted(&self.name, entry);
             self.sleep(self.short()).await;
             ended.store(true, Ordering::Relaxed);
