@@ -8,9 +8,9 @@ use crate::{
     choice::{OnBusy, OnLost, OnRevoked, StopAt},
     item::internal,
     mode::Mode,
-    model::Plan,
+    model::{Other, Plan},
     name::{Name, Part},
-    value::Value,
+    value::{Value, peel},
 };
 
 /// Shows a path at a place in the source; it still means what it meant.
@@ -127,12 +127,15 @@ fn call(plan: &Plan) -> TokenStream {
         StopAt::Lost => quote!(.stop_at(#private::StopAt::Lost)),
     });
     let hold = duration("hold_at_least", &settings.hold_at_least);
+    let delay = duration("lock_delay", &settings.lock_delay);
+    let options =
+        settings.options.as_ref().map(|expr| quote_spanned!(ours(expr.span())=> .options(#expr)));
     let driver =
         settings.driver.as_ref().map(|expr| quote_spanned!(ours(expr.span())=> .driver(#expr)));
     quote! {
         #new
-            #mode #session #driver #timeout #retries #once #reentrant #fair #linger #hold
-            #on_lost #on_revoked #stop_at
+            #mode #session #driver #options #timeout #retries #once #reentrant #fair #linger #hold
+            #delay #on_lost #on_revoked #stop_at
     }
 }
 
@@ -225,17 +228,39 @@ pub(crate) fn failed(plan: &Plan, ty: Option<&syn::Type>) -> TokenStream {
     let ty = ty.map_or_else(|| quote_spanned!(span=> _), |ty| quote!(#ty));
     let skips = matches!(plan.failure.busy, OnBusy::Skip);
     let other = match &plan.failure.other {
-        Some(handler) => handler.to_token_stream(),
-        None if skips => quote_spanned!(span=> <#ty as #private::Skip>::fail as fn(_) -> _),
-        None => {
+        Other::Handler(handler) => called(handler),
+        Other::Mapped(map) => {
+            let map = called(map);
+            let into = quote_spanned!(span=> <#ty as #private::MapError<_>>::from_error);
+            let private = &plan.private;
+            quote!(#private::map_err(#map, #into))
+        }
+        Other::From if skips => quote_spanned!(span=> <#ty as #private::Skip>::fail as fn(_) -> _),
+        Other::From => {
             quote_spanned!(span=> <#ty as #private::FromLockError>::from_lock_error as fn(_) -> _)
         }
     };
-    let busy = match &plan.failure.busy {
-        OnBusy::Error => return other,
-        OnBusy::Skip => quote_spanned!(span=> <#ty as #private::Skip>::skip as fn(_) -> _),
-        OnBusy::Handler(handler) => handler.to_token_stream(),
+    let busy = match (&plan.failure.busy, &plan.failure.other) {
+        (OnBusy::Error, _) => return other,
+        (OnBusy::Skip, Other::From) => {
+            quote_spanned!(span=> <#ty as #private::Skip>::skip as fn(_) -> _)
+        }
+        // Of the error nothing is asked, because something else is made of it.
+        (OnBusy::Skip, _) => quote_spanned!(span=> <#ty as #private::SkipBusy>::skip as fn(_) -> _),
+        (OnBusy::Handler(handler), _) => called(handler),
     };
     let private = &plan.private;
     quote!(#private::busy_or::<#ty, _, _>(#busy, #other))
+}
+
+/// A handler, as a closure where it is a path: an answer of another type is shown at the path then,
+/// as what it is, and not as a bound of a function of ours.
+fn called(handler: &Expr) -> TokenStream {
+    match peel(handler) {
+        Expr::Path(_) => {
+            let error = Ident::new("__zklock_error", ours(handler.span()));
+            quote_spanned!(ours(handler.span())=> |#error| #handler(#error))
+        }
+        _ => handler.to_token_stream(),
+    }
 }

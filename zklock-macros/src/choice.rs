@@ -40,6 +40,8 @@ const ON_BUSY: &str = "on_busy is `error`, `skip`, or a function that makes the 
     error: `on_busy = |error| Ok(Answer::Busy)`";
 const ON_ERROR: &str = "on_error is a function that makes the result from the error: \
     `on_error = |error| Answer::from(error)`";
+const MAP_ERR: &str = "map_err is a function that makes the function's own error from the \
+    `LockError`: `map_err = ApiError::Lock`";
 const ON_LOST: &str = "on_lost is `cancel` (the body is dropped at its next await) or `finish`";
 const ON_REVOKED: &str = "on_revoked is `cancel` (the body is dropped at its next await when \
     somebody asks that the lock be let go) or `ignore`";
@@ -72,6 +74,17 @@ pub(crate) fn on_error(value: Expr) -> syn::Result<Expr> {
         ));
     }
     handler("on_error", value, ON_ERROR)
+}
+
+/// Reads `map_err`: a path or a closure.
+pub(crate) fn map_err(value: Expr) -> syn::Result<Expr> {
+    if word(&value).is_some_and(|word| word == "skip" || word == "error") {
+        return Err(syn::Error::new_spanned(
+            value,
+            format!("{MAP_ERR}; only a busy lock can be skipped: `on_busy = skip`"),
+        ));
+    }
+    handler("map_err", value, MAP_ERR)
 }
 
 fn handler(option: &str, value: Expr, usage: &str) -> syn::Result<Expr> {

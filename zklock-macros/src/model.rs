@@ -44,6 +44,8 @@ pub(crate) struct Settings {
     pub(crate) fair: Option<Value<bool>>,
     pub(crate) linger: Option<Value<Duration>>,
     pub(crate) hold_at_least: Option<Value<Duration>>,
+    pub(crate) lock_delay: Option<Value<Duration>>,
+    pub(crate) options: Option<Expr>,
     /// Of a plain function there is no choice.
     pub(crate) on_lost: Option<OnLost>,
     pub(crate) on_revoked: Option<OnRevoked>,
@@ -55,7 +57,17 @@ pub(crate) struct Settings {
 /// What the function answers when its lock is not to be had.
 pub(crate) struct Failure {
     pub(crate) busy: OnBusy,
-    pub(crate) other: Option<Expr>,
+    pub(crate) other: Other,
+}
+
+/// What the function answers to a failure that is no busy lock, or to any.
+pub(crate) enum Other {
+    /// The error that the return type makes of it.
+    From,
+    /// The error that a path or a closure makes of it.
+    Mapped(Expr),
+    /// What a path or a closure makes of it.
+    Handler(Expr),
 }
 
 /// Reads options and function together; every mistake in either is in the error.
@@ -94,6 +106,7 @@ fn build(args: Args, function: Function, errors: &mut Errors) -> Option<Plan> {
     let Args { name, keys, mode, namespace, timeout, retries, try_once, on_busy, on_error, .. } =
         args;
     let Args { on_lost, on_revoked, condition, reentrant, fair, linger, hold_at_least, .. } = args;
+    let Args { map_err, lock_delay, options, .. } = args;
     let Args { stop_at, session, driver, krate, .. } = args;
     let name = Name::of(namespace.as_ref(), &name?, keys, Scope::Params(&params), errors);
     let on_lost = on_lost.filter(|_| !matches!(shape, Shape::Sync));
@@ -107,13 +120,20 @@ fn build(args: Args, function: Function, errors: &mut Errors) -> Option<Plan> {
         fair,
         linger,
         hold_at_least,
+        lock_delay,
+        options,
         on_lost,
         on_revoked,
         stop_at,
         driver,
         condition,
     };
-    let failure = Failure { busy: on_busy.unwrap_or(OnBusy::Error), other: on_error };
+    let other = match (on_error, map_err) {
+        (Some(handler), _) => Other::Handler(handler),
+        (None, Some(map)) => Other::Mapped(map),
+        (None, None) => Other::From,
+    };
+    let failure = Failure { busy: on_busy.unwrap_or(OnBusy::Error), other };
     let read = read(&params, &name, &settings);
     let krate = krate.unwrap_or_else(|| parse_quote!(::zklock));
     let private = parse_quote!(#krate::__private);
@@ -152,6 +172,19 @@ fn contradictions(args: &Args, shape: &Shape, errors: &mut Errors) {
         refuse(
             args.place("linger"),
             "a semaphore does not linger: its permits go to whoever waits; remove `linger`",
+        );
+    }
+    if args.lock_delay.is_some() && matches!(args.mode, Some(Mode::Semaphore(_))) {
+        refuse(
+            args.place("lock_delay"),
+            "lock_delay is for a lock with one holder or one writer; remove it or the semaphore",
+        );
+    }
+    if args.on_error.is_some() && args.map_err.is_some() {
+        refuse(
+            args.place("map_err"),
+            "`on_error` makes the whole result from the error, and `map_err` only the function's \
+             error; keep one of them",
         );
     }
     if args.driver.is_some() && matches!(args.mode, Some(Mode::Semaphore(_))) {
@@ -218,6 +251,7 @@ impl Settings {
             self.mode.as_ref().and_then(Mode::expression),
             self.session.as_ref(),
             self.driver.as_ref(),
+            self.options.as_ref(),
             self.timeout.as_ref().and_then(Value::expression),
             self.retries.as_ref().and_then(Value::expression),
             self.try_once.as_ref().and_then(Value::expression),
@@ -225,6 +259,7 @@ impl Settings {
             self.fair.as_ref().and_then(Value::expression),
             self.linger.as_ref().and_then(Value::expression),
             self.hold_at_least.as_ref().and_then(Value::expression),
+            self.lock_delay.as_ref().and_then(Value::expression),
             self.condition.as_ref(),
         ];
         values.into_iter().flatten()

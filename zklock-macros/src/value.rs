@@ -13,6 +13,8 @@ const NOT_ZERO: &str = "timeout must be greater than zero: it bounds one try; \
                         for a single question without waiting write `try_once`";
 const NEGATIVE: &str = "linger is how long the node is kept after the last release; it cannot be \
                         negative";
+const NO_DELAY: &str =
+    "lock_delay is how long nobody gets the lock after its holder was lost; it cannot be negative";
 const NO_HOLD: &str = "hold_at_least must be greater than zero: for so long from the grant nobody \
                        else gets the lock; without the option it is free when the function is over";
 const TRIES: &str = "retries is the number of tries; 1 tries once; \
@@ -53,6 +55,27 @@ pub(crate) fn hold_at_least(value: Expr) -> syn::Result<Value<Duration>> {
         (Value::Known(Duration::ZERO), span) => Err(syn::Error::new(span, NO_HOLD)),
         (value, _) => Ok(value),
     }
+}
+
+/// Reads `lock_delay`: as `timeout`, and zero is no delay.
+pub(crate) fn lock_delay(value: Expr) -> syn::Result<Value<Duration>> {
+    duration("lock_delay", value, NO_DELAY).map(|(value, _)| value)
+}
+
+/// Reads `options`: an expression whose value are options.
+pub(crate) fn options(value: Expr) -> syn::Result<Expr> {
+    let is_path = |value: &Expr| match peel(value) {
+        Expr::Path(path) => path.path.segments.last().is_some_and(|s| s.ident == "LockOptions"),
+        _ => false,
+    };
+    if literal(&value).is_some() || is_negative(&value) || is_path(&value) {
+        return Err(syn::Error::new_spanned(
+            &value,
+            "options is a `LockOptions`, which the other arguments override: `options = \
+             zklock::LockOptions::new().fair(true)`",
+        ));
+    }
+    Ok(value)
 }
 
 fn duration(option: &str, value: Expr, negative: &str) -> syn::Result<(Value<Duration>, Span)> {

@@ -59,5 +59,22 @@ impl LockName {
     }
 }
 
+/// Stands for options.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LockOptions {
+    pub fair: Option<bool>,
+}
+
+impl LockOptions {
+    pub const fn new() -> Self {
+        Self { fair: None }
+    }
+
+    pub const fn fair(mut self, fair: bool) -> Self {
+        self.fair = Some(fair);
+        self
+    }
+}
+
 /// Stands for a session.
 pub struct Session(pub &'static str);

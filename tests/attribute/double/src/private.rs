@@ -32,7 +32,7 @@ pub use ::std;
 use crate::output::Keep;
 pub use crate::output::{Choose, Output};
 use crate::{
-    LockDriver, LockError, LockName, Session,
+    LockDriver, LockError, LockName, LockOptions, Session,
     events::{self, Outcome},
 };
 
@@ -194,6 +194,16 @@ impl Call {
     }
 
     #[must_use]
+    pub fn lock_delay(self, delay: Duration) -> Self {
+        self.say(format_args!("delay={delay:?}"))
+    }
+
+    #[must_use]
+    pub fn options(self, options: impl ToOptions) -> Self {
+        self.say(format_args!("options={}", options.to_options()))
+    }
+
+    #[must_use]
     pub fn on_lost(self, on_lost: OnLost) -> Self {
         self.say(format_args!("finish={}", on_lost == OnLost::Finish))
     }
@@ -275,6 +285,28 @@ impl<D: LockDriver> ToDriver for D {
 impl ToDriver for std::sync::Arc<dyn LockDriver> {
     fn to_driver(self) -> String {
         format!("{self:?}")
+    }
+}
+
+/// What `options = …` accepts.
+#[diagnostic::on_unimplemented(
+    message = "`options` is a `zklock::LockOptions`, which the other arguments override",
+    label = "these are no options",
+    note = "for instance `options = zklock::LockOptions::new().fair(true)`"
+)]
+pub trait ToOptions {
+    fn to_options(self) -> String;
+}
+
+impl ToOptions for LockOptions {
+    fn to_options(self) -> String {
+        format!("{self:?}")
+    }
+}
+
+impl ToOptions for &LockOptions {
+    fn to_options(self) -> String {
+        (*self).to_options()
     }
 }
 
@@ -372,7 +404,7 @@ impl<T: AsRef<str> + ?Sized> Text for T {}
 #[diagnostic::on_unimplemented(
     message = "a function guarded by #[zk_locked] must be able to return a LockError",
     label = "this cannot carry a LockError",
-    note = "return `Result<_, E>` with `E: From<zklock::LockError>`, or say what to return: `on_error = |error| …`",
+    note = "return `Result<_, E>` with `E: From<zklock::LockError>`, or say what its error is: `map_err = ApiError::Lock`, or what it returns: `on_error = |error| …`",
     note = "if there is nothing to do while somebody else holds the lock: `on_busy = skip`"
 )]
 pub trait FromLockError {
@@ -397,20 +429,92 @@ pub fn never<T>() -> T {
     unreachable!("generated code never calls this")
 }
 
-/// A result that has a natural "nothing", for `on_busy = skip`.
+/// A result with an error, for `map_err`.
+#[diagnostic::on_unimplemented(
+    message = "`map_err` is for a function that returns a `Result`",
+    label = "this has no error",
+    note = "otherwise say what to return: `on_error = |error| …`"
+)]
+pub trait MapError<E> {
+    /// The result with this error.
+    fn from_error(error: E) -> Self;
+}
+
+#[diagnostic::do_not_recommend]
+impl<T, E> MapError<E> for Result<T, E> {
+    fn from_error(error: E) -> Self {
+        Err(error)
+    }
+}
+
+/// Makes the result of a function from what `map` makes of the error. Of the result nothing is asked
+/// here, so that a function without an error is told once.
+pub fn map_err<T, E, M>(map: M, into: fn(E) -> T) -> impl FnOnce(LockError) -> T
+where
+    M: FnOnce(LockError) -> E,
+{
+    move |error| into(map(error))
+}
+
+/// A result that has a natural "nothing", for `on_busy = skip` beside `map_err` or `on_error`, where
+/// its error need not be made of a `LockError`.
 #[diagnostic::on_unimplemented(
     message = "`on_busy = skip` needs a function that can return nothing",
     label = "this has no natural \"nothing\"",
-    note = "that is `()`, `Option<_>`, and `Result<(), E>` or `Result<Option<_>, E>` with `E: From<zklock::LockError>`; otherwise say what to return: `on_busy = |error| …`"
+    note = "that is `()`, `Option<_>`, `Result<(), _>` and `Result<Option<_>, _>`; otherwise say what to return: `on_busy = |error| …`"
 )]
-pub trait Skip {
+pub trait SkipBusy {
+    /// The result of a function whose lock was busy.
     fn skip(error: LockError) -> Self;
+}
+
+impl SkipBusy for () {
+    fn skip(error: LockError) {
+        let _ = error;
+        events::record("skipped");
+    }
+}
+
+impl<T> SkipBusy for Option<T> {
+    fn skip(error: LockError) -> Self {
+        <() as SkipBusy>::skip(error);
+        None
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<E> SkipBusy for Result<(), E> {
+    fn skip(error: LockError) -> Self {
+        <() as SkipBusy>::skip(error);
+        Ok(())
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<T, E> SkipBusy for Result<Option<T>, E> {
+    fn skip(error: LockError) -> Self {
+        <() as SkipBusy>::skip(error);
+        Ok(None)
+    }
+}
+
+/// The same, which also has something for every other failure, for `on_busy = skip` alone.
+#[diagnostic::on_unimplemented(
+    message = "`on_busy = skip` needs a function that can return nothing",
+    label = "this has no natural \"nothing\"",
+    note = "that is `()`, `Option<_>`, and `Result<(), E>` or `Result<Option<_>, E>` with `E: From<zklock::LockError>` or a `map_err`; otherwise say what to return: `on_busy = |error| …`"
+)]
+pub trait Skip: Sized {
+    /// The result of a function whose lock was busy.
+    fn skip(error: LockError) -> Self;
+
+    /// The result of a function whose lock was not to be had for another reason.
     fn fail(error: LockError) -> Self;
 }
 
 impl Skip for () {
-    fn skip(_: LockError) {
-        events::record("skipped");
+    fn skip(error: LockError) {
+        <() as SkipBusy>::skip(error);
     }
 
     fn fail(error: LockError) {
@@ -420,12 +524,11 @@ impl Skip for () {
 
 impl<T> Skip for Option<T> {
     fn skip(error: LockError) -> Self {
-        <()>::skip(error);
-        None
+        SkipBusy::skip(error)
     }
 
     fn fail(error: LockError) -> Self {
-        <()>::fail(error);
+        events::record(format!("swallowed {error}"));
         None
     }
 }
@@ -433,8 +536,7 @@ impl<T> Skip for Option<T> {
 #[diagnostic::do_not_recommend]
 impl<E: From<LockError>> Skip for Result<(), E> {
     fn skip(error: LockError) -> Self {
-        <()>::skip(error);
-        Ok(())
+        SkipBusy::skip(error)
     }
 
     fn fail(error: LockError) -> Self {
@@ -445,8 +547,7 @@ impl<E: From<LockError>> Skip for Result<(), E> {
 #[diagnostic::do_not_recommend]
 impl<T, E: From<LockError>> Skip for Result<Option<T>, E> {
     fn skip(error: LockError) -> Self {
-        <()>::skip(error);
-        Ok(None)
+        SkipBusy::skip(error)
     }
 
     fn fail(error: LockError) -> Self {

@@ -223,6 +223,105 @@ fn failures_become_what_the_handlers_make_of_them() {
     assert_eq!(wait(Cache(1).cached(2)), Ok(2));
 }
 
+/// An error that knows no `From<LockError>`.
+#[derive(Debug, PartialEq)]
+enum ApiError {
+    Lock(LockError),
+    Busy,
+    Own,
+}
+
+type Answer<T> = Result<T, ApiError>;
+
+#[zk_locked("mapped", map_err = ApiError::Lock)]
+async fn mapped(own: bool) -> Result<u32, ApiError> {
+    pause().await;
+    if own { Err(ApiError::Own) } else { Ok(1) }
+}
+
+#[zk_locked("mapped_sync", map_err = |error| if error.is_busy() { ApiError::Busy } else { ApiError::Lock(error) })]
+fn mapped_sync(own: bool) -> Answer<u32> {
+    Err(ApiError::Own).or(if own { Err(ApiError::Own) } else { Ok(1) })
+}
+
+#[zk_locked("mapped_into", map_err = Into::into)]
+async fn mapped_into(own: bool) -> Result<u32, String> {
+    pause().await;
+    if own { Err("own".to_owned()) } else { Ok(1) }
+}
+
+#[zk_locked("mapped_boxed", map_err = Box::new)]
+async fn mapped_boxed(own: bool) -> Result<u32, Box<dyn std::error::Error + Send>> {
+    pause().await;
+    if own { Err(Box::new(std::fmt::Error)) } else { Ok(1) }
+}
+
+#[zk_locked("mapped_tail", map_err = ApiError::Lock)]
+fn mapped_tail(
+    own: bool,
+) -> std::pin::Pin<Box<dyn std::future::Future<Output = Answer<u32>> + Send>> {
+    Box::pin(async move { if own { Err(ApiError::Own) } else { Ok(1) } })
+}
+
+#[zk_locked("skipped_or_mapped", on_busy = skip, map_err = ApiError::Lock)]
+async fn skipped_or_mapped() -> Answer<Option<u32>> {
+    pause().await;
+    Ok(Some(1))
+}
+
+#[zk_locked("skipped_or_handled", on_busy = skip, on_error = |error| Err(ApiError::Lock(error)))]
+fn skipped_or_handled() -> Answer<()> {
+    Ok(())
+}
+
+#[zk_locked("handled_or_mapped", on_busy = |_| Ok(0), map_err = ApiError::Lock)]
+fn handled_or_mapped() -> Answer<u32> {
+    Ok(1)
+}
+
+#[test]
+fn a_failure_of_the_lock_becomes_the_functions_own_error() {
+    let failed = |lock: &str| Err(ApiError::Lock(LockError::Unavailable(lock.to_owned())));
+    let fails = || events::next(Outcome::Unavailable);
+    let busy = || events::next(Outcome::Busy);
+    fails();
+    assert_eq!(wait(mapped(false)), failed("mapped"));
+    fails();
+    assert_eq!(mapped_sync(false), failed("mapped_sync"));
+    busy();
+    assert_eq!(mapped_sync(false), Err(ApiError::Busy));
+    fails();
+    assert_eq!(wait(mapped_into(false)), Err("mapped_into cannot be asked for".to_owned()));
+    fails();
+    let boxed = wait(mapped_boxed(false)).unwrap_err();
+    assert_eq!(boxed.to_string(), "mapped_boxed cannot be asked for");
+    fails();
+    assert_eq!(wait(mapped_tail(false)), failed("mapped_tail"));
+    assert!(acquired().is_empty());
+    assert_eq!(wait(mapped(true)), Err(ApiError::Own));
+    assert_eq!(mapped_sync(true), Err(ApiError::Own));
+    assert_eq!(wait(mapped_tail(true)), Err(ApiError::Own));
+    assert_eq!(wait(mapped(false)).or(mapped_sync(false)), Ok(1));
+}
+
+#[test]
+fn a_busy_lock_has_an_answer_of_its_own_beside_a_mapped_error() {
+    let failed = |lock: &str| ApiError::Lock(LockError::Unavailable(lock.to_owned()));
+    events::next(Outcome::Busy);
+    assert_eq!(wait(skipped_or_mapped()), Ok(None));
+    events::next(Outcome::Busy);
+    assert_eq!(skipped_or_handled(), Ok(()));
+    events::next(Outcome::Busy);
+    assert_eq!(handled_or_mapped(), Ok(0));
+    assert!(acquired().is_empty());
+    events::next(Outcome::Unavailable);
+    assert_eq!(wait(skipped_or_mapped()), Err(failed("skipped_or_mapped")));
+    events::next(Outcome::Unavailable);
+    assert_eq!(skipped_or_handled(), Err(failed("skipped_or_handled")));
+    events::next(Outcome::Unavailable);
+    assert_eq!(handled_or_mapped(), Err(failed("handled_or_mapped")));
+}
+
 #[test]
 fn an_error_of_the_body_is_not_the_locks() {
     assert_eq!(wait(own_busy()), Err(LockError::Busy("inside".to_owned())));

@@ -115,6 +115,29 @@ fn chosen(layout: std::sync::Arc<dyn zklock::driver::LockDriver>) -> crate::futu
     Box::pin(async move { Ok(()) })
 }
 
+const FAIR: zklock::LockOptions = zklock::LockOptions::new().fair(true);
+
+#[zk_locked("with options", retries = 3, options = FAIR, lock_delay = "15s")]
+async fn with_options() -> Locked<()> {
+    Ok(())
+}
+
+#[zk_locked("with options of", options = &options, lock_delay = config.wait, mode = read)]
+fn with_options_of(options: zklock::LockOptions, config: &Config) -> Locked<()> {
+    Ok(())
+}
+
+#[test]
+fn options_and_the_delay_reach_the_lock() {
+    wait(with_options()).unwrap();
+    with_options_of(FAIR, &Config { wait: WAIT, tries: 1 }).unwrap();
+    let expected = [
+        "with options options=LockOptions { fair: Some(true) } retries=3 delay=15s",
+        "with options of read options=LockOptions { fair: Some(true) } delay=300ms",
+    ];
+    assert_eq!(acquired(), expected);
+}
+
 const SHOP: &str = "shop";
 
 #[zk_locked("orders", namespace = "eu/shop", key = request.0)]

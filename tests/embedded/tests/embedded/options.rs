@@ -181,6 +181,74 @@ async fn as_the_session_says() -> Result<(), LockError> {
     Ok(())
 }
 
+const PATIENT: LockOptions = LockOptions::new().timeout(Duration::from_secs(11)).retries(4);
+
+#[derive(Debug)]
+enum ApiError {
+    Lock(LockError),
+}
+
+#[zk_locked("a", retries = 2, options = PATIENT, map_err = ApiError::Lock)]
+async fn with_options(contradicts: bool) -> Result<bool, ApiError> {
+    Ok(contradicts)
+}
+
+#[zk_locked("a", options = options, map_err = ApiError::Lock)]
+fn of_a_parameter(options: &LockOptions) -> Result<Option<Duration>, ApiError> {
+    Ok(options.timeout)
+}
+
+#[zk_locked("b", options = PATIENT.fair(true), linger = "1s", map_err = |error| error.kind())]
+async fn contradicts_them() -> Result<(), ErrorKind> {
+    Ok(())
+}
+
+#[zk_locked("c", lock_delay = "2s")]
+async fn delayed() -> Result<(), LockError> {
+    std::future::pending().await
+}
+
+#[tokio::test(start_paused = true)]
+async fn options_of_an_attribute_go_over_the_sessions_and_its_other_arguments_over_them() {
+    let locks = TestLocks::with_defaults(LockOptions::new().timeout(LONG));
+    assert!(with_options(true).await.unwrap());
+    assert_eq!(contradicts_them().await, Err(ErrorKind::InvalidOption));
+    let held = locks.hold("a").unwrap();
+    let began = tokio::time::Instant::now();
+    let ApiError::Lock(error) = with_options(false).await.unwrap_err();
+    assert_eq!((error.code(), error.body()), ("1011", Some(Body::NotStarted)));
+    assert_eq!(began.elapsed().as_secs(), 22);
+    drop(held);
+}
+
+#[test]
+fn options_of_an_attribute_may_be_a_parameter() {
+    let _locks = TestLocks::with_defaults(LockOptions::new().timeout(LONG));
+    assert_eq!(of_a_parameter(&PATIENT).unwrap(), PATIENT.timeout);
+    let contradict = PATIENT.fair(true).linger(LONG);
+    let ApiError::Lock(error) = of_a_parameter(&contradict).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidOption);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delay_of_an_attribute_keeps_others_out_after_a_loss() {
+    let locks = TestLocks::install();
+    let losing = async {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        locks.lose();
+    };
+    let (outcome, ()) = tokio::join!(delayed(), losing);
+    assert!(outcome.unwrap_err().is_lost());
+    let began = tokio::time::Instant::now();
+    let next = tokio::time::timeout(Duration::from_secs(60), async {
+        let delay = LockOptions::new().lock_delay(Duration::from_secs(1));
+        let lock = locks.session().mutex("c").unwrap().with_options(delay);
+        drop(lock.acquire().await.unwrap());
+    });
+    next.await.unwrap();
+    assert!(began.elapsed() >= Duration::from_secs(2), "{:?}", began.elapsed());
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_argument_goes_over_the_sessions_options_and_resets_none() {
     let locks = TestLocks::with_defaults(LockOptions::new().timeout(LONG).retries(3));

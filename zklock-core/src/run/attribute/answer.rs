@@ -6,7 +6,7 @@ use crate::base::error::LockError;
 #[diagnostic::on_unimplemented(
     message = "a function guarded by #[zk_locked] must be able to return a LockError",
     label = "this cannot carry a LockError",
-    note = "return `Result<_, E>` with `E: From<zklock::LockError>`, or say what to return: `on_error = |error| …`",
+    note = "return `Result<_, E>` with `E: From<zklock::LockError>`, or say what its error is: `map_err = ApiError::Lock`, or what it returns: `on_error = |error| …`",
     note = "if there is nothing to do while somebody else holds the lock: `on_busy = skip`"
 )]
 pub trait FromLockError {
@@ -22,13 +22,81 @@ impl<T, E: From<LockError>> FromLockError for Result<T, E> {
     }
 }
 
-/// A result that has a natural "nothing", for `on_busy = skip`.
+/// A result with an error, for `map_err`.
+#[diagnostic::on_unimplemented(
+    message = "`map_err` is for a function that returns a `Result`",
+    label = "this has no error",
+    note = "otherwise say what to return: `on_error = |error| …`"
+)]
+pub trait MapError<E> {
+    /// The result with this error.
+    fn from_error(error: E) -> Self;
+}
+
+#[diagnostic::do_not_recommend]
+impl<T, E> MapError<E> for Result<T, E> {
+    fn from_error(error: E) -> Self {
+        Err(error)
+    }
+}
+
+/// Makes the result of a function from what `map` makes of the error. Of the result nothing is asked
+/// here, so that a function without an error is told once.
+pub fn map_err<T, E, M>(map: M, into: fn(E) -> T) -> impl FnOnce(LockError) -> T
+where
+    M: FnOnce(LockError) -> E,
+{
+    move |error| into(map(error))
+}
+
+/// A result that has a natural "nothing", for `on_busy = skip` beside `map_err` or `on_error`, where
+/// its error need not be made of a `LockError`.
 #[diagnostic::on_unimplemented(
     message = "`on_busy = skip` needs a function that can return nothing",
     label = "this has no natural \"nothing\"",
-    note = "that is `()`, `Option<_>`, and `Result<(), E>` or `Result<Option<_>, E>` with `E: From<zklock::LockError>`; otherwise say what to return: `on_busy = |error| …`"
+    note = "that is `()`, `Option<_>`, `Result<(), _>` and `Result<Option<_>, _>`; otherwise say what to return: `on_busy = |error| …`"
 )]
-pub trait Skip {
+pub trait SkipBusy {
+    /// The result of a function whose lock was busy.
+    fn skip(error: LockError) -> Self;
+}
+
+impl SkipBusy for () {
+    fn skip(error: LockError) {
+        tracing::debug!("skipped: {error:#}");
+    }
+}
+
+impl<T> SkipBusy for Option<T> {
+    fn skip(error: LockError) -> Self {
+        <() as SkipBusy>::skip(error);
+        None
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<E> SkipBusy for Result<(), E> {
+    fn skip(error: LockError) -> Self {
+        <() as SkipBusy>::skip(error);
+        Ok(())
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<T, E> SkipBusy for Result<Option<T>, E> {
+    fn skip(error: LockError) -> Self {
+        <() as SkipBusy>::skip(error);
+        Ok(None)
+    }
+}
+
+/// The same, which also has something for every other failure, for `on_busy = skip` alone.
+#[diagnostic::on_unimplemented(
+    message = "`on_busy = skip` needs a function that can return nothing",
+    label = "this has no natural \"nothing\"",
+    note = "that is `()`, `Option<_>`, and `Result<(), E>` or `Result<Option<_>, E>` with `E: From<zklock::LockError>` or a `map_err`; otherwise say what to return: `on_busy = |error| …`"
+)]
+pub trait Skip: Sized {
     /// The result of a function whose lock was busy.
     fn skip(error: LockError) -> Self;
 
@@ -38,7 +106,7 @@ pub trait Skip {
 
 impl Skip for () {
     fn skip(error: LockError) {
-        skipped(&error);
+        <() as SkipBusy>::skip(error);
     }
 
     fn fail(error: LockError) {
@@ -48,8 +116,7 @@ impl Skip for () {
 
 impl<T> Skip for Option<T> {
     fn skip(error: LockError) -> Self {
-        skipped(&error);
-        None
+        SkipBusy::skip(error)
     }
 
     fn fail(error: LockError) -> Self {
@@ -61,8 +128,7 @@ impl<T> Skip for Option<T> {
 #[diagnostic::do_not_recommend]
 impl<E: From<LockError>> Skip for Result<(), E> {
     fn skip(error: LockError) -> Self {
-        skipped(&error);
-        Ok(())
+        SkipBusy::skip(error)
     }
 
     fn fail(error: LockError) -> Self {
@@ -73,17 +139,12 @@ impl<E: From<LockError>> Skip for Result<(), E> {
 #[diagnostic::do_not_recommend]
 impl<T, E: From<LockError>> Skip for Result<Option<T>, E> {
     fn skip(error: LockError) -> Self {
-        skipped(&error);
-        Ok(None)
+        SkipBusy::skip(error)
     }
 
     fn fail(error: LockError) -> Self {
         Err(error.into())
     }
-}
-
-fn skipped(error: &LockError) {
-    tracing::debug!("skipped: {error:#}");
 }
 
 /// Nobody else is told.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::driver::ToDriver;
 use super::name::{Name, NameBuilder, Value};
+use super::options::ToOptions;
 use super::session::ToSession;
 use crate::base::cancel_policy::{OnLost, OnRevoked};
 use crate::base::error::LockError;
@@ -87,6 +88,13 @@ impl Call {
         self
     }
 
+    /// Options that the other arguments override.
+    #[must_use]
+    pub fn options(self, options: impl ToOptions) -> Self {
+        let options = options.to_options();
+        self.option(|others| others.or(options))
+    }
+
     fn option(self, change: impl FnOnce(LockOptions) -> LockOptions) -> Self {
         self.with(|wanted| wanted.spec.options = change(wanted.spec.options))
     }
@@ -155,6 +163,12 @@ impl Call {
     #[must_use]
     pub fn hold_at_least(self, hold: Duration) -> Self {
         self.option(|options| options.hold_at_least(hold))
+    }
+
+    /// For how long the lock stays unavailable after its holder was lost.
+    #[must_use]
+    pub fn lock_delay(self, delay: Duration) -> Self {
+        self.option(|options| options.lock_delay(delay))
     }
 
     /// What becomes of an async body when the lock is lost.

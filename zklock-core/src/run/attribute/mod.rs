@@ -4,6 +4,7 @@ mod answer;
 mod call;
 mod driver;
 mod name;
+mod options;
 mod output;
 mod run;
 mod session;
@@ -11,10 +12,11 @@ mod session;
 #[doc(hidden)]
 pub use ::std;
 
-pub use answer::{FromLockError, Skip, busy_or};
+pub use answer::{FromLockError, MapError, Skip, SkipBusy, busy_or, map_err};
 pub use call::{Call, condition};
 pub use driver::ToDriver;
 pub use name::{Literal, Name, NameBuilder, Text, Value, check_pattern, constant};
+pub use options::ToOptions;
 pub use output::{Choose, Output};
 #[cfg(feature = "blocking")]
 pub use run::run_blocking;
