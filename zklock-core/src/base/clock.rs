@@ -74,8 +74,12 @@ pub enum Clock {
     /// coordinator uses this one.
     Caller,
     /// The time of a simulated machine.
-    Machine(Arc<dyn Machine>),
+    Machine(Arc<OfMachine>),
 }
+
+/// Behind a thin pointer: every waiter has clocks, which are no larger for the simulation.
+#[derive(Debug)]
+pub struct OfMachine(pub Arc<dyn Machine>);
 
 impl Clock {
     /// Reads the clock.
@@ -83,7 +87,7 @@ impl Clock {
         match self {
             Clock::Boot(_) => boot::now(),
             Clock::Caller => caller::now(),
-            Clock::Machine(machine) => Instant(machine.nanos()),
+            Clock::Machine(machine) => Instant(machine.0.nanos()),
         }
     }
 
@@ -103,7 +107,7 @@ impl Clock {
                 Some(runtime) => Timer::Paused(PausedTimer::new(&runtime, after)),
                 None => Timer::Plain(async_io::Timer::after(after)),
             },
-            Clock::Machine(machine) => Timer::Machine(Wait(machine.until(at.as_nanos()))),
+            Clock::Machine(machine) => Timer::Machine(Wait(machine.0.until(at.as_nanos()))),
         }
     }
 }

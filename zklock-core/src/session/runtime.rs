@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::clock::Clock;
+use crate::base::clock::{Clock, OfMachine};
 use crate::base::error::LockError;
 use crate::base::machine::Machine;
 use crate::base::owner::Owner;
@@ -50,7 +50,7 @@ impl Runtime {
             Host::Callers => (Runtime { clock: Clock::Caller, spawner: Spawner::Inline }, None),
             Host::Machine(machine) => {
                 let spawner = Spawner::Machine(machine.clone());
-                (Runtime { clock: Clock::Machine(machine), spawner }, None)
+                (Runtime { clock: Clock::Machine(Arc::new(OfMachine(machine))), spawner }, None)
             }
         })
     }
@@ -67,7 +67,7 @@ impl Runtime {
 
     fn machine(&self) -> Option<&dyn Machine> {
         match &self.clock {
-            Clock::Machine(machine) => Some(&**machine),
+            Clock::Machine(machine) => Some(&*machine.0),
             Clock::Boot(_) | Clock::Caller => None,
         }
     }
