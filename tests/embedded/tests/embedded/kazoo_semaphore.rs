@@ -306,22 +306,25 @@ async fn in_one_process_a_name_is_one_thing() {
         invalid(four.unwrap_err(), ["another limit", "printers"]);
     }
     // Curator's semaphore and a mutex would put nodes among the permits.
+    let permit = kazoo.acquire().await.unwrap();
     for session in [session.clone(), on(&store)] {
         let curator = session.semaphore("printers", 3).unwrap().acquire().await.unwrap_err();
         invalid(curator, ["Curator's", "kazoo's"]);
         let mutex = session.mutex("printers").unwrap().acquire().await.unwrap_err();
-        invalid(mutex, ["Curator", "kazoo's"]);
+        invalid(mutex, ["a semaphore", "a mutex"]);
     }
+    drop(permit);
     drop(kazoo.acquire().await.unwrap());
     drop(kazoo);
     let mutex = session.mutex("printers").unwrap();
-    drop(mutex.acquire().await.unwrap());
-    let error = session.semaphore("printers", 3).unwrap().driver(Kazoo::default()).unwrap_err();
-    invalid(error, ["Curator", "kazoo's"]);
-    let elsewhere = other(&store).semaphore("printers", 3).unwrap();
-    invalid(elsewhere.acquire().await.unwrap_err(), ["Curator", "kazoo's"]);
-    // Who was refused does not use it.
-    // Beside Curator's a mutex of the same name has nodes of its own.
+    let held = mutex.acquire().await.unwrap();
+    let here = session.semaphore("printers", 3).unwrap().driver(Kazoo::default()).unwrap();
+    for refused in [here, other(&store).semaphore("printers", 3).unwrap()] {
+        invalid(refused.acquire().await.unwrap_err(), ["a semaphore", "a mutex"]);
+    }
+    // Who was refused does not use it, nor who does not hold it any more.
+    drop(held);
     let curators = session.semaphore("printers", 3).unwrap().driver(Curator).unwrap();
-    drop((mutex.acquire().await.unwrap(), curators.acquire().await.unwrap()));
+    drop(curators.acquire().await.unwrap());
+    drop(mutex.acquire().await.unwrap());
 }

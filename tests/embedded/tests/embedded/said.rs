@@ -143,7 +143,7 @@ async fn an_empty_value_is_an_error() {
 
 /// In this process and in another.
 #[tokio::test]
-async fn a_mutex_counts_as_a_writer_and_a_semaphore_is_another_lock() {
+async fn a_mutex_counts_as_a_writer_and_a_semaphore_is_refused_beside_it() {
     for kazoo in [false, true] {
         let (store, curator) = store();
         let open = || {
@@ -167,11 +167,8 @@ async fn a_mutex_counts_as_a_writer_and_a_semaphore_is_another_lock() {
             read.release().await.unwrap();
             let alone = session.mutex("a").unwrap().acquire().await.unwrap();
             assert!(try_read(&asking).await.is_err_and(|error| error.is_busy()), "{kazoo}");
-            if !kazoo {
-                // Kazoo keeps the limit in the data of the lock's own directory.
-                let permit = asking.semaphore("a", 1).unwrap().try_acquire().await.unwrap();
-                permit.release().await.unwrap();
-            }
+            let refused = asking.semaphore("a", 1).unwrap().try_acquire().await.unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::InvalidOption, "{refused}");
             alone.release().await.unwrap();
         }
     }
