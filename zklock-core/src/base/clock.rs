@@ -229,7 +229,8 @@ mod caller {
     });
 
     thread_local! {
-        static REAL_ONLY: Cell<u32> = const { Cell::new(0) };
+        /// By how much the real time of a blocked thread is ahead of the machine's.
+        static REAL_ONLY: Cell<Option<Duration>> = const { Cell::new(None) };
     }
 
     fn nanos(at: StdInstant) -> Instant {
@@ -239,8 +240,8 @@ mod caller {
 
     pub(super) fn now() -> Instant {
         Lazy::force(&ORIGIN);
-        if REAL_ONLY.get() > 0 {
-            return nanos(StdInstant::now());
+        if let Some(ahead) = REAL_ONLY.get() {
+            return nanos(StdInstant::now() + ahead);
         }
         nanos(tokio::time::Instant::now().into_std())
     }
@@ -250,7 +251,7 @@ mod caller {
     /// between two readings of the machine's clock: a paused one may do so by chance, and on a busy
     /// machine the two readings are far apart.
     pub(super) fn paused() -> Option<Handle> {
-        if REAL_ONLY.get() > 0 {
+        if REAL_ONLY.get().is_some() {
             return None;
         }
         let runtime = Handle::try_current().ok()?;
@@ -261,14 +262,17 @@ mod caller {
     }
 
     pub(super) fn real_only<T>(f: impl FnOnce() -> T) -> T {
-        struct Restore;
+        struct Restore(Option<Duration>);
         impl Drop for Restore {
             fn drop(&mut self) {
-                REAL_ONLY.set(REAL_ONLY.get().saturating_sub(1));
+                REAL_ONLY.set(self.0);
             }
         }
-        REAL_ONLY.set(REAL_ONLY.get() + 1);
-        let _restore = Restore;
+        // Time goes on from where a paused runtime has come to: what happened there lies in the past.
+        let asked = tokio::time::Instant::now().into_std();
+        let ahead = || asked.saturating_duration_since(StdInstant::now());
+        let _restore = Restore(REAL_ONLY.get());
+        REAL_ONLY.set(Some(REAL_ONLY.get().unwrap_or_else(ahead)));
         f()
     }
 }
@@ -290,6 +294,20 @@ mod tests {
         clock.sleep_until(start + Duration::from_secs(3600)).await;
         assert!(clock.now().since(start) >= Duration::from_secs(3600));
         assert!(real.elapsed() < Duration::from_secs(60));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_time_of_a_blocked_thread_goes_on_from_that_of_its_paused_runtime() {
+        tokio::time::advance(Duration::from_secs(3600)).await;
+        let before = Clock::Caller.now();
+        with_real_time(|| {
+            let start = Clock::Caller.now();
+            assert!(start >= before);
+            std::thread::sleep(Duration::from_millis(2));
+            with_real_time(|| assert!(Clock::Caller.now() > start));
+            assert!(Clock::Caller.now() > start);
+        });
+        assert_eq!(Clock::Caller.now(), before);
     }
 
     #[tokio::test(start_paused = true)]

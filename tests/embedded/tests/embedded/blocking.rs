@@ -141,6 +141,19 @@ async fn a_blocking_deadline_passes_though_the_time_around_it_is_paused() {
     assert!(error.is_busy(), "{error}");
 }
 
+/// Real time is behind by then, and what the session knows lies in its future.
+#[tokio::test(start_paused = true)]
+async fn a_blocking_acquire_does_not_wait_for_real_time_to_catch_up_with_a_paused_one() {
+    let session = Session::embedded();
+    drop(mutex(&session).acquire().await.unwrap());
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    drop(mutex(&session).acquire().await.unwrap());
+    let guard = mutex(&session).blocking_acquire_timeout(Duration::from_secs(5)).unwrap();
+    assert!(guard.is_valid());
+    guard.blocking_release().unwrap();
+    drop(mutex(&session).acquire().await.unwrap());
+}
+
 #[test]
 fn the_template_releases_when_the_body_panics() {
     let session = Session::embedded();
