@@ -267,13 +267,19 @@ impl Queue {
         holders
     }
 
+    /// The other queues of this lock in this session, those for a single acquire included.
+    fn queues_beside(self: &Arc<Self>) -> impl Iterator<Item = Arc<Queue>> {
+        let queues = self.session.local_queues().all_under(self.path());
+        queues
+            .into_iter()
+            .filter_map(|queue| of_type(&queue))
+            .filter(|other| !Arc::ptr_eq(other, self))
+    }
+
     /// Whether another queue of this session is creating a node for a caller that this one stops.
     /// That node is ahead.
     fn is_stuck_beside(self: &Arc<Self>, who: &Caller, mode: Mode) -> bool {
-        let under = self.session.local_queues().all_under(self.path());
-        let queues = under.iter().filter_map(of_type::<Queue>);
-        let mut beside = queues.filter(|other| !Arc::ptr_eq(other, self));
-        beside.any(|other| {
+        self.queues_beside().any(|other| {
             let inner = other.lock();
             let first = inner.state.waiting().next();
             let first = first.filter(|_| matches!(inner.state.phase(), Phase::Fetching { .. }));
@@ -284,9 +290,7 @@ impl Queue {
     /// These callers only tried, and hold the lock now. A waiter in another queue of this session
     /// that blocks the thread of one of them gets an error.
     fn refuse_beside(self: &Arc<Self>, tried: &[(Caller, Mode)]) {
-        let under = self.session.local_queues().all_under(self.path());
-        let queues = under.iter().filter_map(of_type::<Queue>);
-        for other in queues.filter(|other| !Arc::ptr_eq(other, self)) {
+        for other in self.queues_beside() {
             let mut inner = other.lock();
             let todo = inner.state.refuse_behind(tried);
             drop(other.carry_out(inner, todo));
