@@ -73,48 +73,7 @@ impl LockOptions {
     /// # Ok::<(), zklock::LockError>(())
     /// ```
     pub const fn new() -> Self {
-        LockOptions {
-            timeout: None,
-            retries: None,
-            reentrant: None,
-            vanished: None,
-            handoffs: None,
-            linger: None,
-            fair: None,
-            revocable: None,
-            on_lost: None,
-            on_revoked: None,
-            stop_at: None,
-            lock_delay: None,
-            hold_at_least: None,
-        }
-    }
-
-    /// Returns these options; those that are not set are taken from `others`.
-    ///
-    /// ```
-    /// use zklock::LockOptions;
-    ///
-    /// let usual = LockOptions::new().retries(3).fair(true);
-    /// let both = LockOptions::new().retries(1).or(usual);
-    /// assert_eq!((both.retries, both.fair), (Some(1), Some(true)));
-    /// ```
-    pub fn or(self, others: LockOptions) -> Self {
-        LockOptions {
-            timeout: self.timeout.or(others.timeout),
-            retries: self.retries.or(others.retries),
-            reentrant: self.reentrant.or(others.reentrant),
-            vanished: self.vanished.or(others.vanished),
-            handoffs: self.handoffs.or(others.handoffs),
-            linger: self.linger.or(others.linger),
-            fair: self.fair.or(others.fair),
-            revocable: self.revocable.or(others.revocable),
-            on_lost: self.on_lost.or(others.on_lost),
-            on_revoked: self.on_revoked.or(others.on_revoked),
-            stop_at: self.stop_at.or(others.stop_at),
-            lock_delay: self.lock_delay.or(others.lock_delay),
-            hold_at_least: self.hold_at_least.or(others.hold_at_least),
-        }
+        LockOptions::UNSET
     }
 
     /// Sets the longest time of one try. A call makes at most `retries` tries of at most `timeout`

@@ -2,83 +2,91 @@
 
 use std::time::Duration;
 
-use crate::base::cancel_policy::{CancelPolicy, OnRevoked};
+use crate::base::cancel_policy::{CancelPolicy, OnLost, OnRevoked};
 use crate::base::error::{ErrorKind, LockError};
 use crate::base::mode::Mode;
 use crate::base::options::LockOptions;
 use crate::base::policy::{Handoffs, RetryPolicy, StopAt};
 use crate::cooldown::mark::Marks;
 
-/// A value for every option.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Settings {
-    /// The longest time of one try.
-    pub timeout: Duration,
-    /// The number of tries.
-    pub retries: u32,
-    /// Whether it may be acquired again inside its own scope.
-    pub reentrant: bool,
-    /// How often to begin again when the node or its directory was deleted.
-    pub vanished: RetryPolicy,
-    /// The limit of handoffs.
-    pub handoffs: Handoffs,
-    /// How long the node is kept after the last release.
-    pub linger: Duration,
-    /// Whether every waiter has its own node.
-    pub fair: bool,
-    /// Whether a holder learns at once that it is asked to release. See [`Settings::is_revocable`].
-    revocable: bool,
-    /// What ends a body early.
-    pub cancel_policy: CancelPolicy,
-    /// When a guard counts as lost.
-    pub stop_at: StopAt,
-    /// The marks in the lock's directory.
-    pub marks: Marks,
+/// Declares all options: what each is in [`Settings`], its type, and its value if nobody sets it.
+macro_rules! options {
+    ($($(#[$about:meta])* $option:ident: $type:ty = $default:expr,)*) => {
+        /// A value for every option.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub struct Settings {
+            $($(#[$about])* pub $option: $type,)*
+        }
+
+        impl Default for Settings {
+            fn default() -> Self {
+                Settings { $($option: $default,)* }
+            }
+        }
+
+        impl Settings {
+            /// These settings with the options that are set.
+            pub fn with(&self, options: &LockOptions) -> Self {
+                Settings { $($option: options.$option.unwrap_or(self.$option),)* }
+            }
+
+            /// These settings as options, all of them set.
+            pub fn to_options(self) -> LockOptions {
+                let revocable = self.is_revocable();
+                LockOptions { $($option: Some(self.$option),)* }.revocable(revocable)
+            }
+        }
+
+        impl LockOptions {
+            /// Options of which none is set.
+            pub(crate) const UNSET: LockOptions = LockOptions { $($option: None,)* };
+
+            /// Returns these options; those that are not set are taken from `others`.
+            ///
+            /// ```
+            /// use zklock::LockOptions;
+            ///
+            /// let usual = LockOptions::new().retries(3).fair(true);
+            /// let both = LockOptions::new().retries(1).or(usual);
+            /// assert_eq!((both.retries, both.fair), (Some(1), Some(true)));
+            /// ```
+            pub fn or(self, others: LockOptions) -> Self {
+                LockOptions { $($option: self.$option.or(others.$option),)* }
+            }
+        }
+    };
 }
 
-impl Default for Settings {
-    /// Two tries of two seconds, reentrant.
-    fn default() -> Self {
-        Settings {
-            timeout: Duration::from_secs(2),
-            retries: 2,
-            reentrant: true,
-            vanished: RetryPolicy::default(),
-            handoffs: Handoffs::default(),
-            linger: Duration::ZERO,
-            fair: false,
-            revocable: false,
-            cancel_policy: CancelPolicy::default(),
-            stop_at: StopAt::default(),
-            marks: Marks::default(),
-        }
-    }
+options! {
+    /// The longest time of one try.
+    timeout: Duration = Duration::from_secs(2),
+    /// The number of tries.
+    retries: u32 = 2,
+    /// Whether it may be acquired again inside its own scope.
+    reentrant: bool = true,
+    /// How often to begin again when the node or its directory was deleted.
+    vanished: RetryPolicy = RetryPolicy::default(),
+    /// The limit of handoffs.
+    handoffs: Handoffs = Handoffs::default(),
+    /// How long the node is kept after the last release.
+    linger: Duration = Duration::ZERO,
+    /// Whether every waiter has its own node.
+    fair: bool = false,
+    /// Whether a holder learns at once that it is asked to release. See [`Settings::is_revocable`].
+    revocable: bool = false,
+    /// What happens to a body when the lock is lost.
+    on_lost: OnLost = OnLost::default(),
+    /// What happens to a body when somebody asks for the release.
+    on_revoked: OnRevoked = OnRevoked::default(),
+    /// When a guard counts as lost.
+    stop_at: StopAt = StopAt::default(),
+    /// How long the lock is unavailable after a holder was lost.
+    lock_delay: Duration = Duration::ZERO,
+    /// How long it is kept at least.
+    hold_at_least: Duration = Duration::ZERO,
 }
 
 impl Settings {
-    /// These settings with the options that are set. The only place where options override others.
-    pub fn with(&self, options: &LockOptions) -> Self {
-        let marks = self.marks;
-        Settings {
-            timeout: options.timeout.unwrap_or(self.timeout),
-            retries: options.retries.unwrap_or(self.retries),
-            reentrant: options.reentrant.unwrap_or(self.reentrant),
-            vanished: options.vanished.unwrap_or(self.vanished),
-            handoffs: options.handoffs.unwrap_or(self.handoffs),
-            linger: options.linger.unwrap_or(self.linger),
-            fair: options.fair.unwrap_or(self.fair),
-            revocable: options.revocable.unwrap_or(self.revocable),
-            cancel_policy: CancelPolicy {
-                lost: options.on_lost.unwrap_or(self.cancel_policy.lost),
-                revoked: options.on_revoked.unwrap_or(self.cancel_policy.revoked),
-            },
-            stop_at: options.stop_at.unwrap_or(self.stop_at),
-            marks: marks
-                .delaying(options.lock_delay.unwrap_or(marks.delay()))
-                .holding(options.hold_at_least.unwrap_or(marks.hold())),
-        }
-    }
-
     /// These settings of a session, without options that locks of this mode do not support.
     pub fn of_session(&self, mode: Mode) -> Self {
         let zero = Duration::ZERO;
@@ -90,22 +98,14 @@ impl Settings {
         self.with(&cannot)
     }
 
-    /// These settings as options, all of them set.
-    pub fn to_options(self) -> LockOptions {
-        LockOptions::new()
-            .timeout(self.timeout)
-            .retries(self.retries)
-            .reentrant(self.reentrant)
-            .vanished(self.vanished)
-            .handoffs(self.handoffs)
-            .linger(self.linger)
-            .fair(self.fair)
-            .revocable(self.is_revocable())
-            .on_lost(self.cancel_policy.lost)
-            .on_revoked(self.cancel_policy.revoked)
-            .stop_at(self.stop_at)
-            .lock_delay(self.marks.delay())
-            .hold_at_least(self.marks.hold())
+    /// What ends a body early.
+    pub fn cancel_policy(&self) -> CancelPolicy {
+        CancelPolicy { lost: self.on_lost, revoked: self.on_revoked }
+    }
+
+    /// The marks in the lock's directory.
+    pub fn marks(&self) -> Marks {
+        Marks::default().delaying(self.lock_delay).holding(self.hold_at_least)
     }
 
     /// The longest time that a call waits.
@@ -115,7 +115,7 @@ impl Settings {
 
     /// Whether a holder learns at once that it is asked to release.
     pub fn is_revocable(&self) -> bool {
-        self.revocable || self.cancel_policy.revoked == OnRevoked::Cancel
+        self.revocable || self.on_revoked == OnRevoked::Cancel
     }
 
     /// Checks the settings of a lock that is acquired in this mode.
@@ -127,7 +127,7 @@ impl Settings {
     /// says which of the two is the session's.
     pub fn check(&self, mode: Mode, session: &Settings) -> Result<(), LockError> {
         let refuse = |why: &str| Err(LockError::new(ErrorKind::InvalidOption, why));
-        let (lingers, holds) = (!self.linger.is_zero(), !self.marks.hold().is_zero());
+        let (lingers, holds) = (!self.linger.is_zero(), !self.hold_at_least.is_zero());
         if self.retries == 0 {
             return refuse(
                 "`retries` is the total number of tries and must be at least 1; `retries = 1` \
@@ -143,7 +143,7 @@ impl Settings {
         if mode == Mode::Permit && lingers {
             return refuse("a semaphore cannot linger: its permits go to the next waiter");
         }
-        if mode == Mode::Permit && self.marks.any() {
+        if mode == Mode::Permit && self.marks().any() {
             return refuse(
                 "a semaphore supports neither `lock_delay` nor `hold_at_least`, which are for a \
                  single holder; use a mutex",
@@ -163,14 +163,14 @@ impl Settings {
             ));
         }
         if holds && lingers {
-            let hold_is_sessions = self.marks.hold() == session.marks.hold();
+            let hold_is_sessions = self.hold_at_least == session.hold_at_least;
             let whose = both("hold_at_least", hold_is_sessions, linger_is_sessions);
             return refuse(&format!(
                 "a lock with `hold_at_least` cannot linger: a lingering lock is released as soon \
                  as somebody waits; choose one{whose}"
             ));
         }
-        if self.marks.hold().max(self.marks.delay()) == Marks::LONGEST {
+        if self.hold_at_least.max(self.lock_delay) >= Marks::LONGEST {
             return refuse("`lock_delay` and `hold_at_least` may be at most 49 days");
         }
         Ok(())
@@ -215,7 +215,7 @@ mod tests {
             .linger(second)
             .fair(true)
             .revocable(true)
-            .on_lost(crate::base::cancel_policy::OnLost::Finish)
+            .on_lost(OnLost::Finish)
             .on_revoked(OnRevoked::Cancel)
             .stop_at(StopAt::Suspect)
             .lock_delay(second)

@@ -326,7 +326,7 @@ impl NamedLock {
     /// layout with a single node, only the queue of this process keeps an order.
     fn has_own_nodes(&self) -> bool {
         let is_queue = self.0.driver.kind() == NodeKind::EphemeralSequential;
-        self.0.settings.fair && is_queue || !self.0.settings.marks.hold().is_zero()
+        self.0.settings.fair && is_queue || !self.0.settings.hold_at_least.is_zero()
     }
 
     fn queue_policy(&self) -> QueuePolicy {
@@ -362,7 +362,7 @@ impl NamedLock {
             app: self.0.session.app().map(Arc::from),
             driver: self.0.driver.clone(),
             vanished: self.0.settings.vanished,
-            marks: self.0.settings.marks,
+            marks: self.0.settings.marks(),
             limit: None,
             has_many_nodes: self.has_own_nodes(),
         }
