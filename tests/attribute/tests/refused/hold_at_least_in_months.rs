@@ -1,8 +1,0 @@
-use zklock::{LockError, zk_locked};
-
-#[zk_locked("order", hold_at_least = "1M")]
-async fn guarded() -> Result<(), LockError> {
-    Ok(())
-}
-
-fn main() {}

@@ -1,5 +1,0 @@
-use zklock::lock_name;
-
-fn main() {
-    let _ = lock_name!("orders//7");
-}

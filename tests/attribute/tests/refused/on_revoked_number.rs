@@ -1,8 +1,0 @@
-use zklock::{LockError, zk_locked};
-
-#[zk_locked("order", on_revoked = 1)]
-async fn guarded() -> Result<(), LockError> {
-    Ok(())
-}
-
-fn main() {}
