@@ -6,13 +6,8 @@ use crate::base::caller::Caller;
 use crate::base::error::LockError;
 use crate::blocking::park::block_on_patiently;
 use crate::local::wait::Wait;
-use crate::lock::any::{AnyGuard, AnyLock, Enter};
+use crate::lock::any::{AnyGuard, AnyLock};
 use crate::lock::multi::{MultiGuard, MultiLock};
-
-/// Acquires a lock on this thread.
-pub(crate) fn enter<L: Enter>(lock: &L, how: Wait, unscoped: bool) -> Result<L::Guard, LockError> {
-    block_on_patiently(lock.name(), lock.enter(Caller::thread(), how, unscoped))
-}
 
 impl AnyLock {
     /// Acquires the lock, and blocks this thread until it is granted.
@@ -28,7 +23,7 @@ impl AnyLock {
     ///
     /// As [`acquire`](AnyLock::acquire).
     pub fn blocking_acquire(&self) -> Result<AnyGuard, LockError> {
-        enter(self, Wait::Forever, true)
+        self.block(Wait::Forever)
     }
 
     /// Acquires the lock without waiting for other contenders, and blocks this thread until
@@ -50,7 +45,7 @@ impl AnyLock {
     ///
     /// As [`try_acquire`](AnyLock::try_acquire).
     pub fn blocking_try_acquire(&self) -> Result<AnyGuard, LockError> {
-        enter(self, self.once()?, true)
+        self.block(self.once()?)
     }
 
     /// Acquires the lock, and blocks this thread for at most `timeout × retries` of its options.
@@ -66,7 +61,11 @@ impl AnyLock {
     ///
     /// As [`acquire_tries`](AnyLock::acquire_tries).
     pub fn blocking_acquire_tries(&self) -> Result<AnyGuard, LockError> {
-        enter(self, self.tries(), true)
+        self.block(self.tries())
+    }
+
+    fn block(&self, how: Wait) -> Result<AnyGuard, LockError> {
+        block_on_patiently(self.name(), self.enter(Caller::thread(), how, true))
     }
 }
 
@@ -87,7 +86,7 @@ impl MultiLock {
     ///
     /// As [`acquire`](MultiLock::acquire).
     pub fn blocking_acquire(&self) -> Result<MultiGuard, LockError> {
-        enter(self, Wait::Forever, true)
+        self.block(Wait::Forever)
     }
 
     /// Acquires all locks without waiting for other contenders, and blocks this thread until
@@ -109,7 +108,7 @@ impl MultiLock {
     ///
     /// As [`try_acquire`](MultiLock::try_acquire).
     pub fn blocking_try_acquire(&self) -> Result<MultiGuard, LockError> {
-        enter(self, self.once()?, true)
+        self.block(self.once()?)
     }
 
     /// Acquires all locks, and blocks this thread for at most `timeout`, connecting included.
@@ -129,7 +128,7 @@ impl MultiLock {
     ///
     /// As [`acquire_timeout`](MultiLock::acquire_timeout).
     pub fn blocking_acquire_timeout(&self, timeout: Duration) -> Result<MultiGuard, LockError> {
-        enter(self, Wait::within(timeout)?, true)
+        self.block(Wait::within(timeout)?)
     }
 
     /// Acquires all locks, and blocks this thread for at most `timeout × retries` of the options.
@@ -146,6 +145,10 @@ impl MultiLock {
     ///
     /// As [`acquire_tries`](MultiLock::acquire_tries).
     pub fn blocking_acquire_tries(&self) -> Result<MultiGuard, LockError> {
-        enter(self, self.tries(), true)
+        self.block(self.tries())
+    }
+
+    fn block(&self, how: Wait) -> Result<MultiGuard, LockError> {
+        block_on_patiently(self.name(), self.enter(Caller::thread(), how, true))
     }
 }

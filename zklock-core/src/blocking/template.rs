@@ -1,14 +1,13 @@
 //! The template on a blocked thread.
 
+use crate::base::caller::Caller;
 use crate::base::error::LockError;
-use crate::blocking::any::enter;
-use crate::blocking::park::block_on;
+use crate::blocking::park::{block_on, block_on_patiently};
 use crate::guard::view::GuardView;
-use crate::local::wait::Wait;
-use crate::lock::any::{Enter, Guarding};
 use crate::name::lock_name::IntoLockName;
 use crate::run::body::run_sync;
 use crate::run::entry::{Entry, Locks};
+use crate::run::guarded::Entered;
 use crate::run::template::ZkLockTemplate;
 use crate::session::lane::closed;
 
@@ -156,22 +155,24 @@ impl Entry {
     ///
     /// The reason why the lock was not acquired, or was lost.
     pub(crate) fn block(self, step: Step<'_>) -> Result<(), LockError> {
-        match self.lock {
-            Locks::One(lock) => stepwise(&lock, self.how, step),
-            Locks::Several(locks) => stepwise(&locks, self.how, step),
+        let (how, cancel_policy) = (self.how, self.lock.cancel_policy());
+        let entered = match &self.lock {
+            Locks::One(lock) => {
+                let entering = lock.enter(Caller::thread(), how, false);
+                block_on_patiently(lock.name(), entering).map(Entered::One)
+            }
+            Locks::Several(locks) => {
+                let entering = locks.enter(Caller::thread(), how, false);
+                block_on_patiently(locks.name(), entering).map(Entered::Several)
+            }
+        };
+        let entered = entered.map_err(LockError::before_body)?;
+        let view = entered.view();
+        let outcome = run_sync(view, entered.frame(), cancel_policy, || step(Some(view.clone())));
+        if outcome.is_err() {
+            step(None);
         }
+        block_on(entered.release());
+        outcome
     }
-}
-
-/// Acquires the lock, runs the body, and releases the lock.
-fn stepwise<L: Enter>(lock: &L, how: Wait, step: Step<'_>) -> Result<(), LockError> {
-    let guard = enter(lock, how, false).map_err(LockError::before_body)?;
-    let view = guard.view();
-    let outcome = run_sync(&guard, lock.cancel_policy(), || step(Some(view)));
-    if outcome.is_err() {
-        step(None);
-    }
-    // The result counts even if the release fails; the observer is told about that.
-    let _ = block_on(guard.release()).inspect_err(|error| tracing::warn!("released: {error:#}"));
-    outcome
 }

@@ -191,7 +191,7 @@ impl AnyLock {
 
     /// What ends a body under this lock.
     pub(crate) fn cancel_policy(&self) -> CancelPolicy {
-        self.settings().cancel_policy
+        self.settings().cancel_policy()
     }
 
     fn settings(&self) -> &Settings {
@@ -364,88 +364,5 @@ impl Deref for AnyGuard {
 
     fn deref(&self) -> &GuardView {
         each!(self, guard => guard)
-    }
-}
-
-/// A lock, or several, that a body can run under.
-pub trait Enter: Sync {
-    /// The guard.
-    type Guard: Guarding;
-
-    /// A wait for replies only, not for other contenders.
-    ///
-    /// # Errors
-    ///
-    /// [`InvalidOption`](crate::base::error::ErrorKind::InvalidOption) for a lock with the option
-    /// `linger`.
-    fn once(&self) -> Result<Wait, LockError>;
-
-    /// A wait with the tries of the options.
-    fn tries(&self) -> Wait;
-
-    /// What ends a body under this lock.
-    fn cancel_policy(&self) -> CancelPolicy;
-
-    /// Acquires.
-    fn enter(
-        &self,
-        who: Caller,
-        how: Wait,
-        unscoped: bool,
-    ) -> impl Future<Output = Result<Self::Guard, LockError>> + Send;
-
-    /// The name, for the warning about a blocked thread.
-    fn name(&self) -> &str;
-}
-
-impl Enter for AnyLock {
-    type Guard = AnyGuard;
-
-    fn once(&self) -> Result<Wait, LockError> {
-        AnyLock::once(self)
-    }
-
-    fn tries(&self) -> Wait {
-        AnyLock::tries(self)
-    }
-
-    fn cancel_policy(&self) -> CancelPolicy {
-        AnyLock::cancel_policy(self)
-    }
-
-    fn enter(
-        &self,
-        who: Caller,
-        how: Wait,
-        unscoped: bool,
-    ) -> impl Future<Output = Result<AnyGuard, LockError>> + Send {
-        AnyLock::enter(self, who, how, unscoped)
-    }
-
-    fn name(&self) -> &str {
-        AnyLock::name(self)
-    }
-}
-
-/// The guard of a body: of one lock, or of a multi-lock.
-pub trait Guarding: Deref<Target = GuardView> + Send + Sync + Sized {
-    /// The scope of the body.
-    fn frame(&self) -> Option<Arc<Frame>>;
-
-    /// Releases all locks and waits until they are released.
-    ///
-    /// # Errors
-    ///
-    /// As [`Guard::release`](crate::guard::typed::Guard::release).
-    fn release(self) -> impl Future<Output = Result<(), LockError>> + Send;
-}
-
-impl Guarding for AnyGuard {
-    fn frame(&self) -> Option<Arc<Frame>> {
-        Some(AnyGuard::frame(self))
-    }
-
-    fn release(self) -> impl Future<Output = Result<(), LockError>> + Send {
-        AnyGuard::release(self)
     }
 }

@@ -14,7 +14,7 @@ use crate::base::first::all;
 use crate::guard::context::{Frame, inside, inside_sync};
 use crate::guard::view::GuardView;
 use crate::local::wait::Wait;
-use crate::lock::any::{AnyGuard, AnyLock, Enter, Guarding};
+use crate::lock::any::{AnyGuard, AnyLock};
 
 /// Several locks of any kind as one: acquired in one order, within one deadline, all or none.
 ///
@@ -199,6 +199,11 @@ impl MultiLock {
         self.enter(Caller::task(), self.tries(), true).await
     }
 
+    /// The name of the first member.
+    pub(crate) fn name(&self) -> &str {
+        self.members.first().map_or("", AnyLock::name)
+    }
+
     pub(crate) fn once(&self) -> Result<Wait, LockError> {
         let mut longest = Duration::ZERO;
         for member in &self.members {
@@ -315,6 +320,12 @@ impl MultiGuard {
         &self.members
     }
 
+    pub(crate) fn frame(&self) -> Option<Arc<Frame>> {
+        self.members.iter().fold(None, |outer, member| {
+            Some(outer.map_or_else(|| member.frame(), |outer| member.frame_beside(outer)))
+        })
+    }
+
     /// Runs `body` in the scope of all members. See
     /// [`Guard::scope`](crate::guard::typed::Guard::scope).
     ///
@@ -391,47 +402,6 @@ impl MultiGuard {
         let members = self.members.drain(..).rev();
         let releases = members.map(|member| async { Ok::<_, LockError>(member.release().await) });
         all(releases).await?.into_iter().collect()
-    }
-}
-
-impl Enter for MultiLock {
-    type Guard = MultiGuard;
-
-    fn once(&self) -> Result<Wait, LockError> {
-        MultiLock::once(self)
-    }
-
-    fn tries(&self) -> Wait {
-        MultiLock::tries(self)
-    }
-
-    fn cancel_policy(&self) -> CancelPolicy {
-        MultiLock::cancel_policy(self)
-    }
-
-    fn enter(
-        &self,
-        who: Caller,
-        how: Wait,
-        unscoped: bool,
-    ) -> impl Future<Output = Result<MultiGuard, LockError>> + Send {
-        MultiLock::enter(self, who, how, unscoped)
-    }
-
-    fn name(&self) -> &str {
-        self.members.first().map_or("", AnyLock::name)
-    }
-}
-
-impl Guarding for MultiGuard {
-    fn frame(&self) -> Option<Arc<Frame>> {
-        self.members.iter().fold(None, |outer, member| {
-            Some(outer.map_or_else(|| member.frame(), |outer| member.frame_beside(outer)))
-        })
-    }
-
-    fn release(self) -> impl Future<Output = Result<(), LockError>> + Send {
-        MultiGuard::release(self)
     }
 }
 

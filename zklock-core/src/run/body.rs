@@ -1,10 +1,11 @@
 //! Running a body under a guard.
 
+use std::sync::Arc;
+
 use crate::base::cancel_policy::{CancelPolicy, OnLost, OnRevoked};
 use crate::base::error::{Body, LockError};
-use crate::guard::context::inside_sync;
+use crate::guard::context::{Frame, inside_sync};
 use crate::guard::view::GuardView;
-use crate::lock::any::Guarding;
 
 /// Runs a plain body in the scope of a guard. Once it has begun, it finishes.
 ///
@@ -13,13 +14,14 @@ use crate::lock::any::Guarding;
 /// [`Lost`](crate::base::error::ErrorKind::Lost) and
 /// [`Revoked`](crate::base::error::ErrorKind::Revoked), which say what happened to the body. If the
 /// body returned while the guard was valid, its result is kept, even if the lock was revoked.
-pub fn run_sync<G: Guarding, T>(
-    guard: &G,
+pub fn run_sync<T>(
+    guard: &GuardView,
+    frame: Option<Arc<Frame>>,
     cancel_policy: CancelPolicy,
     body: impl FnOnce() -> T,
 ) -> Result<T, LockError> {
     may_begin(guard, cancel_policy)?;
-    let output = inside_sync(guard.frame(), body);
+    let output = inside_sync(frame, body);
     if guard.is_valid() { Ok(output) } else { Err(guard.lost_error().with_body(Body::Finished)) }
 }
 

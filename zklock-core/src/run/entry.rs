@@ -1,6 +1,7 @@
 //! A lock that a body is about to acquire.
 
 use crate::base::caller::Caller;
+use crate::base::cancel_policy::CancelPolicy;
 use crate::local::wait::Wait;
 use crate::lock::any::AnyLock;
 use crate::lock::multi::MultiLock;
@@ -20,6 +21,15 @@ pub(crate) enum Locks {
     Several(MultiLock),
 }
 
+impl Locks {
+    pub(crate) fn cancel_policy(&self) -> CancelPolicy {
+        match self {
+            Locks::One(lock) => lock.cancel_policy(),
+            Locks::Several(locks) => locks.cancel_policy(),
+        }
+    }
+}
+
 impl Entry {
     /// Acquires one lock.
     pub fn one(lock: AnyLock, how: Wait) -> Self {
@@ -34,14 +44,13 @@ impl Entry {
     /// Acquires the lock in a task.
     pub fn guarded(self) -> Guarded {
         let Entry { lock, how } = self;
+        let policy = lock.cancel_policy();
         match lock {
             Locks::One(lock) => {
-                let policy = lock.cancel_policy();
                 let entering = async move { lock.enter(Caller::task(), how, false).await };
                 Guarded::new(Box::pin(async { entering.await.map(Entered::One) }), policy)
             }
             Locks::Several(locks) => {
-                let policy = locks.cancel_policy();
                 let entering = async move { locks.enter(Caller::task(), how, false).await };
                 Guarded::new(Box::pin(async { entering.await.map(Entered::Several) }), policy)
             }

@@ -13,7 +13,7 @@ use crate::base::cancel_policy::CancelPolicy;
 use crate::base::error::{Body, LockError};
 use crate::guard::context::{Frame, drop_inside, inside_sync};
 use crate::guard::view::GuardView;
-use crate::lock::any::{AnyGuard, Guarding};
+use crate::lock::any::AnyGuard;
 use crate::lock::multi::MultiGuard;
 use crate::run::body::{may_begin, over};
 
@@ -36,8 +36,23 @@ macro_rules! each {
 }
 
 impl Entered {
-    fn view(&self) -> &GuardView {
+    pub(crate) fn view(&self) -> &GuardView {
         each!(self, guard => guard)
+    }
+
+    /// The scope of the body.
+    pub(crate) fn frame(&self) -> Option<Arc<Frame>> {
+        match self {
+            Entered::One(guard) => Some(guard.frame()),
+            Entered::Several(guard) => guard.frame(),
+        }
+    }
+
+    /// Releases all locks and waits until they are released. The result of the body counts even if
+    /// that fails; the observer is told.
+    pub(crate) async fn release(self) {
+        let released = each!(self, guard => guard.release().await);
+        let _ = released.inspect_err(|error| tracing::warn!("released: {error:#}"));
     }
 }
 
@@ -146,7 +161,7 @@ impl Guarded {
 
     fn enter(&mut self, entered: Entered, body: &mut dyn ErasedBody) {
         let begins = may_begin(entered.view(), self.cancel_policy);
-        let frame = each!(&entered, guard => Guarding::frame(guard));
+        let frame = entered.frame();
         self.state = State::Inside(Inside { entered, frame, begun: false, ending: None });
         if let Err(error) = begins {
             body.empty();
@@ -157,12 +172,7 @@ impl Guarded {
     /// Begins the release. The body has been dropped.
     pub fn leave(&mut self, outcome: Result<(), LockError>) {
         if let State::Inside(Inside { entered, .. }) = mem::replace(&mut self.state, State::Over) {
-            // The result counts even if the release fails; the observer is told about that.
-            let leaving = Box::pin(async move {
-                let released = each!(entered, guard => Guarding::release(guard).await);
-                let _ = released.inspect_err(|error| tracing::warn!("released: {error:#}"));
-            });
-            self.state = State::Leaving(leaving, outcome);
+            self.state = State::Leaving(Box::pin(entered.release()), outcome);
         }
     }
 
