@@ -138,3 +138,22 @@ fn imports_of_the_core_go_downwards() {
 fn imports_of_the_macros_go_downwards() {
     check("zklock-macros/src", "zklock-macros/src");
 }
+
+#[test]
+fn every_time_stands_in_one_table() {
+    let (mut files, base) = (BTreeMap::new(), root().join("zklock-core/src"));
+    sources(&base, &mut files, &base);
+    // A clock begins an hour ago, and a server's time is rounded up: neither is a time to wait.
+    let exempt = ["base/times", "base/clock", "cooldown/server_time", "coordinator/memory"];
+    files.retain(|file, _| !exempt.iter().any(|exempt| file.starts_with(exempt)));
+    files.retain(|file, _| !file.starts_with("coordinator/conformance"));
+    let is_time = |rest: &str| {
+        let value = rest.split_once('(').map_or("", |(_, value)| value);
+        value.starts_with(|c: char| c.is_ascii_digit())
+    };
+    for (file, text) in &files {
+        let code = code(text);
+        let times = code.split("Duration::from_").skip(1).filter(|rest| is_time(rest)).count();
+        assert_eq!(times, 0, "{file} has a time of its own, which belongs into base/times");
+    }
+}

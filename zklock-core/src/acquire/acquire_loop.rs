@@ -24,6 +24,7 @@ use crate::base::deadline::Deadline;
 use crate::base::error::{ErrorKind, Holder, LockError};
 use crate::base::mode::Mode;
 use crate::base::policy::{RetryPolicy, StopAt};
+use crate::base::times;
 use crate::cooldown::mark::Marks;
 use crate::coordinator::traits::{Link, RequestError, Stat};
 use crate::divergence::check::phantom_among;
@@ -94,12 +95,6 @@ impl How {
         How { mode, once, lingers: false, together: 1, counts_first: false, stop_at }
     }
 }
-
-/// How long a caller that does not wait gives a lingering holder to release the lock.
-const GIVE_WAY: Duration = Duration::from_millis(100);
-
-/// The shortest time for which a caller that cannot replace the directory leaves it to others.
-const STEP_ASIDE: Duration = Duration::from_millis(50);
 
 /// Acquires a lock, and waits for other contenders or only for ZooKeeper's replies. `seen` receives
 /// who is in the way. With a `turn`, the create request is sent when that turn comes.
@@ -208,7 +203,7 @@ impl AcquireLoop<'_> {
                     }
                     losses += 1;
                     // Long enough for the next contender to be alone.
-                    vanished.pause(losses).max(STEP_ASIDE)
+                    vanished.pause(losses).max(times::STEP_ASIDE)
                 }
                 Setback::Interrupted => {
                     interruptions += 1;
@@ -506,7 +501,8 @@ impl AcquireLoop<'_> {
     pub(crate) async fn refuse(&self, obstacle: Obstacle, may_wait: bool) -> Result<(), Setback> {
         match obstacle.ask().await {
             Ok(busy) if may_wait && busy.holder().is_some_and(|holder| holder.owner.linger) => {
-                let limit = Deadline::after(self.lane_permit.lane().clock().clone(), GIVE_WAY);
+                let limit =
+                    Deadline::after(self.lane_permit.lane().clock().clone(), times::GIVE_WAY);
                 let head = [obstacle.head.to_string()];
                 let gone = self.wait_for(&obstacle.generation, &head, None);
                 limit.bound(gone).await.map_or(Ok(()), |looked| looked.map(drop))

@@ -13,4 +13,5 @@ pub mod owner;
 pub mod policy;
 pub mod session_state;
 pub mod settings;
+pub mod times;
 pub mod token;

@@ -1,6 +1,7 @@
 //! Policies: how often an acquire begins again, how long a process keeps a lock to itself, and when
 //! a guard counts as lost.
 
+use crate::base::times;
 use std::time::Duration;
 
 /// How often an acquire begins again after others deleted its node or the lock's directory, and the
@@ -31,11 +32,7 @@ pub struct RetryPolicy {
 impl Default for RetryPolicy {
     /// 20 new attempts, with pauses from 5 ms, doubling up to 500 ms.
     fn default() -> Self {
-        RetryPolicy {
-            attempts: 20,
-            first: Duration::from_millis(5),
-            longest: Duration::from_millis(500),
-        }
+        RetryPolicy { attempts: 20, first: times::VANISHED.0, longest: times::VANISHED.1 }
     }
 }
 
@@ -81,7 +78,7 @@ pub struct Handoffs {
 impl Default for Handoffs {
     /// 10,000 handoffs within 10 ms.
     fn default() -> Self {
-        Handoffs { most: 10_000, within: Duration::from_millis(10) }
+        Handoffs { most: 10_000, within: times::HANDOFFS }
     }
 }
 

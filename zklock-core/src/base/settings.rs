@@ -7,6 +7,7 @@ use crate::base::error::{ErrorKind, LockError};
 use crate::base::mode::Mode;
 use crate::base::options::LockOptions;
 use crate::base::policy::{Handoffs, RetryPolicy, StopAt};
+use crate::base::times;
 use crate::cooldown::mark::Marks;
 
 /// Declares all options: what each is in [`Settings`], its type, and its value if nobody sets it.
@@ -59,7 +60,7 @@ macro_rules! options {
 
 options! {
     /// The longest time of one try.
-    timeout: Duration = Duration::from_secs(2),
+    timeout: Duration = times::TRY,
     /// The number of tries.
     retries: u32 = 2,
     /// Whether it may be acquired again inside its own scope.

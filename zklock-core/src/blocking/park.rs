@@ -1,12 +1,9 @@
 //! Blocking a thread on a future.
 
 use std::future::Future;
-use std::time::Duration;
 
 use crate::base::clock::{Clock, with_real_time};
-
-/// The time after which a warning about a blocked thread of a runtime is logged.
-const PATIENCE: Duration = Duration::from_secs(1);
+use crate::base::times;
 
 /// Runs a future to its end on this thread.
 ///
@@ -33,7 +30,7 @@ pub(crate) fn block_on_patiently<F: Future>(lock: &str, work: F) -> F::Output {
         return block_on(work);
     }
     let impatient = async {
-        Clock::Caller.sleep_until(Clock::Caller.now() + PATIENCE).await;
+        Clock::Caller.sleep_until(Clock::Caller.now() + times::WARN).await;
         tracing::warn!(lock, "a thread of the runtime is blocked by a lock; use spawn_blocking");
         std::future::pending().await
     };

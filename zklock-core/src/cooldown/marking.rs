@@ -13,13 +13,11 @@ use crate::acquire::lease::QueuedNode;
 use crate::acquire::obstacle::Obstacle;
 use crate::base::error::{ErrorKind, LockError};
 use crate::base::mode::Mode;
+use crate::base::times;
 use crate::cooldown::mark::{Mark, Verdict};
 use crate::coordinator::traits::{NodeKind, Operation, RequestError};
 use crate::session::generation::Generation;
 use crate::session::releaser::{more, or_forgotten};
-
-/// How often an unavailable lock is checked: somebody may have removed the mark by hand.
-const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
 impl AcquireLoop<'_> {
     /// Waits until the lock is available, and writes the mark.
@@ -109,7 +107,7 @@ impl AcquireLoop<'_> {
         let (generation, mode, passed) = (generation.clone(), self.how.mode, self.passed().clone());
         self.see(Some(Obstacle { generation, driver, head, mode, ahead: 0, rests, passed }));
         let clock = self.lane_permit.lane().clock();
-        let timer = clock.sleep_until(clock.now() + rest.min(LOOK_AGAIN));
+        let timer = clock.sleep_until(clock.now() + rest.min(times::MARK));
         futures_lite::future::or(timer, changed).await;
         Ok(())
     }

@@ -10,6 +10,7 @@ use futures_lite::future::or;
 
 use crate::base::clock::Clock;
 use crate::base::error::ErrorKind;
+use crate::base::times;
 use crate::coordinator::traits::{Coordinator, Link, RequestError, Watch};
 use crate::inspect::contenders::Participant;
 use crate::inspect::site::Site;
@@ -96,9 +97,6 @@ impl std::fmt::Debug for View {
     }
 }
 
-/// The pause between two looks that failed.
-const PAUSE: Duration = Duration::from_millis(50);
-
 /// Why a view is out of date.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum News {
@@ -113,7 +111,7 @@ impl View {
         let View { generation, reconnects, watch, watching } = self;
         // Watches have been seen to get lost; an occasional look without one costs little.
         let slowly = match watching {
-            Some(_) => generation.lease().timeout().max(Duration::from_secs(5)),
+            Some(_) => generation.long(),
             None => generation.slow_look(),
         };
         let mut slow = pin!(clock.sleep_until(clock.now() + slowly));
@@ -203,7 +201,7 @@ impl LockEvents {
                 Err(error) if error.kind() == ErrorKind::Closing => return None,
                 // An operator has to repair this; the lane tries again from time to time.
                 Err(_) => {
-                    pause(self.site.session.clock(), PAUSE * 10).await;
+                    pause(self.site.session.clock(), times::FAILED_FOLLOW * 10).await;
                     continue;
                 }
             };
@@ -216,7 +214,10 @@ impl LockEvents {
                     self.view = Some(View { generation, reconnects, watch, watching });
                 }
                 Err(_) if self.go_blind() => {}
-                Err(_) => or(pause(self.site.session.clock(), PAUSE), generation.changed()).await,
+                Err(_) => {
+                    or(pause(self.site.session.clock(), times::FAILED_FOLLOW), generation.changed())
+                        .await
+                }
             }
         }
     }

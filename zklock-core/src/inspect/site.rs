@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::base::deadline::Deadline;
 use crate::base::error::{ErrorKind, LockError};
+use crate::base::times;
 use crate::coordinator::traits::RequestError;
 use crate::layout::driver::LockDriver;
 use crate::name::lock_name::{IntoLockName, LockName};
@@ -82,7 +83,7 @@ impl Site {
                     Ok(seen) => return Ok(seen),
                     Err(error) if error.is_definite() => return Err(refused(error)),
                     Err(_) => {
-                        let pause = clock.sleep_until(clock.now() + PAUSE);
+                        let pause = clock.sleep_until(clock.now() + times::FAILED_LOOK);
                         futures_lite::future::or(pause, generation.changed()).await;
                     }
                 }
@@ -96,9 +97,6 @@ impl Site {
         looked.map_err(|error| error.on(self.name.to_shared()))
     }
 }
-
-/// The pause between two attempts while the connection is broken.
-const PAUSE: std::time::Duration = std::time::Duration::from_millis(20);
 
 fn refused(error: RequestError) -> LockError {
     let kind = match error {

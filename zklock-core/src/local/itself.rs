@@ -10,16 +10,13 @@ use std::fmt;
 use std::future::Future;
 use std::iter::once;
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::base::caller::Caller;
 use crate::base::clock::Clock;
 use crate::base::error::{ErrorKind, LockError};
 use crate::base::mode::Mode;
+use crate::base::times;
 use crate::local::grant::{Grant, Kept};
-
-/// The time after which a warning is logged about a wait that may be one for oneself.
-const PATIENCE: Duration = Duration::from_secs(1);
 
 const CURE: &str = "nest the call with `guard.scope(…)`, or call `guard.detach()` if another \
                     task, thread or branch releases the guard";
@@ -98,7 +95,7 @@ impl Perhaps {
         wait: impl Future<Output = Result<T, LockError>>,
     ) -> Result<T, LockError> {
         let impatient = async {
-            self.clock.sleep_until(self.clock.now() + PATIENCE).await;
+            self.clock.sleep_until(self.clock.now() + times::WARN).await;
             if let Some(held) = (self.held)() {
                 let (lock, waits) = (&*self.lock, waits.to_string());
                 tracing::warn!(lock, held, waits, "the caller may be waiting for itself; {CURE}");

@@ -19,6 +19,7 @@ use crate::base::clock::Instant;
 use crate::base::error::{ErrorKind, Holder, LockError};
 use crate::base::first::all;
 use crate::base::mode::Mode;
+use crate::base::times;
 use crate::coordinator::traits::RequestError;
 use crate::layout::driver::LockDriver;
 use crate::local::grant::{Grant, GrantSource, Hold, Sole, SteppingDown};
@@ -116,10 +117,6 @@ struct Looks {
     /// Among the permits.
     leases: Seen,
 }
-
-/// How often, and at which intervals, a caller that only tries looks whether a permit is left while
-/// another contender is about to take one.
-const LOOKS: (u32, Duration) = (20, Duration::from_millis(10));
 
 impl PermitQueue {
     /// A queue for a semaphore, with this key among the session's local queues.
@@ -433,11 +430,11 @@ impl PermitQueue {
                     // Without a reply, the lock is not reported as busy.
                     Err(_) => {}
                 }
-                if looks > LOOKS.0 {
+                if looks > times::PERMIT_LEFT.0 {
                     self.turn_away(fetch, busy());
                     break;
                 }
-                clock.sleep_until(clock.now() + LOOKS.1).await;
+                clock.sleep_until(clock.now() + times::PERMIT_LEFT.1).await;
                 obstacle = seen.get();
             }
         }

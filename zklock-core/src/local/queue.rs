@@ -21,6 +21,7 @@ use crate::base::clock::Instant;
 use crate::base::error::{ErrorKind, Holder, LockError};
 use crate::base::mode::Mode;
 use crate::base::policy::{RetryPolicy, StopAt};
+use crate::base::times;
 use crate::coordinator::traits::{Link, RequestError, Watch};
 use crate::layout::driver::{LockDriver, is_same_layout, mixed};
 use crate::local::grant::{Grant, GrantSource, Hold, Sole, SteppingDown};
@@ -546,7 +547,7 @@ impl Queue {
                 let Some(until) = self.linger_on(&lease, link != Link::Up) else { return };
                 // While a caller holds the lock, there is nothing to end; it looks again from time
                 // to time.
-                let until = until.min(self.now() + Duration::from_secs(1));
+                let until = until.min(self.now() + times::LINGERING);
                 let fired = async {
                     match watch.as_mut() {
                         Some(watching) => {

@@ -10,6 +10,7 @@ use crate::base::clock::Instant;
 use crate::base::deadline::Deadline;
 use crate::base::error::{ErrorKind, Holder, LockError};
 use crate::base::settings::Settings;
+use crate::base::times;
 use crate::coordinator::traits::RequestError;
 use crate::local::grant::Hold;
 use crate::local::wait_queue::{Joined, PlaceInQueue, WaitQueue};
@@ -68,19 +69,6 @@ impl Wait {
         matches!(self, Wait::Once(_))
     }
 }
-
-/// The least time that ZooKeeper gets to say who holds the lock.
-const WORD: Duration = Duration::from_millis(60);
-
-/// How much longer than its deadline an acquire waits for that, if the question was sent long
-/// enough before.
-const LAST_WORD: Duration = Duration::from_millis(30);
-
-/// How often it checks whether there is a contender to ask about.
-const LOOK_AGAIN: Duration = Duration::from_millis(5);
-
-/// How long before the end of a try the question is sent, at most.
-const ASK_AHEAD: Duration = Duration::from_millis(500);
 
 /// A way to wait for a lock. Each is a future of its own, because a waiter pays for its memory: a
 /// wait without a deadline does not need what happens at one.
@@ -147,7 +135,7 @@ async fn turned_away<Q: WaitQueue>(queue: Arc<Q>) -> Result<Hold, LockError> {
     let told = match here {
         Some(busy) => busy,
         None => {
-            let limit = Deadline::after(queue.session().clock().clone(), WORD);
+            let limit = Deadline::after(queue.session().clock().clone(), times::HOLDER);
             match limit.bound(queue.ask()).await {
                 Ok(Some(Ok(busy))) => busy,
                 _ => busy(None),
@@ -187,7 +175,7 @@ async fn within<Q: WaitQueue>(
 
 /// How long before the end of a try the question about the holder is sent.
 fn ask_ahead(timeout: Duration) -> Duration {
-    (timeout / 4).min(ASK_AHEAD)
+    (timeout / 4).min(times::ASK_HOLDER)
 }
 
 /// The rest of [`within`], from shortly before the end of the first of these tries.
@@ -214,7 +202,8 @@ async fn insist<Q: WaitQueue>(
         let last = if is_last { last_word(ahead) } else { Duration::ZERO };
         // A process that was stopped comes late to this point, and asks no longer.
         let left = (end + last).since(clock.now());
-        let mut asking = pin!(ask(queue, here, if is_last { left.max(WORD) } else { left }));
+        let mut asking =
+            pin!(ask(queue, here, if is_last { left.max(times::HOLDER) } else { left }));
         let both = async {
             let got = futures_lite::future::or(async { Some((&mut *place).await) }, async {
                 answer = Some((&mut asking).await);
@@ -251,7 +240,7 @@ async fn insist<Q: WaitQueue>(
 
 /// How much longer than the deadline to wait, if the question was sent `ahead` of it.
 fn last_word(ahead: Duration) -> Duration {
-    WORD.saturating_sub(ahead).max(LAST_WORD)
+    times::HOLDER.saturating_sub(ahead).max(times::LATE_HOLDER)
 }
 
 /// There is no reply about the holder: ZooKeeper is silent.
@@ -285,7 +274,7 @@ async fn ask<Q: WaitQueue>(
         if deadline.has_passed() {
             return Err(Silent);
         }
-        clock.sleep_until((clock.now() + LOOK_AGAIN).min(deadline.instant())).await;
+        clock.sleep_until((clock.now() + times::CONTENDER).min(deadline.instant())).await;
     }
 }
 
@@ -311,9 +300,9 @@ mod tests {
     fn who_holds_can_be_asked_for_long_enough_however_short_the_timeout() {
         for timeout in [1, 10, 100, 500, 10_000].map(Duration::from_millis) {
             let ahead = ask_ahead(timeout);
-            assert!(ahead + last_word(ahead) >= WORD, "{timeout:?}");
-            assert!(last_word(ahead) <= WORD, "{timeout:?}");
+            assert!(ahead + last_word(ahead) >= times::HOLDER, "{timeout:?}");
+            assert!(last_word(ahead) <= times::HOLDER, "{timeout:?}");
         }
-        assert_eq!(last_word(Duration::from_millis(125)), LAST_WORD);
+        assert_eq!(last_word(Duration::from_millis(125)), times::LATE_HOLDER);
     }
 }

@@ -7,6 +7,7 @@ use crate::base::error::{ErrorKind, LockError};
 use crate::base::machine::Machine;
 use crate::base::mode::Mode;
 use crate::base::options::LockOptions;
+use crate::base::times;
 use crate::coordinator::memory::Embedded;
 use crate::coordinator::traits::{Connector, RequestError};
 #[cfg(feature = "sasl")]
@@ -23,9 +24,6 @@ use crate::observe::observer::{Events, Observer};
 use crate::session::handle::{Parts, Session};
 use crate::session::local_queues::Place;
 use crate::session::runtime::Host;
-
-/// The session timeout of an embedded session, unless the builder sets one.
-const EMBEDDED_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The default of `max_connections`: ZooKeeper sessions per session.
 const MOST_CONNECTIONS: usize = 4;
@@ -534,7 +532,7 @@ impl Session {
     /// # Ok::<(), zklock::LockError>(())
     /// ```
     pub fn embedded_builder(store: &Embedded) -> SessionBuilder {
-        SessionBuilder::new(Store::Embedded(store.clone(), EMBEDDED_TIMEOUT))
+        SessionBuilder::new(Store::Embedded(store.clone(), times::SESSION_TIMEOUT))
     }
 
     /// A session in the making, in a world of its own: nothing of the computer it runs on decides

@@ -21,12 +21,13 @@ pub use self::listing::{Listed, Listing, Since};
 use crate::base::clock::Instant;
 use crate::base::error::{ErrorKind, LockError};
 use crate::base::policy::StopAt;
+use crate::base::times;
 use crate::coordinator::traits::{Coordinator, Link, RequestError};
 use crate::divergence::head_age::HeadAges;
 use crate::divergence::phantom::PhantomNode;
 use crate::observe::observer::{Event, Events};
 use crate::session::lease_clock::{Condition, LeaseClock, Term};
-use crate::session::reply_timeout::{TimedReplies, patience};
+use crate::session::reply_timeout::TimedReplies;
 use crate::session::spawner::Spawner;
 use crate::session::watch_budget::WatchBudget;
 
@@ -68,13 +69,6 @@ pub struct Generation {
     resting: AtomicUsize,
 }
 
-/// The shortest and longest pause between two looks without a watch, which is a quarter of the
-/// session timeout.
-const SLOW_LOOK: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));
-
-/// The shortest wait that counts as long, however short the session timeout is.
-const LONG: Duration = Duration::from_secs(5);
-
 impl Generation {
     /// Wraps a ZooKeeper session that was just opened; `opened` is the time when it was requested.
     pub fn new(
@@ -85,7 +79,7 @@ impl Generation {
         events: Events,
         watches: Arc<WatchBudget>,
     ) -> Arc<Self> {
-        let head_ages = HeadAges::new(lease.timeout().max(LONG));
+        let head_ages = HeadAges::new(times::long_wait(lease.timeout()));
         Arc::new(Generation {
             number,
             self_aware: coordinator.last_contact().is_some(),
@@ -124,7 +118,7 @@ impl Generation {
 
     /// The time after which a missing reply is acted upon.
     pub fn patience(&self) -> Duration {
-        patience(self.lease.timeout())
+        times::reply(self.lease.timeout())
     }
 
     /// The lease clock.
@@ -333,7 +327,7 @@ impl Generation {
 
     /// The pause between two looks without a watch.
     pub fn slow_look(&self) -> Duration {
-        (self.lease.timeout() / 4).clamp(SLOW_LOOK.0, SLOW_LOOK.1)
+        times::look_without_watch(self.lease.timeout())
     }
 
     /// Whether a node has been at the head of a queue for long, as seen by those who waited there.

@@ -18,6 +18,7 @@ use crate::base::mode::Mode;
 use crate::base::options::LockOptions;
 use crate::base::session_state::SessionState;
 use crate::base::settings::Settings;
+use crate::base::times;
 use crate::base::token::FencingToken;
 use crate::coordinator::traits::Connector;
 use crate::layout::driver::LockDriver;
@@ -32,9 +33,6 @@ use crate::session::local_queues::{Held, LocalQueues, Place};
 use crate::session::runtime::{Host, Runtime};
 use crate::session::spawner::Spawner;
 use crate::session::timing::Timing;
-
-/// The longest time that the releaser gets when a session is closed or dropped.
-const FLUSH: Duration = Duration::from_secs(5);
 
 /// A connection to ZooKeeper that outlives ZooKeeper's own sessions. When a ZooKeeper session
 /// expires, its locks are lost, and the session opens the next one.
@@ -454,7 +452,7 @@ impl Drop for Inner {
 
 /// Completes the pending deletions, then closes the ZooKeeper sessions.
 async fn finish(lanes: &Lanes) {
-    let limit = Deadline::after(lanes.clock().clone(), FLUSH);
+    let limit = Deadline::after(lanes.clock().clone(), times::FLUSH);
     let ending = lanes.complete().into_iter().map(|lane| {
         let limit = &limit;
         async move {

@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use crate::base::clock::{Clock, Instant};
 use crate::base::deadline::Deadline;
 use crate::base::error::{ErrorKind, LockError};
+use crate::base::times;
 use crate::coordinator::traits::{Connector, Coordinator, Link, RequestError};
 use crate::divergence::phantom::PhantomNode;
 use crate::observe::observer::Events;
@@ -22,9 +23,6 @@ use crate::session::runtime::Runtime;
 use crate::session::spawner::Spawner;
 use crate::session::timing::Timing;
 use crate::session::watch_budget::WatchBudget;
-
-/// The pause between two attempts to connect, the first and the longest.
-const PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 
 /// The state of a lane.
 #[derive(Clone, Debug)]
@@ -294,7 +292,7 @@ pub fn closed() -> LockError {
 }
 
 async fn run(lane: Arc<Lane>) {
-    let mut pause = PAUSE.0;
+    let mut pause = times::RECONNECT.0;
     let (mut number, mut phantom) = (0, None);
     while !lane.is_closed() {
         let opened = lane.clock().now();
@@ -302,7 +300,7 @@ async fn run(lane: Arc<Lane>) {
         let session = without(phantom.as_ref(), session, lane.clock()).await;
         match timed(session, lane.tick).await {
             Ok((coordinator, timing)) => {
-                pause = PAUSE.0;
+                pause = times::RECONNECT.0;
                 number += 1;
                 let lease = LeaseClock::new(lane.clock().clone(), timing, opened);
                 let (spawner, events) = (lane.spawner().clone(), lane.events.clone());
@@ -329,7 +327,7 @@ async fn run(lane: Arc<Lane>) {
                     let _ = status.wait_for(|status| matches!(status, Status::Closed)).await;
                 })
                 .await;
-                pause = (pause * 2).min(PAUSE.1);
+                pause = (pause * 2).min(times::RECONNECT.1);
             }
         }
     }

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use crate::base::clock::Clock;
 use crate::base::deadline::Deadline;
+use crate::base::times;
 use crate::coordinator::io_thread::IoThread;
 use crate::coordinator::traits::Connector;
 use crate::observe::observer::Events;
@@ -33,9 +34,6 @@ const BUSY: usize = 8;
 /// used. Each needs watches. The bytes of these are counted elsewhere, so this is only an estimate
 /// of when another connection is better than looking without watches.
 const FULL: usize = 500;
-
-/// The time after which an unused lane is closed, approximately.
-const IDLE: Duration = Duration::from_secs(60);
 
 /// The configuration of lanes.
 #[derive(Debug)]
@@ -158,10 +156,10 @@ impl Lanes {
         lane.spawner().clone().spawn(async move {
             let mut seen = None;
             loop {
-                clock.sleep_until(clock.now() + IDLE / 2).await;
+                clock.sleep_until(clock.now() + times::IDLE_LANE / 2).await;
                 let Some(lanes) = lanes.upgrade() else { return };
                 if lanes.take_if_idle(&lane, &mut seen) {
-                    return lane.end(&Deadline::after(clock, IDLE)).await;
+                    return lane.end(&Deadline::after(clock, times::IDLE_LANE)).await;
                 }
             }
         });

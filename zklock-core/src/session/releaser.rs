@@ -14,15 +14,13 @@ use std::time::Duration;
 use crate::base::clock::{Instant, Sleep};
 use crate::base::deadline::Deadline;
 use crate::base::owner::REVOKE;
+use crate::base::times;
 use crate::cooldown::mark_removal::MarkRemoval;
 use crate::coordinator::traits::{Created, Link, NodeKind, RequestError};
 use crate::layout::driver::{NewNode, Proof};
 use crate::session::generation::{Generation, PendingDeletion};
 
 type Background<T> = Pin<Box<dyn Future<Output = T> + Send>>;
-
-/// The pause between two attempts to delete, the first and the longest.
-pub(super) const PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 
 /// The deletion of a node. Resolves when the node is gone: either the server has confirmed it, or
 /// it must have ended the session by now, whatever the client library reports.
@@ -147,7 +145,7 @@ async fn delete_until_gone(
     mark: Option<Box<MarkRemoval>>,
     first: Background<Result<(), RequestError>>,
 ) -> Result<(), RequestError> {
-    let (mut pause, mut patience) = (PAUSE.0, generation.patience());
+    let (mut pause, mut patience) = (times::DELETE.0, generation.patience());
     let mut outcome = or_forgotten(&generation, patience, first).await;
     loop {
         match outcome {
@@ -293,7 +291,7 @@ impl CreateTask {
             Err(error) => error,
         };
         tracing::debug!(%directory, %error, "a creation is in doubt, looking for its node");
-        let mut pause = PAUSE.0;
+        let mut pause = times::DELETE.0;
         loop {
             back_off(generation, &mut pause).await;
             match self.find(before).await {
@@ -403,7 +401,7 @@ pub(super) async fn back_off(generation: &Arc<Generation>, pause: &mut Duration)
     let clock = generation.lease().clock();
     let timer = clock.sleep_until(clock.now() + *pause);
     futures_lite::future::or(timer, generation.changed()).await;
-    *pause = (*pause * 2).min(PAUSE.1);
+    *pause = (*pause * 2).min(times::DELETE.1);
 }
 
 /// Work that continues in the background if its owner is dropped before the end.

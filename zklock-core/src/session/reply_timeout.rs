@@ -11,19 +11,10 @@ use std::time::Duration;
 
 use crate::base::clock::{Clock, Instant};
 use crate::base::deadline::Deadline;
+use crate::base::times;
 use crate::coordinator::traits::{
     Coordinator, Created, Link, NodeKind, Operation, Reply, RequestError, Stat, Watch,
 };
-
-/// The longest time before a missing reply is acted upon: short enough for a call with the default
-/// deadline, or a single try of it.
-const MOST_PATIENCE: Duration = Duration::from_secs(1);
-
-/// The time before a missing reply is acted upon for the first time; each further time takes twice
-/// as long.
-pub fn patience(session_timeout: Duration) -> Duration {
-    (session_timeout / 6).min(MOST_PATIENCE)
-}
 
 /// A coordinator that waits for a reply no longer than the session timeout. After that the request
 /// fails with
@@ -61,7 +52,7 @@ impl TimedReplies {
         let (mut reply, limit) = (ask(&*self.coordinator), self.limit());
         let coordinator = self.coordinator.clone();
         Box::pin(async move {
-            let (mut more, mut pause) = (Vec::new(), patience(coordinator.session_timeout()));
+            let (mut more, mut pause) = (Vec::new(), times::reply(coordinator.session_timeout()));
             loop {
                 let next = limit.clock().now() + pause;
                 let pausing = Deadline::at(limit.clock().clone(), limit.instant().min(next));

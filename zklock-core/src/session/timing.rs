@@ -1,5 +1,6 @@
 //! The times on which the safety of a session's locks is based.
 
+use crate::base::times;
 use std::time::Duration;
 
 /// The times on which the safety of a session's locks is based, as the server granted them.
@@ -27,9 +28,6 @@ pub struct Timing {
     pub margin: Duration,
 }
 
-/// The client is silent for at most a fifth of the session timeout.
-const SILENCE: u32 = 5;
-
 impl Timing {
     /// Derives the times from a session timeout, and from the server's tick if it is known.
     /// Otherwise the timeout is taken for two ticks, because a server grants no shorter one unless
@@ -39,13 +37,12 @@ impl Timing {
     ///
     /// The reason, if the lease would be shorter than two heartbeats.
     pub(crate) fn of(session_timeout: Duration, tick: Option<Duration>) -> Result<Self, String> {
-        // Each T/20 the client checks whether it has sent nothing for 3 T/20, and then sends a
-        // ping. So the server may have last heard of the client that long before the last write.
-        let silence = session_timeout / SILENCE;
+        // The server may have last heard of the client that long before the last write.
+        let silence = session_timeout / times::SILENCE;
         // A leader learns about the sessions of its followers with a ping every half tick.
         let half_tick = tick.map_or(session_timeout / 4, |tick| tick / 2);
-        let (heartbeat, margin) = (session_timeout / 6, silence + half_tick);
-        let suspect_after = session_timeout / 3;
+        let (heartbeat, margin) = (session_timeout / times::HEARTBEATS, silence + half_tick);
+        let suspect_after = session_timeout / times::SUSPECT;
         match session_timeout.checked_sub(margin) {
             Some(lease) if lease >= suspect_after => {
                 Ok(Timing { session_timeout, heartbeat, suspect_after, lease, margin })
@@ -62,7 +59,7 @@ impl Timing {
 
     /// For how long a server keeps a session that it hears nothing of, at most: it looks each tick.
     pub(crate) fn kept_for(&self) -> Duration {
-        let half_tick = self.margin.saturating_sub(self.session_timeout / SILENCE);
+        let half_tick = self.margin.saturating_sub(self.session_timeout / times::SILENCE);
         self.session_timeout + 2 * half_tick
     }
 }

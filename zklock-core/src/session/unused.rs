@@ -5,9 +5,10 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::base::times;
 use crate::coordinator::traits::{Operation, RequestError};
 use crate::session::generation::Generation;
-use crate::session::releaser::{PAUSE, back_off};
+use crate::session::releaser::back_off;
 
 /// The containers that an acquire created and has no node in yet. When this is dropped, they are
 /// deleted in the background, as long as the ZooKeeper session lives.
@@ -78,7 +79,7 @@ impl Drop for Unused {
 
 /// Deletes a container if nobody used it. Returns whether the one above it may be unused, too.
 async fn delete(generation: &Arc<Generation>, path: &str) -> bool {
-    let mut pause = PAUSE.0;
+    let mut pause = times::DELETE.0;
     loop {
         // Refused if somebody has written a mark there since.
         let (data, version) = (Vec::new(), 0);

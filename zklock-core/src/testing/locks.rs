@@ -5,10 +5,10 @@ use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
 
 use crate::base::error::LockError;
 use crate::base::options::LockOptions;
+use crate::base::times;
 use crate::coordinator::memory::Embedded;
 use crate::coordinator::traits::RequestError;
 use crate::guard::typed::MutexGuard;
@@ -333,9 +333,6 @@ struct Taken {
 /// The marker: no lock has this name.
 const MARKER: &str = "";
 
-/// How long to wait for a marker. It never comes if there is no thread for the events.
-const PATIENCE: Duration = Duration::from_secs(10);
-
 impl Taken {
     fn settle(&self, sessions: &[TestSession]) {
         for TestSession { session, .. } in sessions {
@@ -344,7 +341,7 @@ impl Taken {
             session.events().tell(marker);
             let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
             let missing = |seen: &mut Vec<u32>| !seen.contains(&number);
-            drop(self.came.wait_timeout_while(seen, PATIENCE, missing));
+            drop(self.came.wait_timeout_while(seen, times::TEST_EVENTS, missing));
         }
     }
 

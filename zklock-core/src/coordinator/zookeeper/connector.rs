@@ -14,15 +14,9 @@ use super::coordinator::ZooKeeperCoordinator;
 use super::error::request_error;
 use super::options::ZooKeeperOptions;
 use super::probe::{ProbeResult, probe};
+use crate::base::times;
 use crate::coordinator::io_thread::is_io_thread;
 use crate::coordinator::traits::{Connector, Coordinator, Reply, RequestError};
-
-/// The pause after no server opened a session, the first and the longest.
-const PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(500));
-
-/// How long to wait for a reply of a server: a quarter of the connect timeout, and at most this
-/// long.
-const LOOK: Duration = Duration::from_secs(2);
 
 /// Opens sessions on a ZooKeeper.
 ///
@@ -109,8 +103,8 @@ impl Search<'_> {
     /// Tries until a session is open or the error is final.
     async fn run(&mut self) -> Result<Client, RequestError> {
         let end = Instant::now() + self.options.connect_timeout;
-        let look = (self.options.connect_timeout / 4).min(LOOK);
-        let mut pause = PAUSE.0;
+        let look = (self.options.connect_timeout / 4).min(times::PROBE);
+        let mut pause = times::CONNECT.0;
         loop {
             self.results = probe(&self.servers.servers, self.options.is_plain(), look).await;
             let candidates = candidates(&self.servers.servers, &self.results);
@@ -130,7 +124,7 @@ impl Search<'_> {
                 }
             }
             Timer::after(pause).await;
-            pause = (pause * 2).min(PAUSE.1);
+            pause = (pause * 2).min(times::CONNECT.1);
         }
     }
 
@@ -205,7 +199,7 @@ async fn attempt(
     } else {
         // When all have failed, the servers are probed again.
         connector = connector.with_fail_eagerly();
-        if timeout / 6 >= SHORTEST_SILENCE {
+        if timeout / 6 >= times::SHORTEST_SILENCE {
             connector = connector.with_connection_timeout(timeout / 6);
         }
         1
@@ -219,12 +213,6 @@ async fn attempt(
         None => Err(RequestError::NoNode),
     }
 }
-
-/// A client with several servers leaves a silent one after a sixth of the session timeout, and not
-/// after the library's two fifths. So it can find one frozen server, come upon it once more, and
-/// still be connected to the next before a lease runs out. But it never leaves sooner than this, so
-/// that a busy server does not lose its clients.
-const SHORTEST_SILENCE: Duration = Duration::from_secs(1);
 
 /// How often a single server is repeated in the list for the client library.
 ///

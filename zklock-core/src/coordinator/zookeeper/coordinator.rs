@@ -16,13 +16,11 @@ use super::acl::Acl;
 use super::error::{is_zombie, multi_error, request_error};
 use super::sent::sent;
 use super::watch::watch as watched;
+use crate::base::times;
 use crate::coordinator::limits::{check_multi, check_size};
 use crate::coordinator::traits::{
     Coordinator, Created, Link, NodeKind, Operation, Reply, RequestError, Stat, Watch,
 };
-
-/// How long `close` waits for the server's reply.
-const CLOSE_WAIT: Duration = Duration::from_secs(1);
 
 /// One ZooKeeper session. Dropping it closes the session.
 pub struct ZooKeeperCoordinator {
@@ -296,7 +294,7 @@ impl Coordinator for ZooKeeperCoordinator {
                 }
             },
             async {
-                Timer::after(CLOSE_WAIT).await;
+                Timer::after(times::CLOSE).await;
             },
         ))
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::acl::Acl;
 use super::connect_string::parse;
+use crate::base::times;
 use crate::coordinator::traits::RequestError;
 
 /// Credentials of a session.
@@ -50,8 +51,8 @@ impl ZooKeeperOptions {
     pub fn new(connect: impl Into<String>) -> Self {
         ZooKeeperOptions {
             connect: connect.into(),
-            session_timeout: Duration::from_secs(10),
-            connect_timeout: Duration::from_secs(5),
+            session_timeout: times::SESSION_TIMEOUT,
+            connect_timeout: times::CONNECT_TIMEOUT,
             auth: Vec::new(),
             acl: Acl::Open,
             #[cfg(feature = "tls")]

@@ -1,0 +1,151 @@
+//! Every time that the library chooses: intervals, back-offs and budgets, each with its reason.
+//!
+//! Most times follow from the session timeout T that the server grants: the lease and its margin in
+//! `session/timing`, and what is written here as a part of T. The others bound a wait whatever T is.
+
+use std::time::Duration;
+
+const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+const fn s(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// The first pause of a back-off, which doubles, and the longest.
+pub type Pauses = (Duration, Duration);
+
+// What callers can change: the defaults.
+
+/// The session timeout that is requested. A server with the usual tick of 2 s grants 4 to 40 s.
+pub const SESSION_TIMEOUT: Duration = s(10);
+
+/// The time to open the first ZooKeeper session: half a session timeout, in which two silent
+/// servers can be passed by.
+pub const CONNECT_TIMEOUT: Duration = s(5);
+
+/// One try of an acquire, of which there are two: whoever calls has an answer within four seconds.
+pub const TRY: Duration = s(2);
+
+/// The pauses before an acquire begins again, because its node or the lock's directory was deleted.
+/// They begin short, because a directory that a server removed is created again at once, and become
+/// long, for a script that deletes nodes all the time.
+pub const VANISHED: Pauses = (ms(5), ms(500));
+
+/// How long the tasks of a process may pass a lock to each other, before it checks whether another
+/// process waits: about the time of two commits, so that others wait little longer than for those.
+pub const HANDOFFS: Duration = ms(10);
+
+// Parts of the session timeout T.
+
+/// Heartbeats in one T: two can be missed before the session is suspect.
+pub const HEARTBEATS: u32 = 6;
+
+/// T/3 without an answered commit makes a session suspect.
+pub const SUSPECT: u32 = 3;
+
+/// The client is silent for at most T/5: each T/20 it checks whether it has sent nothing for
+/// 3 T/20, and then sends a ping.
+pub const SILENCE: u32 = 5;
+
+/// The time before a missing reply is acted upon for the first time; each further time takes twice
+/// as long. A heartbeat, and at most a second: short enough for a call with the default deadline, or
+/// for one try of it.
+pub fn reply(session_timeout: Duration) -> Duration {
+    (session_timeout / HEARTBEATS).min(s(1))
+}
+
+/// The pause between two looks without a watch: a quarter of T, so that a lost holder is noticed
+/// soon after its session has expired; but no more than four a second, and no less than one in five.
+pub fn look_without_watch(session_timeout: Duration) -> Duration {
+    (session_timeout / 4).clamp(ms(250), s(5))
+}
+
+/// From when on a wait counts as long, so that it looks again in case its watch was lost, and the
+/// leader is asked about the head of the queue: T, in which a lost holder is gone.
+pub fn long_wait(session_timeout: Duration) -> Duration {
+    session_timeout.max(s(5))
+}
+
+/// A client with several servers leaves a silent one after T/6, and not after the library's two
+/// fifths. So it can find one frozen server, come upon it once more, and still be connected to the
+/// next before a lease runs out. But it never leaves sooner than this, so that a busy server does
+/// not lose its clients.
+pub const SHORTEST_SILENCE: Duration = s(1);
+
+// Connections.
+
+/// The pauses after no server opened a session, while the first one is opened.
+pub const CONNECT: Pauses = (ms(50), ms(500));
+
+/// The pauses between two attempts to open the next session. They become longer than the first ones,
+/// because a session never stops trying.
+pub const RECONNECT: Pauses = (ms(50), s(1));
+
+/// The longest time to wait for a server's reply to the question whether it serves. It is a quarter
+/// of the connect timeout otherwise, so that the rest is left to connect.
+pub const PROBE: Duration = s(2);
+
+/// How long closing a ZooKeeper session waits for the server's reply. Without it the session ends
+/// with its timeout.
+pub const CLOSE: Duration = s(1);
+
+/// The longest time that the releaser gets when a session is closed or dropped: a commit takes
+/// milliseconds, and a program that ends is not to be kept for longer.
+pub const FLUSH: Duration = s(5);
+
+/// The time after which an unused lane is closed, approximately: long enough for the next burst.
+pub const IDLE_LANE: Duration = s(60);
+
+// Nodes.
+
+/// The pauses between two attempts to delete a node. Others wait for the deletion.
+pub const DELETE: Pauses = (ms(20), s(1));
+
+/// How long a caller that does not wait gives a lingering holder to release the lock: several
+/// commits.
+pub const GIVE_WAY: Duration = ms(100);
+
+/// The shortest time for which a caller that cannot replace the directory leaves it to others.
+pub const STEP_ASIDE: Duration = ms(50);
+
+/// How often an unavailable lock is checked: somebody may have removed the mark by hand.
+pub const MARK: Duration = s(5);
+
+/// The pause after a look at a lock's queue that failed, while the connection is broken.
+pub const FAILED_LOOK: Duration = ms(20);
+
+/// The same for somebody who follows the queue, and has no deadline; ten times as long where the
+/// server refuses to answer.
+pub const FAILED_FOLLOW: Duration = ms(50);
+
+// Callers of this process.
+
+/// The least time that ZooKeeper gets to say who holds the lock.
+pub const HOLDER: Duration = ms(60);
+
+/// How much longer than its deadline an acquire waits for that, if the question was sent long enough
+/// before.
+pub const LATE_HOLDER: Duration = ms(30);
+
+/// How long before the end of a try that question is sent, at most.
+pub const ASK_HOLDER: Duration = ms(500);
+
+/// How often a waiter checks whether there is a contender to ask about.
+pub const CONTENDER: Duration = ms(5);
+
+/// How often a queue looks after a lingering node although nothing has happened: a caller may hold
+/// the lock meanwhile, and there is nothing to end.
+pub const LINGERING: Duration = s(1);
+
+/// How many times, and at which intervals, a caller that only tries looks whether a permit is left
+/// while another contender is about to take one.
+pub const PERMIT_LEFT: (u32, Duration) = (20, ms(10));
+
+/// The time after which a warning is logged about a thread of a runtime that is blocked, and about a
+/// wait that may be one for oneself. Most waits are over before.
+pub const WARN: Duration = s(1);
+
+/// How long test locks wait for events, which never come if there is no thread for them.
+pub const TEST_EVENTS: Duration = s(10);
