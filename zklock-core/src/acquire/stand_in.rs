@@ -105,7 +105,11 @@ pub async fn stand_in(
         let node = QueuedNode::new(generation.clone(), path.as_str().into(), made)
             .recurring(new.proof != Proof::Name)
             .bearing(new.payload.as_slice().into());
-        // Without a lease, the node is deleted when it is dropped.
-        return Ok(node.succeed(&target.lock, writer).ok());
+        match node.succeed(&target.lock, writer) {
+            Ok(lease) => return Ok(Some(lease)),
+            // The commits waited for a connection, and were sent too long ago for a grant. The next
+            // round finds the node, and checks the writer's again.
+            Err(node) => node.forget(),
+        }
     }
 }

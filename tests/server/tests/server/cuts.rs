@@ -185,3 +185,30 @@ async fn watches_on_long_names_do_not_cost_the_session_at_a_reconnect() {
     }
     bed.end().await;
 }
+
+/// Its requests wait for the connection, and count from when they began to wait.
+#[tokio::test]
+async fn a_step_down_survives_a_cut_that_the_writer_survives() {
+    const T: Duration = Duration::from_secs(12);
+    let bed = Bed::shared("cut-stepping-down");
+    let proxy = bed.proxy();
+    let session =
+        bed.adopt(bed.builder_at(&proxy.addr()).session_timeout(T).connect().await.unwrap());
+    let lock = session.rw_lock("a").unwrap();
+    let writing = soon("the lock", lock.write()).await.unwrap();
+    let creation = Matcher::request(OpCode::Create2).path("__READ__").nth(1);
+    let cut = proxy.on(creation, Action::DropAndCut(Cut::Fin));
+    proxy.refuse(true);
+    let mut stepping_down = tokio::spawn(writing.downgrade());
+    // For longer than a commit makes a grant possible, and not as long as the lease.
+    let away = tokio::time::timeout(T / 3 + Duration::from_millis(200), &mut stepping_down);
+    assert!(away.await.is_err());
+    assert_eq!(cut.hits(), 1);
+    proxy.refuse(false);
+    let reading = soon("the downgrade", stepping_down).await.unwrap().unwrap();
+    assert!(reading.is_valid());
+    assert_eq!(bed.contenders_by("a", "__READ__").len(), 1);
+    assert_eq!(bed.contenders_by("a", "__WRIT__").len(), 0);
+    reading.release().await.unwrap();
+    bed.end().await;
+}
