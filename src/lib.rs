@@ -50,6 +50,7 @@
 
 pub use zklock_core::base::cancel_policy::{OnLost, OnRevoked};
 pub use zklock_core::base::error::{Body, ErrorKind, Holder, LockError};
+pub use zklock_core::base::label::Label;
 pub use zklock_core::base::mode::Mode;
 pub use zklock_core::base::options::LockOptions;
 pub use zklock_core::base::owner::Owner;

@@ -46,6 +46,7 @@ compiled! {
     key "key",
     keys "keys",
     linger "linger",
+    label "label",
     lock_delay "lock_delay",
     map_err "map_err",
     mode "mode",

@@ -8,8 +8,9 @@ use crate::{
     choice::{OnBusy, OnLost, OnRevoked, StopAt},
     item::internal,
     mode::Mode,
-    model::{Other, Plan},
+    model::{Label, Other, Plan},
     name::{Name, Part},
+    pattern::Piece,
     value::{Value, peel},
 };
 
@@ -128,6 +129,7 @@ fn call(plan: &Plan) -> TokenStream {
     });
     let hold = duration("hold_at_least", &settings.hold_at_least);
     let delay = duration("lock_delay", &settings.lock_delay);
+    let label = settings.label.as_ref().map(|text| label(text, private));
     let options =
         settings.options.as_ref().map(|expr| quote_spanned!(ours(expr.span())=> .options(#expr)));
     let driver =
@@ -135,8 +137,27 @@ fn call(plan: &Plan) -> TokenStream {
     quote! {
         #new
             #mode #session #driver #options #timeout #retries #once #reentrant #fair #linger #hold
-            #delay #on_lost #on_revoked #stop_at
+            #delay #label #on_lost #on_revoked #stop_at
     }
+}
+
+/// What the lock is taken for, with its values.
+fn label(label: &Label, private: &Path) -> TokenStream {
+    let pieces = match label {
+        Label::Pattern(pieces) => pieces,
+        Label::Expression(expr) => {
+            let text = borrowed(expr);
+            return quote_spanned!(ours(expr.span())=> .label(#text));
+        }
+    };
+    if let [Piece::Text(text)] = pieces.as_slice() {
+        return quote!(.label(#text));
+    }
+    let pieces = pieces.iter().map(|piece| match piece {
+        Piece::Text(text) => quote!(.text(#text)),
+        Piece::Value(place) => quote_spanned!(ours(place.root().span())=> .value(&#place)),
+    });
+    quote!(.label(&#private::Label::pattern() #(#pieces)*))
 }
 
 /// Begins the call with the name of its lock, or the names of its locks.

@@ -14,7 +14,7 @@ use crate::{
     mode::Mode,
     name::Name,
     params::{self, Params},
-    pattern::Scope,
+    pattern::{self, Piece, Scope},
     shape::{self, Shape},
     value::Value,
 };
@@ -45,6 +45,7 @@ pub(crate) struct Settings {
     pub(crate) linger: Option<Value<Duration>>,
     pub(crate) hold_at_least: Option<Value<Duration>>,
     pub(crate) lock_delay: Option<Value<Duration>>,
+    pub(crate) label: Option<Label>,
     pub(crate) options: Option<Expr>,
     /// Of a plain function there is no choice.
     pub(crate) on_lost: Option<OnLost>,
@@ -52,6 +53,13 @@ pub(crate) struct Settings {
     pub(crate) stop_at: Option<StopAt>,
     pub(crate) driver: Option<Expr>,
     pub(crate) condition: Option<Expr>,
+}
+
+/// What the lock is taken for.
+pub(crate) enum Label {
+    Pattern(Vec<Piece>),
+    /// A string that is known only at run time.
+    Expression(Expr),
 }
 
 /// What the function answers when its lock is not to be had.
@@ -106,9 +114,13 @@ fn build(args: Args, function: Function, errors: &mut Errors) -> Option<Plan> {
     let Args { name, keys, mode, namespace, timeout, retries, try_once, on_busy, on_error, .. } =
         args;
     let Args { on_lost, on_revoked, condition, reentrant, fair, linger, hold_at_least, .. } = args;
-    let Args { map_err, lock_delay, options, .. } = args;
+    let Args { map_err, lock_delay, label, options, .. } = args;
     let Args { stop_at, session, driver, krate, .. } = args;
     let name = Name::of(namespace.as_ref(), &name?, keys, Scope::Params(&params), errors);
+    let label = label.map(|label| match label {
+        Value::Known(text) => Label::Pattern(pattern::parse(&text, Scope::Params(&params), errors)),
+        Value::Expression(text) => Label::Expression(text),
+    });
     let on_lost = on_lost.filter(|_| !matches!(shape, Shape::Sync));
     let settings = Settings {
         mode,
@@ -121,6 +133,7 @@ fn build(args: Args, function: Function, errors: &mut Errors) -> Option<Plan> {
         linger,
         hold_at_least,
         lock_delay,
+        label,
         options,
         on_lost,
         on_revoked,
@@ -234,7 +247,7 @@ fn read(params: &Params, name: &Name, settings: &Settings) -> Vec<Ident> {
             read.push(root.clone());
         }
     };
-    name.roots().for_each(&mut add);
+    name.roots().chain(settings.roots()).for_each(&mut add);
     let expressions: Vec<&Expr> = name.expressions().chain(settings.expressions()).collect();
     params
         .bindings
@@ -246,8 +259,25 @@ fn read(params: &Params, name: &Name, settings: &Settings) -> Vec<Ident> {
 }
 
 impl Settings {
+    /// The parameters that the label reads by a pattern.
+    fn roots(&self) -> impl Iterator<Item = &Ident> {
+        let pieces = match &self.label {
+            Some(Label::Pattern(pieces)) => pieces.as_slice(),
+            Some(Label::Expression(_)) | None => &[],
+        };
+        pieces.iter().filter_map(|piece| match piece {
+            Piece::Value(place) => Some(place.root()),
+            Piece::Text(_) => None,
+        })
+    }
+
     fn expressions(&self) -> impl Iterator<Item = &Expr> {
+        let label = match &self.label {
+            Some(Label::Expression(text)) => Some(text),
+            Some(Label::Pattern(_)) | None => None,
+        };
         let values = [
+            label,
             self.mode.as_ref().and_then(Mode::expression),
             self.session.as_ref(),
             self.driver.as_ref(),

@@ -97,7 +97,7 @@ impl Reader<'_> {
         }
         if inside.contains(':') {
             return self.error(&format!(
-                "`{{{inside}}}`: a value in a name takes no format; it is written with `Display`"
+                "`{{{inside}}}`: a value takes no format; it is written with `Display`"
             ));
         }
         let mut words = inside.split('.').map(str::trim);

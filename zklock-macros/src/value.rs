@@ -253,6 +253,21 @@ pub(crate) fn namespace(value: Expr) -> syn::Result<Value<LitStr>> {
     }
 }
 
+/// Reads `label`: text with values in it, or an expression whose value is a string.
+pub(crate) fn label(value: Expr) -> syn::Result<Value<LitStr>> {
+    match literal(&value) {
+        Some(Lit::Str(text)) if text.value().is_empty() => {
+            Err(syn::Error::new(text.span(), "label is empty; without the option there is none"))
+        }
+        Some(Lit::Str(text)) => Ok(Value::Known(text.clone())),
+        Some(_) => Err(syn::Error::new_spanned(
+            &value,
+            "label is what the lock is taken for, a string: `label = \"request {id}\"`",
+        )),
+        None => Ok(Value::Expression(value)),
+    }
+}
+
 /// Reads `session`: a session or the name of a registered one.
 pub(crate) fn session(value: Expr) -> syn::Result<Expr> {
     match literal(&value) {

@@ -72,7 +72,7 @@ impl Target {
 }
 
 /// How an acquire behaves.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct How {
     /// The mode in which the lock is acquired.
     pub mode: Mode,
@@ -86,13 +86,15 @@ pub struct How {
     pub counts_first: bool,
     /// When the lease counts as lost.
     pub stop_at: StopAt,
+    /// What it is acquired for; the node says so.
+    pub label: Option<Arc<str>>,
 }
 
 impl How {
     /// For one node.
     pub fn one(mode: Mode, once: bool) -> How {
-        let stop_at = StopAt::Lost;
-        How { mode, once, lingers: false, together: 1, counts_first: false, stop_at }
+        let (stop_at, label) = (StopAt::Lost, None);
+        How { mode, once, lingers: false, together: 1, counts_first: false, stop_at, label }
     }
 }
 

@@ -42,6 +42,9 @@ impl AcquireLoop<'_> {
         }
         let runtime = self.lane_permit.lane().runtime();
         let owner = runtime.owner(self.target.app.as_deref()).lingering(self.how.lingers);
+        // Where the names of nodes recur, it could not be replaced after a handoff.
+        let label = self.how.label.as_deref().filter(|_| driver.proof() == Proof::Name);
+        let owner = owner.labelled(label);
         let new = driver.node(&runtime.attempt(), mode, &owner);
         new.check(&**driver).map_err(Setback::Failed)?;
         let (recurring, kind) = (new.proof != Proof::Name, new.kind);

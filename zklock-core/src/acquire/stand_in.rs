@@ -1,5 +1,7 @@
 //! The node of a writer that is downgraded to a reader.
 
+use std::sync::Arc;
+
 use crate::acquire::acquire_loop::{Target, is_there};
 use crate::acquire::lease::{Lease, QueuedNode};
 use crate::base::error::{ErrorKind, LockError};
@@ -23,11 +25,13 @@ use crate::session::runtime::Runtime;
 pub async fn stand_in(
     target: &Target,
     runtime: &Runtime,
-    writer: &Lease,
+    (writer, label): (&Lease, Option<&Arc<str>>),
 ) -> Result<Option<Lease>, LockError> {
     let (generation, driver) = (writer.generation(), &target.driver);
     let Some(number) = driver.parse(writer.node_name()) else { return Ok(None) };
     let owner = runtime.owner(target.app.as_deref());
+    let label = label.filter(|_| driver.proof() == Proof::Name);
+    let owner = owner.labelled(label.map(|label| &**label));
     let new = driver.node(&runtime.attempt(), Mode::Read, &owner);
     let path = format!("{}/{}{:010}", target.directory.as_str(), new.prefix, number.sequence);
     // The search for a node in doubt must not find this one.

@@ -91,6 +91,14 @@ impl Clock {
         }
     }
 
+    /// The simulated machine that it belongs to, if it does.
+    pub(crate) fn machine(&self) -> Option<&dyn Machine> {
+        match self {
+            Clock::Machine(machine) => Some(&*machine.0),
+            Clock::Boot(_) | Clock::Caller => None,
+        }
+    }
+
     /// Waits for a time. The timer does not depend on the caller's runtime, except that with
     /// [`Clock::Caller`] it follows a paused one.
     pub fn sleep_until(&self, at: Instant) -> Sleep {

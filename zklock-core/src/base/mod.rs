@@ -6,6 +6,7 @@ pub mod clock;
 pub mod deadline;
 pub mod error;
 pub mod first;
+pub mod label;
 pub mod machine;
 pub mod mode;
 pub mod options;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::base::cancel_policy::{OnLost, OnRevoked};
 #[cfg(doc)]
 use crate::base::error::ErrorKind;
+use crate::base::label::Label;
 use crate::base::policy::{Handoffs, RetryPolicy, StopAt};
 
 /// The options of a lock, as overrides of the defaults. Each option is taken from the first of
@@ -59,6 +60,8 @@ pub struct LockOptions {
     pub lock_delay: Option<Duration>,
     /// How long it is [kept at least](LockOptions::hold_at_least).
     pub hold_at_least: Option<Duration>,
+    /// What it is acquired [for](LockOptions::label).
+    pub label: Option<Label>,
 }
 
 impl LockOptions {
@@ -356,6 +359,36 @@ impl LockOptions {
     /// ```
     pub const fn hold_at_least(mut self, hold: Duration) -> Self {
         self.hold_at_least = Some(hold);
+        self
+    }
+
+    /// Sets what the lock is acquired for, for people who look at it: a request's id, a job's name.
+    /// Default: nothing.
+    ///
+    /// The label is in [`Session::held`](crate::session::Session::held), in the error of a caller
+    /// that finds the lock busy, and in the lock's node in ZooKeeper, so that other processes see it
+    /// in [`contenders`](crate::inspect::Site::contenders). If tasks of one process pass the lock to
+    /// each other, the node names the label of the present holder within a heartbeat. A [`Label`] has
+    /// at most 78 bytes, and an empty one is none.
+    ///
+    /// Nodes of layouts whose data have another format, or whose node names recur (such as
+    /// [`OneNode`](crate::layout::OneNode) and [`Numbered`](crate::layout::Numbered)), have no
+    /// label.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// use zklock::LockOptions;
+    ///
+    /// let import = LockOptions::new().label("import of 7 May");
+    /// let guard = session.mutex("orders")?.with_options(import).acquire().await?;
+    /// assert_eq!(session.held()[0].label.as_deref(), Some("import of 7 May"));
+    /// let holder = &session.site("orders")?.contenders().await?[0];
+    /// assert_eq!(holder.owner.label.as_deref(), Some("import of 7 May"));
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    pub const fn label(mut self, label: &str) -> Self {
+        self.label = Some(Label::new(label));
         self
     }
 }

@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 use once_cell::sync::Lazy;
 use serde::{Deserialize, Serialize};
 
+use crate::base::label::Label;
 use crate::base::machine::Machine;
 
 /// A process that holds a lock or waits for it, as its node describes it.
@@ -36,8 +37,12 @@ pub struct Owner {
     /// is before the grant; after a handoff it is also before the present holder began to wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
-    /// The time when the present holder was granted the lock, in RFC 3339. It is known only for
-    /// holders in this process, because no node contains it.
+    /// What it acquires or holds the lock [for](crate::base::options::LockOptions::label).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// The time when the present holder was granted the lock, in RFC 3339. A holder in this process
+    /// is always known; another process writes it into its node when its caller has held the lock
+    /// for longer than a heartbeat, a sixth of the session timeout.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub granted: Option<String>,
     /// Whether the process may keep the lock unused for a while; it releases the lock as soon as
@@ -80,6 +85,7 @@ impl Owner {
             pid: Some(pid),
             app: app.map(str::to_owned).or_else(|| PROGRAM.clone()),
             since: Some(wall_clock(machine, Duration::ZERO)),
+            label: None,
             granted: None,
             linger: false,
             revoked: false,
@@ -121,6 +127,20 @@ impl Owner {
         self
     }
 
+    /// Sets what the lock is acquired for, with the limits of a [`Label`].
+    ///
+    /// ```
+    /// use zklock::Owner;
+    ///
+    /// let owner = Owner::here(Some("orders")).labelled(Some("import\n"));
+    /// assert!(owner.to_string().contains(" for \"import\""));
+    /// ```
+    pub fn labelled(mut self, label: Option<&str>) -> Self {
+        let label = label.map(|label| Label::new(label).to_string());
+        self.label = label.filter(|label| !label.is_empty());
+        self
+    }
+
     /// Makes the payload unique.
     ///
     /// ```
@@ -157,14 +177,19 @@ impl Owner {
         said.map_or_else(|| self.to_payload(), |said| said.as_bytes().to_vec())
     }
 
+    /// Reads a payload that zklock has written; `None` for one of another format, which is to stay
+    /// as it is.
+    pub(crate) fn of_zklock(payload: &[u8]) -> Option<Self> {
+        let owner = serde_json::from_slice::<Owner>(payload).ok()?;
+        (owner.to_payload() == payload).then_some(owner)
+    }
+
     /// Returns the data of a node of this process after its owner was asked to release: the payload
     /// with a mark, or unchanged if it has another format.
     pub(crate) fn asked_to_let_go(payload: &[u8]) -> Vec<u8> {
-        match serde_json::from_slice::<Owner>(payload) {
-            Ok(owner) if owner.to_payload() == payload => {
-                Owner { revoked: true, ..owner }.to_payload()
-            }
-            _ => payload.to_vec(),
+        match Owner::of_zklock(payload) {
+            Some(owner) => Owner { revoked: true, ..owner }.to_payload(),
+            None => payload.to_vec(),
         }
     }
 
@@ -197,6 +222,9 @@ impl fmt::Display for Owner {
         }
         if let Some(pid) = self.pid {
             write!(f, " (process {pid})")?;
+        }
+        if let Some(label) = &self.label {
+            write!(f, " for {label:?}")?;
         }
         if let Some(since) = &self.since {
             write!(f, ", in the queue since {since}")?;
@@ -232,11 +260,12 @@ mod tests {
 
     #[test]
     fn payload_survives_the_round_trip() {
-        let owner = Owner::here(Some("orders"));
+        let owner = Owner::here(Some("orders")).labelled(Some("request 7"));
         assert_eq!(Owner::from_payload(&owner.to_payload()), owner);
         let shown = owner.to_string();
         assert!(shown.starts_with("orders on "), "{shown}");
         assert!(shown.contains(&std::process::id().to_string()), "{shown}");
+        assert!(shown.contains(" for \"request 7\", in the queue since "), "{shown}");
     }
 
     #[test]

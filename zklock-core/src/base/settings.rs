@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::base::cancel_policy::{CancelPolicy, OnLost, OnRevoked};
 use crate::base::error::{ErrorKind, LockError};
+use crate::base::label::Label;
 use crate::base::mode::Mode;
 use crate::base::options::LockOptions;
 use crate::base::policy::{Handoffs, RetryPolicy, StopAt};
@@ -85,6 +86,8 @@ options! {
     lock_delay: Duration = Duration::ZERO,
     /// How long it is kept at least.
     hold_at_least: Duration = Duration::ZERO,
+    /// What it is acquired for; nothing if it is empty.
+    label: Label = Label::new(""),
 }
 
 impl Settings {
@@ -220,7 +223,8 @@ mod tests {
             .on_revoked(OnRevoked::Cancel)
             .stop_at(StopAt::Suspect)
             .lock_delay(second)
-            .hold_at_least(second);
+            .hold_at_least(second)
+            .label("7");
         let below = Settings::default().with(&all);
         assert_eq!(below.with(&LockOptions::new()), below);
         assert_eq!(below.to_options(), all);

@@ -100,6 +100,7 @@ impl Site {
             first.local.retain(|held| *held.lock == *self.name.as_str());
             if let Some(by) = first.local.iter().find(|held| held.granted && first.holder) {
                 let owner = std::mem::take(&mut first.owner);
+                let owner = owner.labelled(by.label.as_deref());
                 first.owner = self.session.runtime().granted_ago(owner, by.since);
             }
         }

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_lite::future::or;
@@ -22,7 +22,7 @@ use crate::base::token::FencingToken;
 use crate::layout::driver::LockDriver;
 use crate::local::waiters::Place;
 use crate::session::handle::Session;
-use crate::session::local_queues::Held;
+use crate::session::local_queues::{Held, Holding};
 use crate::session::releaser::Deletion;
 
 /// The future of [`GrantSource::step_down`]: an error comes with the writer's hold.
@@ -148,6 +148,19 @@ impl Grant {
     pub fn describe(&self, now: Instant) -> Held {
         let who = (self.who.to_string(), self.label.clone());
         Held::new(self.queue.lock_name().clone(), true, now.since(self.since), who)
+    }
+
+    /// The first of these holders whose node has this path.
+    pub fn holding<'a>(
+        holders: impl Iterator<Item = &'a Weak<Grant>>,
+        path: &str,
+        now: Instant,
+    ) -> Option<Holding> {
+        let holders = holders.filter_map(Weak::upgrade);
+        let of_node = |by: &Arc<Grant>| by.leases().any(|lease| **lease.path() == *path);
+        let by = holders.filter(of_node).min_by_key(|by| by.since)?;
+        let (token, held_for) = (by.token, now.since(by.since));
+        Some(Holding { token, held_for, label: by.label.clone() })
     }
 
     /// Adds the leases of further permits.

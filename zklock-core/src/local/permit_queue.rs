@@ -33,7 +33,7 @@ use crate::local::waiters::{Outcome, Place};
 use crate::name::path::ZnodePath;
 use crate::session::handle::Session;
 use crate::session::lane::{LanePermit, closed};
-use crate::session::local_queues::{Held, LocalQueue, LocalQueues};
+use crate::session::local_queues::{Held, Holding, LocalQueue, LocalQueues};
 use crate::session::releaser::Deletion;
 
 /// The nodes of a semaphore in ZooKeeper.
@@ -381,13 +381,15 @@ impl PermitQueue {
     ) -> Result<Vec<Lease>, LockError> {
         let (target, together) = (&self.targets.leases, fetch.permits as usize);
         let how = How::one(Mode::Permit, fetch.once);
-        let how = How { together, stop_at: fetch.stop_at, ..how };
+        let label = self.lock().state.waiting().next().and_then(|first| first.label.clone());
+        let how = How { together, stop_at: fetch.stop_at, label, ..how };
         let mut taken = Vec::with_capacity(together);
         if self.targets.counts_first {
-            let first = How { counts_first: true, ..how };
+            let first = How { counts_first: true, ..how.clone() };
             taken.push(acquire(target, lane_permit, first, seen, None).await?);
         }
-        let taking = (taken.len()..together).map(|_| acquire(target, lane_permit, how, seen, None));
+        let taking =
+            (taken.len()..together).map(|_| acquire(target, lane_permit, how.clone(), seen, None));
         let rest = all(taking).await?;
         taken.extend(rest);
         Ok(taken)
@@ -526,6 +528,7 @@ impl GrantSource for PermitQueue {
             }
         }
         let owner = self.session.runtime().holder(self.session.app(), now.since(by.since()));
+        let owner = owner.labelled(by.label().map(|label| &**label));
         let node = by.lease().node_name().to_owned();
         Some(Holder { owner, node, ahead: 1 + inner.state.ahead_of(place) })
     }
@@ -602,6 +605,10 @@ impl LocalQueue for PermitQueue {
             describe_waiter(lock, &waiting.who, &waiting.label, now.since(waiting.since))
         };
         holders.chain(inner.state.waiting().map(waiting)).collect()
+    }
+
+    fn holding(&self, path: &str) -> Option<Holding> {
+        Grant::holding(self.lock().state.holders(), path, self.now())
     }
 
     fn close(self: Arc<Self>) {

@@ -34,7 +34,7 @@ use crate::local::wait_queue::{Joined, PlaceInQueue, WaitQueue, describe_waiter}
 use crate::local::waiters::{Outcome, Place};
 use crate::session::handle::Session;
 use crate::session::lane::{LanePermit, closed};
-use crate::session::local_queues::{Held, LocalQueue, SINGLE, of_type};
+use crate::session::local_queues::{Held, Holding, LocalQueue, SINGLE, of_type};
 use crate::session::releaser::Deletion;
 
 /// The queue of one lock in this process. It lives as long as it is in use.
@@ -369,9 +369,10 @@ impl Queue {
             inner.driver = Some((cancel.clone(), seen.clone()));
             let lingers =
                 inner.state.waiting().any(|waiting| !waiting.queue_policy.linger.is_zero());
-            let stop_at =
-                inner.state.waiting().next().map_or(StopAt::Lost, |w| w.queue_policy.stop_at);
-            let how = How { lingers, stop_at, ..How::one(mode, once) };
+            let first = inner.state.waiting().next();
+            let stop_at = first.map_or(StopAt::Lost, |first| first.queue_policy.stop_at);
+            let label = first.and_then(|first| first.label.clone());
+            let how = How { lingers, stop_at, label, ..How::one(mode, once) };
             (driver, how, cancel, seen)
         });
         let accompany = todo.accompany.map(|lease| {
@@ -597,7 +598,7 @@ impl Queue {
     async fn step_down_to_reader(self: Arc<Self>, sole: Sole) -> Result<Hold, (LockError, Hold)> {
         let Some(writer) = sole.grant().cloned() else { return Err((closed(), Hold::none())) };
         let from = writer.lease().clone();
-        let standing_in = stand_in(&self.target, self.session.runtime(), &from);
+        let standing_in = stand_in(&self.target, self.session.runtime(), (&from, writer.label()));
         let stood_in = catch(self.layout(), standing_in).await;
         let stood_in = stood_in.and_then(|to| to.ok_or_else(|| writer.lost_error()));
         let to = match stood_in {
@@ -673,8 +674,9 @@ impl GrantSource for Queue {
         }
         let node = lease.node_name().to_owned();
         let by = inner.state.holders().find_map(Weak::upgrade);
-        let held_for = by.map(|by| now.since(by.since())).unwrap_or_default();
-        let owner = self.session.runtime().holder(self.session.app(), held_for);
+        let held_for = by.as_ref().map(|by| now.since(by.since())).unwrap_or_default();
+        let label = by.as_ref().and_then(|by| by.label().map(|label| &**label));
+        let owner = self.session.runtime().holder(self.session.app(), held_for).labelled(label);
         Some(Holder { owner, node, ahead: 1 + inner.state.ahead_of(place) })
     }
 
@@ -737,6 +739,10 @@ impl LocalQueue for Queue {
     fn held(&self) -> Vec<Held> {
         let (inner, now) = (self.lock(), self.now());
         self.users(&inner, now).map(|(_, held)| held).collect()
+    }
+
+    fn holding(&self, path: &str) -> Option<Holding> {
+        Grant::holding(self.lock().state.holders(), path, self.now())
     }
 
     fn is_semaphore(&self) -> bool {

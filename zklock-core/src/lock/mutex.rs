@@ -122,23 +122,6 @@ impl Mutex {
         self.0.site()
     }
 
-    /// Sets what this handle acquires the lock for, such as "import of 7 May". [`Session::held`]
-    /// and the local waiters in [`Site::contenders`] show it beside the task or thread. It is
-    /// visible in this process only.
-    ///
-    /// [`Site::contenders`]: crate::inspect::Site::contenders
-    ///
-    /// ```
-    /// # zklock::blocking::block_on(async {
-    /// let session = zklock::Session::embedded();
-    /// let guard = session.mutex("orders")?.labelled("import of 7 May").acquire().await?;
-    /// assert_eq!(session.held()[0].label.as_deref(), Some("import of 7 May"));
-    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
-    /// ```
-    pub fn labelled(self, label: &str) -> Self {
-        Mutex(self.0.labelled(label))
-    }
-
     /// Returns the name of the lock.
     ///
     /// ```

@@ -55,7 +55,7 @@ impl NamedLock {
         let directory = name.under(session.root());
         let settings = session.settings().of_session(mode);
         let (session, driver) = (session.clone(), session.driver().clone());
-        let (flaw, label, queue) = (None, None, OnceLock::new());
+        let (flaw, label, queue) = (None, shared_label(&settings), OnceLock::new());
         let shared = Shared { session, name, directory, settings, flaw, label, driver, queue };
         NamedLock(Arc::new(shared))
     }
@@ -64,15 +64,10 @@ impl NamedLock {
     pub fn with_options(mut self, options: &LockOptions, mode: Mode) -> Self {
         let shared = Arc::make_mut(&mut self.0);
         shared.settings = shared.settings.with(options);
+        shared.label = shared_label(&shared.settings);
         let checked = shared.settings.check(mode, shared.session.settings());
         shared.flaw = checked.err().map(|error| error.on(shared.name.to_shared()));
         shared.queue = OnceLock::new();
-        self
-    }
-
-    /// Sets what the lock is acquired for.
-    pub fn labelled(mut self, label: &str) -> Self {
-        Arc::make_mut(&mut self.0).label = Some(Arc::from(label));
         self
     }
 
@@ -375,6 +370,11 @@ enum WayIn<'a, K: Kind> {
     Usual(Joined<Queue>),
     /// Inside a call that holds the lock, or in the queue with a check for a wait for oneself.
     Rare(Pin<Box<dyn Future<Output = Result<Guard<K>, LockError>> + Send + 'a>>),
+}
+
+/// The label, if there is one, for the waiters of a handle.
+pub fn shared_label(settings: &Settings) -> Option<Arc<str>> {
+    (!settings.label.is_empty()).then(|| Arc::from(&*settings.label))
 }
 
 /// Whether a holder in one mode may act in another one.

@@ -131,20 +131,6 @@ impl RwLock {
         self.0.site()
     }
 
-    /// Sets what this handle acquires the lock for, as
-    /// [`Mutex::labelled`](crate::lock::Mutex::labelled) does.
-    ///
-    /// ```
-    /// # zklock::blocking::block_on(async {
-    /// # let session = zklock::Session::embedded();
-    /// let _reading = session.rw_lock("prices")?.labelled("monthly report").read().await?;
-    /// assert_eq!(session.held()[0].label.as_deref(), Some("monthly report"));
-    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
-    /// ```
-    pub fn labelled(self, label: &str) -> Self {
-        RwLock(self.0.labelled(label))
-    }
-
     /// Returns the name of the lock.
     ///
     /// ```

@@ -23,6 +23,7 @@ use crate::local::permits::PermitWaiter;
 use crate::local::state::QueuePolicy;
 use crate::local::wait::{Forever, Patience, Wait};
 use crate::local::wait_queue::Joined;
+use crate::lock::named::shared_label;
 use crate::lock::permits::{Asked, check_alone, find};
 use crate::name::lock_name::{IntoLockName, LockName};
 use crate::session::handle::Session;
@@ -155,7 +156,7 @@ impl Semaphore {
         let queue =
             find(session, &name, &asked, layout).map_err(|error| error.on(name.to_shared()))?;
         let (session, settings) = (session.clone(), session.settings().of_session(Mode::Permit));
-        let (flaw, label, unmixed) = (None, None, OnceLock::new());
+        let (flaw, label, unmixed) = (None, shared_label(&settings), OnceLock::new());
         let shared = Shared { session, name, settings, flaw, label, asked, queue, unmixed };
         Ok(Semaphore(Arc::new(shared)))
     }
@@ -183,6 +184,7 @@ impl Semaphore {
     pub fn with_options(mut self, options: LockOptions) -> Self {
         let shared = Arc::make_mut(&mut self.0);
         shared.settings = shared.settings.with(&options);
+        shared.label = shared_label(&shared.settings);
         let checked = shared.settings.check(Mode::Permit, shared.session.settings());
         shared.flaw = checked.err().map(|error| error.on(shared.name.to_shared()));
         self
@@ -190,21 +192,6 @@ impl Semaphore {
 
     pub(crate) fn session(&self) -> &Session {
         &self.0.session
-    }
-
-    /// Sets what this handle acquires permits for, as
-    /// [`Mutex::labelled`](crate::lock::Mutex::labelled) does.
-    ///
-    /// ```
-    /// # zklock::blocking::block_on(async {
-    /// # let session = zklock::Session::embedded();
-    /// let _permit = session.semaphore("printers", 3)?.labelled("invoice 7").acquire().await?;
-    /// assert_eq!(session.held()[0].label.as_deref(), Some("invoice 7"));
-    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
-    /// ```
-    pub fn labelled(mut self, label: &str) -> Self {
-        Arc::make_mut(&mut self.0).label = Some(Arc::from(label));
-        self
     }
 
     /// Returns the path of the directory of its permits.

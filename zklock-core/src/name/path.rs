@@ -107,6 +107,11 @@ impl ZnodePath {
     }
 }
 
+/// Returns the path of a node's parent; nothing for the root.
+pub fn parent_of(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(parent, _)| parent)
+}
+
 /// Returns the name of a node: the text after the last slash of its path.
 pub fn name_of(path: &str) -> &str {
     path.rsplit_once('/').map_or(path, |(_, name)| name)

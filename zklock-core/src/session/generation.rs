@@ -4,6 +4,7 @@ mod commits;
 mod counts;
 mod held;
 mod listing;
+mod told;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};

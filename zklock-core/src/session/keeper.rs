@@ -86,7 +86,8 @@ pub async fn keep(generation: Arc<Generation>, keeping: Keeping) {
             // The last heartbeat may still be answered, or be lost: another one is sent beside it.
             late = beat.take().or(late);
             next_beat = now + gap;
-            beat = Some(Box::pin(heartbeat(generation.clone())));
+            let local_queues = keeping.local_queues.clone();
+            beat = Some(Box::pin(heartbeat(generation.clone(), local_queues)));
         }
         // New acquires do not use a retired generation.
         if !generation.was_retired() {
@@ -130,8 +131,9 @@ pub async fn keep(generation: Arc<Generation>, keeping: Keeping) {
     generation.coordinator().close().await;
 }
 
-/// Commits that the held nodes exist, and finds those that do not, or whose data have changed.
-async fn heartbeat(generation: Arc<Generation>) {
+/// Commits that the held nodes exist, and finds those that do not, or whose data have changed. Writes
+/// into them who holds them.
+async fn heartbeat(generation: Arc<Generation>, local_queues: Arc<LocalQueues>) {
     let start = generation.lease().clock().now();
     let nodes = generation.held();
     // A node that is held for longer than a heartbeat is watched, so that its deletion is noticed
@@ -144,7 +146,7 @@ async fn heartbeat(generation: Arc<Generation>) {
     for batch in nodes.chunks(MOST_CHECKED) {
         // A late heartbeat leaves the rest to the next one, which has begun.
         let batch = batch.iter().filter(|node| node.seen() <= start).cloned().collect();
-        if !check(&generation, batch).await {
+        if !check(&generation, &local_queues, batch).await {
             return;
         }
     }
@@ -152,7 +154,11 @@ async fn heartbeat(generation: Arc<Generation>) {
 
 /// Checks a batch; removes the nodes that are gone, and checks the others again. Returns false if
 /// the server did not answer.
-async fn check(generation: &Arc<Generation>, mut batch: Vec<Arc<HeldNode>>) -> bool {
+async fn check(
+    generation: &Arc<Generation>,
+    local_queues: &LocalQueues,
+    mut batch: Vec<Arc<HeldNode>>,
+) -> bool {
     // A client that writes to these nodes all the time must not prevent the check of the others.
     let mut looks = batch.len();
     loop {
@@ -162,14 +168,25 @@ async fn check(generation: &Arc<Generation>, mut batch: Vec<Arc<HeldNode>>) -> b
             return true;
         }
         let sent = generation.lease().clock().now();
-        let checked = generation.check_held(&batch);
+        let nodes: Vec<_> = batch.iter().map(|node| told(generation, local_queues, node)).collect();
+        let written: Vec<_> =
+            nodes.iter().map(|(_, version, data)| (*version, data.is_some())).collect();
+        let checked = generation.check_held(nodes);
         // A node that another client has created at the same path passes the check. A read that is
         // sent behind a commit is as new as the commit.
         let coordinator = generation.coordinator();
         let recurring = batch.iter().filter(|node| node.is_recurring());
         let read: Vec<_> =
             recurring.map(|node| (node.clone(), coordinator.get(&node.path))).collect();
-        let (index, error) = match checked.await {
+        let checked = checked.await;
+        let writes = batch.iter().zip(&written).filter(|(_, (_, is_written))| *is_written);
+        for (node, (version, _)) in writes {
+            match &checked {
+                Ok(()) => node.was_written(*version),
+                Err(_) => node.unsure(),
+            }
+        }
+        let (index, error) = match checked {
             Ok(()) => {
                 for (node, look) in read {
                     if !heed_look(generation, &node, look).await {
@@ -191,6 +208,8 @@ async fn check(generation: &Arc<Generation>, mut batch: Vec<Arc<HeldNode>>) -> b
                 looks -= 1;
             }
             RequestError::BadVersion => return false,
+            // It may be looked at and not be written.
+            error if error.is_definite() && written[index].1 => batch[index].refuses(),
             error if error.is_definite() => {
                 // The server does not allow this check; the other nodes are checked.
                 let node = batch.swap_remove(index);
@@ -199,6 +218,19 @@ async fn check(generation: &Arc<Generation>, mut batch: Vec<Arc<HeldNode>>) -> b
             _ => return false,
         }
     }
+}
+
+/// What a heartbeat checks of a node: its version, and what is written at the same time.
+fn told(
+    generation: &Generation,
+    local_queues: &LocalQueues,
+    node: &Arc<HeldNode>,
+) -> (Arc<HeldNode>, i32, Option<Vec<u8>>) {
+    let lease = generation.lease();
+    let holding = local_queues.holding(&node.path);
+    // As for the watches of nodes that are held for longer than a heartbeat.
+    let news = node.news(holding, lease.heartbeat() / 2, lease.clock());
+    (node.clone(), node.version(), news)
 }
 
 /// Reads the data of a held node, which have changed. Returns false if the server did not answer.
@@ -241,8 +273,8 @@ fn heed(generation: &Arc<Generation>, node: &Arc<HeldNode>, data: &[u8], stat: &
 /// says so: as long as it holds the lock, its owner must be known. A node that another client has
 /// just created at the same path has another version.
 fn write_again(generation: &Arc<Generation>, node: &Arc<HeldNode>, version: i32) {
-    let Some(payload) = &node.payload else { return };
-    let (path, data) = (node.path.to_string(), Owner::asked_to_let_go(payload));
+    let Some(payload) = node.data() else { return };
+    let (path, data) = (node.path.to_string(), Owner::asked_to_let_go(&payload));
     let written = generation.write(vec![Operation::Replace { path, data, version }]);
     let node = node.clone();
     generation.spawner().spawn(async move {
@@ -339,19 +371,24 @@ impl fmt::Debug for OwnWatch {
 mod tests {
     use super::*;
     use crate::base::clock::Clock;
+    use crate::base::mode::Mode;
+    use crate::base::token::FencingToken;
     use crate::coordinator::memory::{Embedded, Faults};
     use crate::coordinator::traits::{Connector, Coordinator, Created, NodeKind};
+    use crate::layout::curator::Curator;
+    use crate::layout::driver::LockDriver;
     use crate::layout::driver::{NewNode, Proof};
     use crate::observe::observer::Events;
     use crate::session::health::SessionHealth;
     use crate::session::lease_clock::LeaseClock;
-    use crate::session::local_queues::Place;
+    use crate::session::local_queues::{Held, Holding, LocalQueue, Place};
     use crate::session::releaser::{Deletion, PendingCreate};
     use crate::session::spawner::Spawner;
     use crate::session::timing::Timing;
     use crate::session::watch_budget::WatchBudget;
     use std::future::pending;
-    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+    use std::sync::{Mutex, PoisonError};
     use std::time::Duration;
     use tokio::sync::watch;
     use tokio::time::{advance, sleep, timeout};
@@ -363,7 +400,13 @@ mod tests {
     /// The embedded coordinator, which does not know when it was last in contact, and forgets
     /// answers.
     #[derive(Debug)]
-    struct Unaware(Arc<dyn Coordinator>, Arc<AtomicU32>, Arc<AtomicU32>);
+    struct Unaware(
+        Arc<dyn Coordinator>,
+        Arc<AtomicU32>,
+        Arc<AtomicU32>,
+        Arc<AtomicU32>,
+        Arc<AtomicBool>,
+    );
 
     impl Unaware {
         fn forget<T: Send + 'static>(&self, reply: Reply<T>) -> Reply<T> {
@@ -405,6 +448,14 @@ mod tests {
         }
         fn multi(&self, operations: Vec<Operation>) -> Reply<()> {
             self.2.fetch_add(1, Ordering::SeqCst);
+            let written = |one: &Operation| matches!(one, Operation::Replace { .. });
+            if let Some(index) = operations.iter().position(written) {
+                self.3.fetch_add(1, Ordering::SeqCst);
+                if self.4.load(Ordering::SeqCst) {
+                    let error = Box::new(RequestError::NoAuth);
+                    return Box::pin(async move { Err(RequestError::Multi { index, error }) });
+                }
+            }
             self.forget(self.0.multi(operations))
         }
         fn sync(&self, path: &str) -> Reply<()> {
@@ -426,6 +477,11 @@ mod tests {
         faults: Faults,
         forgets: Arc<AtomicU32>,
         multis: Arc<AtomicU32>,
+        /// How many of them wrote something.
+        writes: Arc<AtomicU32>,
+        /// Whether the server refuses writing.
+        refuses: Arc<AtomicBool>,
+        local_queues: Arc<LocalQueues>,
         state: watch::Receiver<SessionState>,
     }
 
@@ -436,16 +492,19 @@ mod tests {
         let timing = Timing::of(T, None).unwrap();
         let lease = LeaseClock::new(Clock::Caller, timing, Clock::Caller.now());
         let (spawner, events) = (Spawner::Inline, Events::default());
-        let [forgets, multis] = [const { AtomicU32::new(0) }; 2].map(Arc::new);
-        let coordinator = Unaware(coordinator, forgets.clone(), multis.clone());
+        let [forgets, multis, writes] = [const { AtomicU32::new(0) }; 3].map(Arc::new);
+        let refuses = Arc::new(AtomicBool::new(false));
+        let (w, r) = (writes.clone(), refuses.clone());
+        let coordinator = Unaware(coordinator, forgets.clone(), multis.clone(), w, r);
         let coordinator = Arc::new(coordinator);
         let watches = WatchBudget::new("");
         let generation = Generation::new(1, coordinator, lease, spawner, events, watches);
         let (state, told) = watch::channel(SessionState::Connecting);
         let health = SessionHealth::new(Arc::new(state)).of_another();
         let local_queues = LocalQueues::new(Place { servers: "keeper".into(), chroot: "".into() });
-        tokio::spawn(keep(generation.clone(), Keeping { health, local_queues }));
-        Kept { generation, faults, forgets, multis, state: told }
+        let keeping = Keeping { health, local_queues: local_queues.clone() };
+        tokio::spawn(keep(generation.clone(), keeping));
+        Kept { generation, faults, forgets, multis, writes, refuses, local_queues, state: told }
     }
 
     impl Kept {
@@ -654,5 +713,173 @@ mod tests {
         timeout(2 * T, deletion).await.unwrap().unwrap();
         assert!(coordinator.children("/d").await.unwrap().is_empty());
         generation.clean().await;
+    }
+
+    /// A queue whose node is held by nobody, or by one after the other.
+    #[derive(Debug)]
+    struct Holders(Arc<dyn LockDriver>, Mutex<Option<(u64, Instant, &'static str)>>, AtomicBool);
+
+    impl Holders {
+        fn passes_to(&self, number: u64, label: &'static str) {
+            let holder = Some((number, Clock::Caller.now(), label));
+            *self.1.lock().unwrap_or_else(PoisonError::into_inner) = holder;
+        }
+    }
+
+    impl LocalQueue for Holders {
+        fn driver(&self) -> &Arc<dyn LockDriver> {
+            &self.0
+        }
+        fn held(&self) -> Vec<Held> {
+            Vec::new()
+        }
+        fn holding(&self, path: &str) -> Option<Holding> {
+            let (number, since, label) = (*self.1.lock().unwrap())?;
+            let (token, held_for) =
+                (FencingToken::new(7, number), Clock::Caller.now().since(since));
+            let label = Some(label.into()).filter(|label: &Arc<str>| !label.is_empty());
+            (path == "/a").then_some(Holding { token, held_for, label })
+        }
+        fn close(self: Arc<Self>) {}
+        fn leases_lost(self: Arc<Self>) {}
+        fn is_semaphore(&self) -> bool {
+            false
+        }
+        fn user(&self) -> Option<(Mode, Held)> {
+            None
+        }
+        fn is_beside_another(&self) -> &AtomicBool {
+            &self.2
+        }
+    }
+
+    impl Kept {
+        /// Holds a node with the data of this library, and with a queue that knows who holds it.
+        async fn hold_with_label(&self, label: &'static str) -> (Arc<HeldNode>, Arc<Holders>) {
+            let make = |_| Arc::new(Holders(Arc::new(Curator), Mutex::new(None), false.into()));
+            let queue = self.local_queues.local_queue("", make).unwrap();
+            let payload = Owner::here(Some("orders")).labelled(Some(label)).to_payload();
+            let generation = &self.generation;
+            let created = generation.create("/a", &payload, NodeKind::Ephemeral).await.unwrap();
+            let term = generation.grantable(StopAt::Lost).unwrap();
+            let (czxid, payload) = (created.stat.czxid, Some(payload.into()));
+            let node = generation.hold("/a".into(), "a".into(), czxid, term, payload).unwrap();
+            queue.passes_to(1, label);
+            (node, queue)
+        }
+
+        /// What others see of the holder: the label, whether it says since when, and the writes so
+        /// far.
+        async fn seen(&self) -> (Option<String>, bool, u32) {
+            let (data, _) = self.generation.coordinator().get("/a").await.unwrap();
+            let owner = Owner::from_payload(&data);
+            assert_eq!(owner.app.as_deref(), Some("orders"));
+            (owner.label, owner.granted.is_some(), self.writes.load(Ordering::SeqCst))
+        }
+    }
+
+    fn label(label: &str) -> Option<String> {
+        Some(label.to_owned())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_holds_for_longer_than_a_heartbeat_is_written_once_with_that_heartbeat() {
+        let kept = kept().await;
+        let (_node, _queue) = kept.hold_with_label("import").await;
+        sleep(T / 6 - MOMENT).await;
+        assert_eq!(kept.seen().await, (label("import"), false, 0));
+        sleep(2 * MOMENT).await;
+        assert_eq!(kept.seen().await, (label("import"), true, 1));
+        let beats = kept.multis.load(Ordering::SeqCst);
+        assert_eq!(beats, 1, "it has no commit of its own");
+        sleep(10 * T).await;
+        assert_eq!(kept.seen().await, (label("import"), true, 1));
+        let beats = kept.multis.load(Ordering::SeqCst);
+        assert!((60..=62).contains(&beats), "{beats}: only heartbeats");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_node_names_the_present_holder_a_heartbeat_after_a_handoff() {
+        let kept = kept().await;
+        let (node, queue) = kept.hold_with_label("").await;
+        // Many that hold for a short time: there is nothing to say.
+        for number in 2..50 {
+            sleep(T / 30).await;
+            queue.passes_to(number, "");
+        }
+        assert_eq!(kept.seen().await, (None, false, 0));
+        sleep(T / 4 + MOMENT).await;
+        assert_eq!(kept.seen().await, (None, true, 1));
+        let before = kept.generation.coordinator().get("/a").await.unwrap().0;
+        // What it says now is wrong from the handoff on, at most for a heartbeat.
+        queue.passes_to(50, "report");
+        sleep(T / 6 + MOMENT).await;
+        assert_eq!(kept.seen().await, (label("report"), true, 2));
+        let after = kept.generation.coordinator().get("/a").await.unwrap().0;
+        assert_ne!(Owner::from_payload(&before).granted, Owner::from_payload(&after).granted);
+        // Nobody holds it while it lingers.
+        *queue.1.lock().unwrap() = None;
+        sleep(T / 6 + MOMENT).await;
+        assert_eq!(kept.seen().await, (None, false, 3));
+        sleep(T).await;
+        assert_eq!(kept.seen().await, (None, false, 3));
+        assert!(kept.is_valid(&node));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_is_asked_to_release_keeps_its_label_and_the_time_of_its_grant() {
+        let kept = kept().await;
+        let (node, _queue) = kept.hold_with_label("import").await;
+        for round in 0..3 {
+            kept.generation.coordinator().set("/a", REVOKE).await.unwrap();
+            sleep(T / 6 + MOMENT).await;
+            let (data, _) = kept.generation.coordinator().get("/a").await.unwrap();
+            let owner = Owner::from_payload(&data);
+            assert!(owner.revoked && node.is_revoked(), "{owner}");
+            sleep(T / 3).await;
+            let seen = kept.seen().await;
+            assert_eq!((seen.0, seen.1), (label("import"), true), "{round}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_node_that_may_not_be_written_is_still_checked() {
+        let kept = kept().await;
+        kept.refuses.store(true, Ordering::SeqCst);
+        let (node, _queue) = kept.hold_with_label("import").await;
+        let other = kept.hold("/b", StopAt::Lost).await;
+        for _ in 0..100 {
+            sleep(T / 10).await;
+            assert!(kept.is_valid(&node) && kept.is_valid(&other));
+        }
+        assert_eq!(kept.seen().await, (label("import"), false, 1));
+        let writes = kept.generation.begin_watching(&node);
+        kept.generation.coordinator().delete("/a").await.unwrap();
+        sleep(T / 6 + MOMENT).await;
+        drop(writes);
+        assert!(node.is_gone() && !other.is_gone());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn data_of_another_format_and_nodes_whose_names_recur_stay_as_they_are() {
+        let kept = kept().await;
+        let (node, _queue) = kept.hold_with_label("import").await;
+        node.recurs();
+        let fixed = kept.hold("/b", StopAt::Lost).await;
+        sleep(3 * T).await;
+        assert_eq!(kept.seen().await, (label("import"), false, 0));
+        assert!(kept.is_valid(&fixed));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_written_without_an_answer_is_written_again() {
+        let kept = kept().await;
+        let (node, _queue) = kept.hold_with_label("import").await;
+        kept.forgets.store(1, Ordering::SeqCst);
+        sleep(2 * T).await;
+        assert_eq!(kept.forgets.load(Ordering::SeqCst), 0);
+        let seen = kept.seen().await;
+        assert_eq!((seen.0, seen.1), (label("import"), true));
+        assert!(seen.2 <= 3 && kept.is_valid(&node), "{}", seen.2);
     }
 }

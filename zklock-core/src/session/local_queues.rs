@@ -12,7 +12,9 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use crate::base::mode::Mode;
+use crate::base::token::FencingToken;
 use crate::layout::driver::LockDriver;
+use crate::name::path::parent_of;
 
 /// A lock that this process holds or waits for. Returned by
 /// [`Session::held`](crate::session::Session::held).
@@ -63,6 +65,17 @@ impl Held {
     }
 }
 
+/// The present holder of a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holding {
+    /// Its fencing token, which no other grant of this node has.
+    pub token: FencingToken,
+    /// For how long it has held the lock.
+    pub held_for: Duration,
+    /// Its label.
+    pub label: Option<Arc<str>>,
+}
+
 /// The queue of one lock in use.
 pub trait LocalQueue: Any + Send + Sync + fmt::Debug {
     /// The layout of the lock's nodes.
@@ -70,6 +83,9 @@ pub trait LocalQueue: Any + Send + Sync + fmt::Debug {
 
     /// The holders and the waiters.
     fn held(&self) -> Vec<Held>;
+
+    /// The holder of the node with this path; of several readers the first.
+    fn holding(&self, path: &str) -> Option<Holding>;
 
     /// Fails all waiters: no lock is granted any more.
     fn close(self: Arc<Self>);
@@ -265,6 +281,15 @@ impl LocalQueues {
         held
     }
 
+    /// The present holder of the node with this path. A semaphore has its nodes in a directory below
+    /// its own.
+    pub fn holding(&self, path: &str) -> Option<Holding> {
+        let directory = parent_of(path);
+        [directory, parent_of(directory)].into_iter().find_map(|directory| {
+            self.all_under(directory).iter().find_map(|local_queue| local_queue.holding(path))
+        })
+    }
+
     /// Fails all waiters.
     pub fn close(&self) {
         for local_queue in self.all() {
@@ -312,6 +337,9 @@ mod tests {
         }
         fn held(&self) -> Vec<Held> {
             Vec::new()
+        }
+        fn holding(&self, _: &str) -> Option<Holding> {
+            None
         }
         fn close(self: Arc<Self>) {}
         fn leases_lost(self: Arc<Self>) {}

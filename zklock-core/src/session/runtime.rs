@@ -66,10 +66,7 @@ impl Runtime {
     }
 
     fn machine(&self) -> Option<&dyn Machine> {
-        match &self.clock {
-            Clock::Machine(machine) => Some(&*machine.0),
-            Clock::Boot(_) | Clock::Caller => None,
-        }
+        self.clock.machine()
     }
 
     /// A new identifier for the creation of a node.

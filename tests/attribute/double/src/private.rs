@@ -199,6 +199,11 @@ impl Call {
     }
 
     #[must_use]
+    pub fn label(self, label: &(impl Text + ?Sized)) -> Self {
+        self.say(format_args!("label={}", label.as_ref()))
+    }
+
+    #[must_use]
     pub fn options(self, options: impl ToOptions) -> Self {
         self.say(format_args!("options={}", options.to_options()))
     }
@@ -310,6 +315,34 @@ impl ToOptions for &LockOptions {
     }
 }
 
+#[derive(Debug, Default)]
+pub struct Label(String);
+
+impl Label {
+    #[must_use]
+    pub fn pattern() -> Self {
+        Self::default()
+    }
+
+    #[must_use]
+    pub fn text(mut self, text: &str) -> Self {
+        self.0.push_str(text);
+        self
+    }
+
+    #[must_use]
+    pub fn value(mut self, value: &dyn Value) -> Self {
+        let _ = write!(self.0, "{value}");
+        self
+    }
+}
+
+impl AsRef<str> for Label {
+    fn as_ref(&self) -> &str {
+        &self.0
+    }
+}
+
 /// A name with its values filled in, or the reason why that cannot be.
 pub struct Name(Result<Cow<'static, str>, LockError>);
 
@@ -381,8 +414,8 @@ impl NameBuilder {
 
 /// What can be filled into a name.
 #[diagnostic::on_unimplemented(
-    message = "a value in a lock's name is written with `Display`, which `{Self}` does not implement",
-    label = "this cannot be written into a name",
+    message = "a value in a lock's name or label is written with `Display`, which `{Self}` does not implement",
+    label = "this cannot be written as text",
     note = "name a field of it that can: `{{order.id}}`, or an expression: `key = order.id()`"
 )]
 pub trait Value: Display {}
@@ -392,7 +425,7 @@ impl<T: Display + ?Sized> Value for T {}
 
 /// What a namespace can be.
 #[diagnostic::on_unimplemented(
-    message = "`namespace` is a string, which `{Self}` is not",
+    message = "a namespace or a label is a string, which `{Self}` is not",
     label = "this is no string"
 )]
 pub trait Text: AsRef<str> {}

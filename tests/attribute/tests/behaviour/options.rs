@@ -138,6 +138,34 @@ fn options_and_the_delay_reach_the_lock() {
     assert_eq!(acquired(), expected);
 }
 
+#[zk_locked("labelled", label = "request {order.0} of {who} {{}}")]
+async fn labelled(order: (u32, String), who: &str) -> Locked<String> {
+    Ok(order.1 + who)
+}
+
+#[zk_locked("labelled by", label = format!("{}/{id}", config.tries))]
+fn labelled_by(id: u32, config: &Config) -> Locked<u32> {
+    Ok(id)
+}
+
+#[zk_locked("labelled plainly", label = "nightly")]
+fn labelled_plainly() -> Locked<()> {
+    Ok(())
+}
+
+#[test]
+fn the_label_is_filled_in_before_the_body_takes_the_parameters() {
+    wait(labelled((7, String::new()), "ann")).unwrap();
+    labelled_by(4, &Config { wait: WAIT, tries: 3 }).unwrap();
+    labelled_plainly().unwrap();
+    let expected = [
+        "labelled label=request 7 of ann {}",
+        "labelled by label=3/4",
+        "labelled plainly label=nightly",
+    ];
+    assert_eq!(acquired(), expected);
+}
+
 const SHOP: &str = "shop";
 
 #[zk_locked("orders", namespace = "eu/shop", key = request.0)]

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use zklock::layout::{HostNodes, ReadWriteNodes};
-use zklock::{Event, LockEvent, Mode, Observer, Owner, Session};
+use zklock::{Event, LockEvent, LockOptions, Mode, Observer, Owner, Session};
 use zklock_core::coordinator::traits::NodeKind;
 
 use crate::support::{client, contenders, on, prompt, store};
@@ -196,7 +196,8 @@ async fn what_is_held_over_another_connection_is_here_and_is_lost_with_it() {
     // While the first is busy another is opened, and used.
     store.faults(first).hold_replies();
     let acquire = |name: String| {
-        let mutex = session.mutex(&name).unwrap().labelled("nightly");
+        let nightly = LockOptions::new().label("nightly");
+        let mutex = session.mutex(&name).unwrap().with_options(nightly);
         tokio::spawn(async move { mutex.acquire().await.unwrap() })
     };
     let busy: Vec<_> = (0..9).map(|number| acquire(format!("busy/n{number}"))).collect();
@@ -222,4 +223,39 @@ async fn what_is_held_over_another_connection_is_here_and_is_lost_with_it() {
     store.faults(owner).expire();
     assert!(matches!(events.next().await, Some(LockEvent::Lost(one)) if one.here));
     guard.lost().await;
+}
+
+/// Another process sees what a node was created for, of every kind of lock, also behind the holder.
+#[tokio::test(start_paused = true)]
+async fn the_label_is_in_the_node_and_in_the_error_of_who_finds_it_busy() {
+    let (store, session) = prompt();
+    let other = on(&store);
+    let label = |label: &str| LockOptions::new().label(label);
+    let mutex = session.mutex("mutex").unwrap().with_options(label("import"));
+    let rw = session.rw_lock("rw").unwrap().with_options(label("prices"));
+    let semaphore = session.semaphore("permits", 2).unwrap().with_options(label("invoice 7"));
+    let guard = mutex.acquire().await.unwrap();
+    let writer = rw.write().await.unwrap();
+    let permits = semaphore.acquire_many(2).await.unwrap();
+    let seen = async |site: zklock::Site| {
+        let queue = site.contenders().await.unwrap();
+        queue.into_iter().map(|one| one.owner.label.unwrap_or_default()).collect::<Vec<_>>()
+    };
+    assert_eq!(seen(other.site("mutex").unwrap()).await, ["import"]);
+    assert_eq!(seen(other.site("rw").unwrap()).await, ["prices"]);
+    let permits_of = other.semaphore("permits", 2).unwrap();
+    let busy = permits_of.try_acquire().await.unwrap_err();
+    assert_eq!(busy.holder().unwrap().owner.label.as_deref(), Some("invoice 7"));
+    let busy = other.mutex("mutex").unwrap().try_acquire().await.unwrap_err();
+    assert!(format!("{busy:#}").contains(" for \"import\""), "{busy:#}");
+    assert!(!busy.to_string().contains("import"), "{busy}");
+    // What replaces a writer is for the same.
+    let reader = writer.downgrade().await.unwrap();
+    assert_eq!(seen(other.site("rw").unwrap()).await, ["prices"]);
+    let waiting = other.mutex("mutex").unwrap().with_options(label("report"));
+    let waiting = tokio::spawn(async move { waiting.acquire().await.unwrap() });
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    assert_eq!(seen(other.site("mutex").unwrap()).await, ["import", "report"]);
+    drop((guard, reader, permits));
+    drop(waiting.await.unwrap());
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use zklock::{ErrorKind, Mutex, Session};
+use zklock::{ErrorKind, LockOptions, Mutex, Session};
 use zklock_core::coordinator::memory::Op;
 
 use crate::support::{Inside, client, contenders, on, store};
@@ -285,7 +285,8 @@ fn guards_futures_and_handles_can_be_sent() {
 #[tokio::test(start_paused = true)]
 async fn who_holds_and_who_waits_here_is_told_with_task_and_label() {
     let (_store, session) = store();
-    let labelled = |label: &str| session.mutex("a").unwrap().labelled(label);
+    let labelled =
+        |label: &str| session.mutex("a").unwrap().with_options(LockOptions::new().label(label));
     let guard = labelled("import").acquire().await.unwrap();
     let waiting = labelled("report");
     let waiting = tokio::spawn(async move { waiting.acquire().await.unwrap() });

@@ -316,8 +316,12 @@ async fn kazoo_and_we_refuse_another_limit_than_the_first_gave() {
 }
 
 async fn session(driver: impl LockDriver) -> Session {
+    session_of(driver, SESSION).await
+}
+
+async fn session_of(driver: impl LockDriver, session_timeout: Duration) -> Session {
     let builder = Session::builder(ZooKeeper::shared().addr()).root("/beside").app("tests");
-    builder.session_timeout(SESSION).driver(driver).connect().await.unwrap()
+    builder.session_timeout(session_timeout).driver(driver).connect().await.unwrap()
 }
 
 /// Each holds while the other waits, and each sees the other in the queue.
@@ -363,6 +367,52 @@ async fn kazoo_and_we_take_turns_and_see_each_other() {
     let agent = Kazoo::install().agent(&ZooKeeper::shared().addr(), SESSION);
     take_turns(layout::Kazoo::default(), &agent, LockKind::Mutex, "turns-kazoo").await;
     take_turns(layout::Curator, &agent, LockKind::MutexAsCurator, "turns-as-curator").await;
+    agent.quit();
+}
+
+/// We hold for longer than a heartbeat, and the node says so: to the other client, which waits and is
+/// woken by that, it is the same queue as before.
+async fn hold_for_long(
+    driver: impl LockDriver,
+    agent: &Agent,
+    kind: LockKind,
+    name: &str,
+) -> String {
+    let session = session_of(driver, Duration::from_secs(3)).await;
+    let (path, import) = (format!("/beside/{name}"), LockOptions::new().label("import"));
+    let mutex = session.mutex(name).unwrap().with_options(import);
+    let guard = soon("the lock", mutex.acquire()).await.unwrap();
+    let mut raw = RawClient::connect(&ZooKeeper::shared().addr(), SESSION).unwrap();
+    let before = raw.data(guard.path()).unwrap();
+    let pending = agent.start_acquire(kind, &path, None);
+    until("it waits", || (agent.participants(&path).len() == 2).then_some(())).await;
+    let queue = agent.participants(&path);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let after = String::from_utf8(raw.data(guard.path()).unwrap()).unwrap();
+    assert_eq!(agent.participants(&path), queue);
+    assert!(pending.wait(Duration::from_millis(200)).is_none());
+    assert!(guard.is_valid());
+    guard.release().await.unwrap();
+    agent.release(&pending.wait(SOON).unwrap().held()).unwrap();
+    raw.close().unwrap();
+    session.close().await;
+    let same = after.as_bytes() == before;
+    if same { "the same".to_owned() } else { after }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn curator_and_kazoo_wait_on_behind_a_holder_that_says_since_when() {
+    let is_told =
+        |data: String| data.contains("\"label\":\"import\"") && data.contains("\"granted\":");
+    let agent = Curator::compile().agent(&ZooKeeper::shared().addr(), SESSION);
+    assert!(is_told(hold_for_long(layout::Curator, &agent, LockKind::Mutex, "long-curator").await));
+    agent.quit();
+    let agent = Kazoo::install().agent(&ZooKeeper::shared().addr(), SESSION);
+    let kazoo = layout::Kazoo::default;
+    assert!(is_told(hold_for_long(kazoo(), &agent, LockKind::Mutex, "long-kazoo").await));
+    // What kazoo shows as the identifier stays what it is.
+    let named = kazoo().identifier("printer 7");
+    assert_eq!(hold_for_long(named, &agent, LockKind::Mutex, "long-named").await, "the same");
     agent.quit();
 }
 

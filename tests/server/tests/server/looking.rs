@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use zklock::{Acl, AclEntry, ErrorKind, LockEvent, Permissions};
+use zklock::{
+    Acl, AclEntry, AnyLock, ErrorKind, LockEvent, LockOptions, Owner, Permissions, Session,
+};
 use zklock_test_support::CreateMode;
 
-use crate::bed::{Bed, soon};
+use crate::bed::{Bed, soon, until};
 
 const LOCKS: usize = 40;
 
@@ -15,7 +17,8 @@ async fn locks_on_every_connection_are_here_with_their_labels() {
     let bed = Bed::own();
     let (session, other) = (bed.session().await, bed.session().await);
     let acquire = |number: usize| {
-        let mutex = session.mutex(format!("a{number}")).unwrap().labelled("nightly");
+        let nightly = LockOptions::new().label("nightly");
+        let mutex = session.mutex(format!("a{number}")).unwrap().with_options(nightly);
         tokio::spawn(async move { mutex.acquire().await.unwrap() })
     };
     // Twice: the first time opens the connections.
@@ -126,5 +129,103 @@ async fn an_acl_that_hides_the_node_of_the_lock_is_no_loss() {
     assert!(format!("{error:#}").contains("nothing was written"), "{error}");
     assert!(guard.is_valid());
     guard.release().await.unwrap();
+    bed.end().await;
+}
+
+const SHORT: Duration = Duration::from_secs(3);
+
+fn locks(session: &Session, options: &LockOptions) -> [AnyLock; 4] {
+    let rw = |name| session.rw_lock(name).unwrap().with_options(*options);
+    let semaphore = session.semaphore("told-permits", 2).unwrap().with_options(*options);
+    [
+        session.mutex("told-mutex").unwrap().with_options(*options).into(),
+        AnyLock::Read(rw("told-read")),
+        AnyLock::Write(rw("told-write")),
+        AnyLock::Permits(semaphore, 2),
+    ]
+}
+
+/// The holder, as the data of its node say.
+fn told(bed: &Bed, node: &str) -> Owner {
+    let mut raw = bed.raw();
+    let data = raw.data(node).unwrap();
+    raw.close().unwrap();
+    Owner::from_payload(&data)
+}
+
+/// Others see since when the present holder has held, and what for, and it costs a wake-up each of at
+/// most two of them.
+#[tokio::test]
+async fn a_long_holder_is_told_with_a_heartbeat_and_wakes_two_waiters_once() {
+    let bed = Bed::shared("told");
+    let session = bed.session_of(SHORT).await;
+    for (number, lock) in locks(&session, &LockOptions::new().label("import")).iter().enumerate() {
+        let proxy = bed.proxy();
+        let mut others = Vec::new();
+        let guard = soon("the lock", lock.acquire()).await.unwrap();
+        let at_first = told(&bed, guard.path());
+        assert_eq!((at_first.label.as_deref(), at_first.granted), (Some("import"), None));
+        let name = guard.lock().to_owned();
+        let mut waiting = Vec::new();
+        for _ in 0..5 {
+            let other = bed.builder_at(&proxy.addr()).connect().await.unwrap();
+            let lock = locks(&other, &LockOptions::new())[number].clone();
+            // Writers wait for a reader.
+            let lock = match lock {
+                AnyLock::Read(lock) => AnyLock::Write(lock),
+                lock => lock,
+            };
+            waiting.push(tokio::spawn(async move { lock.acquire().await.map(drop) }));
+            others.push(other);
+        }
+        if number < 3 {
+            bed.until_nodes(&name, 6).await;
+        }
+        let path = guard.path().to_owned();
+        until("the holder is told", || told(&bed, &path).granted).await;
+        let written = told(&bed, &path);
+        tokio::time::sleep(2 * SHORT / 3).await;
+        assert_eq!(told(&bed, &path), written);
+        // Who came after the heartbeat was not woken; who came before, once.
+        let woken = proxy.watch_events();
+        assert!(woken <= 2, "{name}: {woken} events");
+        assert!(guard.is_valid());
+        drop(guard);
+        for waiting in waiting {
+            soon("the lock", waiting).await.unwrap().unwrap();
+        }
+        for other in others {
+            other.close().await;
+        }
+    }
+    bed.end().await;
+}
+
+/// The label of who is handed the lock replaces that of who had it before.
+#[tokio::test]
+async fn after_a_handoff_the_node_tells_of_the_present_holder() {
+    let bed = Bed::shared("told-handoff");
+    let (session, other) = (bed.session_of(SHORT).await, bed.session().await);
+    let site = other.site("told-mutex").unwrap();
+    let lock = |label: &str| locks(&session, &LockOptions::new().label(label))[0].clone();
+    let first = soon("the lock", lock("import").acquire()).await.unwrap();
+    let second = lock("report");
+    let second = tokio::spawn(async move { second.acquire().await.unwrap() });
+    let path = first.path().to_owned();
+    let since = until("the holder is told", || told(&bed, &path).granted).await;
+    drop(first);
+    let second = soon("the lock", second).await.unwrap();
+    assert_eq!(second.path(), path, "it was handed on");
+    until("the second one is told", || {
+        let owner = told(&bed, &path);
+        let is_second = owner.label.as_deref() == Some("report");
+        is_second.then(|| assert!(owner.granted.is_some_and(|granted| granted > since)))
+    })
+    .await;
+    let queue = site.contenders().await.unwrap();
+    assert!(queue[0].owner.granted.is_some() && queue[0].holder, "{queue:?}");
+    let busy = other.mutex("told-mutex").unwrap().try_acquire().await.unwrap_err();
+    assert_eq!(busy.holder().unwrap().owner, queue[0].owner);
+    drop(second);
     bed.end().await;
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::driver::ToDriver;
-use super::name::{Name, NameBuilder, Value};
+use super::name::{Name, NameBuilder, Text, Value};
 use super::options::ToOptions;
 use super::session::ToSession;
 use crate::base::cancel_policy::{OnLost, OnRevoked};
@@ -169,6 +169,12 @@ impl Call {
     #[must_use]
     pub fn lock_delay(self, delay: Duration) -> Self {
         self.option(|options| options.lock_delay(delay))
+    }
+
+    /// What it is taken for.
+    #[must_use]
+    pub fn label(self, label: &(impl Text + ?Sized)) -> Self {
+        self.option(|options| options.label(label.as_ref()))
     }
 
     /// What becomes of an async body when the lock is lost.

@@ -3,6 +3,7 @@
 mod answer;
 mod call;
 mod driver;
+mod label;
 mod name;
 mod options;
 mod output;
@@ -15,6 +16,7 @@ pub use ::std;
 pub use answer::{FromLockError, MapError, Skip, SkipBusy, busy_or, map_err};
 pub use call::{Call, condition};
 pub use driver::ToDriver;
+pub use label::Label;
 pub use name::{Literal, Name, NameBuilder, Text, Value, check_pattern, constant};
 pub use options::ToOptions;
 pub use output::{Choose, Output};

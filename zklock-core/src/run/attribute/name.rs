@@ -117,10 +117,10 @@ impl NameBuilder {
     }
 }
 
-/// Values that can be filled into a name.
+/// Values that can be filled into a name or a label.
 #[diagnostic::on_unimplemented(
-    message = "a value in a lock's name is written with `Display`, which `{Self}` does not implement",
-    label = "this cannot be written into a name",
+    message = "a value in a lock's name or label is written with `Display`, which `{Self}` does not implement",
+    label = "this cannot be written as text",
     note = "name a field of it that can: `{{order.id}}`, or an expression: `key = order.id()`"
 )]
 pub trait Value: Display {}
@@ -128,9 +128,9 @@ pub trait Value: Display {}
 #[diagnostic::do_not_recommend]
 impl<T: Display + ?Sized> Value for T {}
 
-/// Values that can be a namespace.
+/// Values that can be a namespace or a label.
 #[diagnostic::on_unimplemented(
-    message = "`namespace` is a string, which `{Self}` is not",
+    message = "a namespace or a label is a string, which `{Self}` is not",
     label = "this is no string"
 )]
 pub trait Text: AsRef<str> {}

@@ -83,17 +83,20 @@ impl Generation {
         self.feeding(sent, self.coordinator.multi(paths.into_iter().map(check).collect()))
     }
 
-    /// Commits that held nodes exist and have their known data version, or finds out which one does
-    /// not. The request is sent by this call.
+    /// Commits that held nodes exist and have these data versions, or finds out which one does not.
+    /// Those with data get them. The request is sent by this call.
     pub fn check_held(
         self: &Arc<Self>,
-        nodes: &[Arc<HeldNode>],
+        nodes: Vec<(Arc<HeldNode>, i32, Option<Vec<u8>>)>,
     ) -> impl Future<Output = Result<(), RequestError>> + Send + 'static + use<> {
-        let check = |node: &Arc<HeldNode>| Operation::CheckVersion {
-            path: node.path.to_string(),
-            version: node.version(),
+        let check = |(node, version, data): (Arc<HeldNode>, i32, Option<Vec<u8>>)| {
+            let path = node.path.to_string();
+            match data {
+                Some(data) => Operation::Replace { path, data, version },
+                None => Operation::CheckVersion { path, version },
+            }
         };
-        self.write(nodes.iter().map(check).collect())
+        self.write(nodes.into_iter().map(check).collect())
     }
 
     /// Commits several operations, all or none. The request is sent by this call.

@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Generation;
+use super::told::Told;
 use crate::base::clock::Instant;
 use crate::base::policy::StopAt;
 use crate::observe::observer::Event;
@@ -22,8 +23,9 @@ pub struct HeldNode {
     pub czxid: i64,
     /// The term of its lease.
     pub term: Term,
-    /// Its data, to be restored after somebody asked for its release.
+    /// The data with which it was created.
     pub payload: Option<Arc<[u8]>>,
+    pub(super) told: Mutex<Told>,
     /// Since when it is in the heartbeat's care.
     pub since: Instant,
     /// When it was last known to exist.
@@ -60,6 +62,13 @@ impl HeldNode {
     /// Records the version of its data.
     pub fn has_version(&self, version: i32) {
         self.version.store(version, Ordering::Release);
+    }
+
+    /// Records that its data were written when they had this version. If they were read since then,
+    /// that is newer.
+    pub fn was_written(&self, version: i32) {
+        let next = version.wrapping_add(1);
+        let _ = self.version.compare_exchange(version, next, Ordering::AcqRel, Ordering::Acquire);
     }
 
     /// Records that a later node, of another contender, may have the same path.
@@ -111,6 +120,7 @@ impl Generation {
             czxid,
             term,
             payload,
+            told: Mutex::default(),
             since,
             seen,
             version,

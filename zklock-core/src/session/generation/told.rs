@@ -1,0 +1,76 @@
+//! What the node of a held lock tells about its holder.
+//!
+//! A node is created before anybody holds the lock, and it may be handed on. Who has held the lock for
+//! longer than a heartbeat is written into the node with that heartbeat: in its transaction, in the
+//! place of the check that the node exists.
+
+use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::HeldNode;
+use crate::base::clock::Clock;
+use crate::base::owner::Owner;
+use crate::base::token::FencingToken;
+use crate::session::local_queues::Holding;
+
+/// What a node tells, as far as this process has written it.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    /// The holder that it names.
+    by: Option<FencingToken>,
+    /// Its data, if they are not those with which it was created.
+    data: Option<Arc<[u8]>>,
+    /// Whether the server does not allow it to be written.
+    refused: bool,
+}
+
+impl HeldNode {
+    fn told(&self) -> MutexGuard<'_, Told> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The data that it has or is about to have, if known.
+    pub fn data(&self) -> Option<Arc<[u8]>> {
+        self.told().data.clone().or_else(|| self.payload.clone())
+    }
+
+    /// Returns the data that are to be written now, and counts them as written: if somebody has
+    /// held the lock for `long`, or if what the node tells is no longer so. `None` if it is, and for
+    /// data of another format. Nodes whose names recur are never written, because another client may
+    /// have created one at the same path, with the same version.
+    pub fn news(&self, holding: Option<Holding>, long: Duration, clock: &Clock) -> Option<Vec<u8>> {
+        if self.is_recurring() {
+            return None;
+        }
+        let by = holding.as_ref().map(|holding| holding.token);
+        let is_long = holding.as_ref().is_some_and(|holding| holding.held_for >= long);
+        let mut told = self.told();
+        if told.refused || told.by == by && by.is_some() {
+            return None;
+        }
+        let before = Owner::of_zklock(told.data.as_ref().or(self.payload.as_ref())?)?;
+        let label = holding.as_ref().and_then(|holding| holding.label.as_deref());
+        let owner = Owner { revoked: self.is_revoked(), granted: None, ..before.clone() };
+        let owner = owner.labelled(label);
+        if told.by.is_none() && !is_long && owner.label == before.label {
+            return None;
+        }
+        let owner = match holding {
+            Some(holding) => owner.granted_ago_on(clock.machine(), holding.held_for),
+            None => owner,
+        };
+        let data = owner.to_payload();
+        (told.by, told.data) = (by, Some(data.as_slice().into()));
+        Some(data)
+    }
+
+    /// Records that it is unknown whether such data were written: they are written again.
+    pub fn unsure(&self) {
+        self.told().by = None;
+    }
+
+    /// Records that the server refused to write such data: they are as they were created.
+    pub fn refuses(&self) {
+        *self.told() = Told { refused: true, ..Told::default() };
+    }
+}
