@@ -44,6 +44,8 @@ pub struct Target {
     pub lock: Arc<str>,
     /// Its directory.
     pub directory: ZnodePath,
+    /// Where a lock of another kind would have its nodes, if not there.
+    pub beside: Option<ZnodePath>,
     /// The application's name, as other processes see it.
     pub app: Option<Arc<str>>,
     /// The layout and the rule.
@@ -111,8 +113,8 @@ pub async fn acquire(
     seen: &Seen,
     turn: Option<&SendTurn>,
 ) -> Result<Lease, LockError> {
-    let (unused, passed, kind_checked) = (Unused::default(), OnceLock::new(), OnceLock::new());
-    AcquireLoop { target, lane_permit, how, seen, turn, unused, passed, kind_checked }
+    let (unused, passed) = (Unused::default(), OnceLock::new());
+    AcquireLoop { target, lane_permit, how, seen, turn, unused, passed }
         .run()
         .await
         .map_err(|error| error.on(target.lock.clone()))
@@ -155,8 +157,6 @@ pub(crate) struct AcquireLoop<'a> {
     pub(crate) unused: Unused,
     /// Nodes that look like contenders and are not, once a contender is in the way.
     pub(crate) passed: OnceLock<Passed>,
-    /// Whether it was looked whether the name is in use as another kind of lock.
-    pub(crate) kind_checked: OnceLock<()>,
 }
 
 impl AcquireLoop<'_> {
@@ -241,14 +241,17 @@ impl AcquireLoop<'_> {
             }
         };
         let (mut limit, mut since) = (self.target.limit.clone(), Since::Now);
+        let mut is_first = true;
         loop {
             // A node that this server does not show may be visible to others, so it is deleted.
             let Some(looked) = self.list(generation, known.take(), since).await? else {
                 return Err(Setback::Vanished);
             };
-            let signs = self.signs(&looked);
-            if !signs.is_empty() {
-                Box::pin(self.check_kind(generation, signs)).await?;
+            if std::mem::take(&mut is_first) {
+                let signs = self.signs(&looked);
+                if !signs.is_empty() {
+                    Box::pin(self.check_kind(generation, signs)).await?;
+                }
             }
             since = Since::Now;
             match self.next(generation, looked, &mine) {
@@ -323,6 +326,7 @@ impl AcquireLoop<'_> {
             // Without a directory there are no nodes in it.
             let listed = self.list(generation, known.take(), Since::Now).await?;
             let Some(looked) = listed else { return Ok(()) };
+            // Nodes of another kind take up places. They are looked for again once the own node exists.
             let signs = self.signs(&looked);
             if !signs.is_empty() {
                 self.check_kind(generation, signs).await?;

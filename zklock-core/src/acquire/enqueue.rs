@@ -57,6 +57,9 @@ impl AcquireLoop<'_> {
         // If there is a single node, there is nothing to list.
         let looking =
             (only.is_none() && pending_create.is_sent()).then(|| self.look(generation, Since::Now));
+        // Of two kinds that come at the same time, the one whose node is later sees the other.
+        let beside = self.target.beside.as_ref().filter(|_| pending_create.is_sent());
+        let beside = beside.map(|beside| generation.coordinator().get(beside.as_str()));
         let mut answer = None;
         if let Some(turn) = self.turn {
             // Its place among the nodes that this session creates one by one is known now.
@@ -104,6 +107,9 @@ impl AcquireLoop<'_> {
         let mine = Contender { mode, ..mine };
         if !(0..LAST_SAFE_SEQUENCE).contains(&mine.sequence) {
             return Err(self.exhausted(mine.sequence));
+        }
+        if let Some(beside) = beside {
+            Box::pin(self.check_beside(generation, beside.await)).await?;
         }
         let known = match (looking, only) {
             (_, Some(name)) => Some(self.saw(vec![name])),

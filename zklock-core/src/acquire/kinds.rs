@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::acquire::acquire_loop::{AcquireLoop, Setback};
 use crate::base::error::Holder;
 use crate::base::owner::Owner;
-use crate::coordinator::traits::RequestError;
+use crate::coordinator::traits::{RequestError, Stat};
 use crate::layout::kinds::{Kind, Sign, two_kinds};
 use crate::name::path::name_of;
 use crate::session::generation::{Generation, Listed};
@@ -17,18 +17,55 @@ use crate::session::generation::{Generation, Listed};
 /// Of so many signs it is asked whether they are what they look like.
 const MOST_ASKED: usize = 4;
 
+/// The children of a directory that is used by semaphores only.
+const OF_SEMAPHORES: i32 = 2;
+
+/// A directory of a semaphore with more children, which are other locks, is not listed.
+const MOST_LISTED: i32 = 1000;
+
 impl AcquireLoop<'_> {
-    /// What the first look at a directory shows of a lock of another kind.
+    /// What a look at a directory shows of a lock of another kind.
     pub(crate) fn signs(&self, looked: &Listed) -> Vec<(String, Sign)> {
-        if self.kind_checked.set(()).is_err() {
+        if self.target.beside.is_some() {
             return Vec::new();
         }
-        let (driver, mode) = (&self.target.driver, self.how.mode);
         let contenders = looked.queue.iter().map(|contender| &contender.name);
-        let signs = looked.others.iter().chain(contenders).filter_map(|name| {
+        self.signs_among(looked.others.iter().chain(contenders))
+    }
+
+    fn signs_among<'a>(&self, names: impl Iterator<Item = &'a String>) -> Vec<(String, Sign)> {
+        let (driver, mode) = (&self.target.driver, self.how.mode);
+        let signs = names.filter_map(|name| {
             driver.sign_of_another_kind(name, mode).map(|sign| (name.clone(), sign))
         });
         signs.take(MOST_ASKED).collect()
+    }
+
+    /// Sees to it that nobody uses the name as a lock of another kind, whose nodes are in another
+    /// directory; with the answer of a read of that directory.
+    pub(crate) async fn check_beside(
+        &self,
+        generation: &Arc<Generation>,
+        mut answer: Result<(Vec<u8>, Stat), RequestError>,
+    ) -> Result<(), Setback> {
+        let Some(beside) = &self.target.beside else { return Ok(()) };
+        loop {
+            let listed = match answer {
+                Ok((_, stat)) if (OF_SEMAPHORES + 1..=MOST_LISTED).contains(&stat.children) => {
+                    generation.coordinator().children(beside.as_str()).await
+                }
+                Ok(_) => return Ok(()),
+                Err(error) => Err(error),
+            };
+            match listed {
+                Ok(names) => {
+                    return self.check_kind(generation, self.signs_among(names.iter())).await;
+                }
+                Err(error) if error.is_definite() => return Ok(()),
+                Err(error) => self.after(generation, error).await?,
+            }
+            answer = generation.coordinator().get(beside.as_str()).await;
+        }
     }
 
     /// Sees to it that nobody uses the name as a lock of another kind. Signs whose facts say otherwise
@@ -39,12 +76,12 @@ impl AcquireLoop<'_> {
         signs: Vec<(String, Sign)>,
     ) -> Result<(), Setback> {
         for (name, sign) in signs {
-            let user = match self.user_of_another_kind(generation, &name, sign).await {
-                Ok(user) => user,
-                Err(RequestError::NoNode) => None,
-                Err(error) => {
-                    self.after(generation, error).await?;
-                    None
+            let user = loop {
+                match self.user_of_another_kind(generation, &name, sign).await {
+                    Ok(user) => break user,
+                    // It is gone, or not for this client to read.
+                    Err(error) if error.is_definite() => break None,
+                    Err(error) => self.after(generation, error).await?,
                 }
             };
             if let Some((path, kind, owner)) = user {
@@ -64,24 +101,34 @@ impl AcquireLoop<'_> {
         name: &str,
         sign: Sign,
     ) -> Result<Option<(String, Kind, Owner)>, RequestError> {
-        let (coordinator, path) = (generation.coordinator(), self.path_of(name));
-        let path = match sign {
+        let coordinator = generation.coordinator();
+        let path = self.target.beside.as_ref().unwrap_or(&self.target.directory).join(name);
+        let paths = match sign {
             Sign::Directory { node, .. } => {
-                let children = coordinator.children(&path).await?;
-                match children.iter().find(|child| node(child)) {
-                    Some(child) => format!("{path}/{child}"),
-                    None => return Ok(None),
-                }
+                let children = coordinator.children(path.as_str()).await?;
+                let nodes = children.iter().filter(|child| node(child)).take(MOST_ASKED);
+                nodes.map(|child| path.join(child)).collect()
             }
-            Sign::Node(_) | Sign::NodeOfCurator(_) => path,
+            Sign::Node(_) | Sign::NodeOfCurator(_) => vec![path],
         };
-        let (data, stat) = coordinator.get(&path).await?;
-        let is_so = match sign {
-            Sign::NodeOfCurator(_) => from_utf8(&data).is_ok_and(|ip| ip.parse::<IpAddr>().is_ok()),
-            Sign::Directory { .. } | Sign::Node(_) => true,
-        };
-        // What is no ephemeral node may be the directory of another lock.
-        let is_so = is_so && stat.owner != 0;
-        Ok(is_so.then(|| (path, sign.kind(), Owner::from_payload(&data))))
+        for path in paths {
+            let (data, stat) = match coordinator.get(path.as_str()).await {
+                Err(RequestError::NoNode) => continue,
+                answer => answer?,
+            };
+            let is_so = match sign {
+                Sign::NodeOfCurator(_) => {
+                    from_utf8(&data).is_ok_and(|ip| ip.parse::<IpAddr>().is_ok())
+                }
+                Sign::Directory { .. } | Sign::Node(_) => true,
+            };
+            // What is no ephemeral node may be the directory of another lock. What this process holds
+            // or waits for it knows itself; other nodes of it are about to be deleted.
+            let is_ours = || self.lane_permit.lane().is_of_this_process(stat.owner);
+            if is_so && stat.owner != 0 && !is_ours() {
+                return Ok(Some((path.to_string(), sign.kind(), Owner::from_payload(&data))));
+            }
+        }
+        Ok(None)
     }
 }

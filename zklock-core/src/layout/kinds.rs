@@ -71,15 +71,11 @@ impl Sign {
 }
 
 /// What a child of the directory of a mutex or a read/write lock says: the semaphore of Curator's layout
-/// has its nodes in directories there.
+/// has its permits in a directory there. Its other directory, `locks`, may as well be a mutex of that
+/// name.
 pub fn directory_of_permits(child: &str) -> Option<Sign> {
-    let kind = Kind::Semaphore;
-    let node: fn(&str) -> bool = match child {
-        "leases" => |node| Contender::sequence_after(node, "-lease-").is_some(),
-        "locks" => |node| Contender::sequence_after(node, "-lock-").is_some(),
-        _ => return None,
-    };
-    Some(Sign::Directory { kind, node })
+    let node: fn(&str) -> bool = |node| Contender::sequence_after(node, "-lease-").is_some();
+    (child == "leases").then_some(Sign::Directory { kind: Kind::Semaphore, node })
 }
 
 /// The error of a name that is in use as another kind of lock.

@@ -16,6 +16,7 @@ use crate::base::mode::Mode;
 use crate::base::owner::Owner;
 use crate::coordinator::traits::NodeKind;
 use crate::layout::contender::{Attempt, Contender};
+use crate::layout::curator::Curator;
 use crate::layout::driver::LockDriver;
 use crate::layout::kazoo::Kazoo;
 use crate::layout::kinds::{Kind, Sign};
@@ -65,8 +66,10 @@ impl LockDriver for Permits {
         Some(Contender::new(name, sequence, Mode::Permit))
     }
 
-    fn sign_of_another_kind(&self, _: &str, _: Mode) -> Option<Sign> {
-        None
+    /// In the directory above: there, locks have their nodes.
+    fn sign_of_another_kind(&self, child: &str, _: Mode) -> Option<Sign> {
+        let read = Curator.parse(child).or_else(|| Kazoo::default().parse(child));
+        read.map(|contender| Sign::Node(Kind::of(contender.mode)))
     }
 
     fn most(&self) -> Option<usize> {

@@ -354,6 +354,7 @@ impl NamedLock {
         Target {
             lock: self.0.name.to_shared(),
             directory: self.0.directory.clone(),
+            beside: None,
             app: self.0.session.app().map(Arc::from),
             driver: self.0.driver.clone(),
             vanished: self.0.settings.vanished,

@@ -156,6 +156,7 @@ fn targets(
     let target = |directory, driver, limit| Target {
         lock: name.to_shared(),
         directory,
+        beside: None,
         app: session.app().map(Arc::from),
         driver,
         vanished: session.settings().vanished,
@@ -167,7 +168,10 @@ fn targets(
     match layout {
         SemaphoreLayout::Curator => Targets {
             locks: target(above.join("locks"), Arc::new(Curator), None),
-            leases: target(above.join("leases"), rule, changes),
+            leases: Target {
+                beside: Some(above.clone()),
+                ..target(above.join("leases"), rule, changes)
+            },
             counts_first: false,
         },
         SemaphoreLayout::Kazoo { identifier } => {

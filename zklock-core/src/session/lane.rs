@@ -175,6 +175,11 @@ impl Lane {
         self.living().into_iter().find(|living| living.coordinator().session_id() == session)
     }
 
+    /// Whether this process has this ZooKeeper session.
+    pub fn is_of_this_process(&self, session: i64) -> bool {
+        self.keeping.local_queues.is_of_this_process(session)
+    }
+
     /// The generations of this lane that are in use, including retired ones.
     fn living(&self) -> Vec<Arc<Generation>> {
         // Dropping the last reference to a generation closes it, which must not happen under a
@@ -308,7 +313,12 @@ async fn run(lane: Arc<Lane>) {
                 let generation =
                     Generation::new(number, coordinator, lease, spawner, events, watches);
                 lane.note(&generation);
-                lane.spawner().spawn(keep(generation.clone(), lane.keeping.clone()));
+                let (kept, keeping) = (generation.clone(), lane.keeping.clone());
+                let opened = keeping.local_queues.opened(generation.coordinator().session_id());
+                lane.spawner().spawn(async move {
+                    keep(kept, keeping).await;
+                    drop(opened);
+                });
                 if !lane.set(Status::Ready(generation.clone())) {
                     generation.end();
                     generation.coordinator().close().await;

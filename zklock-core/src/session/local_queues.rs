@@ -148,14 +148,16 @@ pub const SINGLE: char = '\u{1}';
 pub struct LocalQueues {
     place: Place,
     queues: Mutex<BTreeMap<Arc<str>, Weak<dyn LocalQueue>>>,
+    /// The ZooKeeper sessions that are open.
+    opened: Mutex<Vec<Weak<i64>>>,
     left: Notify,
 }
 
 impl LocalQueues {
     /// No queues yet. The other sessions of this process can find them.
     pub fn new(place: Place) -> Arc<Self> {
-        let local_queues =
-            Arc::new(LocalQueues { place, queues: Mutex::default(), left: Notify::new() });
+        let (queues, opened, left) = (Mutex::default(), Mutex::default(), Notify::new());
+        let local_queues = Arc::new(LocalQueues { place, queues, opened, left });
         let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|other| other.strong_count() > 0);
         all.push(Arc::downgrade(&local_queues));
@@ -173,21 +175,38 @@ impl LocalQueues {
         if LIVE.load(Ordering::Acquire) < 2 {
             return Vec::new();
         }
-        let others: Vec<_> = {
-            let all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
-            let there = all.iter().filter_map(Weak::upgrade);
-            there
-                .filter(|other| !std::ptr::eq(&**other, self) && self.is_at_the_servers_of(other))
-                .collect()
-        };
+        let mut others = self.of_this_process();
+        others.retain(|other| !std::ptr::eq(&**other, self));
         let path = [&self.place.chroot, path].concat();
         let below =
             |other: &Arc<LocalQueues>| Some(other.under(path.strip_prefix(&*other.place.chroot)?));
         others.iter().filter_map(below).flatten().collect()
     }
 
-    fn is_at_the_servers_of(&self, other: &LocalQueues) -> bool {
-        self.place.servers == other.place.servers
+    /// Those of all sessions of this process at the same servers.
+    fn of_this_process(&self) -> Vec<Arc<LocalQueues>> {
+        let all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
+        let there = all.iter().filter_map(Weak::upgrade);
+        there.filter(|other| self.place.servers == other.place.servers).collect()
+    }
+
+    /// Notes a ZooKeeper session that was opened, until the returned value is dropped.
+    pub fn opened(&self, session: i64) -> Arc<i64> {
+        let session = Arc::new(session);
+        let mut opened = self.sessions();
+        opened.retain(|other| other.strong_count() > 0);
+        opened.push(Arc::downgrade(&session));
+        session
+    }
+
+    fn sessions(&self) -> MutexGuard<'_, Vec<Weak<i64>>> {
+        self.opened.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a session of this process at the same servers has opened this ZooKeeper session.
+    pub fn is_of_this_process(&self, session: i64) -> bool {
+        let is_it = |other: &Weak<i64>| other.upgrade().is_some_and(|other| *other == session);
+        self.of_this_process().iter().any(|other| other.sessions().iter().any(is_it))
     }
 
     /// The queues in use for a path: the one whose key is the path, and those whose keys continue

@@ -103,6 +103,7 @@ async fn who_waits_uses_the_name_too() {
     let refused = semaphore(&session, false).acquire().await.unwrap_err();
     assert_told(&refused, "a mutex", "waits for");
     assert!(waiting.await.unwrap().unwrap_err().is_busy());
+    raw.delete(theirs).await.unwrap();
     semaphore(&session, false).acquire().await.unwrap().release().await.unwrap();
 }
 
@@ -126,40 +127,75 @@ async fn a_mutex_and_a_read_write_lock_of_one_name_exclude_each_other() {
 
 #[tokio::test(start_paused = true)]
 async fn permits_of_another_process_below_the_directory_are_told() {
-    for node in ["leases/_c_x-lease-0000000003", "locks/_c_x-lock-0000000003"] {
+    let (store, session) = store();
+    let (raw, path) = (client(&store).await, "/zklock/a/leases/_c_x-lease-0000000003");
+    drop(semaphore(&session, false).acquire().await.unwrap());
+    settle().await;
+    // What is left of a semaphore that nobody uses is in nobody's way.
+    for lock in locks(&session, false) {
+        lock.acquire().await.unwrap().release().await.unwrap();
+    }
+    // A mutex of Java may have the name `a/locks`.
+    for foreign in
+        ["leases/config", "leases/_c_x-lease-1", "locks/config", "locks/_c_x-lock-0000000001"]
+    {
+        raw.create(&format!("/zklock/a/{foreign}"), b"", NodeKind::Ephemeral).await.unwrap();
+    }
+    // It is listed before the one that is none of the semaphore's.
+    let stays = "/zklock/a/leases/_c_x-lease-0000000001";
+    raw.create(stays, b"10.0.0.7", NodeKind::Persistent).await.unwrap();
+    for lock in locks(&session, false) {
+        lock.acquire().await.unwrap().release().await.unwrap();
+    }
+    raw.create(path, b"10.0.0.7", NodeKind::Ephemeral).await.unwrap();
+    for lock in locks(&session, false) {
+        for refused in [lock.acquire().await, lock.try_acquire().await] {
+            let refused = refused.unwrap_err();
+            assert_told(&refused, "a semaphore", path);
+            assert_eq!(refused.holder().map(|holder| &*holder.owner.host), Some("10.0.0.7"));
+        }
+    }
+    settle().await;
+    assert_eq!(contenders(&store, "/zklock/a").await.len(), 2, "the two directories");
+    raw.delete(path).await.unwrap();
+    for lock in locks(&session, false) {
+        lock.acquire().await.unwrap().release().await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn locks_of_another_process_beside_the_permits_are_told() {
+    for (name, kind) in [
+        ("_c_x-lock-0000000003", "a mutex"),
+        ("_c_x-__READ__0000000003", "a read/write lock"),
+        ("_c_x-__WRIT__0000000003", "a read/write lock"),
+        ("be2ee212c5074b18a73381c86278175c__lock__0000000003", "a mutex"),
+    ] {
         let (store, session) = store();
-        let (raw, path) = (client(&store).await, format!("/zklock/a/{node}"));
+        let (raw, path) = (client(&store).await, format!("/zklock/a/{name}"));
         drop(semaphore(&session, false).acquire().await.unwrap());
         settle().await;
-        // What is left of a semaphore that nobody uses is in nobody's way.
-        for lock in locks(&session, false) {
-            lock.acquire().await.unwrap().release().await.unwrap();
-        }
-        for foreign in ["config", "_c_x-lease-1", "_c_x-lock-1"] {
-            for below in ["leases", "locks"] {
-                let path = format!("/zklock/a/{below}/{foreign}");
-                raw.create(&path, b"", NodeKind::Ephemeral).await.unwrap();
-            }
-        }
-        raw.create(&path, b"10.0.0.7", NodeKind::Persistent).await.unwrap();
-        for lock in locks(&session, false) {
-            lock.acquire().await.unwrap().release().await.unwrap();
-        }
+        // The directory of another lock, and what is no node of a lock.
+        raw.create(&path, b"", NodeKind::Persistent).await.unwrap();
+        raw.create("/zklock/a/config", b"", NodeKind::Ephemeral).await.unwrap();
+        drop(semaphore(&session, false).acquire().await.unwrap());
         raw.delete(&path).await.unwrap();
         raw.create(&path, b"10.0.0.7", NodeKind::Ephemeral).await.unwrap();
-        for lock in locks(&session, false) {
-            for refused in [lock.acquire().await, lock.try_acquire().await] {
-                let refused = refused.unwrap_err();
-                assert_told(&refused, "a semaphore", &path);
-                assert_eq!(refused.holder().map(|holder| &*holder.owner.host), Some("10.0.0.7"));
-            }
+        for refused in [
+            semaphore(&session, false).acquire().await,
+            semaphore(&session, false).try_acquire().await,
+        ] {
+            let refused = refused.unwrap_err();
+            assert_told(&refused, kind, &path);
+            assert_eq!(refused.holder().map(|holder| &*holder.owner.host), Some("10.0.0.7"));
         }
         settle().await;
-        assert_eq!(contenders(&store, "/zklock/a").await.len(), 2, "the two directories");
-        raw.delete(&path).await.unwrap();
-        for lock in locks(&session, false) {
-            lock.acquire().await.unwrap().release().await.unwrap();
+        for below in ["leases", "locks"] {
+            let left = contenders(&store, &format!("/zklock/a/{below}")).await;
+            assert!(left.is_empty(), "{below}: {left:?}");
         }
+        raw.delete(&path).await.unwrap();
+        semaphore(&session, false).acquire().await.unwrap().release().await.unwrap();
     }
 }
 

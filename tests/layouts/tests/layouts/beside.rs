@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use zklock::driver::LockDriver;
-use zklock::{ErrorKind, LockOptions, Session, layout};
+use zklock::{AnyLock, ErrorKind, LockOptions, Session, layout};
 use zklock_test_support::peers::{Agent, Curator, Kazoo, LockKind, Outcome, Run};
 use zklock_test_support::{CreateMode, RawClient, ZooKeeper};
 
@@ -289,6 +289,47 @@ async fn kazoo_and_we_share_the_permits_of_one_semaphore() {
     let agent = Kazoo::install().agent(&ZooKeeper::shared().addr(), SESSION);
     share_permits(layout::Kazoo::default(), &agent, "shared-kazoo-permits", "").await;
     agent.quit();
+}
+
+/// Whoever of us comes to a name that the other side uses as another kind of lock is told.
+async fn other_kinds(driver: impl LockDriver + Clone, agent: &Agent, name: &str) {
+    let (path, session) = (format!("/beside/{name}"), session(driver).await);
+    let semaphore = session.semaphore(name, 3).unwrap();
+    for kind in [LockKind::Mutex, LockKind::Read, LockKind::Write] {
+        let grant = agent.acquire(kind, &path, None).held();
+        for told in [semaphore.try_acquire().await, semaphore.acquire().await] {
+            assert_eq!(told.unwrap_err().kind(), ErrorKind::InvalidOption, "{kind:?}");
+        }
+        agent.release(&grant).unwrap();
+        soon("a permit", semaphore.acquire()).await.unwrap().release().await.unwrap();
+    }
+    let grant = agent.acquire(LockKind::Semaphore(3), &path, None).held();
+    let rw_lock = session.rw_lock(name).unwrap();
+    let locks = [
+        session.mutex(name).unwrap().into(),
+        AnyLock::Read(rw_lock.clone()),
+        AnyLock::Write(rw_lock),
+    ];
+    for lock in &locks {
+        for told in [lock.try_acquire().await, lock.acquire().await] {
+            assert_eq!(told.unwrap_err().kind(), ErrorKind::InvalidOption, "{lock:?}");
+        }
+    }
+    agent.release(&grant).unwrap();
+    for lock in &locks {
+        soon("the lock", lock.acquire()).await.unwrap().release().await.unwrap();
+    }
+    session.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_name_that_curator_or_kazoo_uses_as_another_kind_is_told() {
+    let curator = Curator::compile().agent(&ZooKeeper::shared().addr(), SESSION);
+    other_kinds(layout::Curator, &curator, "curators-kinds").await;
+    curator.quit();
+    let kazoo = Kazoo::install().agent(&ZooKeeper::shared().addr(), SESSION);
+    other_kinds(layout::Kazoo::default(), &kazoo, "kazoos-kinds").await;
+    kazoo.quit();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -46,4 +46,5 @@ mod silence;
 mod stop_at;
 mod traffic;
 mod tries;
+mod two_kinds;
 mod unused;
