@@ -530,16 +530,22 @@ impl Queue {
             let Some(_watching) =
                 lease.generation().watches().take([self.target.directory.as_str()])
             else {
-                return self.looked_behind(&lease, true);
+                return self.looked_behind(&lease, Some(true));
             };
             loop {
                 if watch.is_none() {
                     let coordinator = lease.generation().coordinator();
                     let listed = coordinator.children_watched(self.target.directory.as_str()).await;
-                    let behind = listed.map_or(true, |(children, watching)| {
-                        watch = Some(watching);
-                        self.stands_behind(&children, &lease)
-                    });
+                    let behind = match listed {
+                        Ok((children, watching)) => {
+                            watch = Some(watching);
+                            Some(self.stands_behind(&children, &lease))
+                        }
+                        // It may not look, or the directory is gone.
+                        Err(error) if error.is_definite() => Some(true),
+                        // It looks again. A connection in doubt ends the lingering in any case.
+                        Err(_) => None,
+                    };
                     self.looked_behind(&lease, behind);
                 }
                 let mut changed = std::pin::pin!(lease.generation().changed());
@@ -577,11 +583,11 @@ impl Queue {
             Ok(())
         };
         if catch(self.layout(), or(stopped, watching)).await.is_err() {
-            self.looked_behind(&lease, true);
+            self.looked_behind(&lease, Some(true));
         }
     }
 
-    fn looked_behind(self: &Arc<Self>, lease: &Arc<Lease>, behind: bool) {
+    fn looked_behind(self: &Arc<Self>, lease: &Arc<Lease>, behind: Option<bool>) {
         let mut inner = self.lock();
         let todo = inner.state.looked_behind(lease, behind);
         drop(self.carry_out(inner, todo));

@@ -202,9 +202,11 @@ pub struct State<L, B, O> {
     lost: Vec<(Arc<L>, B)>,
     turn: Turn,
     drivers: u64,
-    /// Whether a contender is behind the node; known only while a companion watches, or after it
+    /// Whether a contender is behind the node; known only from a companion that watches, or after it
     /// was asked because of newcomers among readers.
     behind: Option<bool>,
+    /// Whether the node has a companion.
+    accompanied: bool,
     /// Whether it is being asked while readers hold the lock.
     asking: bool,
     /// Whether some waiter waits for ZooKeeper's reply only.
@@ -223,6 +225,7 @@ impl<L: Lent, B, O> State<L, B, O> {
             turn: Turn::begin(&Handoffs::NONE, Instant::ORIGIN),
             drivers: 0,
             behind: None,
+            accompanied: false,
             asking: false,
             tries: false,
             closed,
@@ -307,8 +310,7 @@ impl<L: Lent, B, O> State<L, B, O> {
     /// No node and nobody behind it any more. A node is acquired for the waiters, if any: while
     /// somebody waits, something is always in progress.
     fn renew(&mut self, todo: &mut Todo<L>) -> Option<Arc<L>> {
-        self.behind = None;
-        self.asking = false;
+        (self.behind, self.accompanied, self.asking) = (None, false, false);
         let gone = match std::mem::replace(&mut self.phase, Phase::Idle) {
             Phase::Idle | Phase::Fetching { .. } => None,
             Phase::Held { lease, .. } => {
@@ -609,8 +611,7 @@ impl<L: Lent, B, O> State<L, B, O> {
         } else if linger.is_zero() || self.behind == Some(true) || self.closed {
             todo.release = self.renew(&mut todo);
         } else {
-            if self.behind.is_none() {
-                self.behind = Some(false);
+            if !std::mem::replace(&mut self.accompanied, true) {
                 todo.accompany = Some(lease.clone());
             }
             self.phase = Phase::Lingering { lease: lease.clone(), mode, until: now + linger };
@@ -681,7 +682,7 @@ impl<L: Lent, B, O> State<L, B, O> {
             self.lost.push((to, by));
             return todo;
         }
-        (self.behind, self.asking) = (None, false);
+        (self.behind, self.accompanied, self.asking) = (None, false, false);
         self.holders.clear();
         self.holders.push(by);
         self.phase = Phase::Held { lease: to.clone(), mode: Mode::Read };
@@ -699,12 +700,12 @@ impl<L: Lent, B, O> State<L, B, O> {
         (untaken, todo)
     }
 
-    /// The companion of a node has looked behind it.
-    pub fn looked_behind(&mut self, lease: &Arc<L>, behind: bool) -> Todo<L> {
+    /// The companion of a node has looked behind it; `None` if nobody replied.
+    pub fn looked_behind(&mut self, lease: &Arc<L>, behind: Option<bool>) -> Todo<L> {
         let mut todo = Todo::default();
         if self.phase.stands_on(lease) {
-            self.behind = Some(behind);
-            if behind && matches!(self.phase, Phase::Lingering { .. }) {
+            self.behind = behind;
+            if behind == Some(true) && matches!(self.phase, Phase::Lingering { .. }) {
                 todo.release = self.renew(&mut todo);
             }
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zklock::{ErrorKind, Handoffs, LockOptions, Mutex, Session};
-use zklock_core::coordinator::memory::Op;
+use zklock_core::coordinator::memory::{Fault, Op};
 
 use crate::support::{contenders, on, prompt, store};
 
@@ -115,6 +115,35 @@ async fn a_connection_in_doubt_ends_it() {
     faults.reconnect();
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert!(contenders(&store, "/zklock/a").await.is_empty());
+}
+
+/// No answer does not say that somebody queued.
+#[tokio::test(start_paused = true)]
+async fn a_look_behind_that_nobody_answers_does_not_end_it() {
+    let (store, session) = prompt();
+    let mutex = lingering(&session);
+    let guard = mutex.acquire().await.unwrap();
+    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    // Asked for at once, and again a second later.
+    faults.inject(Fault::lose_reply().on(Op::Children));
+    drop(guard);
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(contenders(&store, "/zklock/a").await.len(), 1);
+    let guard = mutex.acquire().await.unwrap();
+    faults.inject(Fault::lose_reply().on(Op::Children));
+    // Somebody who comes and goes lets it look.
+    let other = on(&store).mutex("a").unwrap();
+    assert!(other.acquire_timeout(Duration::from_millis(100)).await.unwrap_err().is_busy());
+    drop(guard);
+    store.record();
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    drop(mutex.acquire().await.unwrap());
+    let ops: Vec<_> = store.recorded().iter().map(|logged| logged.op).collect();
+    assert!(!ops.contains(&Op::Delete), "{ops:?}");
+    // It looks again by and by, so others do not wait for its end.
+    let start = tokio::time::Instant::now();
+    drop(other.acquire().await.unwrap());
+    assert!(start.elapsed() <= Duration::from_secs(1), "{:?}", start.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
