@@ -207,12 +207,7 @@ impl Generation {
     /// Whether the connection is in doubt. Once seen, this is final: the keeper may not look before
     /// the connection is back.
     fn is_suspect_at(&self, now: Instant) -> bool {
-        let suspect =
-            self.coordinator.link() != Link::Up || self.lease.condition(now) != Condition::Held;
-        if suspect {
-            self.lease.doubt();
-        }
-        suspect
+        self.lease.doubt_at(now, self.coordinator.link() == Link::Up)
     }
 
     /// Until when leases are valid if ZooKeeper sends nothing more.
@@ -252,6 +247,11 @@ impl Generation {
     /// Loses all leases granted so far; their nodes may still exist.
     pub fn lose_leases(&self) {
         self.lease.end_epoch();
+        self.lose_past();
+    }
+
+    /// Reports the leases that were lost when their epoch ended. What was granted since then stays.
+    fn lose_past(&self) {
         self.losses.fetch_add(1, Ordering::AcqRel);
         for node in self.take_past() {
             self.events.tell(|| Event::Lost { lock: node.lock.clone() });

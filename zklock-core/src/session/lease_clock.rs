@@ -14,6 +14,7 @@
 //! a tick. The [margin](Timing) is the sum of the two.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::base::clock::{Clock, Instant};
@@ -32,6 +33,9 @@ pub struct LeaseClock {
     /// How often the session was suspect; a lease that stops at this point and has a smaller count
     /// stays lost.
     doubts: AtomicU64,
+    /// Held by whoever counts that the clock ran out, or that the session was suspect. Two callers that
+    /// see the same must count it once: the second would lose what was granted after the first.
+    counting: Mutex<()>,
 }
 
 /// How safe a lease is.
@@ -69,6 +73,7 @@ impl LeaseClock {
             last: AtomicU64::new(start.as_nanos()),
             epoch: AtomicU64::new(0),
             doubts: AtomicU64::new(0),
+            counting: Mutex::default(),
         }
     }
 
@@ -133,6 +138,7 @@ impl LeaseClock {
     /// the session had been suspect, the leases of that time stay lost. Returns the condition
     /// before.
     pub fn committed(&self, sent: Instant, now: Instant) -> Condition {
+        let counting = (self.condition(now) != Condition::Held).then(|| self.counting());
         let condition = self.condition(now);
         match condition {
             Condition::Held => {}
@@ -140,7 +146,12 @@ impl LeaseClock {
             Condition::Lost => self.end_epoch(),
         }
         self.last.fetch_max(sent.as_nanos(), Ordering::AcqRel);
+        drop(counting);
         condition
+    }
+
+    fn counting(&self) -> MutexGuard<'_, ()> {
+        self.counting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Records the time of contact that a coordinator knows by itself.
@@ -161,6 +172,20 @@ impl LeaseClock {
     /// Loses all leases granted so far that stop where the session is suspect.
     pub fn doubt(&self) {
         self.doubts.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// The same if the session is suspect at `now`, which was just read: because it is not connected, or
+    /// because no commit was answered.
+    pub fn doubt_at(&self, now: Instant, connected: bool) -> bool {
+        if connected && self.condition(now) == Condition::Held {
+            return false;
+        }
+        // A commit may have been answered meanwhile, and something granted.
+        let _counting = self.counting();
+        if !connected || self.condition(now) != Condition::Held {
+            self.doubt();
+        }
+        true
     }
 }
 
@@ -201,6 +226,34 @@ mod tests {
         assert_eq!(clock.committed(start + T, start + T), Condition::Lost);
         assert_eq!(clock.condition(start + T), Condition::Held);
         assert_eq!(terms.map(|term| clock.is_present(term)), [false, false]);
+    }
+
+    /// The second would lose what was granted after the first.
+    #[test]
+    fn two_answers_at_once_after_the_clock_ran_out_count_it_once() {
+        let timing = Timing::of(T, None).unwrap();
+        let clock = LeaseClock::new(Clock::Caller, timing, Instant::ORIGIN);
+        let arrived = AtomicU64::new(0);
+        let meet = |round: u64| {
+            arrived.fetch_add(1, Ordering::AcqRel);
+            while arrived.load(Ordering::Acquire) < 2 * round {
+                std::hint::spin_loop();
+            }
+        };
+        let answer = || {
+            for round in 1..=300 {
+                let at = Instant::ORIGIN + 2 * T * u32::try_from(round).unwrap();
+                meet(3 * round - 2);
+                let _ = clock.committed(at, at);
+                meet(3 * round - 1);
+                assert_eq!(clock.epoch.load(Ordering::Acquire), round);
+                meet(3 * round);
+            }
+        };
+        std::thread::scope(|threads| {
+            threads.spawn(answer);
+            answer();
+        });
     }
 
     #[tokio::test(start_paused = true)]

@@ -145,7 +145,7 @@ impl Generation {
         match self.lease.committed(sent, now) {
             Condition::Held => {}
             Condition::Suspect => self.lose_doubted(),
-            Condition::Lost => self.lose_leases(),
+            Condition::Lost => self.lose_past(),
         }
     }
 }
