@@ -373,15 +373,14 @@ impl SessionBuilder {
             let why = "max_connections must be at least 1";
             return Err(LockError::new(ErrorKind::InvalidOption, why));
         }
+        if self.tick.is_some_and(|tick| tick.is_zero()) {
+            let why = "the `tickTime` of a server is longer than zero";
+            return Err(LockError::new(ErrorKind::InvalidOption, why));
+        }
+        self.check_servers()?;
         let place = self.store.place();
         let (connector, host): (Arc<dyn Connector>, _) = match self.store {
             Store::ZooKeeper(options) => {
-                validate_connect_string(&options.connect).map_err(|error| {
-                    let why = "the connect string is not valid; accepted is \
-                               host:port[,host:port...][/chroot], for instance \
-                               \"zk1:2181,zk2:2181/apps\"";
-                    LockError::new(ErrorKind::InvalidOption, why).because(error)
-                })?;
                 if !options.auth.is_empty() && !self.acl_is_chosen {
                     tracing::warn!(
                         "this session has credentials and no ACL, so the nodes of its locks are \
@@ -442,6 +441,16 @@ impl SessionBuilder {
         let session = self.open()?;
         session.first_contact().await?;
         Ok(session)
+    }
+
+    /// Checks the connect string.
+    pub(crate) fn check_servers(&self) -> Result<(), LockError> {
+        let Store::ZooKeeper(options) = &self.store else { return Ok(()) };
+        validate_connect_string(&options.connect).map_err(|error| {
+            let why = "the connect string is not valid; accepted is \
+                       host:port[,host:port...][/chroot], for instance \"zk1:2181,zk2:2181/apps\"";
+            LockError::new(ErrorKind::InvalidOption, why).because(error)
+        })
     }
 }
 

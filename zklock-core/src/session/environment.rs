@@ -1,12 +1,14 @@
 //! Sessions that environment variables describe.
 
 use std::env;
+use std::ffi::OsString;
 use std::fs;
 use std::time::Duration;
 
 use crate::base::error::{ErrorKind, LockError};
 use crate::base::options::LockOptions;
 use crate::coordinator::zookeeper::Acl;
+use crate::name::path::ZnodePath;
 use crate::session::builder::SessionBuilder;
 use crate::session::handle::Session;
 
@@ -28,6 +30,8 @@ impl Session {
     /// | `ZKLOCK_ACL` | who may access the nodes: `open`, `creator` or `read-only-others` | `open` |
     /// | `ZKLOCK_TLS_CA` | with the feature `tls`: a PEM file with the trusted authorities | no TLS |
     /// | `ZKLOCK_TLS_CERT`, `ZKLOCK_TLS_KEY` | PEM files with a client certificate and its key | none |
+    ///
+    /// An empty value counts as none.
     ///
     /// If [`init`](crate::session::registry::init) was not called, the first call that needs a
     /// default session makes it from these variables. The variables of a session named `billing`
@@ -63,7 +67,7 @@ impl Session {
 /// Those of [`Session::from_env`], except those of connecting.
 pub fn from_environment(name: Option<&str>) -> Result<SessionBuilder, LockError> {
     let prefix = name.map_or_else(|| "ZKLOCK_".to_owned(), prefix);
-    let get = |name: &str| env::var(format!("{prefix}{name}")).ok().filter(|v| !v.is_empty());
+    let get = |name: &str| env::var_os(format!("{prefix}{name}"));
     described(&prefix, get)?.ok_or_else(|| not_configured(name))
 }
 
@@ -90,26 +94,29 @@ fn not_configured(name: Option<&str>) -> LockError {
 /// Evaluates the variables, which `get` returns, so that tests need not set any.
 fn described(
     prefix: &str,
-    get: impl Fn(&str) -> Option<String>,
+    get: impl Fn(&str) -> Option<OsString>,
 ) -> Result<Option<SessionBuilder>, LockError> {
-    let Some(connect) = get("CONNECT") else { return Ok(None) };
     let invalid = |name: &str, what: String| {
         LockError::new(ErrorKind::InvalidOption, format!("{prefix}{name}: {what}"))
     };
+    let get = |name: &str| -> Result<Option<String>, LockError> {
+        let value = get(name).filter(|value| !value.is_empty()).map(OsString::into_string);
+        // The value may be a secret: the error does not repeat it.
+        value.transpose().map_err(|_| invalid(name, "the value is not UTF-8".to_owned()))
+    };
+    let Some(connect) = get("CONNECT")? else { return Ok(None) };
     let duration = |name: &str| -> Result<Option<Duration>, LockError> {
-        let Some(text) = get(name) else { return Ok(None) };
-        let parsed = humantime::parse_duration(&text);
-        parsed.map(Some).map_err(|why| {
-            invalid(
-                name,
-                format!(
-                    "{text:?} is not a duration ({why}); accepted \
-                                                  is, for instance, 10s"
-                ),
-            )
-        })
+        let Some(text) = get(name)? else { return Ok(None) };
+        let why = match humantime::parse_duration(&text) {
+            Ok(Duration::ZERO) => "it must be longer than zero".to_owned(),
+            Ok(duration) => return Ok(Some(duration)),
+            Err(why) => why.to_string(),
+        };
+        let what = format!("{text:?} is not accepted ({why}); accepted is, for instance, 10s");
+        Err(invalid(name, what))
     };
     let mut builder = Session::builder_for(&connect);
+    builder.check_servers().map_err(|error| invalid("CONNECT", error.to_string()))?;
     if let Some(timeout) = duration("SESSION_TIMEOUT")? {
         builder = builder.session_timeout(timeout);
     }
@@ -123,33 +130,29 @@ fn described(
     if let Some(timeout) = duration("TIMEOUT")? {
         defaults = defaults.timeout(timeout);
     }
-    if let Some(text) = get("RETRIES") {
-        let retries = text.parse().map_err(|_| {
-            invalid(
-                "RETRIES",
-                format!(
-                    "{text:?} is not a number of tries; accepted are integers \
-                                        from 1"
-                ),
-            )
+    if let Some(text) = get("RETRIES")? {
+        let retries = text.parse().ok().filter(|retries| *retries > 0).ok_or_else(|| {
+            let what = "is not a number of tries; accepted are integers from 1";
+            invalid("RETRIES", format!("{text:?} {what}"))
         })?;
         defaults = defaults.retries(retries);
     }
     builder = builder.defaults(defaults);
-    if let Some(root) = get("ROOT") {
+    if let Some(root) = get("ROOT")? {
+        ZnodePath::new(&root).map_err(|error| invalid("ROOT", error.to_string()))?;
         builder = builder.root(root);
     }
-    if let Some(app) = get("APP") {
+    if let Some(app) = get("APP")? {
         builder = builder.app(app);
     }
-    if let Some(auth) = get("AUTH") {
+    if let Some(auth) = get("AUTH")? {
         // The value is a secret: the error does not repeat it.
         let (scheme, credentials) = auth.split_once(':').ok_or_else(|| {
             invalid("AUTH", "the value does not have the form digest:user:password".to_owned())
         })?;
         builder = builder.auth(scheme, credentials);
     }
-    if let Some(text) = get("ACL") {
+    if let Some(text) = get("ACL")? {
         builder = builder.acl(match text.as_str() {
             "open" => Acl::Open,
             "creator" => Acl::CreatorAll,
@@ -164,7 +167,7 @@ fn described(
         });
     }
     let file = |name: &str| -> Result<Option<String>, LockError> {
-        let Some(path) = get(name) else { return Ok(None) };
+        let Some(path) = get(name)? else { return Ok(None) };
         let text = fs::read_to_string(&path);
         text.map(Some).map_err(|why| invalid(name, format!("{path} cannot be read: {why}")))
     };
@@ -179,7 +182,7 @@ fn described(
         }
     };
     match file("TLS_CA")? {
-        Some(authorities) => with_tls(builder, &authorities, identity).map(Some),
+        Some(authorities) => with_tls(builder, &authorities, identity, invalid).map(Some),
         None if identity.is_some() => {
             Err(invalid("TLS_CA", "missing, although TLS_CERT and TLS_KEY are set".to_owned()))
         }
@@ -192,12 +195,13 @@ fn with_tls(
     builder: SessionBuilder,
     authorities: &str,
     identity: Option<(String, String)>,
+    invalid: impl Fn(&str, String) -> LockError,
 ) -> Result<SessionBuilder, LockError> {
-    let tls = crate::coordinator::zookeeper::Tls::new(authorities)?;
-    Ok(builder.tls(match identity {
-        Some((certificate, key)) => tls.identity(&certificate, &key)?,
-        None => tls,
-    }))
+    let tls = crate::coordinator::zookeeper::Tls::new(authorities);
+    let tls = tls.map_err(|error| invalid("TLS_CA", error.to_string()))?;
+    let Some((certificate, key)) = identity else { return Ok(builder.tls(tls)) };
+    let tls = tls.identity(&certificate, &key);
+    Ok(builder.tls(tls.map_err(|error| invalid("TLS_CERT", error.to_string()))?))
 }
 
 #[cfg(not(feature = "tls"))]
@@ -205,9 +209,9 @@ fn with_tls(
     _: SessionBuilder,
     _: &str,
     _: Option<(String, String)>,
+    invalid: impl Fn(&str, String) -> LockError,
 ) -> Result<SessionBuilder, LockError> {
-    let why = "the environment requests TLS, and zklock was built without its feature `tls`";
-    Err(LockError::new(ErrorKind::InvalidOption, why))
+    Err(invalid("TLS_CA", "zklock was built without its feature `tls`".to_owned()))
 }
 
 #[cfg(test)]
@@ -216,7 +220,7 @@ mod tests {
 
     fn session_of(pairs: &[(&str, &str)]) -> Result<Option<Session>, LockError> {
         let builder = described("ZKLOCK_", |name| {
-            pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
+            pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| OsString::from(value))
         });
         builder?.map(SessionBuilder::open).transpose()
     }
@@ -244,19 +248,44 @@ mod tests {
     #[test]
     fn an_environment_without_sense_is_an_error_that_names_the_variable() {
         for (pair, part) in [
-            (("ROOT", "x"), "absolute"),
+            (("ROOT", "x"), "ZKLOCK_ROOT: "),
             (("SESSION_TIMEOUT", "2 parsecs"), "ZKLOCK_SESSION_TIMEOUT"),
             (("TICK_TIME", "2"), "ZKLOCK_TICK_TIME"),
             (("TIMEOUT", "soon"), "ZKLOCK_TIMEOUT"),
+            (("TIMEOUT", "0s"), "ZKLOCK_TIMEOUT"),
+            (("CONNECT_TIMEOUT", "0s"), "ZKLOCK_CONNECT_TIMEOUT"),
+            (("SESSION_TIMEOUT", "0s"), "ZKLOCK_SESSION_TIMEOUT"),
+            (("TICK_TIME", "0s"), "ZKLOCK_TICK_TIME"),
             (("RETRIES", "-1"), "ZKLOCK_RETRIES"),
+            (("RETRIES", "0"), "ZKLOCK_RETRIES"),
             (("AUTH", "hunter2"), "ZKLOCK_AUTH"),
             (("ACL", "owner"), "read-only-others"),
             (("TLS_CA", "/no/such/file"), "ZKLOCK_TLS_CA"),
             (("TLS_CERT", "/no/such/file"), "ZKLOCK_TLS_CERT"),
-            (("CONNECT", "a b c:x"), ""),
+            (("CONNECT", "a b c:x"), "ZKLOCK_CONNECT"),
         ] {
             let error = session_of(&[pair, ("CONNECT", "embedded")]).unwrap_err().to_string();
             assert!(error.contains(part) && !error.contains("hunter2"), "{error}");
+        }
+    }
+
+    /// It is not the same as none: a missing `ZKLOCK_ACL` opens the nodes to everybody.
+    #[cfg(unix)]
+    #[test]
+    fn a_value_that_is_no_text_is_an_error() {
+        use std::os::unix::ffi::OsStringExt;
+
+        for variable in ["CONNECT", "ROOT", "APP", "TIMEOUT", "RETRIES", "AUTH", "ACL", "TLS_CA"] {
+            let get = |name: &str| match name {
+                _ if name == variable => Some(OsString::from_vec(b"hunter\xff".to_vec())),
+                "CONNECT" => Some(OsString::from("embedded")),
+                _ => None,
+            };
+            let error = described("ZKLOCK_", get).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidOption);
+            let text = format!("{error:#}");
+            assert!(text.contains(&format!("ZKLOCK_{variable}: ")), "{text}");
+            assert!(!text.contains("hunter"), "{text}");
         }
     }
 
