@@ -63,13 +63,13 @@ pub struct Target {
 impl Target {
     /// What callers have in common that may pass a node to each other.
     pub fn key(&self, stop_at: StopAt) -> String {
-        let directory = self.directory.as_str().to_owned();
-        // A node has the marks and the stop point of the caller that acquired it. No path contains
-        // a NUL.
-        match (self.marks.any(), stop_at) {
-            (false, StopAt::Lost) => directory,
-            _ => format!("{directory}\0{:?} {stop_at:?}", self.marks),
+        let (directory, marks) = (self.directory.as_str(), self.marks);
+        // A node has the marks and the stop point of the caller that acquired it, as patiently as that
+        // caller is. No path contains a NUL.
+        if (marks, stop_at, self.vanished) == Default::default() {
+            return directory.to_owned();
         }
+        format!("{directory}\0{marks:?} {stop_at:?} {:?}", self.vanished)
     }
 }
 
@@ -191,10 +191,7 @@ impl AcquireLoop<'_> {
                 }
                 Setback::NoDirectory | Setback::Vanished => {
                     if losses >= vanished.attempts {
-                        return Err(LockError::new(
-                            ErrorKind::Unavailable,
-                            "others deleted the lock's directory or node again and again",
-                        ));
+                        return Err(deleted_again(&self.target.lock));
                     }
                     losses += 1;
                     vanished.pause(losses - 1)
@@ -542,6 +539,12 @@ impl AcquireLoop<'_> {
         futures_lite::future::or(timer, generation.changed()).await;
         Ok(())
     }
+}
+
+/// The error of an acquire that does not begin again.
+pub(crate) fn deleted_again(lock: &Arc<str>) -> LockError {
+    let why = "others deleted the lock's directory or node again and again";
+    LockError::new(ErrorKind::Unavailable, why).on(lock.clone())
 }
 
 /// Waits until the connection is up: a create request that is sent while it is down would be

@@ -246,6 +246,11 @@ impl Lease {
         self.delete_options.only
     }
 
+    /// Whether it is known that somebody else deleted the node.
+    pub fn is_deleted(&self) -> bool {
+        self.node.is_gone()
+    }
+
     /// Records that somebody else deleted the node.
     pub fn node_is_gone(&self) {
         self.generation.lost_node(&self.node);

@@ -127,7 +127,7 @@ impl LockOptions {
     }
 
     /// Sets how often an acquire begins again after others deleted its node or the lock's
-    /// directory: 20 times by default. A semaphore always uses its session's policy.
+    /// directory: 20 times by default.
     ///
     /// ```
     /// use zklock::{LockOptions, RetryPolicy};

@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures_lite::future::or;
 use tokio::sync::Notify;
 
-use crate::acquire::acquire_loop::{How, Target, acquire};
+use crate::acquire::acquire_loop::{How, Target, acquire, deleted_again};
 
 use crate::acquire::lease::Lease;
 use crate::acquire::obstacle::{Obstacle, Seen};
@@ -20,7 +20,7 @@ use crate::base::error::{ErrorKind, Holder, LockError};
 use crate::base::first::all;
 use crate::base::mode::Mode;
 use crate::base::times;
-use crate::coordinator::traits::RequestError;
+use crate::coordinator::traits::{Operation, RequestError};
 use crate::layout::driver::LockDriver;
 use crate::local::grant::{Grant, GrantSource, Hold, Sole, SteppingDown};
 use crate::local::itself::{self, Perhaps, stops_holder, stops_waiter};
@@ -350,36 +350,71 @@ impl PermitQueue {
         looks: &Looks,
     ) -> Result<Vec<Arc<Lease>>, LockError> {
         self.limit.known(&self.session).await?;
+        let vanished = fetch.vanished;
+        let locks = Target { vanished, ..self.targets.locks.clone() };
+        let leases = Target { vanished, ..self.targets.leases.clone() };
+        let mut losses = 0;
         loop {
             // By then, callers that only try have been told if nothing is left.
             let how = How::one(Mode::Mutex, false);
-            let inner = acquire(&self.targets.locks, lane_permit, how, &looks.locks, None).await?;
+            let inner = acquire(&locks, lane_permit, how, &looks.locks, None).await?;
             looks.locks.set(None);
-            let taking = async { Some(self.take(lane_permit, fetch, &looks.leases).await) };
+            let taking =
+                async { Some(self.take(&leases, lane_permit, fetch, &looks.leases).await) };
             let lost = async {
                 inner.lost().await;
                 None
             };
             let taken = or(taking, lost).await;
             looks.leases.set(None);
-            let Some(taken) = taken else { continue };
-            let leases: Vec<_> = taken?.into_iter().map(Arc::new).collect();
+            let taken: Vec<_> = taken.transpose()?.into_iter().flatten().map(Arc::new).collect();
             // Without the lock, others may have counted at the same time.
-            if inner.is_valid() && leases.iter().all(|lease| lease.is_valid()) {
-                return Ok(leases);
+            let is_whole = inner.is_valid() && taken.iter().all(|lease| lease.is_valid());
+            if is_whole && !taken.is_empty() {
+                if self.targets.counts_first {
+                    self.look_back(&inner, &taken);
+                }
+                return Ok(taken);
+            }
+            drop(taken);
+            if inner.is_deleted() {
+                if losses >= vanished.attempts {
+                    return Err(deleted_again(&locks.lock));
+                }
+                let clock = self.session.clock();
+                clock.sleep_until(clock.now() + vanished.pause(losses)).await;
+                losses += 1;
             }
         }
+    }
+
+    /// Clients of kazoo do not count again when their node exists. If somebody deletes the node of the
+    /// inner lock under its holder, two may count at the same time. A holder whose node was there when
+    /// its permits were was alone; any other is told that they are lost.
+    fn look_back(&self, inner: &Lease, leases: &[Arc<Lease>]) {
+        let path = inner.path().to_string();
+        let checked = inner.generation().write(vec![Operation::Check { path }]);
+        let leases: Vec<_> = leases.iter().map(Arc::downgrade).collect();
+        self.session.spawner().spawn(async move {
+            if let Err(RequestError::Multi { .. }) = checked.await {
+                tracing::warn!("the node of a semaphore's inner lock was deleted by somebody else");
+                for lease in leases.iter().filter_map(Weak::upgrade) {
+                    lease.node_is_gone();
+                }
+            }
+        });
     }
 
     /// Creates the nodes of permits. If every node is a holder, it first makes sure that there is
     /// room for all of them.
     async fn take(
         &self,
+        target: &Target,
         lane_permit: &LanePermit,
         fetch: Fetch,
         seen: &Seen,
     ) -> Result<Vec<Lease>, LockError> {
-        let (target, together) = (&self.targets.leases, fetch.permits as usize);
+        let together = fetch.permits as usize;
         let how = How::one(Mode::Permit, fetch.once);
         let label = self.lock().state.waiting().next().and_then(|first| first.label.clone());
         let how = How { together, stop_at: fetch.stop_at, label, ..how };
@@ -541,7 +576,8 @@ impl GrantSource for PermitQueue {
     fn split(self: Arc<Self>, grant: &Grant, permits: usize) -> Option<Hold> {
         let mut inner = self.lock();
         let part = Arc::new(grant.split(permits)?);
-        inner.state.split_off(Arc::downgrade(&part));
+        let is_whole = |by: &Weak<Grant>| std::ptr::eq(by.as_ptr(), grant);
+        inner.state.split_off(Arc::downgrade(&part), is_whole);
         Some(part.hold())
     }
 

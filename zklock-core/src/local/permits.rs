@@ -12,7 +12,7 @@ use std::task::{Poll, Waker};
 use crate::base::caller::Caller;
 use crate::base::clock::Instant;
 use crate::base::error::LockError;
-use crate::base::policy::{Handoffs, StopAt};
+use crate::base::policy::{Handoffs, RetryPolicy, StopAt};
 use crate::local::state::{Lent, QueuePolicy};
 use crate::local::turn::Turn;
 use crate::local::waiters::{Outcome, Place, Ticket, Waiters};
@@ -30,6 +30,8 @@ pub struct PermitWaiter {
     pub once: bool,
     /// Its policy.
     pub queue_policy: QueuePolicy,
+    /// How often to begin again after nodes were deleted by others.
+    pub vanished: RetryPolicy,
     /// Its label.
     pub label: Option<Arc<str>>,
 }
@@ -43,6 +45,8 @@ pub struct Fetch {
     pub permits: u32,
     /// When their leases count as lost.
     pub stop_at: StopAt,
+    /// How often to begin again after nodes were deleted by others.
+    pub vanished: RetryPolicy,
     /// Whether it waits for ZooKeeper's reply only.
     pub once: bool,
     /// Waiters from this number on came while it was running: its reply may be older than their
@@ -87,10 +91,15 @@ pub enum Joined {
 #[derive(Debug)]
 pub struct State<L, B, O> {
     waiters: Waiters<PermitWaiter, Outcome<O>>,
-    holders: Vec<B>,
+    /// The holders, each with the number of the turn in which its permits came from ZooKeeper.
+    holders: Vec<(u64, B)>,
     fetching: Option<Fetch>,
     drivers: u64,
+    /// The present turn: of all permits that came from ZooKeeper since its beginning. Only these are
+    /// handed on.
     turn: Turn,
+    /// Its number.
+    turns: u64,
     /// Whether the running driver is behind everybody who came in this turn, or the turn still
     /// lasts.
     yielded: bool,
@@ -109,6 +118,7 @@ impl<L: Lent, B, O> State<L, B, O> {
             fetching: None,
             drivers: 0,
             turn: Turn::begin(&Handoffs::NONE, Instant::ORIGIN),
+            turns: 0,
             tries: false,
             yielded: true,
             closed,
@@ -118,7 +128,7 @@ impl<L: Lent, B, O> State<L, B, O> {
 
     /// The holders of permits.
     pub fn holders(&self) -> impl Iterator<Item = &B> {
-        self.holders.iter()
+        self.holders.iter().map(|(_, by)| by)
     }
 
     /// The number of permits that the waiter in a place needs, and the sum of those that are needed
@@ -149,19 +159,26 @@ impl<L: Lent, B, O> State<L, B, O> {
     }
 
     fn fetch(&mut self) -> Option<Fetch> {
-        let PermitWaiter { permits, once, queue_policy: QueuePolicy { stop_at, .. }, .. } =
-            *self.waiters.first()?;
+        let PermitWaiter { permits, once, vanished, .. } = *self.waiters.first()?;
+        let stop_at = self.waiters.first()?.queue_policy.stop_at;
         self.drivers += 1;
         let (driver, since) = (self.drivers, self.waiters.next());
-        self.fetching = Some(Fetch { driver, permits, stop_at, once, since });
+        self.fetching = Some(Fetch { driver, permits, stop_at, vanished, once, since });
         self.fetching
     }
 
     /// Makes sure that a driver runs exactly while somebody waits, for the number of permits that
     /// the first waiter needs.
     fn adjust(&mut self, todo: &mut Todo<L>) {
-        let wanted = self.waiters.first().map(|first| (first.permits, first.queue_policy.stop_at));
-        if self.fetching.map(|fetch| (fetch.permits, fetch.stop_at)) == wanted {
+        let as_wanted = |fetch: &Fetch, first: &PermitWaiter| {
+            (fetch.permits, fetch.stop_at, fetch.vanished)
+                == (first.permits, first.queue_policy.stop_at, first.vanished)
+        };
+        let is_as_wanted = match (&self.fetching, self.waiters.first()) {
+            (Some(fetch), Some(first)) => as_wanted(fetch, first),
+            (fetch, first) => fetch.is_none() && first.is_none(),
+        };
+        if is_as_wanted {
             return;
         }
         todo.cancel |= self.fetching.take().is_some();
@@ -202,11 +219,11 @@ impl<L: Lent, B, O> State<L, B, O> {
         grant: impl FnOnce(&PermitWaiter, Vec<Arc<L>>) -> Option<(B, O)>,
         lost: impl FnOnce() -> LockError,
     ) {
-        let (holders, tried) = (&mut self.holders, &mut todo.tried);
+        let (holders, turn, tried) = (&mut self.holders, self.turns, &mut todo.tried);
         todo.wake.extend(self.waiters.settle_first(|wanting| match grant(wanting, leases) {
             Some((by, granted)) => {
                 *tried |= wanting.once;
-                holders.push(by);
+                holders.push((turn, by));
                 Ok(granted)
             }
             None => Err(lost()),
@@ -241,8 +258,12 @@ impl<L: Lent, B, O> State<L, B, O> {
         };
         match result {
             Ok(leases) => {
-                if let Some(first) = self.waiters.first() {
+                // A turn that lasts is not prolonged: its first permit has been kept since it began.
+                if let Some(first) = self.waiters.first()
+                    && !self.turn.is_on(now)
+                {
                     self.turn = Turn::begin(&first.queue_policy.handoffs, now);
+                    self.turns += 1;
                     self.yielded = !self.turn.is_on(now);
                 }
                 self.grant_first(&mut todo, leases, grant, lost);
@@ -262,8 +283,9 @@ impl<L: Lent, B, O> State<L, B, O> {
     }
 
     /// Some permits of a holder were split off, for this one.
-    pub fn split_off(&mut self, part: B) {
-        self.holders.push(part);
+    pub fn split_off(&mut self, part: B, is_whole: impl Fn(&B) -> bool) {
+        let whole = self.holders.iter().find(|(_, by)| is_whole(by));
+        self.holders.push((whole.map_or(0, |(turn, _)| *turn), part));
     }
 
     /// A holder returned its permits.
@@ -276,13 +298,20 @@ impl<L: Lent, B, O> State<L, B, O> {
         lost: impl Fn() -> LockError,
     ) -> Todo<L> {
         let mut todo = Todo::default();
-        self.holders.retain(|holder| !is_holder(holder));
+        let mut turn = None;
+        self.holders.retain(|(its, by)| {
+            let leaves = is_holder(by);
+            turn = turn.or(leaves.then_some(*its));
+            !leaves
+        });
+        let is_of_turn = turn == Some(self.turns);
         let mut left = VecDeque::from(leases);
         let stop_at = left.front().map(|lease| lease.stop_at());
         if left.iter().all(|lease| lease.is_valid(now) && !lease.is_revoked()) {
             while let Some(first) = self.waiters.first()
                 && first.permits as usize <= left.len()
                 && stop_at == Some(first.queue_policy.stop_at)
+                && is_of_turn
                 && self.turn.take(now)
             {
                 let handed = left.drain(..first.permits as usize).collect();

@@ -500,12 +500,12 @@ impl Semaphore {
     /// Takes a place in the queue.
     fn join(&self, who: Caller, permits: u32, how: Wait, since: Instant) -> WayIn {
         let around = context::current();
-        let Settings { handoffs, stop_at, .. } = self.0.settings;
+        let Settings { handoffs, stop_at, vanished, .. } = self.0.settings;
         let queue_policy = QueuePolicy { handoffs, stop_at, ..QueuePolicy::default() };
         let (once, label) = (how.is_once(), self.0.label.clone());
         let is_own = context::is_own(who, &around);
         let who = context::scoped(who, &around);
-        let wanting = PermitWaiter { who, since, permits, once, queue_policy, label };
+        let wanting = PermitWaiter { who, since, permits, once, queue_policy, vanished, label };
         match self.0.queue.join(wanting, is_own) {
             (joined, None) => WayIn::Usual(joined),
             (joined, Some(perhaps)) => {

@@ -17,6 +17,7 @@ mod fair;
 mod faults;
 mod fenced;
 mod foreign;
+mod handoffs;
 mod hold;
 mod inspect;
 mod itself;

@@ -36,6 +36,7 @@ mod names;
 mod noticed;
 mod outside;
 mod panics;
+mod permits_deleted;
 mod process;
 mod queue;
 mod queueing;

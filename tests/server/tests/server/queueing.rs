@@ -230,6 +230,107 @@ async fn another_process_comes_in_within_the_bound_of_handoffs() {
     bed.end().await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn exactly_so_many_are_handed_on_before_another_process_comes_in() {
+    let bed = Bed::shared("handoffs-exactly");
+    let (session, other) = (bed.session().await, bed.session().await);
+    let busy = bed.busy(&[&session, &other]).await;
+    for most in [0, 1, 3] {
+        let bound = LockOptions::new().handoffs(Handoffs { most, within: PATIENCE });
+        for limit in 1..=3 {
+            let name = format!("printers-{limit}");
+            let permits =
+                |session: &Session| session.semaphore(&name, limit).unwrap().with_options(bound);
+            let (here, there) = (permits(&session), permits(&other));
+            let mut held = Vec::new();
+            for _ in 0..limit {
+                held.push(here.acquire().await.unwrap());
+            }
+            let (come, mut came) = tokio::sync::mpsc::unbounded_channel();
+            let theirs = come.clone();
+            let waiting = tokio::spawn(async move {
+                let permit = there.acquire().await.unwrap();
+                theirs.send("there").unwrap();
+                permit
+            });
+            // The other waits for a permit: its node among them is there.
+            bed.until_nodes(&format!("{name}/leases"), limit as usize + 1).await;
+            let callers = (0..most + 4).map(|_| {
+                let (here, come) = (here.clone(), come.clone());
+                tokio::spawn(async move {
+                    let permit = here.acquire().await.unwrap();
+                    // Those who come after the other find nobody who listens.
+                    _ = come.send("here");
+                    permit.release().await.unwrap();
+                })
+            });
+            let callers: Vec<_> = callers.collect();
+            until("all wait", || {
+                let waits = |held: &&zklock::Held| *held.lock == *name && !held.granted;
+                (session.held().iter().filter(waits).count() == callers.len()).then_some(())
+            })
+            .await;
+            held.pop().unwrap().release().await.unwrap();
+            let mut before = 0;
+            while soon("somebody comes", came.recv()).await.unwrap() == "here" {
+                before += 1;
+            }
+            assert_eq!(before, most, "of {limit} permits");
+            drop((came, held));
+            waiting.await.unwrap().release().await.unwrap();
+            for caller in callers {
+                soon("all come", caller).await.unwrap();
+            }
+        }
+    }
+    drop(busy);
+    bed.end().await;
+}
+
+/// With several permits, of which a third process has one now and then, so that more of them come from
+/// ZooKeeper while others are handed on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_process_gets_one_of_several_permits_within_the_bound_of_handoffs() {
+    const WITHIN: Duration = Duration::from_millis(500);
+    const HOLD: Duration = Duration::from_millis(5);
+    let bed = Bed::shared("handoffs-of-several");
+    let sessions = bed.sessions(3).await;
+    let busy = bed.busy(&[&sessions[0], &sessions[1]]).await;
+    let bound = Handoffs { most: u32::MAX, within: WITHIN };
+    let permits = |session: &Session| {
+        let bound = LockOptions::new().handoffs(bound);
+        session.semaphore("printers", 3).unwrap().with_options(bound)
+    };
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut callers = JoinSet::new();
+    for caller in 0..10 {
+        let is_third = caller == 0;
+        let (permits, stop) = (permits(&sessions[usize::from(is_third)]), stop.clone());
+        callers.spawn(async move {
+            while !stop.load(Ordering::Relaxed) {
+                let permit = permits.acquire().await.unwrap();
+                tokio::time::sleep(if is_third { WITHIN / 2 } else { HOLD }).await;
+                permit.release().await.unwrap();
+            }
+        });
+    }
+    let control = Control::of(bed.server());
+    for round in 0..12 {
+        tokio::time::sleep(round * WITHIN / 5).await;
+        let start = Instant::now();
+        let permit = soon("another's turn", permits(&sessions[2]).acquire()).await.unwrap();
+        // The third may be ahead, and takes the first that is given back.
+        control.within("a permit of another", start.elapsed(), WITHIN + 2 * HOLD);
+        permit.release().await.unwrap();
+    }
+    stop.store(true, Ordering::Relaxed);
+    while let Some(ended) = soon("all end", callers.join_next()).await {
+        ended.unwrap();
+    }
+    drop(busy);
+    bed.end().await;
+}
+
 /// Tasks of several processes for one lock, in the order in which they queue up.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fair_callers_of_all_processes_come_in_as_they_came() {

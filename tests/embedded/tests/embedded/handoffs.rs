@@ -1,0 +1,150 @@
+//! The bound of handoffs, exactly: so many, and so long, and then other processes.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+use zklock::layout::Kazoo;
+use zklock::{AnyLock, Handoffs, LockOptions, Semaphore, Session};
+
+use crate::support::{on, prompt};
+
+const LONG: Duration = Duration::from_secs(60);
+
+/// What is let through the queue in one piece.
+fn locks(session: &Session, bound: Handoffs) -> Vec<(u32, AnyLock)> {
+    let options = LockOptions::new().handoffs(bound);
+    let mutex = session.mutex("mutex").unwrap().with_options(options);
+    let rw_lock = session.rw_lock("rw").unwrap().with_options(options);
+    let mut locks = vec![(1, mutex.into()), (1, AnyLock::Write(rw_lock))];
+    for limit in 1..=3 {
+        locks.push((limit, semaphore(session, limit, bound).into()));
+        let semaphore = session.semaphore(format!("kazoo-{limit}"), limit).unwrap();
+        let semaphore = semaphore.with_options(options).driver(Kazoo::default()).unwrap();
+        locks.push((limit, semaphore.into()));
+    }
+    locks
+}
+
+fn semaphore(session: &Session, limit: u32, bound: Handoffs) -> Semaphore {
+    let semaphore = session.semaphore(format!("curator-{limit}"), limit).unwrap();
+    semaphore.with_options(LockOptions::new().handoffs(bound))
+}
+
+async fn settle() {
+    sleep(Duration::from_millis(1)).await;
+}
+
+type Order = Arc<Mutex<Vec<&'static str>>>;
+
+/// Acquires, and notes it.
+fn queue_up(lock: &AnyLock, name: &'static str, order: &Order, hold: Duration) {
+    let (lock, order) = (lock.clone(), order.clone());
+    tokio::spawn(async move {
+        let _guard = lock.acquire().await.unwrap();
+        order.lock().unwrap().push(name);
+        sleep(hold).await;
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn exactly_so_many_are_handed_on_before_another_process_comes_in() {
+    for most in [0, 1, 3] {
+        let (store, session) = prompt();
+        let (other, bound) = (on(&store), Handoffs { most, within: LONG });
+        let ours = locks(&session, bound);
+        for ((limit, lock), (_, there)) in ours.iter().zip(locks(&other, bound)) {
+            let mut held = Vec::new();
+            for _ in 0..*limit {
+                held.push(lock.acquire().await.unwrap());
+            }
+            let order = Order::default();
+            queue_up(&there, "there", &order, LONG);
+            settle().await;
+            for _ in 0..most + 4 {
+                queue_up(lock, "here", &order, Duration::ZERO);
+            }
+            settle().await;
+            drop(held.pop());
+            settle().await;
+            settle().await;
+            let expected: Vec<_> = (0..most).map(|_| "here").chain(["there"]).collect();
+            assert_eq!(*order.lock().unwrap(), expected, "{most} of {lock:?}");
+        }
+    }
+}
+
+const WITHIN: Duration = Duration::from_millis(50);
+const HOLD: Duration = Duration::from_millis(10);
+
+fn for_a_while() -> Handoffs {
+    Handoffs { most: 1_000_000, within: WITHIN }
+}
+
+/// Another permit from ZooKeeper is no reason to keep the first for longer.
+#[tokio::test(start_paused = true)]
+async fn permits_are_handed_on_no_longer_since_the_first_of_them_came_from_zookeeper() {
+    let (store, session) = prompt();
+    let theirs = semaphore(&on(&store), 2, Handoffs::NONE).acquire().await.unwrap();
+    let ours = semaphore(&session, 2, for_a_while()).into();
+    let (order, start) = (Order::default(), Instant::now());
+    for _ in 0..40 {
+        queue_up(&ours, "here", &order, HOLD);
+    }
+    settle().await;
+    let there = semaphore(&on(&store), 2, Handoffs::NONE);
+    let waiting = tokio::spawn(async move {
+        let _permit = there.acquire().await.unwrap();
+        start.elapsed()
+    });
+    sleep(Duration::from_millis(40)).await;
+    drop(theirs);
+    let waited = waiting.await.unwrap();
+    assert!(waited >= WITHIN && waited <= WITHIN + HOLD, "{waited:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_permit_that_was_kept_for_longer_is_not_handed_on_in_the_turn_of_a_later_one() {
+    let (store, session) = prompt();
+    let ours = semaphore(&session, 2, for_a_while());
+    let first = ours.acquire().await.unwrap();
+    sleep(WITHIN + HOLD).await;
+    let second = ours.acquire().await.unwrap();
+    let order = Order::default();
+    queue_up(&semaphore(&on(&store), 2, Handoffs::NONE).into(), "there", &order, LONG);
+    settle().await;
+    queue_up(&ours.clone().into(), "here", &order, HOLD);
+    settle().await;
+    drop(first);
+    settle().await;
+    assert_eq!(*order.lock().unwrap(), ["there"]);
+    drop(second);
+    settle().await;
+    assert_eq!(*order.lock().unwrap(), ["there", "here"]);
+}
+
+/// A part of them is of the turn of the whole.
+#[tokio::test(start_paused = true)]
+async fn parts_are_handed_on_as_the_whole_is() {
+    let (store, session) = prompt();
+    let ours = semaphore(&session, 3, for_a_while());
+    let mut two = ours.acquire_many(2).await.unwrap();
+    let third = ours.acquire().await.unwrap();
+    let order = Order::default();
+    queue_up(&semaphore(&on(&store), 3, Handoffs::NONE).into(), "there", &order, LONG);
+    settle().await;
+    queue_up(&ours.clone().into(), "here", &order, LONG);
+    settle().await;
+    drop(two.split(1).unwrap());
+    settle().await;
+    assert_eq!(*order.lock().unwrap(), ["here"]);
+    sleep(WITHIN).await;
+    queue_up(&ours.clone().into(), "later", &order, LONG);
+    settle().await;
+    drop(two);
+    settle().await;
+    assert_eq!(*order.lock().unwrap(), ["here", "there"]);
+    drop(third);
+    settle().await;
+    assert_eq!(*order.lock().unwrap(), ["here", "there", "later"]);
+}

@@ -1,0 +1,150 @@
+//! Nodes of semaphores that others delete while somebody waits for permits.
+
+use std::time::{Duration, Instant};
+
+use zklock::layout::Kazoo;
+use zklock::{ErrorKind, LockError, LockOptions, RetryPolicy, Semaphore, SemaphorePermit, Session};
+use zklock_test_support::{Control, CreateMode, RawClient};
+
+use crate::bed::{Bed, soon, until};
+
+/// The heartbeat is a sixth of it.
+const SESSION_TIMEOUT: Duration = Duration::from_secs(6);
+const HEARTBEAT: Duration = Duration::from_secs(1);
+
+fn printers(session: &Session, kazoo: bool) -> Semaphore {
+    let printers = session.semaphore("printers", 1).unwrap();
+    if kazoo { printers.driver(Kazoo::default()).unwrap() } else { printers }
+}
+
+/// The directories of the inner lock and of the permits.
+fn directories(bed: &Bed, kazoo: bool) -> [String; 2] {
+    let names = if kazoo {
+        ["printers-__lock__", "printers"]
+    } else {
+        ["printers/locks", "printers/leases"]
+    };
+    names.map(|name| bed.path(name))
+}
+
+fn children(raw: &mut RawClient, directory: &str) -> Vec<String> {
+    let names = raw.children(directory).unwrap_or_default();
+    names.into_iter().map(|name| format!("{directory}/{name}")).collect()
+}
+
+/// The node of a waiter: of the inner lock, or for a permit.
+async fn waiting_node(
+    raw: &mut RawClient,
+    directory: &str,
+    is_new: impl Fn(&str) -> bool,
+) -> String {
+    until("a node of the waiter", || children(raw, directory).into_iter().find(|path| is_new(path)))
+        .await
+}
+
+/// In each layout, which nodes a waiter has: that of the inner lock, and in Curator's one among the
+/// permits.
+const NODES: [(bool, usize); 3] = [(false, 0), (false, 1), (true, 0)];
+
+type Waiting = tokio::task::JoinHandle<Result<SemaphorePermit, LockError>>;
+
+/// Somebody holds the permit, somebody waits, and the node of the waiter is deleted.
+async fn deleted(
+    bed: &Bed,
+    (kazoo, which): (bool, usize),
+    sessions: [&Session; 2],
+    options: LockOptions,
+) -> (SemaphorePermit, Waiting, String) {
+    let holder = printers(sessions[0], kazoo).acquire().await.unwrap();
+    let (mut raw, directories) = (bed.raw(), directories(bed, kazoo));
+    // Its own of the inner lock is deleted in the background.
+    let is_free = || children(&mut raw, &directories[0]).is_empty().then_some(());
+    until("the inner lock is free", is_free).await;
+    let waiting = printers(sessions[1], kazoo).with_options(options);
+    let waiting = tokio::spawn(async move { waiting.acquire().await });
+    // It waits once it has both.
+    let inner = waiting_node(&mut raw, &directories[0], |_| true).await;
+    let node = match which {
+        0 => inner,
+        _ => waiting_node(&mut raw, &directories[1], |path| path != holder.path()).await,
+    };
+    if !kazoo && which == 0 {
+        waiting_node(&mut raw, &directories[1], |path| path != holder.path()).await;
+    }
+    raw.delete(&node).unwrap();
+    raw.close().unwrap();
+    (holder, waiting, node)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waiter_for_a_permit_whose_node_is_deleted_queues_up_again_within_a_heartbeat() {
+    let bed = Bed::shared("permits-deleted");
+    let (one, two) = (bed.session().await, bed.session_of(SESSION_TIMEOUT).await);
+    let busy = bed.busy(&[&one, &two]).await;
+    for (kazoo, which) in NODES {
+        let options = LockOptions::new();
+        let (holder, waiting, node) = deleted(&bed, (kazoo, which), [&one, &two], options).await;
+        let (start, control) = (Instant::now(), Control::of(bed.server()));
+        let (mut raw, directories) = (bed.raw(), directories(&bed, kazoo));
+        let is_new = |path: &str| path != node && path != holder.path();
+        waiting_node(&mut raw, &directories[which], is_new).await;
+        control.within("a new node", start.elapsed(), HEARTBEAT);
+        assert!(!waiting.is_finished() && holder.is_valid());
+        holder.release().await.unwrap();
+        let permit = soon("the permit", waiting).await.unwrap().unwrap();
+        assert!(permit.is_valid());
+        // Neither does anybody enter beside it.
+        let busy = printers(&one, kazoo).try_acquire().await.unwrap_err();
+        assert!(busy.is_busy(), "{busy:#}");
+        let permits = children(&mut raw, &directories[1]);
+        assert!(permits.iter().any(|path| path == permit.path()), "{permits:?}");
+        permit.release().await.unwrap();
+        raw.close().unwrap();
+    }
+    drop(busy);
+    bed.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_semaphore_begins_again_as_often_as_it_was_told() {
+    let bed = Bed::shared("permits-never");
+    let (one, two) = (bed.session().await, bed.session_of(SESSION_TIMEOUT).await);
+    for (kazoo, which) in NODES {
+        let never = LockOptions::new().vanished(RetryPolicy::NEVER);
+        let (holder, waiting, _) = deleted(&bed, (kazoo, which), [&one, &two], never).await;
+        let error = soon("the end", waiting).await.unwrap().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:#}");
+        assert!(error.to_string().contains("deleted"), "{error:#}");
+        holder.release().await.unwrap();
+    }
+    bed.end().await;
+}
+
+/// kazoo counts before its node exists, and not again. If somebody deletes the node of our inner lock,
+/// it may create one permit too many; whoever took one of ours at that time is told.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_permit_that_was_taken_without_the_inner_lock_is_lost_within_a_heartbeat() {
+    let bed = Bed::shared("permits-kazoo");
+    let (one, two) = (bed.session().await, bed.session_of(SESSION_TIMEOUT).await);
+    for round in 0..5 {
+        let (holder, waiting, _) = deleted(&bed, (true, 0), [&one, &two], LockOptions::new()).await;
+        let control = Control::of(bed.server());
+        // Before a heartbeat tells of the deletion.
+        holder.release().await.unwrap();
+        let permit = soon("the permit", waiting).await.unwrap().unwrap();
+        let start = Instant::now();
+        // Of a client of kazoo that had counted before.
+        let (mut raw, theirs) = (bed.raw(), bed.path(&format!("printers/{round:032x}")));
+        raw.create(&theirs, b"", CreateMode::Ephemeral).unwrap();
+        // A heartbeat may have come in between: then it counted under a new node.
+        if tokio::time::timeout(HEARTBEAT * 3, permit.lost()).await.is_ok() {
+            control.within("the loss", start.elapsed(), HEARTBEAT);
+            assert!(!permit.is_valid());
+            assert!(permit.release().await.unwrap_err().is_lost());
+        } else {
+            panic!("nobody is told in round {round}");
+        }
+        raw.close().unwrap();
+    }
+    bed.end().await;
+}
