@@ -176,7 +176,7 @@ impl World {
         }
         if let Some(node) = todo.accompany {
             self.spawn(move |world| {
-                let todo = world.state.lock().unwrap().looked_behind(&node, world.rivals);
+                let todo = world.state.lock().unwrap().looked_behind(&node, Some(world.rivals));
                 world.carry_out(todo);
                 loop {
                     let seen = world.seen();
