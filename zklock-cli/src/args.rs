@@ -1,0 +1,150 @@
+//! The arguments.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::{Parser, Subcommand};
+
+/// Distributed locks on Apache ZooKeeper.
+///
+/// The settings are the environment variables of the library: ZKLOCK_CONNECT, ZKLOCK_ROOT,
+/// ZKLOCK_SESSION_TIMEOUT, ZKLOCK_AUTH, ZKLOCK_ACL and so on.
+#[derive(Debug, Parser)]
+#[command(name = "zklock", version)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) server: Server,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Where the locks are.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Server {
+    /// The servers, for instance zk1:2181,zk2:2181 (instead of ZKLOCK_CONNECT)
+    #[arg(long, global = true, value_name = "HOSTS")]
+    pub(crate) connect: Option<String>,
+    /// The node below which the locks are (instead of ZKLOCK_ROOT)
+    #[arg(long, global = true, value_name = "PATH")]
+    pub(crate) root: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Runs a command while it holds a lock
+    ///
+    /// Exit codes: that of the command (128 + n if signal n ended it), 75 if somebody else holds the
+    /// lock, 69 if ZooKeeper does not answer, 124 if the lock was lost or held for as long as it may
+    /// be, 125 for any other failure of zklock, 126 if the command cannot be executed, 127 if it is
+    /// not found.
+    ///
+    /// The environment of the command has ZKLOCK_NAME, ZKLOCK_TOKEN (the fencing token) and
+    /// ZKLOCK_CONNECT.
+    Run(Run),
+    /// Shows who holds a lock, and who waits for it
+    Show {
+        /// The name of the lock
+        name: String,
+        /// Prints one JSON document
+        #[arg(long)]
+        json: bool,
+    },
+    /// Follows a lock: who joins the queue, holds the lock, and leaves
+    Watch {
+        /// The name of the lock
+        name: String,
+        /// Prints one JSON document a line
+        #[arg(long)]
+        json: bool,
+    },
+    /// Asks the holders of a lock to release it
+    Revoke {
+        /// The name of the lock
+        name: String,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Run {
+    /// The name of the lock, for instance backup or orders/7
+    pub(crate) name: String,
+    /// The longest time of one try
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub(crate) timeout: Option<Duration>,
+    /// The number of tries
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) retries: Option<u32>,
+    /// The kind of the lock: mutex, read, write, or semaphore:LIMIT
+    #[arg(long, default_value = "mutex", value_name = "KIND")]
+    pub(crate) mode: Mode,
+    /// The longest time for which the lock is held; then the command is ended
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub(crate) hold_at_most: Option<Duration>,
+    /// Ends the command when somebody asks its process to release the lock (zklock revoke)
+    #[arg(long)]
+    pub(crate) revocable: bool,
+    /// The exit code if somebody else holds the lock
+    #[arg(long, default_value_t = crate::exit::BUSY, value_name = "CODE")]
+    pub(crate) on_busy: u8,
+    /// The command and its arguments; no shell is involved
+    #[arg(last = true, required = true, value_name = "CMD")]
+    pub(crate) command: Vec<OsString>,
+}
+
+impl Run {
+    /// The name of the program to run, without its folder.
+    pub(crate) fn program_name(&self) -> Option<String> {
+        let program = self.command.first()?;
+        Some(Path::new(program).file_name()?.to_string_lossy().into_owned())
+    }
+}
+
+/// The kind of a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Mutex,
+    Read,
+    Write,
+    Semaphore(u32),
+}
+
+impl FromStr for Mode {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let limit = |text: &str| text.parse().ok().filter(|limit| *limit > 0);
+        match (text, text.strip_prefix("semaphore:").and_then(limit)) {
+            ("mutex", _) => Ok(Mode::Mutex),
+            ("read", _) => Ok(Mode::Read),
+            ("write", _) => Ok(Mode::Write),
+            (_, Some(limit)) => Ok(Mode::Semaphore(limit)),
+            _ => Err(
+                "accepted are mutex, read, write, and semaphore:3, with any limit of at least 1"
+                    .to_owned(),
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kinds_of_locks_are_read() {
+        let read = |text: &str| text.parse::<Mode>();
+        assert_eq!(read("mutex"), Ok(Mode::Mutex));
+        assert_eq!(read("semaphore:3"), Ok(Mode::Semaphore(3)));
+        for wrong in ["", "semaphore", "semaphore:0", "semaphore:-1", "Write", "writer"] {
+            assert!(read(wrong).is_err_and(|why| why.contains("accepted are")), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_arguments_are_consistent() {
+        use clap::CommandFactory;
+        Args::command().debug_assert();
+    }
+}

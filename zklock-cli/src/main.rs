@@ -1,0 +1,59 @@
+//! The command `zklock`: runs a command under a lock, and shows, follows and revokes locks.
+//!
+//! Its settings are the environment variables of the library (`ZKLOCK_CONNECT` and so on).
+
+mod args;
+mod exit;
+mod inspect;
+mod run;
+mod server;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::{Args, Command};
+use crate::exit::Failure;
+
+fn main() -> ExitCode {
+    // What the command starts of itself is no command of its user's.
+    if let Some(code) = run::helper(std::env::args_os()) {
+        return ExitCode::from(code);
+    }
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => {
+            let code = if error.use_stderr() { exit::OWN } else { 0 };
+            // Nobody is left to be told where the terminal is gone.
+            drop(error.print());
+            return ExitCode::from(code);
+        }
+    };
+    match begin(args) {
+        Ok(code) => ExitCode::from(code),
+        Err(failure) => {
+            eprintln!("zklock: {}", failure.message);
+            ExitCode::from(failure.code)
+        }
+    }
+}
+
+fn begin(args: Args) -> Result<u8, Failure> {
+    let app = match &args.command {
+        Command::Run(run) => run.program_name(),
+        _ => None,
+    };
+    server::settle(&args.server, app.as_deref())?;
+    // On one thread, which lives as long as the command: the child is bound to the thread that
+    // starts it.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::own(format!("no runtime: {error}")))?;
+    runtime.block_on(async {
+        match args.command {
+            Command::Run(run) => run::run(run).await,
+            Command::Show { name, json } => inspect::show(&name, json).await,
+            Command::Watch { name, json } => inspect::watch(&name, json).await,
+            Command::Revoke { name } => inspect::revoke(&name).await,
+        }
+    })
+}

@@ -1,0 +1,186 @@
+//! The command, in a process group of its own.
+
+use std::ffi::OsString;
+use std::future::Future;
+use std::io::ErrorKind;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::{Pid, getppid};
+use tokio::sync::mpsc;
+use tokio::time::{sleep, timeout};
+
+use super::Signals;
+use super::guardian::{self, Guardian};
+use super::terminal::Foreground;
+use crate::exit::{Failure, NOT_EXECUTABLE, NOT_FOUND, OWN};
+use crate::server::own_path;
+
+/// The first argument with which the command starts itself to become the command that it runs.
+const BECOME: &str = "--zklock-become";
+
+/// How often the group is looked at while it ends.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// How the command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Status {
+    /// By itself, with this code.
+    Exited(u8),
+    /// By this signal.
+    Killed(u8),
+}
+
+/// The running command.
+#[derive(Debug)]
+pub(crate) struct Child {
+    group: Pid,
+    ended: mpsc::UnboundedReceiver<Status>,
+    status: Option<Status>,
+    guardian: Guardian,
+    /// Taken back from the command when it ends.
+    foreground: Option<Foreground>,
+}
+
+impl Child {
+    /// Starts a command.
+    pub(crate) fn start(
+        command: &[OsString],
+        environment: impl IntoIterator<Item = (&'static str, String)>,
+    ) -> Result<Self, Failure> {
+        // What the command leaves behind comes to this process when its parent ends, so that it is
+        // seen when the last of the group is gone.
+        #[cfg(target_os = "linux")]
+        let _ = nix::sys::prctl::set_child_subreaper(true);
+        let mut guardian = Guardian::start()?;
+        let child = Command::new(own_path()?)
+            .arg(BECOME)
+            .arg(std::process::id().to_string())
+            .args(command)
+            .envs(environment)
+            .process_group(0)
+            .spawn()
+            .map_err(|error| Failure::own(format!("cannot start a process: {error}")))?;
+        let group = Pid::from_raw(i32::try_from(child.id()).unwrap_or(i32::MAX));
+        guardian.guard(group)?;
+        let foreground = Foreground::give_to(group);
+        let (tell, ended) = mpsc::unbounded_channel();
+        let interactive = foreground.is_some();
+        thread::Builder::new()
+            .name("zklock-reaper".to_owned())
+            .spawn(move || reap(group, interactive, &tell))
+            .map_err(|error| Failure::own(format!("cannot start a thread: {error}")))?;
+        Ok(Child { group, ended, status: None, guardian, foreground })
+    }
+
+    /// Waits until the command has ended; what it started may go on.
+    pub(crate) async fn ended(&mut self) -> Status {
+        if let Some(status) = self.status {
+            return status;
+        }
+        let status = self.ended.recv().await.unwrap_or(Status::Exited(OWN));
+        self.status = Some(status);
+        status
+    }
+
+    /// Sends a signal to the command and what it started in its group.
+    pub(crate) fn signal_group(&self, number: i32) {
+        if let Ok(signal) = Signal::try_from(number) {
+            // It may have ended by itself.
+            _ = killpg(self.group, signal);
+        }
+    }
+
+    /// Ends what is left of the group: asks, and kills it after the patience or when `at_once`
+    /// says so. Returns when nothing is left.
+    pub(crate) async fn end_group(
+        &mut self,
+        at_once: impl Future<Output = ()>,
+        patience: Duration,
+        signals: &mut Signals,
+    ) {
+        if !self.is_gone() {
+            self.signal_group(Signal::SIGTERM as i32);
+            // One that is stopped does not hear it otherwise.
+            self.signal_group(Signal::SIGCONT as i32);
+            tokio::pin!(at_once);
+            let patient = timeout(patience, async {
+                while !self.is_gone() {
+                    tokio::select! {
+                        () = &mut at_once => return,
+                        number = signals.next() => self.signal_group(i32::from(number)),
+                        () = sleep(LOOK) => {}
+                    }
+                }
+            });
+            drop(patient.await);
+        }
+        while !self.is_gone() {
+            self.signal_group(Signal::SIGKILL as i32);
+            sleep(LOOK).await;
+        }
+        self.guardian.dismiss();
+        self.foreground = None;
+    }
+
+    fn is_gone(&self) -> bool {
+        killpg(self.group, None) == Err(Errno::ESRCH)
+    }
+}
+
+/// Waits for all children, and for what they left behind, as the first process of a container must.
+fn reap(command: Pid, interactive: bool, tell: &mpsc::UnboundedSender<Status>) {
+    loop {
+        let status = match waitpid(None, Some(WaitPidFlag::WUNTRACED)) {
+            Ok(WaitStatus::Exited(pid, code)) if pid == command => {
+                Status::Exited(u8::try_from(code).unwrap_or(u8::MAX))
+            }
+            Ok(WaitStatus::Signaled(pid, signal, _)) if pid == command => {
+                Status::Killed(u8::try_from(signal as i32).unwrap_or(u8::MAX))
+            }
+            // In a terminal, a command that holds a lock is not suspended: others wait for it.
+            Ok(WaitStatus::Stopped(pid, _)) if interactive && pid == command => {
+                _ = killpg(command, Signal::SIGCONT);
+                continue;
+            }
+            Ok(_) | Err(Errno::EINTR) => continue,
+            // Nobody is left.
+            Err(_) => return,
+        };
+        // Where nobody listens, this process is about to end.
+        _ = tell.send(status);
+    }
+}
+
+/// Does the work of the processes that the command starts of itself. `None` if this is none of
+/// them; otherwise the exit code.
+pub(crate) fn helper(mut arguments: impl Iterator<Item = OsString>) -> Option<u8> {
+    let first = arguments.nth(1)?;
+    if first == guardian::GUARD {
+        return Some(guardian::guard());
+    }
+    if first != BECOME {
+        return None;
+    }
+    let parent = arguments.next()?.to_str()?.parse::<i32>().ok()?;
+    let program = arguments.next()?;
+    // The end of the process that holds the lock is the end of the command. The signal is kept when
+    // this process becomes the command.
+    #[cfg(target_os = "linux")]
+    if let Err(error) = nix::sys::prctl::set_pdeathsig(Signal::SIGKILL) {
+        eprintln!("zklock: cannot bind the command to the lock: {error}");
+        return Some(OWN);
+    }
+    if getppid() != Pid::from_raw(parent) {
+        // It has ended before.
+        _ = kill(Pid::this(), Signal::SIGKILL);
+    }
+    let error = Command::new(&program).args(arguments).exec();
+    eprintln!("zklock: cannot run {}: {error}", program.to_string_lossy());
+    Some(if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { NOT_EXECUTABLE })
+}

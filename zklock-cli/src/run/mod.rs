@@ -1,0 +1,170 @@
+//! `zklock run`: a command that runs while a lock is held, and never without it.
+
+mod child;
+mod guardian;
+mod terminal;
+
+use std::future::{Future, pending};
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use tokio::signal::unix::{Signal as Arrivals, SignalKind, signal};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+use zklock::{AnyGuard, AnyLock, LockOptions, Session};
+
+pub(crate) use self::child::helper;
+use self::child::{Child, Status};
+use crate::args::{Mode, Run};
+use crate::exit::{Failure, LOST};
+use crate::server::connect;
+
+/// For how long a command may go on after it was asked to end, while the lock is held.
+const TO_END: Duration = Duration::from_secs(10);
+
+/// How long the release and the end of the session may take.
+const TO_LEAVE: Duration = Duration::from_secs(5);
+
+/// Acquires the lock, runs the command, and releases the lock. Returns the exit code.
+pub(crate) async fn run(args: Run) -> Result<u8, Failure> {
+    let mut signals = Signals::new()?;
+    let acquired = tokio::select! {
+        acquired = acquire(&args) => acquired?,
+        number = signals.next() => return Ok(128 + number),
+    };
+    let (session, guard) = acquired;
+    let ended = supervise(&args, &session, &guard, signals).await;
+    // The command has ended: who waits next may go on.
+    let released = timeout(TO_LEAVE, guard.release()).await;
+    drop(timeout(TO_LEAVE, session.close()).await);
+    let code = ended?;
+    if let Ok(Err(error)) = released {
+        eprintln!("zklock: {error:#}");
+        if error.is_lost() {
+            return Ok(LOST);
+        }
+    }
+    Ok(code)
+}
+
+async fn acquire(args: &Run) -> Result<(Session, AnyGuard), Failure> {
+    let mut options = LockOptions::new();
+    if let Some(timeout) = args.timeout {
+        options = options.timeout(timeout);
+    }
+    if let Some(retries) = args.retries {
+        options = options.retries(retries);
+    }
+    let session = connect().await?;
+    let name = args.name.as_str();
+    let lock = match args.mode {
+        Mode::Mutex => AnyLock::Mutex(session.mutex(name)?.with_options(options)),
+        Mode::Read => AnyLock::Read(session.rw_lock(name)?.with_options(options)),
+        Mode::Write => AnyLock::Write(session.rw_lock(name)?.with_options(options)),
+        Mode::Semaphore(limit) => {
+            AnyLock::Permits(session.semaphore(name, limit)?.with_options(options), 1)
+        }
+    };
+    match lock.acquire_tries().await {
+        Ok(guard) => Ok((session, guard)),
+        Err(error) => {
+            drop(timeout(TO_LEAVE, session.close()).await);
+            Err(Failure::of_acquire(&error, args.on_busy))
+        }
+    }
+}
+
+/// Runs the command under the guard, until it and all that it started in its group have ended.
+async fn supervise(
+    args: &Run,
+    session: &Session,
+    guard: &AnyGuard,
+    mut signals: Signals,
+) -> Result<u8, Failure> {
+    let lease = session.timing().map_or(Duration::MAX, |timing| timing.lease);
+    let environment = [
+        ("ZKLOCK_NAME", guard.lock().to_owned()),
+        ("ZKLOCK_TOKEN", guard.fencing_token().to_string()),
+    ];
+    let mut child = Child::start(&args.command, environment)?;
+    let over = args.hold_at_most.and_then(|limit| Instant::now().checked_add(limit));
+    let over = async {
+        match over {
+            Some(over) => sleep_until(over).await,
+            None => pending().await,
+        }
+    };
+    tokio::pin!(over);
+    let mut asked_by_nobody = args.revocable;
+    let ended = loop {
+        tokio::select! {
+            status = child.ended() => break Ok(status),
+            () = left(guard, lease / 4) => break Err("the lock is lost"),
+            () = &mut over => break Err("the lock was held for as long as it may be"),
+            () = guard.revoked(), if asked_by_nobody => {
+                asked_by_nobody = false;
+                eprintln!("zklock: somebody asks for the lock: asking the command to end");
+                child.signal_group(Signal::SIGTERM as i32);
+            }
+            number = signals.next() => child.signal_group(i32::from(number)),
+        }
+    };
+    // Whatever it has started must not go on without the lock.
+    if let Err(why) = ended {
+        eprintln!("zklock: {why}: ending the command");
+    }
+    child.end_group(left(guard, lease / 20), TO_END, &mut signals).await;
+    Ok(match ended {
+        Ok(Status::Exited(code)) => code,
+        Ok(Status::Killed(signal)) => 128 + signal,
+        Err(_) => LOST,
+    })
+}
+
+/// Waits until the guard is valid for less than this time, or not any more.
+async fn left(guard: &AnyGuard, least: Duration) {
+    loop {
+        let remaining = guard.remaining();
+        if !guard.is_valid() || remaining <= least {
+            return;
+        }
+        // A heartbeat may extend it meanwhile.
+        tokio::select! {
+            () = guard.lost() => return,
+            () = sleep(remaining - least) => {}
+        }
+    }
+}
+
+/// The signals that are handed on to the command.
+pub(crate) struct Signals(Vec<(u8, Arrivals)>);
+
+impl Signals {
+    fn new() -> Result<Self, Failure> {
+        let kinds = [
+            SignalKind::hangup(),
+            SignalKind::interrupt(),
+            SignalKind::quit(),
+            SignalKind::terminate(),
+            SignalKind::user_defined1(),
+            SignalKind::user_defined2(),
+        ];
+        let all = kinds.into_iter().map(|kind| {
+            let number = u8::try_from(kind.as_raw_value()).unwrap_or(u8::MAX);
+            signal(kind).map(|arrivals| (number, arrivals))
+        });
+        let all = all.collect::<Result<_, _>>();
+        all.map(Signals).map_err(|error| Failure::own(format!("cannot wait for signals: {error}")))
+    }
+
+    /// The next one.
+    pub(crate) fn next(&mut self) -> impl Future<Output = u8> {
+        std::future::poll_fn(|cx| {
+            for (number, arrivals) in &mut self.0 {
+                if arrivals.poll_recv(cx).is_ready() {
+                    return std::task::Poll::Ready(*number);
+                }
+            }
+            std::task::Poll::Pending
+        })
+    }
+}

@@ -1,0 +1,115 @@
+//! Commands that run under locks.
+
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use zklock_test_support::{RawClient, ZooKeeper};
+
+/// As long as nothing that is well takes.
+const BOUND: Duration = Duration::from_secs(60);
+
+/// A root of its own on the shared server, and a folder.
+pub(crate) struct Bed {
+    root: String,
+    pub(crate) folder: PathBuf,
+}
+
+impl Bed {
+    pub(crate) fn new(name: &str) -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let one = format!("zklock-run-{name}-{}-{number}", std::process::id());
+        let folder = std::env::temp_dir().join(&one);
+        std::fs::create_dir_all(&folder).unwrap();
+        Bed { root: format!("/{one}"), folder }
+    }
+
+    /// The command with these arguments, on the shared server.
+    pub(crate) fn zklock(&self, arguments: &[&str]) -> Command {
+        self.zklock_at(&ZooKeeper::shared().addr(), arguments)
+    }
+
+    pub(crate) fn zklock_at(&self, servers: &str, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_zklock"));
+        command.args(["--connect", servers, "--root", &self.root]).args(arguments);
+        command.env("ZKLOCK_SESSION_TIMEOUT", "4s").current_dir(&self.folder);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// Runs it to its end.
+    pub(crate) fn output(&self, arguments: &[&str]) -> Output {
+        self.zklock(arguments).output().unwrap()
+    }
+
+    /// The exit code with which it ends.
+    pub(crate) fn code(&self, arguments: &[&str]) -> i32 {
+        let output = self.output(arguments);
+        println!("{arguments:?}: {output:?}");
+        output.status.code().unwrap()
+    }
+
+    /// The nodes in a lock's queue.
+    pub(crate) fn nodes(&self, lock: &str) -> Vec<String> {
+        let directory = format!("{}/{lock}", self.root);
+        let children = raw().children(&directory).unwrap_or_default();
+        children.into_iter().map(|child| format!("{directory}/{child}")).collect()
+    }
+
+    /// Waits until a file has been written to its end, which is a line, and returns its lines.
+    pub(crate) fn lines(&self, file: &str, count: usize) -> Vec<String> {
+        until(&format!("{count} lines in {file}"), || {
+            let text = std::fs::read_to_string(self.folder.join(file)).ok()?;
+            let lines: Vec<_> = text.lines().map(str::to_owned).collect();
+            (lines.len() >= count && text.ends_with('\n')).then_some(lines)
+        })
+    }
+
+    /// Waits until two processes have written their numbers.
+    pub(crate) fn pids(&self, file: &str) -> Vec<Pid> {
+        let lines = self.lines(file, 2);
+        lines.iter().map(|line| Pid::from_raw(line.trim().parse().unwrap())).collect()
+    }
+}
+
+impl Drop for Bed {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+pub(crate) fn raw() -> RawClient {
+    RawClient::connect(&ZooKeeper::shared().addr(), Duration::from_secs(10)).unwrap()
+}
+
+/// A shell and a program that it waits for: both write their numbers.
+pub(crate) const TWO: &str = "echo $$ > pids; sleep 1000 & echo $! >> pids; wait";
+
+/// Waits until something is there.
+pub(crate) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(start.elapsed() < BOUND, "not within {BOUND:?}: {what}");
+        sleep(Duration::from_millis(10));
+    }
+}
+
+pub(crate) fn is_alive(process: Pid) -> bool {
+    // Of a zombie only its exit code is left.
+    let state = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    let state = state.rsplit(')').next().unwrap_or_default().trim_start().to_owned();
+    kill(process, None) != Err(Errno::ESRCH) && !state.starts_with('Z')
+}
+
+pub(crate) fn signal(process: &Child, signal: Signal) {
+    kill(Pid::from_raw(i32::try_from(process.id()).unwrap()), signal).unwrap();
+}

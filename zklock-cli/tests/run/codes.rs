@@ -1,0 +1,141 @@
+//! Exit codes, environment and arguments.
+
+use zklock_test_support::ZooKeeper;
+
+use crate::bed::{Bed, until};
+
+#[test]
+fn the_commands_exit_code_passes_through() {
+    let bed = Bed::new("codes");
+    for code in [0, 1, 75, 255] {
+        let script = format!("exit {code}");
+        assert_eq!(bed.code(&["run", "a", "--", "sh", "-c", &script]), code);
+    }
+    assert_eq!(bed.code(&["run", "a", "--", "sh", "-c", "kill -USR1 $$"]), 128 + 10);
+    assert_eq!(bed.nodes("a"), [""; 0]);
+}
+
+#[test]
+fn the_command_gets_its_arguments_as_they_are_and_what_it_needs_to_know() {
+    let bed = Bed::new("environment");
+    let output = bed.output(&["run", "a/b", "--", "printf", "%s|", "two words", "$HOME", "--help"]);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "two words|$HOME|--help|");
+    let script = "echo $ZKLOCK_NAME $ZKLOCK_CONNECT; echo $ZKLOCK_TOKEN";
+    let mut tokens = Vec::new();
+    for mode in ["mutex", "mutex", "mutex"] {
+        let output = bed.output(&["run", "a/b", "--mode", mode, "--", "sh", "-c", script]);
+        let text = String::from_utf8(output.stdout).unwrap();
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines[0], format!("a/b {}", ZooKeeper::shared().addr()));
+        tokens.push(lines[1].to_owned());
+    }
+    assert!(tokens.is_sorted_by(|one, next| one < next), "{tokens:?}");
+}
+
+#[test]
+fn who_does_not_get_the_lock_says_why_and_runs_nothing() {
+    let bed = Bed::new("busy");
+    let mut holder = bed.zklock(&["run", "a", "--", "sh", "-c", "echo > held; cat fifo"]);
+    nix_fifo(&bed);
+    let mut holder = holder.spawn().unwrap();
+    bed.lines("held", 1);
+    let again = ["run", "a", "--timeout", "100ms", "--retries", "1", "--", "touch", "ran"];
+    let output = bed.output(&again);
+    assert_eq!(output.status.code(), Some(75));
+    let words = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(words.contains("is being processed") && words.contains("sh on "), "{words}");
+    let other = [&again[..2], &["--on-busy", "3"], &again[2..]].concat();
+    assert_eq!(bed.code(&other), 3);
+    let reading = [&again[..2], &["--mode", "read"], &again[2..]].concat();
+    assert_eq!(bed.code(&reading), 75);
+    assert!(!bed.folder.join("ran").exists());
+    std::fs::write(bed.folder.join("fifo"), "").unwrap();
+    assert!(holder.wait().unwrap().success());
+    assert_eq!(bed.code(&again), 0);
+    assert!(bed.folder.join("ran").exists());
+}
+
+fn nix_fifo(bed: &Bed) {
+    let made = std::process::Command::new("mkfifo").arg(bed.folder.join("fifo")).status();
+    assert!(made.unwrap().success());
+}
+
+#[test]
+fn as_many_run_as_the_semaphore_has_permits() {
+    let bed = Bed::new("permits");
+    let run = ["run", "a", "--mode", "semaphore:2", "--timeout", "200ms", "--retries", "1", "--"];
+    let mut two: Vec<_> = ["one", "two"]
+        .iter()
+        .map(|file| {
+            let script = format!("echo > {file}; while [ -e {file} ]; do sleep 0.05; done");
+            let child = bed.zklock(&[&run[..], &["sh", "-c", &script]].concat()).spawn().unwrap();
+            bed.lines(file, 1);
+            child
+        })
+        .collect();
+    assert_eq!(bed.code(&[&run[..], &["true"]].concat()), 75);
+    std::fs::remove_file(bed.folder.join("one")).unwrap();
+    assert!(two.remove(0).wait().unwrap().success());
+    assert_eq!(bed.code(&[&run[..], &["true"]].concat()), 0);
+    std::fs::remove_file(bed.folder.join("two")).unwrap();
+    assert!(two.remove(0).wait().unwrap().success());
+}
+
+#[test]
+fn what_cannot_be_run_has_the_codes_of_env() {
+    let bed = Bed::new("cannot");
+    assert_eq!(bed.code(&["run", "a", "--", "./nothing-of-this-name"]), 127);
+    std::fs::write(bed.folder.join("plain"), "no program").unwrap();
+    assert_eq!(bed.code(&["run", "a", "--", "./plain"]), 126);
+    for wrong in [
+        &["run", "a"][..],
+        &["run", "a", "--mode", "writer", "--", "true"],
+        &["run", "", "--", "true"],
+        &["run", "a", "--timeout", "soon", "--", "true"],
+        &["run", "a", "--timeout", "0s", "--", "true"],
+        &["fly"],
+    ] {
+        let output = bed.output(wrong);
+        assert_eq!(output.status.code(), Some(125), "{wrong:?}: {output:?}");
+        assert!(!output.stderr.is_empty(), "{wrong:?}");
+    }
+    assert_eq!(bed.code(&["--help"]), 0);
+    assert_eq!(bed.code(&["--version"]), 0);
+}
+
+#[test]
+fn a_server_that_is_not_there_is_unreachable() {
+    let bed = Bed::new("unreachable");
+    // Nobody listens on a port that was just given back.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let mut command = bed.zklock_at(&port.to_string(), &["run", "a", "--", "touch", "ran"]);
+    let output = command.env("ZKLOCK_CONNECT_TIMEOUT", "500ms").output().unwrap();
+    assert_eq!(output.status.code(), Some(69), "{output:?}");
+    assert!(!bed.folder.join("ran").exists());
+}
+
+#[test]
+fn without_a_server_in_the_environment_it_says_what_to_set() {
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_zklock"));
+    let output = command.args(["show", "a"]).env_remove("ZKLOCK_CONNECT").output().unwrap();
+    assert_eq!(output.status.code(), Some(125));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("ZKLOCK_CONNECT"), "{output:?}");
+}
+
+#[test]
+fn signals_reach_the_command_which_decides() {
+    let bed = Bed::new("signals");
+    for (signal, name) in [
+        (nix::sys::signal::Signal::SIGTERM, "TERM"),
+        (nix::sys::signal::Signal::SIGINT, "INT"),
+        (nix::sys::signal::Signal::SIGHUP, "HUP"),
+    ] {
+        let file = format!("ready-{name}");
+        let script = format!("trap 'exit 7' {name}; echo > {file}; while :; do sleep 0.05; done");
+        let mut child = bed.zklock(&["run", "a", "--", "sh", "-c", &script]).spawn().unwrap();
+        bed.lines(&file, 1);
+        crate::bed::signal(&child, signal);
+        assert_eq!(child.wait().unwrap().code(), Some(7), "{name}");
+        until("nothing is left", || bed.nodes("a").is_empty().then_some(()));
+    }
+}

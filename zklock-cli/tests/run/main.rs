@@ -1,0 +1,8 @@
+//! `zklock run` on a real ZooKeeper: exit codes, and a command that never runs without its lock.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+
+mod bed;
+mod codes;
+mod ends;
+mod looks;
+mod places;

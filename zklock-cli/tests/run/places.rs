@@ -1,0 +1,56 @@
+//! Where it runs: in a terminal, and as the first process of a container.
+
+use std::process::Command;
+
+use zklock_test_support::ZooKeeper;
+
+use crate::bed::Bed;
+
+const TERMINAL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/run/terminal.py");
+
+#[test]
+fn in_a_terminal_the_command_has_the_keys_and_the_shell_gets_them_back() {
+    let bed = Bed::new("terminal");
+    let zklock = env!("CARGO_BIN_EXE_zklock");
+    let run = format!("{zklock} run a -- sh -c 'echo now it reads; exec cat'\\n");
+    let steps = [
+        ("ready> ", run.as_str()),
+        ("now it reads\r\n", "typed\\n"),
+        // Once by the terminal, once by the command.
+        ("typed\r\ntyped\r\n", "\\x1a"),
+        ("^Z", "again\\n"),
+        ("again\r\nagain\r\n", "\\x03"),
+        ("ready> ", "echo code $?\\n"),
+        ("code 130", "read line; echo shell $line\\n"),
+        ("shell $line", "mine\\n"),
+        ("shell mine", "exit\\n"),
+    ];
+    let mut shell = Command::new("python3");
+    shell.arg(TERMINAL).args(steps.iter().flat_map(|(wait, text)| [wait, text]));
+    shell.env("ZKLOCK_CONNECT", ZooKeeper::shared().addr()).env("ZKLOCK_ROOT", "/terminal");
+    let output = shell.current_dir(&bed.folder).output().unwrap();
+    let shown = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{}\n{shown}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn as_the_first_process_of_a_container_it_leaves_no_zombies() {
+    // Only root, and not everywhere.
+    let unshare = ["--pid", "--fork", "--mount-proc"];
+    let can = Command::new("unshare").args(unshare).arg("true").status();
+    if !can.is_ok_and(|status| status.success()) {
+        println!("skipped: unshare --pid is not allowed here");
+        return;
+    }
+    let bed = Bed::new("first");
+    let script = "for i in 1 2 3 4 5; do (sleep 0.05 &); done; sleep 0.5; \
+                  cat /proc/[0-9]*/stat > states; exit 4";
+    let inner = bed.zklock(&["run", "a", "--", "sh", "-c", script]);
+    let mut outer = Command::new("unshare");
+    outer.args(unshare).arg(inner.get_program()).args(inner.get_args());
+    let status = outer.current_dir(&bed.folder).status().unwrap();
+    assert_eq!(status.code(), Some(4));
+    let states = std::fs::read_to_string(bed.folder.join("states")).unwrap();
+    assert!(states.starts_with("1 (zklock) "), "{states}");
+    assert!(!states.contains(") Z "), "{states}");
+}
