@@ -43,6 +43,7 @@ compiled! {
     fair "fair",
     future "future",
     hold_at_least "hold_at_least",
+    hold_at_most "hold_at_most",
     key "key",
     keys "keys",
     linger "linger",

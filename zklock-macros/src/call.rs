@@ -128,6 +128,7 @@ fn call(plan: &Plan) -> TokenStream {
         StopAt::Lost => quote!(.stop_at(#private::StopAt::Lost)),
     });
     let hold = duration("hold_at_least", &settings.hold_at_least);
+    let at_most = duration("hold_at_most", &settings.hold_at_most);
     let delay = duration("lock_delay", &settings.lock_delay);
     let label = settings.label.as_ref().map(|text| label(text, private));
     let options =
@@ -137,7 +138,7 @@ fn call(plan: &Plan) -> TokenStream {
     quote! {
         #new
             #mode #session #driver #options #timeout #retries #once #reentrant #fair #linger #hold
-            #delay #label #on_lost #on_revoked #stop_at
+            #at_most #delay #label #on_lost #on_revoked #stop_at
     }
 }
 

@@ -44,6 +44,7 @@ pub(crate) struct Settings {
     pub(crate) fair: Option<Value<bool>>,
     pub(crate) linger: Option<Value<Duration>>,
     pub(crate) hold_at_least: Option<Value<Duration>>,
+    pub(crate) hold_at_most: Option<Value<Duration>>,
     pub(crate) lock_delay: Option<Value<Duration>>,
     pub(crate) label: Option<Label>,
     pub(crate) options: Option<Expr>,
@@ -114,7 +115,7 @@ fn build(args: Args, function: Function, errors: &mut Errors) -> Option<Plan> {
     let Args { name, keys, mode, namespace, timeout, retries, try_once, on_busy, on_error, .. } =
         args;
     let Args { on_lost, on_revoked, condition, reentrant, fair, linger, hold_at_least, .. } = args;
-    let Args { map_err, lock_delay, label, options, .. } = args;
+    let Args { map_err, hold_at_most, lock_delay, label, options, .. } = args;
     let Args { stop_at, session, driver, krate, .. } = args;
     let name = Name::of(namespace.as_ref(), &name?, keys, Scope::Params(&params), errors);
     let label = label.map(|label| match label {
@@ -132,6 +133,7 @@ fn build(args: Args, function: Function, errors: &mut Errors) -> Option<Plan> {
         fair,
         linger,
         hold_at_least,
+        hold_at_most,
         lock_delay,
         label,
         options,
@@ -204,6 +206,15 @@ fn contradictions(args: &Args, shape: &Shape, errors: &mut Errors) {
         refuse(
             args.place("driver"),
             "a semaphore has a layout of its own, which no driver changes; remove `driver`",
+        );
+    }
+    if let (Some(Value::Known(least)), Some(Value::Known(most))) =
+        (&args.hold_at_least, &args.hold_at_most)
+        && most < least
+    {
+        refuse(
+            args.place("hold_at_most"),
+            "hold_at_most must not be shorter than hold_at_least: the lock is not free before",
         );
     }
     if args.hold_at_least.is_some() {
@@ -289,6 +300,7 @@ impl Settings {
             self.fair.as_ref().and_then(Value::expression),
             self.linger.as_ref().and_then(Value::expression),
             self.hold_at_least.as_ref().and_then(Value::expression),
+            self.hold_at_most.as_ref().and_then(Value::expression),
             self.lock_delay.as_ref().and_then(Value::expression),
             self.condition.as_ref(),
         ];

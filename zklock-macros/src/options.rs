@@ -21,6 +21,7 @@ const OPTIONS: &[(&str, &str)] = &[
     ("fair", "fair"),
     ("linger", "linger = \"5s\""),
     ("hold_at_least", "hold_at_least = \"30s\""),
+    ("hold_at_most", "hold_at_most = \"10m\""),
     ("lock_delay", "lock_delay = \"15s\""),
     ("label", "label = \"request {id}\""),
     ("options", "options = LockOptions::new().fair(true)"),
@@ -69,8 +70,8 @@ const FOREIGN: &[(&str, &[&str])] = &[
     ("several locks are a `key = …` for each", &["and", "also", "key2", "keys"]),
     ("here it is `namespace`", &["base_path", "prefix", "root"]),
     (
-        "a lock of ZooKeeper has no lease time: it is held until the function is over, and free \
-         after the session timeout if the process dies",
+        "here it is `hold_at_most`, which ends the function; a lock of ZooKeeper has no lease \
+         time: it is free after the session timeout if the process dies",
         &["at_most", "expiration", "expire", "lease", "lease_time", "lock_at_most_for", "ttl"],
     ),
 ];

@@ -17,6 +17,8 @@ const NO_DELAY: &str =
     "lock_delay is how long nobody gets the lock after its holder was lost; it cannot be negative";
 const NO_HOLD: &str = "hold_at_least must be greater than zero: for so long from the grant nobody \
                        else gets the lock; without the option it is free when the function is over";
+const NO_TIME: &str = "hold_at_most must be greater than zero: for so long from the grant the \
+                       function may hold the lock; without the option there is no limit";
 const TRIES: &str = "retries is the number of tries; 1 tries once; \
                      for a single question without waiting write `try_once`";
 
@@ -53,6 +55,14 @@ pub(crate) fn linger(value: Expr) -> syn::Result<Value<Duration>> {
 pub(crate) fn hold_at_least(value: Expr) -> syn::Result<Value<Duration>> {
     match duration("hold_at_least", value, NO_HOLD)? {
         (Value::Known(Duration::ZERO), span) => Err(syn::Error::new(span, NO_HOLD)),
+        (value, _) => Ok(value),
+    }
+}
+
+/// Reads `hold_at_most`: as `timeout`.
+pub(crate) fn hold_at_most(value: Expr) -> syn::Result<Value<Duration>> {
+    match duration("hold_at_most", value, NO_TIME)? {
+        (Value::Known(Duration::ZERO), span) => Err(syn::Error::new(span, NO_TIME)),
         (value, _) => Ok(value),
     }
 }

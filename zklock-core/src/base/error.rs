@@ -24,6 +24,7 @@ use crate::base::owner::Owner;
 /// | `Unsupported` | `1022` | the lock's layout, the server or this runtime cannot do it |
 /// | `Refused` | `1023` | the server refused a fenced write; `source()` has the reason |
 /// | `Revoked` | `1024` | somebody asked the holder to release the lock, and `on_revoked` is `Cancel` |
+/// | `HeldTooLong` | `1025` | the lock was held for longer than `hold_at_most` |
 ///
 /// ```
 /// use zklock::{ErrorKind, LockError};
@@ -71,6 +72,9 @@ pub enum ErrorKind {
     Refused,
     /// Somebody asked the holder to release the lock.
     Revoked,
+    /// The lock was held for longer than
+    /// [`hold_at_most`](crate::base::options::LockOptions::hold_at_most).
+    HeldTooLong,
 }
 
 impl ErrorKind {
@@ -97,6 +101,7 @@ impl ErrorKind {
             ErrorKind::Unsupported => "1022",
             ErrorKind::Refused => "1023",
             ErrorKind::Revoked => "1024",
+            ErrorKind::HeldTooLong => "1025",
         }
     }
 
@@ -123,6 +128,7 @@ impl ErrorKind {
             ErrorKind::Unsupported => "unsupported",
             ErrorKind::Refused => "refused",
             ErrorKind::Revoked => "revoked",
+            ErrorKind::HeldTooLong => "held_too_long",
         }
     }
 }
@@ -432,6 +438,20 @@ impl LockError {
         self.0.kind == ErrorKind::Revoked
     }
 
+    /// Returns whether the lock was held for longer than
+    /// [`hold_at_most`](crate::base::options::LockOptions::hold_at_most). [`body`](LockError::body)
+    /// says whether the body was dropped or finished.
+    ///
+    /// ```
+    /// use zklock::{ErrorKind, LockError};
+    ///
+    /// assert!(LockError::new(ErrorKind::HeldTooLong, "").is_held_too_long());
+    /// assert!(!LockError::new(ErrorKind::Lost, "").is_held_too_long());
+    /// ```
+    pub fn is_held_too_long(&self) -> bool {
+        self.0.kind == ErrorKind::HeldTooLong
+    }
+
     /// Returns whether ZooKeeper could not be reached, or did not answer in time.
     ///
     /// ```
@@ -491,6 +511,7 @@ impl LockError {
             ErrorKind::Busy
                 | ErrorKind::Lost
                 | ErrorKind::Revoked
+                | ErrorKind::HeldTooLong
                 | ErrorKind::Unavailable
                 | ErrorKind::Closing
         )
@@ -517,8 +538,12 @@ impl fmt::Display for LockError {
                     write!(f, " ({detail})")?;
                 }
             }
-            ErrorKind::Lost | ErrorKind::Revoked => {
-                let what = if *kind == ErrorKind::Lost { "lost" } else { "revoked" };
+            ErrorKind::Lost | ErrorKind::Revoked | ErrorKind::HeldTooLong => {
+                let what = match kind {
+                    ErrorKind::Lost => "lost",
+                    ErrorKind::Revoked => "revoked",
+                    _ => "held for too long",
+                };
                 write!(f, "{lock} was {what}: {detail}")?;
                 f.write_str(match body {
                     None => "",

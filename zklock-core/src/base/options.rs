@@ -60,6 +60,8 @@ pub struct LockOptions {
     pub lock_delay: Option<Duration>,
     /// How long it is [kept at least](LockOptions::hold_at_least).
     pub hold_at_least: Option<Duration>,
+    /// How long it is [held at most](LockOptions::hold_at_most).
+    pub hold_at_most: Option<Duration>,
     /// What it is acquired [for](LockOptions::label).
     pub label: Option<Label>,
 }
@@ -359,6 +361,39 @@ impl LockOptions {
     /// ```
     pub const fn hold_at_least(mut self, hold: Duration) -> Self {
         self.hold_at_least = Some(hold);
+        self
+    }
+
+    /// Sets the longest time for which a call holds the lock, from its grant. Default: no limit,
+    /// which is [`Duration::MAX`].
+    ///
+    /// When it is over, the guard is no longer [valid](crate::guard::view::GuardView::is_valid), this
+    /// is logged, the observers receive
+    /// [`HeldTooLong`](crate::observe::observer::Event::HeldTooLong), and the caller gets the error
+    /// [`HeldTooLong`](ErrorKind::HeldTooLong), which says what happened to the body. An async body
+    /// is dropped at its next await, and the lock is released. Code that nothing can stop keeps the
+    /// lock: a plain body until it returns, and a guard that was acquired without a body until it is
+    /// dropped. So nobody else enters beside it.
+    ///
+    /// The time of a nested call begins with that call, and the limits of the calls around it apply
+    /// as well. The time of several locks as one begins when all are held.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// use std::time::Duration;
+    /// use zklock::{Body, LockOptions, ZkLockTemplate};
+    ///
+    /// let short = LockOptions::new().hold_at_most(Duration::from_millis(20));
+    /// let template = ZkLockTemplate::new(session).with_options(short);
+    /// let endless = template.execute("report", || std::future::pending::<()>()).await;
+    /// let error = endless.unwrap_err();
+    /// assert!(error.is_held_too_long() && error.body() == Some(Body::Dropped));
+    /// template.execute("report", || async { "free again" }).await?;
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    pub const fn hold_at_most(mut self, hold: Duration) -> Self {
+        self.hold_at_most = Some(hold);
         self
     }
 

@@ -86,6 +86,8 @@ options! {
     lock_delay: Duration = Duration::ZERO,
     /// How long it is kept at least.
     hold_at_least: Duration = Duration::ZERO,
+    /// The longest time for which a call holds it; `Duration::MAX` is no limit.
+    hold_at_most: Duration = Duration::MAX,
     /// What it is acquired for; nothing if it is empty.
     label: Label = Label::new(""),
 }
@@ -174,6 +176,27 @@ impl Settings {
                  as somebody waits; choose one{whose}"
             ));
         }
+        if self.hold_at_most.is_zero() {
+            return refuse(
+                "`hold_at_most` must be longer than zero, for instance `hold_at_most = \"10m\"`; \
+                 without a limit it is `Duration::MAX`",
+            );
+        }
+        if self.hold_at_most < self.hold_at_least {
+            let [most, least] =
+                [self.hold_at_most, self.hold_at_least].map(humantime::format_duration);
+            let whose = match (
+                self.hold_at_most == session.hold_at_most,
+                self.hold_at_least == session.hold_at_least,
+            ) {
+                (true, false) => " (`hold_at_most` is set by the session)",
+                (false, true) => " (`hold_at_least` is set by the session)",
+                _ => "",
+            };
+            return refuse(&format!(
+                "`hold_at_most` ({most}) must not be shorter than `hold_at_least` ({least}){whose}"
+            ));
+        }
         if self.hold_at_least.max(self.lock_delay) >= Marks::LONGEST {
             return refuse("`lock_delay` and `hold_at_least` may be at most 49 days");
         }
@@ -224,6 +247,7 @@ mod tests {
             .stop_at(StopAt::Suspect)
             .lock_delay(second)
             .hold_at_least(second)
+            .hold_at_most(second)
             .label("7");
         let below = Settings::default().with(&all);
         assert_eq!(below.with(&LockOptions::new()), below);
@@ -250,6 +274,16 @@ mod tests {
         let both = checked(hold.linger(Duration::from_secs(1))).unwrap_err();
         assert!(both.to_string().ends_with("choose one"), "{both}");
         assert!(checked(hold.lock_delay(Duration::from_secs(1))).is_ok());
+        let shorter = checked(hold.hold_at_most(Duration::from_secs(29))).unwrap_err();
+        let told = "`hold_at_most` (29s) must not be shorter than `hold_at_least` (30s)";
+        assert_eq!(shorter.to_string(), told);
+        assert!(checked(hold.hold_at_most(Duration::from_secs(30))).is_ok());
+        let never = checked(LockOptions::new().hold_at_most(Duration::ZERO)).unwrap_err();
+        assert!(never.to_string().contains("`Duration::MAX`"), "{never}");
+        let sessions = Settings::default().with(&hold);
+        let most = LockOptions::new().hold_at_most(Duration::from_secs(1));
+        let mixed = sessions.with(&most).check(Mode::Mutex, &sessions).unwrap_err();
+        assert!(mixed.to_string().ends_with("(`hold_at_least` is set by the session)"), "{mixed}");
         let endless = checked(LockOptions::new().lock_delay(Duration::MAX)).unwrap_err();
         assert!(endless.to_string().contains("at most 49 days"), "{endless}");
     }

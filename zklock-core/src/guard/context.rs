@@ -16,6 +16,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::base::caller::Caller;
 use crate::base::mode::Mode;
+use crate::guard::limit::HoldLimit;
 use crate::local::grant::{Grant, Hold, Kept};
 use crate::local::itself::{is_stuck, stops_waiter};
 
@@ -167,6 +168,7 @@ impl Turn {
 pub struct Frame {
     outer: Option<Arc<Frame>>,
     grant: Arc<Grant>,
+    limit: Option<Arc<HoldLimit>>,
     slot: Arc<Slot>,
     /// Whether the next frame outwards is of the same multi-lock.
     joined: bool,
@@ -179,13 +181,23 @@ tokio::task_local! {
 impl Frame {
     /// A frame around what `grant` guards, inside the present one. `slot` is that of the
     /// guard: all scopes of one guard share it.
-    pub fn new(grant: Arc<Grant>, slot: Arc<Slot>) -> Arc<Self> {
-        Arc::new(Frame { outer: current(), grant, slot, joined: false })
+    pub fn new(grant: Arc<Grant>, limit: Option<Arc<HoldLimit>>, slot: Arc<Slot>) -> Arc<Self> {
+        Arc::new(Frame { outer: current(), grant, limit, slot, joined: false })
     }
 
     /// A frame inside another of the same multi-lock.
-    pub fn join(outer: Arc<Frame>, grant: Arc<Grant>, slot: Arc<Slot>) -> Arc<Self> {
-        Arc::new(Frame { outer: Some(outer), grant, slot, joined: true })
+    pub fn join(
+        outer: Arc<Frame>,
+        grant: Arc<Grant>,
+        limit: Option<Arc<HoldLimit>>,
+        slot: Arc<Slot>,
+    ) -> Arc<Self> {
+        Arc::new(Frame { outer: Some(outer), grant, limit, slot, joined: true })
+    }
+
+    /// Until when the lock may be held, if that is limited.
+    pub fn limit(&self) -> Option<&Arc<HoldLimit>> {
+        self.limit.as_ref()
     }
 
     /// The frame of the member of the same multi-lock that was acquired before.

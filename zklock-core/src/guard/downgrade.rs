@@ -60,7 +60,13 @@ impl RwLockWriteGuard {
         if let Some(grant) = reader.grant() {
             grant.keep(kept);
         }
-        Guard::granted(reader, false, false).map_err(|error| self.stays(error.on(lock)))
+        match Guard::new(reader, None) {
+            Ok(guard) => {
+                guard.grant().lease().take(true);
+                Ok(guard.limited_as(&mut self))
+            }
+            Err(error) => Err(self.stays(error.on(lock))),
+        }
     }
 
     fn stays(self, error: LockError) -> DowngradeError {

@@ -6,7 +6,7 @@ use crate::base::error::{ErrorKind, LockError};
 use crate::coordinator::traits::{NodeKind, Operation, RequestError};
 use crate::guard::typed::Guard;
 use crate::guard::typed::kind::Kind;
-use crate::local::grant::Grant;
+use crate::guard::view::GuardView;
 use crate::name::path::ZnodePath;
 
 /// Writes to ZooKeeper that prove that the lock is held. Each is one transaction with a check of
@@ -24,7 +24,7 @@ use crate::name::path::ZnodePath;
 /// # Ok::<(), zklock::LockError>(()) }).unwrap();
 /// ```
 #[derive(Debug)]
-pub struct Fenced<'a>(&'a Arc<Grant>);
+pub struct Fenced<'a>(&'a GuardView);
 
 impl<K: Kind> Guard<K> {
     /// Returns a writer to ZooKeeper whose writes succeed only while this lock is held.
@@ -41,7 +41,7 @@ impl<K: Kind> Guard<K> {
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn fenced(&self) -> Fenced<'_> {
-        Fenced(self.grant())
+        Fenced(self)
     }
 }
 
@@ -138,22 +138,21 @@ impl Fenced<'_> {
         if !self.0.is_valid() {
             return Err(self.0.lost_error());
         }
-        if self.0.leases().any(|lease| lease.only().is_some()) {
+        let grant = self.0.grant();
+        if grant.leases().any(|lease| lease.only().is_some()) {
             let why = "in this layout the next holder's node has the same path, so ZooKeeper \
                        cannot check who holds the lock; pass the fencing token to the resource \
                        instead";
-            return Err(LockError::new(ErrorKind::Unsupported, why).on(self
-                .0
-                .queue()
-                .lock_name()
-                .clone()));
+            return Err(
+                LockError::new(ErrorKind::Unsupported, why).on(grant.queue().lock_name().clone())
+            );
         }
-        let nodes: Vec<_> = self.0.leases().map(|lease| lease.path().clone()).collect();
+        let nodes: Vec<_> = grant.leases().map(|lease| lease.path().clone()).collect();
         let check = |path: &Arc<str>| Operation::Check { path: path.to_string() };
         let mut operations: Vec<_> = nodes.iter().map(check).collect();
         operations.push(operation);
-        let outcome = self.0.lease().generation().write(operations).await;
-        outcome.map_err(|error| explain(error, &nodes, path).on(self.0.queue().lock_name().clone()))
+        let outcome = grant.lease().generation().write(operations).await;
+        outcome.map_err(|error| explain(error, &nodes, path).on(grant.queue().lock_name().clone()))
     }
 }
 

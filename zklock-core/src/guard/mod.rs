@@ -3,5 +3,6 @@
 pub mod context;
 pub mod downgrade;
 pub mod fenced;
+pub mod limit;
 pub mod typed;
 pub mod view;

@@ -5,9 +5,13 @@ use std::future::Future;
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
+use crate::base::clock::Instant;
 use crate::base::error::{ErrorKind, LockError};
+use crate::base::settings::Settings;
 use crate::guard::context::{Frame, Slot, Turn, inside, inside_sync};
+use crate::guard::limit::{GuardLimit, HoldLimit};
 use crate::guard::view::GuardView;
 use crate::local::grant::{Grant, Hold, Kept};
 use crate::observe::observer::Event;
@@ -205,39 +209,71 @@ pub struct Guard<K: Kind = Alone> {
     children: OnceLock<Arc<Slot>>,
     /// For a nested guard: its turn among the siblings. Dropped after the hold.
     pub(super) turn: Option<Turn>,
+    pub(super) limit: Option<GuardLimit>,
     kind: PhantomData<fn() -> K>,
 }
 
 impl<K: Kind> Guard<K> {
     /// The guard of a new grant.
-    pub(crate) fn granted(hold: Hold, revocable: bool, unscoped: bool) -> Result<Self, LockError> {
+    pub(crate) fn granted(
+        hold: Hold,
+        settings: &Settings,
+        unscoped: bool,
+    ) -> Result<Self, LockError> {
         if let Some(grant) = hold.grant() {
             if unscoped {
                 grant.keep(Kept::ByGuard);
             }
             grant.lease().take(true);
-            if revocable {
+            if settings.is_revocable() {
                 grant.watch();
             }
         }
-        Guard::new(hold, None)
+        let guard = Guard::new(hold, None)?;
+        let since = guard.grant().since();
+        Ok(guard.limited(settings.hold_at_most, since, None))
     }
 
     pub(crate) fn new(hold: Hold, turn: Option<Turn>) -> Result<Self, LockError> {
         let Some(grant) = hold.grant().cloned() else {
             return Err(LockError::new(ErrorKind::Lost, "its lease ran out during the grant"));
         };
-        let view = GuardView::new(grant, None);
-        Ok(Guard { hold, view, children: OnceLock::new(), turn, kind: PhantomData })
+        let (view, children) = (GuardView::new(grant, None), OnceLock::new());
+        Ok(Guard { hold, view, children, turn, limit: None, kind: PhantomData })
     }
 
     pub(crate) fn frame(&self) -> Arc<Frame> {
-        Frame::new(self.grant().clone(), self.slot())
+        Frame::new(self.grant().clone(), self.limit().cloned(), self.slot())
     }
 
     /// A frame inside that of another member of the same multi-lock.
     pub(crate) fn frame_beside(&self, outer: Arc<Frame>) -> Arc<Frame> {
-        Frame::join(outer, self.grant().clone(), self.slot())
+        Frame::join(outer, self.grant().clone(), self.limit().cloned(), self.slot())
+    }
+
+    /// Limits the time of this guard from `since` on, inside the limit of a call around.
+    pub(crate) fn limited(
+        mut self,
+        at_most: Duration,
+        since: Instant,
+        around: Option<Arc<HoldLimit>>,
+    ) -> Self {
+        self.limit = GuardLimit::begin(self.grant(), at_most, since, around.clone());
+        let limit = self.limit.as_ref().map(|limit| limit.shared().clone());
+        self.view.set_limit(limit.or(around));
+        self
+    }
+
+    /// Continues with the limit of a guard that this one replaces.
+    pub(super) fn limited_as(mut self, other: &mut Guard<impl Kind>) -> Self {
+        self.limit = other.limit.take();
+        self.view.set_limit(other.view.limit().cloned());
+        self
+    }
+
+    /// The limit of its own.
+    pub(crate) fn own_limit(&self) -> Option<&GuardLimit> {
+        self.limit.as_ref()
     }
 
     fn slot(&self) -> Arc<Slot> {
@@ -324,8 +360,9 @@ impl<K: Kind> Guard<K> {
     pub async fn release(mut self) -> Result<(), LockError> {
         let now = self.grant().now();
         let lost = self.grant().holds() == 1 && !self.grant().is_leased_at(now);
-        let lost = lost.then(|| self.grant().lost_error());
+        let lost = (lost || self.is_over_time()).then(|| self.lost_error());
         let mut hold = self.hold.take();
+        drop(self.limit.take());
         let releasing = Releasing(Some(self.view.grant()));
         let outcome = match hold.give_back(now) {
             Some(deletion) => deletion.await.map_err(|error| {
@@ -385,7 +422,10 @@ impl SemaphorePermit {
     /// ```
     pub fn split(&mut self, permits: u32) -> Option<SemaphorePermit> {
         let part = self.grant().queue().clone().split(self.grant(), permits as usize)?;
-        Guard::new(part, None).ok()
+        let mut part = Guard::new(part, None).ok()?;
+        // The time of the rest is over at the same time.
+        part.view.set_limit(self.limit().cloned());
+        Some(part)
     }
 }
 

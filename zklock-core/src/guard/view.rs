@@ -1,13 +1,17 @@
 //! The questions that a held lock answers.
 
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
+
+use futures_lite::future::or;
 
 use crate::base::cancel_policy::CancelPolicy;
 use crate::base::error::LockError;
 use crate::base::first::first;
 use crate::base::token::FencingToken;
 use crate::guard::context::{self, Frame};
+use crate::guard::limit::HoldLimit;
 use crate::local::grant::Grant;
 use crate::name::lock_name::IntoLockName;
 
@@ -28,19 +32,44 @@ use crate::name::lock_name::IntoLockName;
 #[derive(Clone, Debug)]
 pub struct GuardView {
     grant: Arc<Grant>,
+    /// Until when it may be held, if that is limited.
+    limit: Option<Arc<HoldLimit>>,
     /// For a multi-lock: the members that were acquired before. A single lock has none, so that its
     /// view needs no memory of its own.
     before: Option<Arc<GuardView>>,
 }
 
 impl GuardView {
-    pub(crate) fn new(grant: Arc<Grant>, before: Option<Arc<GuardView>>) -> Self {
-        GuardView { grant, before }
+    pub(crate) fn new(grant: Arc<Grant>, limit: Option<Arc<HoldLimit>>) -> Self {
+        GuardView { grant, limit, before: None }
+    }
+
+    /// The view of one more member of a multi-lock.
+    pub(crate) fn beside(self, before: GuardView) -> Self {
+        GuardView { before: Some(Arc::new(before)), ..self }
+    }
+
+    /// The view of one member of a call around.
+    pub(crate) fn of_one(frame: &Frame) -> Self {
+        GuardView::new(frame.grant().clone(), frame.limit().cloned())
     }
 
     fn of(frame: &Frame) -> Self {
-        let before = frame.partner().map(|partner| Arc::new(GuardView::of(partner)));
-        GuardView::new(frame.grant().clone(), before)
+        let view = GuardView::of_one(frame);
+        match frame.partner() {
+            Some(partner) => view.beside(GuardView::of(partner)),
+            None => view,
+        }
+    }
+
+    /// Until when it may be held, if that is limited.
+    pub(crate) fn limit(&self) -> Option<&Arc<HoldLimit>> {
+        self.limit.as_ref()
+    }
+
+    /// Sets until when it may be held.
+    pub(crate) fn set_limit(&mut self, limit: Option<Arc<HoldLimit>>) {
+        self.limit = limit;
     }
 
     /// The grant of the last member.
@@ -48,15 +77,36 @@ impl GuardView {
         &self.grant
     }
 
-    /// The grants of all members, the last first.
-    fn all(&self) -> impl Iterator<Item = &Arc<Grant>> {
-        std::iter::successors(Some(self), |view| view.before.as_deref()).map(|view| &view.grant)
+    /// The members, the last first.
+    fn members(&self) -> impl Iterator<Item = &GuardView> {
+        std::iter::successors(Some(self), |view| view.before.as_deref())
     }
 
-    /// The error for the first member that was lost.
+    /// The grants of all members, the last first.
+    fn all(&self) -> impl Iterator<Item = &Arc<Grant>> {
+        self.members().map(|view| &view.grant)
+    }
+
+    fn is_one_valid(&self) -> bool {
+        self.grant.is_valid() && !self.limit.as_ref().is_some_and(|limit| limit.is_over())
+    }
+
+    /// Whether the time of a member is limited.
+    pub(crate) fn is_limited(&self) -> bool {
+        self.members().any(|view| view.limit.is_some())
+    }
+
+    /// Whether the time of a member is over.
+    pub(crate) fn is_over_time(&self) -> bool {
+        self.members().any(|view| view.limit.as_ref().is_some_and(|limit| limit.is_over()))
+    }
+
+    /// The error for the first member that was lost, or held for too long.
     pub(crate) fn lost_error(&self) -> LockError {
-        let lost = self.all().filter(|grant| !grant.is_valid()).last();
-        lost.unwrap_or(&self.grant).lost_error()
+        let lost = self.members().filter(|view| !view.is_one_valid()).last().unwrap_or(self);
+        let is_leased = lost.grant.is_leased_at(lost.grant.now());
+        let too_long = lost.limit.as_ref().filter(|_| is_leased).and_then(|limit| limit.error());
+        too_long.unwrap_or_else(|| lost.grant.lost_error())
     }
 
     /// The error for the first member that is to be released.
@@ -65,12 +115,20 @@ impl GuardView {
         revoked.unwrap_or(&self.grant).revoked_error()
     }
 
+    /// Resolves when `end` does, and when the time of this member is over.
+    async fn or_over_time(&self, end: impl Future<Output = ()>) {
+        match &self.limit {
+            None => end.await,
+            Some(limit) => or(end, limit.passed()).await,
+        }
+    }
+
     /// Resolves when something happens that ends a body.
     pub(crate) async fn ended(&self, cancel_policy: CancelPolicy) {
         if self.before.is_none() {
-            return self.grant.ended(cancel_policy).await;
+            return self.or_over_time(self.grant.ended(cancel_policy)).await;
         }
-        first(self.all().map(|grant| grant.ended(cancel_policy))).await;
+        first(self.members().map(|view| view.or_over_time(view.grant.ended(cancel_policy)))).await;
     }
 
     /// Returns the view, which may outlive the guard.
@@ -169,7 +227,7 @@ impl GuardView {
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn is_valid(&self) -> bool {
-        self.all().all(|grant| grant.is_valid())
+        self.members().all(GuardView::is_one_valid)
     }
 
     /// Returns for how long the lock is certainly held if ZooKeeper sends nothing from now on.
@@ -186,11 +244,16 @@ impl GuardView {
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn remaining(&self) -> Duration {
-        self.all().map(|grant| grant.remaining()).min().unwrap_or_default()
+        let one = |view: &GuardView| {
+            let limit = view.limit.as_ref().map_or(Duration::MAX, |limit| limit.remaining());
+            view.grant.remaining().min(limit)
+        };
+        self.members().map(one).min().unwrap_or_default()
     }
 
-    /// Resolves when the lock is lost, and when the guard is dropped or released. The loss is
-    /// noticed
+    /// Resolves when the lock is lost, when its [time is
+    /// over](crate::base::options::LockOptions::hold_at_most), and when the guard is dropped or
+    /// released. The loss is noticed
     ///
     /// - at the latest when the lease runs out,
     /// - at once when the session is seen to end,
@@ -223,9 +286,9 @@ impl GuardView {
     /// Cancel safe: the future can be dropped and called again.
     pub async fn lost(&self) {
         if self.before.is_none() {
-            return self.grant.lost().await;
+            return self.or_over_time(self.grant.lost()).await;
         }
-        first(self.all().map(|grant| grant.lost())).await;
+        first(self.members().map(|view| view.or_over_time(view.grant.lost()))).await;
     }
 
     /// Returns whether somebody asked for the release of the lock, with
@@ -463,5 +526,5 @@ pub fn current() -> Current {
 pub fn is_held(name: impl IntoLockName) -> bool {
     let Ok(name) = name.into_lock_name() else { return false };
     let frame = context::find(|by| &**by.queue().lock_name() == name.as_str());
-    frame.is_some_and(|frame| frame.grant().is_valid())
+    frame.is_some_and(|frame| GuardView::of_one(&frame).is_valid())
 }

@@ -3,6 +3,7 @@
 
 pub mod site;
 
+pub mod break_holder;
 pub mod contenders;
 pub mod events;
 pub mod revoke;

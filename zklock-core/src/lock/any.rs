@@ -10,6 +10,7 @@ use crate::base::error::LockError;
 use crate::base::settings::Settings;
 use crate::guard::context::{Frame, inside, inside_sync};
 use crate::guard::fenced::Fenced;
+use crate::guard::limit::GuardLimit;
 use crate::guard::typed::{MutexGuard, RwLockReadGuard, RwLockWriteGuard, SemaphorePermit};
 use crate::guard::view::GuardView;
 use crate::local::wait::Wait;
@@ -348,6 +349,11 @@ impl AnyGuard {
     /// If the future is dropped, the release goes on in the background.
     pub async fn release(self) -> Result<(), LockError> {
         each!(self, guard => guard.release().await)
+    }
+
+    /// The limit of its own.
+    pub(crate) fn own_limit(&self) -> Option<&GuardLimit> {
+        each!(self, guard => guard.own_limit())
     }
 
     pub(crate) fn frame(&self) -> Arc<Frame> {

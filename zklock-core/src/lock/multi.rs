@@ -12,6 +12,7 @@ use crate::base::clock::Instant;
 use crate::base::error::{ErrorKind, LockError};
 use crate::base::first::all;
 use crate::guard::context::{Frame, inside, inside_sync};
+use crate::guard::limit::GuardLimit;
 use crate::guard::view::GuardView;
 use crate::local::wait::Wait;
 use crate::lock::any::{AnyGuard, AnyLock};
@@ -242,6 +243,9 @@ impl MultiLock {
         loop {
             let guard = self.enter_all(who, how, unscoped, &begun).await?;
             // One may be lost while another is waited for.
+            // Their time begins when all are held.
+            let limits = || guard.members.iter().filter_map(AnyGuard::own_limit);
+            limits().for_each(GuardLimit::restart);
             if guard.is_valid() {
                 guard.members.iter().for_each(|member| member.grant().lease().take(true));
                 return Ok(guard);
@@ -267,6 +271,7 @@ impl MultiLock {
             if taken.grant().holds() == 1 {
                 taken.grant().lease().take(false);
             }
+            taken.own_limit().into_iter().for_each(GuardLimit::pause);
             guard = Some(MultiGuard::with(guard, taken));
         }
         guard.ok_or_else(no_members)
@@ -296,12 +301,12 @@ pub struct MultiGuard {
 impl MultiGuard {
     /// Adds a member, after those that were acquired before.
     fn with(before: Option<MultiGuard>, member: AnyGuard) -> Self {
-        let grant = member.grant().clone();
+        let view = member.view();
         let Some(mut guard) = before else {
-            return MultiGuard { members: vec![member], view: GuardView::new(grant, None) };
+            return MultiGuard { members: vec![member], view };
         };
         guard.members.push(member);
-        guard.view = GuardView::new(grant, Some(Arc::new(guard.view())));
+        guard.view = view.beside(guard.view());
         guard
     }
 

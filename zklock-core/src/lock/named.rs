@@ -18,6 +18,7 @@ use crate::coordinator::traits::NodeKind;
 use crate::guard::context::{self, Frame};
 use crate::guard::typed::Guard;
 use crate::guard::typed::kind::Kind;
+use crate::guard::view::GuardView;
 use crate::inspect::site::Site;
 use crate::layout::driver::{LockDriver, check, is_same_layout, mixed};
 use crate::local::grant::{Grant, Hold, Kept};
@@ -133,8 +134,10 @@ impl NamedLock {
 
     /// Whether a call around the caller holds this lock, in this mode or one that includes it.
     pub fn is_held_here(&self, mode: Mode) -> bool {
-        context::find(|grant| self.is_of(grant))
-            .is_some_and(|frame| includes(frame.grant().mode(), mode) && frame.grant().is_valid())
+        context::find(|grant| self.is_of(grant)).is_some_and(|frame| {
+            let includes = includes(frame.grant().mode(), mode);
+            includes && GuardView::of_one(&frame).is_valid()
+        })
     }
 
     fn is_of(&self, grant: &Grant) -> bool {
@@ -216,7 +219,7 @@ impl NamedLock {
     }
 
     fn guard<K: Kind>(&self, hold: Hold, unscoped: bool) -> Result<Guard<K>, LockError> {
-        let granted = Guard::granted(hold, self.0.settings.is_revocable(), unscoped);
+        let granted = Guard::granted(hold, &self.0.settings, unscoped);
         granted.map_err(|error| error.on(self.0.name.to_shared()))
     }
 
@@ -297,14 +300,17 @@ impl NamedLock {
             }
         };
         let Some(hold) = frame.hold_again() else { return Ok(None) };
-        if !frame.grant().lease().is_valid() {
-            return Err(frame.grant().lost_error());
+        let view = GuardView::of_one(frame);
+        if !frame.grant().lease().is_valid() || view.is_over_time() {
+            return Err(view.lost_error());
         }
         if self.0.settings.is_revocable() {
             frame.grant().watch();
         }
         let nested = Guard::new(hold, Some(turn));
-        nested.map(Some).map_err(|error| error.on(self.0.name.to_shared()))
+        let nested = nested.map_err(|error| error.on(self.0.name.to_shared()))?;
+        let (at_most, around) = (self.0.settings.hold_at_most, frame.limit().cloned());
+        Ok(Some(nested.limited(at_most, clock.now(), around)))
     }
 
     fn busy_inside(&self, frame: &Frame) -> LockError {

@@ -489,7 +489,7 @@ impl Semaphore {
             WayIn::Rare(rare) => rare.await,
         };
         let result = granted.and_then(|hold| {
-            let granted = SemaphorePermit::granted(hold, self.0.settings.is_revocable(), unscoped);
+            let granted = SemaphorePermit::granted(hold, &self.0.settings, unscoped);
             granted.map_err(|error| error.on(self.0.name.to_shared()))
         });
         let end = result.as_ref().map(|permit| permit.fencing_token());

@@ -72,6 +72,15 @@ pub enum Event {
         /// The lock's name.
         lock: Arc<str>,
     },
+    /// A lock was held for longer than its
+    /// [`hold_at_most`](crate::base::options::LockOptions::hold_at_most). An async body is dropped,
+    /// and the lock is released; a plain body holds the lock until it returns.
+    HeldTooLong {
+        /// The lock's name.
+        lock: Arc<str>,
+        /// The longest time.
+        at_most: Duration,
+    },
     /// Somebody asked the holder of a lock to release it.
     Revoked {
         /// The lock's name.

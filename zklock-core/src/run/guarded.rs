@@ -204,7 +204,9 @@ impl Inside {
         match inside_sync(self.frame.clone(), || body.poll(cx)) {
             Poll::Ready(()) if self.entered.view().is_valid() => Poll::Ready(Ok(())),
             Poll::Ready(()) => Poll::Ready(Err(lost().with_body(Body::Finished))),
-            Poll::Pending if !cancel_policy.any() => Poll::Pending,
+            Poll::Pending if !cancel_policy.any() && !self.entered.view().is_limited() => {
+                Poll::Pending
+            }
             Poll::Pending => {
                 let ending = self.ending.get_or_insert_with(|| {
                     let view = self.entered.view().clone();

@@ -194,6 +194,11 @@ impl Call {
     }
 
     #[must_use]
+    pub fn hold_at_most(self, hold: Duration) -> Self {
+        self.say(format_args!("at_most={hold:?}"))
+    }
+
+    #[must_use]
     pub fn lock_delay(self, delay: Duration) -> Self {
         self.say(format_args!("delay={delay:?}"))
     }

@@ -148,7 +148,7 @@ fn labelled_by(id: u32, config: &Config) -> Locked<u32> {
     Ok(id)
 }
 
-#[zk_locked("labelled plainly", label = "nightly")]
+#[zk_locked("labelled plainly", label = "nightly", hold_at_most = "10m")]
 fn labelled_plainly() -> Locked<()> {
     Ok(())
 }
@@ -161,7 +161,7 @@ fn the_label_is_filled_in_before_the_body_takes_the_parameters() {
     let expected = [
         "labelled label=request 7 of ann {}",
         "labelled by label=3/4",
-        "labelled plainly label=nightly",
+        "labelled plainly at_most=600s label=nightly",
     ];
     assert_eq!(acquired(), expected);
 }

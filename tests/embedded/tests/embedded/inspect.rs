@@ -259,3 +259,47 @@ async fn the_label_is_in_the_node_and_in_the_error_of_who_finds_it_busy() {
     drop((guard, reader, permits));
     drop(waiting.await.unwrap());
 }
+
+/// Of two clients that look at the same time, the second one breaks nothing.
+#[tokio::test(start_paused = true)]
+async fn exactly_the_node_is_broken_that_was_seen() {
+    let (store, session) = prompt();
+    let other = on(&store);
+    let hung = session.mutex("a").unwrap().acquire().await.unwrap();
+    let site = other.site("a").unwrap();
+    let seen = site.contenders().await.unwrap().remove(0);
+    let next = other.mutex("a").unwrap();
+    let next = tokio::spawn(async move { next.acquire().await.unwrap() });
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    // Another node of this name, and another name.
+    let mut wrong = seen.clone();
+    wrong.czxid += 1;
+    assert!(!site.break_holder(&wrong).await.unwrap());
+    (wrong.czxid, wrong.node) = (seen.czxid, format!("{}x", seen.node));
+    assert!(!site.break_holder(&wrong).await.unwrap());
+    assert!(hung.is_valid() && !next.is_finished());
+
+    assert!(site.break_holder(&seen).await.unwrap());
+    hung.lost().await;
+    let next = next.await.unwrap();
+    assert!(next.is_valid() && next.fencing_token() > hung.fencing_token());
+    assert!(!site.break_holder(&seen).await.unwrap());
+    assert!(next.is_valid());
+    assert!(hung.release().await.unwrap_err().is_lost());
+    assert!(next.is_valid());
+}
+
+/// The names of its nodes recur, and whoever comes has the same.
+#[tokio::test(start_paused = true)]
+async fn who_holds_now_is_not_broken_for_who_held_then() {
+    let (_store, session) = prompt();
+    let mutex = session.exclusive("a").unwrap();
+    let site = mutex.site();
+    let guard = mutex.acquire().await.unwrap();
+    let seen = site.contenders().await.unwrap().remove(0);
+    guard.release().await.unwrap();
+    let guard = mutex.acquire().await.unwrap();
+    assert_eq!(site.contenders().await.unwrap()[0].node, seen.node);
+    assert!(!site.break_holder(&seen).await.unwrap());
+    assert!(guard.is_valid() && site.contenders().await.unwrap().len() == 1);
+}

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod answers;
+mod at_most;
 mod attribute;
 mod beside;
 mod blocking;

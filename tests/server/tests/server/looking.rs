@@ -1,11 +1,11 @@
 //! Looking at a lock of several connections, and writing under it.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use zklock::{
     Acl, AclEntry, AnyLock, ErrorKind, LockEvent, LockOptions, Owner, Permissions, Session,
 };
-use zklock_test_support::CreateMode;
+use zklock_test_support::{Control, CreateMode};
 
 use crate::bed::{Bed, soon, until};
 
@@ -227,5 +227,33 @@ async fn after_a_handoff_the_node_tells_of_the_present_holder() {
     let busy = other.mutex("told-mutex").unwrap().try_acquire().await.unwrap_err();
     assert_eq!(busy.holder().unwrap().owner, queue[0].owner);
     drop(second);
+    bed.end().await;
+}
+
+/// The broken holder is told within a heartbeat, and the next one enters at once.
+#[tokio::test]
+async fn a_broken_holder_is_told_within_a_heartbeat() {
+    let bed = Bed::shared("broken");
+    let (session, other) = (bed.session_of(SHORT).await, bed.session().await);
+    let control = Control::of(bed.server());
+    for lock in locks(&session, &LockOptions::new()) {
+        let guard = soon("the lock", lock.acquire()).await.unwrap();
+        let site = match &lock {
+            AnyLock::Permits(..) => other.semaphore("told-permits", 2).unwrap().site(),
+            _ => other.site(guard.lock()).unwrap(),
+        };
+        let seen = site.contenders().await.unwrap();
+        let mut wrong = seen[0].clone();
+        wrong.czxid -= 1;
+        assert!(!site.break_holder(&wrong).await.unwrap());
+        assert_eq!(site.contenders().await.unwrap().len(), seen.len());
+        assert!(guard.is_valid());
+        assert!(site.break_holder(&seen[0]).await.unwrap());
+        let broken = Instant::now();
+        soon("the loss", guard.lost()).await;
+        control.within("the loss", broken.elapsed(), SHORT / 6);
+        assert!(!site.break_holder(&seen[0]).await.unwrap());
+        assert!(guard.release().await.unwrap_err().is_lost());
+    }
     bed.end().await;
 }

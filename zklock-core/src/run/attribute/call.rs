@@ -165,6 +165,12 @@ impl Call {
         self.option(|options| options.hold_at_least(hold))
     }
 
+    /// How long a call holds the lock at most.
+    #[must_use]
+    pub fn hold_at_most(self, hold: Duration) -> Self {
+        self.option(|options| options.hold_at_most(hold))
+    }
+
     /// For how long the lock stays unavailable after its holder was lost.
     #[must_use]
     pub fn lock_delay(self, delay: Duration) -> Self {

@@ -1,0 +1,152 @@
+//! The longest time for which a call holds a lock.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use futures_lite::future::or;
+use tokio::sync::Notify;
+
+use crate::base::clock::Instant;
+use crate::base::error::{ErrorKind, LockError};
+use crate::local::grant::Grant;
+use crate::observe::observer::Event;
+
+/// Until when a call may hold a lock: it and the calls around that hold the same lock.
+#[derive(Debug)]
+pub struct HoldLimit {
+    grant: Arc<Grant>,
+    at_most: Duration,
+    until: AtomicU64,
+    /// The limit of the call around, for a nested call.
+    around: Option<Arc<HoldLimit>>,
+    ended: AtomicBool,
+    changed: Notify,
+    told: AtomicBool,
+}
+
+impl HoldLimit {
+    fn until(&self) -> Instant {
+        Instant::from_nanos(self.until.load(Ordering::Acquire))
+    }
+
+    fn all(&self) -> impl Iterator<Item = &HoldLimit> {
+        std::iter::successors(Some(self), |limit| limit.around.as_deref())
+    }
+
+    /// The limit that is over, if one is.
+    fn passed_one(&self) -> Option<&HoldLimit> {
+        let now = self.grant.now();
+        self.all().filter(|limit| now >= limit.until()).last()
+    }
+
+    /// Whether the time is over.
+    pub fn is_over(&self) -> bool {
+        self.passed_one().is_some()
+    }
+
+    /// The time that is left.
+    pub fn remaining(&self) -> Duration {
+        let now = self.grant.now();
+        self.all().map(|limit| limit.until().since(now)).min().unwrap_or_default()
+    }
+
+    /// Resolves when the time is over.
+    pub async fn passed(&self) {
+        while !self.is_over() {
+            let left = self.remaining();
+            let clock = self.grant.queue().session().clock();
+            clock.sleep_until(clock.now() + left).await;
+        }
+    }
+
+    /// The error for a lock that was held for too long, if it was. Reports it as well.
+    pub fn error(&self) -> Option<LockError> {
+        let passed = self.passed_one()?;
+        passed.tell();
+        let at_most = humantime::format_duration(passed.at_most);
+        let why = format!("its time was over (`hold_at_most` is {at_most})");
+        let lock = self.grant.queue().lock_name().clone();
+        Some(LockError::new(ErrorKind::HeldTooLong, why).on(lock))
+    }
+
+    /// Reports, once, that the time is over.
+    fn tell(&self) {
+        if self.told.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let (lock, at_most) = (self.grant.queue().lock_name(), self.at_most);
+        tracing::warn!(
+            lock = &**lock,
+            ?at_most,
+            "the lock was held for longer than `hold_at_most`: an async body is dropped at its \
+             next await; a plain body holds the lock until it returns"
+        );
+        let event = || Event::HeldTooLong { lock: lock.clone(), at_most };
+        self.grant.queue().session().events().tell(event);
+    }
+
+    /// Reports it at that time, also if the body does not look.
+    async fn watch(self: Arc<Self>) {
+        while !self.ended.load(Ordering::Acquire) {
+            if self.grant.now() >= self.until() {
+                return self.tell();
+            }
+            let clock = self.grant.queue().session().clock();
+            or(clock.sleep_until(self.until()), self.changed.notified()).await;
+        }
+    }
+}
+
+/// The limit of a guard, which ends with it.
+#[derive(Debug)]
+pub struct GuardLimit(Arc<HoldLimit>);
+
+impl GuardLimit {
+    /// Begins to limit a hold at `since`. `None` if it has no limit of its own.
+    pub fn begin(
+        grant: &Arc<Grant>,
+        at_most: Duration,
+        since: Instant,
+        around: Option<Arc<HoldLimit>>,
+    ) -> Option<Self> {
+        if at_most == Duration::MAX {
+            return None;
+        }
+        let until = AtomicU64::new((since + at_most).as_nanos());
+        let [ended, told] = [false, false].map(AtomicBool::new);
+        let (grant, changed) = (grant.clone(), Notify::new());
+        let limit = HoldLimit { grant, at_most, until, around, ended, changed, told };
+        let limit = Arc::new(limit);
+        limit.grant.queue().session().spawner().spawn(limit.clone().watch());
+        Some(GuardLimit(limit))
+    }
+
+    /// The limit, for views.
+    pub fn shared(&self) -> &Arc<HoldLimit> {
+        &self.0
+    }
+
+    /// Stops the time: the guard is one of several, and the others are waited for.
+    pub fn pause(&self) {
+        self.0.until.store(Instant::FAR.as_nanos(), Ordering::Release);
+        self.0.changed.notify_one();
+    }
+
+    /// Begins the time now.
+    pub fn restart(&self) {
+        let until = self.0.grant.now() + self.0.at_most;
+        self.0.until.store(until.as_nanos(), Ordering::Release);
+        self.0.changed.notify_one();
+    }
+}
+
+impl Drop for GuardLimit {
+    fn drop(&mut self) {
+        if self.0.grant.now() >= self.0.until() {
+            self.0.tell();
+        }
+        self.0.ended.store(true, Ordering::Release);
+        self.0.changed.notify_one();
+    }
+}

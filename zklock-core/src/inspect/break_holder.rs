@@ -1,0 +1,100 @@
+//! Breaking a lock: deleting the node of one contender.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+#[cfg(doc)]
+use crate::base::error::ErrorKind;
+use crate::base::error::LockError;
+use crate::coordinator::traits::{Operation, RequestError};
+use crate::inspect::contenders::Participant;
+use crate::inspect::site::Site;
+use crate::session::generation::Generation;
+use crate::session::releaser::{more, or_forgotten};
+
+impl Site {
+    /// Deletes the node of one contender, so that the next one is granted the lock: for a holder
+    /// that hangs, and neither releases nor [can be asked to](Site::revoke). Returns whether the
+    /// node existed.
+    ///
+    /// Exactly the node is deleted that [`contenders`](Site::contenders) returned: if another one
+    /// has its name meanwhile, nothing happens. (Names recur in layouts with a single node, such as
+    /// [`OneNode`](crate::layout::OneNode). There, a node that appears between the look and the
+    /// deletion, within one round trip, is deleted in its place.)
+    ///
+    /// **Who held the lock goes on until it learns of this**, and from now on only its
+    /// [fencing token](crate::guard::view::GuardView::fencing_token) protects from what it does. A
+    /// zklock holder learns of it within a heartbeat; a Curator holder never does.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// let hung = session.mutex("orders")?.acquire().await?;
+    /// let site = session.site("orders")?;
+    /// let queue = site.contenders().await?;
+    /// assert!(site.break_holder(&queue[0]).await?);
+    /// assert!(!hung.is_valid() && site.contenders().await?.is_empty());
+    /// assert!(!site.break_holder(&queue[0]).await?); // It is gone.
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`contenders`](Site::contenders); [`ErrorKind::Unauthorized`] if an ACL denies the
+    /// deletion.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the node may or may not be deleted.
+    pub async fn break_holder(&self, participant: &Participant) -> Result<bool, LockError> {
+        let (path, in_doubt) = (self.path_of(&participant.node), AtomicBool::new(false));
+        let czxid = participant.czxid;
+        let deleted = self
+            .look(async |generation| delete(&generation, &path, czxid, &in_doubt).await)
+            .await?;
+        if deleted && let Some(generation) = self.session.generation_of(participant.session) {
+            let held = generation.held();
+            let broken = held.iter().find(|node| *node.path == *path && node.czxid == czxid);
+            broken.into_iter().for_each(|node| generation.lost_node(node));
+        }
+        Ok(deleted)
+    }
+}
+
+/// Deletes the node with this path if it has this czxid. `in_doubt` says whether an earlier attempt
+/// may have deleted it.
+async fn delete(
+    generation: &Arc<Generation>,
+    path: &str,
+    czxid: i64,
+    in_doubt: &AtomicBool,
+) -> Result<bool, RequestError> {
+    let mut patience = generation.patience();
+    loop {
+        let version = match generation.coordinator().get(path).await {
+            Ok((_, stat)) if stat.czxid == czxid => stat.version,
+            Ok(_) | Err(RequestError::NoNode) => return Ok(in_doubt.load(Ordering::Relaxed)),
+            Err(error) => return Err(error),
+        };
+        let path = path.to_owned();
+        let unchanged = Operation::CheckVersion { path: path.clone(), version };
+        let deleting = generation.write(vec![unchanged, Operation::Delete { path }]);
+        match or_forgotten(generation, patience, deleting).await {
+            Ok(()) => return Ok(true),
+            Err(RequestError::Multi { error, .. }) => match *error {
+                RequestError::NoNode => return Ok(in_doubt.load(Ordering::Relaxed)),
+                // Its data have changed since the look.
+                RequestError::BadVersion => {}
+                error => return Err(error),
+            },
+            Err(error) if error.is_definite() => return Err(error),
+            Err(error) => {
+                in_doubt.store(true, Ordering::Relaxed);
+                if error != RequestError::ConnectionLoss {
+                    return Err(error);
+                }
+                patience = more(generation, patience);
+            }
+        }
+    }
+}
