@@ -64,6 +64,13 @@ pub(crate) enum Command {
         /// The name of the lock
         name: String,
     },
+    /// Prints what completes the arguments in a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Prints the manual page, for `man -l -`
+    Man,
 }
 
 #[derive(Debug, clap::Args)]
@@ -82,6 +89,9 @@ pub(crate) struct Run {
     /// The longest time for which the lock is held; then the command is ended
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     pub(crate) hold_at_most: Option<Duration>,
+    /// What the lock is held for, as others see it (at most 78 bytes)
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) label: Option<String>,
     /// Ends the command when somebody asks its process to release the lock (zklock revoke)
     #[arg(long)]
     pub(crate) revocable: bool,

@@ -76,7 +76,8 @@ fn line(one: &Participant) -> String {
     let since = since.map(|since| format!(", since {since}")).unwrap_or_default();
     let revoked = if one.owner.revoked { ", asked to release it" } else { "" };
     let why = one.why.as_ref().map(|why| format!("\n       {why}")).unwrap_or_default();
-    format!("{does} {:9} {}{since}{revoked}  [{}]{why}", one.mode.to_string(), one.owner, one.node)
+    let (mode, owner) = (one.mode.to_string(), &one.owner);
+    format!("{does} {mode:9} {owner}{since}{revoked}  [{}]{why}", one.node)
 }
 
 fn value(one: &Participant) -> Value {
@@ -87,6 +88,7 @@ fn value(one: &Participant) -> Value {
         "host": one.owner.host,
         "process": one.owner.pid,
         "application": one.owner.app,
+        "label": one.owner.label,
         "since": one.owner.since,
         "granted": one.owner.granted,
         "asked_to_release": one.owner.revoked,

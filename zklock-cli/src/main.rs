@@ -8,9 +8,10 @@ mod inspect;
 mod run;
 mod server;
 
+use std::io::{Write, stdout};
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 
 use crate::args::{Args, Command};
 use crate::exit::Failure;
@@ -41,6 +42,17 @@ fn main() -> ExitCode {
 fn begin(args: Args) -> Result<u8, Failure> {
     let app = match &args.command {
         Command::Run(run) => run.program_name(),
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(*shell, &mut Args::command(), "zklock", &mut script);
+            return print(&script);
+        }
+        Command::Man => {
+            let mut page = Vec::new();
+            let rendered = clap_mangen::Man::new(Args::command()).render(&mut page);
+            rendered.map_err(|error| Failure::own(format!("no page: {error}")))?;
+            return print(&page);
+        }
         _ => None,
     };
     server::settle(&args.server, app.as_deref())?;
@@ -54,6 +66,14 @@ fn begin(args: Args) -> Result<u8, Failure> {
             Command::Show { name, json } => inspect::show(&name, json).await,
             Command::Watch { name, json } => inspect::watch(&name, json).await,
             Command::Revoke { name } => inspect::revoke(&name).await,
+            // Done above.
+            Command::Completions { .. } | Command::Man => Ok(0),
         }
     })
+}
+
+/// Prints a text. Who reads it may have ended.
+fn print(text: &[u8]) -> Result<u8, Failure> {
+    let written = stdout().write_all(text);
+    written.map(|()| 0).map_err(|error| Failure::own(format!("cannot write: {error}")))
 }

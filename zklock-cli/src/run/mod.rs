@@ -54,6 +54,9 @@ async fn acquire(args: &Run) -> Result<(Session, AnyGuard), Failure> {
     if let Some(retries) = args.retries {
         options = options.retries(retries);
     }
+    if let Some(label) = &args.label {
+        options = options.label(label);
+    }
     let session = connect().await?;
     let name = args.name.as_str();
     let lock = match args.mode {
