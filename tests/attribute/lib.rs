@@ -1,1 +1,1 @@
-//! Tests only: see `tests/`. What they run on is in `double/`.
+//! Tests only: see `tests/`. What they run on is in `recorder/`.

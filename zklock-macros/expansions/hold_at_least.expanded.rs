@@ -7,7 +7,12 @@ async fn nightly_report() {
             __ZKLOCK_NAME.name()
         })
         .try_once(true)
-        .hold_at_least(::zklock::__private::std::time::Duration::new(30u64, 0u32));
+        .options(
+            ::zklock::__private::LockOptions::new()
+                .hold_at_least(
+                    ::zklock::__private::std::time::Duration::new(30u64, 0u32),
+                ),
+        );
     let (__zklock_body, __zklock_output) = ::zklock::__private::Output::of(async move {
         if false {
             return ::zklock::__private::never::<()>();

@@ -6,7 +6,12 @@ async fn create_order(request: Request) -> Result<Order, ApiError> {
             );
             __ZKLOCK_NAME.name()
         })
-        .hold_at_most(::zklock::__private::std::time::Duration::new(600u64, 0u32));
+        .options(
+            ::zklock::__private::LockOptions::new()
+                .hold_at_most(
+                    ::zklock::__private::std::time::Duration::new(600u64, 0u32),
+                ),
+        );
     let (__zklock_body, __zklock_output) = ::zklock::__private::Output::of(async move {
         if false {
             return ::zklock::__private::never::<Result<Order, ApiError>>();

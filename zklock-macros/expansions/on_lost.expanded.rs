@@ -6,7 +6,10 @@ async fn create_order(request: Request) -> Result<Order, ApiError> {
             );
             __ZKLOCK_NAME.name()
         })
-        .on_lost(::zklock::__private::OnLost::Finish);
+        .options(
+            ::zklock::__private::LockOptions::new()
+                .on_lost(::zklock::__private::OnLost::Finish),
+        );
     let (__zklock_body, __zklock_output) = ::zklock::__private::Output::of(async move {
         if false {
             return ::zklock::__private::never::<Result<Order, ApiError>>();

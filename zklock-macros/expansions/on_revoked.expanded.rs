@@ -6,7 +6,10 @@ async fn create_order(request: Request) -> Result<Order, ApiError> {
             );
             __ZKLOCK_NAME.name()
         })
-        .on_revoked(::zklock::__private::OnRevoked::Cancel);
+        .options(
+            ::zklock::__private::LockOptions::new()
+                .on_revoked(::zklock::__private::OnRevoked::Cancel),
+        );
     let (__zklock_body, __zklock_output) = ::zklock::__private::Output::of(async move {
         if false {
             return ::zklock::__private::never::<Result<Order, ApiError>>();

@@ -6,8 +6,8 @@ async fn create_order(request: Request) -> Result<Order, ApiError> {
             );
             __ZKLOCK_NAME.name()
         })
-        .options(JOBS)
-        .retries(1u32);
+        .options(::zklock::__private::LockOptions::new().retries(1u32))
+        .options(JOBS);
     let (__zklock_body, __zklock_output) = ::zklock::__private::Output::of(async move {
         if false {
             return ::zklock::__private::never::<Result<Order, ApiError>>();

@@ -6,8 +6,11 @@ async fn create_order(request: Request) -> Result<Order, ApiError> {
             );
             __ZKLOCK_NAME.name()
         })
-        .timeout(::zklock::__private::std::time::Duration::new(2u64, 0u32))
-        .retries(3u32);
+        .options(
+            ::zklock::__private::LockOptions::new()
+                .timeout(::zklock::__private::std::time::Duration::new(2u64, 0u32))
+                .retries(3u32),
+        );
     let (__zklock_body, __zklock_output) = ::zklock::__private::Output::of(async move {
         if false {
             return ::zklock::__private::never::<Result<Order, ApiError>>();

@@ -6,7 +6,10 @@ async fn create_order(request: Request) -> Result<Order, ApiError> {
             );
             __ZKLOCK_NAME.name()
         })
-        .stop_at(::zklock::__private::StopAt::Suspect);
+        .options(
+            ::zklock::__private::LockOptions::new()
+                .stop_at(::zklock::__private::StopAt::Suspect),
+        );
     let (__zklock_body, __zklock_output) = ::zklock::__private::Output::of(async move {
         if false {
             return ::zklock::__private::never::<Result<Order, ApiError>>();

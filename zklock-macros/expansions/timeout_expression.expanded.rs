@@ -6,7 +6,7 @@ async fn create_order(request: Request) -> Result<Order, ApiError> {
             );
             __ZKLOCK_NAME.name()
         })
-        .timeout(CONFIG.order_wait);
+        .options(::zklock::__private::LockOptions::new().timeout(CONFIG.order_wait));
     let (__zklock_body, __zklock_output) = ::zklock::__private::Output::of(async move {
         if false {
             return ::zklock::__private::never::<Result<Order, ApiError>>();

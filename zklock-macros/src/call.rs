@@ -131,14 +131,19 @@ fn call(plan: &Plan) -> TokenStream {
     let at_most = duration("hold_at_most", &settings.hold_at_most);
     let delay = duration("lock_delay", &settings.lock_delay);
     let label = settings.label.as_ref().map(|text| label(text, private));
+    let options = [
+        timeout, retries, reentrant, fair, linger, hold, at_most, delay, on_lost, on_revoked,
+        stop_at,
+    ];
+    let options: Vec<_> = options.into_iter().flatten().collect();
     let options =
+        (!options.is_empty()).then(|| quote!(.options(#private::LockOptions::new() #(#options)*)));
+    let others =
         settings.options.as_ref().map(|expr| quote_spanned!(ours(expr.span())=> .options(#expr)));
     let driver =
         settings.driver.as_ref().map(|expr| quote_spanned!(ours(expr.span())=> .driver(#expr)));
     quote! {
-        #new
-            #mode #session #driver #options #timeout #retries #once #reentrant #fair #linger #hold
-            #at_most #delay #label #on_lost #on_revoked #stop_at
+        #new #mode #session #driver #once #label #options #others
     }
 }
 

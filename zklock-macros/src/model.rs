@@ -171,7 +171,7 @@ fn contradictions(args: &Args, shape: &Shape, errors: &mut Errors) {
         if lingers {
             refuse(
                 args.place("linger"),
-                "a lock that lingers cannot be tried: its idle node looks held to tries in other \
+                "a lock with `linger` cannot be tried: its idle node looks held to tries in other \
                  processes; remove `linger` or `try_once`",
             );
         }
@@ -179,21 +179,25 @@ fn contradictions(args: &Args, shape: &Shape, errors: &mut Errors) {
     if lingers && on(&args.fair) {
         refuse(
             args.place("linger"),
-            "a fair lock cannot linger: every waiter has a node of its own; remove `linger` or \
-             `fair`",
+            "a fair lock cannot linger: every waiter has its own node; choose one",
         );
     }
     if lingers && matches!(args.mode, Some(Mode::Semaphore(_))) {
         refuse(
             args.place("linger"),
-            "a semaphore does not linger: its permits go to whoever waits; remove `linger`",
+            "a semaphore cannot linger: its permits go to the next waiter; remove `linger`",
         );
     }
-    if args.lock_delay.is_some() && matches!(args.mode, Some(Mode::Semaphore(_))) {
-        refuse(
-            args.place("lock_delay"),
-            "lock_delay is for a lock with one holder or one writer; remove it or the semaphore",
-        );
+    for (is_set, option) in
+        [(args.lock_delay.is_some(), "lock_delay"), (args.hold_at_least.is_some(), "hold_at_least")]
+    {
+        if is_set && matches!(args.mode, Some(Mode::Semaphore(_))) {
+            refuse(
+                args.place(option),
+                "a semaphore supports neither `lock_delay` nor `hold_at_least`, which are for a \
+                 single holder; use a mutex",
+            );
+        }
     }
     if args.on_error.is_some() && args.map_err.is_some() {
         refuse(
@@ -221,23 +225,15 @@ fn contradictions(args: &Args, shape: &Shape, errors: &mut Errors) {
         if lingers {
             refuse(
                 args.place("hold_at_least"),
-                "a lock that is held at least for a time cannot linger: lingering gives way to \
-                 whoever waits; remove `hold_at_least` or `linger`",
+                "a lock with `hold_at_least` cannot linger: a lingering lock is released as soon \
+                 as somebody waits; choose one",
             );
         }
-        let mode = match args.mode {
-            Some(Mode::Read) => Some("`mode = read`"),
-            Some(Mode::Write) => Some("`mode = write`"),
-            Some(Mode::Semaphore(_)) => Some("the semaphore"),
-            None | Some(Mode::Exclusive) => None,
-        };
-        if let Some(mode) = mode {
+        if matches!(args.mode, Some(Mode::Read | Mode::Write)) {
             refuse(
                 args.place("hold_at_least"),
-                &format!(
-                    "hold_at_least is for a lock with one holder, `mode = exclusive`; remove it or \
-                     {mode}"
-                ),
+                "`hold_at_least` is only for mutexes, which have one holder; remove it, or use a \
+                 mutex",
             );
         }
     }

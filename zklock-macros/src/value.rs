@@ -9,8 +9,8 @@ use syn::{
 };
 
 const DURATIONS: &str = "write it like \"2s\", \"500ms\" or \"1m 30s\"";
-const NOT_ZERO: &str = "timeout must be greater than zero: it bounds one try; \
-                        for a single question without waiting write `try_once`";
+const NOT_ZERO: &str = "the timeout of a try must be longer than zero, for instance `timeout = \"2s\"`; \
+                        to try without waiting, write `try_once`";
 const NEGATIVE: &str = "linger is how long the node is kept after the last release; it cannot be \
                         negative";
 const NO_DELAY: &str =
@@ -19,8 +19,8 @@ const NO_HOLD: &str = "hold_at_least must be greater than zero: for so long from
                        else gets the lock; without the option it is free when the function is over";
 const NO_TIME: &str = "hold_at_most must be greater than zero: for so long from the grant the \
                        function may hold the lock; without the option there is no limit";
-const TRIES: &str = "retries is the number of tries; 1 tries once; \
-                     for a single question without waiting write `try_once`";
+const TRIES: &str = "`retries` is the total number of tries and must be at least 1; `retries = 1` \
+                     tries once, and `try_once` does not wait";
 
 /// A value that is known when compiling, or an expression for run time.
 pub(crate) enum Value<T> {
@@ -210,7 +210,7 @@ pub(crate) fn name(value: &Expr) -> syn::Result<Given> {
         Expr::Lit(ExprLit { lit: Lit::Str(name), .. }) if name.value().is_empty() => {
             Err(syn::Error::new(
                 name.span(),
-                "the lock's name is empty; give it one, such as \"orders/create\"",
+                "a lock name may not be empty; write for instance \"orders/create\"",
             ))
         }
         Expr::Lit(ExprLit { lit: Lit::Str(name), .. }) => Ok(Given::Pattern(name.clone())),

@@ -29,7 +29,7 @@ use crate::base::policy::{Handoffs, RetryPolicy, StopAt};
 /// assert_eq!(orders.options().fair, Some(false)); // As the library says.
 /// # Ok::<(), zklock::LockError>(())
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 #[must_use]
 pub struct LockOptions {

@@ -1,5 +1,6 @@
 //! The options in effect: those of a lock over its session's, over the library's.
 
+use std::fmt;
 use std::time::Duration;
 
 use crate::base::cancel_policy::{CancelPolicy, OnLost, OnRevoked};
@@ -54,6 +55,17 @@ macro_rules! options {
             /// ```
             pub fn or(self, others: LockOptions) -> Self {
                 LockOptions { $($option: self.$option.or(others.$option),)* }
+            }
+        }
+
+        /// Only what is set.
+        impl fmt::Debug for LockOptions {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                let mut options = f.debug_struct("LockOptions");
+                $(if let Some(value) = &self.$option {
+                    options.field(stringify!($option), value);
+                })*
+                options.finish()
             }
         }
     };

@@ -4,7 +4,7 @@ use std::fmt::{Debug, Display};
 
 use zklock::zk_locked;
 
-use crate::support::{Locked, acquired, pause, wait};
+use crate::support::{Locked, Text, acquired, pause, wait};
 
 /// A documented function keeps its documentation.
 #[zk_locked("plain")]
@@ -100,7 +100,7 @@ async unsafe fn danger_async(pointer: *const u32) -> Locked<u32> {
 
 #[zk_locked("callback")]
 #[allow(improper_ctypes_definitions)]
-extern "C" fn callback(value: u32) -> Result<u32, String> {
+extern "C" fn callback(value: u32) -> Result<u32, Text> {
     Ok(value)
 }
 
@@ -137,12 +137,12 @@ async fn unit_async() -> Locked<()> {
 
 #[test]
 fn free_functions_of_every_shape_take_their_lock() {
-    assert_eq!(plain(1, 2), Ok(3));
-    assert_eq!(wait(plain_async(1, 2)), Ok(3));
-    assert_eq!(generic([1, 2]), Ok("2 [1, 2]".to_owned()));
-    assert_eq!(wait(generic_async(["x"])), Ok("1 [\"x\"]".to_owned()));
-    assert_eq!(lifetimes("", "b"), Ok("b"));
-    assert_eq!(wait(lifetimes_async("a", "b")), Ok("a"));
+    assert_eq!(plain(1, 2).unwrap(), 3);
+    assert_eq!(wait(plain_async(1, 2)).unwrap(), 3);
+    assert_eq!(generic([1, 2]).unwrap(), "2 [1, 2]".to_owned());
+    assert_eq!(wait(generic_async(["x"])).unwrap(), "1 [\"x\"]".to_owned());
+    assert_eq!(lifetimes("", "b").unwrap(), "b");
+    assert_eq!(wait(lifetimes_async("a", "b")).unwrap(), "a");
     let mut map = Vec::new();
     *exclusive(&mut map, &mut String::new()).unwrap() = 7;
     *wait(exclusive_async(&mut map, &mut String::new())).unwrap() += 1;
@@ -154,16 +154,16 @@ fn free_functions_of_every_shape_take_their_lock() {
     assert_eq!(seen, 4);
     let value = 5;
     // SAFETY: the pointer comes from a reference.
-    assert_eq!(unsafe { danger(&raw const value) }, Ok(5));
+    assert_eq!(unsafe { danger(&raw const value) }.unwrap(), 5);
     // SAFETY: the pointer comes from a reference.
-    assert_eq!(wait(unsafe { danger_async(&raw const value) }), Ok(5));
-    let pointer: extern "C" fn(u32) -> Result<u32, String> = callback;
-    assert_eq!(pointer(6), Ok(6));
-    assert_eq!(recursive(2), Ok(2));
-    assert_eq!(wait(recursive_async(2)), Ok(2));
-    assert_eq!(inner(), Ok(6));
-    assert_eq!(unit(), Ok(()));
-    assert_eq!(wait(unit_async()), Ok(()));
+    assert_eq!(wait(unsafe { danger_async(&raw const value) }).unwrap(), 5);
+    let pointer: extern "C" fn(u32) -> Result<u32, Text> = callback;
+    assert_eq!(pointer(6).unwrap(), 6);
+    assert_eq!(recursive(2).unwrap(), 2);
+    assert_eq!(wait(recursive_async(2)).unwrap(), 2);
+    assert_eq!(inner().unwrap(), 6);
+    assert_eq!(unit().unwrap(), ());
+    assert_eq!(wait(unit_async()).unwrap(), ());
     let expected = "plain plain_async generic generic_async lifetimes lifetimes_async exclusive \
         exclusive_async opaque opaque_async closure danger danger_async callback \
         recursive recursive recursive recursive_async recursive_async recursive_async \

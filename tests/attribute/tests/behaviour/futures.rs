@@ -107,12 +107,12 @@ impl Service for Handler {
 fn the_guard_is_inside_the_future() {
     let future = opaque(1);
     assert_eq!(events::take(), ["made"]);
-    assert_eq!(wait(future), Ok(1));
+    assert_eq!(wait(future).unwrap(), 1);
     assert_eq!(events::take(), ["wait", "acquire opaque-1", "release"]);
-    assert_eq!(wait(pinned("abc")), Ok(3));
-    assert_eq!(wait(alias(1)), Ok(2));
-    assert_eq!(wait(borrowing("abc")), Ok(3));
-    assert_eq!(wait(taken_apart(("l".to_owned(), "r".to_owned()), [1, 2])), Ok(1));
+    assert_eq!(wait(pinned("abc")).unwrap(), 3);
+    assert_eq!(wait(alias(1)).unwrap(), 2);
+    assert_eq!(wait(borrowing("abc")).unwrap(), 3);
+    assert_eq!(wait(taken_apart(("l".to_owned(), "r".to_owned()), [1, 2])).unwrap(), 1);
     assert_eq!(acquired(), ["pinned-abc", "alias", "borrowing", "taken-l-1"]);
 }
 
@@ -127,7 +127,7 @@ fn what_another_name_hides_runs_without_the_lock() {
 #[test]
 fn async_trait_methods_take_their_lock() {
     let mut handler = Handler { tenant: "t".to_owned() };
-    assert_eq!(wait(handler.create("o1".to_owned(), 1)), Ok(2));
-    assert_eq!(wait(handler.provided("o2", vec![])), Ok(2));
+    assert_eq!(wait(handler.create("o1".to_owned(), 1)).unwrap(), 2);
+    assert_eq!(wait(handler.provided("o2", vec![])).unwrap(), 2);
     assert_eq!(acquired(), ["create/t/o1", "default-o2"]);
 }

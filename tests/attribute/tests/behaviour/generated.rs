@@ -109,17 +109,18 @@ fn matches(value: Option<u32>) -> Locked<u32> {
 
 #[test]
 fn surroundings_do_not_matter() {
-    assert_eq!(wait(shadowed::guarded(1, 2, 3)), Ok(6));
-    assert_eq!(shadowed::guarded_sync(1, 2, 3), Ok(6));
-    assert_eq!(wait(migrating::guarded("x".to_owned())), migrating::plain("x".to_owned()));
-    assert_eq!(one_line::plain(), one_line::with(1));
-    assert_eq!(wait(one_line::plain_async()), wait(one_line::with_async(1)));
-    assert_eq!(wait(one_line::tail(1)), Ok(1));
-    assert_eq!(single(1), Ok(1));
-    assert_eq!(short_names(1, 2, 3, 4), Ok(10));
-    assert_eq!(tail_temporary(vec![1].into()), Ok(1));
-    assert_eq!(wait(tail_temporary_async(vec![1].into())), Ok(1));
-    assert_eq!(lock_in_name(std::sync::Mutex::new("x".to_owned()).lock().unwrap()), Ok(1));
-    assert_eq!(matches(Some(1)), Ok(1));
+    assert_eq!(wait(shadowed::guarded(1, 2, 3)).unwrap(), 6);
+    assert_eq!(shadowed::guarded_sync(1, 2, 3).unwrap(), 6);
+    let migrated = migrating::plain("x".to_owned()).unwrap();
+    assert_eq!(wait(migrating::guarded("x".to_owned())).unwrap(), migrated);
+    assert_eq!(one_line::plain().unwrap(), one_line::with(1).unwrap());
+    assert_eq!(wait(one_line::plain_async()).unwrap(), wait(one_line::with_async(1)).unwrap());
+    assert_eq!(wait(one_line::tail(1)).unwrap(), 1);
+    assert_eq!(single(1).unwrap(), 1);
+    assert_eq!(short_names(1, 2, 3, 4).unwrap(), 10);
+    assert_eq!(tail_temporary(vec![1].into()).unwrap(), 1);
+    assert_eq!(wait(tail_temporary_async(vec![1].into())).unwrap(), 1);
+    assert_eq!(lock_in_name(std::sync::Mutex::new("x".to_owned()).lock().unwrap()).unwrap(), 1);
+    assert_eq!(matches(Some(1)).unwrap(), 1);
     assert_eq!(acquired().len(), 15);
 }

@@ -163,29 +163,32 @@ impl<T: Clone + std::fmt::Display, const TRIES: u32> Shelf<T, TRIES> {
 #[test]
 fn methods_of_generic_types_take_their_lock() {
     let mut shelf = Shelf::<u8, 2> { name: "a".to_owned(), kept: Vec::new() };
-    assert_eq!(wait(shelf.put(7)), Ok(&7));
-    assert_eq!(Arc::new(shelf).copies(ToString::to_string), Ok(vec!["7".to_owned()]));
-    assert_eq!(acquired(), ["a/7 timeout=3s retries=2", "a semaphore=2 retries=3"]);
+    assert_eq!(wait(shelf.put(7)).unwrap(), &7);
+    assert_eq!(Arc::new(shelf).copies(ToString::to_string).unwrap(), vec!["7".to_owned()]);
+    assert_eq!(
+        acquired(),
+        ["a/7 timeout: 3s, retries: 2", "a Permits { limit: 2, permits: 1 } retries: 3"]
+    );
 }
 
 #[test]
 fn methods_of_every_shape_take_their_lock() {
     let mut shop = Shop::associated("a").unwrap();
-    assert_eq!(shop.by_ref(), Ok("a"));
+    assert_eq!(shop.by_ref().unwrap(), "a");
     shop.by_mut(1).unwrap().push(2);
     wait(shop.by_mut_async(3)).unwrap().push(4);
     *shop.reborrowed().unwrap() += 1;
     assert_eq!(shop.sold, [3, 2, 3, 4]);
-    assert_eq!(wait(Pin::new(&mut shop).pinned()), Ok(5));
+    assert_eq!(wait(Pin::new(&mut shop).pinned()).unwrap(), 5);
     assert!(shop.clone().by_value().unwrap().sold.is_empty());
     assert!(wait(shop.clone().by_value_async()).unwrap().sold.is_empty());
     assert_eq!(Box::new(shop.clone()).boxed().unwrap().len(), 5);
-    assert_eq!(wait(Arc::new(shop.clone()).counted()), Ok(1));
-    assert_eq!(wait(Rc::new(shop.clone()).not_send()), Ok(1));
-    assert_eq!(Store::default(&shop), Ok("shop 1".to_owned()));
-    assert_eq!(wait(shop.default_async()), Ok("shop 1".to_owned()));
-    assert_eq!(wait(shop.native(8)), Ok(8));
-    assert_eq!(wait(shop.explicit()), Ok(1));
+    assert_eq!(wait(Arc::new(shop.clone()).counted()).unwrap(), 1);
+    assert_eq!(wait(Rc::new(shop.clone()).not_send()).unwrap(), 1);
+    assert_eq!(Store::default(&shop).unwrap(), "shop 1".to_owned());
+    assert_eq!(wait(shop.default_async()).unwrap(), "shop 1".to_owned());
+    assert_eq!(wait(shop.native(8)).unwrap(), 8);
+    assert_eq!(wait(shop.explicit()).unwrap(), 1);
     let expected = "associated by_ref by_mut by_mut_async reborrowed pinned by_value \
         by_value_async boxed counted not_send default default_async native-8 explicit-a";
     assert_eq!(acquired().join(" "), expected);

@@ -3,12 +3,12 @@
 use std::{cell::Cell, rc::Rc};
 
 use zklock::{
-    LockError,
+    ErrorKind,
     events::{self, Outcome},
     zk_locked,
 };
 
-use crate::support::{Locked, acquired, cancel_after, pause, wait};
+use crate::support::{Locked, acquired, cancel_at, pause, wait};
 
 #[zk_locked("stock", mode = exclusive)]
 async fn exclusive() -> Locked<()> {
@@ -64,12 +64,12 @@ fn modes_reach_the_lock() {
     by_macro().unwrap();
     let expected = [
         "stock",
-        "stock read",
-        "stock write once=true",
-        "printers semaphore=3",
-        "printers semaphore=16",
-        "printers semaphore=7",
-        "macro semaphore=5",
+        "stock Read",
+        "stock Write once",
+        "printers Permits { limit: 3, permits: 1 }",
+        "printers Permits { limit: 16, permits: 1 }",
+        "printers Permits { limit: 7, permits: 1 }",
+        "macro Permits { limit: 5, permits: 1 }",
     ];
     assert_eq!(acquired(), expected);
 }
@@ -121,13 +121,13 @@ fn each_key_is_a_lock() {
     wait(().pay(String::new())).unwrap();
     let expected = [
         "accounts/7 + accounts/a~2Fb",
-        "bank/eu/accounts/x + bank/eu/accounts/2 + bank/eu/accounts/9 read",
+        "bank/eu/accounts/x + bank/eu/accounts/2 + bank/eu/accounts/9 Read",
         "tail/1 + tail/2",
         "accounts/3 + accounts/7",
     ];
     assert_eq!(acquired(), expected);
     let error = wait(transfer(both("7", ""))).unwrap_err();
-    assert!(matches!(error, LockError::BadName(_)));
+    assert_eq!(error.kind(), ErrorKind::InvalidName);
     events::next(Outcome::Busy);
     assert!(wait(transfer(both("7", "8"))).unwrap_err().is_busy());
 }
@@ -179,6 +179,6 @@ async fn owning(a: Noisy, b: Noisy) -> Locked<()> {
 fn keys_drop_before_the_release() {
     wait(owning(Noisy("a"), Noisy("b"))).unwrap();
     assert_eq!(events::take(), ["wait", "acquire accounts/a + accounts/b", "b", "a", "release"]);
-    assert!(!cancel_after(2, owning(Noisy("a"), Noisy("b"))));
+    assert!(!cancel_at(1, owning(Noisy("a"), Noisy("b"))));
     assert_eq!(events::take(), ["wait", "acquire accounts/a + accounts/b", "b", "a", "release"]);
 }

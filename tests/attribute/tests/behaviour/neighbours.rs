@@ -179,7 +179,7 @@ fn a_parameter_that_only_the_name_reads_is_used_whatever_is_skipped() {
         || wait(skips_and_tells_both::all()),
     ];
     for run in all {
-        assert_eq!(run(), Ok(()));
+        assert_eq!(run().unwrap(), ());
         assert_eq!(acquired(), expected);
     }
 }
@@ -216,7 +216,7 @@ impl Instrumented for Shop {
 fn instrument_works_on_either_side_of_async_trait_methods_too() {
     let shop: &dyn Instrumented = &Shop;
     for (name, call) in [("above", shop.above(1)), ("below", shop.below(1))] {
-        assert_eq!(wait(call), Ok(1));
+        assert_eq!(wait(call).unwrap(), 1);
         let acquire = format!("acquire trait {name}-1");
         assert_eq!(events::take(), ["wait", &acquire, "ran", "release"]);
     }
@@ -241,16 +241,16 @@ async fn handler(State(pool): State<Arc<str>>, Json(id): Json<u64>) -> Locked<Js
 #[test]
 fn a_guarded_function_is_a_handler() {
     assert_handler(handler);
-    assert_eq!(wait(handler(State("".into()), Json(6))).map(|Json(id)| id), Ok(7));
+    assert_eq!(wait(handler(State("".into()), Json(6))).map(|Json(id)| id).unwrap(), 7);
     assert_eq!(acquired(), ["orders/6"]);
 }
 
 #[test]
 fn instrument_works_on_either_side() {
-    assert_eq!(wait(above(1, "abc".to_owned())), Ok(3));
-    assert_eq!(wait(below(2, "abc".to_owned())), Ok(3));
-    assert_eq!(above_sync(3, "abc"), Ok(3));
-    assert_eq!(below_sync(4, "abc"), Ok(3));
+    assert_eq!(wait(above(1, "abc".to_owned())).unwrap(), 3);
+    assert_eq!(wait(below(2, "abc".to_owned())).unwrap(), 3);
+    assert_eq!(above_sync(3, "abc").unwrap(), 3);
+    assert_eq!(below_sync(4, "abc").unwrap(), 3);
     assert_eq!(acquired(), ["above-1", "below-2", "above_sync-3", "below_sync-4"]);
 }
 
@@ -285,7 +285,7 @@ async fn tokio_main() -> Locked<u32> {
 
 #[test]
 fn a_tokio_main_below_is_guarded() {
-    assert_eq!(tokio_main(), Ok(1));
+    assert_eq!(tokio_main().unwrap(), 1);
     assert_eq!(acquired(), ["main"]);
 }
 
@@ -299,6 +299,6 @@ async fn alternative(n: u32) -> Locked<u32> {
 
 #[test]
 fn one_of_two_attributes_may_be_there() {
-    assert_eq!(wait(alternative(1)), Ok(1));
+    assert_eq!(wait(alternative(1)).unwrap(), 1);
     assert_eq!(acquired(), ["alternative-1"]);
 }

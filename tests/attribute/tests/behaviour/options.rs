@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use zklock::zk_locked;
+use zklock::{Session, testing::TestLocks, zk_locked};
 
 use crate::support::{Locked, acquired, wait};
 
@@ -50,7 +50,7 @@ fn flags() -> Locked<()> {
     Ok(())
 }
 
-#[zk_locked("flags of", try_once = once, fair = !once, reentrant = config.tries() > 1, linger = config.wait)]
+#[zk_locked("flags of", try_once = !once, fair = !once, reentrant = config.tries() > 1, linger = config.wait)]
 async fn flags_of(once: bool, config: Config) -> Locked<Config> {
     Ok(config)
 }
@@ -132,8 +132,8 @@ fn options_and_the_delay_reach_the_lock() {
     wait(with_options()).unwrap();
     with_options_of(FAIR, &Config { wait: WAIT, tries: 1 }).unwrap();
     let expected = [
-        "with options options=LockOptions { fair: Some(true) } retries=3 delay=15s",
-        "with options of read options=LockOptions { fair: Some(true) } delay=300ms",
+        "with options retries: 3, fair: true, lock_delay: 15s",
+        "with options of Read fair: true, lock_delay: 300ms",
     ];
     assert_eq!(acquired(), expected);
 }
@@ -159,9 +159,9 @@ fn the_label_is_filled_in_before_the_body_takes_the_parameters() {
     labelled_by(4, &Config { wait: WAIT, tries: 3 }).unwrap();
     labelled_plainly().unwrap();
     let expected = [
-        "labelled label=request 7 of ann {}",
-        "labelled by label=3/4",
-        "labelled plainly at_most=600s label=nightly",
+        r#"labelled label: "request 7 of ann {}""#,
+        r#"labelled by label: "3/4""#,
+        r#"labelled plainly hold_at_most: 600s, label: "nightly""#,
     ];
     assert_eq!(acquired(), expected);
 }
@@ -199,7 +199,7 @@ fn tail(request: (String, u32), wait: Duration) -> crate::futures::Boxed<u32> {
 }
 
 struct Service {
-    session: zklock::Session,
+    session: Session,
     tenant: String,
 }
 
@@ -220,7 +220,7 @@ impl Service {
     }
 
     #[zk_locked("shared", session = session)]
-    async fn shared(session: std::sync::Arc<zklock::Session>) -> Locked<()> {
+    async fn shared(session: std::sync::Arc<Session>) -> Locked<()> {
         drop(session);
         Ok(())
     }
@@ -256,11 +256,11 @@ fn choices_reach_the_lock() {
     wait(job_of(Config { wait: WAIT, tries: 1 })).unwrap();
     finishing().unwrap();
     let expected = [
-        "flags once=true reentrant=false fair=true",
-        "flags of once=true reentrant=false fair=false linger=300ms",
-        "lingering linger=1.5s finish=true",
-        "job hold=30s",
-        "job of once=true hold=30s",
+        "flags reentrant: false, fair: true once",
+        "flags of reentrant: false, linger: 300ms, fair: false",
+        "lingering linger: 1.5s, on_lost: Finish",
+        "job hold_at_least: 30s",
+        "job of hold_at_least: 30s once",
         "finishing",
     ];
     assert_eq!(acquired(), expected);
@@ -278,14 +278,14 @@ fn what_ends_a_body_and_the_layout_reach_the_lock() {
     laid_out_by(&kazoo()).unwrap();
     wait(chosen(std::sync::Arc::new(kazoo()))).unwrap();
     let expected = [
-        "heeding finish=true heeds=true",
-        "stubborn finish=false heeds=false",
-        "heeding_sync heeds=true",
-        "careful stop_at=Suspect",
-        "patient stop_at=Lost",
-        "laid out read driver=Kazoo { _identifier: None }",
-        "laid out by driver=Kazoo { _identifier: None }",
-        "chosen driver=Kazoo { _identifier: None }",
+        "heeding on_lost: Finish, on_revoked: Cancel",
+        "stubborn on_lost: Cancel, on_revoked: Ignore",
+        "heeding_sync on_revoked: Cancel",
+        "careful stop_at: Suspect",
+        "patient stop_at: Lost",
+        "laid out Read Some(Kazoo { identifier: None })",
+        "laid out by Some(Kazoo { identifier: None })",
+        "chosen Some(Kazoo { identifier: None })",
     ];
     assert_eq!(acquired(), expected);
 }
@@ -302,43 +302,41 @@ fn names_are_put_together() {
         "shop/orders/7/8",
         "p/orders/1~2F3",
         "l/1",
-        "tail/k timeout=300ms",
+        "tail/k timeout: 300ms",
     ];
     assert_eq!(acquired(), expected);
 }
 
 #[test]
 fn a_session_is_a_name_or_a_session() {
-    let service = || Service { session: zklock::Session("mine"), tenant: "t".to_owned() };
+    // What is asked of the default session is busy.
+    let locks = TestLocks::install().and_session("t").and_session("tenant-t").and_session("shop");
+    let names = ["own", "named", "formatted", "shared", "constant", "book/x"];
+    let _held = names.map(|name| locks.hold(name).unwrap());
+    let own = Session::embedded();
+    let service = || Service { session: own.clone(), tenant: "t".to_owned() };
     wait(service().own()).unwrap();
     service().named().unwrap();
     wait(std::sync::Arc::new(service()).formatted()).unwrap();
-    wait(Service::shared(std::sync::Arc::new(zklock::Session("its")))).unwrap();
+    wait(Service::shared(std::sync::Arc::new(own.clone()))).unwrap();
     wait(Service::constant()).unwrap();
     wait(service().book("x".to_owned())).unwrap();
     wait(service().book(String::new())).unwrap();
-    let expected = [
-        "own session=own(mine)",
-        "named session=t",
-        "formatted session=tenant-t",
-        "shared session=own(its)",
-        "constant session=shop",
-        "book/x session=t",
-    ];
-    assert_eq!(acquired(), expected);
+    assert_eq!(acquired(), names);
 }
 
 #[test]
 fn options_reach_the_lock() {
+    let _locks = TestLocks::install().and_session("orders");
     all().unwrap();
     constant().unwrap();
     wait(from_argument(Config { wait: WAIT, tries: 9 })).unwrap();
     by_macro().unwrap();
     let expected = [
-        "all session=orders timeout=62s retries=2",
-        "constant timeout=300ms retries=3",
-        "from argument timeout=600ms retries=9",
-        "macro timeout=5ms retries=4",
+        "all timeout: 62s, retries: 2",
+        "constant timeout: 300ms, retries: 3",
+        "from argument timeout: 600ms, retries: 9",
+        "macro timeout: 5ms, retries: 4",
     ];
     assert_eq!(acquired(), expected);
 }

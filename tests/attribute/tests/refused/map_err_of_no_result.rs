@@ -5,7 +5,7 @@ async fn guarded() -> u32 {
     1
 }
 
-#[zk_locked("order", map_err = String::from)]
+#[zk_locked("order", map_err = drop)]
 fn plain() -> Option<u32> {
     None
 }

@@ -1,15 +1,10 @@
 //! What an attribute says, and the lock that follows from it.
 
-use std::time::Duration;
-
 use super::driver::ToDriver;
 use super::name::{Name, NameBuilder, Text, Value};
 use super::options::ToOptions;
 use super::session::ToSession;
-use crate::base::cancel_policy::{OnLost, OnRevoked};
 use crate::base::error::LockError;
-use crate::base::options::LockOptions;
-use crate::base::policy::StopAt;
 use crate::lock::multi::MultiLock;
 use crate::lock::spec::{Kind, LockSpec};
 use crate::run::entry::Entry;
@@ -88,15 +83,11 @@ impl Call {
         self
     }
 
-    /// Options that the other arguments override.
+    /// Options, which those of an earlier call override.
     #[must_use]
     pub fn options(self, options: impl ToOptions) -> Self {
         let options = options.to_options();
-        self.option(|others| others.or(options))
-    }
-
-    fn option(self, change: impl FnOnce(LockOptions) -> LockOptions) -> Self {
-        self.with(|wanted| wanted.spec.options = change(wanted.spec.options))
+        self.with(|wanted| wanted.spec.options = wanted.spec.options.or(options))
     }
 
     /// Takes it for reading.
@@ -123,82 +114,16 @@ impl Call {
         self.with(|wanted| wanted.session = Some(session.to_session()))
     }
 
-    /// Bounds one try.
-    #[must_use]
-    pub fn timeout(self, timeout: Duration) -> Self {
-        self.option(|options| options.timeout(timeout))
-    }
-
-    /// The number of tries.
-    #[must_use]
-    pub fn retries(self, retries: u32) -> Self {
-        self.option(|options| options.retries(retries))
-    }
-
     /// Asks once, without waiting for others.
     #[must_use]
     pub fn try_once(self, once: bool) -> Self {
         self.with(|wanted| wanted.once = once)
     }
 
-    /// Whether it may be held already by the calls around.
-    #[must_use]
-    pub fn reentrant(self, reentrant: bool) -> Self {
-        self.option(|options| options.reentrant(reentrant))
-    }
-
-    /// Whether every waiter gets a node of its own.
-    #[must_use]
-    pub fn fair(self, fair: bool) -> Self {
-        self.option(|options| options.fair(fair))
-    }
-
-    /// How long the node is kept after the last release.
-    #[must_use]
-    pub fn linger(self, linger: Duration) -> Self {
-        self.option(|options| options.linger(linger))
-    }
-
-    /// How long the lock is kept from the grant, although the body is over before.
-    #[must_use]
-    pub fn hold_at_least(self, hold: Duration) -> Self {
-        self.option(|options| options.hold_at_least(hold))
-    }
-
-    /// How long a call holds the lock at most.
-    #[must_use]
-    pub fn hold_at_most(self, hold: Duration) -> Self {
-        self.option(|options| options.hold_at_most(hold))
-    }
-
-    /// For how long the lock stays unavailable after its holder was lost.
-    #[must_use]
-    pub fn lock_delay(self, delay: Duration) -> Self {
-        self.option(|options| options.lock_delay(delay))
-    }
-
     /// What it is taken for.
     #[must_use]
     pub fn label(self, label: &(impl Text + ?Sized)) -> Self {
-        self.option(|options| options.label(label.as_ref()))
-    }
-
-    /// What becomes of an async body when the lock is lost.
-    #[must_use]
-    pub fn on_lost(self, on_lost: OnLost) -> Self {
-        self.option(|options| options.on_lost(on_lost))
-    }
-
-    /// What becomes of a body when somebody asks that the lock be let go.
-    #[must_use]
-    pub fn on_revoked(self, on_revoked: OnRevoked) -> Self {
-        self.option(|options| options.on_revoked(on_revoked))
-    }
-
-    /// When it stops being held, if the connection is in trouble.
-    #[must_use]
-    pub fn stop_at(self, stop_at: StopAt) -> Self {
-        self.option(|options| options.stop_at(stop_at))
+        self.with(|wanted| wanted.spec.options = wanted.spec.options.label(label.as_ref()))
     }
 
     /// How the lock is laid out in ZooKeeper.

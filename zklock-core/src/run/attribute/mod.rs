@@ -28,4 +28,6 @@ pub use session::ToSession;
 #[doc(hidden)]
 pub use crate::base::cancel_policy::{OnLost, OnRevoked};
 #[doc(hidden)]
+pub use crate::base::options::LockOptions;
+#[doc(hidden)]
 pub use crate::base::policy::StopAt;

@@ -10,9 +10,10 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
+use futures_lite::future::poll_once;
 use zklock::{LockError, events};
 
-use crate::support::{cancel_after, wait};
+use crate::support::{cancel_at, wait};
 
 mod async_functions;
 mod futures;
@@ -49,7 +50,7 @@ macro_rules! twins {
 use twins;
 
 fn failure() -> Result<(), LockError> {
-    Err(LockError::Busy("inside".to_owned()))
+    Err(crate::support::failure())
 }
 
 /// Runs something that may panic and returns what it recorded.
@@ -77,14 +78,18 @@ fn compare_async<P: Future, G: Future>(plain: impl Fn() -> P, guarded: impl Fn()
     assert_inside(&plain, &guarded, &["wait", "acquire twin"]);
 }
 
-/// Drops both futures at each of their awaits.
+/// Drops both futures at each of the body's awaits.
 fn compare_cancelled<P: Future, G: Future>(plain: impl Fn() -> P, guarded: impl Fn() -> G) {
-    let awaits = (1..100).take_while(|polls| !finishes(*polls, &plain)).count();
-    assert!(awaits > 0, "nowhere to be cancelled in");
-    for polls in 1..=awaits {
-        let plain = recorded(|| cancel_after(polls, plain()));
-        // The wait for the lock is one await more, before the body's.
-        let guarded = recorded(|| cancel_after(polls + 1, guarded()));
+    let finishes = |pause| {
+        let mut finished = false;
+        drop(recorded(|| finished = cancel_at(pause, plain())));
+        finished
+    };
+    let pauses = (1..100).take_while(|pause| !finishes(*pause)).count();
+    assert!(pauses > 0, "nowhere to be cancelled in");
+    for pause in 1..=pauses {
+        let plain = recorded(|| cancel_at(pause, plain()));
+        let guarded = recorded(|| cancel_at(pause, guarded()));
         assert_inside(&plain, &guarded, &["wait", "acquire twin"]);
     }
     // Cancelled before and while waiting: nothing ran, everything is dropped, nothing is released.
@@ -93,15 +98,11 @@ fn compare_cancelled<P: Future, G: Future>(plain: impl Fn() -> P, guarded: impl 
         events.sort();
         events
     };
-    let untouched = all(recorded(|| cancel_after(0, plain())));
-    assert_eq!(all(recorded(|| cancel_after(0, guarded()))), untouched);
-    assert_eq!(all(recorded(|| cancel_after(1, guarded()))), untouched);
-    // Cancelled in the release: the body is over and the lock is gone.
-    let released = recorded(|| cancel_after(awaits + 2, guarded()));
-    assert_eq!(released.last().map(String::as_str), Some("release"));
-    assert!(!finishes(awaits + 2, &guarded));
-    assert!(finishes(awaits + 3, &guarded));
-    drop(events::take());
+    let untouched = all(recorded(|| drop(plain())));
+    assert_eq!(all(recorded(|| drop(guarded()))), untouched);
+    let held = events::locks().hold("twin").unwrap();
+    assert_eq!(all(recorded(|| wait(poll_once(guarded())).is_some())), untouched);
+    drop(held);
 }
 
 /// Makes a future, and forgets what was recorded in the making.
@@ -109,10 +110,4 @@ fn strip_made<F: Future>(make: &impl Fn() -> F) -> F {
     let future = make();
     drop(events::take());
     future
-}
-
-fn finishes<F: Future>(polls: usize, make: &impl Fn() -> F) -> bool {
-    let mut finished = false;
-    drop(recorded(|| finished = cancel_after(polls, make())));
-    finished
 }

@@ -2,9 +2,12 @@
 
 use std::cell::{Cell, RefCell};
 
+use real::testing::TestLocks;
+
 thread_local! {
     static EVENTS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
     static OUTCOME: Cell<Outcome> = const { Cell::new(Outcome::Granted) };
+    static LOCKS: &'static TestLocks = Box::leak(Box::new(TestLocks::install()));
 }
 
 /// How the next acquire of this thread goes.
@@ -13,7 +16,7 @@ pub enum Outcome {
     Granted,
     Busy,
     Unavailable,
-    /// Granted, and found lost when the body has finished.
+    /// Granted, and lost at the end of the body.
     Lost,
 }
 
@@ -35,6 +38,11 @@ pub fn next(outcome: Outcome) {
 
 pub(crate) fn outcome() -> Outcome {
     OUTCOME.replace(Outcome::Granted)
+}
+
+/// The locks of this thread's test.
+pub fn locks() -> &'static TestLocks {
+    LOCKS.with(|locks| *locks)
 }
 
 /// Writes its name down when it is dropped.
