@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::future::Future;
 use std::io::ErrorKind;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
@@ -58,7 +59,12 @@ impl Child {
         #[cfg(target_os = "linux")]
         let _ = nix::sys::prctl::set_child_subreaper(true);
         let mut guardian = Guardian::start()?;
-        let child = Command::new(own_path()?)
+        let mut itself = Command::new(own_path()?);
+        // This name is for the lock, and not for what the command starts.
+        if std::env::var_os("ZKLOCK_APP") == command.first().and_then(file_name) {
+            itself.env_remove("ZKLOCK_APP");
+        }
+        let child = itself
             .arg(BECOME)
             .arg(std::process::id().to_string())
             .args(command)
@@ -120,8 +126,12 @@ impl Child {
             });
             drop(patient.await);
         }
+        let mut said = false;
         while !self.is_gone() {
-            self.signal_group(Signal::SIGKILL as i32);
+            if killpg(self.group, Signal::SIGKILL) == Err(Errno::EPERM) && !said {
+                said = true;
+                eprintln!("zklock: the command cannot be killed: it belongs to another user");
+            }
             sleep(LOOK).await;
         }
         self.guardian.dismiss();
@@ -131,6 +141,10 @@ impl Child {
     fn is_gone(&self) -> bool {
         killpg(self.group, None) == Err(Errno::ESRCH)
     }
+}
+
+fn file_name(program: &OsString) -> Option<OsString> {
+    Some(Path::new(program).file_name()?.to_owned())
 }
 
 /// Waits for all children, and for what they left behind, as the first process of a container must.

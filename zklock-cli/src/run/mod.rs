@@ -27,26 +27,39 @@ const TO_LEAVE: Duration = Duration::from_secs(5);
 /// Acquires the lock, runs the command, and releases the lock. Returns the exit code.
 pub(crate) async fn run(args: Run) -> Result<u8, Failure> {
     let mut signals = Signals::new()?;
-    let acquired = tokio::select! {
-        acquired = acquire(&args) => acquired?,
+    let session = tokio::select! {
+        session = connect() => session?,
         number = signals.next() => return Ok(128 + number),
     };
-    let (session, guard) = acquired;
-    let ended = supervise(&args, &session, &guard, signals).await;
-    // The command has ended: who waits next may go on.
-    let released = timeout(TO_LEAVE, guard.release()).await;
+    let outcome = run_with(&args, &session, signals).await;
+    // Also who gave up has nodes until the session ends.
     drop(timeout(TO_LEAVE, session.close()).await);
-    let code = ended?;
-    if let Ok(Err(error)) = released {
-        eprintln!("zklock: {error:#}");
-        if error.is_lost() {
-            return Ok(LOST);
-        }
-    }
-    Ok(code)
+    outcome
 }
 
-async fn acquire(args: &Run) -> Result<(Session, AnyGuard), Failure> {
+async fn run_with(args: &Run, session: &Session, mut signals: Signals) -> Result<u8, Failure> {
+    let lock = lock(args, session)?;
+    let acquired = tokio::select! {
+        acquired = lock.acquire_tries() => acquired,
+        number = signals.next() => return Ok(128 + number),
+    };
+    let guard = acquired.map_err(|error| Failure::of_acquire(&error, args.on_busy))?;
+    let code = supervise(args, session, &guard, signals).await?;
+    // The command has ended: who waits next may go on.
+    match timeout(TO_LEAVE, guard.release()).await {
+        Ok(Err(error)) if error.is_lost() => {
+            eprintln!("zklock: {error:#}");
+            Ok(LOST)
+        }
+        Ok(Err(error)) => {
+            eprintln!("zklock: {error:#}");
+            Ok(code)
+        }
+        Ok(Ok(())) | Err(_) => Ok(code),
+    }
+}
+
+fn lock(args: &Run, session: &Session) -> Result<AnyLock, Failure> {
     let mut options = LockOptions::new();
     if let Some(timeout) = args.timeout {
         options = options.timeout(timeout);
@@ -57,23 +70,15 @@ async fn acquire(args: &Run) -> Result<(Session, AnyGuard), Failure> {
     if let Some(label) = &args.label {
         options = options.label(label);
     }
-    let session = connect().await?;
     let name = args.name.as_str();
-    let lock = match args.mode {
+    Ok(match args.mode {
         Mode::Mutex => AnyLock::Mutex(session.mutex(name)?.with_options(options)),
         Mode::Read => AnyLock::Read(session.rw_lock(name)?.with_options(options)),
         Mode::Write => AnyLock::Write(session.rw_lock(name)?.with_options(options)),
         Mode::Semaphore(limit) => {
             AnyLock::Permits(session.semaphore(name, limit)?.with_options(options), 1)
         }
-    };
-    match lock.acquire_tries().await {
-        Ok(guard) => Ok((session, guard)),
-        Err(error) => {
-            drop(timeout(TO_LEAVE, session.close()).await);
-            Err(Failure::of_acquire(&error, args.on_busy))
-        }
-    }
+    })
 }
 
 /// Runs the command under the guard, until it and all that it started in its group have ended.
@@ -83,7 +88,8 @@ async fn supervise(
     guard: &AnyGuard,
     mut signals: Signals,
 ) -> Result<u8, Failure> {
-    let lease = session.timing().map_or(Duration::MAX, |timing| timing.lease);
+    // The embedded coordinator has no timeouts.
+    let lease = session.timing().map_or(Duration::ZERO, |timing| timing.lease);
     let environment = [
         ("ZKLOCK_NAME", guard.lock().to_owned()),
         ("ZKLOCK_TOKEN", guard.fencing_token().to_string()),

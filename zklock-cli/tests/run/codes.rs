@@ -33,13 +33,22 @@ fn the_command_gets_its_arguments_as_they_are_and_what_it_needs_to_know() {
 }
 
 #[test]
+fn without_a_server_it_runs_under_a_lock_of_this_process() {
+    let bed = Bed::new("embedded");
+    let script = "sleep 0.2; echo $ZKLOCK_NAME${ZKLOCK_APP-}; exit 3";
+    let output = bed.zklock_at("embedded", &["run", "a", "--", "sh", "-c", script]).output();
+    let output = output.unwrap();
+    assert_eq!((output.status.code(), &*output.stdout), (Some(3), &b"a\n"[..]), "{output:?}");
+}
+
+#[test]
 fn who_does_not_get_the_lock_says_why_and_runs_nothing() {
     let bed = Bed::new("busy");
     let mut holder = bed.zklock(&["run", "a", "--", "sh", "-c", "echo > held; cat fifo"]);
     nix_fifo(&bed);
     let mut holder = holder.spawn().unwrap();
     bed.lines("held", 1);
-    let again = ["run", "a", "--timeout", "100ms", "--retries", "1", "--", "touch", "ran"];
+    let again = ["run", "a", "--timeout", "5s", "--retries", "1", "--", "touch", "ran"];
     let output = bed.output(&again);
     assert_eq!(output.status.code(), Some(75));
     let words = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -63,7 +72,7 @@ fn nix_fifo(bed: &Bed) {
 #[test]
 fn as_many_run_as_the_semaphore_has_permits() {
     let bed = Bed::new("permits");
-    let run = ["run", "a", "--mode", "semaphore:2", "--timeout", "200ms", "--retries", "1", "--"];
+    let run = ["run", "a", "--mode", "semaphore:2", "--timeout", "5s", "--retries", "2", "--"];
     let mut two: Vec<_> = ["one", "two"]
         .iter()
         .map(|file| {

@@ -110,6 +110,21 @@ fn a_lock_is_held_at_most_for_as_long_as_it_says() {
     assert_eq!(bed.nodes("a"), [""; 0]);
 }
 
+#[test]
+fn who_is_told_to_end_while_it_waits_leaves_the_queue_at_once() {
+    let bed = Bed::new("gives-up");
+    let mut holder = bed.zklock(&["run", "a", "--", "sh", "-c", TWO]).spawn().unwrap();
+    bed.pids("pids");
+    let mut waiter = rival(&bed);
+    until("both are in the queue", || (bed.nodes("a").len() == 2).then_some(()));
+    signal(&waiter, Signal::SIGTERM);
+    assert_eq!(waiter.wait().unwrap().code(), Some(128 + 15));
+    assert_eq!(bed.nodes("a").len(), 1);
+    signal(&holder, Signal::SIGTERM);
+    assert_eq!(holder.wait().unwrap().code(), Some(128 + 15));
+    assert!(!bed.folder.join("rival").exists());
+}
+
 /// A random moment, the same at every run.
 fn moments(count: u32) -> impl Iterator<Item = Duration> {
     (0..count).map(|number| Duration::from_millis(u64::from(number * 7_919 % 400)))
