@@ -276,7 +276,11 @@ impl<L: Lent, B, O> State<L, B, O> {
                 };
                 todo.wake = self.waiters.settle_where(told, |_| Err(error.clone()));
             }
-            Err(error) => todo.wake = self.waiters.settle_all(|_| Err(error.clone())),
+            // Others may begin again more often.
+            Err(error) => {
+                let told = |other: &PermitWaiter, _| other.vanished == fetch.vanished;
+                todo.wake = self.waiters.settle_where(told, |_| Err(error.clone()));
+            }
         }
         todo.fetch = self.fetch();
         todo

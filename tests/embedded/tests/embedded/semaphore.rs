@@ -4,7 +4,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use zklock::{Embedded, ErrorKind, Handoffs, LockName, LockOptions, Semaphore, Session};
+use zklock::{
+    Embedded, ErrorKind, Handoffs, LockName, LockOptions, RetryPolicy, Semaphore, Session,
+};
 use zklock_core::coordinator::traits::{NodeKind, RequestError};
 
 use crate::support::{Inline, client, contenders, late, on, prompt, store};
@@ -135,6 +137,35 @@ async fn local_waiters_are_handed_permits_in_memory() {
     assert!(created("/leases/_c_") <= 4, "{} leases for 20 acquires", created("/leases/_c_"));
     settle().await;
     assert_eq!(leases(&store).await, 0);
+}
+
+/// Whoever does not begin again fails alone.
+#[tokio::test(start_paused = true)]
+async fn each_waiter_whose_node_is_deleted_begins_again_as_often_as_it_was_told() {
+    let (store, session) = store();
+    let held = printers(&on(&store), 1).acquire().await.unwrap();
+    let acquire = |policy| {
+        let semaphore = printers(&session, 1).with_options(LockOptions::new().vanished(policy));
+        tokio::spawn(async move { semaphore.acquire().await })
+    };
+    let first = acquire(RetryPolicy::NEVER);
+    settle().await;
+    let (second, third) = (acquire(RetryPolicy::default()), acquire(RetryPolicy::NEVER));
+    settle().await;
+    let raw = client(&store).await;
+    for name in contenders(&store, "/zklock/printers/leases").await {
+        let path = format!("/zklock/printers/leases/{name}");
+        if path != held.path() {
+            raw.delete(&path).await.unwrap();
+        }
+    }
+    for waiting in [first, third] {
+        assert_eq!(waiting.await.unwrap().unwrap_err().kind(), ErrorKind::Unavailable);
+    }
+    settle().await;
+    assert!(!second.is_finished());
+    drop(held);
+    second.await.unwrap().unwrap().release().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
