@@ -372,7 +372,7 @@ impl PermitQueue {
             let is_whole = inner.is_valid() && taken.iter().all(|lease| lease.is_valid());
             if is_whole && !taken.is_empty() {
                 if self.targets.counts_first {
-                    self.look_back(&inner, &taken);
+                    self.let_go(&inner, &taken);
                 }
                 return Ok(taken);
             }
@@ -388,15 +388,19 @@ impl PermitQueue {
         }
     }
 
-    /// Clients of kazoo do not count again when their node exists. If somebody deletes the node of the
-    /// inner lock under its holder, two may count at the same time. A holder whose node was there when
-    /// its permits were was alone; any other is told that they are lost.
-    fn look_back(&self, inner: &Lease, leases: &[Arc<Lease>]) {
+    /// Deletes the node of the inner lock. Clients of kazoo do not count again when their node exists. If
+    /// somebody deletes the node of the inner lock under its holder, two may count at the same time. A
+    /// holder whose node was there when its permits were was alone; any other is told that they are lost.
+    fn let_go(&self, inner: &Lease, leases: &[Arc<Lease>]) {
+        // The deletion itself tells. A check would be sent again if its answer was lost, and find that
+        // the inner lock has been released.
         let path = inner.path().to_string();
-        let checked = inner.generation().write(vec![Operation::Check { path }]);
+        let deleted = inner.generation().write(vec![Operation::Delete { path }]);
         let leases: Vec<_> = leases.iter().map(Arc::downgrade).collect();
         self.session.spawner().spawn(async move {
-            if let Err(RequestError::Multi { .. }) = checked.await {
+            if let Err(RequestError::Multi { error, .. }) = deleted.await
+                && *error == RequestError::NoNode
+            {
                 tracing::warn!("the node of a semaphore's inner lock was deleted by somebody else");
                 for lease in leases.iter().filter_map(Weak::upgrade) {
                     lease.node_is_gone();

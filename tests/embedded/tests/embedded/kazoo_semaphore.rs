@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use zklock::layout::{Curator, Kazoo, Removed};
 use zklock::{Embedded, ErrorKind, Handoffs, LockName, LockOptions, Semaphore, Session};
-use zklock_core::coordinator::memory::Op;
+use zklock_core::coordinator::memory::{Fault, Op};
 use zklock_core::coordinator::traits::NodeKind;
 
 use crate::support::{Inline, client, contenders, on, prompt, store};
@@ -145,6 +145,19 @@ async fn a_cancelled_waiter_leaves_nothing() {
     settle().await;
     assert_eq!((permits(&store).await, contenders(&store, INNER).await.len()), (1, 0));
     assert!(held.is_valid());
+}
+
+/// Whether the inner lock was there is asked once: asked again, it has been released.
+#[tokio::test(start_paused = true)]
+async fn a_permit_is_not_lost_because_an_answer_about_the_inner_lock_is() {
+    for fault in [Fault::forget_reply(), Fault::lose_reply(), Fault::lose_request()] {
+        let (store, session) = prompt();
+        store.faults(session.zookeeper_session().unwrap().0).inject(fault.on(Op::Multi));
+        let permit = printers(&session, 1).acquire().await.unwrap();
+        tokio::time::sleep(session.timing().unwrap().session_timeout).await;
+        assert!(permit.is_valid());
+        permit.release().await.unwrap();
+    }
 }
 
 #[tokio::test(start_paused = true)]
