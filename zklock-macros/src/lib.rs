@@ -36,7 +36,7 @@ use proc_macro::TokenStream;
 /// The body never runs without the lock, except where a `condition` that you wrote is false. If the
 /// lock cannot be acquired, the function returns its own error, converted from a
 /// `zklock::LockError`. So its return type is `Result<_, E>` with `E: From<zklock::LockError>`,
-/// unless `on_busy` or `on_error` says what to return.
+/// unless `map_err` makes its error, or `on_busy` or `on_error` says what to return.
 ///
 /// [Recipes](https://github.com/zklock/zklock/blob/main/docs/attribute.md): axum, tonic, jobs,
 /// transactions, and which functions can be guarded.

@@ -218,7 +218,7 @@ fn contradictions(args: &Args, shape: &Shape, errors: &mut Errors) {
     {
         refuse(
             args.place("hold_at_most"),
-            "hold_at_most must not be shorter than hold_at_least: the lock is not free before",
+            "`hold_at_most` must not be shorter than `hold_at_least`",
         );
     }
     if args.hold_at_least.is_some() {

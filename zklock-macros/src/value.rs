@@ -17,8 +17,8 @@ const NO_DELAY: &str =
     "lock_delay is how long nobody gets the lock after its holder was lost; it cannot be negative";
 const NO_HOLD: &str = "hold_at_least must be greater than zero: for so long from the grant nobody \
                        else gets the lock; without the option it is free when the function is over";
-const NO_TIME: &str = "hold_at_most must be greater than zero: for so long from the grant the \
-                       function may hold the lock; without the option there is no limit";
+const NO_TIME: &str = "`hold_at_most` must be longer than zero, for instance `hold_at_most = \"10m\"`; \
+                       without the option there is no limit";
 const TRIES: &str = "`retries` is the total number of tries and must be at least 1; `retries = 1` \
                      tries once, and `try_once` does not wait";
 
