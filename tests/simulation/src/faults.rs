@@ -5,8 +5,11 @@ use std::sync::atomic::Ordering;
 
 use zklock_core::coordinator::traits::Operation;
 
+use crate::ensemble::Access;
 use crate::executor::{Process, World};
+use crate::profile::Faults;
 use crate::schedule::Scene;
+use crate::workload::MOST_PERMITS;
 
 /// A fault: from when, and for how long.
 #[derive(Clone, Copy, Debug)]
@@ -33,9 +36,15 @@ enum Kind {
     Delete,
     Set,
     Clear,
+    Wish,
+    Limit,
+    Close,
+    Refuse,
+    Plant,
+    Numbers,
 }
 
-const USUAL: [Kind; 12] = [
+const USUAL: [Kind; 15] = [
     Kind::CutOff,
     Kind::OneWay,
     Kind::Pause,
@@ -48,18 +57,39 @@ const USUAL: [Kind; 12] = [
     Kind::Delete,
     Kind::Set,
     Kind::Clear,
+    Kind::Close,
+    Kind::Wish,
+    Kind::Limit,
 ];
 
-const OUTSIDERS: [Kind; 4] = [Kind::Delete, Kind::Set, Kind::Kill, Kind::Clear];
+const OUTSIDERS: [Kind; 6] =
+    [Kind::Delete, Kind::Set, Kind::Kill, Kind::Clear, Kind::Wish, Kind::Limit];
+
+const SILENCE: [Kind; 6] =
+    [Kind::CutOff, Kind::OneWay, Kind::Pause, Kind::Freeze, Kind::ServerCrash, Kind::Part];
+
+const ODD: [Kind; 6] =
+    [Kind::Refuse, Kind::Plant, Kind::Numbers, Kind::CutOff, Kind::Close, Kind::Limit];
 
 /// Plans the faults of a schedule. The answer is the moment at which the last is over.
 pub(crate) fn plan(scene: &Arc<Scene>) -> u64 {
     let (world, profile) = (&scene.world, &scene.crew.profile);
-    let kinds: &[Kind] = if profile.outsiders { &OUTSIDERS } else { &USUAL };
+    let kinds: &[Kind] = match profile.kinds_of_faults {
+        Faults::Usual => &USUAL,
+        Faults::Outsiders => &OUTSIDERS,
+        Faults::Silence => &SILENCE,
+        Faults::Odd => &ODD,
+    };
     let timeout = scene.crew.timeout;
     let mut end = 500_000;
+    let mut before = 0;
     for _ in 0..world.choose(profile.faults + 1) {
-        let at = u64::from(world.choose(100)) * timeout / 200;
+        // Together with the last one, or at any time.
+        let at = match world.choose(3) {
+            1 => before,
+            _ => u64::from(world.choose(100)) * timeout / 200,
+        };
+        before = at;
         let long = [4, 8, 15, 24][world.choose(4) as usize] * timeout / 12;
         let fault = Fault {
             kind: kinds[world.choose(kinds.len() as u32) as usize],
@@ -153,7 +183,6 @@ fn strike(scene: &Arc<Scene>, fault: Fault) {
             let nodes = scene.nodes(fault.lock);
             // The one that holds, as a rule, or one that waits.
             let Some(path) = nodes.get(fault.which as usize % nodes.len().max(1)) else { return };
-            store.disturb(0);
             store.deletes(fault.lock);
             let path = path.clone();
             ensemble.outsider(match fault.kind {
@@ -161,16 +190,90 @@ fn strike(scene: &Arc<Scene>, fault: Fault) {
                 _ => Operation::Set { path, data: b"somebody was here".to_vec() },
             });
         }
+        Kind::Wish => {
+            let held = scene.crew.ledger.held_nodes(fault.lock);
+            let Some(path) = held.get(fault.which as usize % held.len().max(1)) else { return };
+            store.meddle();
+            let data = b"__REVOKE__".to_vec();
+            ensemble.outsider(Operation::Set { path: path.clone(), data });
+            scene.crew.ledger.wished(path);
+        }
+        Kind::Limit => set_limit(scene, fault.lock, 1 + fault.which),
+        Kind::Close => close(scene, fault.process),
+        Kind::Refuse => {
+            store.disturb(until);
+            let directory = format!("/zklock/{}", scene.crew.locks[fault.lock].name);
+            let access = match fault.which {
+                0 => Access::Private(1),
+                _ => Access::ReadOnly(1),
+            };
+            world.say(|| format!("FAULT {directory}: {access:?}"));
+            scene.crew.refuses.store(true, Ordering::Relaxed);
+            ensemble.restrict(&directory, access);
+            let scene = scene.clone();
+            later(world, fault.long, move || {
+                scene.store.ensemble().restrict(&directory, Access::Open);
+            });
+        }
+        Kind::Plant => {
+            let directory = format!("/zklock/{}", scene.crew.locks[fault.lock].name);
+            store.disturb(until);
+            let nodes = scene.nodes(fault.lock);
+            // It looks like one that was there.
+            let Some(path) = nodes.get(fault.which as usize % nodes.len().max(1)) else { return };
+            let Some((_, name)) = path.rsplit_once('/') else { return };
+            let digits = name.len().saturating_sub(10);
+            // Nobody can tell that a leader differs.
+            let follows = ensemble.leader().is_some_and(|leader| leader != fault.server);
+            if follows && name.is_char_boundary(digits) {
+                let name = &name[..digits];
+                ensemble.plant(fault.server, &format!("{directory}/{name}0000000000"));
+            }
+        }
+        Kind::Numbers => {
+            store.meddle();
+            let directory = format!("/zklock/{}", scene.crew.locks[fault.lock].name);
+            world.say(|| format!("FAULT {directory}: is close to its last number"));
+            scene.crew.exhausted.store(true, Ordering::Relaxed);
+            ensemble.set_sequence(&directory, i32::MAX - fault.which as i32);
+        }
         Kind::Clear => {
-            store.disturb(0);
             store.deletes(fault.lock);
             let mut nodes = scene.below(fault.lock);
             nodes.sort_by_key(|path| std::cmp::Reverse(path.len()));
+            // With the directory, the numbers begin again.
+            nodes.push(format!("/zklock/{}", scene.crew.locks[fault.lock].name));
             for path in nodes {
                 ensemble.outsider(Operation::Delete { path });
             }
         }
     }
+}
+
+/// Changes the limit of a semaphore, if it can be changed.
+fn set_limit(scene: &Arc<Scene>, lock: usize, limit: u32) {
+    let plan = &scene.crew.locks[lock];
+    if plan.limited_at {
+        scene.store.meddle();
+        let path = format!("/zklock/{}", plan.limit_node());
+        let data = limit.to_be_bytes().to_vec();
+        scene.store.ensemble().outsider(Operation::Set { path, data });
+    }
+}
+
+/// A process closes its session, and another one takes its place.
+fn close(scene: &Arc<Scene>, place: usize) {
+    let process = scene.process(place);
+    let Some(session) = scene.session(place) else { return };
+    scene.world.say(|| format!("{}: closes its session", process.id()));
+    scene.store.meddle();
+    scene.crew.ledger.closes(&process);
+    let (closing, of) = (scene.clone(), process.clone());
+    process.spawn(async move {
+        session.close().await;
+        closing.is_closed(&of);
+    });
+    scene.start(place);
 }
 
 fn cut_off(scene: &Arc<Scene>, process: &Process, ways: (bool, bool), long: u64) {
@@ -189,5 +292,8 @@ pub(crate) fn end(scene: &Arc<Scene>) {
     scene.world.say(|| "no more faults".to_owned());
     scene.store.disturb(0);
     scene.store.ensemble().set_weather(scene.weather(false));
+    for lock in 0..scene.crew.locks.len() {
+        set_limit(scene, lock, MOST_PERMITS);
+    }
     scene.crew.calm.store(true, Ordering::Relaxed);
 }

@@ -1,5 +1,7 @@
 //! What a schedule is about.
 
+use crate::workload::Family;
+
 /// What a schedule is about. What is not 0 or false is drawn anew for each schedule.
 #[derive(Clone, Debug)]
 pub struct Profile {
@@ -25,8 +27,32 @@ pub struct Profile {
     pub cancels: u32,
     /// Whether somebody commits on the same session all the time.
     pub traffic: bool,
-    /// Whether the faults are those of outsiders alone.
-    pub outsiders: bool,
+    /// Whether all locks are semaphores.
+    pub permits: bool,
+    /// Where it is set, what all locks are, and the network takes no time to choose from: for all
+    /// schedules with few deviations.
+    pub only: Option<Family>,
+    /// What goes wrong.
+    pub kinds_of_faults: Faults,
+    /// How many of 1,000 holders hold for about as long as a session lasts.
+    pub long: u32,
+    /// How many of 1,000 answers, and notifications, are swallowed on a connection that lives on.
+    pub forgets: u32,
+    /// How many of 1,000 requests an outsider interferes with.
+    pub meddles: u32,
+}
+
+/// What goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Faults {
+    /// Anything that happens to networks, servers and processes, and some outsiders.
+    Usual,
+    /// What outsiders do.
+    Outsiders,
+    /// Whatever keeps a holder from being heard.
+    Silence,
+    /// Servers that differ, refuse, forget sessions, or run out of numbers.
+    Odd,
 }
 
 const GENERAL: Profile = Profile {
@@ -41,7 +67,12 @@ const GENERAL: Profile = Profile {
     strikes: 20,
     cancels: 150,
     traffic: false,
-    outsiders: false,
+    permits: false,
+    only: None,
+    kinds_of_faults: Faults::Usual,
+    long: 100,
+    forgets: 0,
+    meddles: 0,
 };
 
 /// The profiles of the usual mix.
@@ -52,16 +83,73 @@ pub const MIX: &[Profile] = &[
     Profile {
         name: "outsiders",
         kinds: true,
-        outsiders: true,
+        kinds_of_faults: Faults::Outsiders,
         traffic: true,
         strikes: 0,
         ..GENERAL
     },
     Profile { name: "quorum", kinds: true, servers: 3, ..GENERAL },
     Profile { name: "busy", tasks: 4, locks: 1, traffic: true, ..GENERAL },
+    Profile {
+        name: "meddlers",
+        kinds: true,
+        kinds_of_faults: Faults::Outsiders,
+        strikes: 0,
+        meddles: 30,
+        ..GENERAL
+    },
+    Profile {
+        name: "silence",
+        servers: 3,
+        tasks: 3,
+        locks: 1,
+        kinds_of_faults: Faults::Silence,
+        strikes: 0,
+        long: 500,
+        faults: 5,
+        ..GENERAL
+    },
+    Profile {
+        name: "permits",
+        kinds: true,
+        permits: true,
+        locks: 1,
+        kinds_of_faults: Faults::Outsiders,
+        strikes: 5,
+        meddles: 5,
+        ..GENERAL
+    },
+    Profile { name: "forgetful", kinds: true, faults: 1, strikes: 0, forgets: 30, ..GENERAL },
+    Profile {
+        name: "odd",
+        kinds: true,
+        servers: 3,
+        kinds_of_faults: Faults::Odd,
+        strikes: 10,
+        ..GENERAL
+    },
+];
+
+const SMALL: Profile = Profile {
+    name: "mutex",
+    processes: 2,
+    tasks: 1,
+    rounds: 1,
+    locks: 1,
+    faults: 0,
+    only: Some(Family::Mutex),
+    ..GENERAL
+};
+
+/// The profiles that are small enough for all schedules with few deviations.
+pub const SMALLEST: &[Profile] = &[
+    SMALL,
+    Profile { name: "read-write", only: Some(Family::ReadWrite), ..SMALL },
+    Profile { name: "semaphore", only: Some(Family::Permits(2)), ..SMALL },
+    Profile { name: "handoff", tasks: 2, ..SMALL },
 ];
 
 /// The profile of a name.
 pub fn named(name: &str) -> Option<&'static Profile> {
-    MIX.iter().find(|profile| profile.name == name)
+    MIX.iter().chain(SMALLEST).find(|profile| profile.name == name)
 }

@@ -12,19 +12,20 @@ use crate::ensemble::{Connecting, Ensemble, Options, Weather};
 use crate::executor::{Process, World};
 use crate::faults;
 use crate::host::Host;
-use crate::profile::Profile;
+use crate::profile::{Faults, Profile};
 use crate::rules::{self, Ledger, Violation};
 use crate::store::Store;
 use crate::workload::{self, Crew, LockPlan};
 
-/// The session timeout, in microseconds.
-const TIMEOUT: u64 = 3_000_000;
+/// Session timeouts, ticks, and after how many ticks servers miss each other. In microseconds.
+const TIMES: [(u64, u64, u64); 3] =
+    [(3_000_000, 200_000, 10), (1_200_000, 400_000, 5), (2_000_000, 200_000, 20)];
 
-/// The server's tick, in microseconds.
-const TICK: u64 = 200_000;
+/// How long servers take to find a leader, at most.
+const ELECTION: u64 = 2_000_000;
 
-/// After how long without faults everybody was served, in microseconds.
-const PATIENCE: u64 = 10 * TIMEOUT;
+/// After how many session timeouts without faults everybody was served.
+const PATIENCE: u64 = 10;
 
 /// What a schedule showed.
 #[derive(Clone, Debug)]
@@ -59,6 +60,7 @@ pub(crate) struct Scene {
     pub(crate) crew: Arc<Crew>,
     running: Mutex<Vec<(Process, Session)>>,
     strikes: u32,
+    tick: u64,
     /// Until when something befalls each server.
     struck: Mutex<BTreeMap<usize, u64>>,
 }
@@ -70,6 +72,22 @@ impl Scene {
         running[place].0.clone()
     }
 
+    /// The session that runs in a place.
+    pub(crate) fn session(&self, place: usize) -> Option<Session> {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        running.get(place).map(|(_, session)| session.clone())
+    }
+
+    /// A process has closed its session: nothing of it is left, if nothing went wrong.
+    pub(crate) fn is_closed(&self, process: &Process) {
+        let (ledger, left) = (&self.crew.ledger, self.store.ensemble().sessions_of(process));
+        self.world.say(|| format!("{}: has closed its session", process.id()));
+        // A server that is started again gives all sessions their time once more.
+        if !left.is_empty() && ledger.calm_for(2 * self.crew.timeout + ELECTION) {
+            ledger.fail(rules::CLOSED, format!("{}: sessions {left:x?} are left", process.id()));
+        }
+    }
+
     fn take_running(&self) -> Vec<(Process, Session)> {
         std::mem::take(&mut *self.running.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -77,10 +95,10 @@ impl Scene {
     /// Starts a process in a place.
     pub(crate) fn start(self: &Arc<Self>, place: usize) {
         let process = self.world.process();
-        let connecting = Connecting::new(Duration::from_micros(TIMEOUT));
+        let connecting = Connecting::new(Duration::from_micros(self.crew.timeout));
         let connector = self.store.ensemble().connector(&process, connecting);
         let session = Session::simulated_builder(connector, Host::of(&process))
-            .tick_time(Duration::from_micros(TICK))
+            .tick_time(Duration::from_micros(self.tick))
             .app("simulation")
             .open();
         let session = match session {
@@ -127,45 +145,73 @@ impl Scene {
     }
 
     pub(crate) fn weather(&self, faults: bool) -> Weather {
-        weather(if faults { self.strikes } else { 0 })
+        weather(faults.then_some((&self.crew.profile, self.strikes)))
     }
 }
 
-fn weather(strikes: u32) -> Weather {
-    Weather { steps: 8, slow: 10, strikes, lag: 4, disk: 2, ..Weather::default() }
+fn weather(faults: Option<(&Profile, u32)>) -> Weather {
+    let (forgets, meddles, strikes) = match faults {
+        Some((profile, strikes)) => (profile.forgets, profile.meddles, strikes),
+        None => (0, 0, 0),
+    };
+    let swallowed = forgets;
+    let usual = Weather { steps: 8, slow: 10, lag: 4, disk: 2, ..Weather::default() };
+    let exact = |(profile, _): &(&Profile, u32)| profile.only.is_some();
+    if faults.as_ref().is_some_and(exact) {
+        return Weather { budget: Some(2), ..Weather::default() };
+    }
+    Weather { strikes, forgets, swallowed, meddles, ..usual }
 }
 
 /// Runs a schedule.
 pub fn run(chooser: Chooser, profile: &Profile, lines: bool) -> Outcome {
     let world = World::new(chooser, lines);
     let servers = if profile.servers == 3 && world.choose(2) == 1 { 3 } else { 1 };
-    let strikes = if world.choose(2) == 1 { profile.strikes } else { 0 };
-    let options = Options { servers, tick: TICK, weather: weather(strikes), ..Options::default() };
+    let exact = profile.only.is_some();
+    let strikes = if !exact && world.choose(2) == 1 { profile.strikes } else { 0 };
+    let times = if exact { 0 } else { world.choose(TIMES.len() as u32) };
+    let (timeout, tick, sync_limit) = TIMES[times as usize];
+    let odd = profile.kinds_of_faults == Faults::Odd;
+    let options = Options {
+        servers,
+        tick,
+        sync_limit,
+        min_timeout: 2 * tick,
+        reap_every: if !exact && world.choose(2) == 1 { 700_000 } else { 60_000_000 },
+        replaces: odd && world.choose(2) == 1,
+        weather: weather(Some((profile, strikes))),
+        ..Options::default()
+    };
     let store = Store::new(&world, Ensemble::new(&world, options));
-    let ledger = Arc::new(Ledger::new(&world, &store, TIMEOUT));
+    let locks = LockPlan::draw(&world, profile);
+    let ledger = Arc::new(Ledger::new(&world, &store, timeout, locks.clone()));
     let crew = Arc::new(Crew {
         ledger: ledger.clone(),
-        locks: LockPlan::draw(&world, profile),
+        locks,
         profile: profile.clone(),
-        timeout: TIMEOUT,
+        timeout,
         calm: AtomicBool::new(false),
         busy: AtomicU32::new(0),
         running: AtomicU32::new(0),
+        refuses: AtomicBool::new(false),
+        exhausted: AtomicBool::new(false),
     });
     world.say(|| format!("{servers} servers, {strikes} strikes, locks {:?}", crew.locks));
     let (running, struck) = (Mutex::default(), Mutex::default());
-    let scene = Arc::new(Scene { world: world.clone(), store, crew, running, strikes, struck });
+    let scene =
+        Arc::new(Scene { world: world.clone(), store, crew, running, strikes, tick, struck });
     for place in 0..profile.processes as usize {
         scene.start(place);
     }
     let end = faults::plan(&scene);
     let ending = scene.clone();
     world.at(end, move || faults::end(&ending));
-    let limit = end + PATIENCE;
+    let holds = crew_holds(&scene.crew);
+    let limit = end + PATIENCE * timeout + holds;
     while scene.crew.running.load(Ordering::Relaxed) > 0 {
         let goes_on = world.step();
         ledger.check();
-        if ledger.violation().is_some() {
+        if !ledger.is_kept() {
             break;
         }
         if !goes_on || world.now() > limit {
@@ -175,7 +221,7 @@ pub fn run(chooser: Chooser, profile: &Profile, lines: bool) -> Outcome {
         }
     }
     let polls = world.polls();
-    if ledger.violation().is_none() {
+    if ledger.is_kept() {
         close(&scene);
     }
     if world.panics() > 0 {
@@ -184,12 +230,25 @@ pub fn run(chooser: Chooser, profile: &Profile, lines: bool) -> Outcome {
     finish(&scene, polls)
 }
 
+/// How long all tasks together keep the locks, where that is long.
+fn crew_holds(crew: &Crew) -> u64 {
+    let profile = &crew.profile;
+    let grants = u64::from(profile.processes * profile.tasks * (profile.rounds + 1));
+    let long = u64::from(profile.long) * crew.timeout * 3 / 2_000;
+    (crew.locks.iter().map(LockPlan::hold).max().unwrap_or(0) + long) * grants
+}
+
 /// Closes all sessions, and looks at what is left.
 fn close(scene: &Arc<Scene>) {
-    let (world, ledger) = (&scene.world, &scene.crew.ledger);
+    let (world, ledger, timeout) = (&scene.world, &scene.crew.ledger, scene.crew.timeout);
     let mut processes = Vec::new();
     for (process, session) in scene.take_running() {
-        process.spawn(async move { session.close().await });
+        scene.crew.ledger.closes(&process);
+        let (closing, of) = (scene.clone(), process.clone());
+        process.spawn(async move {
+            session.close().await;
+            closing.is_closed(&of);
+        });
         processes.push(process);
     }
     let until = |limit: u64, clean: &dyn Fn() -> bool| {
@@ -207,7 +266,7 @@ fn close(scene: &Arc<Scene>) {
             }
         }
     };
-    let limit = world.now() + 2 * TIMEOUT;
+    let limit = world.now() + 2 * timeout;
     until(limit, &|| processes.iter().all(|process| process.tasks() == 0));
     let left: Vec<_> = processes.iter().flat_map(Process::task_names).collect();
     if !left.is_empty() {
@@ -216,11 +275,15 @@ fn close(scene: &Arc<Scene>) {
     // What was lost on the way goes with its session, which the servers keep for its timeout.
     let ensemble = scene.store.ensemble();
     let nodes = || (0..scene.crew.locks.len()).flat_map(|lock| scene.nodes(lock));
-    let limit = world.now() + 2 * TIMEOUT;
+    let limit = world.now() + 2 * timeout;
     until(limit, &|| nodes().next().is_none() && ensemble.sessions().is_empty());
     let left: Vec<String> = nodes().collect();
     if !left.is_empty() {
         ledger.fail(rules::CLEAN, format!("{left:?} are left"));
+    }
+    let unused = ensemble.unused("/zklock");
+    if !unused.is_empty() && scene.store.faults() == 0 {
+        ledger.fail(rules::UNUSED, format!("{unused:?} are left"));
     }
     let left = ensemble.sessions();
     if !left.is_empty() {

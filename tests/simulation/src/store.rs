@@ -3,8 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::ensemble::{Ensemble, Gone};
+use crate::ensemble::{Ensemble, Gone, Tally};
 use crate::executor::World;
+
+/// There are no more locks than this.
+const MOST_LOCKS: usize = 4;
 
 /// How a node ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,9 +27,13 @@ struct Done {
     /// When an outsider deleted a node of a lock last.
     deleted: BTreeMap<usize, u64>,
     faults: u64,
+    /// The same, apart from answers that were swallowed; and when those were.
+    hard: u64,
+    forgotten: Vec<u64>,
+    meddled: Option<u64>,
     /// Until when the world is disturbed, as far as that is known.
     until: u64,
-    strikes: u64,
+    tally: Tally,
 }
 
 /// The ensemble, with what was done to it.
@@ -57,17 +64,54 @@ impl Store {
         let mut done = self.lock();
         done.faults += 1;
         done.until = done.until.max(until).max(self.world.now());
+        done.hard = done.hard.max(done.until);
+    }
+
+    /// Notes something that an outsider does: the network is as it was.
+    pub fn meddle(&self) {
+        let now = self.world.now();
+        let mut done = self.lock();
+        done.faults += 1;
+        done.meddled = Some(now);
+    }
+
+    /// When an outsider did something last.
+    pub fn meddled_at(&self) -> Option<u64> {
+        self.lock().meddled
     }
 
     /// Since when nothing has disturbed the world, the future while something does; and how many
     /// nodes are gone.
     pub fn tally(&self) -> (u64, u64) {
-        let (strikes, deaths) = self.ensemble.tally();
+        let tally = self.ensemble.tally();
         let mut done = self.lock();
-        if std::mem::replace(&mut done.strikes, strikes) != strikes {
-            done.until = done.until.max(self.world.now());
+        let old = std::mem::replace(&mut done.tally, tally);
+        if old != tally {
+            let now = self.world.now();
+            if old.strikes != tally.strikes {
+                done.until = done.until.max(now).max(tally.until);
+            }
+            if tally.strikes - old.strikes != tally.forgets - old.forgets {
+                done.hard = done.hard.max(now).max(tally.until);
+            }
+            done.forgotten.extend((old.forgets..tally.forgets).map(|_| now));
+            if old.meddles != tally.meddles {
+                done.meddled = Some(now);
+                for lock in 0..MOST_LOCKS {
+                    done.deleted.insert(lock, now);
+                }
+            }
         }
-        (done.until, deaths)
+        (done.until, tally.deaths)
+    }
+
+    /// Whether nothing but one answer at most was missing for so long.
+    pub fn lost_one_for(&self, long: u64) -> bool {
+        self.tally();
+        let (now, done) = (self.world.now(), self.lock());
+        let lately = done.forgotten.iter().filter(|at| **at + long > now).count();
+        let meddled = done.meddled.is_some_and(|at| at + long > now);
+        done.hard + long <= now && lately <= 1 && !meddled
     }
 
     /// How many faults there were.
@@ -77,7 +121,7 @@ impl Store {
 
     /// Ends a session, as an administrator does.
     pub fn kill(&self, session: i64) {
-        self.disturb(0);
+        self.meddle();
         self.lock().killed.insert(session);
         self.ensemble.expire(session);
     }
@@ -85,6 +129,7 @@ impl Store {
     /// Notes that an outsider deletes a node of a lock now.
     pub fn deletes(&self, lock: usize) {
         let now = self.world.now();
+        self.meddle();
         self.lock().deleted.insert(lock, now);
     }
 
@@ -93,9 +138,15 @@ impl Store {
         self.lock().deleted.get(&lock).copied()
     }
 
+    /// The session that owns a node.
+    pub fn owner_of(&self, path: &str) -> i64 {
+        self.ensemble.life(path, None).map_or(0, |life| life.owner)
+    }
+
     /// How a node ended, by its path and czxid.
     pub fn end_of(&self, path: &str, czxid: Option<i64>) -> Option<(u64, Ended)> {
-        let life = self.ensemble.life(path, czxid)?;
+        // A reader that was a writer has the token of that one.
+        let life = self.ensemble.life(path, czxid).or_else(|| self.ensemble.life(path, None))?;
         let (at, gone) = life.gone?;
         let ended = match gone {
             Gone::SessionEnded if self.lock().killed.contains(&life.owner) => Ended::ByOthers,

@@ -3,22 +3,37 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use zklock_core::coordinator::traits::{Connector, NodeKind, Operation};
+use zklock_core::coordinator::traits::{Connector, Link, NodeKind, Operation};
 
 use super::connector::{Connecting, SimulatedConnector};
-use super::journal::{Life, OUTSIDER};
+use super::journal::Life;
 use super::machine::{Event, Machine};
 use super::options::{Options, Weather};
 use super::prepare::{Author, Write};
 use super::server::Role;
 use super::shared::Shared;
-use super::tree::Node;
+use super::tree::{Node, PLANTED};
 use super::txn::Access;
 use crate::executor::{Process, World};
 
 /// A simulated ensemble. Clones are the same one.
 #[derive(Clone, Debug)]
 pub struct Ensemble(Arc<Shared>);
+
+/// What went wrong so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Messages that were struck.
+    pub strikes: u64,
+    /// Answers that were swallowed.
+    pub forgets: u64,
+    /// Requests that an outsider interfered with.
+    pub meddles: u64,
+    /// Nodes that are gone.
+    pub deaths: u64,
+    /// Until when what was struck is disturbed.
+    pub until: u64,
+}
 
 impl Ensemble {
     /// Starts the servers, which agree on a leader at once.
@@ -51,8 +66,9 @@ impl Ensemble {
     /// The live sessions of a process, by the leader's word where there is one.
     pub fn sessions_of(&self, process: &Process) -> Vec<i64> {
         self.0.look(|machine| {
-            let clients = machine.clients.values().filter(|one| one.process == process.id());
-            clients.map(|one| one.session).filter(|one| machine.is_alive(*one)).collect()
+            let here = process.id().0;
+            let opened = machine.opened_by.iter().filter(|(_, process)| **process == here);
+            opened.map(|(session, _)| *session).filter(|one| machine.is_alive(*one)).collect()
         })
     }
 
@@ -182,11 +198,7 @@ impl Ensemble {
 
     /// Lets an outsider write something.
     pub fn outsider(&self, operation: Operation) {
-        self.0.act(|machine| {
-            machine.say(|| format!("FAULT an outsider: {operation:?}"));
-            let author = Author { session: OUTSIDER, ..Author::default() };
-            machine.outside(author, Write::One(operation));
-        });
+        self.0.act(|machine| machine.happen(Event::Outside(operation)));
     }
 
     /// Makes a persistent node that is there before anybody looks.
@@ -220,8 +232,9 @@ impl Ensemble {
     /// The paths below this one, as the server knows that has seen most.
     pub fn nodes(&self, below: &str) -> Vec<String> {
         self.0.look(|machine| {
-            let paths = machine.newest().tree.paths().map(|(path, _)| path.to_string());
-            paths.filter(|path| path.starts_with(below) && path != below).collect()
+            let paths = machine.newest().tree.below(below);
+            let paths = paths.filter(|(_, node)| node.owner != PLANTED);
+            paths.map(|(path, _)| path.to_string()).collect()
         })
     }
 
@@ -230,9 +243,52 @@ impl Ensemble {
         self.0.look(|machine| machine.journal.lives().to_vec())
     }
 
-    /// How many messages were struck, and how many nodes are gone.
-    pub fn tally(&self) -> (u64, u64) {
-        self.0.look(|machine| (machine.strikes, machine.journal.deaths()))
+    /// How many messages were struck, answers swallowed and requests interfered with, and how many
+    /// nodes are gone.
+    pub fn tally(&self) -> Tally {
+        self.0.look(|machine| Tally {
+            strikes: machine.strikes,
+            forgets: machine.forgets,
+            meddles: machine.meddles,
+            deaths: machine.journal.deaths(),
+            until: machine.struck,
+        })
+    }
+
+    /// The containers below this path that were never used.
+    pub fn unused(&self, below: &str) -> Vec<String> {
+        self.0.look(|machine| {
+            let empty = machine.newest().tree.empty_containers();
+            let unused = empty.filter(|(path, node)| path.starts_with(below) && node.cversion == 0);
+            unused.map(|(path, _)| path.to_string()).collect()
+        })
+    }
+
+    /// Whether the client of a session has no connection.
+    pub fn is_down(&self, session: i64) -> bool {
+        self.0.look(|machine| {
+            let mut clients = machine.clients.values().filter(|one| one.session == session);
+            clients.any(|one| one.link() == Link::Down)
+        })
+    }
+
+    /// Whether somebody has had a node below a path since then, apart from the one that a session of
+    /// this process may have made meanwhile.
+    pub fn contended(&self, below: &str, since: u64, process: &Process) -> bool {
+        self.0.look(|machine| {
+            let here = Some(process.id().0);
+            let (mut mine, mut others) = (0, 0);
+            for life in machine.journal.lives().iter().rev() {
+                let there = life.gone.is_none_or(|(at, _)| at >= since);
+                if life.owner == 0 || !there || !life.path.starts_with(below) {
+                    continue;
+                }
+                let by = machine.opened_by.get(&life.owner).copied();
+                let new = by == here && life.born >= since;
+                *if new { &mut mine } else { &mut others } += 1;
+            }
+            others > 0 || mine > 1
+        })
     }
 
     /// The last life of a node, by its path, and by its czxid where that is known.
@@ -242,6 +298,20 @@ impl Ensemble {
             let is_it =
                 |life: &&Life| life.path == path && czxid.is_none_or(|czxid| life.czxid == czxid);
             lives.find(is_it).cloned()
+        })
+    }
+
+    /// Whether another process than this one has waited since then, in a node below a path.
+    pub fn waits_since(&self, below: &str, since: u64, process: &Process) -> bool {
+        self.0.look(|machine| {
+            let here = Some(process.id().0);
+            let mut lives = machine.journal.lives().iter().rev();
+            lives.any(|life| {
+                let waits = life.gone.is_none() && life.owner != 0 && life.born <= since;
+                waits
+                    && life.path.starts_with(below)
+                    && machine.opened_by.get(&life.owner).copied() != here
+            })
         })
     }
 
@@ -264,7 +334,7 @@ impl Machine {
     }
 
     /// The server that has applied most.
-    fn newest(&self) -> &super::server::Server {
+    pub(super) fn newest(&self) -> &super::server::Server {
         let newest = self.servers.iter().max_by_key(|one| one.tree.zxid);
         newest.unwrap_or(&self.servers[0])
     }
@@ -282,7 +352,7 @@ impl Machine {
     }
 
     /// Something is written by nobody's connection.
-    fn outside(&mut self, author: Author, write: Write) {
+    pub(super) fn outside(&mut self, author: Author, write: Write) {
         if let Some(leader) = self.leader() {
             if let (Write::CloseSession, Some(lead)) = (&write, self.servers[leader].lead()) {
                 lead.tracker.set_closing(author.session);

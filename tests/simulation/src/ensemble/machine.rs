@@ -7,11 +7,13 @@ use std::task::Waker;
 
 use super::client::Client;
 use super::frames::{ToClient, ToPeer, ToServer};
-use super::journal::Journal;
+use super::journal::{Journal, OUTSIDER};
 use super::options::Options;
+use super::prepare::{Author, Write};
 use super::server::Server;
 use super::tracker::Tracker;
 use crate::executor::World;
+use zklock_core::coordinator::traits::Operation;
 
 /// What happens at a moment.
 #[derive(Debug)]
@@ -47,6 +49,8 @@ pub(super) enum Event {
         term: u64,
     },
     Elect,
+    /// An outsider writes something.
+    Outside(Operation),
     /// A connection breaks. What goes to the server may arrive all the same.
     Cut {
         wire: u64,
@@ -104,6 +108,8 @@ pub(super) struct Machine {
     pub(super) frozen: BTreeSet<usize>,
     pub(super) frozen_events: Vec<Event>,
     pub(super) journal: Journal,
+    /// Which process opened a session.
+    pub(super) opened_by: BTreeMap<i64, u32>,
     pub(super) term: u64,
     pub(super) electing: bool,
     pub(super) next: u64,
@@ -111,6 +117,11 @@ pub(super) struct Machine {
     pub(super) wake: Vec<Waker>,
     pub(super) requests: u64,
     pub(super) strikes: u64,
+    /// The answers that were swallowed, among them, and what outsiders did to requests.
+    pub(super) forgets: u64,
+    pub(super) meddles: u64,
+    /// Until when a strike lasts.
+    pub(super) struck: u64,
 }
 
 impl Machine {
@@ -128,6 +139,7 @@ impl Machine {
             frozen: BTreeSet::new(),
             frozen_events: Vec::new(),
             journal: Journal::default(),
+            opened_by: BTreeMap::new(),
             term: 0,
             electing: false,
             next: 1,
@@ -135,6 +147,9 @@ impl Machine {
             wake: Vec::new(),
             requests: 0,
             strikes: 0,
+            forgets: 0,
+            meddles: 0,
+            struck: 0,
         };
         machine.elect();
         machine
@@ -194,6 +209,11 @@ impl Machine {
             Event::Elect => {
                 self.electing = false;
                 self.elect();
+            }
+            Event::Outside(operation) => {
+                self.say(|| format!("FAULT an outsider: {operation:?}"));
+                let author = Author { session: OUTSIDER, ..Author::default() };
+                self.outside(author, Write::One(operation));
             }
             Event::Cut { wire, arrives } => self.cut(wire, arrives),
             Event::Hear(wire) => self.hear(wire),

@@ -15,6 +15,7 @@ mod frames;
 mod hear;
 mod journal;
 mod machine;
+mod meddle;
 mod network;
 mod opening;
 mod options;
@@ -31,7 +32,7 @@ mod waiting;
 mod watches;
 
 pub use connector::Connecting;
-pub use control::Ensemble;
+pub use control::{Ensemble, Tally};
 pub use journal::{Gone, Life};
 pub use options::{Options, Weather};
 pub use txn::Access;

@@ -7,6 +7,9 @@ use crate::executor::ProcessId;
 /// What strikes a request.
 const STRIKES: u32 = 5;
 
+/// The strike that swallows its answer alone.
+const SWALLOWED: u32 = 3;
+
 impl<T> Way<T> {
     /// When the next message arrives that is sent now and takes so long.
     fn schedule(&mut self, now: u64, takes: u64) -> u64 {
@@ -128,7 +131,13 @@ impl Machine {
     /// Sends a request, which may be struck.
     pub(super) fn send_request(&mut self, id: u64, frame: ToServer) {
         self.requests += 1;
-        let strike = self.strike();
+        self.meddle(&frame);
+        let mut strike = self.strike();
+        let forgets = self.options.weather.forgets;
+        if strike == 0 && forgets > 0 && self.world.seldom(2, forgets) == 1 {
+            strike = SWALLOWED;
+            self.forgets += 1;
+        }
         if strike == 0 {
             self.say(|| format!("connection {id}: {frame:?}"));
             return self.send_to_server(id, frame);
@@ -153,7 +162,7 @@ impl Machine {
                 let at = self.wires.get(&id).map_or(self.now, |wire| wire.to_server.last);
                 self.later.push((at, Event::Cut { wire: id, arrives: false }));
             }
-            3 => {
+            SWALLOWED => {
                 if let (Some(wire), ToServer::Request(xid, _)) = (self.wires.get_mut(&id), &frame) {
                     wire.swallowed = Some(*xid);
                 }
@@ -161,6 +170,7 @@ impl Machine {
             }
             4 => {
                 let late = self.tick_share();
+                self.struck = self.struck.max(self.now + late);
                 if let Some(wire) = self.wires.get_mut(&id) {
                     wire.to_server.last = self.now + late;
                 }
@@ -169,6 +179,7 @@ impl Machine {
             }
             _ => {
                 let long = self.tick_share();
+                self.struck = self.struck.max(self.now + long);
                 if let Some(wire) = self.wires.get_mut(&id) {
                     wire.to_server.silent = true;
                     wire.to_client.silent = true;

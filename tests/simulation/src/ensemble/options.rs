@@ -21,6 +21,8 @@ pub struct Options {
     pub election: u64,
     /// How far each server's wall clock is ahead, in milliseconds; nothing for those not named.
     pub clocks: Vec<i64>,
+    /// Whether a session that is over is replaced without a word.
+    pub replaces: bool,
     /// How the network behaves.
     pub weather: Weather,
 }
@@ -37,6 +39,7 @@ impl Default for Options {
             reap_unused: None,
             election: 300_000,
             clocks: Vec::new(),
+            replaces: false,
             weather: Weather::default(),
         }
     }
@@ -57,6 +60,10 @@ pub struct Weather {
     pub strikes: u32,
     /// How many of 1,000 notifications are swallowed.
     pub swallowed: u32,
+    /// How many of 1,000 answers are swallowed.
+    pub forgets: u32,
+    /// How many of 1,000 requests an outsider interferes with.
+    pub meddles: u32,
     /// How long followers take at most to apply what was committed, in steps.
     pub lag: u32,
     /// How long a disk takes at most, in steps.
@@ -74,6 +81,8 @@ impl Default for Weather {
             slow: 0,
             strikes: 0,
             swallowed: 0,
+            forgets: 0,
+            meddles: 0,
             lag: 0,
             disk: 0,
             budget: None,

@@ -106,7 +106,14 @@ impl Machine {
     pub(super) fn opened(&mut self, at: usize, id: u64, session: i64) {
         let Some(connection) = self.servers[at].connections.get_mut(&id) else { return };
         let Some(hello) = connection.hello else { return };
+        if session == 0 && self.options.replaces {
+            // As some servers do, instead of a refusal.
+            return self.connect(at, id, Hello { session: 0, ..hello });
+        }
         connection.session = session;
+        if let Some(wire) = self.wires.get(&id).filter(|_| session != 0) {
+            self.opened_by.insert(session, wire.process);
+        }
         let inbox = std::mem::take(&mut connection.inbox);
         self.send_to_client(id, ToClient::Connected { session, timeout: hello.timeout });
         if session == 0 {

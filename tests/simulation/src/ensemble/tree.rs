@@ -1,12 +1,16 @@
 //! The tree of one server: what ZooKeeper's `DataTree` does with a transaction.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use zklock_core::coordinator::memory::shared::split;
 use zklock_core::coordinator::traits::{RequestError, Stat};
 
 use super::txn::{Access, Applied, CONTAINER, Change, Path, Right, Txn};
+
+/// The session of what is planted.
+pub(super) const PLANTED: i64 = 0x0dea_d000;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Node {
@@ -97,8 +101,11 @@ impl Tree {
         Ok(node)
     }
 
-    pub(super) fn paths(&self) -> impl Iterator<Item = (&Path, &Node)> {
-        self.nodes.iter()
+    /// The nodes whose paths begin with this one.
+    pub(super) fn below<'a>(&'a self, path: &'a str) -> impl Iterator<Item = (&'a Path, &'a Node)> {
+        let from = (Bound::Excluded(path), Bound::Unbounded);
+        let nodes = self.nodes.range::<str, _>(from);
+        nodes.take_while(move |(other, _)| other.starts_with(path))
     }
 
     pub(super) fn owned_by(&self, session: i64) -> impl Iterator<Item = &Path> {
@@ -110,7 +117,7 @@ impl Tree {
         let change = Change::Create {
             path: Path::from(path),
             data: Arc::from([]),
-            owner: 0x0dea_d000,
+            owner: PLANTED,
             access: Access::Open,
             cversion: 0,
         };

@@ -1,14 +1,17 @@
-//! Who holds what, and whether that can be.
+//! Who holds what: what is noted, and what must hold when a lock is granted.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use zklock_core::base::token::FencingToken;
 use zklock_core::guard::view::GuardView;
 
 use super::Rule;
-use crate::executor::{Process, World};
+use super::asking::{Ask, Asking, Claim};
+use super::grants::Chain;
+use crate::executor::{Process, ProcessId, World};
 use crate::store::{Ended, Store};
+use crate::workload::LockPlan;
 
 /// A rule that does not hold.
 #[derive(Clone, Debug)]
@@ -32,60 +35,85 @@ pub struct Entry {
     pub view: GuardView,
     /// Whether the lock is a semaphore.
     pub lock_has_permits: bool,
-    /// Whether its node has the token's czxid. That of a downgraded guard does not.
-    pub of_token: bool,
+    /// Whether its holder had it before, in another form.
+    pub again: bool,
 }
 
 impl Entry {
     /// Whether it has more nodes than the one that its view tells of: those of several permits.
-    fn has_other_nodes(&self) -> bool {
+    pub(super) fn has_other_nodes(&self) -> bool {
         self.lock_has_permits && self.share.0 > 1
     }
 }
 
 #[derive(Debug)]
-struct Held {
-    entry: Entry,
-    path: String,
-    token: FencingToken,
-    since: u64,
+pub(super) struct Held {
+    pub(super) entry: Entry,
+    pub(super) path: String,
+    pub(super) token: FencingToken,
+    pub(super) since: u64,
+    /// The session that owns its node.
+    pub(super) owner: i64,
     /// Since when it is not valid.
-    lost: Option<u64>,
+    pub(super) lost: Option<u64>,
     /// Whether somebody waits for `lost()`.
-    awaited: bool,
+    pub(super) awaited: bool,
     /// How its node ended, as far as it was known when so many nodes were gone.
-    gone: Option<(u64, Ended)>,
-    deaths: u64,
+    pub(super) gone: Option<(u64, Ended)>,
+    pub(super) deaths: u64,
+    /// Until when it said that it is valid.
+    pub(super) until: u64,
+    /// Since when its client has had no connection.
+    pub(super) down: Option<u64>,
+    /// When somebody asked for its release.
+    pub(super) wished: Option<u64>,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    held: BTreeMap<u64, Held>,
-    next: u64,
-    greatest: BTreeMap<usize, FencingToken>,
-    violation: Option<Violation>,
-    grants: u64,
-    refusals: u64,
+pub(super) struct State {
+    pub(super) held: BTreeMap<u64, Held>,
+    pub(super) next: u64,
+    /// The greatest token of a lock, and that of those who exclude everybody.
+    pub(super) greatest: BTreeMap<usize, (Option<FencingToken>, Option<FencingToken>)>,
+    pub(super) violation: Option<Violation>,
+    pub(super) grants: u64,
+    pub(super) refusals: u64,
+    pub(super) asks: BTreeMap<u64, Ask>,
+    pub(super) claims: Vec<Claim>,
+    /// When somebody let go of a lock last.
+    pub(super) let_go: BTreeMap<usize, u64>,
+    /// The grants on one node after the other.
+    pub(super) chains: BTreeMap<usize, Chain>,
+    /// The grants whose end a task waits for.
+    pub(super) expected: BTreeSet<u64>,
+    /// Who waits for the end of a guard that ended then.
+    pub(super) ends: BTreeMap<u64, (Process, u64)>,
+    /// The processes that close their sessions.
+    pub(super) closing: BTreeSet<ProcessId>,
+    /// When everything was looked at, and whether there is something new since.
+    pub(super) looked: u64,
+    pub(super) news: bool,
 }
 
 /// Who holds what.
 #[derive(Debug)]
 pub struct Ledger {
-    world: Arc<World>,
-    store: Arc<Store>,
+    pub(super) world: Arc<World>,
+    pub(super) store: Arc<Store>,
     /// The session timeout, in microseconds.
-    timeout: u64,
+    pub(super) timeout: u64,
+    pub(super) plans: Vec<LockPlan>,
     state: Mutex<State>,
 }
 
 impl Ledger {
     /// Nobody holds anything.
-    pub fn new(world: &Arc<World>, store: &Arc<Store>, timeout: u64) -> Self {
+    pub fn new(world: &Arc<World>, store: &Arc<Store>, timeout: u64, plans: Vec<LockPlan>) -> Self {
         let (world, store) = (world.clone(), store.clone());
-        Ledger { world, store, timeout, state: Mutex::default() }
+        Ledger { world, store, timeout, plans, state: Mutex::default() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -103,6 +131,11 @@ impl Ledger {
         self.lock().violation.clone()
     }
 
+    /// Whether all rules hold so far.
+    pub fn is_kept(&self) -> bool {
+        self.lock().violation.is_none()
+    }
+
     /// How many grants and refusals there were.
     pub fn counts(&self) -> (u64, u64) {
         let state = self.lock();
@@ -114,13 +147,19 @@ impl Ledger {
         self.lock().refusals += 1;
     }
 
-    /// Whether nothing disturbed the world for so long.
+    /// Whether nothing disturbed the network, the servers and the processes for so long.
     pub fn calm_for(&self, long: u64) -> bool {
         self.store.tally().0 + long <= self.world.now()
     }
 
-    /// Notes a grant; the answer takes it back.
-    pub fn granted(self: &Arc<Self>, who: &str, entry: Entry) -> Holding {
+    /// Whether no outsider did anything for so long either.
+    pub fn quiet_for(&self, long: u64) -> bool {
+        let now = self.world.now();
+        self.calm_for(long) && self.store.meddled_at().is_none_or(|at| at + long <= now)
+    }
+
+    /// Notes a grant, perhaps the answer to somebody who asked; the answer takes it back.
+    pub fn granted(self: &Arc<Self>, who: &str, entry: Entry, asking: Option<&Asking>) -> Holding {
         let (now, token) = (self.world.now(), entry.view.fencing_token());
         let path = entry.view.path().to_owned();
         let valid = entry.view.is_valid();
@@ -128,23 +167,52 @@ impl Ledger {
             let valid = if valid { "" } else { ", which is lost already" };
             format!("{who}: has {path}, token {token}{valid}")
         });
-        let gone = self.gone(&entry, &path, token);
-        let (exclusive, lock) = (entry.share.0 == entry.share.1, entry.lock);
+        let gone = self.gone(&path, token);
         let calm = self.calm_for(self.timeout);
-        if !valid && calm && gone.is_none() {
+        let again = entry.again;
+        if !again && !valid && calm && gone.is_none() {
             self.fail(super::VALID, format!("{who} got {path}, which was not valid"));
         }
+        let there = valid && gone.is_none();
+        if valid && !again {
+            self.check_grant(who, &entry, &path, gone);
+        }
+        if let Some(asking) = asking {
+            self.check_order(who, asking);
+        }
+        let owner = self.store.owner_of(&path);
         let mut state = self.lock();
         state.grants += 1;
         state.next += 1;
+        state.news = true;
+        state.forgive(entry.lock, &entry.process, now);
         let id = state.next;
-        let greatest = state.greatest.get(&lock).copied();
-        let old = greatest.filter(|old| valid && gone.is_none() && *old >= token && entry.of_token);
-        if valid && gone.is_none() && exclusive {
-            state.greatest.insert(lock, token);
+        let (lock, exclusive) = (entry.lock, entry.share.0 == entry.share.1);
+        let mut old = None;
+        if there && !entry.lock_has_permits {
+            let (all, alone) = state.greatest.entry(lock).or_default();
+            let most = if exclusive { *all } else { *alone };
+            old = most.filter(|most| *most > token);
+            *all = (*all).max(Some(token));
+            if exclusive {
+                *alone = (*alone).max(Some(token));
+            }
         }
-        let held =
-            Held { entry, path, token, since: now, lost: None, awaited: false, gone, deaths: 0 };
+        let until = now + entry.view.remaining().as_micros() as u64;
+        let held = Held {
+            entry,
+            path,
+            token,
+            since: now,
+            owner,
+            lost: None,
+            awaited: false,
+            gone,
+            deaths: 0,
+            until,
+            down: None,
+            wished: None,
+        };
         state.held.insert(id, held);
         drop(state);
         self.world.note(&[id, token.czxid()]);
@@ -155,88 +223,54 @@ impl Ledger {
     }
 
     /// How the node of a guard ended.
-    fn gone(&self, entry: &Entry, path: &str, token: FencingToken) -> Option<(u64, Ended)> {
-        let czxid = entry.of_token.then(|| token.czxid() as i64);
-        self.store.end_of(path, czxid)
+    pub(super) fn gone(&self, path: &str, token: FencingToken) -> Option<(u64, Ended)> {
+        self.store.end_of(path, Some(token.czxid() as i64))
     }
 
-    /// Looks at everything; called between any two steps.
-    pub fn check(&self) {
-        let (disturbed, deaths) = self.store.tally();
+    /// The nodes of a lock that somebody holds.
+    pub fn held_nodes(&self, lock: usize) -> Vec<String> {
+        let state = self.lock();
+        let held = state.held.values().filter(|held| held.entry.lock == lock);
+        held.filter(|held| held.gone.is_none()).map(|held| held.path.clone()).collect()
+    }
+
+    /// Notes that somebody asks for the release of a node.
+    pub fn wished(&self, path: &str) {
         let now = self.world.now();
         let mut state = self.lock();
-        if state.held.is_empty() || state.violation.is_some() {
-            return;
+        for held in state.held.values_mut().filter(|held| held.path == path) {
+            held.wished = Some(now);
         }
-        let most_late = self.timeout;
-        let mut found = None;
-        let mut taken: BTreeMap<usize, (u32, u32)> = BTreeMap::new();
-        for held in state.held.values_mut() {
-            // Who stands still does nothing.
-            if held.entry.process.is_paused() || !held.entry.process.is_alive() {
-                continue;
-            }
-            let valid = held.entry.view.is_valid();
-            match (valid, held.lost) {
-                (true, Some(_)) => {
-                    found = Some((super::FOR_GOOD, format!("{} is valid again", held.path)));
-                }
-                (false, None) => held.lost = Some(now),
-                _ => {}
-            }
-            if let Some(lost) = held.lost
-                && held.awaited
-                && now > lost + 50_000
-            {
-                found = Some((super::LOST, format!("{}: {} µs late", held.path, now - lost)));
-            }
-            if !valid {
-                continue;
-            }
-            if std::mem::replace(&mut held.deaths, deaths) != deaths && held.gone.is_none() {
-                held.gone = self.gone(&held.entry, &held.path, held.token);
-            }
-            match held.gone {
-                // Of several permits one node is known here, and another may be the one that is gone.
-                None if held.entry.has_other_nodes()
-                    && self
-                        .store
-                        .deleted_at(held.entry.lock)
-                        .is_some_and(|at| now < at + most_late) => {}
-                None => {
-                    let taken = taken.entry(held.entry.lock).or_default();
-                    taken.0 += held.entry.share.0;
-                    taken.1 = held.entry.share.1;
-                }
-                Some((at, Ended::Expired)) => {
-                    let what = format!("{}: its session expired {} µs ago", held.path, now - at);
-                    found = Some((super::IN_TIME, what));
-                }
-                Some((_, Ended::BySelf)) => {
-                    let what = format!("{}: its own session deleted it", held.path);
-                    found = Some((super::TOLD, what));
-                }
-                Some((at, Ended::ByOthers)) => {
-                    // A heartbeat and its answer; with trouble on the way, no longer than a lease.
-                    let calm = disturbed + self.timeout < at;
-                    let most = if calm { self.timeout / 6 + 100_000 } else { self.timeout };
-                    let since = at.max(held.since);
-                    if now > since + most {
-                        let what = format!("{}: gone for {} ms", held.path, (now - at) / 1_000);
-                        found = Some((super::TOLD, what));
-                    }
-                }
-            }
+    }
+
+    /// Notes that a process closes its session.
+    pub fn closes(&self, process: &Process) {
+        self.lock().closing.insert(process.id());
+    }
+
+    /// Whether a process closes its session.
+    pub fn is_closing(&self, process: &Process) -> bool {
+        self.lock().closing.contains(&process.id())
+    }
+
+    /// Notes that a task waits for the end of a grant.
+    pub fn expects_end(&self, id: u64) {
+        self.lock().expected.insert(id);
+    }
+
+    /// Notes that a guard was dropped.
+    pub fn ends(&self, id: u64, process: &Process) {
+        let now = self.world.now();
+        let mut state = self.lock();
+        if state.expected.remove(&id) {
+            state.ends.insert(id, (process.clone(), now));
         }
-        drop(state);
-        let over = taken.iter().find(|(_, (taken, room))| taken > room);
-        if let Some((lock, (taken, room))) = over {
-            let what = format!("lock {lock}: {taken} of {room} are taken");
-            self.fail(super::EXCLUSION, what);
-        }
-        if let Some((rule, what)) = found {
-            self.fail(rule, what);
-        }
+    }
+
+    /// Notes that a task was told of the end that it waited for. Whether there was one.
+    pub fn told_of_end(&self, id: u64) -> bool {
+        let mut state = self.lock();
+        !state.expected.remove(&id) | state.ends.remove(&id).is_some()
     }
 
     /// Forgets everything, so that what is held can go.
@@ -260,11 +294,27 @@ impl Holding {
             held.awaited = true;
         }
     }
+
+    /// Its number.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
 }
 
 impl Drop for Holding {
     fn drop(&mut self) {
-        let held = self.ledger.lock().held.remove(&self.id);
-        drop(held);
+        let now = self.ledger.world.now();
+        let mut state = self.ledger.lock();
+        let held = state.held.remove(&self.id);
+        if let Some(held) = &held {
+            state.let_go.insert(held.entry.lock, now);
+        }
+        drop(state);
+        if let Some(held) = held {
+            if held.entry.process.is_alive() {
+                self.ledger.let_go_of(held.entry.lock, &held.path);
+            }
+            drop(held);
+        }
     }
 }

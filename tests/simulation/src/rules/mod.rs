@@ -1,7 +1,11 @@
 //! What must hold in every schedule, each rule with the sentence of the documentation that it is.
 
+mod asking;
+mod check;
+mod grants;
 mod ledger;
 
+pub use asking::Asking;
 pub use ledger::{Entry, Holding, Ledger, Violation};
 
 /// A rule.
@@ -47,6 +51,38 @@ rules! {
     SERVED = "served", "Tasks of one process wait in memory, first come, first served; nobody is forgotten.";
     /// Nothing is left of a session that was closed.
     CLEAN = "clean", "Nothing is left behind. A cancelled wait, a panic and a lost answer leave no node.";
+    /// A grant by ZooKeeper is that of a node which is there.
+    THERE = "there-when-granted", "The deletion of the node ahead is a grant only to a node that is known to be there still.";
+    /// A guard is not lost before its time without a reason.
+    REASON = "lost-for-a-reason", "A shorter outage has no effect.";
+    /// A guard that stops where its session is suspect does so.
+    STOPS = "stops-when-suspect", "A session is suspect while it is not connected.";
+    /// Who waits for the end of a guard that is dropped is told.
+    ENDED = "end-is-told", "`view.lost()` resolves also when the guard is dropped or handed on.";
+    /// Who is asked to let go learns it.
+    WISH = "wish-is-told", "A holder learns of the request within a heartbeat, or at once if its lock is revocable.";
+    /// Who asked first is served first, where that is promised.
+    ORDER = "order", "`fair`: requests are sent in the order of the calls.";
+    /// A lock is busy only if somebody held it or was ahead.
+    BUSY = "busy-if-held", "A lock is busy only if ZooKeeper said so.";
+    /// A store that answers is not unavailable.
+    AVAILABLE = "available-if-answered", "A call fails as unavailable only where an answer was missing.";
+    /// A process does not keep a lock to itself.
+    HANDOFFS = "handoffs", "After this number of handoffs, or this time, the lock goes to the back of the queue if another process waits.";
+    /// A lock is kept from each grant for as long as it says.
+    HOLD = "hold-at-least", "`hold_at_least`: the lock is kept from the grant, even if it is released earlier.";
+    /// A lock rests after the loss of its holder.
+    DELAY = "lock-delay", "`lock_delay`: the lock is unavailable after a holder was lost.";
+    /// After a close nothing is left on the servers.
+    CLOSED = "closed", "`close` flushes the releaser and ends the ZooKeeper sessions.";
+    /// A directory that was made and not used goes.
+    UNUSED = "unused", "A container that was created and not used is deleted by the client that created it.";
+    /// Of one lock that must not be used in two ways at a time, nobody is let in in a second way.
+    MIXED = "mixed", "A name is used as one kind of lock at a time.";
+    /// A semaphore of kazoo's has no more children than permits.
+    ROOM = "room", "In kazoo's layout a permit is made when there is room for it.";
+    /// A nested call waits for the one beside it.
+    NESTED = "nested", "Nested calls that run side by side in one scope take turns.";
     /// Nothing of the library panics.
     PANIC = "panic", "No panic on anything from outside.";
 }

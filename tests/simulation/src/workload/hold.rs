@@ -1,32 +1,63 @@
 //! Holding a lock, and letting go of it.
 
-use std::time::Duration;
-
 use futures_lite::future::or;
+use zklock_core::guard::view::GuardView;
 use zklock_core::lock::AnyGuard;
 
 use super::polls::for_polls;
 use super::task::Task;
-use crate::rules::{Entry, Holding};
+use crate::rules::{self, Asking, Entry, Holding};
 
 impl Task {
-    /// Notes that it has a guard.
-    pub(super) fn note(&self, lock: usize, share: (u32, u32), guard: &AnyGuard) -> Holding {
-        self.note_as(lock, share, guard, true)
+    /// Notes that it has a guard, perhaps as the answer to a question.
+    pub(super) fn note(
+        &self,
+        lock: usize,
+        share: (u32, u32),
+        view: GuardView,
+        asking: Option<&Asking>,
+    ) -> Holding {
+        self.note_as(lock, share, view, asking, false)
     }
 
-    fn note_as(&self, lock: usize, share: (u32, u32), guard: &AnyGuard, of_token: bool) -> Holding {
-        let (view, process) = (guard.view(), self.process.clone());
+    /// Notes that it has a guard that it had before, in another form.
+    fn note_again(&self, lock: usize, share: (u32, u32), view: GuardView) -> Holding {
+        self.note_as(lock, share, view, None, true)
+    }
+
+    fn note_as(
+        &self,
+        lock: usize,
+        share: (u32, u32),
+        view: GuardView,
+        asking: Option<&Asking>,
+        again: bool,
+    ) -> Holding {
+        let process = self.process.clone();
         let lock_has_permits = self.crew.locks[lock].has_permits();
-        let entry = Entry { lock, share, process, view, lock_has_permits, of_token };
-        self.crew.ledger.granted(&self.name, entry)
+        let entry = Entry { lock, share, process, view, lock_has_permits, again };
+        self.crew.ledger.granted(&self.name, entry, asking)
     }
 
     /// Holds for some time, and lets go in one way or another.
-    pub(super) async fn hold(&self, lock: usize, share: (u32, u32), guard: AnyGuard) {
+    pub(super) async fn hold(
+        &self,
+        lock: usize,
+        share: (u32, u32),
+        guard: AnyGuard,
+        asking: Asking,
+    ) {
         let world = self.process.world();
-        let mut guard = guard;
-        let mut holding = self.note(lock, share, &guard);
+        let (mut guard, mut share) = (guard, share);
+        let mut holding = self.note(lock, share, guard.view(), Some(&asking));
+        drop(asking);
+        let mut inside = None;
+        if world.seldom(2, 150) == 1 {
+            match self.nest(lock, guard, &mut inside).await {
+                Some(left) => guard = left,
+                None => return,
+            }
+        }
         if world.seldom(2, 200) == 1 {
             self.sleep(self.short()).await;
             match guard {
@@ -36,18 +67,41 @@ impl Task {
                     drop(holding);
                     match writer.downgrade().await {
                         Ok(reader) => {
+                            share = (1, share.1);
+                            holding = self.note(lock, share, reader.view(), None);
                             guard = AnyGuard::Read(reader);
-                            holding = self.note_as(lock, (1, share.1), &guard, false);
+                            if let Some(inside) = &inside {
+                                inside.set_downgraded();
+                            }
+                        }
+                        Err(refused) if refused.error().is_deadlock() && inside.is_some() => {
+                            let writer = refused.into_guard();
+                            holding = self.note_again(lock, share, writer.view());
+                            guard = AnyGuard::Write(writer);
                         }
                         // With its guard it lets go.
-                        Err(error) => return self.judge(&error.into(), None),
+                        Err(refused) => return self.judge(&refused.into(), None),
                     }
+                }
+                AnyGuard::Permits(mut permits) if permits.permits() > 1 => {
+                    let all = permits.permits();
+                    let few = 1 + self.choose(all - 1);
+                    self.say(|| format!("splits {few} off"));
+                    drop(holding);
+                    if let Some(part) = permits.split(few) {
+                        let taken = few.min(share.0);
+                        self.hold_part(lock, (taken, share.1), AnyGuard::Permits(part));
+                        share.0 -= taken;
+                    }
+                    holding = self.note_again(lock, share, permits.view());
+                    guard = AnyGuard::Permits(permits);
                 }
                 other => guard = other,
             }
         }
-        if world.seldom(2, 100) == 1 {
-            self.nest(lock, &guard).await;
+        let watched = world.seldom(2, 200) == 1;
+        if watched {
+            self.watch_end(&holding, guard.view());
         }
         let long = self.duration();
         if world.choose(2) == 0 {
@@ -60,7 +114,11 @@ impl Task {
             let valid = if guard.is_valid() { "" } else { ", which is lost" };
             format!("lets go of {}{valid}", guard.path())
         });
+        let (ends, id) = (watched && inside.is_none(), holding.id());
         drop(holding);
+        if ends {
+            self.crew.ledger.ends(id, &self.process);
+        }
         match world.choose(3) {
             0 => drop(guard.release().await),
             1 => drop(guard),
@@ -68,19 +126,29 @@ impl Task {
         }
     }
 
-    /// Asks for the same lock inside.
-    async fn nest(&self, lock: usize, guard: &AnyGuard) {
-        let world = self.process.world();
-        let plan = &self.crew.locks[lock];
-        let wait = Some((Duration::from_millis(50), 1));
-        let Ok(again) = plan.lock(world, &self.session, wait) else { return };
-        self.say(|| format!("asks for {} again, inside", plan.name));
-        let polls = (world.choose(2) == 1).then(|| 1 + world.choose(4));
-        let inside = guard.scope(for_polls(again.acquire_tries(), polls)).await;
-        if let Some(Ok(inside)) = inside {
-            self.sleep(self.short()).await;
-            drop(inside);
-        }
+    /// Holds what was split off, in a task of its own.
+    fn hold_part(&self, lock: usize, share: (u32, u32), part: AnyGuard) {
+        let task = self.part("part");
+        self.process.spawn(async move {
+            let holding = task.note_again(lock, share, part.view());
+            task.sleep(task.short()).await;
+            task.say(|| format!("lets go of {}", part.path()));
+            drop(holding);
+            drop(part.release().await);
+        });
+    }
+
+    /// Waits for the end of a guard, in a task of its own.
+    fn watch_end(&self, holding: &Holding, view: GuardView) {
+        let (task, id) = (self.part("watcher"), holding.id());
+        self.crew.ledger.expects_end(id);
+        self.process.spawn(async move {
+            view.lost().await;
+            if !task.crew.ledger.told_of_end(id) && view.is_valid() {
+                let what = format!("{}: {} is valid", task.name, view.path());
+                task.crew.ledger.fail(rules::LOST, what);
+            }
+        });
     }
 
     pub(super) fn short(&self) -> u64 {
@@ -90,7 +158,7 @@ impl Task {
     /// Mostly short, sometimes about as long as a session lasts.
     fn duration(&self) -> u64 {
         let world = self.process.world();
-        match world.seldom(9, 100) {
+        match world.seldom(9, self.crew.profile.long) {
             0 => self.short(),
             long => self.crew.timeout / 4 * u64::from(long),
         }

@@ -1,9 +1,12 @@
 //! What the tasks of the simulated processes do with the library.
 
 mod hold;
+mod multi;
+mod nested;
 mod plan;
 mod polls;
 mod task;
 
-pub use plan::LockPlan;
+pub(crate) use plan::MOST_PERMITS;
+pub use plan::{Family, Layout, LockPlan};
 pub use task::{Crew, run};

@@ -5,11 +5,12 @@ use std::time::Duration;
 use zklock_core::base::error::LockError;
 use zklock_core::base::options::LockOptions;
 use zklock_core::base::policy::{Handoffs, StopAt};
-use zklock_core::layout::Kazoo;
-use zklock_core::lock::AnyLock;
+use zklock_core::layout::{HostNodes, Kazoo, Numbered, OneNode, ReadWriteNodes};
+use zklock_core::lock::{AnyLock, Mutex, Semaphore};
+use zklock_core::name::lock_name::LockName;
 use zklock_core::session::Session;
 
-use crate::executor::World;
+use crate::executor::{World, current_task};
 use crate::profile::Profile;
 
 /// What a lock is.
@@ -23,6 +24,36 @@ pub enum Family {
     Permits(u32),
 }
 
+/// How the nodes of a lock look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// As Curator's.
+    Curator,
+    /// As kazoo's.
+    Kazoo,
+    /// A word and a number.
+    Numbered,
+    /// `READ-` and `WRITE-`, and a number.
+    ReadWrite,
+    /// The host, the mode and a number.
+    Hosts,
+    /// One node, which is there or not.
+    OneNode,
+}
+
+impl Layout {
+    /// Whether it is one of those that are written by hand.
+    pub fn is_plain(self) -> bool {
+        !matches!(self, Layout::Curator | Layout::Kazoo)
+    }
+}
+
+/// Nodes that tell which process made them.
+fn host() -> HostNodes {
+    let process = current_task().map_or(0, |(process, _)| process.0);
+    HostNodes::of(format!("host{process}"))
+}
+
 /// A lock that all processes know.
 #[derive(Clone, Debug)]
 pub struct LockPlan {
@@ -34,11 +65,20 @@ pub struct LockPlan {
     pub options: LockOptions,
     /// Whether it lingers: then it is refused to who asks once.
     pub lingers: bool,
-    /// Whether it is laid out as kazoo does.
-    pub kazoo: bool,
+    /// How it is laid out.
+    pub layout: Layout,
+    /// Whether a mutex of the same name is used beside the read/write lock, which excludes it.
+    pub mixed: bool,
+    /// Whether the limit of a semaphore is in a node, and changes.
+    pub limited_at: bool,
+    /// Whether it is taken for a lock of one kind by some, and of another by others.
+    pub confused: bool,
 }
 
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
+
+/// The highest limit of a semaphore.
+pub(crate) const MOST_PERMITS: u32 = 4;
 
 /// More shares than there are readers.
 const ROOM: u32 = 1_000;
@@ -54,23 +94,54 @@ impl LockPlan {
                 family: Family::Mutex,
                 options: usual,
                 lingers: false,
-                kazoo: false,
+                layout: Layout::Curator,
+                mixed: false,
+                limited_at: false,
+                confused: false,
             };
             if profile.kinds {
-                plan.family = match world.choose(5) {
-                    0 | 1 => Family::Mutex,
-                    2 | 3 => Family::ReadWrite,
-                    _ => Family::Permits(1 + world.choose(3)),
-                };
-                plan.kazoo = world.seldom(2, 200) == 1;
+                plan.draw_kind(world, profile.permits);
             }
-            plan.draw_options(world);
+            match profile.only {
+                Some(family) => plan.family = family,
+                None => plan.draw_options(world),
+            }
             locks.push(plan);
         }
         locks
     }
 
+    fn draw_kind(&mut self, world: &World, permits: bool) {
+        self.family = match if permits { 4 } else { world.choose(5) } {
+            0 | 1 => Family::Mutex,
+            2 | 3 => Family::ReadWrite,
+            _ => Family::Permits(1 + world.choose(3)),
+        };
+        let layouts: &[Layout] = match self.family {
+            Family::Mutex => &[Layout::Kazoo, Layout::Numbered, Layout::OneNode],
+            Family::ReadWrite => &[Layout::Kazoo, Layout::ReadWrite, Layout::Hosts],
+            Family::Permits(_) => &[Layout::Kazoo],
+        };
+        let other = world.seldom(1 + layouts.len() as u32, 250) as usize;
+        if let Some(other) = other.checked_sub(1) {
+            self.layout = layouts[other];
+        }
+        match self.family {
+            Family::ReadWrite if !self.layout.is_plain() => {
+                self.mixed = world.seldom(2, 300) == 1;
+            }
+            Family::Permits(_) if self.layout == Layout::Curator => {
+                self.limited_at = world.seldom(2, 400) == 1;
+                self.confused = !self.limited_at && world.seldom(2, 150) == 1;
+            }
+            _ => {}
+        }
+    }
+
     fn draw_options(&mut self, world: &World) {
+        if self.layout.is_plain() || self.confused {
+            return;
+        }
         let millis = |choices: &[u64]| {
             let at = world.choose(choices.len() as u32) as usize;
             Duration::from_millis(choices[at])
@@ -78,6 +149,8 @@ impl LockPlan {
         let mut options = LockOptions::default();
         if world.seldom(2, 200) == 1 {
             options = options.handoffs(Handoffs::NONE);
+        } else if world.seldom(2, 200) == 1 {
+            options = options.handoffs(Handoffs { most: 1, within: Duration::from_secs(60) });
         }
         if world.seldom(2, 200) == 1 {
             options = options.revocable(true);
@@ -95,11 +168,16 @@ impl LockPlan {
                 options = options.lock_delay(millis(&[100, 1_000]));
             }
             4 if self.family == Family::Mutex => {
-                options = options.hold_at_least(millis(&[20, 300]));
+                options = options.hold_at_least(millis(&[300, 1_000]));
             }
             _ => {}
         }
         self.options = options;
+    }
+
+    /// The node with the limit of a semaphore.
+    pub fn limit_node(&self) -> String {
+        format!("limits/{}", self.name)
     }
 
     /// Whether it is a semaphore.
@@ -107,9 +185,45 @@ impl LockPlan {
         matches!(self.family, Family::Permits(_))
     }
 
+    /// Whether its calls are served in their order.
+    pub fn is_fair(&self) -> bool {
+        self.options.fair == Some(true)
+    }
+
+    /// How long it is kept from each grant, in microseconds.
+    pub fn hold(&self) -> u64 {
+        self.options.hold_at_least.map_or(0, |hold| hold.as_micros() as u64)
+    }
+
+    /// How long it rests after a loss, in microseconds.
+    pub fn delay(&self) -> u64 {
+        self.options.lock_delay.map_or(0, |delay| delay.as_micros() as u64)
+    }
+
+    /// Whether it may be busy though nobody holds it.
+    pub fn rests(&self) -> bool {
+        self.hold() + self.delay() > 0 || self.limited_at
+    }
+
+    /// Within what the lock is handed on.
+    pub fn handoffs(&self) -> Handoffs {
+        self.options.handoffs.unwrap_or_default()
+    }
+
+    /// Whether a guard of it stops where its session is suspect.
+    pub fn stops_early(&self) -> bool {
+        self.options.stop_at == Some(StopAt::Suspect)
+    }
+
     /// How much of the lock a guard takes, and how much there is.
     pub fn share(&self, lock: &AnyLock) -> (u32, u32) {
         match (self.family, lock) {
+            // It was more, and those who hold stay.
+            (Family::Permits(_), AnyLock::Permits(_, permits)) if self.limited_at => {
+                (*permits, MOST_PERMITS)
+            }
+            // Who takes it for something else is not always seen.
+            (Family::Permits(_), AnyLock::Permits(..)) if self.confused => (0, ROOM),
             (Family::Permits(limit), AnyLock::Permits(_, permits)) => (*permits, limit),
             (_, AnyLock::Read(_)) => (1, ROOM),
             _ => (ROOM, ROOM),
@@ -132,23 +246,49 @@ impl LockPlan {
             options = options.timeout(timeout).retries(tries);
         }
         Ok(match self.family {
-            Family::Mutex => {
-                let lock = session.mutex(self.name)?;
-                let lock = if self.kazoo { lock.driver(Kazoo::default())? } else { lock };
-                AnyLock::Mutex(lock.with_options(options))
+            Family::Permits(_) if self.confused && world.choose(3) == 0 => {
+                AnyLock::Mutex(session.mutex(self.name)?.with_options(options))
+            }
+            Family::Mutex => AnyLock::Mutex(self.mutex(session)?.with_options(options)),
+            Family::ReadWrite if self.mixed && world.choose(4) == 0 => {
+                AnyLock::Mutex(self.mutex(session)?.with_options(options))
             }
             Family::ReadWrite => {
                 let lock = session.rw_lock(self.name)?;
-                let lock = if self.kazoo { lock.driver(Kazoo::default())? } else { lock };
+                let lock = match self.layout {
+                    Layout::Kazoo => lock.driver(Kazoo::default())?,
+                    Layout::ReadWrite => lock.driver(ReadWriteNodes)?,
+                    Layout::Hosts => lock.driver(host())?,
+                    _ => lock,
+                };
                 let lock = lock.with_options(options);
                 if world.choose(3) == 0 { AnyLock::Write(lock) } else { AnyLock::Read(lock) }
             }
             Family::Permits(limit) => {
-                let lock = session.semaphore(self.name, limit)?;
-                let lock = if self.kazoo { lock.driver(Kazoo::default())? } else { lock };
-                let permits = 1 + world.choose(limit);
-                AnyLock::Permits(lock.with_options(options), permits)
+                let lock = if self.limited_at {
+                    let name = LockName::new(self.name)?;
+                    Semaphore::limit_at(session, name, &self.limit_node(), limit)?
+                } else if self.confused && world.choose(3) == 0 {
+                    session.semaphore(self.name, limit + 1)?
+                } else {
+                    session.semaphore(self.name, limit)?
+                };
+                let lock = match self.layout {
+                    Layout::Kazoo => lock.driver(Kazoo::default())?,
+                    _ => lock,
+                };
+                AnyLock::Permits(lock.with_options(options), 1 + world.choose(limit))
             }
         })
+    }
+
+    fn mutex(&self, session: &Session) -> Result<Mutex, LockError> {
+        let lock = session.mutex(self.name)?;
+        match self.layout {
+            Layout::Kazoo => lock.driver(Kazoo::default()),
+            Layout::Numbered => lock.driver(Numbered::lock()),
+            Layout::OneNode => lock.driver(OneNode),
+            Layout::Curator | Layout::ReadWrite | Layout::Hosts => Ok(lock),
+        }
     }
 }

@@ -10,7 +10,7 @@ use zklock_core::lock::AnyLock;
 use zklock_core::run::template::ZkLockTemplate;
 use zklock_core::session::Session;
 
-use super::plan::{Family, LockPlan};
+use super::plan::{Family, Layout, LockPlan};
 use super::polls::for_polls;
 use crate::executor::Process;
 use crate::profile::Profile;
@@ -33,6 +33,10 @@ pub struct Crew {
     pub busy: AtomicU32,
     /// How many tasks are not done.
     pub running: AtomicU32,
+    /// Whether the servers refuse something for some time, or run out of numbers.
+    pub refuses: AtomicBool,
+    /// Whether a directory is close to its last number.
+    pub exhausted: AtomicBool,
 }
 
 /// A task of a process.
@@ -80,6 +84,9 @@ async fn go(task: Task, number: u32, (_running, busy): (Count, Count)) {
             task.make_traffic().await;
         } else {
             for _ in 0..crew.profile.rounds {
+                if crew.ledger.is_closing(&task.process) {
+                    break;
+                }
                 task.round().await;
                 task.sleep(u64::from(task.choose(10)) * 1_000).await;
             }
@@ -90,6 +97,9 @@ async fn go(task: Task, number: u32, (_running, busy): (Count, Count)) {
         task.sleep(100_000).await;
     }
     for lock in 0..crew.locks.len() {
+        if crew.ledger.is_closing(&task.process) {
+            break;
+        }
         task.at_last(lock).await;
     }
 }
@@ -108,6 +118,13 @@ impl Task {
         self.process.world().say(|| format!("{}: {}", self.name, what()));
     }
 
+    /// Another task of the same process.
+    pub(super) fn part(&self, what: &str) -> Task {
+        let name = format!("{} ({what})", self.name);
+        let (crew, process) = (self.crew.clone(), self.process.clone());
+        Task { crew, process, session: self.session.clone(), name }
+    }
+
     /// Commits on this session at short intervals.
     async fn make_traffic(&self) {
         let Ok(lock) = self.session.mutex(format!("traffic-{}", self.process.id().0)) else {
@@ -121,6 +138,9 @@ impl Task {
 
     async fn round(&self) {
         let world = self.process.world();
+        if self.crew.profile.kinds && world.seldom(2, 80) == 1 {
+            return self.take_all().await;
+        }
         let lock = self.choose(self.crew.locks.len() as u32) as usize;
         let plan = &self.crew.locks[lock];
         let timeout = Duration::from_millis([5, 50, 300, 2_000][self.choose(4) as usize]);
@@ -133,7 +153,7 @@ impl Task {
         let polls = (polls > 0).then_some(polls);
         let asked = match plan.lock(world, &self.session, Some((timeout, tries))) {
             Ok(asked) => asked,
-            Err(error) => return self.crew.ledger.fail(rules::ERROR, format!("{error:#}")),
+            Err(error) => return self.refuse(plan, &error),
         };
         let share = plan.share(&asked);
         self.say(|| {
@@ -150,9 +170,17 @@ impl Task {
             let cancelled = polls.map(|polls| format!(", dropped after {polls} polls"));
             format!("wants {}{mode}: {wait}{}", plan.name, cancelled.unwrap_or_default())
         });
-        if how == 7 && share.0 == share.1 {
+        let odd =
+            plan.limited_at || plan.confused || plan.mixed && matches!(asked, AnyLock::Mutex(_));
+        if how == 7 && share.0 == share.1 && !odd {
             return self.execute(lock, timeout, tries, polls).await;
         }
+        let most = match how {
+            0..=2 => u64::MAX,
+            3 => 0,
+            _ => (timeout * tries).as_micros() as u64,
+        };
+        let asking = self.crew.ledger.asks(lock, &self.process, most);
         let start = self.process.nanos();
         let paused = self.process.pauses();
         let acquiring = async {
@@ -170,8 +198,11 @@ impl Task {
             self.crew.ledger.fail(rules::DEADLINE, what);
         }
         match answer {
-            Some(Ok(guard)) => self.hold(lock, share, guard).await,
-            Some(Err(error)) => self.judge(&error, Some(how)),
+            Some(Ok(guard)) => self.hold(lock, share, guard, asking).await,
+            Some(Err(error)) => {
+                self.judge_of(plan, &error, Some(how));
+                self.crew.ledger.check_refusal(&self.name, &asking, error.kind());
+            }
             None => self.say(|| "is dropped".to_owned()),
         }
     }
@@ -183,10 +214,10 @@ impl Task {
         let template = ZkLockTemplate::new(self.session.clone()).with_options(options);
         // A semaphore has a layout of its own, which the driver of a template does not name.
         let permits = matches!(plan.family, Family::Permits(_));
-        let template = match plan.kazoo {
-            true if permits => return,
-            true => template.driver(Kazoo::default()),
-            false => template,
+        let template = match plan.layout {
+            Layout::Curator => template,
+            Layout::Kazoo if !permits => template.driver(Kazoo::default()),
+            _ => return,
         };
         let (template, share) = match plan.family {
             Family::ReadWrite => (template.write(), (1_000, 1_000)),
@@ -201,8 +232,8 @@ impl Task {
             }
             let process = self.process.clone();
             let lock_has_permits = plan.has_permits();
-            let entry = Entry { lock, share, process, view, lock_has_permits, of_token: true };
-            let _holding = self.crew.ledger.granted(&self.name, entry);
+            let entry = Entry { lock, share, process, view, lock_has_permits, again: false };
+            let _holding = self.crew.ledger.granted(&self.name, entry, None);
             self.sleep(self.short()).await;
             ended.store(true, Ordering::Relaxed);
         };
@@ -218,6 +249,22 @@ impl Task {
         }
     }
 
+    /// Looks at the error of a handle.
+    fn refuse(&self, plan: &LockPlan, error: &LockError) {
+        self.say(|| format!("{error:#}"));
+        if !plan.confused || error.kind() != ErrorKind::InvalidOption {
+            self.crew.ledger.fail(rules::ERROR, format!("{}: {error:#}", self.name));
+        }
+    }
+
+    /// Looks at the error of an acquire.
+    fn judge_of(&self, plan: &LockPlan, error: &LockError, how: Option<u32>) {
+        if plan.confused && error.kind() == ErrorKind::InvalidOption {
+            return self.say(|| format!("{error:#}"));
+        }
+        self.judge(error, how);
+    }
+
     /// Looks at an error.
     pub(super) fn judge(&self, error: &LockError, how: Option<u32>) {
         self.say(|| format!("{error}"));
@@ -228,6 +275,9 @@ impl Task {
             // Connecting takes its time.
             ErrorKind::Unavailable => !patient,
             ErrorKind::Lost => how.is_none_or(|how| how == 7),
+            ErrorKind::Unauthorized => self.crew.refuses.load(Ordering::Relaxed),
+            ErrorKind::Exhausted => self.crew.exhausted.load(Ordering::Relaxed),
+            ErrorKind::Closing => self.crew.ledger.is_closing(&self.process),
             _ => false,
         };
         if !may_be {
@@ -243,12 +293,12 @@ impl Task {
         self.say(|| format!("wants {} at last", plan.name));
         match asked.acquire().await {
             Ok(guard) => {
-                let holding = self.note(lock, share, &guard);
+                let holding = self.note(lock, share, guard.view(), None);
                 self.sleep(1_000).await;
                 drop(holding);
                 drop(guard.release().await);
             }
-            Err(error) => self.crew.ledger.fail(rules::ERROR, format!("{}: {error:#}", self.name)),
+            Err(error) => self.judge_of(plan, &error, Some(0)),
         }
     }
 }

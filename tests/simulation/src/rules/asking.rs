@@ -1,0 +1,143 @@
+//! Who asks for a lock, and what the answers say of it.
+
+use std::sync::Arc;
+
+use zklock_core::base::error::ErrorKind;
+
+use super::Rule;
+use super::ledger::{Ledger, State};
+use crate::executor::Process;
+use crate::workload::Family;
+
+/// Somebody asks.
+#[derive(Debug)]
+pub(super) struct Ask {
+    lock: usize,
+    process: Process,
+    since: u64,
+    /// Until when it waits; 0 for who asks once.
+    until: u64,
+}
+
+/// Somebody asks, until this is dropped.
+#[derive(Debug)]
+pub struct Asking {
+    ledger: Arc<Ledger>,
+    id: u64,
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        let mut state = self.ledger.lock();
+        let ask = state.asks.remove(&self.id);
+        if let Some(ask) = &ask {
+            state.forgive(ask.lock, &ask.process, self.ledger.world.now());
+        }
+        drop(state);
+        drop(ask);
+    }
+}
+
+/// Somebody was told that a lock is busy, and it is not known by whom: perhaps by another task of
+/// the process that has not noticed yet.
+#[derive(Debug)]
+pub(super) struct Claim {
+    lock: usize,
+    process: Process,
+    at: u64,
+    what: String,
+}
+
+/// How long a task takes at most to notice.
+const NOTICE: u64 = 3_000;
+
+impl State {
+    /// Another task of the same process has an answer.
+    pub(super) fn forgive(&mut self, lock: usize, process: &Process, now: u64) {
+        let is_so = |claim: &Claim| claim.lock == lock && claim.process.id() == process.id();
+        self.claims.retain(|claim| !is_so(claim) || now > claim.at + NOTICE);
+    }
+
+    /// What nobody has explained.
+    pub(super) fn unexplained(&self, now: u64) -> Option<(Rule, String)> {
+        let old = self.claims.iter().find(|claim| now > claim.at + NOTICE);
+        old.map(|claim| (super::BUSY, claim.what.clone()))
+    }
+}
+
+/// A call with so long to wait gets an answer where nothing is wrong.
+const LONG: u64 = 1_000_000;
+
+impl Ledger {
+    /// Notes that somebody asks, and for how long at most, in microseconds.
+    pub fn asks(self: &Arc<Self>, lock: usize, process: &Process, most: u64) -> Asking {
+        let now = self.world.now();
+        let mut state = self.lock();
+        state.next += 1;
+        let id = state.next;
+        let until = if most == 0 { 0 } else { now.saturating_add(most) };
+        state.asks.insert(id, Ask { lock, process: process.clone(), since: now, until });
+        Asking { ledger: self.clone(), id }
+    }
+
+    /// Where an order is promised, nobody of the same process is served before who asked first.
+    pub(super) fn check_order(&self, who: &str, asking: &Asking) {
+        let now = self.world.now();
+        let state = self.lock();
+        let Some(mine) = state.asks.get(&asking.id) else { return };
+        let plan = &self.plans[mine.lock];
+        if !plan.is_fair() || plan.family != Family::Mutex || mine.until == 0 {
+            return;
+        }
+        let before = state.asks.range(..asking.id).map(|(_, ask)| ask);
+        let before = before.filter(|ask| ask.lock == mine.lock && ask.until > now);
+        let earlier = before.filter(|ask| ask.process.id() == mine.process.id());
+        let since = earlier.map(|ask| ask.since).min();
+        drop(state);
+        if let Some(since) = since
+            && self.quiet_for(now - since + self.timeout)
+        {
+            let what = format!("{who} is served before who asked {} µs ago", now - since);
+            self.fail(super::ORDER, what);
+        }
+    }
+
+    /// Looks at the error that somebody got.
+    pub fn check_refusal(&self, who: &str, asking: &Asking, kind: ErrorKind) {
+        let now = self.world.now();
+        let state = self.lock();
+        let Some(mine) = state.asks.get(&asking.id) else { return };
+        let (lock, since, process) = (mine.lock, mine.since, mine.process.clone());
+        let waited = mine.until.saturating_sub(since);
+        let plan = &self.plans[lock];
+        let held = state.held.values().any(|held| held.entry.lock == lock);
+        let was_held = state.let_go.get(&lock).is_some_and(|at| *at >= since);
+        let asked = state.asks.iter().any(|(id, ask)| *id != asking.id && ask.lock == lock);
+        drop(state);
+        match kind {
+            ErrorKind::InvalidOption if !held && !was_held && !asked => {
+                let below = format!("/zklock/{}", plan.name);
+                if !self.store.ensemble().contended(&below, since, &process) {
+                    let what = format!("{who}: nobody uses {} as another kind", plan.name);
+                    self.fail(super::MIXED, what);
+                }
+            }
+            ErrorKind::Busy if !held && !was_held && !plan.rests() => {
+                let below = format!("/zklock/{}", plan.name);
+                if !self.store.ensemble().contended(&below, since, &process) {
+                    let what = format!("{who}: {} was free all the time", plan.name);
+                    self.lock().claims.push(Claim { lock, process, at: now, what });
+                }
+            }
+            ErrorKind::Unavailable
+                if waited >= LONG && self.quiet_for(now - since + self.timeout)
+                    || waited >= self.timeout * 3 / 2
+                        && self.store.lost_one_for(now - since + self.timeout) =>
+            {
+                let what = format!("{who}: {} µs, and no answer was missing", now - since);
+                self.fail(super::AVAILABLE, what);
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! What must hold all the time.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::Rule;
+use super::ledger::{Held, Ledger, State};
+use crate::store::Ended;
+use crate::workload::{Family, Layout};
+
+/// How often everything is looked at while nothing happens, in microseconds.
+const LOOK: u64 = 500;
+
+/// A task that is woken runs by then.
+const SOON: u64 = 50_000;
+
+impl Ledger {
+    /// Looks at everything; called between any two steps.
+    pub fn check(self: &Arc<Self>) {
+        let now = self.world.now();
+        let mut guard = self.lock();
+        let state = &mut *guard;
+        let idle = state.held.is_empty() && state.ends.is_empty() && state.claims.is_empty();
+        if state.violation.is_some() || idle || !state.news && now < state.looked + LOOK {
+            return;
+        }
+        (state.news, state.looked) = (false, now);
+        let (disturbed, deaths) = self.store.tally();
+        let mut found = told_of_ends(state, now).or_else(|| state.unexplained(now));
+        let mut taken: BTreeMap<usize, (u32, u32)> = BTreeMap::new();
+        for held in state.held.values_mut() {
+            // Who stands still does nothing.
+            if held.entry.process.is_paused() || !held.entry.process.is_alive() {
+                continue;
+            }
+            let valid = held.entry.view.is_valid();
+            if std::mem::replace(&mut held.deaths, deaths) != deaths && held.gone.is_none() {
+                held.gone = self.gone(&held.path, held.token);
+            }
+            if state.closing.contains(&held.entry.process.id()) {
+                held.until = 0;
+            }
+            found = found.or_else(|| self.loss(held, valid, now));
+            if !valid {
+                continue;
+            }
+            found = found.or_else(|| self.validity(held, (now, disturbed), &mut taken));
+            found = found.or_else(|| self.wish(held, (now, disturbed)));
+        }
+        drop(guard);
+        self.check_room();
+        let over = taken.iter().find(|(_, (taken, room))| taken > room);
+        if let Some((lock, (taken, room))) = over {
+            let what = format!("lock {lock}: {taken} of {room} are taken");
+            self.fail(super::EXCLUSION, what);
+        }
+        if let Some((rule, what)) = found {
+            self.fail(rule, what);
+        }
+    }
+
+    /// Where every child is taken for a holder, there are no more than hold.
+    fn check_room(&self) {
+        for plan in &self.plans {
+            if let (Family::Permits(limit), Layout::Kazoo) = (plan.family, plan.layout) {
+                let nodes = self.store.ensemble().nodes(&format!("/zklock/{}/", plan.name));
+                if nodes.len() > limit as usize && self.quiet_for(self.timeout) {
+                    let what = format!("{}: {} nodes for {limit} permits", plan.name, nodes.len());
+                    self.fail(super::ROOM, what);
+                }
+            }
+        }
+    }
+
+    /// A loss is final, told, and has a reason.
+    fn loss(&self, held: &mut Held, valid: bool, now: u64) -> Option<(Rule, String)> {
+        match (valid, held.lost) {
+            (true, Some(_)) => {
+                return Some((super::FOR_GOOD, format!("{} is valid again", held.path)));
+            }
+            (true, None) => held.until = now + held.entry.view.remaining().as_micros() as u64,
+            (false, None) => {
+                held.lost = Some(now);
+                let early = now + SOON < held.until && held.gone.is_none();
+                let plan = &self.plans[held.entry.lock];
+                if early && !plan.stops_early() && !held.entry.has_other_nodes() {
+                    let early = held.until - now;
+                    let what = format!("{}: {early} µs before its time", held.path);
+                    return Some((super::REASON, what));
+                }
+            }
+            (false, Some(lost)) if held.awaited && now > lost + SOON => {
+                return Some((super::LOST, format!("{}: {} µs late", held.path, now - lost)));
+            }
+            _ => {}
+        }
+        None
+    }
+
+    /// Whether a guard may be valid.
+    fn validity(
+        &self,
+        held: &mut Held,
+        (now, disturbed): (u64, u64),
+        taken: &mut BTreeMap<usize, (u32, u32)>,
+    ) -> Option<(Rule, String)> {
+        let plan = &self.plans[held.entry.lock];
+        if plan.stops_early() {
+            let down = self.store.ensemble().is_down(held.owner);
+            held.down = if down { held.down.or(Some(now)) } else { None };
+            if held.down.is_some_and(|down| now > down + LOOK) {
+                let what = format!("{} is valid without a connection", held.path);
+                return Some((super::STOPS, what));
+            }
+        }
+        match held.gone {
+            // Of several permits one node is known here, and another may be the one that is gone.
+            None if held.entry.has_other_nodes()
+                && self
+                    .store
+                    .deleted_at(held.entry.lock)
+                    .is_some_and(|at| now < at + self.timeout) =>
+            {
+                None
+            }
+            None => {
+                let taken = taken.entry(held.entry.lock).or_default();
+                taken.0 += held.entry.share.0;
+                taken.1 = held.entry.share.1;
+                None
+            }
+            Some((at, Ended::Expired)) => {
+                let what = format!("{}: its session expired {} µs ago", held.path, now - at);
+                Some((super::IN_TIME, what))
+            }
+            Some((_, Ended::BySelf)) => {
+                let what = format!("{}: its own session deleted it", held.path);
+                Some((super::TOLD, what))
+            }
+            Some((at, Ended::ByOthers)) => {
+                // A heartbeat and its answer; with trouble on the way, no longer than a lease.
+                let calm = disturbed + self.timeout < at;
+                let most = if calm { self.timeout / 6 + 100_000 } else { self.timeout };
+                let since = at.max(held.since);
+                if now <= since + most {
+                    return None;
+                }
+                let what = format!("{}: gone for {} ms", held.path, (now - at) / 1_000);
+                Some((super::TOLD, what))
+            }
+        }
+    }
+
+    /// Who is asked to let go learns it within a heartbeat.
+    fn wish(&self, held: &Held, (now, disturbed): (u64, u64)) -> Option<(Rule, String)> {
+        let wished = held.wished.filter(|_| held.gone.is_none())?;
+        let calm = disturbed + self.timeout < wished;
+        let late = calm && now > wished + self.timeout / 6 + 100_000;
+        let family = self.plans[held.entry.lock].family;
+        if late && !matches!(family, Family::Permits(_)) && !held.entry.view.is_revoked() {
+            let what = format!("{}: asked {} ms ago", held.path, (now - wished) / 1_000);
+            return Some((super::WISH, what));
+        }
+        None
+    }
+}
+
+/// Who waits for the end of a guard that has ended is told.
+fn told_of_ends(state: &State, now: u64) -> Option<(Rule, String)> {
+    let mut ends = state.ends.iter();
+    let late = ends
+        .find(|(_, (process, at))| process.is_alive() && !process.is_paused() && now > at + SOON);
+    late.map(|(id, (_, at))| (super::ENDED, format!("grant {id}: {} µs late", now - at)))
+}

@@ -1,0 +1,134 @@
+//! What must hold when a node of ZooKeeper becomes a grant, and when it is handed on.
+
+use super::ledger::{Entry, Ledger};
+use crate::store::Ended;
+use crate::workload::Family;
+
+/// How long what a server said before may be under way, in microseconds.
+const UNDER_WAY: u64 = 150_000;
+
+/// The grants on one node, one after the other.
+#[derive(Debug)]
+pub(super) struct Chain {
+    path: String,
+    /// When the first was granted, and how many there were.
+    first: u64,
+    grants: u32,
+    /// Whether its holder let go of it.
+    released: bool,
+}
+
+impl Ledger {
+    /// Looks at a grant that is valid.
+    pub(super) fn check_grant(
+        &self,
+        who: &str,
+        entry: &Entry,
+        path: &str,
+        gone: Option<(u64, Ended)>,
+    ) {
+        let (now, plan) = (self.world.now(), &self.plans[entry.lock]);
+        if plan.confused {
+            return self.check_kinds(who, entry, path);
+        }
+        let mut state = self.lock();
+        let old = state.chains.remove(&entry.lock);
+        let (chain, old) = match old {
+            Some(mut chain) if chain.path == path => {
+                chain.grants += 1;
+                chain.released = false;
+                (chain, None)
+            }
+            old => {
+                let path = path.to_owned();
+                (Chain { path, first: now, grants: 1, released: false }, old)
+            }
+        };
+        let (first, grants) = (chain.first, chain.grants);
+        state.chains.insert(entry.lock, chain);
+        drop(state);
+        if plan.family != Family::Mutex {
+            // Several nodes at a time.
+            return;
+        }
+        if grants > 1 {
+            return self.check_handoff(who, entry, path, first, grants);
+        }
+        if let Some((at, Ended::ByOthers)) = gone
+            && now > at + UNDER_WAY
+            && self.calm_for(now - at + self.timeout)
+        {
+            let what = format!("{who} got {path}, which was gone for {} µs", now - at);
+            self.fail(super::THERE, what);
+        }
+        let Some(old) = old else { return };
+        let hold = plan.hold();
+        if hold > 0 && now + UNDER_WAY < old.first + hold && self.quiet_for(hold + self.timeout) {
+            let what = format!("{who} got {path} {} µs after another one", now - old.first);
+            self.fail(super::HOLD, what);
+        }
+        let delay = plan.delay();
+        if delay > 0
+            && !old.released
+            && self.store.deleted_at(entry.lock).is_none()
+            && let Some((at, Ended::Expired | Ended::ByOthers)) = self.store.end_of(&old.path, None)
+            && now + 2_000 < at + delay
+        {
+            let what = format!("{who} got {path} {} µs after the loss of another", now - at);
+            self.fail(super::DELAY, what);
+        }
+    }
+
+    /// A process never uses a name as two kinds of lock at a time; and who comes with a mutex sees a
+    /// semaphore that another process uses.
+    fn check_kinds(&self, who: &str, entry: &Entry, path: &str) {
+        let (now, here) = (self.world.now(), entry.process.id());
+        let is_mutex = |share: (u32, u32)| share.0 == share.1;
+        let state = self.lock();
+        let others = state.held.values().filter(|held| {
+            held.entry.lock == entry.lock
+                && is_mutex(held.entry.share) != is_mutex(entry.share)
+                && held.lost.is_none()
+                && held.gone.is_none()
+                && held.entry.view.is_valid()
+        });
+        let (mut near, mut far) = (false, false);
+        for held in others {
+            near |= held.entry.process.id() == here;
+            far |= is_mutex(entry.share) && now > held.since + UNDER_WAY;
+        }
+        drop(state);
+        if near || far && self.quiet_for(self.timeout) {
+            self.fail(super::MIXED, format!("{who} got {path} beside a lock of another kind"));
+        }
+    }
+
+    /// After so many handoffs or so long, a process lets others go first.
+    fn check_handoff(&self, who: &str, entry: &Entry, path: &str, first: u64, grants: u32) {
+        let (now, plan) = (self.world.now(), &self.plans[entry.lock]);
+        let bound = plan.handoffs();
+        let within = bound.within.as_micros() as u64 + UNDER_WAY;
+        let over = grants > bound.most + 1 || now > first + within;
+        // One that lingers learns of those behind it in the next turn.
+        if over && plan.hold() == 0 && !plan.lingers && self.quiet_for(now - first + self.timeout) {
+            let below = format!("/zklock/{}/", plan.name);
+            let before = now - UNDER_WAY.min(now);
+            if self.store.ensemble().waits_since(&below, before, &entry.process) {
+                let what = format!("{who}: {grants} grants on {path} while others wait");
+                self.fail(super::HANDOFFS, what);
+            }
+        }
+    }
+
+    /// Forgets since when a node is held: longer than its holder knows.
+    pub fn is_older(&self, lock: usize) {
+        self.lock().chains.remove(&lock);
+    }
+
+    /// The holder of a node lets go of it.
+    pub(super) fn let_go_of(&self, lock: usize, path: &str) {
+        if let Some(chain) = self.lock().chains.get_mut(&lock).filter(|chain| chain.path == path) {
+            chain.released = true;
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! Several locks as one.
+
+use std::time::Duration;
+
+use zklock_core::lock::{AnyGuard, MultiLock};
+
+use super::polls::for_polls;
+use super::task::Task;
+use crate::rules;
+
+impl Task {
+    /// Asks for all locks at once, in any order.
+    pub(super) async fn take_all(&self) {
+        let world = self.process.world();
+        let wait = Some((Duration::from_millis([50, 2_000][self.choose(2) as usize]), 1));
+        let mut members = Vec::new();
+        let locks = self.crew.locks.iter().enumerate();
+        for (lock, plan) in locks.filter(|(_, plan)| !plan.confused) {
+            let Ok(asked) = plan.lock(world, &self.session, wait) else { return };
+            members.push((lock, plan.share(&asked), asked));
+        }
+        if members.is_empty() {
+            return;
+        }
+        let locks = members.iter().map(|(_, _, asked)| asked.clone());
+        let all = match MultiLock::new(locks) {
+            Ok(all) => all,
+            Err(error) => return self.crew.ledger.fail(rules::ERROR, format!("{error:#}")),
+        };
+        self.say(|| "wants all of them".to_owned());
+        let polls = (self.choose(3) == 1).then(|| 1 + self.choose(9));
+        match for_polls(all.acquire_tries(), polls).await {
+            Some(Ok(guard)) => {
+                let taken = |member: &AnyGuard| {
+                    let mut shares = members.iter();
+                    let of = shares.find(|(_, _, asked)| asked.name() == member.lock())?;
+                    let holding = self.note(of.0, of.1, member.view(), None);
+                    self.crew.ledger.is_older(of.0);
+                    Some(holding)
+                };
+                let holdings: Vec<_> = guard.members().iter().map(taken).collect();
+                if !guard.is_valid() && self.crew.ledger.calm_for(self.crew.timeout) {
+                    let what = format!("{}: one of several was lost", self.name);
+                    self.crew.ledger.fail(rules::VALID, what);
+                }
+                self.sleep(self.short()).await;
+                self.say(|| "lets go of all".to_owned());
+                drop(holdings);
+                drop(guard.release().await);
+            }
+            Some(Err(error)) => self.judge(&error, Some(4)),
+            None => self.say(|| "is dropped".to_owned()),
+        }
+    }
+}

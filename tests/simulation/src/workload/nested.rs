@@ -1,0 +1,131 @@
+//! Asking for a lock again, by who has it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
+use futures_lite::future::zip;
+use zklock_core::guard::context::carry;
+use zklock_core::lock::{AnyGuard, AnyLock};
+
+use super::plan::{Family, LockPlan};
+use super::polls::for_polls;
+use super::task::Task;
+use crate::rules;
+
+/// A call inside, which another task makes.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Inside(Arc<AtomicBool>);
+
+impl Inside {
+    /// The writer around it is a reader now.
+    pub(super) fn set_downgraded(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Long enough for all that wait.
+const PATIENT: Option<(Duration, u32)> = Some((Duration::from_secs(2), 1));
+
+impl Task {
+    /// Asks for the same lock in one way or another. Whoever lets go meanwhile has nothing left.
+    pub(super) async fn nest(
+        &self,
+        lock: usize,
+        guard: AnyGuard,
+        inside: &mut Option<Inside>,
+    ) -> Option<AnyGuard> {
+        let plan = &self.crew.locks[lock];
+        match self.choose(5) {
+            1 if plan.family != Family::Permits(0) => self.join(plan, &guard).await,
+            2 => self.read_again(lock, &guard).await,
+            3 => *inside = self.carry(plan, &guard),
+            _ => self.ask_inside(plan, &guard).await,
+        }
+        Some(guard)
+    }
+
+    fn again(&self, plan: &LockPlan, wait: Option<(Duration, u32)>) -> Option<AnyLock> {
+        plan.lock(self.process.world(), &self.session, wait).ok()
+    }
+
+    async fn ask_inside(&self, plan: &LockPlan, guard: &AnyGuard) {
+        let Some(again) = self.again(plan, Some((Duration::from_millis(50), 1))) else { return };
+        self.say(|| format!("asks for {} again, inside", plan.name));
+        let polls = (self.choose(2) == 1).then(|| 1 + self.choose(4));
+        let inside = guard.scope(for_polls(again.acquire_tries(), polls)).await;
+        if let Some(Ok(inside)) = inside {
+            self.sleep(self.short()).await;
+            drop(inside);
+        }
+    }
+
+    /// Two calls inside, side by side.
+    async fn join(&self, plan: &LockPlan, guard: &AnyGuard) {
+        let (Some(one), Some(other)) = (self.again(plan, PATIENT), self.again(plan, PATIENT))
+        else {
+            return;
+        };
+        self.say(|| format!("asks for {} again, inside and twice", plan.name));
+        let alone = |lock: &AnyLock| !matches!(lock, AnyLock::Read(_) | AnyLock::Permits(..));
+        let exclusive = alone(&one) && alone(&other);
+        let within = AtomicU32::new(0);
+        let call = async |lock: AnyLock| {
+            if let Ok(inside) = lock.acquire_tries().await {
+                if within.fetch_add(1, Ordering::Relaxed) > 0 && exclusive {
+                    let what = format!("{}: two at a time in {}", self.name, inside.path());
+                    self.crew.ledger.fail(rules::NESTED, what);
+                }
+                self.sleep(self.short()).await;
+                within.fetch_sub(1, Ordering::Relaxed);
+                drop(inside);
+            }
+        };
+        guard.scope(zip(call(one), call(other))).await;
+    }
+
+    /// Who reads is let in again, also before a writer that waits for it.
+    async fn read_again(&self, lock: usize, guard: &AnyGuard) {
+        let plan = &self.crew.locks[lock];
+        let AnyGuard::Read(_) = guard else { return };
+        let wait = Some((Duration::from_millis(400), 1));
+        let Some(AnyLock::Read(again)) = self.again(plan, wait) else { return };
+        self.say(|| format!("reads {} again", plan.name));
+        let start = self.process.world().now();
+        match AnyLock::Read(again).acquire_tries().await {
+            Ok(inside) => drop(inside.release().await),
+            Err(error) => {
+                let long = self.process.world().now() - start + self.crew.timeout;
+                if error.is_busy() && guard.is_valid() && self.crew.ledger.quiet_for(long) {
+                    let what = format!("{}: {} is read already", self.name, plan.name);
+                    self.crew.ledger.fail(rules::NESTED, what);
+                }
+            }
+        }
+    }
+
+    /// Another task asks, inside.
+    fn carry(&self, plan: &LockPlan, guard: &AnyGuard) -> Option<Inside> {
+        let again = self.again(plan, Some((Duration::from_millis(300), 1)))?;
+        self.say(|| format!("lets another task ask for {}, inside", plan.name));
+        let (task, inside) = (self.part("carried"), Inside::default());
+        let (downgraded, wait) = (inside.0.clone(), self.short());
+        let writer = guard.path().to_owned();
+        let call = async move {
+            task.sleep(wait).await;
+            let Ok(inner) = again.acquire_tries().await else { return };
+            for _ in 0..4 {
+                let writes = matches!(inner, AnyGuard::Write(_)) && inner.path() == writer;
+                if writes && inner.is_valid() && downgraded.load(Ordering::Relaxed) {
+                    let what = format!("{}: {writer} is a reader's by now", task.name);
+                    task.crew.ledger.fail(rules::NESTED, what);
+                }
+                task.sleep(2_000).await;
+            }
+            drop(inner);
+        };
+        let carried = guard.scope_sync(|| carry(call));
+        self.process.spawn(carried);
+        Some(inside)
+    }
+}
