@@ -65,8 +65,17 @@ const USUAL: [Kind; 15] = [
 const OUTSIDERS: [Kind; 6] =
     [Kind::Delete, Kind::Set, Kind::Kill, Kind::Clear, Kind::Wish, Kind::Limit];
 
-const SILENCE: [Kind; 6] =
-    [Kind::CutOff, Kind::OneWay, Kind::Pause, Kind::Freeze, Kind::ServerCrash, Kind::Part];
+const SILENCE: [Kind; 7] = [
+    Kind::Part,
+    Kind::CutOff,
+    Kind::OneWay,
+    Kind::Pause,
+    Kind::Freeze,
+    Kind::ServerCrash,
+    Kind::Part,
+];
+
+const LOSSES: [Kind; 5] = [Kind::CutOff, Kind::Pause, Kind::Crash, Kind::Kill, Kind::Close];
 
 const ODD: [Kind; 6] =
     [Kind::Refuse, Kind::Plant, Kind::Numbers, Kind::CutOff, Kind::Close, Kind::Limit];
@@ -78,6 +87,7 @@ pub(crate) fn plan(scene: &Arc<Scene>) -> u64 {
         Faults::Usual => &USUAL,
         Faults::Outsiders => &OUTSIDERS,
         Faults::Silence => &SILENCE,
+        Faults::Losses => &LOSSES,
         Faults::Odd => &ODD,
     };
     let timeout = scene.crew.timeout;

@@ -29,6 +29,8 @@ pub struct Profile {
     pub traffic: bool,
     /// Whether all locks are semaphores.
     pub permits: bool,
+    /// Whether all locks rest after grants or losses.
+    pub marks: bool,
     /// Where it is set, what all locks are, and the network takes no time to choose from: for all
     /// schedules with few deviations.
     pub only: Option<Family>,
@@ -51,6 +53,8 @@ pub enum Faults {
     Outsiders,
     /// Whatever keeps a holder from being heard.
     Silence,
+    /// Whatever ends a holder's session.
+    Losses,
     /// Servers that differ, refuse, forget sessions, or run out of numbers.
     Odd,
 }
@@ -68,6 +72,7 @@ const GENERAL: Profile = Profile {
     cancels: 150,
     traffic: false,
     permits: false,
+    marks: false,
     only: None,
     kinds_of_faults: Faults::Usual,
     long: 100,
@@ -107,6 +112,26 @@ pub const MIX: &[Profile] = &[
         strikes: 0,
         long: 500,
         faults: 5,
+        ..GENERAL
+    },
+    Profile {
+        name: "unheard",
+        kinds: true,
+        kinds_of_faults: Faults::Outsiders,
+        strikes: 0,
+        forgets: 30,
+        meddles: 20,
+        long: 300,
+        ..GENERAL
+    },
+    Profile {
+        name: "marks",
+        locks: 1,
+        marks: true,
+        kinds_of_faults: Faults::Losses,
+        strikes: 5,
+        long: 300,
+        faults: 6,
         ..GENERAL
     },
     Profile {

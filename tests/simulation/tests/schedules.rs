@@ -37,7 +37,8 @@ fn find(count: usize, look: impl Fn(usize) -> Option<String> + Sync) -> Vec<Stri
     thread::scope(|scope| {
         let threads = thread::available_parallelism().map_or(1, usize::from);
         let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        threads.into_iter().filter_map(|one| one.join().unwrap()).collect()
+        let panicked = || Some("it panics".to_owned());
+        threads.into_iter().filter_map(|one| one.join().unwrap_or_else(|_| panicked())).collect()
     })
 }
 

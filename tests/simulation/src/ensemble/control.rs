@@ -264,6 +264,11 @@ impl Ensemble {
         })
     }
 
+    /// Whether a session was asked for an ephemeral node while its connection was down.
+    pub fn asked_while_down(&self) -> bool {
+        self.0.look(|machine| machine.asked_while_down)
+    }
+
     /// Whether the client of a session has no connection.
     pub fn is_down(&self, session: i64) -> bool {
         self.0.look(|machine| {
@@ -313,6 +318,11 @@ impl Ensemble {
                     && machine.opened_by.get(&life.owner).copied() != here
             })
         })
+    }
+
+    /// When the data of a node was changed last.
+    pub fn set_at(&self, path: &str) -> Option<u64> {
+        self.0.look(|machine| machine.journal.set_at(path))
     }
 
     /// When the end of a session was committed.

@@ -42,6 +42,8 @@ pub(super) struct Journal {
     /// The node that lives at a path now.
     present: BTreeMap<String, usize>,
     ended: BTreeMap<i64, u64>,
+    /// When the data of a node was changed last.
+    set: BTreeMap<String, u64>,
     /// How many nodes are gone.
     deaths: u64,
 }
@@ -82,10 +84,10 @@ impl Journal {
                     self.end(path, now, Gone::SessionEnded);
                 }
             }
-            Change::Set { .. }
-            | Change::Check
-            | Change::OpenSession { .. }
-            | Change::Refused(_) => {}
+            Change::Set { path, .. } => {
+                self.set.insert(path.to_string(), now);
+            }
+            Change::Check | Change::OpenSession { .. } | Change::Refused(_) => {}
         }
     }
 
@@ -98,6 +100,10 @@ impl Journal {
 
     pub(super) fn lives(&self) -> &[Life] {
         &self.lives
+    }
+
+    pub(super) fn set_at(&self, path: &str) -> Option<u64> {
+        self.set.get(path).copied()
     }
 
     pub(super) fn deaths(&self) -> u64 {

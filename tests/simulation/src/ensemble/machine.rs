@@ -120,6 +120,8 @@ pub(super) struct Machine {
     /// The answers that were swallowed, among them, and what outsiders did to requests.
     pub(super) forgets: u64,
     pub(super) meddles: u64,
+    /// Whether an ephemeral node was asked for while the connection was down.
+    pub(super) asked_while_down: bool,
     /// Until when a strike lasts.
     pub(super) struck: u64,
 }
@@ -149,6 +151,7 @@ impl Machine {
             strikes: 0,
             forgets: 0,
             meddles: 0,
+            asked_while_down: false,
             struck: 0,
         };
         machine.elect();

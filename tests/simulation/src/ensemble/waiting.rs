@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use zklock_core::coordinator::memory::shared::Request;
-use zklock_core::coordinator::traits::{Link, Reply, RequestError, WatchEvent};
+use zklock_core::coordinator::traits::{Link, NodeKind, Reply, RequestError, WatchEvent};
 
 use super::client::{Asked, Client, Slot, WatchKind};
 use super::frames::Answer;
@@ -28,6 +28,10 @@ impl Machine {
             });
         }
         request.check()?;
+        if let Request::Create { kind, .. } = &request {
+            let node = matches!(kind, NodeKind::Ephemeral | NodeKind::EphemeralSequential);
+            self.asked_while_down |= node && client.link() == Link::Down;
+        }
         let watches = match &request {
             Request::Get { path, watch: true } => {
                 Some((WatchKind::Data, Path::from(path.as_str())))

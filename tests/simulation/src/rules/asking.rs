@@ -31,7 +31,8 @@ impl Drop for Asking {
         let mut state = self.ledger.lock();
         let ask = state.asks.remove(&self.id);
         if let Some(ask) = &ask {
-            state.forgive(ask.lock, &ask.process, self.ledger.world.now());
+            let now = self.ledger.world.now();
+            state.forgive(ask.lock, &ask.process, now, Some(self.id));
         }
         drop(state);
         drop(ask);
@@ -42,6 +43,7 @@ impl Drop for Asking {
 /// the process that has not noticed yet.
 #[derive(Debug)]
 pub(super) struct Claim {
+    ask: u64,
     lock: usize,
     process: Process,
     at: u64,
@@ -53,8 +55,11 @@ const NOTICE: u64 = 3_000;
 
 impl State {
     /// Another task of the same process has an answer.
-    pub(super) fn forgive(&mut self, lock: usize, process: &Process, now: u64) {
-        let is_so = |claim: &Claim| claim.lock == lock && claim.process.id() == process.id();
+    pub(super) fn forgive(&mut self, lock: usize, process: &Process, now: u64, ask: Option<u64>) {
+        let is_so = |claim: &Claim| {
+            let near = claim.lock == lock && claim.process.id() == process.id();
+            near && ask != Some(claim.ask)
+        };
         self.claims.retain(|claim| !is_so(claim) || now > claim.at + NOTICE);
     }
 
@@ -94,7 +99,8 @@ impl Ledger {
         let earlier = before.filter(|ask| ask.process.id() == mine.process.id());
         let since = earlier.map(|ask| ask.since).min();
         drop(state);
-        if let Some(since) = since
+        // Not among the first calls of all, while the directory is not known to exist: see README.md.
+        if let Some(since) = since.filter(|since| *since > self.timeout)
             && self.quiet_for(now - since + self.timeout)
         {
             let what = format!("{who} is served before who asked {} µs ago", now - since);
@@ -126,7 +132,7 @@ impl Ledger {
                 let below = format!("/zklock/{}", plan.name);
                 if !self.store.ensemble().contended(&below, since, &process) {
                     let what = format!("{who}: {} was free all the time", plan.name);
-                    self.lock().claims.push(Claim { lock, process, at: now, what });
+                    self.lock().claims.push(Claim { ask: asking.id, lock, process, at: now, what });
                 }
             }
             ErrorKind::Unavailable

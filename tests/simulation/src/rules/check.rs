@@ -49,6 +49,9 @@ impl Ledger {
         }
         drop(guard);
         self.check_room();
+        if self.store.ensemble().asked_while_down() {
+            self.fail(super::NOT_DOWN, "a node is asked for without a connection");
+        }
         let over = taken.iter().find(|(_, (taken, room))| taken > room);
         if let Some((lock, (taken, room))) = over {
             let what = format!("lock {lock}: {taken} of {room} are taken");
@@ -78,12 +81,21 @@ impl Ledger {
             (true, Some(_)) => {
                 return Some((super::FOR_GOOD, format!("{} is valid again", held.path)));
             }
-            (true, None) => held.until = now + held.entry.view.remaining().as_micros() as u64,
+            (true, None) => {
+                let remaining = held.entry.view.remaining();
+                if remaining.is_zero() && held.entry.view.is_valid() {
+                    let what = format!("{}: valid, and no time is left", held.path);
+                    return Some((super::VALID, what));
+                }
+                held.until = now + remaining.as_micros() as u64;
+            }
             (false, None) => {
                 held.lost = Some(now);
                 let early = now + SOON < held.until && held.gone.is_none();
                 let plan = &self.plans[held.entry.lock];
-                if early && !plan.stops_early() && !held.entry.has_other_nodes() {
+                // Without the inner lock of kazoo's semaphore, a permit proves nothing.
+                let inner = plan.has_permits() && plan.layout == Layout::Kazoo;
+                if early && !plan.stops_early() && !held.entry.has_other_nodes() && !inner {
                     let early = held.until - now;
                     let what = format!("{}: {early} µs before its time", held.path);
                     return Some((super::REASON, what));
@@ -139,7 +151,7 @@ impl Ledger {
             }
             Some((at, Ended::ByOthers)) => {
                 // A heartbeat and its answer; with trouble on the way, no longer than a lease.
-                let calm = disturbed + self.timeout < at;
+                let calm = disturbed == 0 || disturbed + self.timeout < at;
                 let most = if calm { self.timeout / 6 + 100_000 } else { self.timeout };
                 let since = at.max(held.since);
                 if now <= since + most {
@@ -154,7 +166,7 @@ impl Ledger {
     /// Who is asked to let go learns it within a heartbeat.
     fn wish(&self, held: &Held, (now, disturbed): (u64, u64)) -> Option<(Rule, String)> {
         let wished = held.wished.filter(|_| held.gone.is_none())?;
-        let calm = disturbed + self.timeout < wished;
+        let calm = disturbed == 0 || disturbed + self.timeout < wished;
         let late = calm && now > wished + self.timeout / 6 + 100_000;
         let family = self.plans[held.entry.lock].family;
         if late && !matches!(family, Family::Permits(_)) && !held.entry.view.is_revoked() {

@@ -14,6 +14,8 @@ pub(super) struct Chain {
     /// When the first was granted, and how many there were.
     first: u64,
     grants: u32,
+    /// When its mark was written into the directory, if it has one.
+    marked: Option<u64>,
     /// Whether its holder let go of it.
     released: bool,
 }
@@ -40,8 +42,11 @@ impl Ledger {
                 (chain, None)
             }
             old => {
-                let path = path.to_owned();
-                (Chain { path, first: now, grants: 1, released: false }, old)
+                let (path, directory) = (path.to_owned(), format!("/zklock/{}", plan.name));
+                // A commit that is late counts from when it was sent.
+                let calm = self.calm_for(self.timeout);
+                let marked = self.store.ensemble().set_at(&directory).filter(|_| calm);
+                (Chain { path, first: now, grants: 1, marked, released: false }, old)
             }
         };
         let (first, grants) = (chain.first, chain.grants);
@@ -63,8 +68,12 @@ impl Ledger {
         }
         let Some(old) = old else { return };
         let hold = plan.hold();
-        if hold > 0 && now + UNDER_WAY < old.first + hold && self.quiet_for(hold + self.timeout) {
-            let what = format!("{who} got {path} {} µs after another one", now - old.first);
+        let marked = old.marked.filter(|marked| {
+            let meddled = self.store.meddled_at();
+            now + UNDER_WAY < marked + hold && meddled.is_none_or(|at| at < *marked)
+        });
+        if let Some(marked) = marked.filter(|_| hold > 0) {
+            let what = format!("{who} got {path} {} µs after another one", now - marked);
             self.fail(super::HOLD, what);
         }
         let delay = plan.delay();

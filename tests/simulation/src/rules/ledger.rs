@@ -149,7 +149,8 @@ impl Ledger {
 
     /// Whether nothing disturbed the network, the servers and the processes for so long.
     pub fn calm_for(&self, long: u64) -> bool {
-        self.store.tally().0 + long <= self.world.now()
+        let until = self.store.tally().0;
+        until == 0 || until + long <= self.world.now()
     }
 
     /// Whether no outsider did anything for so long either.
@@ -185,7 +186,7 @@ impl Ledger {
         state.grants += 1;
         state.next += 1;
         state.news = true;
-        state.forgive(entry.lock, &entry.process, now);
+        state.forgive(entry.lock, &entry.process, now, None);
         let id = state.next;
         let (lock, exclusive) = (entry.lock, entry.share.0 == entry.share.1);
         let mut old = None;

@@ -81,6 +81,8 @@ rules! {
     MIXED = "mixed", "A name is used as one kind of lock at a time.";
     /// A semaphore of kazoo's has no more children than permits.
     ROOM = "room", "In kazoo's layout a permit is made when there is room for it.";
+    /// Nobody asks for a node that would be made after the connection is back.
+    NOT_DOWN = "not-while-down", "A create request that is sent while it is down would be applied after the reconnect, even if the caller has given up.";
     /// A nested call waits for the one beside it.
     NESTED = "nested", "Nested calls that run side by side in one scope take turns.";
     /// Nothing of the library panics.

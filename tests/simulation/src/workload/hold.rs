@@ -51,14 +51,20 @@ impl Task {
         let (mut guard, mut share) = (guard, share);
         let mut holding = self.note(lock, share, guard.view(), Some(&asking));
         drop(asking);
+        let watched = world.seldom(2, 200) == 1 && !matches!(guard, AnyGuard::Write(_));
+        let first = holding.id();
+        if watched {
+            self.watch_end(&holding, guard.view());
+        }
         let mut inside = None;
-        if world.seldom(2, 150) == 1 {
+        if world.seldom(2, 200) == 1 {
             match self.nest(lock, guard, &mut inside).await {
                 Some(left) => guard = left,
                 None => return,
             }
         }
-        if world.seldom(2, 200) == 1 {
+        let changes = if inside.is_some() { 500 } else { 200 };
+        if world.seldom(2, changes) == 1 {
             self.sleep(self.short()).await;
             match guard {
                 AnyGuard::Write(writer) => {
@@ -99,10 +105,6 @@ impl Task {
                 other => guard = other,
             }
         }
-        let watched = world.seldom(2, 200) == 1;
-        if watched {
-            self.watch_end(&holding, guard.view());
-        }
         let long = self.duration();
         if world.choose(2) == 0 {
             holding.awaits();
@@ -114,10 +116,9 @@ impl Task {
             let valid = if guard.is_valid() { "" } else { ", which is lost" };
             format!("lets go of {}{valid}", guard.path())
         });
-        let (ends, id) = (watched && inside.is_none(), holding.id());
         drop(holding);
-        if ends {
-            self.crew.ledger.ends(id, &self.process);
+        if watched && inside.is_none() {
+            self.crew.ledger.ends(first, &self.process);
         }
         match world.choose(3) {
             0 => drop(guard.release().await),

@@ -104,6 +104,7 @@ impl LockPlan {
             }
             match profile.only {
                 Some(family) => plan.family = family,
+                None if profile.marks => plan.draw_marks(world),
                 None => plan.draw_options(world),
             }
             locks.push(plan);
@@ -132,10 +133,18 @@ impl LockPlan {
             }
             Family::Permits(_) if self.layout == Layout::Curator => {
                 self.limited_at = world.seldom(2, 400) == 1;
-                self.confused = !self.limited_at && world.seldom(2, 150) == 1;
+                self.confused = !self.limited_at && world.seldom(2, 250) == 1;
             }
             _ => {}
         }
+    }
+
+    fn draw_marks(&mut self, world: &World) {
+        let usual = LockOptions::default();
+        self.options = match world.choose(2) {
+            0 => usual.lock_delay(Duration::from_millis(1_000)),
+            _ => usual.hold_at_least(Duration::from_millis(500)),
+        };
     }
 
     fn draw_options(&mut self, world: &World) {

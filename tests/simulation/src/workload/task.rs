@@ -88,7 +88,7 @@ async fn go(task: Task, number: u32, (_running, busy): (Count, Count)) {
                     break;
                 }
                 task.round().await;
-                task.sleep(u64::from(task.choose(10)) * 1_000).await;
+                task.rest().await;
             }
         }
     }
@@ -105,6 +105,23 @@ async fn go(task: Task, number: u32, (_running, busy): (Count, Count)) {
 }
 
 impl Task {
+    /// Rests between two calls: mostly for a moment.
+    async fn rest(&self) {
+        let most = if self.crew.profile.long > 100 { 200 } else { 30 };
+        let long = u64::from(self.process.world().seldom(5, most)) * self.crew.timeout / 3;
+        self.sleep(long + u64::from(self.choose(10)) * 1_000).await;
+    }
+
+    /// Asks for a lock that nobody else wants, and gives up.
+    async fn pass_by(&self) {
+        let name = format!("passing/{}", self.process.world().unique());
+        let Ok(lock) = self.session.mutex(name) else { return };
+        let polls = Some(1 + self.choose(8));
+        if let Some(Ok(guard)) = for_polls(lock.try_acquire(), polls).await {
+            drop(guard.release().await);
+        }
+    }
+
     pub(super) fn choose(&self, of: u32) -> u32 {
         self.process.world().choose(of)
     }
@@ -138,6 +155,9 @@ impl Task {
 
     async fn round(&self) {
         let world = self.process.world();
+        if world.seldom(2, 20) == 1 {
+            self.pass_by().await;
+        }
         if self.crew.profile.kinds && world.seldom(2, 80) == 1 {
             return self.take_all().await;
         }
