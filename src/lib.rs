@@ -74,7 +74,7 @@ pub use zklock_core::inspect::{LockEvent, LockEvents, Participant, Site};
 pub use zklock_core::lock::{AnyGuard, AnyLock, MultiGuard, MultiLock, Mutex, RwLock, Semaphore};
 pub use zklock_core::name::lock_name::{IntoLockName, LockName};
 pub use zklock_core::name::path::ZnodePath;
-pub use zklock_core::observe::observer::{Event, Observer};
+pub use zklock_core::observe::observer::{Event, GrantedBy, LossReason, Observer};
 pub use zklock_core::run::lock_template::{BoxFuture, LockTemplate, LockTemplateExt};
 pub use zklock_core::run::template::{ZkLockTemplate, execute, execute_fallible};
 pub use zklock_core::session::registry::{Installed, SessionRegistry, init};

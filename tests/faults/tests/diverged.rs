@@ -17,7 +17,7 @@ struct Diverged(Mutex<mpsc::Sender<String>>);
 
 impl Observer for Diverged {
     fn event(&self, event: &Event) {
-        if let Event::Diverged { path } = event {
+        if let Event::Diverged { path, .. } = event {
             _ = self.0.lock().unwrap().send(path.clone());
         }
     }

@@ -33,7 +33,7 @@ use crate::layout::driver::LockDriver;
 use crate::layout::nested;
 use crate::layout::verdict::Verdict;
 use crate::name::path::{ZnodePath, name_of};
-use crate::session::generation::{Generation, Since};
+use crate::session::generation::{Generation, OfLock, Since};
 use crate::session::lane::LanePermit;
 use crate::session::unused::Unused;
 
@@ -483,7 +483,8 @@ impl AcquireLoop<'_> {
             node = Box::pin(self.mark(generation, node)).await?;
         }
         loop {
-            node = match node.grant(&self.target.lock, self.how.stop_at) {
+            let of = OfLock { name: self.target.lock.clone(), mode: self.how.mode };
+            node = match node.grant(of, self.how.stop_at) {
                 Ok(lease) => return Ok(lease),
                 Err(node) => node,
             };

@@ -12,7 +12,8 @@ use crate::base::token::FencingToken;
 use crate::cooldown::release_mark::ReleaseMark;
 use crate::coordinator::traits::WatchEvent;
 use crate::name::path::name_of;
-use crate::session::generation::{Generation, HeldNode};
+use crate::observe::observer::LossReason;
+use crate::session::generation::{Generation, HeldNode, OfLock};
 use crate::session::keeper::{OwnWatch, watch_own};
 use crate::session::releaser::{DeleteOptions, Deletion};
 
@@ -131,11 +132,11 @@ impl QueuedNode {
 
     /// Turns the node into a lease if the lease clock allows a grant now; otherwise returns the
     /// node.
-    pub fn grant(mut self, lock: &Arc<str>, stop_at: StopAt) -> Result<Lease, QueuedNode> {
+    pub fn grant(mut self, of: OfLock, stop_at: StopAt) -> Result<Lease, QueuedNode> {
         let Some(term) = self.generation.grantable(stop_at) else { return Err(self) };
         let generation = self.generation.clone();
         let (path, payload) = (self.path.clone(), self.payload.clone());
-        let held = generation.hold(path, lock.clone(), self.czxid, term, payload);
+        let held = generation.hold(path, of, self.czxid, term, payload);
         let Some(node) = held else { return Err(self) };
         self.kept = false;
         if self.delete_options.only.is_some() {
@@ -155,8 +156,8 @@ impl QueuedNode {
     /// Like [`grant`](QueuedNode::grant), for a node that replaces another one of this process: it
     /// continues with the tokens of that one, because its own would be greater than that of a
     /// waiting writer.
-    pub fn succeed(self, lock: &Arc<str>, other: &Lease) -> Result<Lease, QueuedNode> {
-        let mut lease = self.grant(lock, other.stop_at())?;
+    pub fn succeed(self, of: OfLock, other: &Lease) -> Result<Lease, QueuedNode> {
+        let mut lease = self.grant(of, other.stop_at())?;
         lease.czxid = other.czxid;
         lease.grants = AtomicU64::new(other.grants.load(Ordering::Relaxed));
         Ok(lease)
@@ -253,7 +254,7 @@ impl Lease {
 
     /// Records that somebody else deleted the node.
     pub fn node_is_gone(&self) {
-        self.generation.lost_node(&self.node);
+        self.generation.lost_node(&self.node, LossReason::Deleted);
     }
 
     /// Watches the node from now on, instead of from the next heartbeat on.

@@ -9,6 +9,7 @@ use crate::base::mode::Mode;
 use crate::base::policy::RetryPolicy;
 use crate::coordinator::traits::{NodeKind, RequestError};
 use crate::layout::driver::Proof;
+use crate::session::generation::OfLock;
 use crate::session::releaser::{Deletion, more, or_forgotten};
 use crate::session::runtime::Runtime;
 
@@ -109,7 +110,8 @@ pub async fn stand_in(
         let node = QueuedNode::new(generation.clone(), path.as_str().into(), made)
             .recurring(new.proof != Proof::Name)
             .bearing(new.payload.as_slice().into());
-        match node.succeed(&target.lock, writer) {
+        let of = OfLock { name: target.lock.clone(), mode: Mode::Read };
+        match node.succeed(of, writer) {
             Ok(lease) => return Ok(Some(lease)),
             // The commits waited for a connection, and were sent too long ago for a grant. The next
             // round finds the node, and checks the writer's again.

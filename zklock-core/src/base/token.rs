@@ -55,6 +55,11 @@ impl FencingToken {
         self.czxid
     }
 
+    /// Whether it is that of the first grant of a node.
+    pub(crate) const fn is_first(self) -> bool {
+        self.grant == 0
+    }
+
     /// Returns the token as 16 bytes that sort like the tokens.
     ///
     /// ```

@@ -43,7 +43,7 @@ impl RwLockWriteGuard {
                        that call first";
             return Err(self.stays(LockError::new(ErrorKind::Deadlock, why).on(lock)));
         };
-        let releasing = Releasing(Some(self.grant()));
+        let releasing = Releasing(Some(self.grant()), None);
         let reader = match queue.step_down(writer).await {
             Ok(reader) => reader,
             Err((error, writer)) => {

@@ -82,7 +82,8 @@ impl HoldLimit {
             "the lock was held for longer than `hold_at_most`: an async body is dropped at its \
              next await; a plain body holds the lock until it returns"
         );
-        let event = || Event::HeldTooLong { lock: lock.clone(), at_most };
+        let (mode, token) = (self.grant.mode(), self.grant.token());
+        let event = || Event::HeldTooLong { lock: lock.clone(), mode, token, at_most };
         self.grant.queue().session().events().tell(event);
     }
 

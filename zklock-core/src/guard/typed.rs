@@ -14,7 +14,7 @@ use crate::guard::context::{Frame, Slot, Turn, inside, inside_sync};
 use crate::guard::limit::{GuardLimit, HoldLimit};
 use crate::guard::view::GuardView;
 use crate::local::grant::{Grant, Hold, Kept};
-use crate::observe::observer::Event;
+use crate::observe::observer::{Event, GrantedBy};
 
 /// The kinds of guards.
 pub mod kind {
@@ -271,6 +271,15 @@ impl<K: Kind> Guard<K> {
         self
     }
 
+    /// How the caller was given the lock.
+    pub(crate) fn granted_by(&self) -> GrantedBy {
+        match (&self.turn, self.grant().token().is_first()) {
+            (Some(_), _) => GrantedBy::Scope,
+            (None, true) => GrantedBy::Node,
+            (None, false) => GrantedBy::Handoff,
+        }
+    }
+
     /// The limit of its own.
     pub(crate) fn own_limit(&self) -> Option<&GuardLimit> {
         self.limit.as_ref()
@@ -363,7 +372,7 @@ impl<K: Kind> Guard<K> {
         let lost = (lost || self.is_over_time()).then(|| self.lost_error());
         let mut hold = self.hold.take();
         drop(self.limit.take());
-        let releasing = Releasing(Some(self.view.grant()));
+        let releasing = Releasing(Some(self.view.grant()), Some(now));
         let outcome = match hold.give_back(now) {
             Some(deletion) => deletion.await.map_err(|error| {
                 LockError::new(
@@ -441,13 +450,13 @@ impl<K: Kind> Drop for Guard<K> {
     fn drop(&mut self) {
         if self.hold.grant().is_some() {
             drop(self.hold.take());
-            drop(Releasing(Some(self.view.grant())));
+            drop(Releasing(Some(self.view.grant()), None));
         }
     }
 }
 
-/// Tells the observer of a release, also if the caller drops the future before its end.
-pub(super) struct Releasing<'a>(pub(super) Option<&'a Arc<Grant>>);
+/// Tells the observer of a release, which may have begun before, also if the caller drops the future before its end.
+pub(super) struct Releasing<'a>(pub(super) Option<&'a Arc<Grant>>, pub(super) Option<Instant>);
 
 impl Releasing<'_> {
     fn end(mut self, error: Option<&LockError>) {
@@ -464,6 +473,9 @@ impl Releasing<'_> {
             let queue = grant.queue();
             queue.session().events().tell(|| Event::Released {
                 lock: queue.lock_name().clone(),
+                mode: grant.mode(),
+                token: grant.token(),
+                held: self.1.unwrap_or_else(|| grant.now()).since(grant.since()),
                 error: error.cloned(),
             });
         }

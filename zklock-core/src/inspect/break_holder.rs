@@ -9,6 +9,7 @@ use crate::base::error::LockError;
 use crate::coordinator::traits::{Operation, RequestError};
 use crate::inspect::contenders::Participant;
 use crate::inspect::site::Site;
+use crate::observe::observer::LossReason;
 use crate::session::generation::Generation;
 use crate::session::releaser::{more, or_forgotten};
 
@@ -49,15 +50,23 @@ impl Site {
     pub async fn break_holder(&self, participant: &Participant) -> Result<bool, LockError> {
         let (path, in_doubt) = (self.path_of(&participant.node), AtomicBool::new(false));
         let czxid = participant.czxid;
-        let deleted = self
-            .look(async |generation| delete(&generation, &path, czxid, &in_doubt).await)
-            .await?;
-        if deleted && let Some(generation) = self.session.generation_of(participant.session) {
-            let held = generation.held();
-            let broken = held.iter().find(|node| *node.path == *path && node.czxid == czxid);
-            broken.into_iter().for_each(|node| generation.lost_node(node));
+        let generation = self.session.generation_of(participant.session);
+        let held = generation.as_ref().and_then(|generation| {
+            let mut held = generation.held().into_iter();
+            held.find(|node| *node.path == *path && node.czxid == czxid)
+        });
+        // The holder may learn of it before this call does.
+        held.iter().for_each(|node| node.is_being_broken(true));
+        let deleting =
+            self.look(async |generation| delete(&generation, &path, czxid, &in_doubt).await);
+        let deleted = deleting.await;
+        if let (Some(generation), Some(node)) = (generation, held) {
+            match deleted {
+                Ok(true) => generation.lost_node(&node, LossReason::Broken),
+                _ => node.is_being_broken(false),
+            }
         }
-        Ok(deleted)
+        deleted
     }
 }
 

@@ -64,6 +64,14 @@ impl Wait {
         }
     }
 
+    /// The longest time of one try, if there are several.
+    pub fn of_one_try(&self) -> Option<Duration> {
+        match self {
+            Wait::Tries(timeout, _) | Wait::Begun(_, timeout, _) => Some(*timeout),
+            Wait::Forever | Wait::Once(_) => None,
+        }
+    }
+
     /// Whether it waits for replies only.
     pub fn is_once(&self) -> bool {
         matches!(self, Wait::Once(_))

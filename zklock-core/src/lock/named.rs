@@ -161,20 +161,21 @@ impl NamedLock {
         let started = self.0.session.clock().now();
         let joined = match self.way_in(who, (how, started), unscoped) {
             WayIn::Usual(joined) => joined,
-            WayIn::Rare(rare) => return self.ended(rare.await, started),
+            WayIn::Rare(rare) => return self.ended(rare.await, (how, started)),
         };
         let result = patience.wait(joined).await.and_then(|hold| self.guard(hold, unscoped));
-        self.ended(result, started)
+        self.ended(result, (how, started))
     }
 
     /// Tells the observers how an acquire ended.
     fn ended<K: Kind>(
         &self,
         result: Result<Guard<K>, LockError>,
-        started: Instant,
+        (how, started): (Wait, Instant),
     ) -> Result<Guard<K>, LockError> {
-        let end = result.as_ref().map(|guard| guard.fencing_token());
-        self.0.session.tell_end(&self.0.name, end, started);
+        let end = result.as_ref().map(|guard| (guard.fencing_token(), guard.granted_by()));
+        let began = (started, how.of_one_try());
+        self.0.session.tell_end((&self.0.name, K::MODE), end, began);
         result
     }
 

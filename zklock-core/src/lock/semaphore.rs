@@ -492,8 +492,9 @@ impl Semaphore {
             let granted = SemaphorePermit::granted(hold, &self.0.settings, unscoped);
             granted.map_err(|error| error.on(self.0.name.to_shared()))
         });
-        let end = result.as_ref().map(|permit| permit.fencing_token());
-        self.0.session.tell_end(&self.0.name, end, since);
+        let end = result.as_ref().map(|permit| (permit.fencing_token(), permit.granted_by()));
+        let began = (since, how.of_one_try());
+        self.0.session.tell_end((&self.0.name, Mode::Permit), end, began);
         result
     }
 

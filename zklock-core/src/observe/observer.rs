@@ -8,10 +8,55 @@ use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::time::Duration;
 
 use crate::base::error::{Holder, LockError};
+use crate::base::mode::Mode;
 use crate::base::session_state::SessionState;
 use crate::base::token::FencingToken;
 
-/// An event of a lock or of its session.
+/// How a caller was given a lock.
+///
+/// ```
+/// use zklock::GrantedBy;
+///
+/// let is_cheap = |by: GrantedBy| by != GrantedBy::Node; // It cost ZooKeeper nothing.
+/// assert!(is_cheap(GrantedBy::Handoff) && is_cheap(GrantedBy::Scope));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum GrantedBy {
+    /// By a node that was created for it in ZooKeeper.
+    Node,
+    /// By a caller of this process, which passed it on, or shares its node as another reader.
+    Handoff,
+    /// By a call around, which holds it.
+    Scope,
+}
+
+/// Why a lock was lost.
+///
+/// ```
+/// use zklock::LossReason;
+///
+/// let is_our_network = |why: LossReason| matches!(why, LossReason::Silence | LossReason::Suspect);
+/// assert!(is_our_network(LossReason::Silence) && !is_our_network(LossReason::Deleted));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum LossReason {
+    /// No commit was answered in time, so the lease ran out.
+    Silence,
+    /// The session became suspect, and the lock is lost at that point
+    /// ([`StopAt::Suspect`](crate::base::policy::StopAt::Suspect)).
+    Suspect,
+    /// The ZooKeeper session ended: it expired, or was closed.
+    SessionEnded,
+    /// Somebody else deleted its node.
+    Deleted,
+    /// This process [broke](crate::inspect::Site::break_holder) it. What another process broke is
+    /// [`Deleted`](LossReason::Deleted).
+    Broken,
+}
+
+/// An event of a lock or of its session. All variants may get further fields.
 ///
 /// ```
 /// use zklock::Event;
@@ -19,30 +64,39 @@ use crate::base::token::FencingToken;
 /// fn line(event: &Event) -> Option<String> {
 ///     match event {
 ///         Event::Acquired { lock, waited, .. } => Some(format!("{lock} after {waited:?}")),
-///         Event::Lost { lock } => Some(format!("{lock} lost")),
+///         Event::Lost { lock, why, .. } => Some(format!("{lock} lost: {why:?}")),
 ///         _ => None,
 ///     }
 /// }
-/// assert_eq!(line(&Event::Lost { lock: "orders".into() }).as_deref(), Some("orders lost"));
+/// # let _ = line;
 /// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event {
     /// The session's state changed.
+    #[non_exhaustive]
     State {
         /// The new state.
         state: SessionState,
     },
     /// A lock was granted.
+    #[non_exhaustive]
     Acquired {
         /// The lock's name.
         lock: Arc<str>,
+        /// The mode.
+        mode: Mode,
         /// The fencing token of the grant.
         token: FencingToken,
         /// The time that the caller waited.
         waited: Duration,
+        /// The number of the try in which it was granted, from 1.
+        tries: u32,
+        /// How.
+        by: GrantedBy,
     },
     /// One of several tries ended without the lock. The place in the queue is kept.
+    #[non_exhaustive]
     TryEnded {
         /// The lock's name.
         lock: Arc<str>,
@@ -52,43 +106,86 @@ pub enum Event {
         holder: Option<Holder>,
     },
     /// An acquire ended without the lock.
+    #[non_exhaustive]
     NotAcquired {
         /// The lock's name.
         lock: Arc<str>,
-        /// The reason.
+        /// The mode.
+        mode: Mode,
+        /// The reason; for a busy lock, [`holder`](LockError::holder) is its holder.
         error: LockError,
+        /// The time that the caller waited.
+        waited: Duration,
     },
     /// A lock was released. If `error` is `None`, the lock has passed to the next waiter of this
     /// process, or its node is deleted (after a drop, is being deleted), or the node stays until
     /// the end of the [shortest hold](crate::base::options::LockOptions::hold_at_least).
+    #[non_exhaustive]
     Released {
         /// The lock's name.
         lock: Arc<str>,
+        /// The mode.
+        mode: Mode,
+        /// The fencing token of the grant.
+        token: FencingToken,
+        /// The time since the grant, up to the call of `release` or the drop. A nested call has the
+        /// grant of the call around.
+        held: Duration,
         /// Why the deletion is not confirmed yet. It is tried again in the background.
         error: Option<LockError>,
     },
     /// A lock was lost while it was held.
+    #[non_exhaustive]
     Lost {
         /// The lock's name.
         lock: Arc<str>,
+        /// The mode.
+        mode: Mode,
+        /// The czxid of its node, with which its fencing tokens begin. (Those of a downgraded writer
+        /// begin with that of the writer's node.)
+        czxid: u64,
+        /// The reason.
+        why: LossReason,
     },
     /// A lock was held for longer than its
     /// [`hold_at_most`](crate::base::options::LockOptions::hold_at_most). An async body is dropped,
     /// and the lock is released; a plain body holds the lock until it returns.
+    #[non_exhaustive]
     HeldTooLong {
         /// The lock's name.
         lock: Arc<str>,
+        /// The mode.
+        mode: Mode,
+        /// The fencing token of the grant.
+        token: FencingToken,
         /// The longest time.
         at_most: Duration,
     },
     /// Somebody asked the holder of a lock to release it.
+    #[non_exhaustive]
     Revoked {
         /// The lock's name.
         lock: Arc<str>,
+        /// The mode.
+        mode: Mode,
+        /// The czxid of its node, as in [`Lost`](Event::Lost).
+        czxid: u64,
+    },
+    /// A heartbeat was answered: the held nodes that it checked exist. There are none on an embedded
+    /// coordinator.
+    #[non_exhaustive]
+    Heartbeat {
+        /// The number of held nodes that were checked.
+        nodes: usize,
+        /// The time until the answer.
+        took: Duration,
+        /// The number of nodes on this connection whose deletion is not confirmed yet.
+        undeleted: usize,
     },
     /// The server refused for good to delete a node. The node is deleted when its ZooKeeper session
     /// ends, which is closed once its last guard is gone; new acquires use another ZooKeeper
     /// session.
+    #[non_exhaustive]
     StuckNode {
         /// The node's path.
         path: String,
@@ -98,11 +195,13 @@ pub enum Event {
     /// The server shows a node that its leader does not know: its data differ from those of the
     /// other servers, until an operator repairs it. New acquires use another ZooKeeper session, on
     /// a server that does not show the node; the old one is closed once its last guard is gone.
+    #[non_exhaustive]
     Diverged {
         /// The node's path.
         path: String,
     },
     /// This observer was too slow: this number of events before the next one was dropped.
+    #[non_exhaustive]
     Dropped {
         /// The number of dropped events.
         count: u64,
@@ -143,7 +242,7 @@ pub trait Observer: Send + Sync + fmt::Debug + 'static {
     ///         println!("{event:?}");
     ///     }
     /// }
-    /// Print.event(&Event::Lost { lock: "orders".into() });
+    /// # let _ = Print;
     /// ```
     fn event(&self, event: &Event);
 }

@@ -16,7 +16,7 @@ use tokio::sync::futures::Notified;
 
 pub use self::commits::{Gate, MOST_CHECKED};
 pub use self::counts::{PendingDeletion, Resting};
-pub use self::held::HeldNode;
+pub use self::held::{HeldNode, OfLock};
 use self::listing::Listings;
 pub use self::listing::{Listed, Listing, Since};
 use crate::base::clock::Instant;
@@ -26,7 +26,7 @@ use crate::base::times;
 use crate::coordinator::traits::{Coordinator, Link, RequestError};
 use crate::divergence::head_age::HeadAges;
 use crate::divergence::phantom::PhantomNode;
-use crate::observe::observer::{Event, Events};
+use crate::observe::observer::{Event, Events, LossReason};
 use crate::session::lease_clock::{Condition, LeaseClock, Term};
 use crate::session::reply_timeout::TimedReplies;
 use crate::session::spawner::Spawner;
@@ -240,21 +240,21 @@ impl Generation {
     /// Ends the generation: everything held in it is lost.
     pub fn end(&self) {
         if !self.over.swap(true, Ordering::AcqRel) {
-            self.lose_leases();
+            self.lose_leases(LossReason::SessionEnded);
         }
     }
 
     /// Loses all leases granted so far; their nodes may still exist.
-    pub fn lose_leases(&self) {
+    pub fn lose_leases(&self, why: LossReason) {
         self.lease.end_epoch();
-        self.lose_past();
+        self.lose_past(why);
     }
 
     /// Reports the leases that were lost when their epoch ended. What was granted since then stays.
-    fn lose_past(&self) {
+    fn lose_past(&self, why: LossReason) {
         self.losses.fetch_add(1, Ordering::AcqRel);
         for node in self.take_past() {
-            self.events.tell(|| Event::Lost { lock: node.lock.clone() });
+            self.events.tell(|| node.loss(why));
         }
         self.changed.notify_waiters();
     }
@@ -278,7 +278,7 @@ impl Generation {
                 "the session is suspect, and this lock is lost at \
                                                 that point (`stop_at`)"
             );
-            self.events.tell(|| Event::Lost { lock: node.lock.clone() });
+            self.events.tell(|| node.loss(LossReason::Suspect));
         }
         self.changed.notify_waiters();
     }
@@ -391,13 +391,14 @@ mod tests {
     async fn whatever_is_granted_while_leases_are_lost_is_cared_for_or_lost() {
         let generation = generation().await;
         let other = generation.clone();
-        let losing = thread::spawn(move || (0..2_000).for_each(|_| other.lose_leases()));
+        let losing =
+            thread::spawn(move || (0..2_000).for_each(|_| other.lose_leases(LossReason::Silence)));
         let mut number = 0;
         while !losing.is_finished() {
             number += 1;
             let path: Arc<str> = format!("/{number}").into();
             let Some(term) = generation.grantable(StopAt::Lost) else { continue };
-            let Some(node) = generation.hold(path.clone(), path, number, term, None) else {
+            let Some(node) = generation.hold(path.clone(), "a".into(), number, term, None) else {
                 continue;
             };
             let cared_for = generation.held().iter().any(|held| held.czxid == number);

@@ -24,7 +24,7 @@ use crate::coordinator::traits::Connector;
 use crate::layout::driver::LockDriver;
 use crate::name::lock_name::LockName;
 use crate::name::path::ZnodePath;
-use crate::observe::observer::{Event, Events};
+use crate::observe::observer::{Event, Events, GrantedBy};
 use crate::session::generation::Generation;
 use crate::session::health::SessionHealth;
 use crate::session::lane::{Lane, LanePermit, Status, closed};
@@ -192,16 +192,20 @@ impl Session {
     /// Tells the observers how an acquire ended.
     pub(crate) fn tell_end(
         &self,
-        name: &LockName,
-        end: Result<FencingToken, &LockError>,
-        since: Instant,
+        (name, mode): (&LockName, Mode),
+        end: Result<(FencingToken, GrantedBy), &LockError>,
+        (since, timeout): (Instant, Option<Duration>),
     ) {
-        self.events().tell(|| match end {
-            Ok(token) => {
-                let waited = self.clock().now().since(since);
-                Event::Acquired { lock: name.to_shared(), token, waited }
+        self.events().tell(|| {
+            let (lock, waited) = (name.to_shared(), self.clock().now().since(since));
+            match end {
+                Ok((token, by)) => {
+                    let over = timeout.map_or(0, |one| waited.as_nanos() / one.as_nanos().max(1));
+                    let tries = u32::try_from(over).unwrap_or(u32::MAX).saturating_add(1);
+                    Event::Acquired { lock, mode, token, waited, tries, by }
+                }
+                Err(error) => Event::NotAcquired { lock, mode, error: error.clone(), waited },
             }
-            Err(error) => Event::NotAcquired { lock: name.to_shared(), error: error.clone() },
         });
     }
 

@@ -11,6 +11,7 @@ use crate::base::owner::{Owner, REVOKE};
 use crate::base::policy::StopAt;
 use crate::base::session_state::SessionState;
 use crate::coordinator::traits::{Link, Operation, Reply, RequestError, Stat, Watch, WatchEvent};
+use crate::observe::observer::{Event, LossReason};
 use crate::session::generation::{Generation, HeldNode, MOST_CHECKED};
 use crate::session::health::LaneReport;
 use crate::session::lease_clock::Condition;
@@ -62,7 +63,7 @@ pub async fn keep(generation: Arc<Generation>, keeping: Keeping) {
         let until = generation.valid_until(StopAt::Lost);
         if holds && now >= until {
             tracing::warn!("no commit was answered in time: the held locks are lost");
-            generation.lose_leases();
+            generation.lose_leases(LossReason::Silence);
             continue;
         }
         let self_aware = generation.is_self_aware();
@@ -194,6 +195,11 @@ async fn check(
                     }
                 }
                 batch.iter().for_each(|node| node.seen_at(sent));
+                generation.events().tell(|| Event::Heartbeat {
+                    nodes: batch.len(),
+                    took: generation.lease().clock().now().since(sent),
+                    undeleted: generation.undeleted(),
+                });
                 return true;
             }
             Err(RequestError::Multi { index, error }) if index < batch.len() => (index, *error),
@@ -203,7 +209,9 @@ async fn check(
             }
         };
         match error {
-            RequestError::NoNode => generation.lost_node(&batch.swap_remove(index)),
+            RequestError::NoNode => {
+                generation.lost_node(&batch.swap_remove(index), LossReason::Deleted);
+            }
             RequestError::BadVersion if looks > 0 && look_at(generation, &batch[index]).await => {
                 looks -= 1;
             }
@@ -258,7 +266,7 @@ async fn heed_look(
 fn heed(generation: &Arc<Generation>, node: &Arc<HeldNode>, data: &[u8], stat: &Stat) -> bool {
     if stat.czxid != node.czxid {
         // Another node has the same path.
-        generation.lost_node(node);
+        generation.lost_node(node, LossReason::Deleted);
         return false;
     }
     node.has_version(stat.version);
@@ -313,12 +321,12 @@ async fn go_on_watching(
                     return;
                 }
                 match watch.await {
-                    WatchEvent::Deleted => return generation.lost_node(node),
+                    WatchEvent::Deleted => return generation.lost_node(node, LossReason::Deleted),
                     WatchEvent::Changed => {}
                     WatchEvent::SessionEnded => return,
                 }
             }
-            Err(RequestError::NoNode) => return generation.lost_node(node),
+            Err(RequestError::NoNode) => return generation.lost_node(node, LossReason::Deleted),
             // The next heartbeat watches it again.
             Err(_) => return node.forget_watch(),
         }
@@ -378,7 +386,7 @@ mod tests {
     use crate::layout::curator::Curator;
     use crate::layout::driver::LockDriver;
     use crate::layout::driver::{NewNode, Proof};
-    use crate::observe::observer::Events;
+    use crate::observe::observer::{Events, Observer};
     use crate::session::health::SessionHealth;
     use crate::session::lease_clock::LeaseClock;
     use crate::session::local_queues::{Held, Holding, LocalQueue, Place};
@@ -482,7 +490,17 @@ mod tests {
         /// Whether the server refuses writing.
         refuses: Arc<AtomicBool>,
         local_queues: Arc<LocalQueues>,
+        events: std::sync::mpsc::Receiver<Event>,
         state: watch::Receiver<SessionState>,
+    }
+
+    #[derive(Debug)]
+    struct Told(Mutex<std::sync::mpsc::Sender<Event>>);
+
+    impl Observer for Told {
+        fn event(&self, event: &Event) {
+            let _ = self.0.lock().unwrap().send(event.clone());
+        }
     }
 
     async fn kept() -> Kept {
@@ -491,7 +509,9 @@ mod tests {
         let faults = store.faults(coordinator.session_id());
         let timing = Timing::of(T, None).unwrap();
         let lease = LeaseClock::new(Clock::Caller, timing, Clock::Caller.now());
-        let (spawner, events) = (Spawner::Inline, Events::default());
+        let (sender, events_told) = std::sync::mpsc::channel();
+        let observer: Arc<dyn Observer> = Arc::new(Told(Mutex::new(sender)));
+        let (spawner, events) = (Spawner::Inline, Events::to([observer]));
         let [forgets, multis, writes] = [const { AtomicU32::new(0) }; 3].map(Arc::new);
         let refuses = Arc::new(AtomicBool::new(false));
         let (w, r) = (writes.clone(), refuses.clone());
@@ -504,7 +524,17 @@ mod tests {
         let local_queues = LocalQueues::new(Place { servers: "keeper".into(), chroot: "".into() });
         let keeping = Keeping { health, local_queues: local_queues.clone() };
         tokio::spawn(keep(generation.clone(), keeping));
-        Kept { generation, faults, forgets, multis, writes, refuses, local_queues, state: told }
+        Kept {
+            generation,
+            faults,
+            forgets,
+            multis,
+            writes,
+            refuses,
+            local_queues,
+            events: events_told,
+            state: told,
+        }
     }
 
     impl Kept {
@@ -513,7 +543,7 @@ mod tests {
             let created = generation.create(path, b"", NodeKind::Ephemeral).await.unwrap();
             let term = generation.grantable(stop_at).unwrap();
             let payload = Some(PAYLOAD.into());
-            generation.hold(path.into(), path.into(), created.stat.czxid, term, payload).unwrap()
+            generation.hold(path.into(), "a".into(), created.stat.czxid, term, payload).unwrap()
         }
 
         fn is_valid(&self, node: &HeldNode) -> bool {
@@ -881,5 +911,28 @@ mod tests {
         let seen = kept.seen().await;
         assert_eq!((seen.0, seen.1), (label("import"), true));
         assert!(seen.2 <= 3 && kept.is_valid(&node), "{}", seen.2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn heartbeats_and_silence_are_told() {
+        let kept = kept().await;
+        let node = kept.hold("/a", StopAt::Lost).await;
+        kept.faults.delay_replies(T / 60);
+        sleep(T / 4).await;
+        let next = || kept.events.recv_timeout(Duration::from_secs(60)).unwrap();
+        match next() {
+            Event::Heartbeat { nodes: 1, took, undeleted: 0 } => {
+                assert!((T / 60..T / 50).contains(&took), "{took:?}");
+            }
+            event => panic!("{event:?}"),
+        }
+        kept.faults.hold_replies();
+        sleep(2 * T).await;
+        match next() {
+            Event::Lost { lock, czxid, why: LossReason::Silence, .. } => {
+                assert_eq!((&*lock, czxid), ("a", node.czxid.unsigned_abs()));
+            }
+            event => panic!("{event:?}"),
+        }
     }
 }

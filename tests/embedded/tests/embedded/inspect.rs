@@ -90,7 +90,7 @@ struct Revocations(AtomicUsize);
 
 impl Observer for Revocations {
     fn event(&self, event: &Event) {
-        if let Event::Revoked { lock } = event {
+        if let Event::Revoked { lock, .. } = event {
             assert_eq!(&**lock, "a");
             self.0.fetch_add(1, Ordering::SeqCst);
         }

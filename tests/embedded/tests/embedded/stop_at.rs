@@ -255,7 +255,7 @@ struct Losses(std::sync::Mutex<Vec<String>>);
 
 impl Observer for Losses {
     fn event(&self, event: &Event) {
-        if let Event::Lost { lock } = event {
+        if let Event::Lost { lock, .. } = event {
             self.0.lock().unwrap().push(lock.to_string());
         }
     }

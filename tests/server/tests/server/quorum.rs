@@ -149,7 +149,7 @@ struct Diverged(mpsc::UnboundedSender<String>);
 
 impl Observer for Diverged {
     fn event(&self, event: &Event) {
-        if let Event::Diverged { path } = event {
+        if let Event::Diverged { path, .. } = event {
             let _ = self.0.send(path.clone());
         }
     }

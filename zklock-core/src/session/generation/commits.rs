@@ -7,6 +7,7 @@ use std::sync::{Arc, PoisonError, Weak};
 use super::{Generation, HeldNode};
 use crate::base::clock::Instant;
 use crate::coordinator::traits::{Created, NodeKind, Operation, RequestError};
+use crate::observe::observer::LossReason;
 use crate::session::lease_clock::Condition;
 
 /// The largest number of nodes that one request checks: a server takes tens of milliseconds for a
@@ -145,7 +146,7 @@ impl Generation {
         match self.lease.committed(sent, now) {
             Condition::Held => {}
             Condition::Suspect => self.lose_doubted(),
-            Condition::Lost => self.lose_past(),
+            Condition::Lost => self.lose_past(LossReason::Silence),
         }
     }
 }

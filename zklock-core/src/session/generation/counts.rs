@@ -24,6 +24,11 @@ impl Generation {
         self.resting.load(Ordering::Acquire) > 0
     }
 
+    /// The number of deletions that are not yet confirmed.
+    pub fn undeleted(&self) -> usize {
+        self.cleaning.load(Ordering::Acquire)
+    }
+
     /// Whether every deletion is confirmed.
     pub fn is_clean(&self) -> bool {
         self.cleaning.load(Ordering::Acquire) == 0

@@ -7,18 +7,34 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::Generation;
 use super::told::Told;
 use crate::base::clock::Instant;
+use crate::base::mode::Mode;
 use crate::base::policy::StopAt;
-use crate::observe::observer::Event;
+use crate::observe::observer::{Event, LossReason};
 use crate::session::lease_clock::Term;
 use crate::session::watch_budget::Watching;
+
+/// A lock, as the events of its nodes name it.
+#[derive(Clone, Debug)]
+pub struct OfLock {
+    /// Its name.
+    pub name: Arc<str>,
+    /// The mode in which it is held.
+    pub mode: Mode,
+}
+
+impl From<&str> for OfLock {
+    fn from(name: &str) -> Self {
+        OfLock { name: name.into(), mode: Mode::Mutex }
+    }
+}
 
 /// The node of a lease.
 #[derive(Debug)]
 pub struct HeldNode {
     /// The node's path.
     pub path: Arc<str>,
-    /// The lock's name.
-    pub lock: Arc<str>,
+    /// The lock, and the mode in which it is held.
+    pub of: OfLock,
     /// Its czxid, because a later node may have the same path.
     pub czxid: i64,
     /// The term of its lease.
@@ -36,9 +52,17 @@ pub struct HeldNode {
     watched: AtomicBool,
     revoked: AtomicBool,
     recurring: AtomicBool,
+    /// Whether this process is deleting it although it is held.
+    broken: AtomicBool,
 }
 
 impl HeldNode {
+    /// The event of its loss.
+    pub fn loss(&self, why: LossReason) -> Event {
+        let OfLock { name: lock, mode } = self.of.clone();
+        Event::Lost { lock, mode, czxid: self.czxid.unsigned_abs(), why }
+    }
+
     /// Whether the node is known to be gone.
     pub fn is_gone(&self) -> bool {
         self.gone.load(Ordering::Acquire)
@@ -81,6 +105,11 @@ impl HeldNode {
         self.recurring.load(Ordering::Acquire)
     }
 
+    /// Records whether this process is deleting it although it is held.
+    pub fn is_being_broken(&self, broken: bool) {
+        self.broken.store(broken, Ordering::Release);
+    }
+
     /// Records that it is watched.
     pub fn remember_watch(&self) {
         self.watched.store(true, Ordering::Release);
@@ -106,17 +135,17 @@ impl Generation {
     pub fn hold(
         &self,
         path: Arc<str>,
-        lock: Arc<str>,
+        of: OfLock,
         czxid: i64,
         term: Term,
         payload: Option<Arc<[u8]>>,
     ) -> Option<Arc<HeldNode>> {
-        let [gone, watched, revoked, recurring] = [const { AtomicBool::new(false) }; 4];
+        let [gone, watched, revoked, recurring, broken] = [const { AtomicBool::new(false) }; 5];
         let since = self.lease.clock().now();
         let (seen, version) = (AtomicU64::new(since.as_nanos()), AtomicI32::new(0));
         let node = Arc::new(HeldNode {
             path: path.clone(),
-            lock,
+            of,
             czxid,
             term,
             payload,
@@ -128,6 +157,7 @@ impl Generation {
             watched,
             revoked,
             recurring,
+            broken,
         });
         let first = {
             let mut held = self.lock_held();
@@ -181,8 +211,8 @@ impl Generation {
         self.lock_held().is_empty()
     }
 
-    /// Records that somebody else deleted a held node.
-    pub fn lost_node(&self, node: &HeldNode) {
+    /// Records that a held node was deleted, and not by its owner.
+    pub fn lost_node(&self, node: &HeldNode, why: LossReason) {
         if !remove(&mut self.lock_held(), node) {
             return;
         }
@@ -190,14 +220,23 @@ impl Generation {
         node.gone.store(true, Ordering::Release);
         tracing::warn!(path, "the node of a held lock was deleted by somebody else");
         self.losses.fetch_add(1, Ordering::AcqRel);
-        self.events.tell(|| Event::Lost { lock: node.lock.clone() });
+        let why = match node.broken.load(Ordering::Acquire) {
+            true => LossReason::Broken,
+            // ZooKeeper deletes the nodes of a session that ends.
+            false if self.is_over() => LossReason::SessionEnded,
+            false => why,
+        };
+        self.events.tell(|| node.loss(why));
         self.changed.notify_waiters();
     }
 
     /// Records that the owner of a held node was asked to release.
     pub fn revoked_node(&self, node: &HeldNode) {
         if !node.revoked.swap(true, Ordering::AcqRel) {
-            self.events.tell(|| Event::Revoked { lock: node.lock.clone() });
+            self.events.tell(|| {
+                let OfLock { name: lock, mode } = node.of.clone();
+                Event::Revoked { lock, mode, czxid: node.czxid.unsigned_abs() }
+            });
             self.changed.notify_waiters();
         }
     }
