@@ -6,12 +6,18 @@ use std::time::Duration;
 use zklock::layout::Kazoo;
 use zklock::{Acl, AnyLock, ErrorKind, LockError, LockOptions, Session};
 
-use crate::bed::Bed;
+use crate::bed::{Bed, PATIENCE};
+
+/// A slow machine is no silent server.
+fn patient() -> LockOptions {
+    LockOptions::new().timeout(PATIENCE)
+}
 
 /// The locks that do not see a semaphore.
 fn locks(session: &Session, kazoo: bool) -> Vec<AnyLock> {
-    let (mutex, rw_lock) = (session.mutex("a").unwrap(), session.rw_lock("a").unwrap());
-    let fair = session.mutex("a").unwrap().with_options(LockOptions::new().fair(true));
+    let mutex = session.mutex("a").unwrap().with_options(patient());
+    let rw_lock = session.rw_lock("a").unwrap().with_options(patient());
+    let fair = mutex.clone().with_options(LockOptions::new().fair(true));
     if kazoo {
         let rw_lock = rw_lock.driver(Kazoo::default()).unwrap();
         let [mutex, fair] = [mutex, fair].map(|mutex| mutex.driver(Kazoo::default()).unwrap());
@@ -22,7 +28,7 @@ fn locks(session: &Session, kazoo: bool) -> Vec<AnyLock> {
 }
 
 fn semaphore(session: &Session, kazoo: bool) -> AnyLock {
-    let semaphore = session.semaphore("a", 5).unwrap();
+    let semaphore = session.semaphore("a", 5).unwrap().with_options(patient());
     if kazoo { semaphore.driver(Kazoo::default()).unwrap().into() } else { semaphore.into() }
 }
 
@@ -34,7 +40,7 @@ fn assert_told(error: &LockError, present: &str) {
 }
 
 async fn is_told(lock: &AnyLock, present: &str) {
-    let waited = tokio::time::timeout(Duration::from_secs(30), lock.acquire()).await;
+    let waited = tokio::time::timeout(PATIENCE, lock.acquire()).await;
     for refused in [lock.try_acquire().await, waited.unwrap()] {
         assert_told(&refused.map(drop).unwrap_err(), present);
     }
