@@ -24,13 +24,24 @@ pub(crate) struct Args {
     /// More than one of them are as many locks.
     pub(crate) keys: Vec<Expr>,
     pub(crate) namespace: Option<Value<LitStr>>,
+    pub(crate) label: Option<Value<LitStr>>,
+    pub(crate) on_busy: Option<OnBusy>,
+    pub(crate) on_error: Option<Expr>,
+    pub(crate) map_err: Option<Expr>,
+    pub(crate) settings: Settings,
+    pub(crate) krate: Option<Path>,
+    /// The options met so far, the wrong ones included.
+    seen: Vec<Ident>,
+}
+
+/// How the lock is taken.
+#[derive(Default)]
+pub(crate) struct Settings {
     pub(crate) mode: Option<Mode>,
     pub(crate) timeout: Option<Value<Duration>>,
     pub(crate) retries: Option<Value<u32>>,
     pub(crate) try_once: Option<Value<bool>>,
-    pub(crate) on_busy: Option<OnBusy>,
-    pub(crate) on_error: Option<Expr>,
-    pub(crate) map_err: Option<Expr>,
+    /// Of a plain function there is no choice.
     pub(crate) on_lost: Option<OnLost>,
     pub(crate) on_revoked: Option<OnRevoked>,
     pub(crate) stop_at: Option<StopAt>,
@@ -41,13 +52,9 @@ pub(crate) struct Args {
     pub(crate) hold_at_least: Option<Value<Duration>>,
     pub(crate) hold_at_most: Option<Value<Duration>>,
     pub(crate) lock_delay: Option<Value<Duration>>,
-    pub(crate) label: Option<Value<LitStr>>,
     pub(crate) options: Option<Expr>,
     pub(crate) session: Option<Expr>,
     pub(crate) driver: Option<Expr>,
-    pub(crate) krate: Option<Path>,
-    /// The options met so far, the wrong ones included.
-    seen: Vec<Ident>,
 }
 
 impl Args {
@@ -156,10 +163,10 @@ impl Reader<'_> {
         let args = &mut self.args;
         match option {
             "key" => args.keys.push(value::key(value, &args.keys)?),
-            "mode" => args.mode = Some(mode::read(value)?),
+            "mode" => args.settings.mode = Some(mode::read(value)?),
             "namespace" => args.namespace = Some(value::namespace(value)?),
-            "timeout" => args.timeout = Some(value::timeout(value)?),
-            "retries" => args.retries = Some(value::retries(value)?),
+            "timeout" => args.settings.timeout = Some(value::timeout(value)?),
+            "retries" => args.settings.retries = Some(value::retries(value)?),
             "try_once" | "reentrant" | "fair" => {
                 let flag = choice::flag(option, value)?;
                 self.flag(option, flag);
@@ -167,18 +174,18 @@ impl Reader<'_> {
             "on_busy" => args.on_busy = Some(choice::on_busy(value)?),
             "on_error" => args.on_error = Some(choice::on_error(value)?),
             "map_err" => args.map_err = Some(choice::map_err(value)?),
-            "on_lost" => args.on_lost = Some(choice::on_lost(&value)?),
-            "on_revoked" => args.on_revoked = Some(choice::on_revoked(&value)?),
-            "stop_at" => args.stop_at = Some(choice::stop_at(&value)?),
-            "condition" => args.condition = Some(choice::condition(value)?),
-            "linger" => args.linger = Some(value::linger(value)?),
-            "hold_at_least" => args.hold_at_least = Some(value::hold_at_least(value)?),
-            "hold_at_most" => args.hold_at_most = Some(value::hold_at_most(value)?),
-            "lock_delay" => args.lock_delay = Some(value::lock_delay(value)?),
+            "on_lost" => args.settings.on_lost = Some(choice::on_lost(&value)?),
+            "on_revoked" => args.settings.on_revoked = Some(choice::on_revoked(&value)?),
+            "stop_at" => args.settings.stop_at = Some(choice::stop_at(&value)?),
+            "condition" => args.settings.condition = Some(choice::condition(value)?),
+            "linger" => args.settings.linger = Some(value::linger(value)?),
+            "hold_at_least" => args.settings.hold_at_least = Some(value::hold_at_least(value)?),
+            "hold_at_most" => args.settings.hold_at_most = Some(value::hold_at_most(value)?),
+            "lock_delay" => args.settings.lock_delay = Some(value::lock_delay(value)?),
             "label" => args.label = Some(value::label(value)?),
-            "options" => args.options = Some(value::options(value)?),
-            "session" => args.session = Some(value::session(value)?),
-            "driver" => args.driver = Some(value::driver(value)?),
+            "options" => args.settings.options = Some(value::options(value)?),
+            "session" => args.settings.session = Some(value::session(value)?),
+            "driver" => args.settings.driver = Some(value::driver(value)?),
             _ => args.krate = Some(value::krate(&value)?),
         }
         Ok(())
@@ -186,9 +193,9 @@ impl Reader<'_> {
 
     fn flag(&mut self, option: &str, flag: Value<bool>) {
         match option {
-            "try_once" => self.args.try_once = Some(flag),
-            "fair" => self.args.fair = Some(flag),
-            _ => self.args.reentrant = Some(flag),
+            "try_once" => self.args.settings.try_once = Some(flag),
+            "fair" => self.args.settings.fair = Some(flag),
+            _ => self.args.settings.reentrant = Some(flag),
         }
     }
 

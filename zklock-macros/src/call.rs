@@ -130,7 +130,7 @@ fn call(plan: &Plan) -> TokenStream {
     let hold = duration("hold_at_least", &settings.hold_at_least);
     let at_most = duration("hold_at_most", &settings.hold_at_most);
     let delay = duration("lock_delay", &settings.lock_delay);
-    let label = settings.label.as_ref().map(|text| label(text, private));
+    let label = plan.label.as_ref().map(|text| label(text, private));
     let options = [
         timeout, retries, reentrant, fair, linger, hold, at_most, delay, on_lost, on_revoked,
         stop_at,

@@ -1,13 +1,11 @@
 //! The plan: everything that is emitted, decided and free of mistakes.
 
-use std::time::Duration;
-
 use proc_macro2::{Span, TokenStream};
 use syn::{Expr, Ident, Path, parse_quote};
 
 use crate::{
-    args::{self, Args},
-    choice::{OnBusy, OnLost, OnRevoked, StopAt},
+    args::{self, Args, Settings},
+    choice::{OnBusy, OnLost},
     errors::Errors,
     item::Function,
     mentions::mentions,
@@ -26,34 +24,12 @@ pub(crate) struct Plan {
     pub(crate) shape: Shape,
     pub(crate) name: Name,
     pub(crate) settings: Settings,
+    pub(crate) label: Option<Label>,
     pub(crate) failure: Failure,
     /// The parameters that the name or an option reads, each once.
     pub(crate) read: Vec<Ident>,
     /// The hidden module that generated code calls.
     pub(crate) private: Path,
-}
-
-/// How the lock is taken.
-pub(crate) struct Settings {
-    pub(crate) mode: Option<Mode>,
-    pub(crate) session: Option<Expr>,
-    pub(crate) timeout: Option<Value<Duration>>,
-    pub(crate) retries: Option<Value<u32>>,
-    pub(crate) try_once: Option<Value<bool>>,
-    pub(crate) reentrant: Option<Value<bool>>,
-    pub(crate) fair: Option<Value<bool>>,
-    pub(crate) linger: Option<Value<Duration>>,
-    pub(crate) hold_at_least: Option<Value<Duration>>,
-    pub(crate) hold_at_most: Option<Value<Duration>>,
-    pub(crate) lock_delay: Option<Value<Duration>>,
-    pub(crate) label: Option<Label>,
-    pub(crate) options: Option<Expr>,
-    /// Of a plain function there is no choice.
-    pub(crate) on_lost: Option<OnLost>,
-    pub(crate) on_revoked: Option<OnRevoked>,
-    pub(crate) stop_at: Option<StopAt>,
-    pub(crate) driver: Option<Expr>,
-    pub(crate) condition: Option<Expr>,
 }
 
 /// What the lock is taken for.
@@ -112,57 +88,36 @@ fn build(args: Args, function: Function, errors: &mut Errors) -> Option<Plan> {
         params.taken_apart_in(stmts);
     }
     contradictions(&args, &shape, errors);
-    let Args { name, keys, mode, namespace, timeout, retries, try_once, on_busy, on_error, .. } =
-        args;
-    let Args { on_lost, on_revoked, condition, reentrant, fair, linger, hold_at_least, .. } = args;
-    let Args { map_err, hold_at_most, lock_delay, label, options, .. } = args;
-    let Args { stop_at, session, driver, krate, .. } = args;
+    let Args {
+        name, keys, namespace, label, on_busy, on_error, map_err, mut settings, krate, ..
+    } = args;
     let name = Name::of(namespace.as_ref(), &name?, keys, Scope::Params(&params), errors);
     let label = label.map(|label| match label {
         Value::Known(text) => Label::Pattern(pattern::parse(&text, Scope::Params(&params), errors)),
         Value::Expression(text) => Label::Expression(text),
     });
-    let on_lost = on_lost.filter(|_| !matches!(shape, Shape::Sync));
-    let settings = Settings {
-        mode,
-        session,
-        timeout,
-        retries,
-        try_once,
-        reentrant,
-        fair,
-        linger,
-        hold_at_least,
-        hold_at_most,
-        lock_delay,
-        label,
-        options,
-        on_lost,
-        on_revoked,
-        stop_at,
-        driver,
-        condition,
-    };
+    settings.on_lost = settings.on_lost.filter(|_| !matches!(shape, Shape::Sync));
     let other = match (on_error, map_err) {
         (Some(handler), _) => Other::Handler(handler),
         (None, Some(map)) => Other::Mapped(map),
         (None, None) => Other::From,
     };
     let failure = Failure { busy: on_busy.unwrap_or(OnBusy::Error), other };
-    let read = read(&params, &name, &settings);
+    let read = read(&params, &name, &settings, label.as_ref());
     let krate = krate.unwrap_or_else(|| parse_quote!(::zklock));
     let private = parse_quote!(#krate::__private);
-    Some(Plan { function, params, shape, name, settings, failure, read, private })
+    Some(Plan { function, params, shape, name, settings, label, failure, read, private })
 }
 
 /// Refuses options that say the opposite of each other.
 fn contradictions(args: &Args, shape: &Shape, errors: &mut Errors) {
     // What only an expression knows is found out by the call.
     let on = |value: &Option<Value<bool>>| matches!(value, Some(Value::Known(true)));
+    let settings = &args.settings;
     let mut refuse = |place, why: &str| errors.push(syn::Error::new(place, why));
-    let lingers = matches!(args.linger, Some(Value::Known(time)) if !time.is_zero());
-    if on(&args.try_once) {
-        if args.retries.is_some() {
+    let lingers = matches!(settings.linger, Some(Value::Known(time)) if !time.is_zero());
+    if on(&settings.try_once) {
+        if settings.retries.is_some() {
             refuse(
                 args.place("retries"),
                 "`try_once` asks once without waiting; remove it or `retries`",
@@ -176,22 +131,23 @@ fn contradictions(args: &Args, shape: &Shape, errors: &mut Errors) {
             );
         }
     }
-    if lingers && on(&args.fair) {
+    if lingers && on(&settings.fair) {
         refuse(
             args.place("linger"),
             "a fair lock cannot linger: every waiter has its own node; choose one",
         );
     }
-    if lingers && matches!(args.mode, Some(Mode::Semaphore(_))) {
+    if lingers && matches!(settings.mode, Some(Mode::Semaphore(_))) {
         refuse(
             args.place("linger"),
             "a semaphore cannot linger: its permits go to the next waiter; remove `linger`",
         );
     }
-    for (is_set, option) in
-        [(args.lock_delay.is_some(), "lock_delay"), (args.hold_at_least.is_some(), "hold_at_least")]
-    {
-        if is_set && matches!(args.mode, Some(Mode::Semaphore(_))) {
+    for (is_set, option) in [
+        (settings.lock_delay.is_some(), "lock_delay"),
+        (settings.hold_at_least.is_some(), "hold_at_least"),
+    ] {
+        if is_set && matches!(settings.mode, Some(Mode::Semaphore(_))) {
             refuse(
                 args.place(option),
                 "a semaphore supports neither `lock_delay` nor `hold_at_least`, which are for a \
@@ -206,14 +162,14 @@ fn contradictions(args: &Args, shape: &Shape, errors: &mut Errors) {
              error; keep one of them",
         );
     }
-    if args.driver.is_some() && matches!(args.mode, Some(Mode::Semaphore(_))) {
+    if settings.driver.is_some() && matches!(settings.mode, Some(Mode::Semaphore(_))) {
         refuse(
             args.place("driver"),
             "a semaphore has a layout of its own, which no driver changes; remove `driver`",
         );
     }
     if let (Some(Value::Known(least)), Some(Value::Known(most))) =
-        (&args.hold_at_least, &args.hold_at_most)
+        (&settings.hold_at_least, &settings.hold_at_most)
         && most < least
     {
         refuse(
@@ -221,7 +177,7 @@ fn contradictions(args: &Args, shape: &Shape, errors: &mut Errors) {
             "`hold_at_most` must not be shorter than `hold_at_least`",
         );
     }
-    if args.hold_at_least.is_some() {
+    if settings.hold_at_least.is_some() {
         if lingers {
             refuse(
                 args.place("hold_at_least"),
@@ -229,7 +185,7 @@ fn contradictions(args: &Args, shape: &Shape, errors: &mut Errors) {
                  as somebody waits; choose one",
             );
         }
-        if matches!(args.mode, Some(Mode::Read | Mode::Write)) {
+        if matches!(settings.mode, Some(Mode::Read | Mode::Write)) {
             refuse(
                 args.place("hold_at_least"),
                 "`hold_at_least` is only for mutexes, which have one holder; remove it, or use a \
@@ -237,7 +193,7 @@ fn contradictions(args: &Args, shape: &Shape, errors: &mut Errors) {
             );
         }
     }
-    if let (Some(OnLost::Cancel(place)), Shape::Sync) = (&args.on_lost, shape) {
+    if let (Some(OnLost::Cancel(place)), Shape::Sync) = (&settings.on_lost, shape) {
         refuse(
             *place,
             "a plain function cannot be stopped half way: it finishes, and answers that the lock \
@@ -247,15 +203,17 @@ fn contradictions(args: &Args, shape: &Shape, errors: &mut Errors) {
 }
 
 /// Lists the parameters that are read before the body takes them.
-fn read(params: &Params, name: &Name, settings: &Settings) -> Vec<Ident> {
+fn read(params: &Params, name: &Name, settings: &Settings, label: Option<&Label>) -> Vec<Ident> {
     let mut read: Vec<Ident> = Vec::new();
     let mut add = |root: &Ident| {
         if !read.contains(root) {
             read.push(root.clone());
         }
     };
-    name.roots().chain(settings.roots()).for_each(&mut add);
-    let expressions: Vec<&Expr> = name.expressions().chain(settings.expressions()).collect();
+    name.roots().chain(label.into_iter().flat_map(Label::roots)).for_each(&mut add);
+    let text = label.and_then(Label::expression);
+    let expressions: Vec<&Expr> =
+        name.expressions().chain(settings.expressions()).chain(text).collect();
     params
         .bindings
         .iter()
@@ -265,12 +223,12 @@ fn read(params: &Params, name: &Name, settings: &Settings) -> Vec<Ident> {
     read
 }
 
-impl Settings {
-    /// The parameters that the label reads by a pattern.
+impl Label {
+    /// The parameters that a pattern reads.
     fn roots(&self) -> impl Iterator<Item = &Ident> {
-        let pieces = match &self.label {
-            Some(Label::Pattern(pieces)) => pieces.as_slice(),
-            Some(Label::Expression(_)) | None => &[],
+        let pieces = match self {
+            Label::Pattern(pieces) => pieces.as_slice(),
+            Label::Expression(_) => &[],
         };
         pieces.iter().filter_map(|piece| match piece {
             Piece::Value(place) => Some(place.root()),
@@ -278,13 +236,17 @@ impl Settings {
         })
     }
 
+    fn expression(&self) -> Option<&Expr> {
+        match self {
+            Label::Expression(text) => Some(text),
+            Label::Pattern(_) => None,
+        }
+    }
+}
+
+impl Settings {
     fn expressions(&self) -> impl Iterator<Item = &Expr> {
-        let label = match &self.label {
-            Some(Label::Expression(text)) => Some(text),
-            Some(Label::Pattern(_)) | None => None,
-        };
         let values = [
-            label,
             self.mode.as_ref().and_then(Mode::expression),
             self.session.as_ref(),
             self.driver.as_ref(),
