@@ -97,6 +97,22 @@ async fn a_view_from_before_is_of_what_is_left() {
     assert!(three.release().await.unwrap_err().is_lost());
 }
 
+/// It began to wait when the part was its own.
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_the_loss_of_the_rest_is_not_told_of_that_of_the_part() {
+    let (store, session) = store();
+    let mut two = printers(&session).acquire_many(2).await.unwrap();
+    let before = two.view();
+    let told = tokio::spawn(async move { before.lost().await });
+    settle().await;
+    let part = two.split(1).unwrap();
+    crate::support::client(&store).await.delete(part.path()).await.unwrap();
+    timeout(session.timing().unwrap().heartbeat * 2, part.lost()).await.unwrap();
+    settle().await;
+    assert!(!told.is_finished() && two.is_valid());
+    two.release().await.unwrap();
+}
+
 /// The first that waits here takes them in memory.
 #[tokio::test(start_paused = true)]
 async fn a_part_that_is_let_go_is_handed_to_who_waits_here() {
