@@ -55,8 +55,8 @@ pub struct NewNode {
 pub enum Proof {
     /// By its name, which begins with the unique prefix.
     Name,
-    /// By its data, the payload, which is unique as long as nobody changes it. Such nodes are
-    /// created one at a time.
+    /// By its data, the payload, which is unique; if somebody has overwritten them, by its owner. Such
+    /// nodes are created one at a time.
     Payload,
     /// Only by its owner: names and data are the same for all. Such nodes are created one at a
     /// time.

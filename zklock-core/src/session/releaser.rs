@@ -13,7 +13,6 @@ use std::time::Duration;
 
 use crate::base::clock::{Instant, Sleep};
 use crate::base::deadline::Deadline;
-use crate::base::owner::REVOKE;
 use crate::base::times;
 use crate::cooldown::mark_removal::MarkRemoval;
 use crate::coordinator::traits::{Created, Link, NodeKind, RequestError};
@@ -348,10 +347,10 @@ impl CreateTask {
             let ours = stat.owner == coordinator.session_id()
                 && match proof {
                     Proof::Name => true,
-                    // Its owner may have been asked to release meanwhile, and then its data say
-                    // this.
-                    Proof::Payload => data == *payload || data == REVOKE && stat.czxid > before,
-                    // These nodes are created one at a time, so only the one in doubt is newer.
+                    // Somebody may have overwritten the data meanwhile, for instance to ask for the
+                    // release. These nodes are created one at a time, so only the one in doubt is
+                    // newer.
+                    Proof::Payload => data == *payload || stat.czxid > before,
                     Proof::Owner => stat.czxid > before,
                 };
             if ours {

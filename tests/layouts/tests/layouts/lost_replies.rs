@@ -202,6 +202,29 @@ async fn a_creation_in_doubt_is_found_although_it_was_asked_to_let_go() {
     bed.end().await;
 }
 
+/// Whatever somebody writes there: the node would stay as long as the session, in everybody's way.
+#[tokio::test]
+async fn a_creation_in_doubt_is_found_although_its_data_were_overwritten() {
+    let bed = Bed::shared("doubt-overwritten");
+    let (proxy, session) = proxied(&bed, Numbered::dlock()).await;
+    for way in WAYS {
+        let lost = Matcher::reply(OpCode::Create2).first(1);
+        let rule = proxy.on(lost, Action::DropAndCut(way));
+        proxy.refuse(true);
+        let acquired = acquiring(&session, "a");
+        until("the creation is lost", || (rule.hits() == 1).then_some(())).await;
+        let node = format!("{}/{}", bed.path("a"), nodes(&bed)[0]);
+        bed.raw().set_data(&node, b"somebody was here").unwrap();
+        proxy.refuse(false);
+        let guard = soon("the lock", acquired).await.unwrap();
+        assert_eq!((guard.path(), nodes(&bed).len()), (&*node, 1), "{way:?}");
+        guard.release().await.unwrap();
+        assert_eq!(nodes(&bed).len(), 0, "{way:?}");
+        rule.release();
+    }
+    bed.end().await;
+}
+
 /// A deletion that is repeated must not hit the node that somebody else has made there meanwhile.
 #[tokio::test]
 async fn a_deletion_in_doubt_spares_the_next_holder() {
