@@ -81,8 +81,14 @@ impl Wait {
 /// A way to wait for a lock. Each is a future of its own, because a waiter pays for its memory: a
 /// wait without a deadline does not need what happens at one.
 pub trait Patience {
+    /// The longest time of one try, if there are several, in as little space as it takes.
+    type OneTry: Copy + Send + Into<Option<Duration>>;
+
     /// How long to wait.
     fn how(&self) -> Wait;
+
+    /// The longest time of one try.
+    fn one_try(&self) -> Self::OneTry;
 
     /// Waits for a lock.
     ///
@@ -99,9 +105,21 @@ pub trait Patience {
 #[derive(Clone, Copy, Debug)]
 pub struct Forever;
 
+impl From<Forever> for Option<Duration> {
+    fn from(_: Forever) -> Self {
+        None
+    }
+}
+
 impl Patience for Forever {
+    type OneTry = Forever;
+
     fn how(&self) -> Wait {
         Wait::Forever
+    }
+
+    fn one_try(&self) -> Forever {
+        Forever
     }
 
     async fn wait<Q: WaitQueue>(self, joined: Joined<Q>) -> Result<Hold, LockError> {
@@ -116,6 +134,12 @@ impl Patience for Forever {
 }
 
 impl Patience for Wait {
+    type OneTry = Option<Duration>;
+
+    fn one_try(&self) -> Option<Duration> {
+        self.of_one_try()
+    }
+
     fn how(&self) -> Wait {
         *self
     }

@@ -159,22 +159,23 @@ impl NamedLock {
         }
         let how = patience.how();
         let started = self.0.session.clock().now();
+        // All that is kept of `how` while it waits.
+        let began = (started, patience.one_try());
         let joined = match self.way_in(who, (how, started), unscoped) {
             WayIn::Usual(joined) => joined,
-            WayIn::Rare(rare) => return self.ended(rare.await, (how, started)),
+            WayIn::Rare(rare) => return self.ended(rare.await, began),
         };
         let result = patience.wait(joined).await.and_then(|hold| self.guard(hold, unscoped));
-        self.ended(result, (how, started))
+        self.ended(result, began)
     }
 
     /// Tells the observers how an acquire ended.
     fn ended<K: Kind>(
         &self,
         result: Result<Guard<K>, LockError>,
-        (how, started): (Wait, Instant),
+        began: (Instant, impl Into<Option<Duration>>),
     ) -> Result<Guard<K>, LockError> {
         let end = result.as_ref().map(|guard| (guard.fencing_token(), guard.granted_by()));
-        let began = (started, how.of_one_try());
         self.0.session.tell_end((&self.0.name, K::MODE), end, began);
         result
     }

@@ -484,6 +484,8 @@ impl Semaphore {
             let _ = self.0.unmixed.set(());
         }
         let since = self.0.session.clock().now();
+        // All that is kept of `how` while it waits.
+        let began = (since, patience.one_try());
         let granted = match self.join(who, permits, how, since) {
             WayIn::Usual(joined) => patience.wait(joined).await,
             WayIn::Rare(rare) => rare.await,
@@ -493,7 +495,6 @@ impl Semaphore {
             granted.map_err(|error| error.on(self.0.name.to_shared()))
         });
         let end = result.as_ref().map(|permit| (permit.fencing_token(), permit.granted_by()));
-        let began = (since, how.of_one_try());
         self.0.session.tell_end((&self.0.name, Mode::Permit), end, began);
         result
     }

@@ -194,13 +194,14 @@ impl Session {
         &self,
         (name, mode): (&LockName, Mode),
         end: Result<(FencingToken, GrantedBy), &LockError>,
-        (since, timeout): (Instant, Option<Duration>),
+        (since, one_try): (Instant, impl Into<Option<Duration>>),
     ) {
         self.events().tell(|| {
             let (lock, waited) = (name.to_shared(), self.clock().now().since(since));
             match end {
                 Ok((token, by)) => {
-                    let over = timeout.map_or(0, |one| waited.as_nanos() / one.as_nanos().max(1));
+                    let over =
+                        one_try.into().map_or(0, |one| waited.as_nanos() / one.as_nanos().max(1));
                     let tries = u32::try_from(over).unwrap_or(u32::MAX).saturating_add(1);
                     Event::Acquired { lock, mode, token, waited, tries, by }
                 }

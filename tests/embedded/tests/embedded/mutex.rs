@@ -313,10 +313,10 @@ fn the_future_of_a_waiter_is_small() {
     let lock = session.rw_lock("b").unwrap();
     let semaphore = session.semaphore("c", 1).unwrap();
     for (what, size, most) in [
-        ("acquire", size_of_val(&mutex.acquire()), 192),
-        ("acquire_tries", size_of_val(&mutex.acquire_tries()), 488),
-        ("read", size_of_val(&lock.read()), 192),
-        ("write", size_of_val(&lock.write()), 192),
+        ("acquire", size_of_val(&mutex.acquire()), 200),
+        ("acquire_tries", size_of_val(&mutex.acquire_tries()), 504),
+        ("read", size_of_val(&lock.read()), 200),
+        ("write", size_of_val(&lock.write()), 200),
         ("semaphore", size_of_val(&semaphore.acquire()), 224),
     ] {
         assert!(size <= most, "{what}: {size} bytes");

@@ -17,6 +17,8 @@ pub(super) struct Ask {
     since: u64,
     /// Until when it waits; 0 for who asks once.
     until: u64,
+    /// Whether it may hold this lock already, while it waits for others.
+    among_several: bool,
 }
 
 /// Somebody asks, until this is dropped.
@@ -76,12 +78,27 @@ const LONG: u64 = 1_000_000;
 impl Ledger {
     /// Notes that somebody asks, and for how long at most, in microseconds.
     pub fn asks(self: &Arc<Self>, lock: usize, process: &Process, most: u64) -> Asking {
-        let now = self.world.now();
+        let until = if most == 0 { 0 } else { self.world.now().saturating_add(most) };
+        self.asks_until(lock, process, until, false)
+    }
+
+    /// Notes that somebody asks for a lock as one of several.
+    pub fn asks_among_several(self: &Arc<Self>, lock: usize, process: &Process) -> Asking {
+        self.asks_until(lock, process, 0, true)
+    }
+
+    fn asks_until(
+        self: &Arc<Self>,
+        lock: usize,
+        process: &Process,
+        until: u64,
+        among_several: bool,
+    ) -> Asking {
+        let (since, process) = (self.world.now(), process.clone());
         let mut state = self.lock();
         state.next += 1;
         let id = state.next;
-        let until = if most == 0 { 0 } else { now.saturating_add(most) };
-        state.asks.insert(id, Ask { lock, process: process.clone(), since: now, until });
+        state.asks.insert(id, Ask { lock, process, since, until, among_several });
         Asking { ledger: self.clone(), id }
     }
 
@@ -118,6 +135,9 @@ impl Ledger {
         let plan = &self.plans[lock];
         let held = state.held.values().any(|held| held.entry.lock == lock);
         let was_held = state.let_go.get(&lock).is_some_and(|at| *at >= since);
+        let is_part =
+            |ask: &Ask| ask.among_several && ask.lock == lock && ask.process.id() == process.id();
+        let held = held || state.asks.values().any(is_part);
         let asked = state.asks.iter().any(|(id, ask)| *id != asking.id && ask.lock == lock);
         drop(state);
         match kind {

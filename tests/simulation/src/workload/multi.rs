@@ -28,6 +28,8 @@ impl Task {
             Err(error) => return self.crew.ledger.fail(rules::ERROR, format!("{error:#}")),
         };
         self.say(|| "wants all of them".to_owned());
+        let ask = |lock: usize| self.crew.ledger.asks_among_several(lock, &self.process);
+        let asking: Vec<_> = members.iter().map(|(lock, ..)| ask(*lock)).collect();
         let polls = (self.choose(3) == 1).then(|| 1 + self.choose(9));
         match for_polls(all.acquire_tries(), polls).await {
             Some(Ok(guard)) => {
@@ -40,6 +42,7 @@ impl Task {
                     Some(holding)
                 };
                 let holdings: Vec<_> = guard.members().iter().map(taken).collect();
+                drop(asking);
                 if !guard.is_valid() && self.crew.ledger.calm_for(self.crew.timeout) {
                     let what = format!("{}: one of several was lost", self.name);
                     self.crew.ledger.fail(rules::VALID, what);
