@@ -42,17 +42,6 @@ fn main() -> ExitCode {
 fn begin(args: Args) -> Result<u8, Failure> {
     let app = match &args.command {
         Command::Run(run) => run.program_name(),
-        Command::Completions { shell } => {
-            let mut script = Vec::new();
-            clap_complete::generate(*shell, &mut Args::command(), "zklock", &mut script);
-            return print(&script);
-        }
-        Command::Man => {
-            let mut page = Vec::new();
-            let rendered = clap_mangen::Man::new(Args::command()).render(&mut page);
-            rendered.map_err(|error| Failure::own(format!("no page: {error}")))?;
-            return print(&page);
-        }
         _ => None,
     };
     server::settle(&args.server, app.as_deref())?;
@@ -66,8 +55,17 @@ fn begin(args: Args) -> Result<u8, Failure> {
             Command::Show { name, json } => inspect::show(&name, json).await,
             Command::Watch { name, json } => inspect::watch(&name, json).await,
             Command::Revoke { name } => inspect::revoke(&name).await,
-            // Done above.
-            Command::Completions { .. } | Command::Man => Ok(0),
+            Command::Completions { shell } => {
+                let mut script = Vec::new();
+                clap_complete::generate(shell, &mut Args::command(), "zklock", &mut script);
+                print(&script)
+            }
+            Command::Man => {
+                let mut page = Vec::new();
+                let rendered = clap_mangen::Man::new(Args::command()).render(&mut page);
+                rendered.map_err(|error| Failure::own(format!("no page: {error}")))?;
+                print(&page)
+            }
         }
     })
 }

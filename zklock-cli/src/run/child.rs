@@ -34,7 +34,7 @@ pub(crate) enum Status {
     /// By itself, with this code.
     Exited(u8),
     /// By this signal.
-    Killed(u8),
+    Killed(Signal),
 }
 
 /// The running command.
@@ -95,11 +95,9 @@ impl Child {
     }
 
     /// Sends a signal to the command and what it started in its group.
-    pub(crate) fn signal_group(&self, number: i32) {
-        if let Ok(signal) = Signal::try_from(number) {
-            // It may have ended by itself.
-            _ = killpg(self.group, signal);
-        }
+    pub(crate) fn signal_group(&self, signal: Signal) {
+        // It may have ended by itself.
+        _ = killpg(self.group, signal);
     }
 
     /// Ends what is left of the group: asks, and kills it after the patience or when `at_once`
@@ -111,15 +109,15 @@ impl Child {
         signals: &mut Signals,
     ) {
         if !self.is_gone() {
-            self.signal_group(Signal::SIGTERM as i32);
+            self.signal_group(Signal::SIGTERM);
             // One that is stopped does not hear it otherwise.
-            self.signal_group(Signal::SIGCONT as i32);
+            self.signal_group(Signal::SIGCONT);
             tokio::pin!(at_once);
             let patient = timeout(patience, async {
                 while !self.is_gone() {
                     tokio::select! {
                         () = &mut at_once => return,
-                        number = signals.next() => self.signal_group(i32::from(number)),
+                        signal = signals.next() => self.signal_group(signal),
                         () = sleep(LOOK) => {}
                     }
                 }
@@ -154,9 +152,7 @@ fn reap(command: Pid, interactive: bool, tell: &mpsc::UnboundedSender<Status>) {
             Ok(WaitStatus::Exited(pid, code)) if pid == command => {
                 Status::Exited(u8::try_from(code).unwrap_or(u8::MAX))
             }
-            Ok(WaitStatus::Signaled(pid, signal, _)) if pid == command => {
-                Status::Killed(u8::try_from(signal as i32).unwrap_or(u8::MAX))
-            }
+            Ok(WaitStatus::Signaled(pid, signal, _)) if pid == command => Status::Killed(signal),
             // In a terminal, a command that holds a lock is not suspended: others wait for it.
             Ok(WaitStatus::Stopped(pid, _)) if interactive && pid == command => {
                 _ = killpg(command, Signal::SIGCONT);

@@ -5,6 +5,7 @@ mod guardian;
 mod terminal;
 
 use std::future::{Future, pending};
+use std::task::Poll;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
@@ -29,7 +30,7 @@ pub(crate) async fn run(args: Run) -> Result<u8, Failure> {
     let mut signals = Signals::new()?;
     let session = tokio::select! {
         session = connect() => session?,
-        number = signals.next() => return Ok(128 + number),
+        signal = signals.next() => return Ok(exit_code(signal)),
     };
     let outcome = run_with(&args, &session, signals).await;
     // Also who gave up has nodes until the session ends.
@@ -41,22 +42,18 @@ async fn run_with(args: &Run, session: &Session, mut signals: Signals) -> Result
     let lock = lock(args, session)?;
     let acquired = tokio::select! {
         acquired = lock.acquire_tries() => acquired,
-        number = signals.next() => return Ok(128 + number),
+        signal = signals.next() => return Ok(exit_code(signal)),
     };
     let guard = acquired.map_err(|error| Failure::of_acquire(&error, args.on_busy))?;
     let code = supervise(args, session, &guard, signals).await?;
     // The command has ended: who waits next may go on.
-    match timeout(TO_LEAVE, guard.release()).await {
-        Ok(Err(error)) if error.is_lost() => {
-            eprintln!("zklock: {error:#}");
-            Ok(LOST)
+    if let Ok(Err(error)) = timeout(TO_LEAVE, guard.release()).await {
+        eprintln!("zklock: {error:#}");
+        if error.is_lost() {
+            return Ok(LOST);
         }
-        Ok(Err(error)) => {
-            eprintln!("zklock: {error:#}");
-            Ok(code)
-        }
-        Ok(Ok(())) | Err(_) => Ok(code),
     }
+    Ok(code)
 }
 
 fn lock(args: &Run, session: &Session) -> Result<AnyLock, Failure> {
@@ -103,18 +100,18 @@ async fn supervise(
         }
     };
     tokio::pin!(over);
-    let mut asked_by_nobody = args.revocable;
+    let mut heeds_wishes = args.revocable;
     let ended = loop {
         tokio::select! {
             status = child.ended() => break Ok(status),
             () = left(guard, lease / 4) => break Err("the lock is lost"),
             () = &mut over => break Err("the lock was held for as long as it may be"),
-            () = guard.revoked(), if asked_by_nobody => {
-                asked_by_nobody = false;
+            () = guard.revoked(), if heeds_wishes => {
+                heeds_wishes = false;
                 eprintln!("zklock: somebody asks for the lock: asking the command to end");
-                child.signal_group(Signal::SIGTERM as i32);
+                child.signal_group(Signal::SIGTERM);
             }
-            number = signals.next() => child.signal_group(i32::from(number)),
+            signal = signals.next() => child.signal_group(signal),
         }
     };
     // Whatever it has started must not go on without the lock.
@@ -124,7 +121,7 @@ async fn supervise(
     child.end_group(left(guard, lease / 20), TO_END, &mut signals).await;
     Ok(match ended {
         Ok(Status::Exited(code)) => code,
-        Ok(Status::Killed(signal)) => 128 + signal,
+        Ok(Status::Killed(signal)) => exit_code(signal),
         Err(_) => LOST,
     })
 }
@@ -144,36 +141,37 @@ async fn left(guard: &AnyGuard, least: Duration) {
     }
 }
 
+/// The exit code that says that a signal ended the command.
+fn exit_code(signal: Signal) -> u8 {
+    128 + signal as u8
+}
+
 /// The signals that are handed on to the command.
-pub(crate) struct Signals(Vec<(u8, Arrivals)>);
+pub(crate) struct Signals(Vec<(Signal, Arrivals)>);
 
 impl Signals {
     fn new() -> Result<Self, Failure> {
-        let kinds = [
-            SignalKind::hangup(),
-            SignalKind::interrupt(),
-            SignalKind::quit(),
-            SignalKind::terminate(),
-            SignalKind::user_defined1(),
-            SignalKind::user_defined2(),
+        let all = [
+            Signal::SIGHUP,
+            Signal::SIGINT,
+            Signal::SIGQUIT,
+            Signal::SIGTERM,
+            Signal::SIGUSR1,
+            Signal::SIGUSR2,
         ];
-        let all = kinds.into_iter().map(|kind| {
-            let number = u8::try_from(kind.as_raw_value()).unwrap_or(u8::MAX);
-            signal(kind).map(|arrivals| (number, arrivals))
-        });
-        let all = all.collect::<Result<_, _>>();
+        let arrivals =
+            |one: Signal| signal(SignalKind::from_raw(one as i32)).map(|arrivals| (one, arrivals));
+        let all = all.into_iter().map(arrivals).collect::<Result<_, _>>();
         all.map(Signals).map_err(|error| Failure::own(format!("cannot wait for signals: {error}")))
     }
 
     /// The next one.
-    pub(crate) fn next(&mut self) -> impl Future<Output = u8> {
+    pub(crate) fn next(&mut self) -> impl Future<Output = Signal> {
         std::future::poll_fn(|cx| {
-            for (number, arrivals) in &mut self.0 {
-                if arrivals.poll_recv(cx).is_ready() {
-                    return std::task::Poll::Ready(*number);
-                }
-            }
-            std::task::Poll::Pending
+            let mut all = self.0.iter_mut();
+            let arrived =
+                all.find_map(|(one, arrivals)| arrivals.poll_recv(cx).is_ready().then_some(*one));
+            arrived.map_or(Poll::Pending, Poll::Ready)
         })
     }
 }
