@@ -64,14 +64,6 @@ impl Wait {
         }
     }
 
-    /// The longest time of one try, if there are several.
-    pub fn of_one_try(&self) -> Option<Duration> {
-        match self {
-            Wait::Tries(timeout, _) | Wait::Begun(_, timeout, _) => Some(*timeout),
-            Wait::Forever | Wait::Once(_) => None,
-        }
-    }
-
     /// Whether it waits for replies only.
     pub fn is_once(&self) -> bool {
         matches!(self, Wait::Once(_))
@@ -137,7 +129,10 @@ impl Patience for Wait {
     type OneTry = Option<Duration>;
 
     fn one_try(&self) -> Option<Duration> {
-        self.of_one_try()
+        match self {
+            Wait::Tries(timeout, _) | Wait::Begun(_, timeout, _) => Some(*timeout),
+            Wait::Forever | Wait::Once(_) => None,
+        }
     }
 
     fn how(&self) -> Wait {
