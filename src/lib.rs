@@ -41,12 +41,16 @@
 //!
 //! # Read on
 //!
-//! [Recipes](https://github.com/zklock/zklock/blob/main/docs/attribute.md) for axum, tonic, jobs
-//! and transactions; what a guard knows when the network fails
+//! [The guide](https://github.com/zklock/zklock/blob/main/docs/README.md), with
+//! [recipes](https://github.com/zklock/zklock/blob/main/docs/recipes.md) for axum, tonic, jobs,
+//! transactions and a leader; what a guard knows when the network fails
 //! ([held, suspect, lost](https://github.com/zklock/zklock/blob/main/docs/lost.md)), and what
 //! protects when that is too late
 //! ([fencing tokens](https://github.com/zklock/zklock/blob/main/docs/fencing.md));
 //! [sharing locks with Java and Python](https://github.com/zklock/zklock/blob/main/docs/sharing.md).
+//! For people who run a service: what to check
+//! [before production](https://github.com/zklock/zklock/blob/main/docs/production.md), and
+//! [what to do about a stuck lock](https://github.com/zklock/zklock/blob/main/docs/runbook.md).
 
 pub use zklock_core::base::cancel_policy::{OnLost, OnRevoked};
 pub use zklock_core::base::error::{Body, ErrorKind, Holder, LockError};
@@ -70,7 +74,7 @@ pub use zklock_core::guard::typed::{
     Guard, MutexGuard, RwLockReadGuard, RwLockWriteGuard, SemaphorePermit, kind,
 };
 pub use zklock_core::guard::view::{Current, GuardView, current, is_held};
-pub use zklock_core::inspect::{LockEvent, LockEvents, Participant, Site};
+pub use zklock_core::inspect::{LockEvent, LockEvents, Participant, Site, Survey};
 pub use zklock_core::lock::{AnyGuard, AnyLock, MultiGuard, MultiLock, Mutex, RwLock, Semaphore};
 pub use zklock_core::name::lock_name::{IntoLockName, LockName};
 pub use zklock_core::name::path::ZnodePath;
@@ -99,11 +103,20 @@ pub mod driver {
     pub use zklock_core::layout::verdict::Verdict;
 }
 
-/// Locks for users' tests, and fault injection on the embedded coordinator.
+/// Locks for users' tests, fault injection on the embedded coordinator, and a simulated ZooKeeper.
 #[cfg(feature = "testing")]
 pub mod testing {
     pub use zklock_core::coordinator::memory::{Fault, Faults, Logged, Op};
     pub use zklock_core::testing::TestLocks;
+    pub use zklock_simulator::sim::{Process, Running, World, sim};
+}
+
+/// Metrics of locks and sessions, with the feature `metrics`: counters, histograms and gauges on the facade of
+/// the crate `metrics`. The guide lists them: `docs/metrics.md`.
+#[cfg(feature = "metrics")]
+pub mod metrics {
+    pub use zklock_core::observe::gauges::{buckets, sample};
+    pub use zklock_core::observe::metrics::{Metric, MetricKind, all};
 }
 
 #[cfg(feature = "blocking")]
@@ -144,6 +157,18 @@ pub struct Fencing;
 #[doc = include_str!("../docs/lost.md")]
 #[derive(Debug)]
 pub struct Lost;
+
+/// The code in the quick start, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/quick-start.md")]
+#[derive(Debug)]
+pub struct QuickStart;
+
+/// The code in the guide to upgrades, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/upgrades.md")]
+#[derive(Debug)]
+pub struct Upgrades;
 
 /// The code in the guide to watches, compiled.
 #[cfg(doctest)]

@@ -7,6 +7,12 @@
 #[derive(Debug)]
 pub struct Page;
 
+/// The code in the recipes.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/recipes.md")]
+#[derive(Debug)]
+pub struct Recipes;
+
 /// The code in the guide to tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/testing.md")]

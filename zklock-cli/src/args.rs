@@ -51,6 +51,39 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Says who holds a lock, who waits, and what is wrong if something is
+    ///
+    /// Exit codes: 0 if nothing is wrong, 1 if something is, 69 if
+    /// ZooKeeper does not answer, 125 for any other failure of zklock.
+    Why {
+        /// The name of the lock
+        name: String,
+        /// How long the servers may take to answer, in all
+        #[arg(long, default_value = "1s", value_name = "TIME", value_parser = humantime::parse_duration)]
+        within: Duration,
+        /// Prints one JSON document
+        #[arg(long)]
+        json: bool,
+    },
+    /// Lists the locks that are in use
+    Ls {
+        /// Only this lock and those below it
+        prefix: Option<String>,
+        /// Prints one JSON document
+        #[arg(long)]
+        json: bool,
+    },
+    /// Shows the locks in use, live, and what is to be noticed about them
+    ///
+    /// Keys: h hottest first, l longest held, w longest waited, s suspect, q ends it.
+    Top {
+        /// How often it looks
+        #[arg(long, default_value = "1s", value_name = "TIME", value_parser = humantime::parse_duration)]
+        interval: Duration,
+        /// Prints one JSON document a look
+        #[arg(long)]
+        json: bool,
+    },
     /// Follows a lock: who joins the queue, holds the lock, and leaves
     Watch {
         /// The name of the lock
@@ -63,6 +96,26 @@ pub(crate) enum Command {
     Revoke {
         /// The name of the lock
         name: String,
+        /// Prints one JSON document
+        #[arg(long)]
+        json: bool,
+    },
+    /// Deletes the node of one contender, so that the next one gets the lock
+    ///
+    /// Whoever held the lock goes on until it learns of this: a zklock process within a heartbeat,
+    /// Curator and kazoo never. From then on only the fencing token protects. Exit codes: 0 if the
+    /// node was deleted, 1 if it was gone already or the question was answered with no.
+    Break(Break),
+    /// Checks whether the ensemble is set up as locks need it
+    ///
+    /// Exit codes: 0 if everything is well, 1 if something is wrong, 69 or 125 if it cannot be checked.
+    Doctor {
+        /// Waits so long for the servers to remove an empty directory, which they do each minute
+        #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+        containers_within: Option<Duration>,
+        /// Prints one JSON document
+        #[arg(long)]
+        json: bool,
     },
     /// Prints what completes the arguments in a shell
     Completions {
@@ -101,6 +154,33 @@ pub(crate) struct Run {
     /// The command and its arguments; no shell is involved
     #[arg(last = true, required = true, value_name = "CMD")]
     pub(crate) command: Vec<OsString>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Break {
+    /// The name of the lock
+    pub(crate) name: String,
+    /// The name of the node, as `zklock why` shows it
+    #[arg(long)]
+    pub(crate) node: String,
+    /// The czxid of the node, which tells it from a later one of the same name
+    #[arg(long, value_parser = czxid)]
+    pub(crate) czxid: i64,
+    /// Does not ask
+    #[arg(long)]
+    pub(crate) yes: bool,
+    /// Prints one JSON document; needs --yes
+    #[arg(long, requires = "yes")]
+    pub(crate) json: bool,
+}
+
+/// A number, decimal or with `0x` in front.
+fn czxid(text: &str) -> Result<i64, String> {
+    let read = match text.strip_prefix("0x") {
+        Some(digits) => i64::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    read.map_err(|_| "accepted are numbers such as 0x1f or 31".to_owned())
 }
 
 impl Run {

@@ -2,6 +2,8 @@
 
 use zklock::{ErrorKind, LockError};
 
+/// Something is wrong with the lock (`why`) or the ensemble (`doctor`), or nothing was done (`break`).
+pub(crate) const PROBLEM: u8 = 1;
 /// The lock was lost, or held for as long as it may be; the command was ended.
 pub(crate) const LOST: u8 = 124;
 /// zklock itself failed: a wrong argument, a refused access, a name that cannot be one.

@@ -3,24 +3,33 @@
 use std::io::{Write, stdout};
 
 use serde_json::{Value, json};
-use zklock::{LockEvent, Participant};
+use zklock::{LockEvent, Participant, Site};
 
 use crate::exit::Failure;
+use crate::ls::who;
 use crate::server::connect;
 
-/// Prints the queue of a lock.
+/// Prints the queue of a lock, or its queues.
 pub(crate) async fn show(name: &str, as_json: bool) -> Result<u8, Failure> {
     let session = connect().await?;
-    let site = session.site(name)?;
-    let queue = site.contenders().await?;
+    let mut values = Vec::new();
+    let sites = session.sites(name).await?;
+    for site in &sites {
+        let queue = site.contenders().await?;
+        let head = format!("{name} ({}, layout: {})", site.path(), site.layout());
+        if as_json {
+            values.extend(queue.iter().map(value));
+        } else if queue.is_empty() {
+            say(&format!("{head}: nobody holds it, nobody waits"))?;
+        } else {
+            say(&head)?;
+            queue.iter().try_for_each(|one| say(&line(one)))?;
+        }
+    }
     if as_json {
-        let contenders: Vec<_> = queue.iter().map(value).collect();
-        say(&json!({ "name": name, "path": site.path(), "contenders": contenders }).to_string())?;
-    } else if queue.is_empty() {
-        say(&format!("{name} ({}): nobody holds it, nobody waits", site.path()))?;
-    } else {
-        say(&format!("{name} ({})", site.path()))?;
-        queue.iter().try_for_each(|one| say(&line(one)))?;
+        let (path, layout) = (sites.first().map(Site::path), sites.first().map(Site::layout));
+        let all = json!({ "name": name, "path": path, "layout": layout, "contenders": values });
+        say(&all.to_string())?;
     }
     session.close().await;
     Ok(0)
@@ -29,7 +38,8 @@ pub(crate) async fn show(name: &str, as_json: bool) -> Result<u8, Failure> {
 /// Prints what happens to a lock, until it is interrupted.
 pub(crate) async fn watch(name: &str, as_json: bool) -> Result<u8, Failure> {
     let session = connect().await?;
-    let mut events = session.site(name)?.events();
+    let Some(site) = session.sites(name).await?.into_iter().next() else { return Ok(0) };
+    let mut events = site.events();
     while let Some(event) = events.next().await {
         let (word, who) = match &event {
             LockEvent::Joined(who) => ("joined", Some(who)),
@@ -52,10 +62,14 @@ pub(crate) async fn watch(name: &str, as_json: bool) -> Result<u8, Failure> {
 }
 
 /// Asks the holders of a lock to release it.
-pub(crate) async fn revoke(name: &str) -> Result<u8, Failure> {
+pub(crate) async fn revoke(name: &str, as_json: bool) -> Result<u8, Failure> {
     let session = connect().await?;
-    let asked = session.site(name)?.revoke().await?;
+    let mut asked = 0;
+    for site in session.sites(name).await?.iter().filter(|site| !site.is_inner()) {
+        asked += site.revoke().await?;
+    }
     say(&match asked {
+        asked if as_json => json!({ "name": name, "asked": asked }).to_string(),
         0 => format!("nobody holds {name}"),
         1 => format!("asked the holder of {name} to release it"),
         _ => format!("asked the {asked} holders of {name} to release it"),
@@ -65,24 +79,28 @@ pub(crate) async fn revoke(name: &str) -> Result<u8, Failure> {
 }
 
 /// Prints a line. Who reads may have ended, which is the end of this command too.
-fn say(line: &str) -> Result<(), Failure> {
+pub(crate) fn say(line: &str) -> Result<(), Failure> {
     let written = writeln!(stdout(), "{line}");
     written.map_err(|error| Failure::own(format!("cannot write: {error}")))
 }
 
-fn line(one: &Participant) -> String {
+/// A contender in one line.
+pub(crate) fn line(one: &Participant) -> String {
     let does = if one.holder { "holds" } else { "waits" };
     let since = one.owner.granted.as_ref().or(one.owner.since.as_ref());
     let since = since.map(|since| format!(", since {since}")).unwrap_or_default();
     let revoked = if one.owner.revoked { ", asked to release it" } else { "" };
     let why = one.why.as_ref().map(|why| format!("\n       {why}")).unwrap_or_default();
-    let (mode, owner) = (one.mode.to_string(), &one.owner);
+    let (mode, owner) = (one.mode.to_string(), who(one));
     format!("{does} {mode:9} {owner}{since}{revoked}  [{}]{why}", one.node)
 }
 
-fn value(one: &Participant) -> Value {
+/// A contender as JSON.
+pub(crate) fn value(one: &Participant) -> Value {
     json!({
         "node": one.node,
+        "czxid": format!("{:#x}", one.czxid),
+        "created": humantime::format_rfc3339_millis(one.created).to_string(),
         "mode": one.mode.to_string(),
         "holds": one.holder,
         "host": one.owner.host,

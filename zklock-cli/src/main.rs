@@ -1,12 +1,20 @@
-//! The command `zklock`: runs a command under a lock, and shows, follows and revokes locks.
+//! The command `zklock`: runs a command under a lock, and shows, explains, follows and frees locks.
 //!
 //! Its settings are the environment variables of the library (`ZKLOCK_CONNECT` and so on).
 
 mod args;
+mod breaks;
+mod doctor;
 mod exit;
 mod inspect;
+mod ls;
 mod run;
 mod server;
+mod text;
+mod top;
+mod when;
+mod why;
+mod words;
 
 use std::io::{Write, stdout};
 use std::process::ExitCode;
@@ -15,6 +23,7 @@ use clap::{CommandFactory, Parser};
 
 use crate::args::{Args, Command};
 use crate::exit::Failure;
+use crate::server::Again;
 
 fn main() -> ExitCode {
     // What the command starts of itself is no command of its user's.
@@ -53,8 +62,17 @@ fn begin(args: Args) -> Result<u8, Failure> {
         match args.command {
             Command::Run(run) => run::run(run).await,
             Command::Show { name, json } => inspect::show(&name, json).await,
+            Command::Why { name, within, json } => {
+                why::why(&name, within, &Again::of(&args.server), json).await
+            }
+            Command::Ls { prefix, json } => ls::ls(prefix.as_deref(), json).await,
+            Command::Top { interval, json } => top::top(interval, json).await,
+            Command::Doctor { containers_within, json } => {
+                doctor::doctor(containers_within, json).await
+            }
+            Command::Break(node) => breaks::break_node(&node).await,
             Command::Watch { name, json } => inspect::watch(&name, json).await,
-            Command::Revoke { name } => inspect::revoke(&name).await,
+            Command::Revoke { name, json } => inspect::revoke(&name, json).await,
             Command::Completions { shell } => {
                 let mut script = Vec::new();
                 clap_complete::generate(shell, &mut Args::command(), "zklock", &mut script);

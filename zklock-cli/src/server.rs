@@ -35,7 +35,78 @@ pub(crate) fn own_path() -> Result<std::path::PathBuf, Failure> {
     env::current_exe().map_err(|error| Failure::own(format!("cannot find this program: {error}")))
 }
 
+/// The servers of the connect string, one by one, each with its port and the chroot.
+pub(crate) fn servers() -> Result<Vec<String>, Failure> {
+    let connect = env::var("ZKLOCK_CONNECT").unwrap_or_default();
+    if connect.is_empty() {
+        return Err(Failure::own("no servers are given: set ZKLOCK_CONNECT, or use --connect"));
+    }
+    Ok(each(&connect))
+}
+
+fn each(connect: &str) -> Vec<String> {
+    let (hosts, chroot) = match connect.find('/') {
+        Some(at) => connect.split_at(at),
+        None => (connect, ""),
+    };
+    let with_port = |host: &str| match host.rsplit_once(':') {
+        Some((_, port)) if port.bytes().all(|b| b.is_ascii_digit()) => host.to_owned(),
+        _ => format!("{host}:2181"),
+    };
+    let hosts = hosts.split(',').map(str::trim).filter(|host| !host.is_empty());
+    hosts.map(|host| with_port(host) + chroot).collect()
+}
+
+/// How this program was called, to name commands that help.
+#[derive(Debug)]
+pub(crate) struct Again(String);
+
+impl Again {
+    pub(crate) fn of(server: &Server) -> Self {
+        let mut words = "zklock".to_owned();
+        for (option, value) in [("--connect", &server.connect), ("--root", &server.root)] {
+            if let Some(value) = value {
+                words += &format!(" {option} {}", quoted(value));
+            }
+        }
+        Again(words)
+    }
+
+    /// A command with these arguments, and more of them as they are.
+    pub(crate) fn command(&self, words: &[&str], rest: &str) -> String {
+        let words = words.iter().map(|word| quoted(word));
+        let all = std::iter::once(self.0.clone()).chain(words).chain([rest.to_owned()]);
+        all.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// A word as a shell reads it.
+pub(crate) fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_./:,=@%+-".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
 /// Connects as the environment says.
 pub(crate) async fn connect() -> Result<Session, Failure> {
     Ok(Session::from_env().await?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_are_taken_one_by_one() {
+        assert_eq!(each("a:1,b,[::1]:7/x/y"), ["a:1/x/y", "b:2181/x/y", "[::1]:7/x/y"]);
+    }
+
+    #[test]
+    fn commands_can_be_pasted_into_a_shell() {
+        let server = Server { connect: Some("a:1".to_owned()), root: None };
+        let command = Again::of(&server).command(&["break", "it's"], "--node x");
+        assert_eq!(command, r"zklock --connect a:1 break 'it'\''s' --node x");
+    }
 }

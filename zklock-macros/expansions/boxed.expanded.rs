@@ -12,10 +12,15 @@ where
     Box::pin(async move {
         const _: () = ::zklock::__private::check_pattern("{self.tenant}/{id}");
         let __zklock_call = ::zklock::__private::Call::new(
-            ::zklock::__private::Name::pattern()
-                .value(&self.tenant)
-                .text("/")
-                .value(&id)
+            {
+                static __ZKLOCK_PATTERN: ::zklock::__private::StaticPattern = ::zklock::__private::StaticPattern::new(
+                    "{self.tenant}/{id}",
+                );
+                ::zklock::__private::Name::of(&__ZKLOCK_PATTERN)
+                    .value(&self.tenant)
+                    .text("/")
+                    .value(&id)
+            }
                 .build(),
         );
         let (__zklock_body, __zklock_output) = ::zklock::__private::Output::of(async move {

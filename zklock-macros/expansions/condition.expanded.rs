@@ -2,9 +2,14 @@ async fn create_order(request: Request) -> Result<Order, ApiError> {
     const _: () = ::zklock::__private::check_pattern("orders/{request.user.id}");
     let __zklock_call = if ::zklock::__private::condition(request.user.id != GUEST) {
         ::zklock::__private::Call::new(
-            ::zklock::__private::Name::pattern()
-                .text("orders/")
-                .value(&request.user.id)
+            {
+                static __ZKLOCK_PATTERN: ::zklock::__private::StaticPattern = ::zklock::__private::StaticPattern::new(
+                    "orders/{request.user.id}",
+                );
+                ::zklock::__private::Name::of(&__ZKLOCK_PATTERN)
+                    .text("orders/")
+                    .value(&request.user.id)
+            }
                 .build(),
         )
     } else {

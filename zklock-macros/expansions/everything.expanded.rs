@@ -15,7 +15,15 @@ where
     #![allow(unused)]
     const _: () = ::zklock::__private::check_pattern("{self.tenant}/orders");
     let __zklock_call = ::zklock::__private::Call::new(
-        ::zklock::__private::Name::pattern().value(&self.tenant).text("/orders").build(),
+        {
+            static __ZKLOCK_PATTERN: ::zklock::__private::StaticPattern = ::zklock::__private::StaticPattern::new(
+                "{self.tenant}/orders",
+            );
+            ::zklock::__private::Name::of(&__ZKLOCK_PATTERN)
+                .value(&self.tenant)
+                .text("/orders")
+        }
+            .build(),
     );
     let (__zklock_body, __zklock_output) = ::zklock::__private::Output::of(async move {
         if false {

@@ -1,8 +1,12 @@
 async fn create_order(request: Request) -> Result<Order, ApiError> {
     const _: () = ::zklock::__private::check_pattern("accounts/{key}");
     let __zklock_call = ::zklock::__private::Call::new(
-        ::zklock::__private::Name::pattern()
-            .text("accounts/")
+        {
+            static __ZKLOCK_PATTERN: ::zklock::__private::StaticPattern = ::zklock::__private::StaticPattern::new(
+                "accounts/{key}",
+            );
+            ::zklock::__private::Name::of(&__ZKLOCK_PATTERN).text("accounts/")
+        }
             .value(&request.account())
             .build(),
     );

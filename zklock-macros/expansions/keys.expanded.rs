@@ -1,7 +1,12 @@
 async fn create_order(from: u64, request: Request) -> Result<Order, ApiError> {
     const _: () = ::zklock::__private::check_pattern("accounts/{key}");
     let __zklock_call = ::zklock::__private::Call::several(
-        ::zklock::__private::Name::pattern().text("accounts/"),
+        {
+            static __ZKLOCK_PATTERN: ::zklock::__private::StaticPattern = ::zklock::__private::StaticPattern::new(
+                "accounts/{key}",
+            );
+            ::zklock::__private::Name::of(&__ZKLOCK_PATTERN).text("accounts/")
+        },
         &[&from, &request.account()],
     );
     let (__zklock_body, __zklock_output) = ::zklock::__private::Output::of(async move {

@@ -1,9 +1,14 @@
 async fn create_order(request: Request) -> Result<Order, ApiError> {
     const _: () = ::zklock::__private::check_pattern("{namespace}/orders/create");
     let __zklock_call = ::zklock::__private::Call::new(
-        ::zklock::__private::Name::pattern()
-            .prefix(&CONFIG.namespace)
-            .text("/orders/create")
+        {
+            static __ZKLOCK_PATTERN: ::zklock::__private::StaticPattern = ::zklock::__private::StaticPattern::new(
+                "{namespace}/orders/create",
+            );
+            ::zklock::__private::Name::of(&__ZKLOCK_PATTERN)
+                .prefix(&CONFIG.namespace)
+                .text("/orders/create")
+        }
             .build(),
     );
     let (__zklock_body, __zklock_output) = ::zklock::__private::Output::of(async move {

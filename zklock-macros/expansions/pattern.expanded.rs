@@ -1,11 +1,16 @@
 async fn create_order(request: Request, shop: &str) -> Result<Order, ApiError> {
     const _: () = ::zklock::__private::check_pattern("orders/{request.user.id}/{shop}");
     let __zklock_call = ::zklock::__private::Call::new(
-        ::zklock::__private::Name::pattern()
-            .text("orders/")
-            .value(&request.user.id)
-            .text("/")
-            .value(&shop)
+        {
+            static __ZKLOCK_PATTERN: ::zklock::__private::StaticPattern = ::zklock::__private::StaticPattern::new(
+                "orders/{request.user.id}/{shop}",
+            );
+            ::zklock::__private::Name::of(&__ZKLOCK_PATTERN)
+                .text("orders/")
+                .value(&request.user.id)
+                .text("/")
+                .value(&shop)
+        }
             .build(),
     );
     let (__zklock_body, __zklock_output) = ::zklock::__private::Output::of(async move {

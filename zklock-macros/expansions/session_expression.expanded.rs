@@ -1,7 +1,15 @@
 async fn ship(&self, id: u64) -> Result<(), ApiError> {
     const _: () = ::zklock::__private::check_pattern("orders/{id}");
     let __zklock_call = ::zklock::__private::Call::new(
-            ::zklock::__private::Name::pattern().text("orders/").value(&id).build(),
+            {
+                static __ZKLOCK_PATTERN: ::zklock::__private::StaticPattern = ::zklock::__private::StaticPattern::new(
+                    "orders/{id}",
+                );
+                ::zklock::__private::Name::of(&__ZKLOCK_PATTERN)
+                    .text("orders/")
+                    .value(&id)
+            }
+                .build(),
         )
         .session(&self.session);
     let (__zklock_body, __zklock_output) = ::zklock::__private::Output::of(async move {

@@ -201,6 +201,10 @@ pub(crate) fn filled(name: &Name, private: &Path) -> TokenStream {
 
 /// All of a name but its keys.
 fn begun(name: &Name, private: &Path) -> TokenStream {
+    if let ([Part::Constant(path)], []) = (name.parts.as_slice(), name.keys.as_slice()) {
+        let text = constant(path, private);
+        return quote!(#private::Name::constant(#text));
+    }
     let parts = name.parts.iter().map(|part| match part {
         Part::Text(text) => quote!(.text(#text)),
         Part::Prefix(expr) => {
@@ -213,7 +217,11 @@ fn begun(name: &Name, private: &Path) -> TokenStream {
             quote!(.text(#text))
         }
     });
-    quote!(#private::Name::pattern() #(#parts)*)
+    let (pattern, text) = (Ident::new("__ZKLOCK_PATTERN", Span::mixed_site()), &name.pattern);
+    quote!({
+        static #pattern: #private::StaticPattern = #private::StaticPattern::new(#text);
+        #private::Name::of(&#pattern) #(#parts)*
+    })
 }
 
 /// The text of a constant, checked when compiling.

@@ -44,9 +44,9 @@ pub(crate) fn expand(input: TokenStream) -> TokenStream {
         // Of the right type, so that no other error follows.
         (Err(mistakes), _) => {
             let mistakes = mistakes.to_compile_error();
-            quote!({ #mistakes #private::Name::pattern().build().made() })
+            quote!({ #mistakes #private::Name::constant("").build().made() })
         }
-        (Ok(()), None) => quote!(#private::Name::pattern().build().made()),
+        (Ok(()), None) => quote!(#private::Name::constant("").build().made()),
     }
 }
 

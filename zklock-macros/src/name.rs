@@ -18,6 +18,8 @@ pub(crate) struct Name {
     pub(crate) namespace: Option<LitStr>,
     /// The name as a pattern, as far as it is known when compiling; nothing of a constant.
     pub(crate) written: Option<LitStr>,
+    /// The pattern, with `{name}` in the place of a constant.
+    pub(crate) pattern: String,
 }
 
 /// A literal that is shown where another stands, but ours: it is no format string that somebody
@@ -46,10 +48,11 @@ impl Name {
         scope: Scope<'_>,
         errors: &mut Errors,
     ) -> Self {
-        let mut name = Name { parts: Vec::new(), keys, namespace: None, written: None };
+        let (parts, pattern) = (Vec::new(), String::new());
+        let mut name = Name { parts, keys, namespace: None, written: None, pattern };
         let mut written = match given {
             Given::Pattern(literal) => literal.value(),
-            Given::Constant(_) => String::new(),
+            Given::Constant(_) => "{name}".to_owned(),
         };
         match namespace {
             None => {}
@@ -73,10 +76,6 @@ impl Name {
                         Piece::Value(place) => name.parts.push(Part::Place(place)),
                     }
                 }
-                if !name.keys.is_empty() {
-                    written = format!("{written}/{{key}}");
-                }
-                name.written = Some(ours(written, literal));
             }
             Given::Constant(path) => {
                 if let Some(name) = path.path.get_ident().filter(|name| scope.binds(name)) {
@@ -90,7 +89,12 @@ impl Name {
         }
         if !name.keys.is_empty() {
             name.text("/");
+            written.push_str("/{key}");
         }
+        if let Given::Pattern(literal) = given {
+            name.written = Some(ours(written.clone(), literal));
+        }
+        name.pattern = written;
         name
     }
 

@@ -3,7 +3,9 @@
 
 mod answer;
 mod handlers;
+mod metrics;
 mod store;
 
 pub use handlers::app;
+pub use metrics::{metrics, recorder};
 pub use store::Store;

@@ -48,11 +48,13 @@ async fn main() -> ExitCode {
 
 async fn serve(options: Options) -> Result<(), Box<dyn std::error::Error>> {
     let store = Store::open(options.data, options.latency)?;
-    let session = Session::builder_for(&options.connect).app("service").connect().await?;
+    let session = Session::builder_for(&options.connect).app("service").metrics().connect().await?;
+    let recorder = service::recorder(&session)?;
     zklock::init(session.clone());
     let listener = TcpListener::bind(("127.0.0.1", options.port)).await?;
     println!("listening on http://{}, locks on {}", listener.local_addr()?, options.connect);
-    axum::serve(listener, service::app(store)).with_graceful_shutdown(stopped()).await?;
+    let routes = service::app(store).merge(service::metrics(recorder));
+    axum::serve(listener, routes).with_graceful_shutdown(stopped()).await?;
     // No lock is granted any more; held locks are released before the process ends.
     session.drain(STOPPING).await;
     session.close().await;

@@ -24,6 +24,7 @@ Usage: service [OPTIONS]
        -d '{\"from\": 1, \"to\": 2, \"amount\": 30}'
   curl localhost:3000/reports/1/2
   curl -X POST localhost:3000/jobs/20240501
+  curl localhost:3000/metrics
 
 A busy lock is answered with 409 and the code 1011; one that is unavailable, or was lost before the
 work began, with 503.

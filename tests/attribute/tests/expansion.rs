@@ -156,7 +156,13 @@ fn something_that_is_no_function_stays() {
 fn a_name_by_itself_is_checked_when_compiling_and_filled_in() {
     let expected = quote!({
         const _: () = ::zklock::__private::check_pattern("orders/{id}");
-        ::zklock::__private::Name::pattern().text("orders/").value(&id).build().made()
+        {
+            static __ZKLOCK_PATTERN: ::zklock::__private::StaticPattern =
+                ::zklock::__private::StaticPattern::new("orders/{id}");
+            ::zklock::__private::Name::of(&__ZKLOCK_PATTERN).text("orders/").value(&id)
+        }
+        .build()
+        .made()
     });
     assert_eq!(lock_name::expand(quote!("orders/{id}")).to_string(), expected.to_string());
 }

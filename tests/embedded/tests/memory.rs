@@ -1,43 +1,94 @@
-//! What those who wait keep in memory. A process of its own: nothing else allocates beside it.
+//! What locks keep in memory. A process of its own: nothing else allocates beside it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
-use std::fs;
+use std::alloc::System;
 use std::time::Duration;
 
+use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 use zklock::{Embedded, LockOptions, Session};
+use zklock_core::coordinator::traits::{Connector, NodeKind};
 
-const WAITERS: usize = 1_000;
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// The anonymous memory of this process, in bytes, as the system counts it.
-fn memory() -> usize {
-    let rollup = fs::read_to_string("/proc/self/smaps_rollup").unwrap();
-    let line = rollup.lines().find_map(|line| line.strip_prefix("Anonymous:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() * 1024
+const MANY: usize = 500;
+
+/// What the usual allocator adds to each piece on average: 8 bytes, and up to the next 16.
+const ADDED: usize = 16;
+
+/// What is allocated now, in bytes.
+fn allocated() -> usize {
+    let stats = ALLOCATOR.stats();
+    let pieces = stats.allocations - stats.deallocations;
+    stats.bytes_allocated - stats.bytes_deallocated + ADDED * pieces
 }
 
-/// Each has a node and a place in ZooKeeper's queue of its own. What it listed to find that place is
-/// as long as the queue, and must not be kept.
-#[tokio::test(start_paused = true)]
-async fn a_fair_waiter_keeps_no_list_of_the_queue() {
+/// By how much each of many adds to it, when as many are there already.
+async fn each(mut one: impl AsyncFnMut(usize)) -> usize {
+    let mut before = 0;
+    for number in 0..2 * MANY {
+        if number == MANY {
+            before = allocated();
+        }
+        one(number).await;
+    }
+    (allocated() - before) / MANY
+}
+
+fn check(what: &str, bytes: usize, most: usize) {
+    println!("{what}: {bytes} bytes each");
+    assert!(bytes <= most, "{what}: {bytes} bytes each, and {most} is the limit");
+}
+
+/// A node in this directory, as long as a lock's, each in a directory of its own or all in one. What a
+/// server keeps, which is here in the same process, is no memory of a lock.
+async fn nodes(own_directories: bool) -> usize {
     let store = Embedded::new();
-    let session = Session::embedded_builder(&store).open().unwrap();
-    let mutex = session.mutex("a").unwrap();
+    let client = store.connector(Duration::from_secs(3600)).connect().await.unwrap();
+    for path in ["/zklock", "/zklock/many"] {
+        client.create(path, b"", NodeKind::Container).await.unwrap();
+    }
+    each(async |number| {
+        let number = if own_directories { number } else { 0 };
+        let directory = format!("/zklock/many/lock-{number:04}");
+        drop(client.create(&directory, b"", NodeKind::Container).await);
+        let path = format!("{directory}/_c_be2ee212-c507-4b18-a733-81c86278175c-lock-");
+        client.create(&path, &[b'x'; 96], NodeKind::EphemeralSequential).await.unwrap();
+    })
+    .await
+}
+
+/// One after the other, because all share one allocator.
+#[tokio::test(start_paused = true)]
+async fn held_locks_and_fair_waiters_are_small() {
+    let store = Embedded::new();
+    let session = Session::embedded_builder(&store).app("memory").open().unwrap();
+    let mut held = Vec::with_capacity(2 * MANY);
+    let locks = each(async |number| {
+        let mutex = session.mutex(format!("many/lock-{number:04}")).unwrap();
+        held.push(mutex.acquire().await.unwrap());
+    })
+    .await;
+    check("a held lock", locks + size_of_val(&held[0]) - nodes(true).await, 1_900);
+    drop(held);
+
+    let store = Embedded::new();
+    let session = Session::embedded_builder(&store).app("memory").open().unwrap();
+    let mutex = session.mutex("many/lock-0000").unwrap();
     let mutex = mutex.with_options(LockOptions::default().fair(true));
     let held = mutex.acquire().await.unwrap();
-    let before = memory();
-    let wait = || {
+    let mut tasks = Vec::with_capacity(2 * MANY);
+    let waiters = each(async |number| {
         let mutex = mutex.clone();
-        tokio::spawn(async move { mutex.acquire().await.unwrap().release().await.unwrap() })
-    };
-    let waiting: Vec<_> = (0..WAITERS).map(|_| wait()).collect();
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    let nodes = session.site("a").unwrap().contenders().await.unwrap().len();
-    assert_eq!(nodes, WAITERS + 1);
-    let each = memory().saturating_sub(before) / WAITERS;
-    println!("{WAITERS} fair waiters: {each} bytes each");
-    assert!(each <= 24 * 1024, "{each} bytes each");
-    for waiting in waiting {
-        waiting.abort();
-    }
+        tasks.push(tokio::spawn(async move { mutex.acquire().await.map(drop) }));
+        if (number + 1).is_multiple_of(MANY) {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    })
+    .await;
+    let contenders = session.site("many/lock-0000").unwrap().contenders().await.unwrap();
+    assert_eq!(contenders.len(), 2 * MANY + 1);
+    check("a fair waiter", waiters - nodes(false).await, 7_000);
+    tasks.iter().for_each(tokio::task::JoinHandle::abort);
     held.release().await.unwrap();
 }

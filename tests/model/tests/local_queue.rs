@@ -244,8 +244,15 @@ impl World {
         patience: Option<usize>,
         queue_policy: QueuePolicy,
     ) {
-        let waiting =
-            Waiter { who: Caller::thread(), mode, since: NOW, once, queue_policy, label: None };
+        let waiting = Waiter {
+            who: Caller::thread(),
+            mode,
+            since: NOW,
+            once,
+            queue_policy,
+            label: None,
+            ahead: 0,
+        };
         let none = |_: &usize| Conflict::None;
         let joined = self.state.lock().unwrap().join(waiting, grant, none, closed, false);
         let (joined, todo) = joined;

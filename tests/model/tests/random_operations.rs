@@ -116,8 +116,15 @@ impl World {
         let most = u32::try_from(dice.throw(3)).unwrap();
         let handoffs = Handoffs { most, within: Duration::from_secs(1) };
         let queue_policy = QueuePolicy { handoffs, linger, ..QueuePolicy::default() };
-        let waiting =
-            Waiter { who: Caller::thread(), mode, since: NOW, once, queue_policy, label: None };
+        let waiting = Waiter {
+            who: Caller::thread(),
+            mode,
+            since: NOW,
+            once,
+            queue_policy,
+            label: None,
+            ahead: 0,
+        };
         let own = dice.throw(8) == 0;
         let conflict = |_: &usize| if own { Conflict::Own } else { Conflict::None };
         let closed = || LockError::new(ErrorKind::Closing, "");

@@ -12,6 +12,8 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.framework.recipes.leader.LeaderSelector;
+import org.apache.curator.framework.recipes.leader.LeaderSelectorListenerAdapter;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
 import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
@@ -153,6 +155,8 @@ public final class LockAgent {
                 return mutex(revocable);
             case "read":
                 return mutex(new InterProcessReadWriteLock(client, path).readLock());
+            case "leader":
+                return leader(path);
             case "write":
                 return mutex(new InterProcessReadWriteLock(client, path).writeLock());
             default:
@@ -182,6 +186,43 @@ public final class LockAgent {
             @Override
             public void release() throws Exception {
                 mutex.release();
+            }
+        };
+    }
+
+    /** Leads from the grant until the release. */
+    private static Lock leader(String path) {
+        CountDownLatch leads = new CountDownLatch(1);
+        CountDownLatch over = new CountDownLatch(1);
+        LeaderSelectorListenerAdapter listener = new LeaderSelectorListenerAdapter() {
+            @Override
+            public void takeLeadership(CuratorFramework client) throws Exception {
+                leads.countDown();
+                over.await();
+            }
+        };
+        LeaderSelector selector = new LeaderSelector(client, path, listener);
+        return new Lock() {
+            @Override
+            public boolean acquire(long timeoutMs) throws Exception {
+                selector.start();
+                if (timeoutMs < 0) {
+                    leads.await();
+                } else if (!leads.await(timeoutMs, TimeUnit.MILLISECONDS)) {
+                    selector.close();
+                    return false;
+                }
+                return true;
+            }
+
+            @Override
+            public String node() throws Exception {
+                return participants(path).trim().split(" ")[0];
+            }
+
+            @Override
+            public void release() {
+                over.countDown();
             }
         };
     }

@@ -32,6 +32,8 @@ def say(*words):
 
 def make(kind, path):
     name, _, argument = kind.partition(":")
+    if name == "lasting":
+        return Lock(client, path)
     if name == "mutex":
         # An argument is a pattern of other clients' nodes to respect, `-lock-` for Curator's.
         return Lock(client, path, extra_lock_patterns=[argument] if argument else ())
@@ -52,11 +54,13 @@ def node_of(lock):
     return lock.path + "/" + lock.node
 
 
-def hold(ident, lock, timeout_ms):
+def hold(ident, lock, timeout_ms, ephemeral):
     """Acquires, waits for the release, and releases: all on one thread."""
     try:
         try:
-            if timeout_ms == 0:
+            if not ephemeral:
+                held = lock.acquire(ephemeral=False)
+            elif timeout_ms == 0:
                 held = lock.acquire(blocking=False)
             else:
                 held = lock.acquire(timeout=None if timeout_ms < 0 else timeout_ms / 1000)
@@ -102,7 +106,8 @@ def serve(words):
     if command == "acquire":
         lock = make(words[2], words[3])
         waiting[ident] = lock
-        threading.Thread(target=hold, args=(ident, lock, int(words[4])), daemon=True).start()
+        args = (ident, lock, int(words[4]), words[2] != "lasting")
+        threading.Thread(target=hold, args=args, daemon=True).start()
     elif command == "release":
         grant = grants.pop(words[2], None)
         if grant is None:

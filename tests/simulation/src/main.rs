@@ -2,24 +2,30 @@
 #![allow(missing_docs)]
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use zklock_simulation::chooser::{Chooser, exhaust, shrink};
+use zklock_simulation::chooser::{Chooser, Streams, exhaust};
 use zklock_simulation::profile::{MIX, Profile, named};
 use zklock_simulation::schedule::{Outcome, run};
 
+mod results;
+mod smaller;
+
 const USAGE: &str = "simulate run|first|twice PROFILE FROM COUNT | one PROFILE SEED
-simulate shrink PROFILE SEED | replay PROFILE CHOICES | exhaust PROFILE DEVIATIONS MOST";
+simulate shrink PROFILE SEED | replay PROFILE CHOICES | exhaust PROFILE DEVIATIONS MOST
+simulate results PROFILE FILE MINUTES";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let text = |at: usize| arguments.get(at).map_or("", String::as_str);
     let number = |at: usize, usual: u64| text(at).parse().unwrap_or(usual);
-    let profiles: Vec<&Profile> = match text(1) {
-        "mix" => MIX.iter().collect(),
+    let profiles: Vec<Profile> = match text(1) {
+        "mix" => MIX.to_vec(),
         name => named(name).into_iter().collect(),
     };
+    let profiles: Vec<&Profile> = profiles.iter().collect();
     let Some(profile) = profiles.first().copied() else {
         eprintln!("{USAGE}");
         return ExitCode::FAILURE;
@@ -34,8 +40,18 @@ fn main() -> ExitCode {
         }
         "shrink" => smaller(profile, number(2, 0)),
         "replay" => {
-            let choices = text(2).split(',').filter_map(|word| word.parse().ok()).collect();
-            print(&run(Chooser::replay(choices), profile, true))
+            let streams = text(2).parse::<Streams>().unwrap_or_default();
+            print(&run(Chooser::streams(streams), profile, true))
+        }
+        "results" => {
+            let long = Duration::from_secs(60 * number(3, 1));
+            match results::go_on(Path::new(text(2)), &profiles, long) {
+                Ok(failed) => failed,
+                Err(error) => {
+                    eprintln!("{}: {error}", text(2));
+                    1
+                }
+            }
         }
         "exhaust" => {
             let mut failed = 0;
@@ -144,13 +160,10 @@ fn smaller(profile: &Profile, seed: u64) -> u64 {
         println!("seed {seed} shows nothing");
         return 0;
     };
-    let choices: Vec<u32> = outcome.record.iter().map(|choice| choice.picked).collect();
-    let best = shrink(&choices, |choices| {
-        let outcome = run(Chooser::replay(choices.to_vec()), profile, false);
-        outcome.violation.is_some_and(|other| other.rule == violation.rule)
-    });
-    print(&run(Chooser::replay(best.clone()), profile, true));
-    let words: Vec<String> = best.iter().map(u32::to_string).collect();
-    println!("from {} choices, left: {}", choices.len(), words.join(","));
+    let choices = Streams::of(&outcome.record);
+    let all = choices.len();
+    let (small, best) = smaller::smaller(profile, choices, violation.rule);
+    print(&run(Chooser::streams(best.clone()), &small, true));
+    println!("from {all} choices, left: {}\nreplay {} {best}", best.len(), small.text());
     1
 }

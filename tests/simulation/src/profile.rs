@@ -172,9 +172,76 @@ pub const SMALLEST: &[Profile] = &[
     Profile { name: "read-write", only: Some(Family::ReadWrite), ..SMALL },
     Profile { name: "semaphore", only: Some(Family::Permits(2)), ..SMALL },
     Profile { name: "handoff", tasks: 2, ..SMALL },
+    Profile { name: "three", processes: 3, ..SMALL },
 ];
 
-/// The profile of a name.
-pub fn named(name: &str) -> Option<&'static Profile> {
-    MIX.iter().chain(SMALLEST).find(|profile| profile.name == name)
+/// The profile of a name, perhaps with smaller figures: `kinds` or `kinds:processes=2,faults=0`.
+pub fn named(name: &str) -> Option<Profile> {
+    let (name, changes) = name.split_once(':').unwrap_or((name, ""));
+    let mut profile = MIX.iter().chain(SMALLEST).find(|profile| profile.name == name)?.clone();
+    for change in changes.split(',').filter(|change| !change.is_empty()) {
+        let (figure, number) = change.split_once('=')?;
+        let mut figures = profile.figures();
+        let (_, place) = figures.iter_mut().find(|(known, _)| *known == figure)?;
+        **place = number.parse().ok()?;
+    }
+    Some(profile)
+}
+
+impl Profile {
+    /// What can be made smaller, in the order in which it is tried.
+    fn figures(&mut self) -> [(&'static str, &mut u32); 9] {
+        [
+            ("faults", &mut self.faults),
+            ("processes", &mut self.processes),
+            ("tasks", &mut self.tasks),
+            ("rounds", &mut self.rounds),
+            ("locks", &mut self.locks),
+            ("strikes", &mut self.strikes),
+            ("cancels", &mut self.cancels),
+            ("forgets", &mut self.forgets),
+            ("meddles", &mut self.meddles),
+        ]
+    }
+
+    /// Profiles that are smaller by one step, the smallest first.
+    pub fn smaller(&self) -> Vec<Profile> {
+        let mut smaller = Vec::new();
+        for at in 0..self.clone().figures().len() {
+            let least = u32::from((1..5).contains(&at));
+            let figure = *self.clone().figures()[at].1;
+            for less in [least, figure.saturating_sub(1)] {
+                let mut profile = self.clone();
+                *profile.figures()[at].1 = less;
+                if less >= least && less < figure {
+                    smaller.push(profile);
+                }
+            }
+        }
+        smaller
+    }
+
+    /// Its name, as [`named`] reads it.
+    pub fn text(&self) -> String {
+        let Some(mut usual) = named(self.name) else { return self.name.to_owned() };
+        let mut own = self.clone();
+        let figures = own.figures().into_iter().zip(usual.figures());
+        let changes = figures.filter(|(own, usual)| own.1 != usual.1);
+        let changes: Vec<_> = changes.map(|((name, own), _)| format!("{name}={own}")).collect();
+        format!("{}:{}", self.name, changes.join(","))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_smaller_profile_is_named() {
+        let small = named("kinds:processes=2,faults=0").unwrap();
+        assert_eq!((small.processes, small.faults, small.tasks), (2, 0, 2));
+        assert_eq!(small.text(), "kinds:faults=0,processes=2");
+        assert!(small.smaller().iter().all(|less| less.processes <= 2 && less.locks > 0));
+        assert!(named("kinds:processes=many").is_none() && named("nothing").is_none());
+    }
 }

@@ -33,6 +33,8 @@ struct Done {
     meddled: Option<u64>,
     /// Until when the world is disturbed, as far as that is known.
     until: u64,
+    /// The same, as far as requests and their answers are concerned.
+    unanswered: u64,
     tally: Tally,
 }
 
@@ -64,6 +66,7 @@ impl Store {
         let mut done = self.lock();
         done.faults += 1;
         done.until = done.until.max(until).max(self.world.now());
+        done.unanswered = done.unanswered.max(done.until);
         done.hard = done.hard.max(done.until);
     }
 
@@ -91,6 +94,9 @@ impl Store {
             if old.strikes != tally.strikes {
                 done.until = done.until.max(now).max(tally.until);
             }
+            if tally.strikes - old.strikes != tally.notices - old.notices {
+                done.unanswered = done.unanswered.max(done.until);
+            }
             if tally.strikes - old.strikes != tally.forgets - old.forgets {
                 done.hard = done.hard.max(now).max(tally.until);
             }
@@ -103,6 +109,12 @@ impl Store {
             }
         }
         (done.until, tally.deaths)
+    }
+
+    /// Since when every request was answered, whatever notifications were missing.
+    pub fn answered(&self) -> u64 {
+        self.tally();
+        self.lock().unanswered
     }
 
     /// Whether nothing but one answer at most was missing for so long.

@@ -86,10 +86,12 @@ fn compare(site: &Arc<Site>, servers: usize, class: Class, seeds: std::ops::Rang
     );
 }
 
+/// Long enough that no container is deleted while scripts run that know of no such deletion.
+const HOUR: Duration = Duration::from_secs(3_600);
+
 /// One server, with as many directories that are nearly full as there are scripts for them.
 fn alone(full: &std::ops::Range<u64>) -> Site {
-    let hour = Duration::from_secs(3_600);
-    let mut server = ZooKeeper::builder().container_check(hour);
+    let mut server = ZooKeeper::builder().container_check(HOUR);
     for number in 0..full.end {
         server = server.sequence(&format!("/full{number}"), i32::MAX - 2);
     }
@@ -106,15 +108,14 @@ fn one_server_answers_as_the_simulated_one() {
 
 #[test]
 fn three_servers_answer_as_the_simulated_ones() {
-    let hour = Duration::from_secs(3_600);
-    let ensemble: Ensemble = ZooKeeper::builder().container_check(hour).ensemble(3);
+    let ensemble: Ensemble = ZooKeeper::builder().container_check(HOUR).ensemble(3);
     let site = Arc::new(Site::three(ensemble));
     compare(&site, 3, Class::Usual, seeds(50, 20));
 }
 
 #[test]
 fn sessions_expire_as_in_the_simulation() {
-    let site = Arc::new(Site::alone(ZooKeeper::start()));
+    let site = Arc::new(Site::alone(ZooKeeper::builder().container_check(HOUR).start()));
     compare(&site, 1, Class::Expiry, seeds(6, 3));
 }
 

@@ -83,10 +83,20 @@ impl Control {
     /// If it took longer.
     #[track_caller]
     pub fn within(&self, what: &str, took: Duration, promised: Duration) {
+        self.within_answers(what, took, promised, 1);
+    }
+
+    /// The same of something that needs so many answers, one after the other.
+    ///
+    /// # Panics
+    ///
+    /// If it took longer.
+    #[track_caller]
+    pub fn within_answers(&self, what: &str, took: Duration, promised: Duration, answers: u32) {
         let [timer, answer] = self.worst();
         println!("{what}: {took:?}, promised {promised:?}; beside it {timer:?} and {answer:?}");
         assert!(
-            took <= promised + BOUND + timer + answer,
+            took <= promised + BOUND + timer + answer * answers,
             "{what}: {took:?}, promised {promised:?}; beside it timers were {timer:?} late, and \
              an answer took {answer:?}"
         );

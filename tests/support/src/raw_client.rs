@@ -283,6 +283,25 @@ impl RawClient {
         Ok(names)
     }
 
+    /// Returns how many children a node has gained and lost so far; none for a missing node.
+    ///
+    /// # Errors
+    ///
+    /// When the connection fails.
+    pub fn changes_of_children(&mut self, path: &str) -> Result<i32, RawError> {
+        /// What comes first in a node's description: two transactions, two times, its own version.
+        const AHEAD: usize = 4 * 8 + 4;
+        let body = Writer::default().buffer(path.as_bytes()).bool(false);
+        match self.request(OpCode::Exists, &body.0) {
+            Ok(reply) => {
+                let rest = reply.body.get(AHEAD..).ok_or_else(malformed)?;
+                Ok(Reader(rest).int().ok_or_else(malformed)?)
+            }
+            Err(RawError::Code(-101)) => Ok(0),
+            Err(err) => Err(err),
+        }
+    }
+
     /// Ends the session and deletes its ephemeral nodes.
     ///
     /// # Errors

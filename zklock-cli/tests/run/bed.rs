@@ -55,6 +55,11 @@ impl Bed {
         output.status.code().unwrap()
     }
 
+    /// The path of something below the root.
+    pub(crate) fn path(&self, below: &str) -> String {
+        format!("{}/{below}", self.root)
+    }
+
     /// The nodes in a lock's queue.
     pub(crate) fn nodes(&self, lock: &str) -> Vec<String> {
         let directory = format!("{}/{lock}", self.root);

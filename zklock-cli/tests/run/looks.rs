@@ -1,8 +1,11 @@
-//! `show`, `watch` and `revoke`.
+//! `show`, `ls`, `why`, `break`, `watch` and `revoke`.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
+use std::process::Stdio;
 
-use crate::bed::{Bed, until};
+use zklock_test_support::{CreateMode, RawClient};
+
+use crate::bed::{Bed, TWO, raw, until};
 
 #[test]
 fn the_queue_is_shown_to_people_and_programs() {
@@ -76,6 +79,146 @@ fn who_is_revocable_ends_its_command() {
     bed.lines("held", 1);
     assert_eq!(bed.code(&["revoke", "a"]), 0);
     assert_eq!(holder.wait().unwrap().code(), Some(5));
+}
+
+fn said(bed: &Bed, arguments: &[&str]) -> (String, i32) {
+    let output = bed.output(arguments);
+    let text = String::from_utf8(output.stdout).unwrap();
+    (text + &String::from_utf8_lossy(&output.stderr), output.status.code().unwrap())
+}
+
+#[test]
+fn why_says_that_nothing_is_wrong() {
+    let bed = Bed::new("why");
+    let (text, code) = said(&bed, &["why", "a", "--within", "20s"]);
+    assert!(text.ends_with("Nobody holds it.\n\nNothing is wrong.\n"), "{text}");
+    assert_eq!(code, 0);
+    let run = ["run", "a", "--label", "night 7", "--", "sh", "-c", TWO];
+    let mut holder = bed.zklock(&run).spawn().unwrap();
+    bed.lines("pids", 2);
+    let (text, code) = said(&bed, &["why", "a", "--within", "20s"]);
+    assert!(text.contains("held by  sh on ") && text.contains("night 7"), "{text}");
+    assert!(text.contains(", last heard 0.") && text.contains("timeout 4.0 s"), "{text}");
+    assert!(text.ends_with("Nothing is wrong.\n"), "{text}");
+    assert_eq!(code, 0);
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+}
+
+/// A waiter has two nodes: one for its permit, and one in the inner lock.
+#[test]
+fn a_waiter_for_a_permit_is_one_waiter() {
+    let bed = Bed::new("permits");
+    let semaphore = ["run", "a", "--mode", "semaphore:1", "--timeout", "60s", "--"];
+    let mut holder = bed.zklock(&[&semaphore[..], &["sh", "-c", TWO]].concat()).spawn().unwrap();
+    bed.lines("pids", 2);
+    let mut waiters =
+        [(); 2].map(|()| bed.zklock(&[&semaphore[..], &["true"]].concat()).spawn().unwrap());
+    until("both wait", || {
+        let nodes = [bed.nodes("a/leases").len(), bed.nodes("a/locks").len()];
+        (nodes == [2, 2]).then_some(())
+    });
+    let (text, _) = said(&bed, &["why", "a", "--within", "20s"]);
+    assert!(text.contains("\nwaiting  2\n") && text.contains("2 others wait for sh on "), "{text}");
+    let (text, _) = said(&bed, &["ls", "--json"]);
+    let locks: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(locks["locks"][0]["waiting"], 2);
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+    assert!(waiters.iter_mut().all(|waiter| waiter.wait().unwrap().success()));
+}
+
+#[test]
+fn why_does_not_blame_a_server_for_a_wrong_argument() {
+    let bed = Bed::new("wrong");
+    assert_eq!(bed.code(&["why", "a//b"]), 125);
+    let dead = bed.zklock_at("127.0.0.1:1", &["why", "a"]).output().unwrap();
+    let text = String::from_utf8(dead.stderr).unwrap();
+    assert!(text.contains("ZooKeeper does not answer\n  127.0.0.1:1: "), "{text}");
+    assert!(text.contains("Connection refused"), "{text}");
+    assert_eq!(dead.status.code(), Some(69));
+}
+
+#[test]
+fn a_node_is_deleted_after_a_question() {
+    let bed = Bed::new("break");
+    let mut holder = bed.zklock(&["run", "a", "--", "sh", "-c", TWO]).spawn().unwrap();
+    bed.lines("pids", 2);
+    let node = bed.nodes("a").remove(0);
+    let node = node.rsplit('/').next().unwrap();
+    let (text, _) = said(&bed, &["why", "a", "--within", "20s"]);
+    let czxid = text.split("czxid ").nth(1).unwrap().split_whitespace().next().unwrap().to_owned();
+    let answer = |czxid: &str, answer: &[u8]| {
+        let breaks = ["break", "a", "--node", node, "--czxid", czxid];
+        let mut asking = bed.zklock(&breaks).stdin(Stdio::piped()).spawn().unwrap();
+        asking.stdin.take().unwrap().write_all(answer).unwrap();
+        asking.wait_with_output().unwrap().status.code()
+    };
+    assert_eq!(answer(&czxid, b""), Some(1));
+    assert_eq!(answer(&czxid, b"n\n"), Some(1));
+    assert_eq!(answer("1", b"y\n"), Some(1));
+    assert_eq!(bed.nodes("a").len(), 1);
+    assert_eq!(answer(&czxid, b"y\n"), Some(0));
+    assert_eq!(holder.wait().unwrap().code(), Some(124));
+    assert_eq!(answer(&czxid, b"y\n"), Some(1));
+}
+
+/// Makes a node and those above it.
+fn make(client: &mut RawClient, path: &str, data: &[u8], mode: CreateMode) {
+    for (at, _) in path.match_indices('/').skip(1) {
+        let _ = client.create(&path[..at], b"", CreateMode::Persistent);
+    }
+    client.create(path, data, mode).unwrap();
+}
+
+#[test]
+fn locks_of_every_layout_are_listed() {
+    let bed = Bed::new("layouts");
+    let mut client = raw();
+    let (id, hex) = ("be2ee212-c507-4b18-a733-81c86278175c", "be2ee212c5074b18a73381c86278175c");
+    let mut expected = Vec::new();
+    for (node, name, layout) in [
+        (format!("a/curator/_c_{id}-lock-0000000000"), "a/curator", "Curator"),
+        (format!("b/kazoo/{hex}__rlock__0000000000"), "b/kazoo", "kazoo"),
+        ("c/one/lock".to_owned(), "c/one", "OneNode"),
+        ("d/dlock/sub_0000000000".to_owned(), "d/dlock", "Numbered(\"sub_\")"),
+        ("e/hosts/10.0.0.7-W-0000000000".to_owned(), "e/hosts", "HostNodes"),
+        ("f/rw/read-node0000000000".to_owned(), "f/rw", "ReadWriteNodes"),
+        (
+            format!("g/permits/leases/_c_{id}-lease-0000000000"),
+            "g/permits",
+            "Curator's InterProcessSemaphoreV2",
+        ),
+        (format!("h/kazoos/{hex}"), "h/kazoos", "kazoo's Semaphore"),
+    ] {
+        if name == "h/kazoos" {
+            make(&mut client, &bed.path("h/kazoos"), b"3", CreateMode::Persistent);
+        }
+        make(&mut client, &bed.path(&node), b"10.0.0.7", CreateMode::Ephemeral);
+        expected.push((name, layout));
+    }
+    make(&mut client, &bed.path("i/idle"), b"", CreateMode::Persistent);
+    let (text, code) = said(&bed, &["ls", "--json"]);
+    assert_eq!(code, 0);
+    let found: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let found: Vec<_> = found["locks"].as_array().unwrap().iter().collect();
+    let shown: Vec<_> = found
+        .iter()
+        .map(|lock| (lock["name"].as_str().unwrap(), lock["layout"].as_str().unwrap()))
+        .collect();
+    let same = shown
+        .iter()
+        .zip(&expected)
+        .all(|(shown, (name, layout))| shown.0 == *name && shown.1.starts_with(layout));
+    assert!(same && shown.len() == expected.len(), "{shown:?}");
+    assert!(
+        found.iter().all(|lock| lock["holders"][0]["host"] == "10.0.0.7" || lock["name"] == "f/rw")
+    );
+    let (text, _) = said(&bed, &["ls", "b"]);
+    assert_eq!(text.lines().count(), 2, "{text}");
+    assert!(text.contains("b/kazoo  kazoo         0  10.0.0.7, read, for "), "{text}");
+    client.close().unwrap();
+    assert_eq!(said(&bed, &["ls"]).0, "no lock is in use\n");
 }
 
 #[test]

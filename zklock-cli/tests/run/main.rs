@@ -6,3 +6,4 @@ mod codes;
 mod ends;
 mod looks;
 mod places;
+mod schema;

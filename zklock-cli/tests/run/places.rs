@@ -54,3 +54,34 @@ fn as_the_first_process_of_a_container_it_leaves_no_zombies() {
     assert!(states.starts_with("1 (zklock) "), "{states}");
     assert!(!states.contains(") Z "), "{states}");
 }
+
+#[test]
+fn top_shows_the_locks_until_a_key_ends_it() {
+    let bed = Bed::new("top");
+    let run = ["run", "a/lock", "--label", "night 7", "--", "sh", "-c", crate::bed::TWO];
+    let mut holder = bed.zklock(&run).spawn().unwrap();
+    bed.lines("pids", 2);
+    let zklock = env!("CARGO_BIN_EXE_zklock");
+    let top = format!("{zklock} top --interval 100ms\\n");
+    let steps = [
+        ("ready> ", top.as_str()),
+        ("1 locks in use, 0 waiting, 0 suspect; hottest first", ""),
+        ("a/lock ", "l"),
+        ("longest held first", "s"),
+        ("suspect first", "q"),
+        ("ready> ", "echo code $?\\n"),
+        ("code 0", "exit\\n"),
+    ];
+    let mut shell = Command::new("python3");
+    shell.arg(TERMINAL).args(steps.iter().flat_map(|(wait, text)| [wait, text]));
+    shell
+        .env("ZKLOCK_CONNECT", ZooKeeper::shared().addr())
+        .env("ZKLOCK_ROOT", bed.path("").trim_end_matches('/'));
+    let output = shell.current_dir(&bed.folder).output().unwrap();
+    let shown = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{}\n{shown}", String::from_utf8_lossy(&output.stderr));
+    // The terminal's own screen is left, and comes back.
+    assert!(shown.contains("\x1b[?1049h") && shown.contains("\x1b[?1049l"), "{shown}");
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+}

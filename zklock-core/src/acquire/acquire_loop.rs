@@ -23,6 +23,7 @@ use crate::acquire::watching::Woken;
 use crate::base::deadline::Deadline;
 use crate::base::error::{ErrorKind, Holder, LockError};
 use crate::base::mode::Mode;
+use crate::base::pattern::Pattern;
 use crate::base::policy::{RetryPolicy, StopAt};
 use crate::base::times;
 use crate::cooldown::mark::Marks;
@@ -42,6 +43,8 @@ use crate::session::unused::Unused;
 pub struct Target {
     /// The lock's name.
     pub lock: Arc<str>,
+    /// The pattern of its name.
+    pub pattern: Pattern,
     /// Its directory.
     pub directory: ZnodePath,
     /// Where a lock of another kind would have its nodes, if not there.
@@ -50,26 +53,27 @@ pub struct Target {
     pub app: Option<Arc<str>>,
     /// The layout and the rule.
     pub driver: Arc<dyn LockDriver>,
-    /// How often to begin again after nodes were deleted by others.
-    pub vanished: RetryPolicy,
     /// The marks that it keeps in its directory.
     pub marks: Marks,
     /// For a semaphore: its limit, which may change.
     pub limit: Option<watch::Receiver<u32>>,
-    /// Whether this process may have many nodes in the same queue.
-    pub has_many_nodes: bool,
 }
 
 impl Target {
+    /// The lock, as the events of a node in this mode name it.
+    pub fn of_lock(&self, mode: Mode) -> OfLock {
+        OfLock { name: self.lock.clone(), pattern: self.pattern, mode }
+    }
+
     /// What callers have in common that may pass a node to each other.
-    pub fn key(&self, stop_at: StopAt) -> String {
+    pub fn key(&self, stop_at: StopAt, vanished: RetryPolicy) -> Arc<str> {
         let (directory, marks) = (self.directory.as_str(), self.marks);
         // A node has the marks and the stop point of the caller that acquired it, as patiently as that
         // caller is. No path contains a NUL.
-        if (marks, stop_at, self.vanished) == Default::default() {
-            return directory.to_owned();
+        if (marks, stop_at, vanished) == Default::default() {
+            return self.directory.to_shared();
         }
-        format!("{directory}\0{marks:?} {stop_at:?} {:?}", self.vanished)
+        format!("{directory}\0{marks:?} {stop_at:?} {vanished:?}").into()
     }
 }
 
@@ -86,6 +90,8 @@ pub struct How {
     pub together: usize,
     /// Whether this node is created only when there is room for all of them.
     pub counts_first: bool,
+    /// Whether this process may have many nodes in the same queue.
+    pub has_many_nodes: bool,
     /// When the lease counts as lost.
     pub stop_at: StopAt,
     /// What it is acquired for; the node says so.
@@ -96,25 +102,28 @@ impl How {
     /// For one node.
     pub fn one(mode: Mode, once: bool) -> How {
         let (stop_at, label) = (StopAt::Lost, None);
-        How { mode, once, lingers: false, together: 1, counts_first: false, stop_at, label }
+        let [lingers, counts_first, has_many_nodes] = [false; 3];
+        How { mode, once, lingers, together: 1, counts_first, has_many_nodes, stop_at, label }
     }
 }
 
-/// Acquires a lock, and waits for other contenders or only for ZooKeeper's replies. `seen` receives
-/// who is in the way. With a `turn`, the create request is sent when that turn comes.
+/// Acquires a lock, and waits for other contenders or only for ZooKeeper's replies. `vanished` says
+/// how often to begin again after nodes were deleted by others; `seen` receives who is in the way.
+/// With a `turn`, the create request is sent when that turn comes.
 ///
 /// # Cancel safety
 ///
 /// Dropping the future gives up the place in the queue; the node is deleted in the background.
 pub async fn acquire(
     target: &Target,
+    vanished: &RetryPolicy,
     lane_permit: &LanePermit,
     how: How,
     seen: &Seen,
     turn: Option<&SendTurn>,
 ) -> Result<Lease, LockError> {
     let (unused, passed) = (Unused::default(), OnceLock::new());
-    AcquireLoop { target, lane_permit, how, seen, turn, unused, passed }
+    AcquireLoop { target, vanished, lane_permit, how, seen, turn, unused, passed }
         .run()
         .await
         .map_err(|error| error.on(target.lock.clone()))
@@ -146,8 +155,20 @@ enum Next {
     Crowd { seen: usize, others: Vec<String>, excess: usize },
 }
 
+impl Next {
+    /// The number of contenders ahead.
+    fn ahead(&self) -> usize {
+        match self {
+            Next::Vanished | Next::Grant => 0,
+            Next::Wait { obstacle, .. } => obstacle.ahead,
+            Next::Crowd { others, .. } => others.len(),
+        }
+    }
+}
+
 pub(crate) struct AcquireLoop<'a> {
     pub(crate) target: &'a Target,
+    pub(crate) vanished: &'a RetryPolicy,
     pub(crate) lane_permit: &'a LanePermit,
     pub(crate) how: How,
     pub(crate) seen: &'a Seen,
@@ -161,7 +182,7 @@ pub(crate) struct AcquireLoop<'a> {
 
 impl AcquireLoop<'_> {
     pub(crate) async fn run(&self) -> Result<Lease, LockError> {
-        let (lane, vanished) = (self.lane_permit.lane(), &self.target.vanished);
+        let (lane, vanished) = (self.lane_permit.lane(), self.vanished);
         let (mut made, mut losses, mut interruptions) = (0, 0, 0);
         loop {
             if let Some(turn) = self.turn {
@@ -227,7 +248,8 @@ impl AcquireLoop<'_> {
             Box::pin(self.wait_for_places(generation)).await?;
         }
         let (mut node, mine, mut known) = loop {
-            match self.enqueue(generation).await? {
+            // Boxed as well: who waits for others keeps no room for it.
+            match Box::pin(self.enqueue(generation)).await? {
                 Enqueued::Mine(node, mine, known) => break (node, mine, known),
                 Enqueued::Taken(path) => {
                     let waiting_for = [path.clone()];
@@ -251,7 +273,9 @@ impl AcquireLoop<'_> {
                 }
             }
             since = Since::Now;
-            match self.next(generation, looked, &mine) {
+            let next = self.next(generation, looked, &mine);
+            node.was_behind(next.ahead());
+            match next {
                 Next::Vanished => return Err(Setback::Vanished),
                 Next::Grant => return self.grant(generation, node).await,
                 Next::Wait { obstacle, paths, deletion_grants } => {
@@ -357,7 +381,7 @@ impl AcquireLoop<'_> {
         self.check_that_somebody_goes(&obstacle, &others).await?;
         drop(others);
         if self.how.once {
-            return self.refuse(obstacle, false).await.map(|()| None);
+            return Box::pin(self.refuse(obstacle, false)).await.map(|()| None);
         }
         self.see(Some(obstacle));
         self.wait_for_room(generation, seen, limit).await
@@ -456,7 +480,7 @@ impl AcquireLoop<'_> {
     }
 
     /// Waits until one of the nodes is deleted, or the queue may have changed. Ends an acquire that
-    /// does not wait.
+    /// does not wait. What a waiter does not need while it waits is boxed: there may be thousands.
     pub(crate) async fn stand_behind(
         &self,
         obstacle: Obstacle,
@@ -464,10 +488,10 @@ impl AcquireLoop<'_> {
         own: Option<&mut QueuedNode>,
         gave_way: &mut bool,
     ) -> Result<Woken, Setback> {
-        self.check_that_somebody_goes(&obstacle, paths).await?;
+        Box::pin(self.check_that_somebody_goes(&obstacle, paths)).await?;
         if self.how.once {
             let may_wait = obstacle.ahead == 1 && !std::mem::replace(gave_way, true);
-            return self.refuse(obstacle, may_wait).await.map(|()| Woken::News);
+            return Box::pin(self.refuse(obstacle, may_wait)).await.map(|()| Woken::News);
         }
         self.see(Some(obstacle.clone()));
         self.wait_for(&obstacle.generation, paths, own).await
@@ -479,17 +503,20 @@ impl AcquireLoop<'_> {
         generation: &Arc<Generation>,
         mut node: QueuedNode,
     ) -> Result<Lease, Setback> {
-        if self.target.marks.any() {
-            node = Box::pin(self.mark(generation, node)).await?;
-        }
         loop {
-            let of = OfLock { name: self.target.lock.clone(), mode: self.how.mode };
+            let now = self.lane_permit.lane().clock().now();
+            let has_mark = node.mark().is_some_and(|mark| mark.is_enough(now));
+            if self.target.marks.any() && !has_mark {
+                node = Box::pin(self.mark(generation, node)).await?;
+            }
+            let of = self.target.of_lock(self.how.mode);
             node = match node.grant(of, self.how.stop_at) {
                 Ok(lease) => return Ok(lease),
+                Err(_) if generation.is_retired() => return Err(Setback::Interrupted),
                 Err(node) => node,
             };
             let (path, only) = (node.path().clone(), node.is_recurring().then(|| node.czxid()));
-            match is_there(generation, path, only).await {
+            match Box::pin(is_there(generation, path, only)).await {
                 Ok(true) => {}
                 Ok(false) => {
                     node.forget();

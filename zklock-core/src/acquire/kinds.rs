@@ -3,6 +3,7 @@
 //! What is asked here is asked only where a list that was read anyway shows a sign of it.
 
 use std::net::IpAddr;
+use std::slice::from_ref;
 use std::str::from_utf8;
 use std::sync::Arc;
 
@@ -10,6 +11,7 @@ use crate::acquire::acquire_loop::{AcquireLoop, Setback};
 use crate::base::error::Holder;
 use crate::base::owner::Owner;
 use crate::coordinator::traits::{RequestError, Stat};
+use crate::divergence::check::phantom_among;
 use crate::layout::kinds::{Kind, Sign, two_kinds};
 use crate::name::path::name_of;
 use crate::session::generation::{Generation, Listed};
@@ -77,12 +79,24 @@ impl AcquireLoop<'_> {
     ) -> Result<(), Setback> {
         for (name, sign) in signs {
             let user = loop {
-                match self.user_of_another_kind(generation, &name, sign).await {
-                    Ok(user) => break user,
-                    // It is gone, or not for this client to read.
-                    Err(error) if error.is_definite() => break None,
-                    Err(error) => self.after(generation, error).await?,
+                let error = match self.user_of_another_kind(generation, &name, sign).await {
+                    // A node that only this server shows uses nothing.
+                    Ok(Some(user)) => match phantom_among(generation, from_ref(&user.0)).await {
+                        Ok(None) => break Some(user),
+                        Ok(Some(phantom)) => {
+                            generation.leave(phantom);
+                            return Err(Setback::Interrupted);
+                        }
+                        Err(error) => error,
+                    },
+                    Ok(None) => break None,
+                    Err(error) => error,
+                };
+                // It is gone, or not for this client to read.
+                if error.is_definite() {
+                    break None;
                 }
+                self.after(generation, error).await?;
             };
             if let Some((path, kind, owner)) = user {
                 let who = format!("{path} is of {owner}");

@@ -1,5 +1,6 @@
 //! A lease: a node of this process at the head of its queue, and whether it is still valid.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
@@ -14,7 +15,7 @@ use crate::coordinator::traits::WatchEvent;
 use crate::name::path::name_of;
 use crate::observe::observer::LossReason;
 use crate::session::generation::{Generation, HeldNode, OfLock};
-use crate::session::keeper::{OwnWatch, watch_own};
+use crate::session::own_watch::{OwnWatch, watch_own};
 use crate::session::releaser::{DeleteOptions, Deletion};
 
 /// A node that holds a lock. When it is dropped, the releaser deletes the node.
@@ -27,6 +28,8 @@ pub struct Lease {
     czxid: u64,
     grants: AtomicU64,
     released: AtomicBool,
+    /// The number of contenders that were ahead of its node at first.
+    ahead: u32,
 }
 
 /// A node that waits in its queue. When it is dropped, the releaser deletes the node.
@@ -40,6 +43,8 @@ pub struct QueuedNode {
     own: Option<Box<OwnWatch>>,
     payload: Option<Arc<[u8]>>,
     kept: bool,
+    /// The number of contenders that were ahead at first, once they were counted.
+    ahead: Option<NonZeroU32>,
 }
 
 impl QueuedNode {
@@ -55,6 +60,7 @@ impl QueuedNode {
             own: None,
             payload: None,
             kept: true,
+            ahead: None,
         }
     }
 
@@ -85,6 +91,12 @@ impl QueuedNode {
     /// The mark that it keeps in its directory.
     pub fn mark(&mut self) -> Option<&mut ReleaseMark> {
         self.mark.as_deref_mut()
+    }
+
+    /// Records how many contenders are ahead, the first time.
+    pub fn was_behind(&mut self, ahead: usize) {
+        let count = || u32::try_from(ahead).unwrap_or(u32::MAX).saturating_add(1);
+        self.ahead = self.ahead.or_else(|| NonZeroU32::new(count()));
     }
 
     /// Whether a later node, of another contender, may have the same path.
@@ -150,7 +162,8 @@ impl QueuedNode {
         let (grants, released) = (AtomicU64::new(0), AtomicBool::new(false));
         let (czxid, delete_options) = (self.czxid.unsigned_abs(), self.delete_options);
         let mark = self.mark.take();
-        Ok(Lease { generation, node, delete_options, mark, czxid, grants, released })
+        let ahead = self.ahead.map_or(0, |ahead| ahead.get() - 1);
+        Ok(Lease { generation, node, delete_options, mark, czxid, grants, released, ahead })
     }
 
     /// Like [`grant`](QueuedNode::grant), for a node that replaces another one of this process: it
@@ -175,7 +188,7 @@ impl Drop for QueuedNode {
             return;
         }
         if let Some(mark) = &self.mark {
-            drop(mark.release(&self.generation, &self.path));
+            drop(mark.release(&self.generation, &self.path, Instant::ORIGIN));
         } else {
             let delete_options = DeleteOptions { directory: false, ..self.delete_options };
             drop(Deletion::heeding(&self.generation, self.path.clone(), delete_options));
@@ -184,6 +197,11 @@ impl Drop for QueuedNode {
 }
 
 impl Lease {
+    /// The number of contenders that were ahead of its node at first.
+    pub fn ahead(&self) -> u32 {
+        self.ahead
+    }
+
     /// The path of the node.
     pub fn path(&self) -> &Arc<str> {
         &self.node.path
@@ -201,9 +219,12 @@ impl Lease {
 
     /// Whether the lease is valid at `now`, which was just read.
     pub fn is_valid_at(&self, now: Instant) -> bool {
-        !self.released.load(Ordering::Acquire)
-            && !self.node.is_gone()
-            && self.generation.is_valid_at(self.node.term, now)
+        !self.released.load(Ordering::Acquire) && !self.is_lost_at(now)
+    }
+
+    /// Whether it was lost, be it released or not, at `now`, which was just read.
+    pub fn is_lost_at(&self, now: Instant) -> bool {
+        self.node.is_gone() || !self.generation.is_valid_at(self.node.term, now)
     }
 
     /// When the lease counts as lost.
@@ -304,8 +325,15 @@ impl Lease {
                 self.node.path.clone(),
                 self.delete_options,
             )),
-            Some(mark) => mark.release(&self.generation, &self.node.path),
+            Some(mark) => mark.release(&self.generation, &self.node.path, self.node.since),
         }
+    }
+
+    /// Deletes the node of a lease that was lost, in the place of its holder, who is told of the loss:
+    /// perhaps nobody has seen it before.
+    pub fn let_go(&self) {
+        self.generation.lost_lease(&self.node);
+        drop(self.release());
     }
 
     /// The generation that the lease belongs to.

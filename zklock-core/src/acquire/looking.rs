@@ -41,7 +41,7 @@ impl AcquireLoop<'_> {
     /// Requests a list of the queue. This call sends the request, unless the list is shared and
     /// another request is pending.
     pub(crate) fn look(&self, generation: &Arc<Generation>, since: Since) -> Looking {
-        if self.target.has_many_nodes {
+        if self.how.has_many_nodes {
             return Looking::Shared(generation.list(self.directory(), &self.target.driver, since));
         }
         Looking::Alone(generation.coordinator().children(self.directory()))

@@ -83,7 +83,8 @@ impl Obstacle {
     }
 }
 
-/// The obstacle, if there is one, shared with the callers that report it.
+/// What an attempt to acquire shares with its queue: the obstacle, if there is one, and that it is to
+/// stop.
 #[derive(Clone, Debug, Default)]
 pub struct Seen(Arc<Sighting>);
 
@@ -91,6 +92,14 @@ pub struct Seen(Arc<Sighting>);
 struct Sighting {
     obstacle: Mutex<Option<Obstacle>>,
     news: Notify,
+    stop: Notify,
+}
+
+impl AsRef<Notify> for Seen {
+    /// What is notified when the attempt is to stop.
+    fn as_ref(&self) -> &Notify {
+        &self.0.stop
+    }
 }
 
 impl Seen {
@@ -106,6 +115,11 @@ impl Seen {
     /// Returns who is in the way.
     pub fn get(&self) -> Option<Obstacle> {
         self.0.obstacle.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Stops the attempt.
+    pub fn stop(&self) {
+        self.0.stop.notify_one();
     }
 
     /// Makes a caller that waits in [`next`](Seen::next) look at once.

@@ -9,7 +9,6 @@ use crate::base::mode::Mode;
 use crate::base::policy::RetryPolicy;
 use crate::coordinator::traits::{NodeKind, RequestError};
 use crate::layout::driver::Proof;
-use crate::session::generation::OfLock;
 use crate::session::releaser::{Deletion, more, or_forgotten};
 use crate::session::runtime::Runtime;
 
@@ -110,8 +109,7 @@ pub async fn stand_in(
         let node = QueuedNode::new(generation.clone(), path.as_str().into(), made)
             .recurring(new.proof != Proof::Name)
             .bearing(new.payload.as_slice().into());
-        let of = OfLock { name: target.lock.clone(), mode: Mode::Read };
-        match node.succeed(of, writer) {
+        match node.succeed(target.of_lock(Mode::Read), writer) {
             Ok(lease) => return Ok(Some(lease)),
             // The commits waited for a connection, and were sent too long ago for a grant. The next
             // round finds the node, and checks the writer's again.

@@ -14,7 +14,8 @@ use crate::acquire::looking::Looked;
 use crate::base::clock::Instant;
 use crate::coordinator::traits::{RequestError, Watch, WatchEvent};
 use crate::session::generation::Generation;
-use crate::session::keeper::OwnWatch;
+use crate::session::own_watch::OwnWatch;
+use crate::session::watch_budget::Watching;
 
 /// Why a wait is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,26 +56,37 @@ impl AcquireLoop<'_> {
     }
 
     /// Waits until one of the nodes is deleted, or the queue may have changed.
+    pub(crate) async fn wait_for(
+        &self,
+        generation: &Arc<Generation>,
+        paths: &[String],
+        own: Option<&mut QueuedNode>,
+    ) -> Result<Woken, Setback> {
+        match generation.watches().take(paths) {
+            // Boxed: without a watch, a waiter needs less memory.
+            Some(watching) => Box::pin(self.watch_all(generation, paths, own, watching)).await,
+            None => Ok(self.pass_time(generation).await),
+        }
+    }
+
+    /// Waits with watches on the nodes.
     ///
     /// If the deletion of another node is to be the grant, this contender's own node is watched,
     /// too: somebody else may have deleted it, and then the contender behind it is next. A server
     /// reports changes in their order, so an earlier deletion of the own node is known at that
     /// time; the events after a reconnect are an exception.
-    /// after a reconnect.
-    pub(crate) async fn wait_for(
+    async fn watch_all(
         &self,
         generation: &Arc<Generation>,
         paths: &[String],
         mut own: Option<&mut QueuedNode>,
+        _watching: Watching,
     ) -> Result<Woken, Setback> {
-        let Some(_watching) = generation.watches().take(paths) else {
-            return Ok(self.pass_time(generation).await);
-        };
         let link_lost = own.is_some().then(|| generation.coordinator().link_lost());
         let mut asked_own = None;
         if let Some(node) = own.as_ref().filter(|node| !node.is_watched()) {
             let Some(watching) = generation.watches().take([node.path()]) else {
-                return Ok(self.pass_time(generation).await);
+                return Ok(Box::pin(self.pass_time(generation)).await);
             };
             asked_own = Some((generation.coordinator().get_watched(node.path()), watching));
         }
@@ -122,7 +134,7 @@ impl AcquireLoop<'_> {
     async fn pass_time(&self, generation: &Arc<Generation>) -> Woken {
         let (clock, rest) = (self.lane_permit.lane().clock(), generation.slow_look());
         let mut at = clock.now() + rest;
-        if self.target.has_many_nodes {
+        if self.how.has_many_nodes {
             // All of them at the same time, so that they share one list.
             at = at.floor(rest);
         }
@@ -140,7 +152,7 @@ impl AcquireLoop<'_> {
     /// When a waiter whose watch did not fire looks again.
     fn look_again_at(&self, generation: &Arc<Generation>) -> Instant {
         let (now, long) = (self.lane_permit.lane().clock().now(), generation.long());
-        if !self.target.has_many_nodes {
+        if !self.how.has_many_nodes {
             return now + long;
         }
         // A little later, together with others.

@@ -565,9 +565,11 @@ impl fmt::Display for LockError {
         let mut cause = source.as_deref().map(|source| source as &(dyn Error + 'static));
         while let Some(error) = cause {
             let text = error.to_string();
-            // A cause whose text is already part of the message is not repeated.
-            if !said.ends_with(&text) {
-                write!(f, ": {text}")?;
+            // What a cause has in common with what was printed last is not repeated.
+            match text.strip_prefix(&*said) {
+                Some(more) if more.starts_with(": ") => f.write_str(more)?,
+                _ if said.ends_with(&text) => {}
+                _ => write!(f, ": {text}")?,
             }
             (said, cause) = (text, error.source());
         }
@@ -637,6 +639,9 @@ mod tests {
         let error =
             LockError::new(ErrorKind::Unavailable, "no").because(std::io::Error::other("no"));
         assert_eq!(format!("{error:#}"), "no");
+        let cause = std::io::Error::other("no server: db7:2181 refused");
+        let error = LockError::new(ErrorKind::Unavailable, "no server").because(cause);
+        assert_eq!(format!("{error:#}"), "no server: db7:2181 refused");
     }
 
     #[test]

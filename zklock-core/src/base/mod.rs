@@ -11,6 +11,7 @@ pub mod machine;
 pub mod mode;
 pub mod options;
 pub mod owner;
+pub mod pattern;
 pub mod policy;
 pub mod session_state;
 pub mod settings;

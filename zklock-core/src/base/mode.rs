@@ -26,13 +26,26 @@ pub enum Mode {
     Permit,
 }
 
-impl fmt::Display for Mode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl Mode {
+    /// Returns the mode in one word.
+    ///
+    /// ```
+    /// use zklock::Mode;
+    ///
+    /// assert_eq!([Mode::Mutex, Mode::Write].map(Mode::as_str), ["mutex", "write"]);
+    /// ```
+    pub fn as_str(self) -> &'static str {
+        match self {
             Mode::Mutex => "mutex",
             Mode::Read => "read",
             Mode::Write => "write",
             Mode::Permit => "permit",
-        })
+        }
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
     }
 }

@@ -186,7 +186,9 @@ impl LockOptions {
     /// Sets whether every waiting task has its own node: then the lock is strictly first come,
     /// first served among all processes, at two commits per grant. It is not passed on in memory
     /// and does not linger. An [exclusive lock](crate::layout::plain::OneNode) has only one node,
-    /// which all waiters try to create; there, the order applies to each process alone.
+    /// which all waiters try to create; there, the order applies to each process alone. In a
+    /// [semaphore](crate::lock::Semaphore), who needs several permits waits for all of them, and
+    /// nobody overtakes it meanwhile, also not who needs fewer.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {

@@ -113,6 +113,10 @@ pub const STEP_ASIDE: Duration = ms(50);
 /// How often an unavailable lock is checked: somebody may have removed the mark by hand.
 pub const MARK: Duration = s(5);
 
+/// The shortest and the longest time that a mark gets to be written, before which the grant cannot
+/// come: a commit, on a slow server. If it takes longer, the mark is written again.
+pub const WRITE_MARK: (Duration, Duration) = (ms(5), ms(250));
+
 /// The pause after a look at a lock's queue that failed, while the connection is broken.
 pub const FAILED_LOOK: Duration = ms(20);
 
@@ -146,6 +150,9 @@ pub const PERMIT_LEFT: (u32, Duration) = (20, ms(10));
 /// The time after which a warning is logged about a thread of a runtime that is blocked, and about a
 /// wait that may be one for oneself. Most waits are over before.
 pub const WARN: Duration = s(1);
+
+/// The shortest pause between two looks for callers that wait or hold for too long.
+pub const SLOW: Duration = ms(1);
 
 /// How long test locks wait for events, which never come if there is no thread for them.
 pub const TEST_EVENTS: Duration = s(10);

@@ -70,6 +70,11 @@ impl AnyLock {
 }
 
 impl MultiLock {
+    /// The name of the first member.
+    pub(super) fn name(&self) -> &str {
+        self.members().first().map_or("", AnyLock::name)
+    }
+
     /// Acquires all locks, and blocks this thread until they are granted.
     ///
     /// ```

@@ -124,7 +124,7 @@ impl Mark {
         Mark { kept, ..Mark::default() }
     }
 
-    /// The mark of a holder that is granted the lock now.
+    /// The mark of a holder that is granted the lock at this time.
     pub fn granted(kept: bool, node: i64, marks: &Marks, time: &ServerTime, now: Instant) -> Self {
         let until = if marks.hold().is_zero() { 0 } else { after(time.latest(now), marks.hold()) };
         Mark { kept, node, delay: marks.delay(), until, lost: false }

@@ -30,6 +30,11 @@ impl AcquireLoop<'_> {
         let stays = self.target.driver.directory() != NodeKind::Container;
         let (czxid, path) = (node.czxid(), node.path().to_string());
         let mut patience = generation.patience();
+        // The hold counts from the grant, which the mark precedes by the time that its commit takes:
+        // hardly twice as long as the creation took. If it takes longer, the mark is written again.
+        let created = node.mark().map(|note| note.time.answered.since(note.time.sent));
+        let (least, most) = times::WRITE_MARK;
+        let mut slack = (2 * created.unwrap_or_default()).clamp(least, most);
         loop {
             let (data, stat) = match generation.coordinator().get(self.directory()).await {
                 Ok(read) => read,
@@ -55,8 +60,8 @@ impl AcquireLoop<'_> {
                     return Err(self.keep_directory(generation, node).await);
                 }
                 Verdict::Free => {
-                    let ours = Mark::granted(mark.kept, czxid, &marks, &note.time, now);
-                    note.write(ours, now + marks.hold());
+                    let ours = Mark::granted(mark.kept, czxid, &marks, &note.time, now + slack);
+                    note.write(ours, now + slack, marks.hold());
                     ours
                 }
             };
@@ -68,7 +73,11 @@ impl AcquireLoop<'_> {
             match or_forgotten(generation, patience, written).await {
                 Ok(()) if ours.node == czxid => {
                     note.written(stat.version.wrapping_add(1));
-                    return Ok(node);
+                    let answered = self.lane_permit.lane().clock().now();
+                    if note.is_enough(answered) {
+                        return Ok(node);
+                    }
+                    slack = 2 * answered.since(now);
                 }
                 Ok(()) => {}
                 Err(RequestError::Multi { error, .. }) if *error == RequestError::BadVersion => {}

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use crate::base::clock::Instant;
 use crate::cooldown::mark::Mark;
@@ -27,8 +28,10 @@ struct Written {
     mark: Mark,
     /// The version of the data that contains it; `None` while that is in doubt.
     version: Option<i32>,
-    /// Until when the node stays.
-    until: Instant,
+    /// The latest grant for which it is long enough; `None` if it does not depend on that.
+    granted: Option<Instant>,
+    /// For how long the node stays from the grant.
+    hold: Duration,
 }
 
 impl ReleaseMark {
@@ -37,9 +40,17 @@ impl ReleaseMark {
         ReleaseMark { time, directory, written: None, taken: AtomicBool::new(false) }
     }
 
-    /// Records that a mark is being written, for a node that stays until the given time.
-    pub fn write(&mut self, mark: Mark, until: Instant) {
-        self.written = Some(Written { mark, version: None, until });
+    /// Records that a mark is being written, for a node that stays for this time from a grant that
+    /// comes no later than `granted`.
+    pub fn write(&mut self, mark: Mark, granted: Instant, hold: Duration) {
+        let granted = (!hold.is_zero()).then_some(granted);
+        self.written = Some(Written { mark, version: None, granted, hold });
+    }
+
+    /// Whether the mark is written, and long enough for a grant at this time.
+    pub fn is_enough(&self, now: Instant) -> bool {
+        let long_enough = |written: &Written| written.granted.is_none_or(|granted| now <= granted);
+        self.written.as_ref().is_some_and(|one| one.version.is_some() && long_enough(one))
     }
 
     /// Records that the data of the directory contain the mark in this version.
@@ -54,12 +65,19 @@ impl ReleaseMark {
         self.taken.store(taken, Ordering::Release);
     }
 
-    /// Deletes the node with its mark. `None` if it has to stay for a while; it is then deleted in
-    /// the background, and if the process ends before, the mark remains.
-    pub fn release(&self, generation: &Arc<Generation>, path: &Arc<str>) -> Option<Deletion> {
-        let Some(Written { mark, version, until }) = self.written else {
+    /// Deletes the node with its mark. `None` if it has to stay for a while after it was granted at
+    /// `since`; it is then deleted in the background, and if the process ends before, the mark remains.
+    pub fn release(
+        &self,
+        generation: &Arc<Generation>,
+        path: &Arc<str>,
+        since: Instant,
+    ) -> Option<Deletion> {
+        let Some(Written { mark, version, hold, .. }) = self.written else {
             return Some(Deletion::send(generation, path.clone()));
         };
+        // The mark itself may be longer: it was written before the grant.
+        let until = since + hold;
         let clearing = MarkRemoval { directory: self.directory.clone(), mark, version };
         if !self.taken.load(Ordering::Acquire) || generation.lease().clock().now() >= until {
             return Some(Deletion::clearing(generation, path.clone(), clearing));

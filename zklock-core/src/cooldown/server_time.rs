@@ -31,8 +31,8 @@ impl ServerTime {
 
     /// The latest time that it may show.
     pub fn latest(&self, now: Instant) -> i64 {
-        // The server truncates to milliseconds.
-        after(self.ctime, now.since(self.sent) + Duration::from_millis(1))
+        // The server truncates to milliseconds, and so does the sum.
+        after(self.ctime, now.since(self.sent) + Duration::from_nanos(1_999_999))
     }
 }
 

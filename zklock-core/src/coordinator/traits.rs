@@ -305,6 +305,10 @@ pub trait Coordinator: Send + Sync + fmt::Debug + 'static {
     /// deleted. If the node does not exist, no watch is set.
     fn get_watched(&self, path: &str) -> Reply<(Vec<u8>, Stat, Watch)>;
 
+    /// Returns who may do what with a node: scheme, identity, and the bits of the permissions. `None`
+    /// where the coordinator keeps no access control lists.
+    fn acl(&self, path: &str) -> Reply<Option<Vec<(String, String, u8)>>>;
+
     /// Sets a node's data, whatever their version.
     fn set(&self, path: &str, data: &[u8]) -> Reply<Stat>;
 

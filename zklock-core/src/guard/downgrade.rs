@@ -4,7 +4,8 @@ use std::error::Error;
 use std::fmt;
 
 use crate::base::error::{ErrorKind, LockError};
-use crate::guard::typed::{Guard, Releasing, RwLockReadGuard, RwLockWriteGuard};
+use crate::guard::typed::{Guard, Releasing, RwLockReadGuard, RwLockWriteGuard, key};
+use crate::observe::spans;
 
 impl RwLockWriteGuard {
     /// Turns the write guard into a read guard. No writer gets in between, not even one that waits
@@ -59,6 +60,7 @@ impl RwLockWriteGuard {
         releasing.cancel();
         if let Some(grant) = reader.grant() {
             grant.keep(kept);
+            spans::move_hold(key(self.grant()), key(grant));
         }
         match Guard::new(reader, None) {
             Ok(guard) => {

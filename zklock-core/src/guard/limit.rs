@@ -83,7 +83,10 @@ impl HoldLimit {
              next await; a plain body holds the lock until it returns"
         );
         let (mode, token) = (self.grant.mode(), self.grant.token());
-        let event = || Event::HeldTooLong { lock: lock.clone(), mode, token, at_most };
+        let event = || {
+            let (lock, pattern) = (lock.clone(), self.grant.queue().pattern().text());
+            Event::HeldTooLong { lock, pattern, mode, token, at_most }
+        };
         self.grant.queue().session().events().tell(event);
     }
 

@@ -14,7 +14,8 @@ use crate::guard::context::{Frame, Slot, Turn, inside, inside_sync};
 use crate::guard::limit::{GuardLimit, HoldLimit};
 use crate::guard::view::GuardView;
 use crate::local::grant::{Grant, Hold, Kept};
-use crate::observe::observer::{Event, GrantedBy};
+use crate::observe::observer::{Event, Granted};
+use crate::observe::spans;
 
 /// The kinds of guards.
 pub mod kind {
@@ -272,11 +273,15 @@ impl<K: Kind> Guard<K> {
     }
 
     /// How the caller was given the lock.
-    pub(crate) fn granted_by(&self) -> GrantedBy {
-        match (&self.turn, self.grant().token().is_first()) {
-            (Some(_), _) => GrantedBy::Scope,
-            (None, true) => GrantedBy::Node,
-            (None, false) => GrantedBy::Handoff,
+    pub(crate) fn as_granted(&self) -> Granted {
+        self.grant().as_granted(self.turn.is_some())
+    }
+
+    /// Begins the span of the hold, if somebody wants it.
+    pub(crate) fn begin_span(&self) {
+        if self.turn.is_none() {
+            let (grant, lock) = (self.grant(), self.lock());
+            spans::hold(key(grant), lock, K::MODE, || grant.as_granted(false));
         }
     }
 
@@ -471,11 +476,22 @@ impl Releasing<'_> {
     fn tell(&mut self, error: Option<&LockError>) {
         if let Some(grant) = self.0.take() {
             let queue = grant.queue();
+            if spans::any_hold() && grant.holds() == 0 {
+                let now = self.1.unwrap_or_else(|| grant.now());
+                let outcome = match error {
+                    Some(_) => "refused",
+                    None if grant.leases().any(|lease| lease.is_lost_at(now)) => "lost",
+                    None => "released",
+                };
+                spans::end_hold(key(grant), now.since(grant.since()), outcome);
+            }
             queue.session().events().tell(|| Event::Released {
                 lock: queue.lock_name().clone(),
+                pattern: queue.pattern().text(),
                 mode: grant.mode(),
                 token: grant.token(),
                 held: self.1.unwrap_or_else(|| grant.now()).since(grant.since()),
+                nested: grant.holds() > 0,
                 error: error.cloned(),
             });
         }
@@ -486,6 +502,11 @@ impl Drop for Releasing<'_> {
     fn drop(&mut self) {
         self.tell(None);
     }
+}
+
+/// What the span of a hold is found by: the address of its grant, which lives as long as its guards.
+pub(super) fn key(grant: &Arc<Grant>) -> usize {
+    Arc::as_ptr(grant).addr()
 }
 
 impl<K: Kind> fmt::Debug for Guard<K> {

@@ -1,6 +1,7 @@
 //! The contenders in a lock's queue.
 
 use std::collections::{HashMap, HashSet};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 #[cfg(doc)]
 use crate::base::error::ErrorKind;
@@ -55,8 +56,11 @@ pub struct Participant {
     /// What it may be waiting for outside of the queue: clients in other languages count nodes that
     /// are not contenders, such as the directory of another lock, and wait until these are gone.
     pub why: Option<String>,
-    /// The ZooKeeper session of the node.
-    pub(crate) session: i64,
+    /// The ZooKeeper session that owns the node, and whose end removes it; 0 for a node that stays
+    /// until it is deleted.
+    pub session: i64,
+    /// The time when the node was created, by the server's clock.
+    pub created: SystemTime,
 }
 
 impl Site {
@@ -97,7 +101,13 @@ impl Site {
                 self.describe(&**coordinator, &listed, &[]).await
             })
             .await?;
-        if let Some(first) = participants.iter_mut().find(|participant| participant.here) {
+        self.add_callers(&mut participants);
+        Ok(participants)
+    }
+
+    /// Adds what only this process knows: its callers behind the first node of its session.
+    pub(crate) fn add_callers(&self, queue: &mut [Participant]) {
+        if let Some(first) = queue.iter_mut().find(|participant| participant.here) {
             first.local = self.session.held();
             first.local.retain(|held| *held.lock == *self.name.as_str());
             if let Some(by) = first.local.iter().find(|held| held.granted && first.holder) {
@@ -106,7 +116,6 @@ impl Site {
                 first.owner = self.session.runtime().granted_ago(owner, by.since);
             }
         }
-        Ok(participants)
     }
 
     /// For each place in the queue, whether that contender holds the lock. The holders of one mode
@@ -173,6 +182,8 @@ impl Site {
                             local: Vec::new(),
                             why: None,
                             session: stat.owner,
+                            created: UNIX_EPOCH
+                                + Duration::from_millis(stat.ctime.try_into().unwrap_or(0)),
                         },
                         Err(RequestError::NoNode) => continue,
                         Err(error) => return Err(error),

@@ -6,8 +6,11 @@ pub mod site;
 pub mod break_holder;
 pub mod contenders;
 pub mod events;
+pub mod found;
 pub mod revoke;
+pub mod survey;
 
 pub use contenders::Participant;
 pub use events::{LockEvent, LockEvents};
 pub use site::Site;
+pub use survey::Survey;

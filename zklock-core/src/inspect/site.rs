@@ -30,6 +30,8 @@ pub struct Site {
     pub(crate) name: LockName,
     pub(crate) directory: ZnodePath,
     pub(crate) driver: Arc<dyn LockDriver>,
+    /// Whether it is the inner lock of a semaphore.
+    pub(crate) inner: bool,
 }
 
 impl Site {
@@ -46,7 +48,7 @@ impl Site {
         directory: ZnodePath,
         driver: Arc<dyn LockDriver>,
     ) -> Self {
-        Site { session: session.clone(), name, directory, driver }
+        Site { session: session.clone(), name, directory, driver, inner: false }
     }
 
     /// Returns the path of the lock's directory.
@@ -58,6 +60,30 @@ impl Site {
     /// ```
     pub fn path(&self) -> &str {
         self.directory.as_str()
+    }
+
+    /// Returns what the layout of this queue is called, to show it.
+    ///
+    /// ```
+    /// # let session = zklock::Session::embedded();
+    /// assert_eq!(session.site("orders")?.layout(), "Curator");
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
+    pub fn layout(&self) -> String {
+        let shown = format!("{:?}", self.driver);
+        if shown.starts_with("Kazoo {") { "kazoo".to_owned() } else { shown }
+    }
+
+    /// Returns whether this queue is the inner lock of a semaphore, in which those stand that wait for a
+    /// permit.
+    ///
+    /// ```
+    /// # let session = zklock::Session::embedded();
+    /// assert!(!session.site("orders")?.is_inner());
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
+    pub fn is_inner(&self) -> bool {
+        self.inner
     }
 
     pub(crate) fn path_of(&self, node: &str) -> String {

@@ -17,10 +17,12 @@ use crate::base::clock::Instant;
 use crate::base::error::{ErrorKind, Holder, LockError};
 use crate::base::first::first;
 use crate::base::mode::Mode;
+use crate::base::pattern::Pattern;
 use crate::base::policy::StopAt;
 use crate::base::token::FencingToken;
 use crate::layout::driver::LockDriver;
 use crate::local::waiters::Place;
+use crate::observe::observer::{Granted, GrantedBy};
 use crate::session::handle::Session;
 use crate::session::local_queues::{Held, Holding};
 use crate::session::releaser::Deletion;
@@ -35,6 +37,9 @@ pub trait GrantSource: Send + Sync + fmt::Debug {
 
     /// The lock's name.
     fn lock_name(&self) -> &Arc<str>;
+
+    /// The pattern of its name.
+    fn pattern(&self) -> Pattern;
 
     /// The path of the lock's directory.
     fn path(&self) -> &str;
@@ -80,6 +85,8 @@ pub struct Grant {
     kept_more: AtomicUsize,
     token: FencingToken,
     mode: Mode,
+    /// The number of those who were ahead of it at first.
+    ahead: u32,
     who: Caller,
     linger: Duration,
     since: Instant,
@@ -123,6 +130,7 @@ impl Grant {
             kept_more,
             token,
             mode,
+            ahead: 0,
             who,
             linger,
             since,
@@ -137,6 +145,31 @@ impl Grant {
     pub fn with_label(mut self, label: Option<Arc<str>>) -> Self {
         self.label = label;
         self
+    }
+
+    /// Sets the number of callers of this process that were ahead of it at first. Those ahead of its
+    /// node are added, if it is the first grant of the node.
+    pub fn behind(mut self, ahead: u32) -> Self {
+        let of_node = if self.token.is_first() { self.lease.ahead() } else { 0 };
+        self.ahead = ahead.saturating_add(of_node);
+        self
+    }
+
+    /// The number of those who were ahead of it at first.
+    pub fn ahead(&self) -> u32 {
+        self.ahead
+    }
+
+    /// How it was granted; `nested` inside a call that holds it.
+    pub fn as_granted(&self, nested: bool) -> Granted {
+        let by = match (nested, self.token.is_first()) {
+            (true, _) => GrantedBy::Scope,
+            (false, true) => GrantedBy::Node,
+            (false, false) => GrantedBy::Handoff,
+        };
+        // A nested call waits for nobody but its siblings.
+        let ahead = if nested { 0 } else { self.ahead };
+        Granted { pattern: self.queue.pattern(), token: self.token, ahead, by }
     }
 
     /// The label of its holder.
@@ -368,6 +401,11 @@ impl Hold {
     /// The grant, until it is given back.
     pub fn grant(&self) -> Option<&Arc<Grant>> {
         self.0.as_ref()
+    }
+
+    /// How it was granted: the first hold of a grant.
+    pub fn as_granted(&self) -> Option<Granted> {
+        self.0.as_deref().map(|grant| grant.as_granted(false))
     }
 
     /// Takes the hold out, and leaves none.

@@ -1,5 +1,6 @@
 //! The queue of one semaphore in this process: the state, and the effects of its decisions.
 
+use std::iter::empty;
 use std::ops::Deref;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -8,17 +9,18 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use futures_lite::future::or;
-use tokio::sync::Notify;
 
 use crate::acquire::acquire_loop::{How, Target, acquire, deleted_again};
 
 use crate::acquire::lease::Lease;
 use crate::acquire::obstacle::{Obstacle, Seen};
+use crate::acquire::send_order::SendTurn;
 use crate::base::caller::Caller;
 use crate::base::clock::Instant;
 use crate::base::error::{ErrorKind, Holder, LockError};
 use crate::base::first::all;
 use crate::base::mode::Mode;
+use crate::base::pattern::Pattern;
 use crate::base::times;
 use crate::coordinator::traits::{Operation, RequestError};
 use crate::layout::driver::LockDriver;
@@ -28,16 +30,18 @@ use crate::local::kinds;
 use crate::local::limit::{Limit, LimitSource};
 use crate::local::panics::catch;
 use crate::local::permits::{Fetch, Joined as Decided, PermitWaiter, State, Todo};
+use crate::local::singles::{InOrder, Singles};
 use crate::local::wait_queue::{Joined, PlaceInQueue, WaitQueue, describe_waiter};
 use crate::local::waiters::{Outcome, Place};
 use crate::name::path::ZnodePath;
+use crate::observe::observer::Event;
 use crate::session::handle::Session;
 use crate::session::lane::{LanePermit, closed};
-use crate::session::local_queues::{Held, Holding, LocalQueue, LocalQueues};
+use crate::session::local_queues::{Held, Holding, LocalQueue, LocalQueues, of_type};
 use crate::session::releaser::Deletion;
 
 /// The nodes of a semaphore in ZooKeeper.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Targets {
     /// The mutex under which permits are taken.
     pub locks: Target,
@@ -50,17 +54,27 @@ pub struct Targets {
 /// The queue of one semaphore in this process. It lives as long as it is in use.
 #[derive(Debug)]
 pub struct PermitQueue {
-    session: Session,
-    targets: Targets,
-    limit: Limit,
     key: Arc<str>,
-    handles: AtomicUsize,
-    used: AtomicBool,
-    /// Whether this process has, or had, another kind of lock of the same name.
-    beside: AtomicBool,
+    common: Arc<Common>,
+    /// For the queue of a single acquire: the queue of the semaphore.
+    main: Option<Arc<PermitQueue>>,
+    state: Mutex<Inner>,
+}
+
+/// What the queue of a semaphore has in common with those of its single acquires.
+#[derive(Debug)]
+struct Common {
+    session: Session,
     /// The path of the semaphore: where a lock of another kind would have its nodes.
     path: ZnodePath,
-    state: Mutex<Inner>,
+    targets: Targets,
+    limit: Limit,
+    handles: AtomicUsize,
+    used: AtomicBool,
+    /// The queues of single acquires.
+    singles: Singles,
+    /// Whether this process has, or had, another kind of lock of the same name.
+    beside: AtomicBool,
 }
 
 /// A user's reference to a queue. A task that is about to end refers to the queue itself.
@@ -91,21 +105,21 @@ impl Deref for Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        self.0.handles.fetch_sub(1, Ordering::SeqCst);
+        self.0.common.handles.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
 #[derive(Debug)]
 struct Inner {
     state: State<Lease, Weak<Grant>, Hold>,
-    /// Stops the present driver, and what it reports.
-    attempt: Option<(Arc<Notify>, Looks)>,
+    /// What the present driver reports, and what stops it.
+    attempt: Option<Looks>,
 }
 
 impl Inner {
     /// What the present driver reports.
     fn looks(&self) -> Option<&Looks> {
-        self.attempt.as_ref().filter(|_| self.state.fetching().is_some()).map(|(_, looks)| looks)
+        self.attempt.as_ref().filter(|_| self.state.fetching().is_some())
     }
 }
 
@@ -127,54 +141,89 @@ impl PermitQueue {
         limit: Limit,
         key: Arc<str>,
     ) -> Arc<Self> {
-        let state = Mutex::new(Inner { state: State::new(session.is_closing()), attempt: None });
-        let handles = AtomicUsize::new(0);
+        let (handles, singles) = (AtomicUsize::new(0), Singles::default());
         let [used, beside] = [false, false].map(AtomicBool::new);
-        Arc::new(PermitQueue { session, path, targets, limit, key, handles, used, beside, state })
+        let common = Common { session, path, targets, limit, handles, used, singles, beside };
+        PermitQueue::make(Arc::new(common), key, None)
+    }
+
+    /// A queue for a single acquire, which has its own place in ZooKeeper's queue, and whose permits
+    /// are not handed on. It refers to the queue of the semaphore, which others find.
+    ///
+    /// # Errors
+    ///
+    /// Never: nobody else has its key.
+    pub fn single(main: &Arc<PermitQueue>) -> Result<Arc<Self>, LockError> {
+        let make = |key| PermitQueue::make(main.common.clone(), key, Some(main.clone()));
+        main.local_queues().single_queue(main.lock_path().as_str(), make)
+    }
+
+    fn make(common: Arc<Common>, key: Arc<str>, main: Option<Arc<PermitQueue>>) -> Arc<Self> {
+        let state = State::new(common.session.is_closing());
+        let state = Mutex::new(Inner { state, attempt: None });
+        Arc::new(PermitQueue { key, common, main, state })
     }
 
     /// What its session has in use.
     pub fn local_queues(&self) -> &LocalQueues {
-        self.session.local_queues()
+        self.common.session.local_queues()
     }
 
     /// The path of the semaphore, above that of its permits.
     pub fn lock_path(&self) -> &ZnodePath {
-        &self.path
+        &self.common.path
     }
 
     /// Counts a handle.
     pub fn count_handle(&self) {
-        self.handles.fetch_add(1, Ordering::SeqCst);
+        self.common.handles.fetch_add(1, Ordering::SeqCst);
     }
 
     /// Whether somebody has a handle, holds permits or waits for some.
     pub fn is_wanted(&self) -> bool {
-        let state = &self.lock().state;
-        self.handles.load(Ordering::SeqCst) > 0
-            || state.waiting().next().is_some()
-            || state.holders().any(|by| by.strong_count() > 0)
+        let is_used = || {
+            let state = &self.lock().state;
+            state.waiting().next().is_some() || state.holders().any(|by| by.strong_count() > 0)
+        };
+        self.common.handles.load(Ordering::SeqCst) > 0
+            || is_used()
+            || !self.common.singles.holders().is_empty()
+    }
+
+    /// Who holds permits in this session, through whichever queue.
+    fn holders(&self) -> Vec<Arc<Grant>> {
+        let main = self.main.as_deref().unwrap_or(self);
+        let mut held: Vec<_> = main.lock().state.holders().filter_map(Weak::upgrade).collect();
+        held.extend(self.common.singles.holders());
+        held
+    }
+
+    /// The other queues of this semaphore in this session.
+    fn others(&self) -> impl Iterator<Item = Arc<PermitQueue>> {
+        let queues = self.local_queues().all_under(self.lock_path().as_str());
+        let queues = queues.into_iter().filter_map(|queue| of_type::<PermitQueue>(&queue));
+        queues.filter(|other| !std::ptr::eq(&**other, self))
     }
 
     /// Sets whether a caller is about to take permits, and returns the earlier value: a handle
     /// alone may have been created on the way to one with another layout.
     pub fn use_it(&self, used: bool) -> bool {
-        self.used.swap(used, Ordering::SeqCst)
+        self.common.used.swap(used, Ordering::SeqCst)
     }
 
     /// Whether permits were taken, or are about to be.
     pub fn is_used(&self) -> bool {
-        self.used.load(Ordering::SeqCst)
+        self.common.used.load(Ordering::SeqCst)
     }
 
     /// The limit.
     pub fn limit(&self) -> &Limit {
-        &self.limit
+        &self.common.limit
     }
 
     /// The directories of its nodes.
     pub fn targets(&self) -> &Targets {
-        &self.targets
+        &self.common.targets
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -182,7 +231,7 @@ impl PermitQueue {
     }
 
     fn now(&self) -> Instant {
-        self.session.clock().now()
+        self.session().clock().now()
     }
 
     /// Takes the last place. The result also says whether this may be a wait for oneself: `is_own`
@@ -193,7 +242,7 @@ impl PermitQueue {
         is_own: impl Fn(&Caller) -> bool,
     ) -> (Joined<Self>, Option<Perhaps>) {
         let joined = self.take_place(wanting, is_own);
-        let (queues, path) = (self.session.local_queues(), self.path.as_str());
+        let (queues, path) = (self.local_queues(), self.lock_path().as_str());
         match kinds::check(queues, path, &**self, Mode::Permit) {
             Ok(()) => joined,
             Err(error) => (self.refuse(error), None),
@@ -207,17 +256,17 @@ impl PermitQueue {
     ) -> (Joined<Self>, Option<Perhaps>) {
         let (who, permits, once) = (wanting.who, wanting.permits, wanting.once);
         let may_stop = who.is_blocking() && !once;
+        let held = self.holders();
         let mut inner = self.lock();
         let seen = once && inner.looks().is_some_and(|looks| looks.leases.get().is_some());
         let (decided, todo) = inner.state.join(wanting, closed, seen);
         let looks = inner.looks().filter(|_| once).cloned();
-        let held: Vec<_> = inner.state.holders().filter_map(Weak::upgrade).collect();
+        let may_stop = may_stop && matches!(decided, Decided::Waits(_));
         let mut stopped = 0;
-        if matches!(decided, Decided::Waits(_)) && may_stop {
+        if may_stop {
             stopped = sum(held.iter().filter(|by| stops_holder(&who, by)));
             let before = inner.state.waiting().take(inner.state.ahead_of(None) - 1);
-            let ahead = before.filter(|other| !other.once && stops_waiter(&who, &other.who));
-            stopped += ahead.map(|other| u64::from(other.permits)).sum::<u64>();
+            stopped += needed(before, &who);
         }
         self.carry_out(inner, todo);
         if let Some(looks) = looks {
@@ -229,8 +278,12 @@ impl PermitQueue {
             Decided::Busy => Joined::Busy(self.clone()),
             Decided::Refused(error) => return (self.refuse(error), None),
         };
-        if self.is_fixed() && self.is_too_much(stopped, permits) {
-            return (self.refuse(itself::stuck()), None);
+        if may_stop {
+            stopped +=
+                self.others().map(|other| needed(other.lock().state.waiting(), &who)).sum::<u64>();
+            if self.is_fixed() && self.is_too_much(stopped, permits) {
+                return (self.refuse(itself::stuck()), None);
+            }
         }
         let mut own = held;
         own.retain(|by| by.is_kept_by_guard() && is_own(by.who()));
@@ -244,37 +297,41 @@ impl PermitQueue {
 
     /// Whether the limit stays the same. A limit in a node may be raised meanwhile.
     fn is_fixed(&self) -> bool {
-        !matches!(self.limit.source(), LimitSource::Node(..))
+        !matches!(self.common.limit.source(), LimitSource::Node(..))
     }
 
     /// A caller that only tried has permits now. If its thread is blocked by another waiter, it cannot
     /// release them, so that waiter may wait for ever: it gets an error.
-    fn refuse_stuck(&self, inner: &mut Inner, todo: &mut Todo<Lease>) {
-        if !todo.tried || !self.is_fixed() {
+    fn refuse_stuck(self: &Arc<Self>) {
+        if !self.is_fixed() {
             return;
         }
-        let held: Vec<_> = inner.state.holders().filter_map(Weak::upgrade).collect();
+        let held = self.holders();
         let is_stuck = |waiting: &PermitWaiter| {
             let stopped = held.iter().filter(|by| stops_holder(&waiting.who, by));
             !waiting.once && self.is_too_much(sum(stopped), waiting.permits)
         };
-        inner.state.refuse(todo, is_stuck, itself::stuck);
+        for queue in self.others().chain([self.clone()]) {
+            let mut inner = queue.lock();
+            let todo = inner.state.refuse(is_stuck, itself::stuck);
+            drop(queue.carry_out(inner, todo));
+        }
     }
 
     /// Whether a caller that wants this number of permits waits for the holders of the others.
     fn is_too_much(&self, held: u64, wanted: u32) -> bool {
-        let limit = u64::from(self.limit.now());
+        let limit = u64::from(self.limit().now());
         held > 0 && limit > 0 && held + u64::from(wanted) > limit
     }
 
     /// Describes the permits that the caller holds itself.
     fn perhaps(self: &Arc<Self>, own: &[Arc<Grant>]) -> Perhaps {
         let own: Vec<_> = own.iter().map(Arc::downgrade).collect();
-        let (queue, clock) = (Arc::downgrade(self), self.session.clock().clone());
+        let (queue, clock) = (Arc::downgrade(self), self.session().clock().clone());
         Perhaps::new(clock, self.lock_name().clone(), move || {
             let own: Vec<_> = own.iter().filter_map(Weak::upgrade).collect();
             let own: Vec<_> = own.iter().filter(|by| by.is_kept_by_guard()).collect();
-            let (held, limit) = (sum(own.iter().copied()), queue.upgrade()?.limit.now());
+            let (held, limit) = (sum(own.iter().copied()), queue.upgrade()?.limit().now());
             let who = own.first()?.who();
             Some(format!("{who} holds {held} of {limit} permits itself, outside of any scope"))
         })
@@ -292,8 +349,17 @@ impl PermitQueue {
         let who = (wanting.who, Mode::Permit);
         let grant = Grant::new(source, first, token, who, Duration::ZERO, now);
         let grant = grant.with_more(leases).with_label(wanting.label.clone());
+        let grant = grant.behind(wanting.ahead);
         let grant = Arc::new(grant);
+        self.note_single(&grant);
         Some((Arc::downgrade(&grant), grant.hold()))
+    }
+
+    /// The queue of a single acquire reports its holder.
+    fn note_single(&self, holder: &Arc<Grant>) {
+        if self.main.is_some() {
+            self.common.singles.note(holder);
+        }
     }
 
     fn carry_out(
@@ -303,41 +369,60 @@ impl PermitQueue {
     ) -> Deletions {
         let cancelled = todo.cancel.then(|| inner.attempt.take()).flatten();
         let fetch = todo.fetch.map(|fetch| {
-            let (cancel, looks) = (Arc::new(Notify::new()), Looks::default());
-            inner.attempt = Some((cancel.clone(), looks.clone()));
-            (fetch, cancel, looks)
+            let looks = Looks::default();
+            inner.attempt = Some(looks.clone());
+            (fetch, looks)
         });
         drop(inner);
-        if let Some((stop, _)) = cancelled {
-            stop.notify_one();
+        if let Some(attempt) = cancelled {
+            attempt.locks.stop();
         }
         let quiet = todo.cancel || !todo.release.is_empty();
         let deletions = todo.release.iter().filter_map(|lease| lease.release()).collect();
-        if let Some((fetch, cancel, looks)) = fetch {
-            let queue = self.clone();
-            self.session.drive(cancel, move |lane_permit| queue.fetch(lane_permit, fetch, looks));
+        if let Some((fetch, looks)) = fetch {
+            let (queue, session) = (self.clone(), self.session());
+            let (lane_permit, place) = match self.main {
+                None => (session.assign(), None),
+                Some(_) => {
+                    let assign = || session.assign();
+                    let (lane_permit, place, turn) = self.common.singles.assign(empty(), assign);
+                    (lane_permit, Some((place, turn)))
+                }
+            };
+            let stop = looks.locks.clone();
+            let acquire = move |lane_permit| queue.fetch(lane_permit, place, fetch, looks);
+            session.drive_on(lane_permit, stop, acquire);
         }
         todo.wake.into_iter().for_each(Waker::wake);
         if quiet {
-            self.session.local_queues().left();
+            self.local_queues().left();
+        }
+        if todo.tried {
+            self.refuse_stuck();
         }
         Deletions(deletions)
     }
 
-    async fn fetch(self: Arc<Self>, lane_permit: LanePermit, fetch: Fetch, looks: Looks) {
+    async fn fetch(
+        self: Arc<Self>,
+        lane_permit: LanePermit,
+        place: Option<(InOrder, SendTurn)>,
+        fetch: Fetch,
+        looks: Looks,
+    ) {
+        let (place, turn) = place.unzip();
         let result = {
-            let acquiring = pin!(self.acquire(&lane_permit, fetch, &looks));
+            let acquiring = pin!(self.acquire(&lane_permit, turn.as_ref(), fetch, &looks));
             let telling = pin!(or(
                 self.tell_of_holders(fetch, &looks.leases),
-                self.tell_of_others(fetch, &looks.locks),
+                self.tell_of_others(fetch, &looks.locks, place),
             ));
             catch(self.layout(), or(acquiring, telling)).await
         };
-        drop(lane_permit);
+        drop((lane_permit, turn));
         let (now, mut inner) = (self.now(), self.lock());
         let grant = |wanting: &PermitWaiter, leases| self.grant(wanting, leases, now);
-        let mut todo = inner.state.fetched(fetch.driver, result, now, grant, no_lease);
-        self.refuse_stuck(&mut inner, &mut todo);
+        let todo = inner.state.fetched(fetch.driver, result, now, grant, no_lease);
         drop(self.carry_out(inner, todo));
     }
 
@@ -346,21 +431,19 @@ impl PermitQueue {
     async fn acquire(
         &self,
         lane_permit: &LanePermit,
+        turn: Option<&SendTurn>,
         fetch: Fetch,
         looks: &Looks,
     ) -> Result<Vec<Arc<Lease>>, LockError> {
-        self.limit.known(&self.session).await?;
-        let vanished = fetch.vanished;
-        let locks = Target { vanished, ..self.targets.locks.clone() };
-        let leases = Target { vanished, ..self.targets.leases.clone() };
+        self.limit().known(self.session()).await?;
+        let (locks, vanished) = (&self.common.targets.locks, &fetch.vanished);
         let mut losses = 0;
         loop {
             // By then, callers that only try have been told if nothing is left.
-            let how = How::one(Mode::Mutex, false);
-            let inner = acquire(&locks, lane_permit, how, &looks.locks, None).await?;
+            let how = How { has_many_nodes: turn.is_some(), ..How::one(Mode::Mutex, false) };
+            let inner = acquire(locks, vanished, lane_permit, how, &looks.locks, turn).await?;
             looks.locks.set(None);
-            let taking =
-                async { Some(self.take(&leases, lane_permit, fetch, &looks.leases).await) };
+            let taking = async { Some(self.take(lane_permit, &fetch, &looks.leases).await) };
             let lost = async {
                 inner.lost().await;
                 None
@@ -371,7 +454,7 @@ impl PermitQueue {
             // Without the lock, others may have counted at the same time.
             let is_whole = inner.is_valid() && taken.iter().all(|lease| lease.is_valid());
             if is_whole && !taken.is_empty() {
-                if self.targets.counts_first {
+                if self.common.targets.counts_first {
                     self.let_go(&inner, &taken);
                 }
                 return Ok(taken);
@@ -381,7 +464,7 @@ impl PermitQueue {
                 if losses >= vanished.attempts {
                     return Err(deleted_again(&locks.lock));
                 }
-                let clock = self.session.clock();
+                let clock = self.session().clock();
                 clock.sleep_until(clock.now() + vanished.pause(losses)).await;
                 losses += 1;
             }
@@ -397,7 +480,7 @@ impl PermitQueue {
         let path = inner.path().to_string();
         let deleted = inner.generation().write(vec![Operation::Delete { path }]);
         let leases: Vec<_> = leases.iter().map(Arc::downgrade).collect();
-        self.session.spawner().spawn(async move {
+        self.session().spawner().spawn(async move {
             if let Err(RequestError::Multi { error, .. }) = deleted.await
                 && *error == RequestError::NoNode
             {
@@ -413,22 +496,22 @@ impl PermitQueue {
     /// room for all of them.
     async fn take(
         &self,
-        target: &Target,
         lane_permit: &LanePermit,
-        fetch: Fetch,
+        fetch: &Fetch,
         seen: &Seen,
     ) -> Result<Vec<Lease>, LockError> {
+        let (target, vanished) = (&self.common.targets.leases, &fetch.vanished);
         let together = fetch.permits as usize;
         let how = How::one(Mode::Permit, fetch.once);
         let label = self.lock().state.waiting().next().and_then(|first| first.label.clone());
         let how = How { together, stop_at: fetch.stop_at, label, ..how };
         let mut taken = Vec::with_capacity(together);
-        if self.targets.counts_first {
+        if self.common.targets.counts_first {
             let first = How { counts_first: true, ..how.clone() };
-            taken.push(acquire(target, lane_permit, first, seen, None).await?);
+            taken.push(acquire(target, vanished, lane_permit, first, seen, None).await?);
         }
-        let taking =
-            (taken.len()..together).map(|_| acquire(target, lane_permit, how.clone(), seen, None));
+        let taking = (taken.len()..together)
+            .map(|_| acquire(target, vanished, lane_permit, how.clone(), seen, None));
         let rest = all(taking).await?;
         taken.extend(rest);
         Ok(taken)
@@ -453,10 +536,17 @@ impl PermitQueue {
     /// Tells callers that only try that nothing is left, while another contender holds the inner
     /// lock. The holder may be waiting for a permit, but also be taking one, or have found that
     /// there are too few: what is seen twice is reported. Does not end.
-    async fn tell_of_others<T>(self: &Arc<Self>, fetch: Fetch, seen: &Seen) -> T {
-        let (clock, permits) = (self.session.clock(), fetch.permits as usize);
+    async fn tell_of_others<T>(
+        self: &Arc<Self>,
+        fetch: Fetch,
+        seen: &Seen,
+        mut place: Option<InOrder>,
+    ) -> T {
+        let (clock, permits) = (self.session().clock(), fetch.permits as usize);
         loop {
             let mut obstacle = Some(seen.next().await);
+            // It has its node: later ones are behind it on any connection.
+            drop(place.take());
             let (mut before, mut looks) = (None, 0);
             while let Some(other) = obstacle.filter(|_| self.anybody_tries()) {
                 match self.find_holder(&other, permits).await {
@@ -498,7 +588,7 @@ impl PermitQueue {
         other: &Obstacle,
         permits: usize,
     ) -> Result<Option<(Vec<String>, LockError)>, RequestError> {
-        let Target { directory, driver, .. } = &self.targets.leases;
+        let Target { directory, driver, .. } = &self.common.targets.leases;
         let listed = match other.generation().coordinator().children(directory.as_str()).await {
             Err(RequestError::NoNode) => return Ok(None),
             listed => listed?,
@@ -520,6 +610,12 @@ impl PermitQueue {
     }
 }
 
+/// The number of permits that those of these waiters need which `who` stops.
+fn needed<'a>(waiting: impl Iterator<Item = &'a PermitWaiter>, who: &Caller) -> u64 {
+    let stopped = waiting.filter(|other| !other.once && stops_waiter(who, &other.who));
+    stopped.map(|other| u64::from(other.permits)).sum()
+}
+
 /// The number of permits.
 fn sum<'a>(held: impl Iterator<Item = &'a Arc<Grant>>) -> u64 {
     held.map(|by| by.leases().count() as u64).sum()
@@ -539,19 +635,23 @@ struct Deletions(Vec<Deletion>);
 
 impl GrantSource for PermitQueue {
     fn session(&self) -> &Session {
-        &self.session
+        &self.common.session
     }
 
     fn lock_name(&self) -> &Arc<str> {
-        &self.targets.leases.lock
+        &self.common.targets.leases.lock
+    }
+
+    fn pattern(&self) -> Pattern {
+        self.common.targets.leases.pattern
     }
 
     fn path(&self) -> &str {
-        self.targets.leases.directory.as_str()
+        self.common.targets.leases.directory.as_str()
     }
 
     fn layout(&self) -> &dyn LockDriver {
-        &*self.targets.leases.driver
+        &*self.common.targets.leases.driver
     }
 
     fn holder_here(&self, place: Option<Place>) -> Option<Holder> {
@@ -566,7 +666,7 @@ impl GrantSource for PermitQueue {
                 return None;
             }
         }
-        let owner = self.session.runtime().holder(self.session.app(), now.since(by.since()));
+        let owner = self.session().runtime().holder(self.session().app(), now.since(by.since()));
         let owner = owner.labelled(by.label().map(|label| &**label));
         let node = by.lease().node_name().to_owned();
         Some(Holder { owner, node, ahead: 1 + inner.state.ahead_of(place) })
@@ -582,6 +682,7 @@ impl GrantSource for PermitQueue {
         let part = Arc::new(grant.split(permits)?);
         let is_whole = |by: &Weak<Grant>| std::ptr::eq(by.as_ptr(), grant);
         inner.state.split_off(Arc::downgrade(&part), is_whole);
+        self.note_single(&part);
         Some(part.hold())
     }
 
@@ -589,11 +690,22 @@ impl GrantSource for PermitQueue {
         let mut inner = self.lock();
         let is_holder = |by: &Weak<Grant>| std::ptr::eq(by.as_ptr(), grant);
         let leases = grant.leases().cloned().collect();
-        let grant = |wanting: &PermitWaiter, leases| self.grant(wanting, leases, now);
-        let mut todo = inner.state.release(leases, is_holder, now, grant, no_lease);
-        self.refuse_stuck(&mut inner, &mut todo);
+        let mut handed = None;
+        let grant = |wanting: &PermitWaiter, leases| {
+            let granted = self.grant(wanting, leases, now)?;
+            handed = handed.or_else(|| Some(granted.1.grant()?.token()));
+            Some(granted)
+        };
+        let todo = inner.state.release(leases, is_holder, now, grant, no_lease);
         // The last reply counts for all: the requests go out in order.
-        self.carry_out(inner, todo).0.pop()
+        let deletion = self.carry_out(inner, todo).0.pop();
+        if let Some(token) = handed {
+            self.session().events().tell(|| {
+                let (lock, pattern) = (self.lock_name().clone(), self.pattern().text());
+                Event::HandedOn { lock, pattern, mode: Mode::Permit, token }
+            });
+        }
+        deletion
     }
 }
 
@@ -607,6 +719,11 @@ impl WaitQueue for PermitQueue {
         let (untaken, todo) = inner.state.leave(place);
         drop(self.carry_out(inner, todo));
         drop(untaken);
+    }
+
+    fn waiter(&self, place: Place) -> Option<(Mode, Instant)> {
+        let inner = self.lock();
+        inner.state.waiter(place).map(|waiter| (Mode::Permit, waiter.since))
     }
 
     fn is_between_holders(&self, _: Option<Place>) -> bool {
@@ -627,13 +744,13 @@ impl WaitQueue for PermitQueue {
     }
 
     fn trouble(&self) -> Option<LockError> {
-        self.session.lane().trouble()
+        self.session().lane().trouble()
     }
 }
 
 impl LocalQueue for PermitQueue {
     fn driver(&self) -> &Arc<dyn LockDriver> {
-        &self.targets.leases.driver
+        &self.common.targets.leases.driver
     }
 
     fn held(&self) -> Vec<Held> {
@@ -645,6 +762,13 @@ impl LocalQueue for PermitQueue {
             describe_waiter(lock, &waiting.who, &waiting.label, now.since(waiting.since))
         };
         holders.chain(inner.state.waiting().map(waiting)).collect()
+    }
+
+    fn tally(&self, each: &mut dyn FnMut(Pattern, Mode, bool)) {
+        let (inner, pattern) = (self.lock(), self.pattern());
+        let holders = inner.state.holders().filter(|by| by.strong_count() > 0);
+        holders.for_each(|_| each(pattern, Mode::Permit, true));
+        inner.state.waiting().for_each(|_| each(pattern, Mode::Permit, false));
     }
 
     fn holding(&self, path: &str) -> Option<Holding> {
@@ -670,12 +794,12 @@ impl LocalQueue for PermitQueue {
     }
 
     fn is_beside_another(&self) -> &AtomicBool {
-        &self.beside
+        &self.common.beside
     }
 }
 
 impl Drop for PermitQueue {
     fn drop(&mut self) {
-        self.session.local_queues().forget(&self.key);
+        self.local_queues().forget(&self.key);
     }
 }

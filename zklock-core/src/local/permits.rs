@@ -34,6 +34,8 @@ pub struct PermitWaiter {
     pub vanished: RetryPolicy,
     /// Its label.
     pub label: Option<Arc<str>>,
+    /// The number of callers of this process that were ahead when it came.
+    pub ahead: u32,
 }
 
 /// A driver to be started: an attempt to acquire permits.
@@ -200,7 +202,8 @@ impl<L: Lent, B, O> State<L, B, O> {
             return (Joined::Busy, todo);
         }
         self.tries |= wanting.once;
-        let place = self.waiters.join(wanting);
+        let ahead = u32::try_from(self.waiters.len() + self.holders.len()).unwrap_or(u32::MAX);
+        let place = self.waiters.join(PermitWaiter { ahead, ..wanting });
         if self.fetching.is_none() {
             todo.fetch = self.fetch();
         }
@@ -335,13 +338,18 @@ impl<L: Lent, B, O> State<L, B, O> {
     /// Ends the wait of those callers with an error.
     pub fn refuse(
         &mut self,
-        todo: &mut Todo<L>,
         is_stuck: impl Fn(&PermitWaiter) -> bool,
         error: impl Fn() -> LockError,
-    ) {
-        let refused = self.waiters.settle_where(|other, _| is_stuck(other), |_| Err(error()));
-        todo.wake.extend(refused);
-        self.adjust(todo);
+    ) -> Todo<L> {
+        let wake = self.waiters.settle_where(|other, _| is_stuck(other), |_| Err(error()));
+        let mut todo = Todo { wake, ..Todo::default() };
+        self.adjust(&mut todo);
+        todo
+    }
+
+    /// The waiter in a place, unless it has an outcome.
+    pub fn waiter(&self, place: Place) -> Option<&PermitWaiter> {
+        self.waiters.up_to(place).map(|(waiter, _)| waiter)
     }
 
     /// A waiter gave up. Returns an outcome that it did not take, to be dropped.

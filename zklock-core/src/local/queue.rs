@@ -1,7 +1,8 @@
 //! The queue of one lock in this process: the state, and the effects of its decisions.
 
+use std::cell::OnceCell;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Poll, Waker};
 use std::time::Duration;
@@ -20,8 +21,10 @@ use crate::base::caller::Caller;
 use crate::base::clock::Instant;
 use crate::base::error::{ErrorKind, Holder, LockError};
 use crate::base::mode::Mode;
+use crate::base::pattern::Pattern;
 use crate::base::policy::{RetryPolicy, StopAt};
 use crate::base::times;
+use crate::base::token::FencingToken;
 use crate::coordinator::traits::{Link, RequestError, Watch};
 use crate::layout::driver::{LockDriver, is_same_layout, mixed};
 use crate::local::grant::{Grant, GrantSource, Hold, Sole, SteppingDown};
@@ -32,34 +35,44 @@ use crate::local::singles::{InOrder, Singles};
 use crate::local::state::{Conflict, Fetch, Joined as Decided, Lent, Phase, State, Todo, Waiter};
 use crate::local::wait_queue::{Joined, PlaceInQueue, WaitQueue, describe_waiter};
 use crate::local::waiters::{Outcome, Place};
+use crate::observe::observer::Event;
 use crate::session::handle::Session;
 use crate::session::lane::{LanePermit, closed};
-use crate::session::local_queues::{Held, Holding, LocalQueue, SINGLE, of_type};
+use crate::session::local_queues::{Held, Holding, LocalQueue, of_type};
 use crate::session::releaser::Deletion;
 
 /// The queue of one lock in this process. It lives as long as it is in use.
 #[derive(Debug)]
 pub struct Queue {
-    session: Session,
-    target: Target,
     /// Its key among the session's local queues.
     key: Arc<str>,
+    common: Arc<Common>,
     /// For the queue of a single acquire: the queue of the lock.
     main: Option<Arc<Queue>>,
+    state: Mutex<Inner>,
+}
+
+/// What the queue of a lock has in common with those of its single acquires, of which there may be
+/// thousands.
+#[derive(Debug)]
+struct Common {
+    session: Session,
+    target: Target,
+    /// How often to begin again after nodes were deleted by others.
+    vanished: RetryPolicy,
     /// The queues of single acquires.
     singles: Singles,
     /// Whether it was checked that this process does not use the lock in another layout.
     unrivalled: AtomicBool,
     /// Whether this process has, or had, a semaphore of the same name.
     beside: AtomicBool,
-    state: Mutex<Inner>,
 }
 
 #[derive(Debug)]
 struct Inner {
     state: State<Lease, Weak<Grant>, Hold>,
-    /// Stops the present driver, and what it reports.
-    driver: Option<(Arc<Notify>, Seen)>,
+    /// What the present driver reports, and what stops it.
+    driver: Option<Seen>,
     /// Stops the present companion, with its lease.
     companion: Option<(Weak<Lease>, Arc<Notify>)>,
 }
@@ -68,7 +81,7 @@ impl Inner {
     /// Who is in the way of the present driver.
     fn obstacle(&self) -> Option<Obstacle> {
         let fetching = matches!(self.state.phase(), Phase::Fetching { .. });
-        self.driver.as_ref().filter(|_| fetching).and_then(|(_, seen)| seen.get())
+        self.driver.as_ref().filter(|_| fetching).and_then(Seen::get)
     }
 }
 
@@ -92,21 +105,30 @@ impl Queue {
     /// # Errors
     ///
     /// [`ErrorKind::InvalidOption`] if this process uses the lock in another layout.
-    pub fn of(session: &Session, target: Target, stop_at: StopAt) -> Result<Arc<Self>, LockError> {
+    pub fn of(
+        session: &Session,
+        target: Target,
+        (stop_at, vanished): (StopAt, RetryPolicy),
+    ) -> Result<Arc<Self>, LockError> {
         let (directory, key, driver) =
-            (target.directory.clone(), target.key(stop_at), target.driver.clone());
+            (target.directory.clone(), target.key(stop_at, vanished), target.driver.clone());
         let (lock, local_queues) = (target.lock.clone(), session.local_queues());
-        let make = |key| Queue::new(session.clone(), target, key);
+        let make = |key| {
+            let [unrivalled, beside] = [false, false].map(AtomicBool::new);
+            let (session, singles) = (session.clone(), Singles::default());
+            let common = Common { session, target, vanished, singles, unrivalled, beside };
+            Queue::make(Arc::new(common), key, None)
+        };
         let refuse = |present: &dyn LockDriver| mixed(present, &*driver).on(lock.clone());
         let queue: Arc<Self> =
-            local_queues.local_queue(&key, make).map_err(|other| refuse(&**other.driver()))?;
+            local_queues.local_queue(key, make).map_err(|other| refuse(&**other.driver()))?;
         let is_rival = |present: &Arc<dyn LockDriver>| !is_same_layout(&**present, &*driver);
-        if is_rival(&queue.target.driver) {
-            return Err(refuse(&*queue.target.driver));
+        if is_rival(queue.driver()) {
+            return Err(refuse(&**queue.driver()));
         }
         // With other options, and in other sessions of this process. A queue that comes later finds
         // this one.
-        if !queue.unrivalled.load(Ordering::Acquire) {
+        if !queue.common.unrivalled.load(Ordering::Acquire) {
             let mut others = local_queues.under(directory.as_str());
             others.extend(local_queues.elsewhere(directory.as_str()));
             // A semaphore is another kind of lock, whatever its layout.
@@ -115,7 +137,7 @@ impl Queue {
                 return Err(refuse(&**rival));
             }
             kinds::meet(local_queues, directory.as_str(), &*queue);
-            queue.unrivalled.store(true, Ordering::Release);
+            queue.common.unrivalled.store(true, Ordering::Release);
         }
         Ok(queue)
     }
@@ -126,33 +148,16 @@ impl Queue {
     /// # Errors
     ///
     /// Never: nobody else has its key.
-    pub fn single(main: &Arc<Queue>, target: Target) -> Result<Arc<Self>, LockError> {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        // Of one length, so that their order is that of the calls.
-        let key = format!("{}{SINGLE}{:020}", main.path(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let main = main.clone();
-        let session = main.session.clone();
-        let make = |key| Queue::make(main.session.clone(), target, key, Some(main));
-        let made = session.local_queues().local_queue(&key, make);
-        made.map_err(|other| LockError::new(ErrorKind::Unsupported, format!("{other:?}")))
+    pub fn single(main: &Arc<Queue>) -> Result<Arc<Self>, LockError> {
+        let make = |key| Queue::make(main.common.clone(), key, Some(main.clone()));
+        main.session().local_queues().single_queue(main.path(), make)
     }
 
-    /// A queue for a lock, with this key among the session's local queues.
-    fn new(session: Session, target: Target, key: Arc<str>) -> Arc<Self> {
-        Queue::make(session, target, key, None)
-    }
-
-    fn make(
-        session: Session,
-        target: Target,
-        key: Arc<str>,
-        main: Option<Arc<Queue>>,
-    ) -> Arc<Self> {
-        let state = State::new(session.is_closing());
-        let inner = Inner { state, driver: None, companion: None };
-        let [unrivalled, beside] = [false, false].map(AtomicBool::new);
-        let (singles, state) = (Singles::default(), Mutex::new(inner));
-        Arc::new(Queue { session, target, key, main, singles, unrivalled, beside, state })
+    /// A queue with this key among the session's local queues.
+    fn make(common: Arc<Common>, key: Arc<str>, main: Option<Arc<Queue>>) -> Arc<Self> {
+        let state = State::new(common.session.is_closing());
+        let state = Mutex::new(Inner { state, driver: None, companion: None });
+        Arc::new(Queue { key, common, main, state })
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -160,7 +165,7 @@ impl Queue {
     }
 
     fn now(&self) -> Instant {
-        self.session.clock().now()
+        self.session().clock().now()
     }
 
     /// Takes the last place, or the lock if it is free. The result also says whether this may be a
@@ -172,7 +177,7 @@ impl Queue {
     ) -> (Joined<Self>, Option<Perhaps>) {
         let mode = waiting.mode;
         let joined = self.take_place(waiting, is_own);
-        match kinds::check(self.session.local_queues(), self.path(), &**self, mode) {
+        match kinds::check(self.session().local_queues(), self.path(), &**self, mode) {
             Ok(()) => joined,
             Err(error) => (self.refuse(error), None),
         }
@@ -237,14 +242,14 @@ impl Queue {
 
     /// Holders of this lock in another queue of this session, for other options.
     fn beside(self: &Arc<Self>, who: &Caller) -> Vec<Arc<Grant>> {
-        let mut holders = self.holders_in(self.session.local_queues().under(self.path()));
+        let mut holders = self.holders_in(self.session().local_queues().under(self.path()));
         // The caller may have been granted it meanwhile.
         let own = Arc::as_ptr(self).cast::<()>();
         holders.retain(|by| !std::ptr::eq(Arc::as_ptr(by.queue()).cast(), own));
         holders.retain(|holder| {
             let gone = starts_anew(who, holder);
             if gone {
-                drop(holder.lease().release());
+                holder.lease().let_go();
             }
             !gone
         });
@@ -253,7 +258,7 @@ impl Queue {
 
     /// Holders of this lock in another session of this process.
     fn elsewhere(self: &Arc<Self>) -> Vec<Arc<Grant>> {
-        self.holders_in(self.session.local_queues().elsewhere(self.path()))
+        self.holders_in(self.session().local_queues().elsewhere(self.path()))
     }
 
     /// Holders of this lock in these queues, besides this one.
@@ -263,14 +268,14 @@ impl Queue {
             if !Arc::ptr_eq(&other, self) {
                 holders.extend(other.in_the_way());
             }
-            holders.extend(other.singles.holders());
+            holders.extend(other.common.singles.holders());
         }
         holders
     }
 
     /// The other queues of this lock in this session, those for a single acquire included.
     fn queues_beside(self: &Arc<Self>) -> impl Iterator<Item = Arc<Queue>> {
-        let queues = self.session.local_queues().all_under(self.path());
+        let queues = self.session().local_queues().all_under(self.path());
         queues
             .into_iter()
             .filter_map(|queue| of_type(&queue))
@@ -308,7 +313,7 @@ impl Queue {
         let holders = holders.map(move |by| (by.mode(), by.describe(now)));
         let waiting = move |waiting: &Waiter| {
             let waited = now.since(waiting.since);
-            let lock = &self.target.lock;
+            let lock = &self.common.target.lock;
             (waiting.mode, describe_waiter(lock, &waiting.who, &waiting.label, waited))
         };
         holders.chain(inner.state.waiting().map(waiting))
@@ -320,7 +325,7 @@ impl Queue {
 
     /// Describes that the caller holds this lock itself.
     fn perhaps(&self, by: &Arc<Grant>) -> Perhaps {
-        let (by, clock) = (Arc::downgrade(by), self.session.clock().clone());
+        let (by, clock) = (Arc::downgrade(by), self.session().clock().clone());
         Perhaps::new(clock, self.lock_name().clone(), move || {
             let by = by.upgrade().filter(|by| by.is_kept_by_guard())?;
             Some(format!("{} holds the lock itself, by a guard outside of any scope", by.who()))
@@ -336,16 +341,26 @@ impl Queue {
         let (source, lease, linger) = (self.clone(), lease.clone(), waiting.queue_policy.linger);
         let token = lease.next_token();
         let grant = Grant::new(source, lease, token, (waiting.who, waiting.mode), linger, now)
-            .with_label(waiting.label.clone());
+            .with_label(waiting.label.clone())
+            .behind(waiting.ahead);
         let grant = Arc::new(grant);
         self.note_single(&grant);
         (Arc::downgrade(&grant), grant.hold())
     }
 
+    /// Tells the observers of a grant that was passed on.
+    fn tell_handed_on(&self, to: Option<&HandedOn>) {
+        let Some(&(mode, token)) = to else { return };
+        self.session().events().tell(|| {
+            let (lock, pattern) = (self.lock_name().clone(), self.pattern().text());
+            Event::HandedOn { lock, pattern, mode, token }
+        });
+    }
+
     /// The queue of a single acquire reports its holder.
     fn note_single(&self, holder: &Arc<Grant>) {
-        if let Some(main) = &self.main {
-            main.singles.note(holder);
+        if self.main.is_some() {
+            self.common.singles.note(holder);
         }
     }
 
@@ -363,17 +378,18 @@ impl Queue {
             let companion = inner.companion.take_if(|(lease, _)| is_its(lease));
             companion.map(|(_, stop)| stop)
         });
-        let cancelled = todo.cancel.then(|| inner.driver.take()).flatten().map(|(stop, _)| stop);
+        let cancelled = todo.cancel.then(|| inner.driver.take()).flatten();
         let fetch = todo.fetch.map(|Fetch { driver, once, mode }| {
-            let (cancel, seen) = (Arc::new(Notify::new()), Seen::default());
-            inner.driver = Some((cancel.clone(), seen.clone()));
+            let seen = Seen::default();
+            inner.driver = Some(seen.clone());
             let lingers =
                 inner.state.waiting().any(|waiting| !waiting.queue_policy.linger.is_zero());
             let first = inner.state.waiting().next();
             let stop_at = first.map_or(StopAt::Lost, |first| first.queue_policy.stop_at);
             let label = first.and_then(|first| first.label.clone());
-            let how = How { lingers, stop_at, label, ..How::one(mode, once) };
-            (driver, how, cancel, seen)
+            let has_many_nodes = self.main.is_some();
+            let how = How { lingers, has_many_nodes, stop_at, label, ..How::one(mode, once) };
+            (driver, how, seen)
         });
         let accompany = todo.accompany.map(|lease| {
             let stop = Arc::new(Notify::new());
@@ -381,20 +397,25 @@ impl Queue {
             (lease, stop)
         });
         drop(inner);
-        [ended, cancelled].into_iter().flatten().for_each(|stop| stop.notify_one());
+        if let Some(stop) = ended {
+            stop.notify_one();
+        }
+        if let Some(driver) = cancelled {
+            driver.stop();
+        }
         // The deletion is sent before the creation of the next node.
         let quiet = todo.release.is_some() || todo.cancel;
         let deletion = todo.release.and_then(|lease| lease.release());
-        todo.let_go.into_iter().for_each(|lease| drop(lease.release()));
-        if let Some((driver, how, cancel, seen)) = fetch {
-            let queue = self.clone();
+        todo.let_go.into_iter().for_each(|lease| lease.let_go());
+        if let Some((driver, how, seen)) = fetch {
+            let (queue, stop) = (self.clone(), seen.clone());
             let (lane_permit, place) = self.assign();
             let acquire = move |lane_permit| queue.fetch(lane_permit, place, (driver, how), seen);
-            self.session.drive_on(lane_permit, cancel, acquire);
+            self.session().drive_on(lane_permit, stop, acquire);
         }
         if let Some(lease) = todo.ask {
             let queue = self.clone();
-            self.session.spawner().spawn(async move {
+            self.session().spawner().spawn(async move {
                 let behind = loop {
                     if let Some(behind) = queue.is_anybody_behind(&lease).await {
                         break behind;
@@ -405,18 +426,21 @@ impl Queue {
                     queue.pause(&lease).await;
                 };
                 let (now, mut inner) = (queue.now(), queue.lock());
-                let give = |w: &Waiter, lease: &Arc<Lease>| queue.grant(w, lease, now);
+                let handed = OnceCell::new();
+                let give =
+                    |w: &Waiter, lease: &Arc<Lease>| noted(queue.grant(w, lease, now), &handed);
                 let busy = |lease: &Arc<Lease>| queue.busy(lease);
                 let todo = inner.state.asked(&lease, behind, now, give, busy);
                 drop(queue.carry_out(inner, todo));
+                queue.tell_handed_on(handed.get());
             });
         }
         if let Some((lease, stop)) = accompany {
-            self.session.spawner().spawn(self.clone().accompany(lease, stop));
+            self.session().spawner().spawn(self.clone().accompany(lease, stop));
         }
         todo.wake.into_iter().chain(todo.wake_all).for_each(Waker::wake);
         if quiet {
-            self.session.local_queues().left();
+            self.session().local_queues().left();
         }
         if !todo.tried.is_empty() {
             self.refuse_beside(&todo.tried);
@@ -428,12 +452,15 @@ impl Queue {
     /// connection while any of these requests is pending: requests on several connections may
     /// overtake each other, and an order is promised.
     fn assign(&self) -> (LanePermit, Option<(InOrder, SendTurn)>) {
-        let Some(main) = &self.main else { return (self.session.assign(), None) };
+        let Common { session, singles, .. } = &*self.common;
+        if self.main.is_none() {
+            return (session.assign(), None);
+        }
         // Acquires with other options are in another queue.
-        let under = self.session.local_queues().under(self.path());
+        let under = session.local_queues().under(self.path());
         let mains: Vec<_> = under.iter().filter_map(of_type::<Queue>).collect();
-        let others = mains.iter().map(|other| &other.singles);
-        let (lane_permit, place, turn) = main.singles.assign(others, || self.session.assign());
+        let others = mains.iter().map(|other| &other.common.singles);
+        let (lane_permit, place, turn) = singles.assign(others, || session.assign());
         (lane_permit, Some((place, turn)))
     }
 
@@ -448,7 +475,9 @@ impl Queue {
         let (place, turn) = place.unzip();
         // Pinned here: a future that is passed by value takes up its memory again in each caller.
         let result = {
-            let acquiring = pin!(acquire(&self.target, &lane_permit, how, &seen, turn.as_ref()));
+            let Common { target, vanished, .. } = &*self.common;
+            let turn = turn.as_ref();
+            let acquiring = pin!(acquire(target, vanished, &lane_permit, how, &seen, turn));
             let telling = pin!(self.tell_of_obstacles(driver, &seen, place));
             catch(self.layout(), or(acquiring, telling)).await
         };
@@ -456,6 +485,10 @@ impl Queue {
         let (now, mut inner) = (self.now(), self.lock());
         let give = |w: &Waiter, lease: &Arc<Lease>| self.grant(w, lease, now);
         let busy = |lease: &Arc<Lease>| self.busy(lease);
+        // A lock may be held for long, and what stops its driver need not be.
+        if inner.state.is_fetching(driver) {
+            inner.driver = None;
+        }
         let todo = inner.state.fetched(driver, result.map(Arc::new), now, give, busy);
         drop(self.carry_out(inner, todo));
     }
@@ -489,20 +522,20 @@ impl Queue {
 
     /// The error of a lock that another caller of this process was just given.
     fn busy(&self, lease: &Lease) -> LockError {
-        let owner = self.session.runtime().holder(self.session.app(), Duration::ZERO);
+        let owner = self.session().runtime().holder(self.session().app(), Duration::ZERO);
         let holder = Holder { owner, node: lease.node_name().to_owned(), ahead: 1 };
         LockError::new(ErrorKind::Busy, "").held_by(Some(holder))
     }
 
     fn stands_behind(&self, children: &[String], lease: &Lease) -> bool {
-        let driver = &self.target.driver;
+        let driver = &self.common.target.driver;
         driver.anybody_behind(&driver.queue(children), lease.node_name())
     }
 
     /// Whether another contender waits behind this node; `None` if nobody replies.
     async fn is_anybody_behind(&self, lease: &Lease) -> Option<bool> {
         let coordinator = lease.generation().coordinator();
-        let listed = match coordinator.children(self.target.directory.as_str()).await {
+        let listed = match coordinator.children(self.path()).await {
             Ok(listed) => listed,
             Err(error) if error.is_definite() => return Some(true),
             Err(_) => return None,
@@ -513,7 +546,7 @@ impl Queue {
 
     /// Waits for a moment, or until something happens to the session.
     async fn pause(&self, lease: &Lease) {
-        let clock = self.session.clock();
+        let clock = self.session().clock();
         let timer = clock.sleep_until(clock.now() + RetryPolicy::default().pause(3));
         or(timer, lease.generation().changed()).await;
     }
@@ -527,15 +560,13 @@ impl Queue {
         let watching = async {
             let mut watch: Option<Watch> = None;
             // If there are too many watches, no node lingers.
-            let Some(_watching) =
-                lease.generation().watches().take([self.target.directory.as_str()])
-            else {
+            let Some(_watching) = lease.generation().watches().take([self.path()]) else {
                 return self.looked_behind(&lease, Some(true));
             };
             loop {
                 if watch.is_none() {
                     let coordinator = lease.generation().coordinator();
-                    let listed = coordinator.children_watched(self.target.directory.as_str()).await;
+                    let listed = coordinator.children_watched(self.path()).await;
                     let behind = match listed {
                         Ok((children, watching)) => {
                             watch = Some(watching);
@@ -565,7 +596,7 @@ impl Queue {
                     true
                 };
                 let other = async {
-                    let timer = self.session.clock().sleep_until(until);
+                    let timer = self.session().clock().sleep_until(until);
                     let relinked = async {
                         lease.generation().coordinator().link_changed(link).await;
                     };
@@ -604,7 +635,8 @@ impl Queue {
     async fn step_down_to_reader(self: Arc<Self>, sole: Sole) -> Result<Hold, (LockError, Hold)> {
         let Some(writer) = sole.grant().cloned() else { return Err((closed(), Hold::none())) };
         let from = writer.lease().clone();
-        let standing_in = stand_in(&self.target, self.session.runtime(), (&from, writer.label()));
+        let standing_in =
+            stand_in(&self.common.target, self.session().runtime(), (&from, writer.label()));
         let stood_in = catch(self.layout(), standing_in).await;
         let stood_in = stood_in.and_then(|to| to.ok_or_else(|| writer.lost_error()));
         let to = match stood_in {
@@ -643,6 +675,17 @@ impl Queue {
     }
 }
 
+/// The mode and the token of a grant that was passed on.
+type HandedOn = (Mode, FencingToken);
+
+/// Notes the first grant that is passed on.
+fn noted(granted: (Weak<Grant>, Hold), first: &OnceCell<HandedOn>) -> (Weak<Grant>, Hold) {
+    if let Some(grant) = granted.1.grant() {
+        let _ = first.set((grant.mode(), grant.token()));
+    }
+    granted
+}
+
 /// Whether a waiter can only continue when `who` does. One that only tries may be refused.
 fn is_stopped(who: &Caller, waiter: &Waiter) -> bool {
     !waiter.once && stops_waiter(who, &waiter.who)
@@ -657,19 +700,23 @@ fn starts_anew(who: &Caller, holder: &Grant) -> bool {
 
 impl GrantSource for Queue {
     fn session(&self) -> &Session {
-        &self.session
+        &self.common.session
     }
 
     fn lock_name(&self) -> &Arc<str> {
-        &self.target.lock
+        &self.common.target.lock
+    }
+
+    fn pattern(&self) -> Pattern {
+        self.common.target.pattern
     }
 
     fn path(&self) -> &str {
-        self.target.directory.as_str()
+        self.common.target.directory.as_str()
     }
 
     fn layout(&self) -> &dyn LockDriver {
-        &*self.target.driver
+        &*self.common.target.driver
     }
 
     fn holder_here(&self, place: Option<Place>) -> Option<Holder> {
@@ -682,27 +729,29 @@ impl GrantSource for Queue {
         let by = inner.state.holders().find_map(Weak::upgrade);
         let held_for = by.as_ref().map(|by| now.since(by.since())).unwrap_or_default();
         let label = by.as_ref().and_then(|by| by.label().map(|label| &**label));
-        let owner = self.session.runtime().holder(self.session.app(), held_for).labelled(label);
+        let owner = self.session().runtime().holder(self.session().app(), held_for).labelled(label);
         Some(Holder { owner, node, ahead: 1 + inner.state.ahead_of(place) })
     }
 
     /// When it is dropped, it continues in the background, and its result is released.
     fn step_down(self: Arc<Self>, writer: Sole) -> SteppingDown {
         let (tell, told) = oneshot::channel();
-        let spawner = self.session.spawner().clone();
+        let spawner = self.session().spawner().clone();
         let work = self.step_down_to_reader(writer);
         spawner.spawn(async move { drop(tell.send(work.await)) });
         Box::pin(async move { told.await.unwrap_or_else(|_| Err((closed(), Hold::none()))) })
     }
 
     fn release(self: Arc<Self>, grant: &Grant, now: Instant) -> Option<Deletion> {
-        let mut inner = self.lock();
-        let give = |w: &Waiter, lease: &Arc<Lease>| self.grant(w, lease, now);
+        let (mut inner, handed) = (self.lock(), OnceCell::new());
+        let give = |w: &Waiter, lease: &Arc<Lease>| noted(self.grant(w, lease, now), &handed);
         let is_holder = |by: &Weak<Grant>| std::ptr::eq(by.as_ptr(), grant);
         let (lease, linger) = (grant.lease(), grant.linger());
         let busy = |lease: &Arc<Lease>| self.busy(lease);
         let todo = inner.state.release(lease, is_holder, linger, now, give, busy);
-        self.carry_out(inner, todo)
+        let deletion = self.carry_out(inner, todo);
+        self.tell_handed_on(handed.get());
+        deletion
     }
 }
 
@@ -719,6 +768,11 @@ impl WaitQueue for Queue {
         drop(untaken);
     }
 
+    fn waiter(&self, place: Place) -> Option<(Mode, Instant)> {
+        let inner = self.lock();
+        inner.state.waiter(place).map(|waiter| (waiter.mode, waiter.since))
+    }
+
     fn is_between_holders(&self, place: Option<Place>) -> bool {
         let state = &self.lock().state;
         let between = matches!(state.phase(), Phase::Asking { .. } | Phase::Lingering { .. });
@@ -733,18 +787,25 @@ impl WaitQueue for Queue {
     }
 
     fn trouble(&self) -> Option<LockError> {
-        self.session.lane().trouble()
+        self.session().lane().trouble()
     }
 }
 
 impl LocalQueue for Queue {
     fn driver(&self) -> &Arc<dyn LockDriver> {
-        &self.target.driver
+        &self.common.target.driver
     }
 
     fn held(&self) -> Vec<Held> {
         let (inner, now) = (self.lock(), self.now());
         self.users(&inner, now).map(|(_, held)| held).collect()
+    }
+
+    fn tally(&self, each: &mut dyn FnMut(Pattern, Mode, bool)) {
+        let inner = self.lock();
+        let holders = inner.state.holders().filter_map(Weak::upgrade);
+        holders.for_each(|by| each(self.common.target.pattern, by.mode(), true));
+        inner.state.waiting().for_each(|other| each(self.common.target.pattern, other.mode, false));
     }
 
     fn holding(&self, path: &str) -> Option<Holding> {
@@ -759,17 +820,17 @@ impl LocalQueue for Queue {
         let (inner, now) = (self.lock(), self.now());
         let user = self.users(&inner, now).next();
         // Those of single acquires are in queues of their own, which other sessions do not look at.
-        let single = || self.singles.holders().into_iter().next();
+        let single = || self.common.singles.holders().into_iter().next();
         user.or_else(|| single().map(|by| (by.mode(), by.describe(now))))
     }
 
     fn is_beside_another(&self) -> &AtomicBool {
-        &self.main.as_deref().unwrap_or(self).beside
+        &self.common.beside
     }
 
     fn close(self: Arc<Self>) {
         let mut inner = self.lock();
-        let todo = inner.state.close(|| closed().on(self.target.lock.clone()));
+        let todo = inner.state.close(|| closed().on(self.common.target.lock.clone()));
         drop(self.carry_out(inner, todo));
     }
 
@@ -782,6 +843,6 @@ impl LocalQueue for Queue {
 
 impl Drop for Queue {
     fn drop(&mut self) {
-        self.session.local_queues().forget(&self.key);
+        self.session().local_queues().forget(&self.key);
     }
 }

@@ -63,28 +63,55 @@ impl Singles {
 
     /// A place on the connection for requests of one lock (these or `others`), while any of them is
     /// pending. A new connection is chosen if there is none, or if it is down: the requests on that
-    /// one, and their order, are lost.
+    /// one are lost, and will be sent again. On the same connection the order remains, so also while
+    /// the first one is being opened.
     pub fn assign<'a>(
         &self,
         others: impl Iterator<Item = &'a Singles>,
         assign: impl FnOnce() -> LanePermit,
     ) -> (LanePermit, InOrder, SendTurn) {
-        let is_up = |line: &Arc<Line>| line.lane.is_served();
-        let line = others.filter_map(Singles::line).find(is_up);
+        let is_up = |line: &Line| line.lane.is_served();
+        let mut lines: Vec<_> = others.filter_map(Singles::line).collect();
         let mut common = self.lock();
         // Another thread may have assigned it meanwhile.
-        let line = common.line.upgrade().filter(is_up).or(line);
-        let (lane_permit, line) = match line {
-            Some(line) => (line.lane.lane_permit(), line),
+        lines.extend(common.line.upgrade());
+        let (lane_permit, line) = match lines.iter().rev().find(|line| is_up(line)) {
+            Some(line) => (line.lane.lane_permit(), line.clone()),
             None => {
                 let lane_permit = assign();
-                let line = Line { lane: lane_permit.lane().clone(), order: Arc::default() };
-                (lane_permit, Arc::new(line))
+                let lane = lane_permit.lane();
+                let line = lines.iter().rev().find(|line| Arc::ptr_eq(&line.lane, lane)).cloned();
+                let new = || Arc::new(Line { lane: lane.clone(), order: Arc::default() });
+                let line = line.unwrap_or_else(new);
+                (lane_permit, line)
             }
         };
         common.line = Arc::downgrade(&line);
         // Taken here, so that the order is that of the calls.
         let turn = line.order.take();
         (lane_permit, InOrder { _line: line }, turn)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_lite::future::{block_on, poll_once};
+
+    use super::*;
+    use crate::coordinator::memory::Embedded;
+    use crate::coordinator::traits::RequestError;
+    use crate::session::handle::Session;
+
+    /// Their requests are not sent yet, so none of them can be lost.
+    #[test]
+    fn calls_before_the_first_connection_have_an_order_too() {
+        let store = Embedded::new();
+        store.outage(Some(RequestError::Unreachable(String::new())));
+        let session = Session::embedded_builder(&store).open().unwrap();
+        let singles = Singles::default();
+        let [one, other] = [(); 2].map(|()| singles.assign([].into_iter(), || session.assign()));
+        assert!(block_on(poll_once(other.2.comes())).is_none(), "the first call is not sent");
+        drop(one);
+        block_on(other.2.comes());
     }
 }

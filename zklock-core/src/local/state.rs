@@ -54,6 +54,8 @@ pub struct Waiter {
     pub queue_policy: QueuePolicy,
     /// Its label.
     pub label: Option<Arc<str>>,
+    /// The number of callers of this process that were ahead when it came.
+    pub ahead: u32,
 }
 
 /// The state of the lock in this process.
@@ -437,7 +439,8 @@ impl<L: Lent, B, O> State<L, B, O> {
             return (Joined::Busy, todo);
         }
         self.tries |= waiting.once;
-        let place = self.waiters.join(waiting);
+        let ahead = u32::try_from(self.waiters.len() + self.holders.len()).unwrap_or(u32::MAX);
+        let place = self.waiters.join(Waiter { ahead, ..waiting });
         if matches!(self.phase, Phase::Idle) {
             todo.fetch = self.fetch();
         } else if open.is_some() && !std::mem::replace(&mut self.asking, true) {
@@ -519,10 +522,15 @@ impl<L: Lent, B, O> State<L, B, O> {
         todo
     }
 
+    /// Whether this driver is running.
+    pub fn is_fetching(&self, driver: u64) -> bool {
+        matches!(self.phase, Phase::Fetching { driver: present, .. } if present == driver)
+    }
+
     /// A driver saw somebody in its way, and waits.
     pub fn met(&mut self, driver: u64, busy: impl Fn() -> LockError) -> Todo<L> {
         let mut todo = Todo::default();
-        if matches!(self.phase, Phase::Fetching { driver: present, .. } if present == driver) {
+        if self.is_fetching(driver) {
             self.turn_away(&mut todo, busy);
             self.adjust(&mut todo);
         }
@@ -692,6 +700,11 @@ impl<L: Lent, B, O> State<L, B, O> {
         todo
     }
 
+    /// The waiter in a place, unless it has an outcome.
+    pub fn waiter(&self, place: Place) -> Option<&Waiter> {
+        self.waiters.up_to(place).map(|(waiter, _)| waiter)
+    }
+
     /// A waiter gave up. Returns an outcome that it did not take, to be dropped.
     pub fn leave(&mut self, place: Place) -> (Option<Outcome<O>>, Todo<L>) {
         let mut todo = Todo::default();
@@ -812,5 +825,113 @@ mod tests {
         let todo = state.release(&to, is_reader, Duration::ZERO, now, nobody, busy);
         assert!(todo.release.is_some_and(|released| Arc::ptr_eq(&released, &to)));
         assert_eq!(state.in_the_way().count(), 0);
+    }
+
+    #[derive(Debug)]
+    struct KeptNode;
+
+    impl Lent for KeptNode {
+        fn is_valid(&self, _: Instant) -> bool {
+            true
+        }
+        fn is_revoked(&self) -> bool {
+            false
+        }
+        fn stop_at(&self) -> StopAt {
+            StopAt::Lost
+        }
+    }
+
+    const WITHIN: Duration = Duration::from_millis(500);
+    const HOLD: Duration = Duration::from_millis(5);
+    const ANSWER: Duration = Duration::from_millis(40);
+
+    /// What happens to those who want the lock all the time.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    enum Step {
+        Join(u32),
+        LetGo(u32, u32),
+        Answered(bool),
+    }
+
+    /// When this process lets go of a node that six of its callers want all the time, if a node of
+    /// another process is behind it from `rival` on.
+    fn lets_go(mode: Mode, rival: Instant) -> Instant {
+        let handoffs = Handoffs { most: u32::MAX, within: WITHIN };
+        let queue_policy = QueuePolicy { handoffs, ..QueuePolicy::default() };
+        let numbers = std::cell::Cell::new(0);
+        let grant = |_: &Waiter, _: &Arc<KeptNode>| {
+            numbers.set(numbers.get() + 1);
+            (numbers.get(), numbers.get())
+        };
+        let busy = |_: &Arc<KeptNode>| LockError::new(ErrorKind::Busy, "");
+        let closed = || LockError::new(ErrorKind::Closing, "");
+        let node = Arc::new(KeptNode);
+        let mut state = State::new(false);
+        let (mut steps, mut places) = (std::collections::BTreeSet::new(), Vec::new());
+        for caller in 0..6 {
+            let at = Instant::ORIGIN + Duration::from_millis(caller.into());
+            steps.insert((at, Step::Join(caller)));
+        }
+        loop {
+            let (now, step) = steps.pop_first().unwrap();
+            let mut todo = match step {
+                Step::Join(caller) => {
+                    let (who, since) = (Caller::thread(), now);
+                    let (once, label, ahead) = (false, None, 0);
+                    let waiter = Waiter { who, mode, since, once, queue_policy, label, ahead };
+                    let (joined, todo) =
+                        state.join(waiter, grant, |_: &u32| Conflict::None, closed, false);
+                    match joined {
+                        Joined::Granted(number) => {
+                            steps.insert((now + HOLD, Step::LetGo(caller, number)));
+                        }
+                        Joined::Waits(place) => places.push((caller, place)),
+                        other => panic!("{other:?}"),
+                    }
+                    todo
+                }
+                Step::LetGo(caller, number) => {
+                    steps.insert((now, Step::Join(caller)));
+                    let is_it = |by: &u32| *by == number;
+                    state.release(&node, is_it, Duration::ZERO, now, grant, busy)
+                }
+                Step::Answered(behind) => state.asked(&node, behind, now, grant, busy),
+            };
+            if let Some(fetch) = todo.fetch.take().filter(|_| todo.release.is_none()) {
+                todo = state.fetched(fetch.driver, Ok(node.clone()), now, grant, busy);
+            }
+            if todo.release.is_some() {
+                return now;
+            }
+            if todo.ask.is_some() {
+                // It is behind the node if the server knows of it when the question arrives.
+                let behind = rival <= now + ANSWER / 2;
+                steps.insert((now + ANSWER, Step::Answered(behind)));
+            }
+            places.retain(|(caller, place)| match state.poll(*place, Waker::noop()) {
+                Poll::Ready(granted) => {
+                    let number = granted.unwrap().unwrap();
+                    steps.insert((now + HOLD, Step::LetGo(*caller, number)));
+                    false
+                }
+                Poll::Pending => true,
+            });
+        }
+    }
+
+    #[test]
+    fn another_process_waits_for_one_turn_and_two_answers() {
+        // Of a question that arrives just before it the answer is under way, and begins a turn; at
+        // the end of that turn, another question is asked.
+        let most = ANSWER / 2 + WITHIN + ANSWER + 2 * HOLD;
+        for mode in [Mode::Mutex, Mode::Write, Mode::Read] {
+            let mut longest = Duration::ZERO;
+            for millis in 0..1_700 {
+                let rival = Instant::ORIGIN + Duration::from_millis(millis);
+                longest = longest.max(lets_go(mode, rival).since(rival));
+            }
+            assert!(longest <= most && longest > WITHIN, "{mode:?}: {longest:?}");
+        }
     }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use crate::base::clock::Instant;
 use crate::base::deadline::Deadline;
 use crate::base::error::{ErrorKind, Holder, LockError};
+use crate::base::mode::Mode;
 use crate::base::settings::Settings;
 use crate::base::times;
 use crate::coordinator::traits::RequestError;
@@ -165,18 +166,26 @@ async fn turned_away<Q: WaitQueue>(queue: Arc<Q>) -> Result<Hold, LockError> {
             let limit = Deadline::after(queue.session().clock().clone(), times::HOLDER);
             match limit.bound(queue.ask()).await {
                 Ok(Some(Ok(busy))) => busy,
-                _ => busy(None),
+                Ok(None | Some(Err(RequestError::NoNode))) => busy(None),
+                // What was seen before a silence may not be so any more.
+                Ok(Some(Err(_))) | Err(_) => unreachable(&*queue),
             }
         }
     };
     Err(told.on(queue.lock_name().clone()))
 }
 
-async fn once<Q: WaitQueue>(place: PlaceInQueue<Q>, limit: Duration) -> Result<Hold, LockError> {
+async fn once<Q: WaitQueue>(
+    mut place: PlaceInQueue<Q>,
+    limit: Duration,
+) -> Result<Hold, LockError> {
     let queue = place.queue().clone();
-    match Deadline::after(queue.session().clock().clone(), limit).bound(place).await {
+    match Deadline::after(queue.session().clock().clone(), limit).bound(&mut place).await {
         Ok(result) => result,
-        Err(_) => Err(unreachable(&*queue)),
+        Err(_) => {
+            place.give_up();
+            Err(unreachable(&*queue))
+        }
     }
 }
 
@@ -255,10 +264,13 @@ async fn insist<Q: WaitQueue>(
         }
         queue.session().events().tell(|| Event::TryEnded {
             lock: queue.lock_name().clone(),
+            pattern: queue.pattern().text(),
+            mode: place.mode().unwrap_or(Mode::Mutex),
             number,
             holder: answer.as_ref().and_then(|told| told.as_ref().ok()?.holder().cloned()),
         });
     }
+    place.give_up();
     Err(match answer {
         Some(Ok(busy)) => busy.on(queue.lock_name().clone()),
         _ => unreachable(&**queue),

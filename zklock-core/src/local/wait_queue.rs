@@ -7,10 +7,13 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use crate::base::caller::Caller;
+use crate::base::clock::Instant;
 use crate::base::error::LockError;
+use crate::base::mode::Mode;
 use crate::coordinator::traits::RequestError;
 use crate::local::grant::{GrantSource, Hold};
 use crate::local::waiters::{Outcome, Place};
+use crate::observe::observer::Event;
 use crate::session::lane::closed;
 use crate::session::local_queues::Held;
 
@@ -21,6 +24,9 @@ pub trait WaitQueue: GrantSource + Sized {
 
     /// A waiter gives up its place.
     fn leave(self: &Arc<Self>, place: Place);
+
+    /// The mode of the waiter in a place, and since when it waits, unless it has an outcome.
+    fn waiter(&self, place: Place) -> Option<(Mode, Instant)>;
 
     /// Whether the lock is passing from one holder of this process to the next, or is kept, and so
     /// keeps out the waiter in a place.
@@ -79,6 +85,33 @@ impl<Q: WaitQueue> PlaceInQueue<Q> {
     pub fn place(&self) -> Option<Place> {
         self.place
     }
+
+    /// The mode of the waiter.
+    pub fn mode(&self) -> Option<Mode> {
+        self.queue.waiter(self.place?).map(|(mode, _)| mode)
+    }
+
+    /// Gives the place up. The caller is told why, and has not dropped its future.
+    pub fn give_up(&mut self) {
+        if let Some(place) = self.place.take() {
+            self.queue.leave(place);
+        }
+    }
+
+    /// Tells the observers that the caller dropped its future.
+    fn tell_cancelled(&self) {
+        let (queue, events) = (&self.queue, self.queue.session().events());
+        let waiter = || self.queue.waiter(self.place?);
+        if events.are_heard()
+            && let Some((mode, since)) = waiter()
+        {
+            events.tell(|| {
+                let (lock, pattern) = (queue.lock_name().clone(), queue.pattern().text());
+                let waited = queue.session().clock().now().since(since);
+                Event::Cancelled { lock, pattern, mode, waited }
+            });
+        }
+    }
 }
 
 impl<Q: WaitQueue> Future for PlaceInQueue<Q> {
@@ -95,8 +128,9 @@ impl<Q: WaitQueue> Future for PlaceInQueue<Q> {
 
 impl<Q: WaitQueue> Drop for PlaceInQueue<Q> {
     fn drop(&mut self) {
-        if let Some(place) = self.place.take() {
-            self.queue.leave(place);
+        if self.place.is_some() {
+            self.tell_cancelled();
+            self.give_up();
         }
     }
 }

@@ -200,11 +200,6 @@ impl MultiLock {
         self.enter(Caller::task(), self.tries(), true).await
     }
 
-    /// The name of the first member.
-    pub(crate) fn name(&self) -> &str {
-        self.members.first().map_or("", AnyLock::name)
-    }
-
     pub(crate) fn once(&self) -> Result<Wait, LockError> {
         let mut longest = Duration::ZERO;
         for member in &self.members {

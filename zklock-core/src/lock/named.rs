@@ -29,6 +29,7 @@ use crate::local::wait::{Patience, Wait};
 use crate::local::wait_queue::Joined;
 use crate::name::lock_name::LockName;
 use crate::name::path::ZnodePath;
+use crate::observe::spans::Acquiring;
 use crate::session::handle::Session;
 
 /// A lock with a name, which is acquired in a mode. Its clones share their contents: ten thousand
@@ -175,7 +176,10 @@ impl NamedLock {
         result: Result<Guard<K>, LockError>,
         began: (Instant, impl Into<Option<Duration>>),
     ) -> Result<Guard<K>, LockError> {
-        let end = result.as_ref().map(|guard| (guard.fencing_token(), guard.granted_by()));
+        if let Ok(guard) = &result {
+            guard.begin_span();
+        }
+        let end = || result.as_ref().map(Guard::as_granted).map_err(LockError::clone);
         self.0.session.tell_end((&self.0.name, K::MODE), end, began);
         result
     }
@@ -187,15 +191,24 @@ impl NamedLock {
         unscoped: bool,
     ) -> WayIn<'_, K> {
         let around = context::current();
+        let began = (started, how.one_try());
+        let span = Acquiring::begin((&self.0.name, K::MODE), self.0.session.clock(), began);
         if let Some(frame) = context::find_in(&around, |grant| self.is_of(grant)) {
-            return WayIn::Rare(Box::pin(self.nest(frame, who, (how, started), unscoped)));
+            let nesting = self.nest(frame, who, (how, started), unscoped);
+            return WayIn::Rare(traced(span, nesting));
         }
         match self.join(who, around, K::MODE, how, started) {
-            (joined, None) => WayIn::Usual(joined),
-            (joined, Some(perhaps)) => WayIn::Rare(Box::pin(async move {
-                let granted = perhaps.tell(who, how.wait(joined)).await;
-                granted.and_then(|hold| self.guard(hold, unscoped))
-            })),
+            (joined, None) if span.is_none() => WayIn::Usual(joined),
+            (joined, perhaps) => {
+                let waiting = async move {
+                    let granted = match perhaps {
+                        None => how.wait(joined).await,
+                        Some(perhaps) => perhaps.tell(who, how.wait(joined)).await,
+                    };
+                    granted.and_then(|hold| self.guard(hold, unscoped))
+                };
+                WayIn::Rare(traced(span, waiting))
+            }
         }
     }
 
@@ -212,7 +225,7 @@ impl NamedLock {
             (how.is_once(), self.queue_policy(), self.0.label.clone());
         let is_own = context::is_own(who, &around);
         let who = context::scoped(who, &around);
-        let waiting = Waiter { who, mode, since, once, queue_policy, label };
+        let waiting = Waiter { who, mode, since, once, queue_policy, label, ahead: 0 };
         let joined = match self.has_own_nodes() {
             true => self.own_queue().map(|queue| queue.join(waiting, is_own)),
             false => self.queue().map(|queue| queue.join(waiting, is_own)),
@@ -346,8 +359,8 @@ impl NamedLock {
         match self.0.queue.get() {
             Some(queue) => Ok(queue),
             None => {
-                let stop_at = self.0.settings.stop_at;
-                let queue = Queue::of(&self.0.session, self.target(), stop_at)?;
+                let Settings { stop_at, vanished, .. } = self.0.settings;
+                let queue = Queue::of(&self.0.session, self.target(), (stop_at, vanished))?;
                 Ok(self.0.queue.get_or_init(|| queue))
             }
         }
@@ -355,21 +368,31 @@ impl NamedLock {
 
     /// A queue for a single acquire of a lock that is not handed on.
     fn own_queue(&self) -> Result<Arc<Queue>, LockError> {
-        Queue::single(self.queue()?, self.target())
+        Queue::single(self.queue()?)
     }
 
     fn target(&self) -> Target {
         Target {
             lock: self.0.name.to_shared(),
+            pattern: self.0.name.pattern_number(),
             directory: self.0.directory.clone(),
             beside: None,
-            app: self.0.session.app().map(Arc::from),
+            app: self.0.session.shared_app().cloned(),
             driver: self.0.driver.clone(),
-            vanished: self.0.settings.vanished,
             marks: self.0.settings.marks(),
             limit: None,
-            has_many_nodes: self.has_own_nodes(),
         }
+    }
+}
+
+/// Waits inside the span of the acquire, if there is one.
+fn traced<'a, K: Kind>(
+    span: Option<Acquiring>,
+    waiting: impl Future<Output = Result<Guard<K>, LockError>> + Send + 'a,
+) -> Pin<Box<dyn Future<Output = Result<Guard<K>, LockError>> + Send + 'a>> {
+    match span {
+        None => Box::pin(waiting),
+        Some(span) => Box::pin(span.around(waiting, |guard| Some(guard.as_granted()))),
     }
 }
 

@@ -51,7 +51,7 @@ pub fn find(
         }
         same || queue.is_wanted()
     };
-    let queue = session.local_queues().resident_if(&key, will_do, |key| {
+    let queue = session.local_queues().resident_if(&*key, will_do, |key| {
         let limit = Limit::follow(session, source.clone());
         let targets = targets(session, name, layout, directory.clone(), &limit);
         let queue = PermitQueue::new(session.clone(), directory.clone(), targets, limit, key);
@@ -155,14 +155,13 @@ fn targets(
 ) -> Targets {
     let target = |directory, driver, limit| Target {
         lock: name.to_shared(),
+        pattern: name.pattern_number(),
         directory,
         beside: None,
-        app: session.app().map(Arc::from),
+        app: session.shared_app().cloned(),
         driver,
-        vanished: session.settings().vanished,
         marks: Marks::default(),
         limit,
-        has_many_nodes: false,
     };
     let (rule, changes) = (rule(layout, limit.shared()), limit.changes());
     match layout {

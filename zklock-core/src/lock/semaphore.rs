@@ -11,6 +11,7 @@ use crate::base::clock::Instant;
 use crate::base::error::{ErrorKind, LockError};
 use crate::base::mode::Mode;
 use crate::base::options::LockOptions;
+use crate::base::policy::Handoffs;
 use crate::base::settings::Settings;
 use crate::guard::context;
 use crate::guard::typed::SemaphorePermit;
@@ -26,6 +27,7 @@ use crate::local::wait_queue::Joined;
 use crate::lock::named::shared_label;
 use crate::lock::permits::{Asked, check_alone, find};
 use crate::name::lock_name::{IntoLockName, LockName};
+use crate::observe::spans::Acquiring;
 use crate::session::handle::Session;
 
 /// The largest number of permits that one acquire takes.
@@ -494,7 +496,10 @@ impl Semaphore {
             let granted = SemaphorePermit::granted(hold, &self.0.settings, unscoped);
             granted.map_err(|error| error.on(self.0.name.to_shared()))
         });
-        let end = result.as_ref().map(|permit| (permit.fencing_token(), permit.granted_by()));
+        if let Ok(permit) = &result {
+            permit.begin_span();
+        }
+        let end = || result.as_ref().map(SemaphorePermit::as_granted).map_err(LockError::clone);
         self.0.session.tell_end((&self.0.name, Mode::Permit), end, began);
         result
     }
@@ -502,17 +507,36 @@ impl Semaphore {
     /// Takes a place in the queue.
     fn join(&self, who: Caller, permits: u32, how: Wait, since: Instant) -> WayIn {
         let around = context::current();
-        let Settings { handoffs, stop_at, vanished, .. } = self.0.settings;
+        let Settings { fair, handoffs, stop_at, vanished, .. } = self.0.settings;
+        let handoffs = if fair { Handoffs::NONE } else { handoffs };
         let queue_policy = QueuePolicy { handoffs, stop_at, ..QueuePolicy::default() };
         let (once, label) = (how.is_once(), self.0.label.clone());
         let is_own = context::is_own(who, &around);
         let who = context::scoped(who, &around);
-        let wanting = PermitWaiter { who, since, permits, once, queue_policy, vanished, label };
-        match self.0.queue.join(wanting, is_own) {
-            (joined, None) => WayIn::Usual(joined),
-            (joined, Some(perhaps)) => {
-                WayIn::Rare(Box::pin(async move { perhaps.tell(who, how.wait(joined)).await }))
-            }
+        let ahead = 0;
+        let wanting =
+            PermitWaiter { who, since, permits, once, queue_policy, vanished, label, ahead };
+        let began = (since, how.one_try());
+        let of = (&self.0.name, Mode::Permit);
+        let span = Acquiring::begin(of, self.0.session.clock(), began);
+        let joined = match fair {
+            true => PermitQueue::single(&self.0.queue).map(|queue| queue.join(wanting, is_own)),
+            false => Ok(self.0.queue.join(wanting, is_own)),
+        };
+        match joined.unwrap_or_else(|error| (Joined::Refused(error), None)) {
+            (joined, None) if span.is_none() => WayIn::Usual(joined),
+            (joined, perhaps) => WayIn::Rare(Box::pin(async move {
+                let waiting = async move {
+                    match perhaps {
+                        None => how.wait(joined).await,
+                        Some(perhaps) => perhaps.tell(who, how.wait(joined)).await,
+                    }
+                };
+                match span {
+                    None => waiting.await,
+                    Some(span) => span.around(waiting, Hold::as_granted).await,
+                }
+            })),
         }
     }
 

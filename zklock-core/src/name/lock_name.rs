@@ -8,10 +8,13 @@
 //! The rules are the same in every layout.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::fmt::{self, Display, Write as _};
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use crate::base::error::{ErrorKind, LockError};
+use crate::base::pattern::Pattern;
 use crate::name::path::{ZnodePath, is_refused};
 
 /// The longest name, in bytes of UTF-8 and with its escapes.
@@ -59,8 +62,8 @@ pub const LONGEST_NAME: usize = 1024;
 /// let of_value = LockName::build().text("orders/").value(&"a/b").finish().unwrap();
 /// assert_eq!(of_value.as_str(), "orders/a~2Fb");
 /// ```
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct LockName(Arc<str>);
+#[derive(Clone)]
+pub struct LockName(Arc<str>, Pattern);
 
 impl LockName {
     /// Validates literal text as a name. Nothing in it is escaped.
@@ -79,7 +82,7 @@ impl LockName {
     /// [`ErrorKind::InvalidName`], which says what is accepted.
     pub fn new(name: &str) -> Result<Self, LockError> {
         match check_literal(name.as_bytes(), false) {
-            Ok(()) => Ok(LockName(Arc::from(name))),
+            Ok(()) => Ok(LockName(Arc::from(name), Pattern::default())),
             Err(flaw) => Err(invalid(name, flaw)),
         }
     }
@@ -125,6 +128,42 @@ impl LockName {
         self.0.clone()
     }
 
+    /// Returns the pattern of the name: what the attribute or `lock_name!` was written with. Metrics
+    /// and traces are labelled with it, so it never contains a value. A name that was given as text,
+    /// or built, may contain values; its pattern is `{name}`, unless the program
+    /// [says](LockName::with_pattern) which it is.
+    ///
+    /// ```
+    /// use zklock::{LockName, lock_name};
+    ///
+    /// let id = 7;
+    /// assert_eq!(lock_name!("orders/{id}")?.pattern(), "orders/{id}");
+    /// assert_eq!(LockName::new("orders/7")?.pattern(), "{name}");
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
+    pub fn pattern(&self) -> &'static str {
+        self.1.text()
+    }
+
+    /// Sets the pattern of the name. It changes nothing about the lock.
+    ///
+    /// ```
+    /// use zklock::LockName;
+    ///
+    /// let name = LockName::build().text("orders/").value(&7).finish()?;
+    /// assert_eq!(name.with_pattern("orders/{id}").pattern(), "orders/{id}");
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
+    #[must_use]
+    pub fn with_pattern(self, pattern: &'static str) -> Self {
+        LockName(self.0, Pattern::of(pattern))
+    }
+
+    /// The pattern, by its number.
+    pub(crate) fn pattern_number(&self) -> Pattern {
+        self.1
+    }
+
     /// Returns the path of the lock's directory under a root.
     ///
     /// ```
@@ -137,6 +176,33 @@ impl LockName {
     /// ```
     pub fn under(&self, root: &ZnodePath) -> ZnodePath {
         root.join(&self.0)
+    }
+}
+
+// The same name is the same lock, whatever its pattern.
+impl PartialEq for LockName {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
+
+impl Eq for LockName {}
+
+impl Hash for LockName {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
+
+impl PartialOrd for LockName {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for LockName {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.cmp(&other.0)
     }
 }
 
@@ -396,9 +462,15 @@ pub struct NameBuilder {
     /// follow.
     tildes: Vec<usize>,
     flaw: Option<Flaw>,
+    pattern: Pattern,
 }
 
 impl NameBuilder {
+    /// Begins a name that was written as this pattern.
+    pub(crate) fn of(pattern: Pattern) -> Self {
+        NameBuilder { pattern, ..NameBuilder::default() }
+    }
+
     /// Adds literal text; its slashes separate segments.
     ///
     /// ```
@@ -484,7 +556,7 @@ impl NameBuilder {
         }
         match self.flaw {
             Some(flaw) => Err(invalid(&self.name, flaw)),
-            None => Ok(LockName(Arc::from(self.name))),
+            None => Ok(LockName(Arc::from(self.name), self.pattern)),
         }
     }
 

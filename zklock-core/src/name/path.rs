@@ -64,6 +64,11 @@ impl ZnodePath {
         &self.0
     }
 
+    /// The text, to keep.
+    pub(crate) fn to_shared(&self) -> Arc<str> {
+        self.0.clone()
+    }
+
     /// Returns the path of a node below this one. `relative` must have been validated.
     ///
     /// ```

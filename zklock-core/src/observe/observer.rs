@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crate::base::error::{Holder, LockError};
 use crate::base::mode::Mode;
+use crate::base::pattern::Pattern;
 use crate::base::session_state::SessionState;
 use crate::base::token::FencingToken;
 
@@ -84,6 +85,8 @@ pub enum Event {
     Acquired {
         /// The lock's name.
         lock: Arc<str>,
+        /// The [pattern](crate::name::lock_name::LockName::pattern) of its name.
+        pattern: &'static str,
         /// The mode.
         mode: Mode,
         /// The fencing token of the grant.
@@ -92,6 +95,9 @@ pub enum Event {
         waited: Duration,
         /// The number of the try in which it was granted, from 1.
         tries: u32,
+        /// The number of callers of this process that were ahead when it came, and of contenders in
+        /// ZooKeeper that were ahead of its node at first; 0 if the lock was free.
+        ahead: usize,
         /// How.
         by: GrantedBy,
     },
@@ -100,6 +106,10 @@ pub enum Event {
     TryEnded {
         /// The lock's name.
         lock: Arc<str>,
+        /// The [pattern](crate::name::lock_name::LockName::pattern) of its name.
+        pattern: &'static str,
+        /// The mode.
+        mode: Mode,
         /// The number of the try, from 1.
         number: u32,
         /// The holder, if ZooKeeper answered in time.
@@ -110,12 +120,38 @@ pub enum Event {
     NotAcquired {
         /// The lock's name.
         lock: Arc<str>,
+        /// The [pattern](crate::name::lock_name::LockName::pattern) of its name.
+        pattern: &'static str,
         /// The mode.
         mode: Mode,
         /// The reason; for a busy lock, [`holder`](LockError::holder) is its holder.
         error: LockError,
         /// The time that the caller waited.
         waited: Duration,
+    },
+    /// A caller gave up its wait: the future of its acquire was dropped.
+    #[non_exhaustive]
+    Cancelled {
+        /// The lock's name.
+        lock: Arc<str>,
+        /// The [pattern](crate::name::lock_name::LockName::pattern) of its name.
+        pattern: &'static str,
+        /// The mode.
+        mode: Mode,
+        /// The time that the caller waited.
+        waited: Duration,
+    },
+    /// A holder passed the lock to the next caller of this process, without a request.
+    #[non_exhaustive]
+    HandedOn {
+        /// The lock's name.
+        lock: Arc<str>,
+        /// The [pattern](crate::name::lock_name::LockName::pattern) of its name.
+        pattern: &'static str,
+        /// The mode.
+        mode: Mode,
+        /// The fencing token of the new grant; of several readers, that of the first.
+        token: FencingToken,
     },
     /// A lock was released. If `error` is `None`, the lock has passed to the next waiter of this
     /// process, or its node is deleted (after a drop, is being deleted), or the node stays until
@@ -124,6 +160,8 @@ pub enum Event {
     Released {
         /// The lock's name.
         lock: Arc<str>,
+        /// The [pattern](crate::name::lock_name::LockName::pattern) of its name.
+        pattern: &'static str,
         /// The mode.
         mode: Mode,
         /// The fencing token of the grant.
@@ -131,14 +169,31 @@ pub enum Event {
         /// The time since the grant, up to the call of `release` or the drop. A nested call has the
         /// grant of the call around.
         held: Duration,
+        /// Whether a call around still holds it.
+        nested: bool,
         /// Why the deletion is not confirmed yet. It is tried again in the background.
         error: Option<LockError>,
+    },
+    /// The session is suspect, and so is this lock, which it holds: it is lost if the connection does
+    /// not come back in time.
+    #[non_exhaustive]
+    Suspect {
+        /// The lock's name.
+        lock: Arc<str>,
+        /// The [pattern](crate::name::lock_name::LockName::pattern) of its name.
+        pattern: &'static str,
+        /// The mode.
+        mode: Mode,
+        /// The czxid of its node, as in [`Lost`](Event::Lost).
+        czxid: u64,
     },
     /// A lock was lost while it was held.
     #[non_exhaustive]
     Lost {
         /// The lock's name.
         lock: Arc<str>,
+        /// The [pattern](crate::name::lock_name::LockName::pattern) of its name.
+        pattern: &'static str,
         /// The mode.
         mode: Mode,
         /// The czxid of its node, with which its fencing tokens begin. (Those of a downgraded writer
@@ -154,6 +209,8 @@ pub enum Event {
     HeldTooLong {
         /// The lock's name.
         lock: Arc<str>,
+        /// The [pattern](crate::name::lock_name::LockName::pattern) of its name.
+        pattern: &'static str,
         /// The mode.
         mode: Mode,
         /// The fencing token of the grant.
@@ -166,6 +223,8 @@ pub enum Event {
     Revoked {
         /// The lock's name.
         lock: Arc<str>,
+        /// The [pattern](crate::name::lock_name::LockName::pattern) of its name.
+        pattern: &'static str,
         /// The mode.
         mode: Mode,
         /// The czxid of its node, as in [`Lost`](Event::Lost).
@@ -182,12 +241,12 @@ pub enum Event {
         /// The number of nodes on this connection whose deletion is not confirmed yet.
         undeleted: usize,
     },
-    /// The server refused for good to delete a node. The node is deleted when its ZooKeeper session
-    /// ends, which is closed once its last guard is gone; new acquires use another ZooKeeper
-    /// session.
+    /// The server refused for good to delete a node, or to list the directory of one whose creation
+    /// was not answered. The node is deleted when its ZooKeeper session ends, which is closed once
+    /// its last guard is gone; new acquires use another ZooKeeper session.
     #[non_exhaustive]
     StuckNode {
-        /// The node's path.
+        /// The node's path, without its number if that is not known.
         path: String,
         /// The server's reason.
         error: LockError,
@@ -206,6 +265,25 @@ pub enum Event {
         /// The number of dropped events.
         count: u64,
     },
+}
+
+/// How a lock was granted, for [`Event::Acquired`].
+#[derive(Debug)]
+pub struct Granted {
+    /// The pattern of its name, as those have it who hold it.
+    pub pattern: Pattern,
+    /// The fencing token.
+    pub token: FencingToken,
+    /// The number of those who were ahead.
+    pub ahead: u32,
+    /// How.
+    pub by: GrantedBy,
+}
+
+/// The number of tries that an acquire has begun after this time.
+pub fn tries(waited: Duration, one_try: Option<Duration>) -> u32 {
+    let over = one_try.map_or(0, |one| waited.as_nanos() / one.as_nanos().max(1));
+    u32::try_from(over).unwrap_or(u32::MAX).saturating_add(1)
 }
 
 /// Receives the events of a session, one after the other, on a thread of its own, so that a slow
@@ -307,6 +385,11 @@ impl Events {
     pub fn to(observers: impl IntoIterator<Item = Arc<dyn Observer>>) -> Self {
         let listeners: Vec<_> = observers.into_iter().filter_map(Listener::start).collect();
         Events((!listeners.is_empty()).then(|| listeners.into()))
+    }
+
+    /// Whether there is an observer.
+    pub fn are_heard(&self) -> bool {
+        self.0.is_some()
     }
 
     /// Delivers an event to all observers. The event is only created if there is an observer. Never

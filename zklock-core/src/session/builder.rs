@@ -24,6 +24,7 @@ use crate::observe::observer::{Events, Observer};
 use crate::session::handle::{Parts, Session};
 use crate::session::local_queues::Place;
 use crate::session::runtime::Host;
+use crate::session::slow::Slow;
 
 /// The default of `max_connections`: ZooKeeper sessions per session.
 const MOST_CONNECTIONS: usize = 4;
@@ -48,6 +49,9 @@ pub struct SessionBuilder {
     defaults: LockOptions,
     driver: Arc<dyn LockDriver>,
     observers: Vec<Arc<dyn Observer>>,
+    slow: Slow,
+    #[cfg(feature = "metrics")]
+    has_metrics: bool,
     acl_is_chosen: bool,
 }
 
@@ -92,6 +96,9 @@ impl SessionBuilder {
             defaults: LockOptions::new(),
             driver: Arc::new(Curator),
             observers: Vec::new(),
+            slow: Slow::default(),
+            #[cfg(feature = "metrics")]
+            has_metrics: false,
             acl_is_chosen: false,
         }
     }
@@ -321,6 +328,39 @@ impl SessionBuilder {
         self
     }
 
+    /// Logs a warning while a caller waits for longer than this, once for each wait, with the lock, the
+    /// caller and its label. It comes up to a tenth of the time late. Not set, nothing is logged. A
+    /// useful limit is the session timeout: by then a crashed holder is gone, so somebody holds on.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use zklock::{Embedded, Session};
+    ///
+    /// let builder = Session::embedded_builder(&Embedded::new());
+    /// let session = builder.warn_waiting(Duration::from_secs(10)).open()?;
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
+    pub fn warn_waiting(mut self, longer_than: Duration) -> Self {
+        self.slow.waiting = Some(longer_than);
+        self
+    }
+
+    /// Logs a warning while a caller holds a lock for longer than this, once for each hold; like
+    /// [`warn_waiting`](SessionBuilder::warn_waiting).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use zklock::{Embedded, Session};
+    ///
+    /// let builder = Session::embedded_builder(&Embedded::new());
+    /// let session = builder.warn_holding(Duration::from_secs(60)).open()?;
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
+    pub fn warn_holding(mut self, longer_than: Duration) -> Self {
+        self.slow.holding = Some(longer_than);
+        self
+    }
+
     /// Adds an observer of the session's events. A session may have several.
     ///
     /// ```
@@ -343,6 +383,24 @@ impl SessionBuilder {
     /// ```
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
         self.observers.push(observer);
+        self
+    }
+
+    /// Counts what becomes of the session's locks, with the crate `metrics`: `docs/metrics.md` lists all
+    /// metrics. The program installs a recorder, such as that of `metrics-exporter-prometheus`, and
+    /// calls [`sample`](crate::observe::gauges::sample) before the metrics are read.
+    ///
+    /// ```
+    /// use zklock::{Embedded, Session};
+    ///
+    /// let session = Session::embedded_builder(&Embedded::new()).metrics().open()?;
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
+    #[cfg(feature = "metrics")]
+    pub fn metrics(mut self) -> Self {
+        if !std::mem::replace(&mut self.has_metrics, true) {
+            self.observers.push(Arc::new(crate::observe::metrics::Counting));
+        }
         self
     }
 
@@ -399,7 +457,7 @@ impl SessionBuilder {
             Store::Embedded(store, timeout) => (Arc::new(store.connector(timeout)), Host::Callers),
             Store::Simulated(connector, machine) => (connector, Host::Machine(machine)),
         };
-        Session::start(Parts {
+        let session = Session::start(Parts {
             connector,
             host,
             tick: self.tick,
@@ -410,7 +468,13 @@ impl SessionBuilder {
             defaults: self.defaults,
             driver: self.driver,
             events: Events::to(self.observers),
-        })
+            slow: self.slow,
+        })?;
+        #[cfg(feature = "metrics")]
+        if self.has_metrics {
+            crate::observe::gauges::add(&session);
+        }
+        Ok(session)
     }
 
     /// Creates the session and waits until it is connected, at most for the

@@ -58,6 +58,28 @@ impl Session {
     pub async fn from_env() -> Result<Session, LockError> {
         from_environment(None)?.connect().await
     }
+
+    /// Returns a builder with the settings of [`from_env`](Session::from_env), but for other
+    /// `servers`: a connect string.
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), zklock::LockError> {
+    /// // What does this one server say?
+    /// let session = zklock::Session::builder_from_env("zk2:2181")?.connect().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidOption`] for a value that is not accepted, with the name of its variable.
+    pub fn builder_from_env(servers: &str) -> Result<SessionBuilder, LockError> {
+        let get = |name: &str| match name {
+            "CONNECT" => Some(OsString::from(servers)),
+            name => env::var_os(format!("ZKLOCK_{name}")),
+        };
+        described("ZKLOCK_", get)?.ok_or_else(|| not_configured(None))
+    }
 }
 
 /// Returns a builder for the session of this name, or for the default session.

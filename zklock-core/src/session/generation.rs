@@ -63,6 +63,8 @@ pub struct Generation {
     newest: AtomicI64,
     /// By directory: who creates a node that looks like others of this session.
     gates: Mutex<HashMap<Arc<str>, Weak<Gate>>>,
+    /// When the keeper ran last; the end of time before it runs at all.
+    awake: AtomicU64,
     /// Deletions that are not yet confirmed.
     cleaning: AtomicUsize,
     cleaned: Notify,
@@ -101,6 +103,7 @@ impl Generation {
             watches,
             newest: AtomicI64::new(0),
             gates: Mutex::default(),
+            awake: AtomicU64::new(u64::MAX),
             cleaning: AtomicUsize::new(0),
             cleaned: Notify::new(),
             resting: AtomicUsize::new(0),
@@ -174,6 +177,27 @@ impl Generation {
         self.retired.load(Ordering::Acquire) || self.is_over()
     }
 
+    /// Records that the process runs, at intervals of a heartbeat or less. If it stood still for
+    /// longer than a lease, nothing more is granted in this generation: perhaps the leader has heard
+    /// nothing of the session for a session timeout, and ends it before the next ping of a follower
+    /// tells it otherwise, half a tick after a commit that was answered.
+    pub fn awake(&self) {
+        let now = self.lease.clock().now();
+        let awake = Instant::from_nanos(self.awake.load(Ordering::Acquire));
+        if now.since(awake) <= self.lease.timing().lease {
+            self.awake.store(now.as_nanos(), Ordering::Release);
+        } else if !self.was_retired() {
+            tracing::warn!("the process stood still: a new ZooKeeper session is opened");
+            self.take_out_of_use();
+        }
+    }
+
+    /// Whether the process stood still, as [`awake`](Generation::awake) tells.
+    fn stood_still(&self) -> bool {
+        let awake = Instant::from_nanos(self.awake.load(Ordering::Acquire));
+        self.lease.clock().now().since(awake) > self.lease.timing().lease
+    }
+
     /// The term of a lease that is granted now, if a commit was answered recently enough: a grant
     /// needs the time of a heartbeat left, so that the keeper certainly looks before the lease runs
     /// out.
@@ -188,7 +212,7 @@ impl Generation {
                     && now + self.lease.heartbeat() < self.lease.valid_until()
             }
         };
-        (valid && fresh).then_some(term)
+        (valid && fresh && !self.stood_still()).then_some(term)
     }
 
     /// Whether a lease of a term is valid at `now`, which was just read.
@@ -217,6 +241,13 @@ impl Generation {
             StopAt::Suspect => self.lease.suspect_at(),
             StopAt::Lost => self.lease.valid_until(),
         }
+    }
+
+    /// The time until the held locks are lost if ZooKeeper answers nothing more; `None` if there are
+    /// none.
+    pub fn margin(&self) -> Option<Duration> {
+        let left = || self.valid_until(StopAt::Lost).since(self.lease.clock().now());
+        (!self.holds_nothing()).then(left)
     }
 
     /// Waits for the next change in this generation. Enable the future before looking.
@@ -254,7 +285,7 @@ impl Generation {
     fn lose_past(&self, why: LossReason) {
         self.losses.fetch_add(1, Ordering::AcqRel);
         for node in self.take_past() {
-            self.events.tell(|| node.loss(why));
+            node.tell_loss(&self.events, why);
         }
         self.changed.notify_waiters();
     }
@@ -273,12 +304,7 @@ impl Generation {
         }
         self.losses.fetch_add(1, Ordering::AcqRel);
         for node in lost {
-            tracing::warn!(
-                path = &*node.path,
-                "the session is suspect, and this lock is lost at \
-                                                that point (`stop_at`)"
-            );
-            self.events.tell(|| node.loss(LossReason::Suspect));
+            node.tell_loss(&self.events, LossReason::Suspect);
         }
         self.changed.notify_waiters();
     }

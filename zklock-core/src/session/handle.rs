@@ -3,8 +3,8 @@
 use std::convert::Infallible;
 use std::fmt;
 use std::future::Future;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_lite::future::or;
@@ -19,18 +19,18 @@ use crate::base::options::LockOptions;
 use crate::base::session_state::SessionState;
 use crate::base::settings::Settings;
 use crate::base::times;
-use crate::base::token::FencingToken;
 use crate::coordinator::traits::Connector;
 use crate::layout::driver::LockDriver;
 use crate::name::lock_name::LockName;
 use crate::name::path::ZnodePath;
-use crate::observe::observer::{Event, Events, GrantedBy};
+use crate::observe::observer::{Event, Events, Granted, tries};
 use crate::session::generation::Generation;
 use crate::session::health::SessionHealth;
 use crate::session::lane::{Lane, LanePermit, Status, closed};
 use crate::session::lanes::{LaneConfig, Lanes};
 use crate::session::local_queues::{Held, LocalQueues, Place};
 use crate::session::runtime::{Host, Runtime};
+use crate::session::slow::Slow;
 use crate::session::spawner::Spawner;
 use crate::session::timing::Timing;
 
@@ -67,6 +67,28 @@ struct Inner {
     local_queues: Arc<LocalQueues>,
 }
 
+/// A session that lives only as long as others use it.
+#[derive(Clone)]
+pub struct WeakSession(Weak<Inner>);
+
+impl WeakSession {
+    /// The session, if it lives.
+    pub fn upgrade(&self) -> Option<Session> {
+        self.0.upgrade().map(Session)
+    }
+
+    /// Whether it lives.
+    pub fn is_alive(&self) -> bool {
+        self.0.strong_count() > 0
+    }
+}
+
+impl fmt::Debug for WeakSession {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("WeakSession")
+    }
+}
+
 /// The settings of a session.
 #[derive(Debug)]
 pub struct Parts {
@@ -90,6 +112,8 @@ pub struct Parts {
     pub driver: Arc<dyn LockDriver>,
     /// The receivers of events.
     pub events: Events,
+    /// From when on waits and holds are logged.
+    pub slow: Slow,
 }
 
 impl Session {
@@ -118,10 +142,12 @@ impl Session {
             local_queues: local_queues.clone(),
         };
         let lanes = Arc::new(Lanes::start(lane_config, io));
-        report_states(lanes.first().spawner(), &state, &events);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        report_states(id, lanes.first().spawner(), &state, &events);
         let inner = Inner { id, lanes, root, app, settings, driver, events, state, local_queues };
-        Ok(Session(Arc::new(inner)))
+        let session = Session(Arc::new(inner));
+        report_slow(&session, parts.slow);
+        Ok(session)
     }
 
     /// Waits for the first outcome of connecting.
@@ -158,27 +184,27 @@ impl Session {
         self.0.lanes.generation_of(session)
     }
 
+    /// The same session, without keeping it.
+    pub(crate) fn downgrade(&self) -> WeakSession {
+        WeakSession(Arc::downgrade(&self.0))
+    }
+
+    /// The ZooKeeper sessions that are not closed yet.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn generations(&self) -> Vec<Arc<Generation>> {
+        self.0.lanes.all().iter().flat_map(|lane| lane.living()).collect()
+    }
+
     /// Assigns a lane to an acquire.
     pub(crate) fn assign(&self) -> LanePermit {
         self.0.lanes.assign()
-    }
-
-    /// Assigns a lane and runs `acquire` on it in the background, until `stop` is notified.
-    pub(crate) fn drive<F>(
-        &self,
-        stop: Arc<Notify>,
-        acquire: impl FnOnce(LanePermit) -> F + Send + 'static,
-    ) where
-        F: Future<Output = ()> + Send + 'static,
-    {
-        self.drive_on(self.assign(), stop, acquire);
     }
 
     /// Runs `acquire` on the given lane in the background, until `stop` is notified.
     pub(crate) fn drive_on<F>(
         &self,
         lane_permit: LanePermit,
-        stop: Arc<Notify>,
+        stop: impl AsRef<Notify> + Send + 'static,
         acquire: impl FnOnce(LanePermit) -> F + Send + 'static,
     ) where
         F: Future<Output = ()> + Send + 'static,
@@ -186,26 +212,30 @@ impl Session {
         let spawner = lane_permit.lane().spawner().clone();
         // Created and boxed inside the task: on its way into the task it would be moved several
         // times, and freeing what another thread allocated costs more.
-        spawner.spawn(async move { or(Box::pin(acquire(lane_permit)), stop.notified()).await });
+        spawner.spawn(
+            async move { or(Box::pin(acquire(lane_permit)), stop.as_ref().notified()).await },
+        );
     }
 
     /// Tells the observers how an acquire ended.
     pub(crate) fn tell_end(
         &self,
         (name, mode): (&LockName, Mode),
-        end: Result<(FencingToken, GrantedBy), &LockError>,
+        end: impl FnOnce() -> Result<Granted, LockError>,
         (since, one_try): (Instant, impl Into<Option<Duration>>),
     ) {
         self.events().tell(|| {
             let (lock, waited) = (name.to_shared(), self.clock().now().since(since));
-            match end {
-                Ok((token, by)) => {
-                    let over =
-                        one_try.into().map_or(0, |one| waited.as_nanos() / one.as_nanos().max(1));
-                    let tries = u32::try_from(over).unwrap_or(u32::MAX).saturating_add(1);
-                    Event::Acquired { lock, mode, token, waited, tries, by }
+            match end() {
+                Ok(Granted { pattern, token, ahead, by }) => {
+                    let tries = tries(waited, one_try.into());
+                    let (pattern, ahead) = (pattern.text(), ahead as usize);
+                    Event::Acquired { lock, pattern, mode, token, waited, tries, ahead, by }
                 }
-                Err(error) => Event::NotAcquired { lock, mode, error: error.clone(), waited },
+                Err(error) => {
+                    let pattern = name.pattern();
+                    Event::NotAcquired { lock, pattern, mode, error, waited }
+                }
             }
         });
     }
@@ -256,6 +286,11 @@ impl Session {
     /// ```
     pub fn app(&self) -> Option<&str> {
         self.0.app.as_deref()
+    }
+
+    /// The application's name, to keep.
+    pub(crate) fn shared_app(&self) -> Option<&Arc<str>> {
+        self.0.app.as_ref()
     }
 
     /// Returns the default options of the session's locks: every field is set.
@@ -469,13 +504,36 @@ async fn finish(lanes: &Lanes) {
     drop(all(ending).await);
 }
 
+/// Logs waits and holds that take long, if this is wanted.
+fn report_slow(session: &Session, slow: Slow) {
+    let Some(pause) = slow.pause() else { return };
+    let (session, clock) = (session.downgrade(), session.clock().clone());
+    let spawner = session.upgrade().map(|session| session.spawner().clone());
+    let mut last = clock.now();
+    let looking = async move {
+        loop {
+            clock.sleep_until(last + pause).await;
+            let Some(session) = session.upgrade() else { return };
+            let (held, now) = (session.held(), clock.now());
+            if session.state() == SessionState::Closed {
+                return;
+            }
+            slow.look(&held, now.since(last));
+            last = now;
+        }
+    };
+    if let Some(spawner) = spawner {
+        spawner.spawn(looking);
+    }
+}
+
 /// Tells the observers of each new state.
-fn report_states(spawner: &Spawner, state: &watch::Sender<SessionState>, events: &Events) {
+fn report_states(id: u64, spawner: &Spawner, state: &watch::Sender<SessionState>, events: &Events) {
     let (mut states, events) = (state.subscribe(), events.clone());
     spawner.spawn(async move {
         while states.changed().await.is_ok() {
             let state = *states.borrow_and_update();
-            tracing::debug!(%state, "session");
+            tracing::info!(%state, id, "session");
             events.tell(|| Event::State { state });
         }
     });

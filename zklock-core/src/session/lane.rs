@@ -181,7 +181,8 @@ impl Lane {
     }
 
     /// The generations of this lane that are in use, including retired ones.
-    fn living(&self) -> Vec<Arc<Generation>> {
+    /// The generations that are not closed yet.
+    pub fn living(&self) -> Vec<Arc<Generation>> {
         // Dropping the last reference to a generation closes it, which must not happen under a
         // lock.
         let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
@@ -201,6 +202,10 @@ impl Lane {
     /// Errors that an operator must remove are returned at once; while no server can be reached, it
     /// waits.
     pub async fn ready(&self) -> Result<Arc<Generation>, LockError> {
+        // Nearly always, and then there is nothing to subscribe to.
+        if let Some(present) = self.current().filter(|present| !present.is_retired()) {
+            return Ok(present);
+        }
         let mut status = self.status.subscribe();
         loop {
             let seen = status.borrow_and_update().clone();

@@ -95,6 +95,11 @@ impl Lanes {
         &self.first
     }
 
+    /// The lanes that there are, the first one first.
+    pub fn all(&self) -> Vec<Arc<Lane>> {
+        std::iter::once(&self.first).chain(&self.lock().lanes).cloned().collect()
+    }
+
     /// All lanes, the first one first. No further lane is opened after this.
     pub fn complete(&self) -> Vec<Arc<Lane>> {
         let mut more = self.lock();

@@ -5,13 +5,15 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Bound;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use crate::base::error::{ErrorKind, LockError};
 use crate::base::mode::Mode;
+use crate::base::pattern::Pattern;
 use crate::base::token::FencingToken;
 use crate::layout::driver::LockDriver;
 use crate::name::path::parent_of;
@@ -83,6 +85,9 @@ pub trait LocalQueue: Any + Send + Sync + fmt::Debug {
 
     /// The holders and the waiters.
     fn held(&self) -> Vec<Held>;
+
+    /// Passes on the pattern and the mode of each holder and waiter, and whether it holds.
+    fn tally(&self, each: &mut dyn FnMut(Pattern, Mode, bool));
 
     /// The holder of the node with this path; of several readers the first.
     fn holding(&self, path: &str) -> Option<Holding>;
@@ -239,7 +244,7 @@ impl LocalQueues {
     /// The existing queue, if it has another type.
     pub fn local_queue<R: LocalQueue>(
         &self,
-        key: &str,
+        key: impl Into<Arc<str>>,
         make: impl FnOnce(Arc<str>) -> Arc<R>,
     ) -> Result<Arc<R>, Arc<dyn LocalQueue>> {
         self.resident_if(key, |_| true, make)
@@ -252,12 +257,13 @@ impl LocalQueues {
     /// As [`local_queue`](LocalQueues::local_queue).
     pub fn resident_if<R: LocalQueue>(
         &self,
-        key: &str,
+        key: impl Into<Arc<str>>,
         will_do: impl FnOnce(&R) -> bool,
         make: impl FnOnce(Arc<str>) -> Arc<R>,
     ) -> Result<Arc<R>, Arc<dyn LocalQueue>> {
+        let key = key.into();
         let mut queues = self.lock();
-        let found = queues.get(key).and_then(Weak::upgrade);
+        let found = queues.get(&key).and_then(Weak::upgrade);
         if let Some(other) = &found {
             match of_type::<R>(other) {
                 None => return Err(other.clone()),
@@ -265,7 +271,6 @@ impl LocalQueues {
                 Some(_) => {}
             }
         }
-        let key: Arc<str> = Arc::from(key);
         let made = make(key.clone());
         let weak: Weak<R> = Arc::downgrade(&made);
         queues.insert(key, weak);
@@ -273,6 +278,23 @@ impl LocalQueues {
         // This may be the last reference; when the queue is dropped, it looks itself up.
         drop(found);
         Ok(made)
+    }
+
+    /// A queue for a single acquire of the lock with this path.
+    ///
+    /// # Errors
+    ///
+    /// Never: nobody else has its key.
+    pub fn single_queue<R: LocalQueue>(
+        &self,
+        path: &str,
+        make: impl FnOnce(Arc<str>) -> Arc<R>,
+    ) -> Result<Arc<R>, LockError> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        // Of one length, so that their order is that of the calls.
+        let key = format!("{path}{SINGLE}{:020}", NEXT.fetch_add(1, Ordering::Relaxed));
+        let made = self.local_queue(key, make);
+        made.map_err(|other| LockError::new(ErrorKind::Unsupported, format!("{other:?}")))
     }
 
     /// Removes the queue of a key if it is no longer in use. A queue calls this when it is dropped.
@@ -298,6 +320,11 @@ impl LocalQueues {
             self.all().iter().flat_map(|local_queue| local_queue.held()).collect();
         held.sort_by_key(|held| Reverse(held.since));
         held
+    }
+
+    /// Passes on the pattern and the mode of each holder and waiter, and whether it holds.
+    pub fn tally(&self, each: &mut dyn FnMut(Pattern, Mode, bool)) {
+        self.all().iter().for_each(|local_queue| local_queue.tally(each));
     }
 
     /// The present holder of the node with this path. A semaphore has its nodes in a directory below
@@ -357,6 +384,7 @@ mod tests {
         fn held(&self) -> Vec<Held> {
             Vec::new()
         }
+        fn tally(&self, _: &mut dyn FnMut(Pattern, Mode, bool)) {}
         fn holding(&self, _: &str) -> Option<Holding> {
             None
         }

@@ -295,8 +295,12 @@ impl CreateTask {
             back_off(generation, &mut pause).await;
             match self.find(before).await {
                 Ok(Some(created)) => return Ok(created),
-                Ok(None) | Err(RequestError::NoNode) => return Err(RequestError::ConnectionLoss),
-                Err(error) if error.ends_session() || generation.is_over() => return Err(error),
+                Ok(None) => return Err(RequestError::ConnectionLoss),
+                Err(error)
+                    if error.is_definite() || error.ends_session() || generation.is_over() =>
+                {
+                    return Err(error);
+                }
                 Err(error) => tracing::debug!(%directory, %error, "looking again"),
             }
         }
@@ -315,18 +319,27 @@ impl CreateTask {
             return answer.map(Some);
         }
         let answered = async { first.await.map(Some) };
-        let found = async {
-            match self.find(before).await {
-                Err(RequestError::NoNode) => Ok(None),
-                found => found,
-            }
-        };
-        futures_lite::future::or(answered, found).await
+        futures_lite::future::or(answered, self.find(before)).await
     }
 
-    /// Looks for the node of an attempt. It counts only if the present session owns it; that of an
-    /// earlier session will be deleted.
+    /// Looks for the node of an attempt. If the server refuses to show it, the node goes only with its
+    /// session.
     async fn find(&self, before: i64) -> Result<Option<Created>, RequestError> {
+        match self.look(before).await {
+            // There is no directory.
+            Err(RequestError::NoNode) => Ok(None),
+            Err(error) if error.is_definite() => {
+                let path = format!("{}/{}", self.directory, self.node.prefix);
+                self.generation.retire(&path, &error);
+                Err(error)
+            }
+            found => found,
+        }
+    }
+
+    /// The node counts only if the present session owns it; that of an earlier session will be
+    /// deleted.
+    async fn look(&self, before: i64) -> Result<Option<Created>, RequestError> {
         let coordinator = self.generation.coordinator();
         let synced = coordinator.sync(&self.directory);
         let listed = coordinator.children(&self.directory);

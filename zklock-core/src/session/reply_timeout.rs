@@ -132,6 +132,11 @@ impl Coordinator for TimedReplies {
         self.again(move |coordinator| coordinator.get(&path))
     }
 
+    fn acl(&self, path: &str) -> Reply<Option<Vec<(String, String, u8)>>> {
+        let path = path.to_owned();
+        self.again(move |coordinator| coordinator.acl(&path))
+    }
+
     fn get_watched(&self, path: &str) -> Reply<(Vec<u8>, Stat, Watch)> {
         let path = path.to_owned();
         self.again(move |coordinator| coordinator.get_watched(&path))

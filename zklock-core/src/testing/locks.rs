@@ -7,6 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 
 use crate::base::error::LockError;
+use crate::base::mode::Mode;
 use crate::base::options::LockOptions;
 use crate::base::times;
 use crate::coordinator::memory::Embedded;
@@ -337,7 +338,13 @@ impl Taken {
     fn settle(&self, sessions: &[TestSession]) {
         for TestSession { session, .. } in sessions {
             let number = self.sent.fetch_add(1, Ordering::Relaxed);
-            let marker = || Event::TryEnded { lock: Arc::from(MARKER), number, holder: None };
+            let marker = || Event::TryEnded {
+                lock: Arc::from(MARKER),
+                pattern: MARKER,
+                mode: Mode::Mutex,
+                number,
+                holder: None,
+            };
             session.events().tell(marker);
             let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
             let missing = |seen: &mut Vec<u32>| !seen.contains(&number);

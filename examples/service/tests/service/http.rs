@@ -7,12 +7,18 @@ use serde_json::Value;
 
 /// Asks once: the status, and what was said (null if nothing).
 pub(crate) fn ask(service: SocketAddr, what: &str, body: Option<Value>) -> (u16, Value) {
+    let (status, body) = ask_for_text(service, what, body);
+    (status, serde_json::from_str(&body).unwrap_or(Value::Null))
+}
+
+/// The same, as text.
+pub(crate) fn ask_for_text(service: SocketAddr, what: &str, body: Option<Value>) -> (u16, String) {
     let mut stream = TcpStream::connect(service).unwrap();
     let body = body.map(|body| body.to_string()).unwrap_or_default();
     let length = body.len();
     write!(
         stream,
-        "{what} HTTP/1.1\r\nhost: service\r\nconnection: close\r\n\
+        "{what} HTTP/1.0\r\nhost: service\r\nconnection: close\r\n\
          content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
     )
     .unwrap();
@@ -20,7 +26,7 @@ pub(crate) fn ask(service: SocketAddr, what: &str, body: Option<Value>) -> (u16,
     stream.read_to_string(&mut answer).unwrap();
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-    (status, serde_json::from_str(body).unwrap_or(Value::Null))
+    (status, body.to_owned())
 }
 
 /// Asks until the lock is not busy: what a client does that is told 409.

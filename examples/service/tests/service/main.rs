@@ -6,4 +6,5 @@
 mod failures;
 mod fleet;
 mod http;
+mod metrics;
 mod process;

@@ -1,5 +1,5 @@
 //! A database in memory with the interface that most clients have, for the examples in
-//! `docs/attribute.md`.
+//! `docs/attribute.md` and `docs/recipes.md`.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -71,6 +71,15 @@ impl Transaction {
     pub async fn insert(&mut self, row: u64) -> Result<(), Error> {
         self.rows.push(row);
         Ok(())
+    }
+
+    /// Stores a token, unless a greater one is stored for that account; says whether it did.
+    ///
+    /// # Errors
+    ///
+    /// As [`Pool::begin`].
+    pub async fn raise_fence(&mut self, _account: u64, _token: &[u8; 16]) -> Result<bool, Error> {
+        Ok(true)
     }
 
     /// Makes it real.

@@ -13,6 +13,7 @@ mod cancelled;
 mod choices;
 mod drivers;
 mod journal;
+mod leader;
 mod lost;
 mod modes;
 mod network;

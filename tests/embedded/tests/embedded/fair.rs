@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 use zklock::layout::Kazoo;
-use zklock::{LockOptions, Session, StopAt};
+use zklock::{ErrorKind, LockOptions, Semaphore, Session, StopAt};
 
 use crate::support::{client, contenders, on, prompt, store};
 
@@ -144,4 +144,89 @@ async fn hundreds_that_wait_for_the_first_answer_are_sent_in_order() {
     held.release().await.unwrap();
     let order = order.lock().unwrap().clone();
     assert!(order.is_sorted() && order.len() == 500);
+}
+
+fn fair_semaphore(session: &Session, limit: u32, kazoo: bool) -> Semaphore {
+    let semaphore = session.semaphore("permits", limit).unwrap();
+    let semaphore = semaphore.with_options(LockOptions::default().fair(true));
+    if kazoo { semaphore.driver(Kazoo::default()).unwrap() } else { semaphore }
+}
+
+/// Who needs several waits for all of them, and nobody overtakes it meanwhile who needs fewer.
+#[tokio::test(start_paused = true)]
+async fn permits_are_granted_in_the_order_of_the_calls_of_all_processes() {
+    for kazoo in [false, true] {
+        let (store, session) = store();
+        let other = on(&store);
+        let (here, there) = (fair_semaphore(&session, 2, kazoo), fair_semaphore(&other, 2, kazoo));
+        let held = here.acquire_many(2).await.unwrap();
+        assert!(here.try_acquire().await.unwrap_err().is_busy());
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let mut tasks = JoinSet::new();
+        let calls =
+            [(&here, 1), (&here, 2), (&here, 1), (&there, 1), (&here, 2), (&there, 2), (&here, 1)];
+        for (number, (semaphore, permits)) in calls.into_iter().enumerate() {
+            let (semaphore, order) = (semaphore.clone(), order.clone());
+            tasks.spawn(async move {
+                let permits = semaphore.acquire_many(permits).await.unwrap();
+                order.lock().unwrap().push(number);
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                permits.release().await.unwrap();
+            });
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        held.release().await.unwrap();
+        tasks.join_all().await;
+        assert_eq!(*order.lock().unwrap(), [0, 1, 2, 3, 4, 5, 6], "kazoo: {kazoo}");
+        here.try_acquire().await.unwrap().release().await.unwrap();
+    }
+}
+
+/// All at once, and the directories are missing at first.
+#[tokio::test(start_paused = true)]
+async fn permits_of_a_new_semaphore_are_granted_in_the_order_of_the_calls() {
+    for kazoo in [false, true] {
+        for round in 0..20 {
+            let (_store, session) = store();
+            let semaphore = fair_semaphore(&session, 2, kazoo);
+            let order = Arc::new(Mutex::new(Vec::new()));
+            let mut tasks = JoinSet::new();
+            for number in 0..10 {
+                let (semaphore, order) = (semaphore.clone(), order.clone());
+                // Some give up, before the answers and after them.
+                let waits = match number {
+                    0 | 3 => Duration::from_millis(round),
+                    _ => Duration::from_secs(60),
+                };
+                tasks.spawn(async move {
+                    let acquiring = semaphore.acquire();
+                    let Ok(permit) = tokio::time::timeout(waits, acquiring).await else { return };
+                    order.lock().unwrap().push(number);
+                    permit.unwrap().release().await.unwrap();
+                });
+            }
+            tasks.join_all().await;
+            let order = order.lock().unwrap().clone();
+            let ends = [1, 2, 4, 5, 6, 7, 8, 9];
+            assert!(order.is_sorted(), "{kazoo} {round}: {order:?}");
+            assert!(ends.iter().all(|number| order.contains(number)), "{kazoo} {round}: {order:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_blocking_acquire_of_permits_behind_its_own_thread_is_refused() {
+    let (_store, session) = prompt();
+    let semaphore = fair_semaphore(&session, 2, false);
+    let held = semaphore.acquire().await.unwrap();
+    let waiting = tokio::spawn({
+        let semaphore = semaphore.clone();
+        async move { semaphore.acquire_many(2).await.map(drop) }
+    });
+    tokio::task::yield_now().await;
+    // It needs one, which is free; two are wanted ahead by a task of this thread, which holds one.
+    let error = semaphore.blocking_acquire().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Deadlock);
+    held.release().await.unwrap();
+    waiting.await.unwrap().unwrap();
 }

@@ -82,6 +82,21 @@ async fn the_end_holds_when_the_holder_crashes() {
     about(start.elapsed(), HOLD);
 }
 
+/// The mark is written before the grant, and counts from there.
+#[tokio::test(start_paused = true)]
+async fn the_end_counts_from_the_grant_however_long_the_mark_takes() {
+    let (store, session) = prompt();
+    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    faults.delay_replies(SECOND);
+    let guard = held(&session, "a").acquire().await.unwrap();
+    let granted = Instant::now();
+    faults.expire();
+    drop(held(&on(&store), "a").acquire().await.unwrap());
+    let kept = granted.elapsed();
+    assert!((HOLD..HOLD + 2 * SECOND).contains(&kept), "{kept:?}");
+    drop(guard);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_released_lock_is_not_a_lost_one_whatever_its_delay() {
     let (store, session) = store();

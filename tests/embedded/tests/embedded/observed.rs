@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 use zklock::{
-    Acl, Embedded, Event, GrantedBy, LockOptions, LossReason, Mode, Observer, Session, StopAt,
+    Acl, Embedded, Event, GrantedBy, LockError, LockName, LockOptions, LossReason, Mode, Observer,
+    Session, StopAt, lock_name, zk_locked,
 };
 
 use crate::support::{Warnings, client};
@@ -182,6 +183,7 @@ fn of_lock(told: &Receiver<Event>) -> Event {
     loop {
         match told.recv_timeout(Duration::from_secs(60)).unwrap() {
             Event::State { .. } | Event::TryEnded { .. } => {}
+            Event::HandedOn { .. } | Event::Suspect { .. } => {}
             event => return event,
         }
     }
@@ -279,4 +281,188 @@ async fn a_loss_says_why() {
     store.faults(session.zookeeper_session().unwrap().0).expire();
     guard.lost().await;
     assert_eq!(lost().2, LossReason::SessionEnded);
+}
+
+#[zk_locked("orders/{id}", session = session, namespace = "shop")]
+async fn order(session: &Session, id: u32) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[zk_locked("accounts", key = from, key = from + 1, session = session)]
+async fn transfer(session: &Session, from: u32) -> Result<(), LockError> {
+    Ok(())
+}
+
+const WHOLE: &str = "whole";
+
+#[zk_locked(WHOLE, session = session)]
+async fn constant(session: &Session) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[tokio::test]
+async fn events_tell_the_pattern_of_a_name_as_it_was_written() {
+    let (_, session, told) = all_observed();
+    let pattern = || match of_lock(&told) {
+        Event::Acquired { lock, pattern, .. } => {
+            match of_lock(&told) {
+                Event::Released { lock: same, pattern: its, .. } => {
+                    assert_eq!((&*same, its), (&*lock, pattern));
+                }
+                // Both locks are acquired before one is released.
+                Event::Acquired { pattern: its, .. } => {
+                    assert_eq!(its, pattern);
+                    assert!(matches!(of_lock(&told), Event::Released { .. }));
+                    assert!(matches!(of_lock(&told), Event::Released { .. }));
+                }
+                event => panic!("{event:?}"),
+            }
+            pattern
+        }
+        event => panic!("{event:?}"),
+    };
+    order(&session, 7).await.unwrap();
+    assert_eq!(pattern(), "shop/orders/{id}");
+    transfer(&session, 7).await.unwrap();
+    assert_eq!(pattern(), "accounts/{key}");
+    constant(&session).await.unwrap();
+    assert_eq!(pattern(), "whole");
+    let id = 8;
+    let written = lock_name!("orders/{id}").unwrap();
+    for (name, its) in [
+        (written, "orders/{id}"),
+        (lock_name!("orders").unwrap(), "orders"),
+        (LockName::new("orders/9").unwrap(), "{name}"),
+        (LockName::new("orders/10").unwrap().with_pattern("orders/{id}"), "orders/{id}"),
+        (LockName::build().text("orders/").value(&11).finish().unwrap(), "{name}"),
+    ] {
+        drop(session.mutex(&name).unwrap().acquire().await.unwrap());
+        assert_eq!((pattern(), name.pattern()), (its, its), "{name}");
+        drop(session.semaphore(name, 2).unwrap().acquire().await.unwrap());
+        assert_eq!(pattern(), its);
+    }
+}
+
+/// The next event of a lock that is not of its release.
+fn but_released(told: &Receiver<Event>) -> Event {
+    loop {
+        match told.recv_timeout(Duration::from_secs(60)).unwrap() {
+            Event::State { .. } | Event::Released { .. } => {}
+            event => return event,
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_say_how_many_were_ahead_and_who_hands_on_to_whom() {
+    let (store, session, told) = all_observed();
+    let mutex = session.mutex("a").unwrap();
+    let first = mutex.acquire().await.unwrap();
+    assert!(matches!(but_released(&told), Event::Acquired { ahead: 0, .. }));
+    let next = |mutex: &zklock::Mutex| {
+        let mutex = mutex.clone();
+        tokio::spawn(async move { mutex.acquire().await.unwrap() })
+    };
+    let (second, third) = (next(&mutex), next(&mutex));
+    sleep(SECOND).await;
+    let mut before = first;
+    for (waiting, behind) in [(second, 1), (third, 2)] {
+        before.release().await.unwrap();
+        let guard = waiting.await.unwrap();
+        let (mut handed, mut acquired) = (false, false);
+        for _ in 0..2 {
+            match but_released(&told) {
+                Event::HandedOn { lock, mode: Mode::Mutex, token, .. } => {
+                    assert_eq!((&*lock, token), ("a", guard.fencing_token()));
+                    handed = true;
+                }
+                Event::Acquired { ahead, by: GrantedBy::Handoff, .. } => {
+                    assert_eq!(ahead, behind);
+                    acquired = true;
+                }
+                event => panic!("{event:?}"),
+            }
+        }
+        assert!(handed && acquired);
+        before = guard;
+    }
+    // Who waits in ZooKeeper's queue.
+    let elsewhere = Session::embedded_builder(&store).open().unwrap();
+    let held = elsewhere.mutex("b").unwrap().acquire().await.unwrap();
+    let third = Session::embedded_builder(&store).open().unwrap().mutex("b").unwrap();
+    sleep(SECOND).await;
+    let (behind, last) = (next(&third), next(&session.mutex("b").unwrap()));
+    sleep(SECOND).await;
+    drop(held);
+    drop(behind.await.unwrap());
+    let last = last.await.unwrap();
+    match but_released(&told) {
+        Event::Acquired { lock, ahead, by: GrantedBy::Node, .. } => {
+            assert_eq!((&*lock, ahead), ("b", 2));
+        }
+        event => panic!("{event:?}"),
+    }
+    drop(last);
+    // Permits are handed on as well.
+    let semaphore = session.semaphore("s", 1).unwrap();
+    let permit = semaphore.acquire().await.unwrap();
+    assert!(matches!(but_released(&told), Event::Acquired { ahead: 0, .. }));
+    let waiting = tokio::spawn(async move { semaphore.acquire().await.unwrap() });
+    // Soon enough for a handoff.
+    sleep(SECOND / 1_000).await;
+    drop(permit);
+    let permit = waiting.await.unwrap();
+    let both = [but_released(&told), but_released(&told)];
+    let is_handed = |event: &Event| matches!(event, Event::HandedOn { mode: Mode::Permit, token, .. } if *token == permit.fencing_token());
+    assert!(both.iter().any(is_handed), "{both:?}");
+    assert!(both.iter().any(|event| matches!(event, Event::Acquired { ahead: 1, .. })), "{both:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_gives_up_a_wait_is_told_once_and_who_is_refused_did_not_give_up() {
+    let (store, session, told) = all_observed();
+    let elsewhere = Session::embedded_builder(&store).open().unwrap();
+    let held = elsewhere.mutex("a").unwrap().acquire().await.unwrap();
+    let mutex = session.mutex("a").unwrap();
+    assert!(tokio::time::timeout(3 * SECOND, mutex.acquire()).await.is_err());
+    match of_lock(&told) {
+        Event::Cancelled { lock, pattern: "{name}", mode: Mode::Mutex, waited, .. } => {
+            assert_eq!(&*lock, "a");
+            assert!((3 * SECOND..4 * SECOND).contains(&waited), "{waited:?}");
+        }
+        event => panic!("{event:?}"),
+    }
+    assert!(mutex.acquire_timeout(SECOND).await.is_err());
+    assert!(matches!(of_lock(&told), Event::NotAcquired { .. }));
+    assert!(mutex.try_acquire().await.is_err());
+    assert!(matches!(of_lock(&told), Event::NotAcquired { .. }));
+    store.faults(session.zookeeper_session().unwrap().0).hold_replies();
+    assert!(mutex.try_acquire().await.unwrap_err().is_unavailable());
+    assert!(matches!(of_lock(&told), Event::NotAcquired { .. }));
+    drop(held);
+    session.close().await;
+    assert!(mutex.acquire().await.is_err());
+    assert!(matches!(of_lock(&told), Event::NotAcquired { .. }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_whose_session_is_suspect_is_told_before_it_is_lost() {
+    let (store, session, told) = all_observed();
+    let _guard = session.rw_lock("a").unwrap().read().await.unwrap();
+    assert!(matches!(but_released(&told), Event::Acquired { .. }));
+    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    for _ in 0..2 {
+        faults.disconnect();
+        sleep(SECOND / 10).await;
+        match but_released(&told) {
+            Event::Suspect { lock, mode: Mode::Read, .. } => assert_eq!(&*lock, "a"),
+            event => panic!("{event:?}"),
+        }
+        faults.reconnect();
+        sleep(SECOND / 10).await;
+    }
+    faults.disconnect();
+    assert!(matches!(but_released(&told), Event::Suspect { .. }));
+    sleep(60 * SECOND).await;
+    assert!(matches!(but_released(&told), Event::Lost { .. }));
 }

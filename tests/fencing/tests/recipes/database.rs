@@ -40,7 +40,8 @@ impl Pool {
         let made = pool.connect().unwrap();
         // Readers do not stop writers, as in most databases.
         made.execute_batch(
-            "pragma journal_mode = wal; create table rows (number integer not null)",
+            "pragma journal_mode = wal; create table rows (number integer not null);
+             create table fences (account integer primary key, token blob not null)",
         )
         .unwrap();
         pool
@@ -91,6 +92,17 @@ impl Transaction {
     pub(crate) async fn insert(&mut self, number: u64) -> Result<(), Error> {
         yield_now().await;
         self.connection.execute("insert into rows values (?1)", [number]).map(drop)
+    }
+
+    pub(crate) async fn raise_fence(
+        &mut self,
+        account: u64,
+        token: &[u8; 16],
+    ) -> Result<bool, Error> {
+        yield_now().await;
+        let sql = "insert into fences values (?1, ?2)
+                   on conflict (account) do update set token = ?2 where token <= ?2";
+        Ok(self.connection.execute(sql, (account, token.as_slice()))? == 1)
     }
 
     pub(crate) async fn commit(self) -> Result<(), Error> {

@@ -1,4 +1,4 @@
-//! The recipes of docs/attribute.md that have a database, on a real one.
+//! The recipes of docs/recipes.md that have a database, on a real one.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod database;
@@ -39,12 +39,24 @@ async fn pay(pool: &Pool, id: u64) -> Result<(), Anything> {
     Ok(())
 }
 
+#[zk_locked("accounts/{account}", on_lost = finish)]
+async fn book(pool: &Pool, account: u64, entry: u64) -> Result<(), Anything> {
+    let token = zklock::current().fencing_token().ok_or("the lock is not held")?;
+    let mut transaction = pool.begin().await?;
+    if !transaction.raise_fence(account, &token.to_bytes()).await? {
+        return Err("a later holder has written".into());
+    }
+    transaction.insert(entry).await?;
+    transaction.commit().await?;
+    Ok(())
+}
+
 #[test]
 fn the_page_shows_the_same() {
-    let (page, here) = (include_str!("../../../../docs/attribute.md"), include_str!("main.rs"));
+    let (page, here) = (include_str!("../../../../docs/recipes.md"), include_str!("main.rs"));
     let functions = here.split("\n\n").filter(|item| item.starts_with("#[zk_locked("));
     let missing: Vec<_> = functions.clone().filter(|text| !page.contains(text.trim())).collect();
-    assert_eq!((functions.count(), missing), (2, vec![]));
+    assert_eq!((functions.count(), missing), (3, vec![]));
 }
 
 /// Polls that many times. More polls than there are awaits reach the end.
@@ -188,4 +200,38 @@ async fn a_payment_is_made_once_whatever_becomes_of_the_attempts() {
         attempt.await.unwrap();
     }
     assert_eq!(pool.rows().iter().filter(|row| **row == 99).count(), 1);
+}
+
+/// The first loses the lock at each of its awaits in turn, a second one writes, and the first goes on.
+#[tokio::test]
+async fn nothing_is_written_after_a_later_holder_has_written() {
+    let locks = TestLocks::install();
+    let (mut refused, mut late) = (0, 0);
+    for polls in 0.. {
+        let pool = Pool::new();
+        let mut first = pin!(book(&pool, 7, 1));
+        let early = poll(first.as_mut(), polls);
+        locks.lose();
+        // The database may refuse it as long as the other is at work.
+        let second = tokio::spawn({
+            let pool = pool.clone();
+            async move { book(&pool, 7, 2).await.is_ok() }
+        });
+        let second = second.await.unwrap();
+        let whole = early.is_some();
+        if !whole && first.await.is_ok() {
+            // It had not begun: its grant is the later one.
+            assert_eq!(pool.rows(), [2, 1]);
+            continue;
+        }
+        let rows = pool.rows();
+        assert_eq!(rows.contains(&2), second);
+        assert!(!second || rows.last() == Some(&2), "{polls}: {rows:?}");
+        refused += usize::from(rows == [2]);
+        late += usize::from(rows == [1] && !whole);
+        if whole {
+            break;
+        }
+    }
+    assert!(refused >= 2 && late >= 1, "{refused} refused, {late} before the other");
 }

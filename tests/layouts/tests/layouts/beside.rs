@@ -403,6 +403,14 @@ async fn curator_and_we_take_turns_and_see_each_other() {
     agent.quit();
 }
 
+/// `LeaderSelector` is a mutex.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_of_curator_and_one_of_ours_take_turns() {
+    let agent = Curator::compile().agent(&ZooKeeper::shared().addr(), SESSION);
+    take_turns(layout::Curator, &agent, LockKind::Leader, "turns-leader").await;
+    agent.quit();
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kazoo_and_we_take_turns_and_see_each_other() {
     let agent = Kazoo::install().agent(&ZooKeeper::shared().addr(), SESSION);

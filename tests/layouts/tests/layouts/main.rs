@@ -13,3 +13,4 @@ mod lost_replies;
 mod names;
 mod overflow;
 mod places;
+mod upgrades;

@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::task::JoinSet;
-use zklock::{LockOptions, Session};
+use zklock::layout::Kazoo;
+use zklock::{AnyLock, LockOptions, Session};
 
 use crate::bed::Bed;
 
@@ -13,28 +14,42 @@ const BATCHES: usize = 25;
 
 #[tokio::test]
 async fn fair_acquires_of_one_process_are_granted_in_the_order_of_the_calls() {
-    in_order("fair", |session| session.mutex("a").unwrap(), BATCHES).await;
+    let mutex = |session: &Session| session.mutex("a").unwrap().with_options(fair()).into();
+    in_order("fair", mutex, BATCHES).await;
 }
 
 /// There all try to make the same node, and no server keeps an order.
 #[tokio::test]
 async fn fair_acquires_of_an_exclusive_lock_are_granted_in_the_order_of_the_calls() {
-    in_order("fair-exclusive", |session| session.exclusive("a").unwrap(), 2).await;
+    let exclusive = |session: &Session| session.exclusive("a").unwrap().with_options(fair()).into();
+    in_order("fair-exclusive", exclusive, 2).await;
+}
+
+#[tokio::test]
+async fn fair_acquires_of_a_semaphore_are_granted_in_the_order_of_the_calls() {
+    let semaphore = |session: &Session| session.semaphore("a", 1).unwrap().with_options(fair());
+    in_order("fair-permits", |session| semaphore(session).into(), 5).await;
+    let kazoo = |session: &Session| semaphore(session).driver(Kazoo::default()).unwrap().into();
+    in_order("fair-permits-of-kazoo", kazoo, 5).await;
+}
+
+fn fair() -> LockOptions {
+    LockOptions::new().fair(true)
 }
 
 /// The tasks of one thread are polled in the order in which they are spawned.
-async fn in_order(root: &str, lock: impl Fn(&Session) -> zklock::Mutex, batches: usize) {
+async fn in_order(root: &str, lock: impl Fn(&Session) -> AnyLock, batches: usize) {
     let bed = Bed::shared(root);
     let (other, session) = (bed.session().await, bed.session().await);
     let held = lock(&other).acquire().await.unwrap();
-    let mutex = lock(&session).with_options(LockOptions::default().fair(true));
+    let lock = lock(&session);
     let order = Arc::new(Mutex::new(Vec::new()));
     let mut tasks = JoinSet::new();
     for batch in 0..batches {
         for number in 0..AT_ONCE {
-            let (mutex, order) = (mutex.clone(), order.clone());
+            let (lock, order) = (lock.clone(), order.clone());
             tasks.spawn(async move {
-                let guard = mutex.acquire().await.unwrap();
+                let guard = lock.acquire().await.unwrap();
                 order.lock().unwrap().push(batch * AT_ONCE + number);
                 guard.release().await.unwrap();
             });
@@ -67,7 +82,7 @@ async fn fair_acquires_of_a_new_lock_are_granted_in_the_order_of_the_calls() {
             theirs.acquire().await.unwrap().release().await.unwrap();
         });
         let mutex = session.mutex(&name).unwrap();
-        let mutex = mutex.with_options(LockOptions::default().fair(true));
+        let mutex = mutex.with_options(fair());
         let order = Arc::new(Mutex::new(Vec::new()));
         let mut tasks = JoinSet::new();
         for number in 0..AT_ONCE {

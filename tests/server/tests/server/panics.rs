@@ -1,5 +1,6 @@
 //! A driver that panics where the work of a session goes on: on a thread of its own.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -11,14 +12,12 @@ use zklock_test_support::CreateMode;
 
 use crate::bed::{Bed, soon};
 
-static SHAKES: AtomicBool = AtomicBool::new(false);
-
 /// A child that is no contender, and that it cannot read.
 const STRAY: &str = "notes";
 
 /// Names nodes as Curator does, and panics where it is told to.
-#[derive(Debug)]
-struct Shaky;
+#[derive(Debug, Default)]
+struct Shaky(Arc<AtomicBool>);
 
 impl LockDriver for Shaky {
     fn prefix(&self, attempt: &Attempt, mode: Mode) -> String {
@@ -31,7 +30,7 @@ impl LockDriver for Shaky {
     }
 
     fn verdict(&self, queue: &[Contender], mine: &Contender) -> Verdict {
-        assert!(!SHAKES.load(Ordering::SeqCst), "the ground shakes");
+        assert!(!self.0.load(Ordering::SeqCst), "the ground shakes");
         Curator.verdict(queue, mine)
     }
 }
@@ -44,12 +43,12 @@ fn assert_told(error: &LockError) {
 
 #[tokio::test]
 async fn whoever_waits_is_told_that_the_driver_panicked_and_the_next_has_the_lock() {
-    let bed = Bed::shared("panics");
-    let session = bed.builder().driver(Shaky).connect().await.unwrap();
+    let (bed, shakes) = (Bed::shared("panics"), Arc::new(AtomicBool::new(false)));
+    let session = bed.builder().driver(Shaky(shakes.clone())).connect().await.unwrap();
     let session = bed.adopt(session);
     let mutex = session.mutex("a").unwrap();
     let other = session.mutex("b").unwrap().acquire().await.unwrap();
-    SHAKES.store(true, Ordering::SeqCst);
+    shakes.store(true, Ordering::SeqCst);
     for error in [
         soon("the error", mutex.acquire()).await.unwrap_err(),
         mutex.try_acquire().await.unwrap_err(),
@@ -57,7 +56,7 @@ async fn whoever_waits_is_told_that_the_driver_panicked_and_the_next_has_the_loc
     ] {
         assert_told(&error);
     }
-    SHAKES.store(false, Ordering::SeqCst);
+    shakes.store(false, Ordering::SeqCst);
     soon("the lock", mutex.acquire()).await.unwrap().release().await.unwrap();
     assert!(other.is_valid());
     other.release().await.unwrap();
@@ -68,7 +67,7 @@ async fn whoever_waits_is_told_that_the_driver_panicked_and_the_next_has_the_loc
 #[tokio::test]
 async fn who_shares_a_look_is_told_that_the_driver_cannot_read_it() {
     let bed = Bed::shared("panics-shared");
-    let session = bed.builder().driver(Shaky).connect().await.unwrap();
+    let session = bed.builder().driver(Shaky::default()).connect().await.unwrap();
     let session = bed.adopt(session);
     let options = LockOptions::default().fair(true);
     let mutex = session.mutex("a").unwrap().with_options(options);

@@ -82,10 +82,11 @@ async fn a_busy_semaphore_names_a_holder_while_others_wait_for_it() {
         .await;
         raw.close().unwrap();
         let mine = printers(&session, 2, kazoo);
-        for round in 0..10 {
-            let busy = match round % 2 {
-                0 => mine.try_acquire().await,
-                _ => mine.acquire_timeout(Duration::from_millis(300)).await,
+        for round in 0..6 {
+            // Long enough for the answers that it takes to learn of a holder.
+            let busy = match round % 3 {
+                2 => mine.acquire_timeout(Duration::from_secs(2)).await,
+                _ => mine.try_acquire().await,
             };
             let busy = busy.unwrap_err();
             let named = busy.holder().unwrap_or_else(|| panic!("nobody is named: {busy:?}"));

@@ -144,6 +144,8 @@ impl Player<'_> {
         let other = (slot + 1) % SLOTS;
         if applied {
             self.up(other).await;
+            // What the other one has just asked may fire a watch here.
+            self.catch_up(slot).await;
         }
         self.bed.silence(slot, !applied).await;
         self.ask(slot, asks);
@@ -180,13 +182,18 @@ impl Player<'_> {
     /// Lets all sessions catch up, and looks at their watches.
     async fn settle(&mut self) {
         for slot in 0..SLOTS {
-            if !self.slots[slot].down {
-                let synced = self.slots[slot].session.sync(&self.root);
-                if let Err(error) = synced.await {
-                    self.report.failed(&format!("{slot}: sync"), &error);
-                }
-            }
+            self.catch_up(slot).await;
             self.events(slot);
+        }
+    }
+
+    /// Waits until a session, if it is connected, sees all that happened.
+    async fn catch_up(&mut self, slot: usize) {
+        if !self.slots[slot].down {
+            let synced = self.slots[slot].session.sync(&self.root);
+            if let Err(error) = synced.await {
+                self.report.failed(&format!("{slot}: sync"), &error);
+            }
         }
     }
 

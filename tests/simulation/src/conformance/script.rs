@@ -83,7 +83,7 @@ impl Script {
     /// The script of a seed.
     pub fn new(seed: u64, class: Class) -> Self {
         let mut author = Author { chooser: Chooser::random(seed), class, down: [false; SLOTS] };
-        let third = match author.chooser.choose(4) {
+        let third = match author.chooser.choose(0, 4) {
             0 => Access::Private(1),
             1 => Access::ReadOnly(1),
             _ => Access::Open,
@@ -113,7 +113,7 @@ impl Script {
         }
         for slot in 0..SLOTS {
             if author.down[slot] {
-                list.push(Step::Heal(slot, author.chooser.choose(3) as usize));
+                list.push(Step::Heal(slot, author.chooser.choose(0, 3) as usize));
             }
         }
         Script { class, access: [Access::Open, Access::Open, third], steps: list }
@@ -141,7 +141,7 @@ const PREFIXES: [&str; 5] = ["n-", "a/n-", "b/", "a/x/n-", "n-"];
 
 impl Author {
     fn below(&mut self, of: usize) -> usize {
-        self.chooser.choose(of as u32) as usize
+        self.chooser.choose(0, of as u32) as usize
     }
 
     /// Some nodes are there, lest most of what is asked is in vain.

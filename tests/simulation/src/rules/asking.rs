@@ -116,8 +116,7 @@ impl Ledger {
         let earlier = before.filter(|ask| ask.process.id() == mine.process.id());
         let since = earlier.map(|ask| ask.since).min();
         drop(state);
-        // Not among the first calls of all, while the directory is not known to exist: see README.md.
-        if let Some(since) = since.filter(|since| *since > self.timeout)
+        if let Some(since) = since
             && self.quiet_for(now - since + self.timeout)
         {
             let what = format!("{who} is served before who asked {} µs ago", now - since);
@@ -148,8 +147,16 @@ impl Ledger {
                     self.fail(super::MIXED, what);
                 }
             }
-            ErrorKind::Busy if !held && !was_held && !plan.rests() => {
+            // Whoever has not heard of a deletion waits for it, and others behind.
+            ErrorKind::Busy
+                if !held
+                    && !was_held
+                    && !plan.rests()
+                    && self.calm_for(now - since + self.timeout) =>
+            {
                 let below = format!("/zklock/{}", plan.name);
+                // What its process had seen just before it asked may be what it is told.
+                let since = since.saturating_sub(NOTICE);
                 if !self.store.ensemble().contended(&below, since, &process) {
                     let what = format!("{who}: {} was free all the time", plan.name);
                     self.lock().claims.push(Claim { ask: asking.id, lock, process, at: now, what });

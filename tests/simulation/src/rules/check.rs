@@ -25,7 +25,9 @@ impl Ledger {
             return;
         }
         (state.news, state.looked) = (false, now);
-        let (disturbed, deaths) = self.store.tally();
+        let (_, deaths) = self.store.tally();
+        // Heartbeats need no notification.
+        let disturbed = self.store.answered();
         let mut found = told_of_ends(state, now).or_else(|| state.unexplained(now));
         let mut taken: BTreeMap<usize, (u32, u32)> = BTreeMap::new();
         for held in state.held.values_mut() {
@@ -95,7 +97,8 @@ impl Ledger {
                 let plan = &self.plans[held.entry.lock];
                 // Without the inner lock of kazoo's semaphore, a permit proves nothing.
                 let inner = plan.has_permits() && plan.layout == Layout::Kazoo;
-                if early && !plan.stops_early() && !held.entry.has_other_nodes() && !inner {
+                let others = held.entry.has_other_nodes() || plan.confused;
+                if early && !plan.stops_early() && !others && !inner {
                     let early = held.until - now;
                     let what = format!("{}: {early} µs before its time", held.path);
                     return Some((super::REASON, what));
@@ -168,6 +171,10 @@ impl Ledger {
         let wished = held.wished.filter(|_| held.gone.is_none())?;
         let calm = disturbed == 0 || disturbed + self.timeout < wished;
         let late = calm && now > wished + self.timeout / 6 + 100_000;
+        // A wish that another outsider overwrote before it was read is a wish no more.
+        if late && self.store.ensemble().overwritten(&held.path) {
+            return None;
+        }
         let family = self.plans[held.entry.lock].family;
         if late && !matches!(family, Family::Permits(_)) && !held.entry.view.is_revoked() {
             let what = format!("{}: asked {} ms ago", held.path, (now - wished) / 1_000);

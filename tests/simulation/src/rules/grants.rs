@@ -7,6 +7,9 @@ use crate::workload::Family;
 /// How long what a server said before may be under way, in microseconds.
 const UNDER_WAY: u64 = 150_000;
 
+/// How long after a grant its caller learns of it, at most: its task is woken, and polled.
+const TOLD: u64 = 5_000;
+
 /// The grants on one node, one after the other.
 #[derive(Debug)]
 pub(super) struct Chain {
@@ -14,8 +17,8 @@ pub(super) struct Chain {
     /// When the first was granted, and how many there were.
     first: u64,
     grants: u32,
-    /// When its mark was written into the directory, if it has one.
-    marked: Option<u64>,
+    /// Whether nothing had gone wrong for some time when it was granted.
+    calm: bool,
     /// Whether its holder let go of it.
     released: bool,
 }
@@ -42,11 +45,8 @@ impl Ledger {
                 (chain, None)
             }
             old => {
-                let (path, directory) = (path.to_owned(), format!("/zklock/{}", plan.name));
-                // A commit that is late counts from when it was sent.
-                let calm = self.calm_for(self.timeout);
-                let marked = self.store.ensemble().set_at(&directory).filter(|_| calm);
-                (Chain { path, first: now, grants: 1, marked, released: false }, old)
+                let (path, calm) = (path.to_owned(), self.calm_for(self.timeout));
+                (Chain { path, first: now, grants: 1, calm, released: false }, old)
             }
         };
         let (first, grants) = (chain.first, chain.grants);
@@ -67,13 +67,9 @@ impl Ledger {
             self.fail(super::THERE, what);
         }
         let Some(old) = old else { return };
-        let hold = plan.hold();
-        let marked = old.marked.filter(|marked| {
-            let meddled = self.store.meddled_at();
-            now + UNDER_WAY < marked + hold && meddled.is_none_or(|at| at < *marked)
-        });
-        if let Some(marked) = marked.filter(|_| hold > 0) {
-            let what = format!("{who} got {path} {} µs after another one", now - marked);
+        let untouched = self.store.meddled_at().is_none_or(|at| at + self.timeout < old.first);
+        if old.calm && untouched && now + TOLD < old.first + plan.hold() {
+            let what = format!("{who} got {path} {} µs after another one", now - old.first);
             self.fail(super::HOLD, what);
         }
         let delay = plan.delay();

@@ -4,7 +4,7 @@ use futures_lite::future::or;
 use zklock_core::guard::view::GuardView;
 use zklock_core::lock::AnyGuard;
 
-use super::polls::for_polls;
+use super::polls::{Cut, cut_short};
 use super::task::Task;
 use crate::rules::{self, Asking, Entry, Holding};
 
@@ -123,7 +123,7 @@ impl Task {
         match world.choose(3) {
             0 => drop(guard.release().await),
             1 => drop(guard),
-            _ => drop(for_polls(guard.release(), Some(1 + world.choose(3))).await),
+            _ => drop(cut_short(world, guard.release(), Cut::of(1 + world.choose(6))).await),
         }
     }
 

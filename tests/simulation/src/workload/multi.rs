@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use zklock_core::lock::{AnyGuard, MultiLock};
 
-use super::polls::for_polls;
+use super::polls::{Cut, cut_short};
 use super::task::Task;
 use crate::rules;
 
@@ -30,8 +30,8 @@ impl Task {
         self.say(|| "wants all of them".to_owned());
         let ask = |lock: usize| self.crew.ledger.asks_among_several(lock, &self.process);
         let asking: Vec<_> = members.iter().map(|(lock, ..)| ask(*lock)).collect();
-        let polls = (self.choose(3) == 1).then(|| 1 + self.choose(9));
-        match for_polls(all.acquire_tries(), polls).await {
+        let cut = Cut::of(if self.choose(3) == 1 { 1 + self.choose(18) } else { 0 });
+        match cut_short(world, all.acquire_tries(), cut).await {
             Some(Ok(guard)) => {
                 let taken = |member: &AnyGuard| {
                     let mut shares = members.iter();

@@ -9,7 +9,7 @@ use zklock_core::guard::context::carry;
 use zklock_core::lock::{AnyGuard, AnyLock};
 
 use super::plan::{Family, LockPlan};
-use super::polls::for_polls;
+use super::polls::{Cut, cut_short};
 use super::task::Task;
 use crate::rules;
 
@@ -52,8 +52,9 @@ impl Task {
     async fn ask_inside(&self, plan: &LockPlan, guard: &AnyGuard) {
         let Some(again) = self.again(plan, Some((Duration::from_millis(50), 1))) else { return };
         self.say(|| format!("asks for {} again, inside", plan.name));
-        let polls = (self.choose(2) == 1).then(|| 1 + self.choose(4));
-        let inside = guard.scope(for_polls(again.acquire_tries(), polls)).await;
+        let cut = Cut::of(if self.choose(2) == 1 { 1 + self.choose(8) } else { 0 });
+        let world = self.process.world();
+        let inside = guard.scope(cut_short(world, again.acquire_tries(), cut)).await;
         if let Some(Ok(inside)) = inside {
             self.sleep(self.short()).await;
             drop(inside);
@@ -88,6 +89,10 @@ impl Task {
     async fn read_again(&self, lock: usize, guard: &AnyGuard) {
         let plan = &self.crew.locks[lock];
         let AnyGuard::Read(_) = guard else { return };
+        // With a node of its own behind a waiting writer, it waits for itself, as `RwLock` says.
+        if plan.is_fair() {
+            return;
+        }
         let wait = Some((Duration::from_millis(400), 1));
         let Some(AnyLock::Read(again)) = self.again(plan, wait) else { return };
         self.say(|| format!("reads {} again", plan.name));

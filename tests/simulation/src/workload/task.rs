@@ -11,7 +11,7 @@ use zklock_core::run::template::ZkLockTemplate;
 use zklock_core::session::Session;
 
 use super::plan::{Family, Layout, LockPlan};
-use super::polls::for_polls;
+use super::polls::{Cut, cut_short};
 use crate::executor::Process;
 use crate::profile::Profile;
 use crate::rules::{self, Entry, Ledger};
@@ -116,8 +116,8 @@ impl Task {
     async fn pass_by(&self) {
         let name = format!("passing/{}", self.process.world().unique());
         let Ok(lock) = self.session.mutex(name) else { return };
-        let polls = Some(1 + self.choose(8));
-        if let Some(Ok(guard)) = for_polls(lock.try_acquire(), polls).await {
+        let (world, cut) = (self.process.world(), Cut::of(1 + self.choose(16)));
+        if let Some(Ok(guard)) = cut_short(world, lock.try_acquire(), cut).await {
             drop(guard.release().await);
         }
     }
@@ -169,8 +169,7 @@ impl Task {
             // What lingers is refused to who asks once.
             how = 4;
         }
-        let polls = world.seldom(10, self.crew.profile.cancels);
-        let polls = (polls > 0).then_some(polls);
+        let cut = Cut::of(world.seldom(20, self.crew.profile.cancels));
         let asked = match plan.lock(world, &self.session, Some((timeout, tries))) {
             Ok(asked) => asked,
             Err(error) => return self.refuse(plan, &error),
@@ -187,13 +186,13 @@ impl Task {
                 AnyLock::Write(_) => " to write",
                 _ => "",
             };
-            let cancelled = polls.map(|polls| format!(", dropped after {polls} polls"));
+            let cancelled = cut.map(|cut| cut.to_string());
             format!("wants {}{mode}: {wait}{}", plan.name, cancelled.unwrap_or_default())
         });
         let odd =
             plan.limited_at || plan.confused || plan.mixed && matches!(asked, AnyLock::Mutex(_));
         if how == 7 && share.0 == share.1 && !odd {
-            return self.execute(lock, timeout, tries, polls).await;
+            return self.execute(lock, timeout, tries, cut).await;
         }
         let most = match how {
             0..=2 => u64::MAX,
@@ -210,7 +209,7 @@ impl Task {
                 _ => asked.acquire_tries().await,
             }
         };
-        let answer = for_polls(acquiring, polls).await;
+        let answer = cut_short(world, acquiring, cut).await;
         let took = Duration::from_nanos(self.process.nanos() - start);
         let most = timeout * tries + Duration::from_millis(100);
         if how > 3 && took > most && self.process.pauses() == paused {
@@ -228,7 +227,7 @@ impl Task {
     }
 
     /// Runs a body under the lock.
-    async fn execute(&self, lock: usize, timeout: Duration, tries: u32, polls: Option<u32>) {
+    async fn execute(&self, lock: usize, timeout: Duration, tries: u32, cut: Option<Cut>) {
         let plan = &self.crew.locks[lock];
         let options = plan.options.timeout(timeout).retries(tries);
         let template = ZkLockTemplate::new(self.session.clone()).with_options(options);
@@ -257,7 +256,8 @@ impl Task {
             self.sleep(self.short()).await;
             ended.store(true, Ordering::Relaxed);
         };
-        let answer = for_polls(template.execute_with(plan.name, body), polls).await;
+        let world = self.process.world();
+        let answer = cut_short(world, template.execute_with(plan.name, body), cut).await;
         let (begun, ended) = (begun.into_inner(), ended.into_inner());
         match answer {
             Some(Ok(())) if begun == 1 && ended => {}

@@ -12,12 +12,16 @@ pub enum LockKind {
     Revocable,
     /// kazoo's `Lock` that respects Curator's nodes too.
     MutexBesideCurator,
+    /// kazoo's `Lock` whose node is not ephemeral.
+    Lasting,
     /// kazoo's `Lock` with the names of Curator's nodes.
     MutexAsCurator,
     /// The shared side of the read/write lock.
     Read,
     /// The exclusive side of the read/write lock.
     Write,
+    /// Leadership by Curator's `LeaderSelector`.
+    Leader,
     /// Curator's `InterProcessSemaphoreV2`, kazoo's `Semaphore`, with this many permits.
     Semaphore(u32),
 }
@@ -28,9 +32,11 @@ impl fmt::Display for LockKind {
             Self::Mutex => f.write_str("mutex"),
             Self::Revocable => f.write_str("revocable"),
             Self::MutexBesideCurator => f.write_str("mutex:-lock-"),
+            Self::Lasting => f.write_str("lasting"),
             Self::MutexAsCurator => f.write_str("curators-mutex"),
             Self::Read => f.write_str("read"),
             Self::Write => f.write_str("write"),
+            Self::Leader => f.write_str("leader"),
             Self::Semaphore(limit) => write!(f, "semaphore:{limit}"),
         }
     }

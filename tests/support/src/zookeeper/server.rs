@@ -146,6 +146,17 @@ impl ZooKeeper {
         snapshot::plant(&self.folder.0.join("data"), path);
     }
 
+    /// Removes the data of a server that was killed. A member of an ensemble copies them from its leader
+    /// when it starts again.
+    ///
+    /// # Panics
+    ///
+    /// When the folder cannot be removed.
+    pub fn wipe(&self) {
+        let data = self.folder.0.join("data/version-2");
+        fs::remove_dir_all(data).expect("the folder is ours");
+    }
+
     /// Kills the server where it runs, starts it on the same port and data, and waits until it
     /// serves.
     ///

@@ -217,6 +217,11 @@ impl Coordinator for EmbeddedCoordinator {
         })
     }
 
+    /// It keeps none.
+    fn acl(&self, _: &str) -> Reply<Option<Vec<(String, String, u8)>>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
     fn get(&self, path: &str) -> Reply<(Vec<u8>, Stat)> {
         let request = Request::Get { path: path.to_owned(), watch: false };
         send(&self.store, self.session, request, |answer, _| match answer {

@@ -86,18 +86,31 @@ impl Permissions {
         self.0 & other.0 == other.0
     }
 
-    fn to_client(self) -> zk::Permission {
-        [
-            (Permissions::READ, zk::Permission::READ),
-            (Permissions::WRITE, zk::Permission::WRITE),
-            (Permissions::CREATE, zk::Permission::CREATE),
-            (Permissions::DELETE, zk::Permission::DELETE),
-            (Permissions::ADMIN, zk::Permission::ADMIN),
-        ]
-        .into_iter()
-        .filter(|(ours, _)| self.contains(*ours))
-        .fold(zk::Permission::NONE, |all, (_, theirs)| all | theirs)
+    /// The set with these bits, as ZooKeeper numbers them.
+    pub(crate) fn of_bits(bits: u8) -> Permissions {
+        Permissions(bits & Permissions::ALL.0)
     }
+
+    fn to_client(self) -> zk::Permission {
+        EACH.into_iter()
+            .filter(|(ours, _)| self.contains(*ours))
+            .fold(zk::Permission::NONE, |all, (_, theirs)| all | theirs)
+    }
+}
+
+const EACH: [(Permissions, zk::Permission); 5] = [
+    (Permissions::READ, zk::Permission::READ),
+    (Permissions::WRITE, zk::Permission::WRITE),
+    (Permissions::CREATE, zk::Permission::CREATE),
+    (Permissions::DELETE, zk::Permission::DELETE),
+    (Permissions::ADMIN, zk::Permission::ADMIN),
+];
+
+/// Scheme, identity and the bits of the permissions of an entry that a server returned.
+pub(super) fn entry(acl: &zk::Acl) -> (String, String, u8) {
+    let has = |(_, theirs): &&(Permissions, zk::Permission)| acl.permission().has(*theirs);
+    let bits = EACH.iter().filter(has).fold(0, |bits, (ours, _)| bits | ours.0);
+    (acl.scheme().to_owned(), acl.id().to_owned(), bits)
 }
 
 impl BitOr for Permissions {

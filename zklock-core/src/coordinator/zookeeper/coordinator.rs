@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use zookeeper_client as zk;
 use zookeeper_client::{Client, SessionState, StateWatcher};
 
-use super::acl::Acl;
+use super::acl::{Acl, entry};
 use super::error::{is_zombie, multi_error, request_error};
 use super::sent::sent;
 use super::watch::watch as watched;
@@ -199,6 +199,14 @@ impl Coordinator for ZooKeeperCoordinator {
         self.send(move |client| async move {
             let (data, found, watcher) = client.get_and_watch_data(&path).await?;
             Ok((data, stat(&found), watched(watcher, over)))
+        })
+    }
+
+    fn acl(&self, path: &str) -> Reply<Option<Vec<(String, String, u8)>>> {
+        let path = path.to_owned();
+        self.send(move |client| async move {
+            let (acl, _) = client.get_acl(&path).await?;
+            Ok(Some(acl.iter().map(entry).collect()))
         })
     }
 

@@ -30,4 +30,6 @@ pub use crate::base::cancel_policy::{OnLost, OnRevoked};
 #[doc(hidden)]
 pub use crate::base::options::LockOptions;
 #[doc(hidden)]
+pub use crate::base::pattern::StaticPattern;
+#[doc(hidden)]
 pub use crate::base::policy::StopAt;

@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::sync::OnceLock;
 
 use crate::base::error::LockError;
+use crate::base::pattern::{Pattern, StaticPattern};
 use crate::name::lock_name::{LockName, NameBuilder as KeyBuilder, check_literal};
 
 /// Validates a name or a pattern at compile time.
@@ -74,7 +75,8 @@ impl Literal {
         let Literal(name, made) = self;
         Name(match made.get() {
             Some(name) => Ok(name.clone()),
-            None => LockName::new(name).map(|name| made.get_or_init(|| name).clone()),
+            None => LockName::new(name)
+                .map(|fresh| made.get_or_init(|| fresh.with_pattern(name)).clone()),
         })
     }
 }
@@ -82,8 +84,14 @@ impl Literal {
 impl Name {
     /// A name with values.
     #[must_use]
-    pub fn pattern() -> NameBuilder {
-        NameBuilder(LockName::build())
+    pub fn of(pattern: &StaticPattern) -> NameBuilder {
+        NameBuilder(KeyBuilder::of(pattern.get()))
+    }
+
+    /// A name that is a constant.
+    #[must_use]
+    pub fn constant(name: &'static str) -> NameBuilder {
+        NameBuilder(KeyBuilder::of(Pattern::of(name))).text(name)
     }
 }
 

@@ -8,8 +8,9 @@ use super::Generation;
 use super::told::Told;
 use crate::base::clock::Instant;
 use crate::base::mode::Mode;
+use crate::base::pattern::Pattern;
 use crate::base::policy::StopAt;
-use crate::observe::observer::{Event, LossReason};
+use crate::observe::observer::{Event, Events, LossReason};
 use crate::session::lease_clock::Term;
 use crate::session::watch_budget::Watching;
 
@@ -18,13 +19,22 @@ use crate::session::watch_budget::Watching;
 pub struct OfLock {
     /// Its name.
     pub name: Arc<str>,
+    /// The pattern of its name.
+    pub pattern: Pattern,
     /// The mode in which it is held.
     pub mode: Mode,
 }
 
+impl OfLock {
+    /// What events tell of it.
+    fn told(&self) -> (Arc<str>, &'static str, Mode) {
+        (self.name.clone(), self.pattern.text(), self.mode)
+    }
+}
+
 impl From<&str> for OfLock {
     fn from(name: &str) -> Self {
-        OfLock { name: name.into(), mode: Mode::Mutex }
+        OfLock { name: name.into(), pattern: Pattern::default(), mode: Mode::Mutex }
     }
 }
 
@@ -57,10 +67,16 @@ pub struct HeldNode {
 }
 
 impl HeldNode {
-    /// The event of its loss.
-    pub fn loss(&self, why: LossReason) -> Event {
-        let OfLock { name: lock, mode } = self.of.clone();
-        Event::Lost { lock, mode, czxid: self.czxid.unsigned_abs(), why }
+    /// Tells the log and the observers of its loss.
+    pub(super) fn tell_loss(&self, events: &Events, why: LossReason) {
+        let (lock, path) = (&*self.of.name, &*self.path);
+        tracing::error!(lock, path, ?why, "a held lock was lost");
+        events.tell(|| self.loss(why));
+    }
+
+    fn loss(&self, why: LossReason) -> Event {
+        let (lock, pattern, mode) = self.of.told();
+        Event::Lost { lock, pattern, mode, czxid: self.czxid.unsigned_abs(), why }
     }
 
     /// Whether the node is known to be gone.
@@ -216,9 +232,7 @@ impl Generation {
         if !remove(&mut self.lock_held(), node) {
             return;
         }
-        let path = &*node.path;
         node.gone.store(true, Ordering::Release);
-        tracing::warn!(path, "the node of a held lock was deleted by somebody else");
         self.losses.fetch_add(1, Ordering::AcqRel);
         let why = match node.broken.load(Ordering::Acquire) {
             true => LossReason::Broken,
@@ -226,6 +240,34 @@ impl Generation {
             false if self.is_over() => LossReason::SessionEnded,
             false => why,
         };
+        node.tell_loss(&self.events, why);
+        self.changed.notify_waiters();
+    }
+
+    /// Tells the observers that the connection is in doubt, for each held node.
+    pub fn tell_suspect(&self) {
+        if !self.events.are_heard() {
+            return;
+        }
+        for node in self.held() {
+            self.events.tell(|| {
+                let (lock, pattern, mode) = node.of.told();
+                Event::Suspect { lock, pattern, mode, czxid: node.czxid.unsigned_abs() }
+            });
+        }
+    }
+
+    /// Records that a held node's lease is not valid any more, if nobody has seen it yet.
+    pub fn lost_lease(&self, node: &HeldNode) {
+        if !remove(&mut self.lock_held(), node) {
+            return;
+        }
+        let why = match node.term.stop_at() {
+            _ if self.is_over() => LossReason::SessionEnded,
+            StopAt::Suspect => LossReason::Suspect,
+            StopAt::Lost => LossReason::Silence,
+        };
+        self.losses.fetch_add(1, Ordering::AcqRel);
         self.events.tell(|| node.loss(why));
         self.changed.notify_waiters();
     }
@@ -234,8 +276,8 @@ impl Generation {
     pub fn revoked_node(&self, node: &HeldNode) {
         if !node.revoked.swap(true, Ordering::AcqRel) {
             self.events.tell(|| {
-                let OfLock { name: lock, mode } = node.of.clone();
-                Event::Revoked { lock, mode, czxid: node.czxid.unsigned_abs() }
+                let (lock, pattern, mode) = node.of.told();
+                Event::Revoked { lock, pattern, mode, czxid: node.czxid.unsigned_abs() }
             });
             self.changed.notify_waiters();
         }

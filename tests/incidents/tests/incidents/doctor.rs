@@ -1,0 +1,140 @@
+//! `zklock doctor` names what is wrong with an ensemble, and says so where nothing is.
+
+use std::io::Read;
+use std::time::Duration;
+
+use serde_json::Value;
+use zklock_test_support::{CreateMode, ZooKeeper};
+
+use crate::scene::Scene;
+
+/// What doctor says, check by check.
+fn examine(scene: &Scene, settings: &[(&str, &str)], more: &[&str]) -> (i32, Vec<Value>) {
+    let mut doctor = scene.command("zklock");
+    doctor.arg("doctor").arg("--json").args(more).envs(settings.iter().copied());
+    let output = doctor.output().unwrap();
+    let printed = String::from_utf8_lossy(&output.stdout);
+    println!("{printed}");
+    let value: Value = serde_json::from_str(&printed).unwrap_or_else(|_| panic!("{output:?}"));
+    (output.status.code().unwrap(), value["checks"].as_array().unwrap().clone())
+}
+
+/// Fails unless exactly this check is wrong; returns what it says.
+fn wrong(scene: &Scene, settings: &[(&str, &str)], more: &[&str], code: &str) -> String {
+    let (exit, checks) = examine(scene, settings, more);
+    let wrong: Vec<_> = checks.iter().filter(|check| check["state"] == "wrong").collect();
+    let codes: Vec<_> = wrong.iter().map(|check| check["code"].as_str().unwrap()).collect();
+    assert_eq!((exit, codes), (1, vec![code]));
+    assert!(wrong[0]["helps"].as_str().is_some());
+    wrong[0]["says"].as_str().unwrap().to_owned()
+}
+
+const APP: &[(&str, &str)] = &[("ZKLOCK_AUTH", "digest:app:right"), ("ZKLOCK_ACL", "creator")];
+
+#[test]
+fn a_healthy_ensemble_is_well() {
+    let ensemble = ZooKeeper::builder().ensemble(3);
+    let scene = Scene::at(&ensemble.connect_string(), "healthy");
+    // A check that is left out is no check.
+    let (exit, checks) = examine(&scene, APP, &["--containers-within", "60s"]);
+    assert_eq!(exit, 0);
+    assert!(checks.iter().all(|check| check["state"] == "well"), "{checks:?}");
+    let codes: Vec<_> = checks.iter().map(|check| check["code"].as_str().unwrap()).collect();
+    let all = ["quorum", "connections", "chroot", "timeout", "auth", "acl", "containers", "buffer"];
+    assert_eq!(codes, all);
+    let text = scene.command("zklock").arg("doctor").envs(APP.iter().copied()).output().unwrap();
+    let text = String::from_utf8(text.stdout).unwrap();
+    assert!(
+        text.contains("containers  note  ") && text.ends_with("Everything is well.\n"),
+        "{text}"
+    );
+    // Two of three are gone.
+    ensemble.server(0).kill();
+    ensemble.server(1).kill();
+    let says = wrong(&scene, APP, &[], "quorum");
+    assert!(says.contains(&ensemble.server(0).addr()), "{says}");
+}
+
+#[test]
+fn a_session_timeout_that_is_not_granted_is_named() {
+    let server = ZooKeeper::builder().max_session_timeout(Duration::from_secs(5)).start();
+    let scene = Scene::at(&server.addr(), "timeout");
+    let says = wrong(&scene, &[], &[], "timeout");
+    assert!(says.contains("10 s") && says.contains("5.0 s: maxSessionTimeout"), "{says}");
+}
+
+#[test]
+fn too_few_connections_are_named() {
+    let server = ZooKeeper::builder().cfg_line("maxClientCnxns=5").start();
+    let scene = Scene::at(&server.addr(), "connections");
+    let says = wrong(&scene, &[], &[], "connections");
+    assert!(
+        says.contains("does not accept 12 more") && says.contains("(maxClientCnxns=5)"),
+        "{says}"
+    );
+}
+
+#[test]
+fn a_root_that_is_open_to_all_is_named_where_there_are_credentials() {
+    let scene = Scene::new("open");
+    scene.raw().create(&scene.root, b"", CreateMode::Persistent).unwrap();
+    let says = wrong(&scene, APP, &[], "acl");
+    assert!(says.contains(&format!("everybody may change {}", scene.root)), "{says}");
+    let says = wrong(&scene, &APP[..1], &[], "acl");
+    assert!(says.contains("what it creates"), "{says}");
+    // Without credentials it is a choice.
+    let (exit, checks) = examine(&scene, &[], &[]);
+    assert!(
+        exit == 0 && checks.iter().any(|check| check["code"] == "acl" && check["state"] == "note")
+    );
+}
+
+#[test]
+fn containers_that_are_not_removed_are_named() {
+    let server = ZooKeeper::builder().container_check(Duration::from_secs(3600)).start();
+    let scene = Scene::at(&server.addr(), "containers");
+    wrong(&scene, &[], &["--containers-within", "3s"], "containers");
+}
+
+#[test]
+fn a_wrong_password_is_named() {
+    let scene = Scene::new("digest");
+    // Somebody holds a lock, so that the directories stay.
+    let holds = ["run", "a", "--", "sh", "-c", "echo; sleep 1000"];
+    let mut holder = scene.command("zklock");
+    let mut holder = holder.args(holds).envs(APP.iter().copied()).spawn().unwrap();
+    holder.stdout.take().unwrap().read_exact(&mut [0]).unwrap();
+    let (exit, _) = examine(&scene, APP, &[]);
+    assert_eq!(exit, 0);
+    let other = [("ZKLOCK_AUTH", "digest:app:wrong"), APP[1]];
+    let says = wrong(&scene, &other, &[], "auth");
+    assert!(says.contains("digest:app") && !says.contains("wrong"), "{says}");
+    let says = wrong(&scene, &[], &[], "auth");
+    assert!(says.contains("without credentials"), "{says}");
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+}
+
+#[test]
+fn a_queue_that_is_too_long_to_be_listed_is_named() {
+    let server = ZooKeeper::builder().java_property("jute.maxbuffer", "70000").start();
+    let scene = Scene::at(&server.addr(), "buffer");
+    let (exit, _) = examine(&scene, &[], &[]);
+    assert_eq!(exit, 0);
+    let mut raw = scene.raw();
+    raw.create(&scene.root, b"", CreateMode::Persistent).unwrap_or_default();
+    raw.create(&scene.path("a"), b"", CreateMode::Persistent).unwrap();
+    for _ in 0..1_300 {
+        let node = scene.path("a/_c_be2ee212-c507-4b18-a733-81c86278175c-lock-");
+        raw.create(&node, b"10.0.0.7", CreateMode::EphemeralSequential).unwrap();
+    }
+    let says = wrong(&scene, &[], &[], "buffer");
+    assert!(says.contains("1300 nodes in the queue of a:"), "{says}");
+}
+
+#[test]
+fn a_chroot_that_is_not_there_is_named() {
+    let server = format!("{}/no/such/node", ZooKeeper::shared().addr());
+    let says = wrong(&Scene::at(&server, "chroot"), &[], &[], "chroot");
+    assert!(says.contains("does not exist"), "{says}");
+}

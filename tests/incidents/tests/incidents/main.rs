@@ -1,0 +1,11 @@
+//! Incidents: a lock is stuck, `zklock why` names the cause, and the command that it advises frees the
+//! lock.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+
+mod directories;
+mod doctor;
+mod holders;
+mod others;
+mod scene;
+mod servers;
+mod tells;

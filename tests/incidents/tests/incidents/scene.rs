@@ -1,0 +1,232 @@
+//! A place with locks, and the command `zklock` as an operator calls it.
+
+use std::io::Write;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use zklock_test_support::{RawClient, ZooKeeper};
+
+/// As long as nothing that is well takes.
+pub(crate) const BOUND: Duration = Duration::from_secs(60);
+
+/// Where zkCli.sh is where Debian installed ZooKeeper.
+const ZK_CLI: &str = "/usr/share/zookeeper/bin/zkCli.sh";
+
+pub(crate) struct Scene {
+    pub(crate) servers: String,
+    pub(crate) root: String,
+}
+
+/// A process that ends with the test.
+pub(crate) struct Running(Child);
+
+impl Scene {
+    /// On the server that all tests share.
+    pub(crate) fn new(name: &str) -> Self {
+        Scene::at(&ZooKeeper::shared().addr(), name)
+    }
+
+    pub(crate) fn at(servers: &str, name: &str) -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let root = format!("/incident-{name}-{}-{number}", std::process::id());
+        Scene { servers: servers.to_owned(), root }
+    }
+
+    /// With the root `/`.
+    pub(crate) fn bare(servers: &str) -> Self {
+        Scene { servers: servers.to_owned(), root: "/".to_owned() }
+    }
+
+    /// The same locks, by another server.
+    pub(crate) fn by(&self, servers: &str) -> Self {
+        Scene { servers: servers.to_owned(), root: self.root.clone() }
+    }
+
+    /// The path of a lock, as other clients name it.
+    pub(crate) fn path(&self, lock: &str) -> String {
+        format!("{}/{lock}", self.root.trim_end_matches('/'))
+    }
+
+    pub(crate) fn raw(&self) -> RawClient {
+        let server = self.servers.split(',').next().unwrap();
+        RawClient::connect(server, BOUND).unwrap()
+    }
+
+    /// A command with the settings of these locks.
+    pub(crate) fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        let mut command = Command::new(program);
+        let folder = folder().display();
+        let path = std::env::var("PATH").unwrap();
+        command.env("PATH", format!("{folder}:{path}"));
+        command.env("ZKLOCK_CONNECT", &self.servers).env("ZKLOCK_ROOT", &self.root);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// Starts `zklock`.
+    pub(crate) fn start(&self, session_timeout: &str, arguments: &[&str]) -> Running {
+        let mut command = self.command("zklock");
+        command.env("ZKLOCK_SESSION_TIMEOUT", session_timeout).args(arguments);
+        Running(command.spawn().unwrap())
+    }
+
+    /// Starts a command that holds a lock until it is killed, and waits until it holds it.
+    pub(crate) fn holder(&self, session_timeout: &str, arguments: &[&str]) -> Running {
+        let lock = arguments[0];
+        let before = self.nodes(lock).len();
+        let arguments = [&["run"], arguments, &["--", "sleep", "1000"]].concat();
+        let holder = self.start(session_timeout, &arguments);
+        until("it has a node", || (self.nodes(lock).len() > before).then_some(()));
+        holder
+    }
+
+    /// Starts a command that waits for a lock, and waits until it is in the queue.
+    pub(crate) fn waiter(&self, arguments: &[&str]) -> Running {
+        let lock = arguments[0];
+        let before = self.nodes(lock).len();
+        let arguments = [&["run"], arguments, &["--timeout", "60s", "--", "true"]].concat();
+        let waiter = self.start("10s", &arguments);
+        until("it waits", || (self.nodes(lock).len() > before).then_some(()));
+        waiter
+    }
+
+    /// The exit code of a command that needs a lock for a moment.
+    pub(crate) fn takes(&self, lock: &str) -> i32 {
+        let arguments = ["run", lock, "--timeout", "2s", "--retries", "1", "--", "true"];
+        self.start("10s", &arguments).code()
+    }
+
+    pub(crate) fn nodes(&self, lock: &str) -> Vec<String> {
+        self.raw().children(&self.path(lock)).unwrap_or_default()
+    }
+
+    /// Not within a second, because many servers share few processors here.
+    fn ask_why(&self, lock: &str, more: &[&str]) -> Output {
+        let why = ["why", lock, "--within", "20s"];
+        self.command("zklock").args(why).args(more).output().unwrap()
+    }
+
+    /// What `zklock why` tells programs.
+    pub(crate) fn why(&self, lock: &str) -> Value {
+        let output = self.ask_why(lock, &["--json"]);
+        let printed = String::from_utf8_lossy(&output.stdout);
+        let value: Value = serde_json::from_str(&printed).unwrap_or_else(|_| panic!("{output:?}"));
+        let wrong = value["problems"].as_array().unwrap().iter().any(|one| one["normal"] == false);
+        assert_eq!(output.status.code(), Some(i32::from(wrong)));
+        value
+    }
+
+    /// Waits until `zklock why` names this cause, and returns the commands that it advises. Fails if it
+    /// tells people anything else.
+    pub(crate) fn cause(&self, lock: &str, code: &str) -> Vec<String> {
+        let problem = until(&format!("why names {code}"), || {
+            let why = self.why(lock);
+            let problems = why["problems"].as_array().unwrap().clone();
+            let found = problems.into_iter().find(|problem| problem["code"] == code);
+            if found.is_none() {
+                println!("{why}");
+            }
+            found
+        });
+        let helps = problem["helps"].as_array().unwrap().iter();
+        let helps: Vec<_> = helps.map(|help| help.as_str().unwrap().to_owned()).collect();
+        let output = self.ask_why(lock, &[]);
+        let text = String::from_utf8(output.stdout).unwrap();
+        println!("{text}");
+        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        // Times go on meanwhile; the first words do not.
+        let begins = words(problem["says"].as_str().unwrap())[..4].join(" ");
+        assert!(words(&text).join(" ").contains(&begins), "{begins}");
+        assert!(helps.iter().all(|help| text.contains(help)), "{helps:?}");
+        helps
+    }
+
+    /// Does what is advised, in a shell, and says yes where it is asked.
+    pub(crate) fn follow(&self, advice: &str) {
+        println!("$ {advice}");
+        let mut shell =
+            self.command("sh").args(["-c", advice]).stdin(Stdio::piped()).spawn().unwrap();
+        shell.stdin.take().unwrap().write_all(b"y\n").unwrap();
+        let output = shell.wait_with_output().unwrap();
+        println!("{}", String::from_utf8_lossy(&output.stdout));
+        assert!(output.status.success(), "{advice}: {output:?}");
+    }
+}
+
+impl Running {
+    fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.0.id().try_into().unwrap()), signal).unwrap();
+    }
+
+    pub(crate) fn stop(&self) {
+        self.signal(Signal::SIGSTOP);
+    }
+
+    /// Kills it.
+    pub(crate) fn crash(mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+
+    /// Waits for its end, and returns its exit code.
+    pub(crate) fn code(mut self) -> i32 {
+        let code = until("it ends", || self.0.try_wait().unwrap()).code();
+        code.unwrap()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Waits until something is there.
+pub(crate) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(start.elapsed() < BOUND, "not within {BOUND:?}: {what}");
+        sleep(Duration::from_millis(50));
+    }
+}
+
+/// A folder with the programs that are advised.
+fn folder() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        let folder = std::env::temp_dir().join(format!("zklock-incidents-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        symlink(build(), folder.join("zklock")).unwrap();
+        let script = format!("#!/bin/sh\nexec {ZK_CLI} \"$@\"\n");
+        let path = folder.join("zkCli.sh");
+        std::fs::write(&path, script).unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&path, mode).unwrap();
+        folder
+    })
+}
+
+/// Builds the command as this program was built, and returns where it is.
+fn build() -> PathBuf {
+    let own = std::env::current_exe().unwrap();
+    let profile = own.parent().and_then(Path::parent).unwrap();
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
+    cargo.args(["build", "--quiet", "--package", "zklock-cli", "--target-dir"]);
+    cargo.arg(profile.parent().unwrap()).args(profile.ends_with("release").then_some("--release"));
+    cargo.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+    assert!(cargo.status().unwrap().success(), "zklock does not build");
+    profile.join("zklock")
+}

@@ -1,0 +1,78 @@
+//! What the servers tell, and how long `why` waits for them.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use zklock_test_support::{Control, ZooKeeper};
+
+use crate::scene::{Scene, until};
+
+const JARS: &str = "/usr/share/java";
+
+fn shy() -> zklock_test_support::Builder {
+    ZooKeeper::builder().java_property("zookeeper.4lw.commands.whitelist", "srvr")
+}
+
+#[test]
+fn a_server_that_tells_no_connections_is_named() {
+    let server = shy().start();
+    let scene = Scene::at(&server.addr(), "shy");
+    let _holder = scene.holder("30s", &["a"]);
+    let why = scene.why("a");
+    let session = &why["holders"][0]["session"];
+    assert_eq!(session["state"], "unknown");
+    let told = session["why"].as_str().unwrap();
+    assert!(
+        told.contains("it does not allow the four-letter word `cons`, and no AdminServer"),
+        "{told}"
+    );
+    assert_eq!(why["problems"].as_array().unwrap().len(), 0);
+}
+
+#[test]
+fn the_admin_server_tells_the_connections_as_well() {
+    // A free port, unless another program takes it at this moment.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = port.to_string();
+    // What Debian's ZooKeeper does not name among its jars.
+    let jars = ["servlet-api.jar", "jetty9-util-ajax.jar"].map(|jar| Path::new(JARS).join(jar));
+    let server = jars.iter().fold(shy(), |server, jar| server.class_path(jar));
+    let server = server
+        .java_property("zookeeper.admin.enableServer", "true")
+        .java_property("zookeeper.admin.serverAddress", "127.0.0.1")
+        .java_property("zookeeper.admin.serverPort", &port)
+        .start();
+    let scene = Scene::at(&server.addr(), "admin");
+    let _holder = scene.holder("30s", &["a"]);
+    until("it tells the connections", || {
+        let mut why = scene.command("zklock");
+        why.args(["why", "a", "--json", "--within", "20s"]).env("ZKLOCK_ADMIN_PORT", &port);
+        let output = why.output().unwrap();
+        let value: Value = serde_json::from_slice(&output.stdout).unwrap();
+        println!("{value}");
+        let session = &value["holders"][0]["session"];
+        let known = session["state"] == "connected" && session["timeout_ms"] == 30_000;
+        (known && session["heard_ms_ago"].as_u64().unwrap() < 30_000).then_some(())
+    });
+}
+
+/// One of three servers is frozen: the others answer for it.
+#[test]
+fn why_takes_no_longer_than_a_second() {
+    let ensemble = ZooKeeper::builder().ensemble(3);
+    let scene = Scene::at(&ensemble.connect_string(), "second");
+    let _holder = scene.holder("30s", &["a"]);
+    let frozen = ensemble.server(ensemble.followers()[0]);
+    frozen.pause();
+    let control = Control::timers();
+    let start = Instant::now();
+    let output = scene.command("zklock").args(["why", "a", "--json"]).output().unwrap();
+    let took = start.elapsed();
+    frozen.resume();
+    println!("{took:?} {output:?}");
+    control.within("why", took, Duration::from_secs(1));
+    let code = output.status.code();
+    // 69: on a busy machine the others are too slow for that, too.
+    assert!(matches!(code, Some(1 | 69)), "{output:?}");
+}

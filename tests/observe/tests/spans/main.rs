@@ -1,0 +1,249 @@
+//! Spans and logs, as a subscriber collects them. In a process of their own: `tracing` asks for each
+//! span once whether anybody wants it, and a test without a subscriber may be the first to open it.
+
+// What cannot be had fails the test.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::time::sleep;
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::subscriber::DefaultGuard;
+use tracing::{Event, Instrument as _, Level, Metadata, Subscriber, info_span};
+use zklock::{Embedded, LockError, LockOptions, Session, zk_locked};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A span that was begun.
+#[derive(Clone, Debug, Default)]
+struct Seen {
+    name: &'static str,
+    parent: Option<u64>,
+    fields: BTreeMap<&'static str, String>,
+    references: usize,
+}
+
+impl Seen {
+    fn field(&self, name: &str) -> &str {
+        self.fields.get(name).map_or("", |value| value)
+    }
+
+    fn is_closed(&self) -> bool {
+        self.references == 0
+    }
+}
+
+#[derive(Default)]
+struct All {
+    spans: Vec<Seen>,
+    inside: Vec<u64>,
+    lines: Vec<(Level, BTreeMap<&'static str, String>)>,
+}
+
+/// Collects what is told on this thread.
+#[derive(Clone, Default)]
+struct Collector(Arc<Mutex<All>>);
+
+struct Fields<'a>(&'a mut BTreeMap<&'static str, String>);
+
+impl Visit for Fields<'_> {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        self.0.insert(field.name(), format!("{value:?}"));
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.0.insert(field.name(), value.to_owned());
+    }
+}
+
+impl Subscriber for Collector {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        *metadata.level() <= Level::INFO
+    }
+
+    fn new_span(&self, span: &Attributes<'_>) -> Id {
+        let mut all = self.0.lock().unwrap();
+        let parent = span.parent().map(Id::into_u64).or(all.inside.last().copied());
+        let mut seen =
+            Seen { name: span.metadata().name(), parent, references: 1, ..Seen::default() };
+        span.record(&mut Fields(&mut seen.fields));
+        all.spans.push(seen);
+        Id::from_u64(all.spans.len() as u64)
+    }
+
+    fn record(&self, span: &Id, values: &Record<'_>) {
+        let mut all = self.0.lock().unwrap();
+        values.record(&mut Fields(&mut all.spans[span.into_u64() as usize - 1].fields));
+    }
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        let mut fields = BTreeMap::new();
+        event.record(&mut Fields(&mut fields));
+        self.0.lock().unwrap().lines.push((*event.metadata().level(), fields));
+    }
+
+    fn enter(&self, span: &Id) {
+        self.0.lock().unwrap().inside.push(span.into_u64());
+    }
+
+    fn exit(&self, span: &Id) {
+        let mut all = self.0.lock().unwrap();
+        let at = all.inside.iter().rposition(|other| *other == span.into_u64()).unwrap();
+        all.inside.remove(at);
+    }
+
+    fn clone_span(&self, span: &Id) -> Id {
+        self.0.lock().unwrap().spans[span.into_u64() as usize - 1].references += 1;
+        span.clone()
+    }
+
+    fn try_close(&self, span: Id) -> bool {
+        let mut all = self.0.lock().unwrap();
+        let seen = &mut all.spans[span.into_u64() as usize - 1];
+        seen.references -= 1;
+        seen.references == 0
+    }
+}
+
+impl Collector {
+    fn install() -> (Self, DefaultGuard) {
+        let collector = Collector::default();
+        let installed = tracing::subscriber::set_default(collector.clone());
+        (collector, installed)
+    }
+
+    /// The spans with a name, in order, and the number of each.
+    fn spans(&self, name: &str) -> Vec<Seen> {
+        let all = self.0.lock().unwrap();
+        all.spans.iter().filter(|span| span.name == name).cloned().collect()
+    }
+
+    fn last(&self, name: &str) -> Seen {
+        self.spans(name).pop().unwrap()
+    }
+
+    /// The lines of a level since the last time.
+    fn lines(&self, level: Level) -> Vec<BTreeMap<&'static str, String>> {
+        let mut all = self.0.lock().unwrap();
+        let lines = all.lines.extract_if(.., |(its, _)| *its == level);
+        lines.map(|(_, fields)| fields).collect()
+    }
+}
+
+#[zk_locked("orders/{id}", session = session, mode = write)]
+async fn order(session: &Session, id: u32) -> Result<String, LockError> {
+    Ok(zklock::current().view().unwrap().fencing_token().to_string())
+}
+
+#[tokio::test]
+async fn a_wait_and_a_hold_are_spans_inside_the_callers() {
+    let (collector, _installed) = Collector::install();
+    let session = Session::embedded();
+    let token = order(&session, 7).instrument(info_span!("request")).await.unwrap();
+    let names: Vec<_> = collector.0.lock().unwrap().spans.iter().map(|span| span.name).collect();
+    assert_eq!(names, ["request", "zklock.acquire", "zklock.hold"]);
+    for name in ["zklock.acquire", "zklock.hold"] {
+        let span = collector.last(name);
+        assert_eq!((span.parent, span.is_closed()), (Some(1), true), "{name}");
+        let fields = ["lock", "pattern", "mode", "token"].map(|field| span.field(field).to_owned());
+        assert_eq!(fields, ["orders/7", "orders/{id}", "write", &token], "{name}");
+    }
+    let acquire = collector.last("zklock.acquire");
+    assert_eq!((acquire.field("tries"), acquire.field("outcome")), ("1", "node"));
+    assert!(acquire.field("waited").parse::<f64>().unwrap() < 60.0);
+    let hold = collector.last("zklock.hold");
+    assert_eq!(hold.field("outcome"), "released");
+    assert!(hold.field("held").parse::<f64>().is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn spans_say_how_waits_and_holds_end() {
+    let (collector, _installed) = Collector::install();
+    let store = Embedded::new();
+    let session = Session::embedded_builder(&store).open().unwrap();
+    let mutex = session.mutex("a").unwrap();
+    let mutex = mutex.with_options(LockOptions::new().timeout(SECOND).retries(2));
+    let acquired = |outcome: &str| {
+        let span = collector.last("zklock.acquire");
+        assert!(span.is_closed());
+        assert_eq!(span.field("outcome"), outcome);
+        (span.field("waited").parse::<f64>().unwrap(), span.field("tries").to_owned())
+    };
+    let held = mutex.acquire().await.unwrap();
+    acquired("node");
+    held.scope(async { drop(mutex.acquire().await.unwrap()) }).await;
+    acquired("scope");
+    assert_eq!(collector.spans("zklock.hold").len(), 1);
+    assert!(!collector.last("zklock.hold").is_closed());
+    assert!(mutex.acquire_tries().await.unwrap_err().is_busy());
+    let (waited, tries) = acquired("busy");
+    assert!((2.0..2.1).contains(&waited) && tries == "2", "{waited} {tries}");
+    assert!(tokio::time::timeout(SECOND, mutex.acquire()).await.is_err());
+    acquired("cancelled");
+    let waiting = mutex.clone();
+    let waiting = tokio::spawn(async move { waiting.acquire().await.unwrap() });
+    sleep(3 * SECOND).await;
+    held.release().await.unwrap();
+    assert_eq!(collector.last("zklock.hold").field("outcome"), "released");
+    let held = waiting.await.unwrap();
+    let (waited, _) = acquired("handoff");
+    assert!((3.0..3.1).contains(&waited), "{waited}");
+    // A permit, and a writer that becomes a reader: one hold.
+    drop(session.semaphore("s", 1).unwrap().acquire().await.unwrap());
+    acquired("node");
+    let writer = session.rw_lock("rw").unwrap().write().await.unwrap();
+    let holds = collector.spans("zklock.hold").len();
+    let reader = writer.downgrade().await.unwrap();
+    assert!(!collector.last("zklock.hold").is_closed());
+    drop(reader);
+    let hold = collector.last("zklock.hold");
+    assert!(hold.is_closed() && hold.field("outcome") == "released");
+    assert_eq!(collector.spans("zklock.hold").len(), holds);
+    let before = collector.lines(Level::ERROR);
+    assert!(before.is_empty(), "{before:?}");
+    store.faults(session.zookeeper_session().unwrap().0).expire();
+    held.lost().await;
+    drop(held);
+    let lost = collector.lines(Level::ERROR);
+    assert_eq!(lost.len(), 1, "{lost:?}");
+    assert_eq!((&*lost[0]["lock"], &*lost[0]["why"]), ("a", "SessionEnded"));
+    let outcomes = collector.spans("zklock.hold");
+    assert!(outcomes.iter().all(Seen::is_closed));
+    assert_eq!(outcomes.iter().filter(|hold| hold.field("outcome") == "lost").count(), 1);
+    session.close().await;
+    let states = collector.lines(Level::INFO);
+    let states: Vec<_> = states.iter().filter_map(|line| Some(&**line.get("state")?)).collect();
+    assert!(states.contains(&"connected") && states.ends_with(&["closed"]), "{states:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn long_waits_and_holds_are_logged_once_each_if_this_is_wanted() {
+    let (collector, _installed) = Collector::install();
+    let builder = Session::embedded_builder(&Embedded::new());
+    let session = builder.warn_waiting(2 * SECOND).warn_holding(5 * SECOND).open().unwrap();
+    let mutex = session.mutex("a").unwrap();
+    drop(mutex.acquire().await.unwrap());
+    let held = mutex.acquire().await.unwrap();
+    let waiting = tokio::spawn(async move { drop(mutex.acquire().await.unwrap()) });
+    let mut told = Vec::new();
+    for _ in 0..20 {
+        sleep(SECOND / 2).await;
+        let lines = collector.lines(Level::WARN);
+        told.extend(lines.into_iter().filter_map(|line| line.get("message").cloned()));
+    }
+    drop(held);
+    waiting.await.unwrap();
+    let [waits, holds] = &told[..] else { panic!("{told:?}") };
+    assert!(waits.contains("waits for longer") && holds.contains("held for longer"), "{told:?}");
+    // Without the options, nothing is logged.
+    let session = Session::embedded();
+    let _held = session.mutex("b").unwrap().acquire().await.unwrap();
+    sleep(1_000 * SECOND).await;
+    assert!(collector.lines(Level::WARN).is_empty());
+}

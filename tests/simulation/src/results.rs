@@ -1,0 +1,110 @@
+//! A long run in parts: a file says how far each profile has come, and what was found.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use zklock_simulation::chooser::Chooser;
+use zklock_simulation::profile::Profile;
+use zklock_simulation::rules::ALL;
+use zklock_simulation::schedule::{Outcome, run};
+
+/// How many schedules of a profile run before the file is written.
+const PART: u64 = 500;
+
+/// The figures of a profile, as they are in the file.
+const FIGURES: [&str; 6] = ["schedules", "grants", "errors", "requests", "faults", "seconds"];
+
+/// What is known of one commit: the sums of each profile, and the first seed in which a rule does not
+/// hold.
+#[derive(Default)]
+struct Results {
+    sums: BTreeMap<String, [u64; FIGURES.len()]>,
+    found: BTreeMap<(String, String), (u64, u64)>,
+}
+
+impl Results {
+    fn read(text: &str) -> Self {
+        let mut results = Results::default();
+        for line in text.lines() {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let number = |at: usize| words.get(at).and_then(|word| word.parse().ok()).unwrap_or(0);
+            match words.as_slice() {
+                ["profile", name, ..] => {
+                    let sums = std::array::from_fn(|at| number(2 + at));
+                    results.sums.insert((*name).to_owned(), sums);
+                }
+                ["FAILS", name, rule, ..] => {
+                    let key = ((*name).to_owned(), (*rule).to_owned());
+                    results.found.insert(key, (number(3), number(4)));
+                }
+                _ => {}
+            }
+        }
+        results
+    }
+
+    fn text(&self, commit: &str) -> String {
+        let mut text = format!("commit {commit}\n");
+        let rules: Vec<&str> = ALL.iter().map(|rule| rule.name).collect();
+        _ = writeln!(text, "rules {}", rules.join(" "));
+        _ = writeln!(text, "# profile, seeds 0 to before: {}", FIGURES.join(", "));
+        let mut all = [0; FIGURES.len()];
+        for (name, sums) in &self.sums {
+            let words: Vec<String> = sums.iter().map(u64::to_string).collect();
+            _ = writeln!(text, "profile {name} {}", words.join(" "));
+            all.iter_mut().zip(sums).for_each(|(all, sum)| *all += sum);
+        }
+        let words: Vec<String> = all.iter().map(u64::to_string).collect();
+        _ = writeln!(text, "all {}", words.join(" "));
+        for ((name, rule), (count, seed)) in &self.found {
+            _ = writeln!(text, "FAILS {name} {rule} {count} {seed}");
+        }
+        text
+    }
+
+    fn part(&mut self, profile: &Profile) {
+        let sums = self.sums.entry(profile.name.to_owned()).or_default();
+        let mut took = 0;
+        for seed in sums[0]..sums[0] + PART {
+            let outcome = run(Chooser::random(seed), profile, false);
+            took += outcome.took;
+            let Outcome { grants, refusals, requests, faults, .. } = outcome;
+            let figures = [1, grants, refusals, requests, faults];
+            sums.iter_mut().zip(figures).for_each(|(sum, figure)| *sum += figure);
+            if let Some(violation) = outcome.violation {
+                let key = (profile.name.to_owned(), violation.rule.name.to_owned());
+                self.found.entry(key).or_insert((0, seed)).0 += 1;
+            }
+        }
+        sums[5] += took / 1_000_000;
+    }
+}
+
+fn commit() -> String {
+    let git = Command::new("git").args(["describe", "--always", "--dirty", "--abbrev=12"]).output();
+    git.map(|out| String::from_utf8_lossy(&out.stdout).trim().to_owned()).unwrap_or_default()
+}
+
+/// Goes on where the file ends, for so long; anew, if it is of another commit.
+pub(crate) fn go_on(file: &Path, profiles: &[&Profile], long: Duration) -> io::Result<u64> {
+    let (commit, start) = (commit(), Instant::now());
+    let old = fs::read_to_string(file).unwrap_or_default();
+    let same = old.lines().next() == Some(&format!("commit {commit}"));
+    let mut results = if same { Results::read(&old) } else { Results::default() };
+    'over: loop {
+        for profile in profiles {
+            if start.elapsed() >= long {
+                break 'over;
+            }
+            results.part(profile);
+            fs::write(file, results.text(&commit))?;
+        }
+    }
+    print!("{}", results.text(&commit));
+    Ok(results.found.values().map(|(count, _)| count).sum())
+}

@@ -1,0 +1,51 @@
+//! Deletes the node of a contender.
+
+use std::io::{BufRead, Write, stderr, stdin};
+
+use serde_json::json;
+
+use crate::args::Break;
+use crate::exit::{Failure, PROBLEM};
+use crate::inspect::{line, say};
+use crate::server::connect;
+
+/// Deletes one exact node, after a question.
+pub(crate) async fn break_node(wanted: &Break) -> Result<u8, Failure> {
+    let session = connect().await?;
+    let mut deleted = false;
+    for site in session.sites(&*wanted.name).await? {
+        let queue = site.contenders().await?;
+        let mut found = queue.iter();
+        let Some(one) = found.find(|one| one.node == wanted.node && one.czxid == wanted.czxid)
+        else {
+            continue;
+        };
+        if !wanted.yes {
+            say(&line(one))?;
+            if !is_sure()? {
+                session.close().await;
+                return Ok(PROBLEM);
+            }
+        }
+        deleted = site.break_holder(one).await?;
+        break;
+    }
+    session.close().await;
+    say(&match deleted {
+        deleted if wanted.json => json!({ "name": wanted.name, "deleted": deleted }).to_string(),
+        true => format!("deleted {}", wanted.node),
+        false => format!("nothing to do: {} with this czxid is not there", wanted.node),
+    })?;
+    Ok(if deleted { 0 } else { PROBLEM })
+}
+
+/// Asks whoever sits before the terminal. The end of the input means no.
+fn is_sure() -> Result<bool, Failure> {
+    let question =
+        "Whoever holds the lock goes on until it learns of this. Delete the node? [y/N] ";
+    let told = write!(stderr(), "{question}").and_then(|()| stderr().flush());
+    let mut answer = String::new();
+    let read = told.and_then(|()| stdin().lock().read_line(&mut answer));
+    read.map_err(|error| Failure::own(format!("cannot ask: {error}")))?;
+    Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+}

@@ -1,0 +1,117 @@
+//! `zklock doctor`: whether an ensemble is set up as locks need it.
+
+mod limits;
+mod locks;
+mod servers;
+mod session;
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::exit::{Failure, PROBLEM};
+use crate::inspect::say;
+use crate::text::wrapped;
+
+/// How a check came out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// As it should be.
+    Well,
+    /// Not checked, or a matter of taste.
+    Note,
+    /// It breaks locks, or will.
+    Wrong,
+}
+
+/// A check and its result.
+#[derive(Debug)]
+struct Check {
+    /// A stable word.
+    code: &'static str,
+    state: State,
+    says: String,
+    /// What to write where, to repair it.
+    helps: Option<String>,
+}
+
+impl Check {
+    fn well(code: &'static str, says: impl Into<String>) -> Self {
+        Check { code, state: State::Well, says: says.into(), helps: None }
+    }
+
+    fn note(code: &'static str, says: impl Into<String>) -> Self {
+        Check { code, state: State::Note, says: says.into(), helps: None }
+    }
+
+    fn wrong(code: &'static str, says: impl Into<String>, helps: impl Into<String>) -> Self {
+        Check { code, state: State::Wrong, says: says.into(), helps: Some(helps.into()) }
+    }
+
+    fn value(&self) -> Value {
+        let state = match self.state {
+            State::Well => "well",
+            State::Note => "note",
+            State::Wrong => "wrong",
+        };
+        json!({ "code": self.code, "state": state, "says": self.says, "helps": self.helps })
+    }
+
+    fn text(&self) -> String {
+        let head = match self.state {
+            State::Well => "ok",
+            State::Note => "note",
+            State::Wrong => "WRONG",
+        };
+        let mut text = wrapped(&format!("{:<12}{head:<6}{}", self.code, self.says), 18);
+        if let Some(helps) = &self.helps {
+            text += &format!("\n{:18}helps: {helps}", "");
+        }
+        text
+    }
+}
+
+/// Checks the ensemble and prints the results.
+pub(crate) async fn doctor(containers: Option<Duration>, as_json: bool) -> Result<u8, Failure> {
+    let checks = examine(containers).await?;
+    let wrong = checks.iter().filter(|check| check.state == State::Wrong).count();
+    if as_json {
+        let all: Vec<_> = checks.iter().map(Check::value).collect();
+        say(&json!({ "well": wrong == 0, "checks": all }).to_string())?;
+    } else {
+        checks.iter().try_for_each(|check| say(&check.text()))?;
+        say(&match wrong {
+            0 => "\nEverything is well.".to_owned(),
+            1 => "\nOne thing is wrong.".to_owned(),
+            wrong => format!("\n{wrong} things are wrong."),
+        })?;
+    }
+    Ok(if wrong == 0 { 0 } else { PROBLEM })
+}
+
+async fn examine(containers: Option<Duration>) -> Result<Vec<Check>, Failure> {
+    let servers = crate::server::servers()?;
+    let mut checks = vec![servers::quorum(&servers).await];
+    if checks[0].state == State::Wrong {
+        return Ok(checks);
+    }
+    checks.push(limits::connections(&servers).await);
+    let session = match session::open().await {
+        Ok((session, opened)) => {
+            checks.extend(opened);
+            session
+        }
+        Err(refused) => {
+            checks.push(refused);
+            return Ok(checks);
+        }
+    };
+    let (access, may_lock) = locks::access(&session).await?;
+    checks.extend(access);
+    if may_lock {
+        checks.push(locks::containers(&session, containers).await?);
+    }
+    checks.push(limits::buffer(&session, &servers).await?);
+    session.close().await;
+    Ok(checks)
+}

@@ -1,0 +1,54 @@
+//! Whether enough servers serve.
+
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use crate::doctor::Check;
+use crate::words::word;
+
+const PATIENCE: Duration = Duration::from_secs(2);
+
+enum Server {
+    Serves,
+    /// It answers, but does not say whether it serves.
+    Answers,
+    Fails(String),
+}
+
+/// More than half of the servers must serve. A server says only for itself that it does not.
+pub(super) async fn quorum(servers: &[String]) -> Check {
+    let asked = servers.iter().map(|server| {
+        let host = server.split('/').next().unwrap_or_default().to_owned();
+        tokio::spawn(async move { ask(&host).await })
+    });
+    let (mut serve, mut failed) = (0, Vec::new());
+    for (server, asked) in servers.iter().zip(asked.collect::<Vec<_>>()) {
+        match asked.await {
+            Ok(Server::Serves | Server::Answers) => serve += 1,
+            Ok(Server::Fails(why)) => failed.push(format!("{server}: {why}")),
+            Err(error) => failed.push(format!("{server}: {error}")),
+        }
+    }
+    let (all, why) = (servers.len(), failed.join("; "));
+    let helps = "start the servers that are down, until more than half of them run";
+    match (serve, failed.len()) {
+        (_, 0) => Check::well("quorum", format!("{serve} of {all} servers serve")),
+        (0, _) => {
+            Check::wrong("quorum", format!("no server serves: there is no quorum ({why})"), helps)
+        }
+        _ => Check::wrong("quorum", format!("only {serve} of {all} servers serve ({why})"), helps),
+    }
+}
+
+async fn ask(host: &str) -> Server {
+    match timeout(PATIENCE, word(host, "srvr")).await {
+        Err(_) => Server::Fails("it does not answer".to_owned()),
+        Ok(Ok(said)) if said.contains("\nMode: ") => Server::Serves,
+        Ok(Ok(said)) if said.contains("not currently serving") => {
+            Server::Fails("it runs, but has no quorum".to_owned())
+        }
+        Ok(Err(why)) if !why.contains("does not allow") => Server::Fails(why),
+        Ok(_) => Server::Answers,
+    }
+}

@@ -1,0 +1,111 @@
+//! The locks that are in use.
+
+use serde_json::{Value, json};
+use zklock::{LockError, Mode, Participant, Session};
+
+use crate::exit::Failure;
+use crate::inspect::{say, value};
+use crate::server::connect;
+use crate::when::{since, span};
+
+/// A lock in use.
+#[derive(Debug)]
+pub(crate) struct Lock {
+    pub(crate) name: String,
+    path: String,
+    /// Its layout; several if its users do not exclude each other.
+    pub(crate) layout: String,
+    pub(crate) holders: Vec<Participant>,
+    pub(crate) waiters: Vec<Participant>,
+}
+
+/// Reads the locks in use.
+pub(crate) async fn locks(session: &Session, prefix: Option<&str>) -> Result<Vec<Lock>, LockError> {
+    let mut locks = Vec::new();
+    for name in session.lock_names(prefix).await? {
+        // The directory of something else may have a name that no lock can have.
+        let Ok(sites) = session.sites(&*name).await else { continue };
+        let (mut holders, mut waiters, mut layouts) = (Vec::new(), Vec::new(), Vec::new());
+        for site in &sites {
+            for one in site.contenders().await? {
+                let to = if one.holder && !site.is_inner() { &mut holders } else { &mut waiters };
+                to.push(one);
+            }
+            layouts.extend((!site.is_inner()).then(|| site.layout()));
+        }
+        let twins = twins(&waiters);
+        waiters.retain(|one| one.mode == Mode::Permit || !twins.contains(&one.session));
+        let Some(path) = sites.first().map(|site| site.path().to_owned()) else { continue };
+        if !holders.is_empty() || !waiters.is_empty() {
+            locks.push(Lock { name, path, layout: layouts.join(" and "), holders, waiters });
+        }
+    }
+    Ok(locks)
+}
+
+/// The sessions that wait for a permit of a semaphore with a node. Each of them has another one, in the inner
+/// lock of the semaphore, and is one waiter all the same.
+pub(crate) fn twins(queue: &[Participant]) -> Vec<i64> {
+    let waiting = queue.iter().filter(|one| one.mode == Mode::Permit && !one.holder);
+    waiting.map(|one| one.session).collect()
+}
+
+/// Prints the locks in use.
+pub(crate) async fn ls(prefix: Option<&str>, as_json: bool) -> Result<u8, Failure> {
+    let session = connect().await?;
+    let locks = locks(&session, prefix).await?;
+    session.close().await;
+    if as_json {
+        let locks: Vec<_> = locks.iter().map(Lock::value).collect();
+        say(&json!({ "locks": locks }).to_string())?;
+    } else if locks.is_empty() {
+        say("no lock is in use")?;
+    } else {
+        let rows: Vec<_> = locks.iter().map(Lock::row).collect();
+        let wide = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+        let (name, layout) = (wide(0).unwrap_or(0).max(4), wide(1).unwrap_or(0).max(6));
+        say(&format!("{:name$}  {:layout$}  {:>7}  HELD BY", "NAME", "LAYOUT", "WAITING"))?;
+        for [lock, of, waiting, holder] in &rows {
+            say(&format!("{lock:name$}  {of:layout$}  {waiting:>7}  {holder}"))?;
+        }
+    }
+    Ok(0)
+}
+
+impl Lock {
+    fn row(&self) -> [String; 4] {
+        let holder = match &*self.holders {
+            [] => "nobody".to_owned(),
+            [one] => of_one(one),
+            [first, more @ ..] => format!("{}, and {} more", of_one(first), more.len()),
+        };
+        [self.name.clone(), self.layout.clone(), self.waiters.len().to_string(), holder]
+    }
+
+    pub(crate) fn value(&self) -> Value {
+        json!({
+            "name": self.name,
+            "path": self.path,
+            "layout": self.layout,
+            "holders": self.holders.iter().map(value).collect::<Vec<_>>(),
+            "waiting": self.waiters.len(),
+        })
+    }
+}
+
+fn of_one(one: &Participant) -> String {
+    format!("{}, {}, for {}", who(one), one.mode, span(since(began(one))))
+}
+
+/// Since when a contender holds the lock, where it says so; otherwise since when its node is there.
+pub(crate) fn began(one: &Participant) -> std::time::SystemTime {
+    let told = one.owner.granted.as_deref().and_then(|text| humantime::parse_rfc3339(text).ok());
+    told.unwrap_or(one.created)
+}
+
+/// Who it is, without times.
+pub(crate) fn who(one: &Participant) -> String {
+    let mut owner = one.owner.clone();
+    (owner.since, owner.granted, owner.revoked) = (None, None, false);
+    owner.to_string()
+}

@@ -1,0 +1,36 @@
+//! Lines of text.
+
+/// The width of a line.
+const WIDTH: usize = 96;
+
+/// Breaks a text into lines; all but the first are indented.
+pub(crate) fn wrapped(text: &str, indent: usize) -> String {
+    let (mut out, mut column) = (String::new(), 0);
+    for word in text.split(' ') {
+        let length = word.chars().count();
+        if column > indent && column + 1 + length > WIDTH {
+            out.push('\n');
+            out.push_str(&" ".repeat(indent));
+            column = indent;
+        } else if !out.is_empty() {
+            out.push(' ');
+            column += 1;
+        }
+        out.push_str(word);
+        column += length;
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_texts_are_broken_between_words() {
+        let text = wrapped(&format!("code  {}", "word ".repeat(30).trim_end()), 6);
+        let lines: Vec<_> = text.lines().collect();
+        assert!(lines.len() == 2 && lines.iter().all(|line| line.len() <= WIDTH), "{text}");
+        assert!(lines[1].starts_with("      word") && lines[0].starts_with("code  word"), "{text}");
+    }
+}

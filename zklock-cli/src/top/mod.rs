@@ -1,0 +1,94 @@
+//! `zklock top`: the locks in use, live.
+
+mod model;
+mod screen;
+mod warnings;
+
+use std::io::{IsTerminal, stdout};
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until, timeout};
+use zklock::{LockError, Session};
+
+use crate::exit::Failure;
+use crate::inspect::say;
+use crate::ls::locks;
+use crate::server::{connect, servers};
+use crate::top::model::{Key, Model};
+use crate::top::screen::Screen;
+use crate::why::view::{View, tells};
+
+/// How long a server may take to tell its connections.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Shows the locks in use until it is ended: in a terminal on the whole screen, otherwise or with
+/// `--json` one document after the other.
+pub(crate) async fn top(interval: Duration, as_json: bool) -> Result<u8, Failure> {
+    let servers = servers()?;
+    let session = connect().await?;
+    let mut model = Model::default();
+    if as_json || !stdout().is_terminal() {
+        loop {
+            refresh(&session, &servers, &mut model).await?;
+            say(&json!({ "locks": model.values() }).to_string())?;
+            tokio::time::sleep(interval).await;
+        }
+    }
+    let failed = |error: std::io::Error| Failure::own(format!("cannot use the terminal: {error}"));
+    let mut screen = Screen::open().map_err(failed)?;
+    let mut keys = screen::keys();
+    let shown = loop {
+        // What was seen last stays on the screen, with the reason why it is old.
+        let trouble = refresh(&session, &servers, &mut model).await.err();
+        let trouble = trouble.map(|error| format!("{error}"));
+        let next = Instant::now() + interval;
+        match until_next(&mut screen, &mut keys, &mut model, trouble.as_deref(), next).await {
+            Ok(true) => {}
+            Ok(false) => break Ok(0),
+            Err(error) => break Err(failed(error)),
+        }
+    };
+    drop(screen);
+    session.close().await;
+    shown
+}
+
+/// Draws, and heeds keys, until it is time to look again. False: a key ends it.
+async fn until_next(
+    screen: &mut Screen,
+    keys: &mut mpsc::UnboundedReceiver<Key>,
+    model: &mut Model,
+    trouble: Option<&str>,
+    next: Instant,
+) -> std::io::Result<bool> {
+    loop {
+        screen.draw(&model.lines(screen.size(), trouble))?;
+        tokio::select! {
+            () = sleep_until(next) => return Ok(true),
+            key = keys.recv() => match key {
+                None | Some(Key::Quit) => return Ok(false),
+                Some(Key::Sort(sort)) => model.sort = sort,
+                Some(Key::Redraw) => {}
+            },
+        }
+    }
+}
+
+async fn refresh(
+    session: &Session,
+    servers: &[String],
+    model: &mut Model,
+) -> Result<(), LockError> {
+    let own = session.zookeeper_session().map(|(id, _)| id);
+    let mut views = Vec::new();
+    for server in servers {
+        let told = timeout(PATIENCE, tells(server)).await;
+        let connections = told.unwrap_or_else(|_| Err("it did not answer in time".to_owned()));
+        let (server, queues) = (server.clone(), Ok(Vec::new()));
+        views.push(View { server, queues, connections, own });
+    }
+    model.seen(locks(session, None).await?, &views, std::time::Instant::now());
+    Ok(())
+}

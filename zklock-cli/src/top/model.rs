@@ -1,0 +1,235 @@
+//! What is shown: the locks, in an order that keys choose.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::ls::{Lock, began, who};
+use crate::top::warnings;
+use crate::when::{since, span};
+use crate::why::view::View;
+
+/// The order of the rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Sort {
+    /// Most nodes a second.
+    #[default]
+    Hot,
+    Held,
+    Waited,
+    Suspect,
+}
+
+/// What a key asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Key {
+    Sort(Sort),
+    Redraw,
+    Quit,
+}
+
+impl Key {
+    pub(super) fn of(key: char) -> Option<Key> {
+        Some(match key {
+            'h' => Key::Sort(Sort::Hot),
+            'l' => Key::Sort(Sort::Held),
+            'w' => Key::Sort(Sort::Waited),
+            's' => Key::Sort(Sort::Suspect),
+            'q' => Key::Quit,
+            _ => return None,
+        })
+    }
+}
+
+#[derive(Debug)]
+struct Row {
+    name: String,
+    /// Nodes that were created a second, since the last look.
+    rate: f64,
+    held: Duration,
+    waited: Duration,
+    waiting: usize,
+    holder: String,
+    warnings: Vec<String>,
+}
+
+/// The locks as they were seen last.
+#[derive(Debug, Default)]
+pub(super) struct Model {
+    pub(super) sort: Sort,
+    rows: Vec<Row>,
+    /// The highest number of a node of each lock, and when it was seen.
+    numbers: HashMap<String, (i64, Instant)>,
+}
+
+impl Model {
+    /// Takes in what was seen.
+    pub(super) fn seen(&mut self, locks: Vec<Lock>, views: &[View], now: Instant) {
+        let mut numbers = HashMap::new();
+        let mut rows = Vec::new();
+        for lock in locks {
+            let longest = |all: &[zklock::Participant], begin: fn(&zklock::Participant) -> _| {
+                all.iter().map(|one| since(begin(one))).max().unwrap_or_default()
+            };
+            let held = longest(&lock.holders, began);
+            let waited = longest(&lock.waiters, |one| one.created);
+            let number = number(&lock);
+            let before = self.numbers.get(&lock.name);
+            let rate = before.map_or(0.0, |(before, then)| {
+                let created = u32::try_from(number - before).map_or(0.0, f64::from);
+                created / now.duration_since(*then).as_secs_f64().max(0.001)
+            });
+            numbers.insert(lock.name.clone(), (number, now));
+            rows.push(Row {
+                rate,
+                held,
+                waited,
+                waiting: lock.waiters.len(),
+                holder: match &*lock.holders {
+                    [] => "nobody".to_owned(),
+                    [one] => who(one),
+                    [first, more @ ..] => format!("{} and {} more", who(first), more.len()),
+                },
+                warnings: warnings::of(&lock, held, waited, views),
+                name: lock.name,
+            });
+        }
+        // A lock that nobody uses at this moment keeps its number, for it may be used at the next.
+        let gone = std::mem::take(&mut self.numbers).into_iter();
+        let recent = gone.filter(|(_, (_, then))| now.duration_since(*then) < FORGOTTEN);
+        self.numbers = recent.chain(numbers).collect();
+        self.rows = rows;
+    }
+
+    fn sorted(&self) -> Vec<&Row> {
+        let mut rows: Vec<_> = self.rows.iter().collect();
+        // What is equal stays sorted by name.
+        match self.sort {
+            Sort::Hot => rows.sort_by(|a, b| b.rate.total_cmp(&a.rate)),
+            Sort::Held => rows.sort_by_key(|row| std::cmp::Reverse(row.held)),
+            Sort::Waited => rows.sort_by_key(|row| std::cmp::Reverse(row.waited)),
+            Sort::Suspect => rows.sort_by_key(|row| std::cmp::Reverse(row.warnings.len())),
+        }
+        rows
+    }
+
+    /// The lines of a screen of this width and height.
+    pub(super) fn lines(
+        &self,
+        (width, height): (usize, usize),
+        trouble: Option<&str>,
+    ) -> Vec<String> {
+        let waiting: usize = self.rows.iter().map(|row| row.waiting).sum();
+        let suspect = self.rows.iter().filter(|row| !row.warnings.is_empty()).count();
+        let by = match self.sort {
+            Sort::Hot => "hottest",
+            Sort::Held => "longest held",
+            Sort::Waited => "longest waited",
+            Sort::Suspect => "suspect",
+        };
+        let mut lines = vec![
+            format!(
+                "zklock top: {} locks in use, {waiting} waiting, {suspect} suspect; {by} first",
+                self.rows.len()
+            ),
+            "h hottest  l longest held  w longest waited  s suspect  q quit".to_owned(),
+            trouble.map(|trouble| format!("! {trouble}")).unwrap_or_default(),
+        ];
+        let rows = self.sorted();
+        let name = rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0).clamp(4, 40);
+        lines.push(format!(
+            "  {:name$}  {:>7}  {:>12}  {:>7}  {:>12}  HELD BY",
+            "NAME", "NODES/S", "HELD FOR", "WAITING", "WAITED"
+        ));
+        for row in rows {
+            let mark = if row.warnings.is_empty() { ' ' } else { '!' };
+            let spanned = |time: Duration| if time.is_zero() { "-".to_owned() } else { span(time) };
+            lines.push(format!(
+                "{mark} {:name$}  {:>7.1}  {:>12}  {:>7}  {:>12}  {}",
+                row.name,
+                row.rate,
+                spanned(row.held),
+                row.waiting,
+                spanned(row.waited),
+                row.holder
+            ));
+            lines.extend(row.warnings.iter().map(|warning| format!("  {:name$}  ! {warning}", "")));
+        }
+        lines.truncate(height);
+        lines.iter().map(|line| line.chars().take(width).collect()).collect()
+    }
+
+    pub(super) fn values(&self) -> Vec<Value> {
+        let value = |row: &&Row| {
+            json!({
+                "name": row.name,
+                "nodes_per_second": row.rate,
+                "held_for_ms": u64::try_from(row.held.as_millis()).unwrap_or(u64::MAX),
+                "waiting": row.waiting,
+                "waited_for_ms": u64::try_from(row.waited.as_millis()).unwrap_or(u64::MAX),
+                "holder": row.holder,
+                "warnings": row.warnings,
+            })
+        };
+        self.sorted().iter().map(value).collect()
+    }
+}
+
+/// A lock that was not used for so long begins anew.
+const FORGOTTEN: Duration = Duration::from_secs(60);
+
+/// The highest number of a node of a lock. The numbers of a queue count the nodes that were created.
+fn number(lock: &Lock) -> i64 {
+    let all = lock.holders.iter().chain(&lock.waiters);
+    let digits = |node: &str| node.get(node.len().checked_sub(10)?..)?.parse().ok();
+    all.filter_map(|one| digits(&one.node)).max().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zklock::{Session, blocking::block_on};
+
+    /// The locks that somebody holds on a store of its own.
+    async fn locks_of(session: &Session) -> Vec<Lock> {
+        crate::ls::locks(session, None).await.unwrap()
+    }
+
+    #[test]
+    fn keys_choose_the_order_and_what_is_suspect_is_marked() {
+        block_on(async {
+            let session = Session::embedded();
+            let (mut model, start) = (Model::default(), Instant::now());
+            let _quiet = session.mutex("quiet").unwrap().acquire().await.unwrap();
+            let hot = session.mutex("warm").unwrap();
+            let first = hot.acquire().await.unwrap();
+            model.seen(locks_of(&session).await, &[], start);
+            first.release().await.unwrap();
+            for _ in 0..9 {
+                hot.acquire().await.unwrap().release().await.unwrap();
+            }
+            let _held = hot.acquire().await.unwrap();
+            assert_eq!(session.site("warm").unwrap().revoke().await.unwrap(), 1);
+            model.seen(locks_of(&session).await, &[], start + Duration::from_secs(2));
+            let lines = model.lines((200, 50), None);
+            assert!(
+                lines[0].starts_with("zklock top: 2 locks in use, 0 waiting, 1 suspect; hottest")
+            );
+            assert!(lines[4].starts_with("! warm ") && lines[4].contains("  5.0  "), "{lines:?}");
+            assert!(lines[5].contains("! its holder was asked to release it"), "{lines:?}");
+            assert!(lines[6].starts_with("  quiet ") && lines[6].contains("  0.0  "), "{lines:?}");
+            model.sort = Sort::Held;
+            let lines = model.lines((20, 5), Some("no answer"));
+            assert!(lines.len() == 5 && lines.iter().all(|line| line.chars().count() <= 20));
+            assert_eq!(lines[2], "! no answer");
+            assert!(lines[4].starts_with("  quiet"), "{lines:?}");
+        });
+    }
+
+    #[test]
+    fn keys_are_read() {
+        assert_eq!(Key::of('w'), Some(Key::Sort(Sort::Waited)));
+        assert_eq!((Key::of('q'), Key::of('x')), (Some(Key::Quit), None));
+    }
+}

@@ -1,0 +1,50 @@
+//! `zklock why`: who holds a lock, who waits, and what is wrong if something is.
+
+mod directory;
+pub(crate) mod life;
+mod problems;
+mod show;
+pub(crate) mod view;
+
+use std::time::Duration;
+
+use crate::exit::{Failure, PROBLEM, UNREACHABLE};
+use crate::inspect::say;
+use crate::server::{Again, servers};
+use crate::why::problems::Facts;
+use crate::why::view::Queue;
+
+/// Prints what is known of a lock, with the answers of the servers that come in time.
+pub(crate) async fn why(
+    name: &str,
+    within: Duration,
+    again: &Again,
+    as_json: bool,
+) -> Result<u8, Failure> {
+    // Before the servers are asked: what is no name or no setting is not their fault.
+    zklock::LockName::new(name)?;
+    let servers = servers()?;
+    let views = view::ask(name, &servers, within).await;
+    // Rather one whose data are those of its leader.
+    let differs = |queues: &[Queue]| queues.iter().any(|queue| queue.survey.phantom.is_some());
+    let mut answering: Vec<_> =
+        views.iter().filter_map(|view| Some((view, &**view.queues.as_ref().ok()?))).collect();
+    answering.sort_by_key(|(_, queues)| differs(queues));
+    let Some((view, queues)) = answering.first().copied() else {
+        let told = views.iter().filter_map(|view| {
+            let why = view.queues.as_ref().err()?;
+            Some(format!("\n  {}: {why}", view.server))
+        });
+        let message = format!("ZooKeeper does not answer{}", told.collect::<String>());
+        return Err(Failure { code: UNREACHABLE, message });
+    };
+    let server = &view.server;
+    let facts = Facts { name, again, views: &views, queues, server };
+    let problems = facts.problems();
+    say(&if as_json {
+        show::json(&facts, &problems).to_string()
+    } else {
+        show::text(&facts, &problems)
+    })?;
+    Ok(if problems.iter().all(|problem| problem.is_normal) { 0 } else { PROBLEM })
+}

@@ -1,0 +1,223 @@
+//! What is wrong with a lock, and what helps.
+
+use std::time::Duration;
+
+use zklock::{Mode, Participant};
+
+use crate::ls::who;
+use crate::server::Again;
+use crate::when::{since, span, until};
+use crate::why::life::Life;
+use crate::why::view::{Queue, View};
+
+/// Something that keeps others from the lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Problem {
+    /// A stable word, for programs.
+    pub(crate) code: &'static str,
+    /// What is wrong, in words.
+    pub(crate) says: String,
+    /// Commands that help, the gentlest first.
+    pub(crate) helps: Vec<String>,
+    /// Whether it is no fault, but how locks work: somebody holds it.
+    pub(crate) is_normal: bool,
+}
+
+/// What is known about a lock.
+pub(crate) struct Facts<'a> {
+    pub(crate) name: &'a str,
+    /// How `zklock` is called again.
+    pub(crate) again: &'a Again,
+    pub(crate) views: &'a [View],
+    /// What the first server says that answers.
+    pub(crate) queues: &'a [Queue],
+    /// That server.
+    pub(crate) server: &'a str,
+}
+
+impl Facts<'_> {
+    /// The command that deletes the node of a contender.
+    pub(crate) fn breaks(&self, one: &Participant) -> String {
+        let rest = format!("--node {} --czxid {:#x}", one.node, one.czxid);
+        self.again.command(&["break", self.name], &rest)
+    }
+
+    fn revokes(&self) -> String {
+        self.again.command(&["revoke", self.name], "")
+    }
+
+    pub(crate) fn waiters(&self) -> usize {
+        self.queues.iter().map(|queue| queue.waiters().count()).sum()
+    }
+
+    /// Everything that is wrong, the worst first.
+    pub(crate) fn problems(&self) -> Vec<Problem> {
+        let mut problems = self.of_servers();
+        for queue in self.queues {
+            problems.extend(self.of_directory(queue));
+        }
+        problems.extend(self.of_kinds());
+        let holders = || self.queues.iter().flat_map(Queue::holders);
+        problems.extend(holders().flat_map(|one| self.of_holder(one)));
+        for queue in self.queues {
+            problems.extend(self.of_waiters(queue));
+        }
+        if problems.is_empty() && self.waiters() > 0 {
+            problems.extend(self.only_held());
+        }
+        problems
+    }
+
+    /// Servers that do not answer, or whose data differ from their leader's.
+    fn of_servers(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        for view in self.views {
+            let server = &view.server;
+            let others: Vec<_> =
+                self.views.iter().filter(|other| other.server != *server).collect();
+            let others: Vec<_> = others.iter().map(|other| &*other.server).collect();
+            let queues = match &view.queues {
+                Ok(queues) => queues,
+                Err(why) => {
+                    let says = format!("The server {server} does not serve: {why}.");
+                    problems.push(Problem::new("server", says, Vec::new()));
+                    continue;
+                }
+            };
+            for phantom in queues.iter().filter_map(|queue| queue.survey.phantom.as_deref()) {
+                let says = format!(
+                    "The server {server} shows {phantom}, which its leader does not know: its data \
+                     differ from the leader's. Whoever waits for that node there waits for ever, and \
+                     nothing that is sent to ZooKeeper removes it. Stop that server, empty its data \
+                     folder (dataDir and dataLogDir, except for myid), and start it again: it copies \
+                     the data of its leader. Until then leave it out of the connect strings."
+                );
+                let helps = match others.is_empty() {
+                    true => Vec::new(),
+                    false => vec![format!("export ZKLOCK_CONNECT={}", others.join(","))],
+                };
+                problems.push(Problem::new("differs", says, helps));
+            }
+        }
+        problems
+    }
+
+    /// A holder that cannot release, or does not listen.
+    fn of_holder(&self, one: &Participant) -> Vec<Problem> {
+        let mut phantoms = self.queues.iter().filter_map(|queue| queue.survey.phantom.as_deref());
+        if phantoms.any(|path| path.ends_with(&one.node)) {
+            return Vec::new();
+        }
+        let mut problems = Vec::new();
+        let who = who(one);
+        let breaks = || vec![self.breaks(one)];
+        let life = Life::of(one, self.views);
+        let mut add = |code, says, helps| problems.push(Problem::new(code, says, helps));
+        match &life {
+            Life::Stays => add(
+                "stays",
+                format!(
+                    "The node of the holder ({who}) belongs to no session (it is not ephemeral), so \
+                     it stays even if its process is long gone: only its process or an operator \
+                     removes it."
+                ),
+                breaks(),
+            ),
+            Life::Connected { server, timeout, heard, at_least, .. } if life.is_silent(one) => {
+                let least = if *at_least { "at least " } else { "" };
+                let left = span(timeout.saturating_sub(*heard));
+                add(
+                    "silent",
+                    format!(
+                        "The holder ({who}) is silent: {server} last heard of it {least}{} ago, \
+                         although it keeps a connection. Its process is stopped, its machine hangs, \
+                         or the network is cut. If nothing is heard for {}, its session ends, and \
+                         the lock is free: in about {left}.",
+                        span(*heard),
+                        span(*timeout)
+                    ),
+                    breaks(),
+                );
+            }
+            Life::Alone => add(
+                "gone",
+                format!(
+                    "The holder ({who}) has no connection to any of the servers: its process has \
+                     ended, or is cut off. The lock is free when its session times out."
+                ),
+                breaks(),
+            ),
+            _ => {}
+        }
+        if one.owner.revoked {
+            let says = format!(
+                "The holder ({who}) was asked to release the lock and has not done so. A holder \
+                 decides itself; Curator listens only if its lock was made revocable, and kazoo never."
+            );
+            add("asked", says, breaks());
+        }
+        problems
+    }
+
+    /// A writer that waits for readers, and others behind it.
+    fn of_waiters(&self, queue: &Queue) -> Option<Problem> {
+        let writer = queue.waiters().next().filter(|one| one.mode == Mode::Write)?;
+        let readers: Vec<_> = queue.holders().filter(|one| one.mode == Mode::Read).collect();
+        let slowest = readers.iter().min_by_key(|one| one.created)?;
+        let behind = queue.waiters().count() - 1;
+        let others = match behind {
+            0 => String::new(),
+            1 => ", and one more waits behind it".to_owned(),
+            behind => format!(", and {behind} more wait behind it"),
+        };
+        let says = format!(
+            "A writer ({}) waits for {}{others}. The reader that came first is {}, {} ago.",
+            who(writer),
+            match readers.len() {
+                1 => "a reader".to_owned(),
+                several => format!("{several} readers"),
+            },
+            who(slowest),
+            span(since(slowest.created))
+        );
+        let helps = vec![self.revokes(), self.breaks(slowest)];
+        Some(Problem::new("reader", says, helps))
+    }
+
+    /// Nothing is wrong but that somebody holds the lock.
+    fn only_held(&self) -> Option<Problem> {
+        let mut holders = self.queues.iter().flat_map(Queue::holders);
+        let first = holders.next()?;
+        let alive = match Life::of(first, self.views) {
+            Life::Connected { .. } => "Its process lives, as far as ZooKeeper knows: it",
+            _ => "It",
+        };
+        let others = match self.waiters() {
+            1 => "another one waits".to_owned(),
+            several => format!("{several} others wait"),
+        };
+        let says = format!(
+            "Nothing is wrong in ZooKeeper: {others} for {}. {alive} is at work, or hangs for another \
+             reason; look at the process itself.",
+            who(first)
+        );
+        let helps = vec![self.revokes(), self.breaks(first)];
+        Some(Problem { is_normal: true, ..Problem::new("held", says, helps) })
+    }
+
+    /// A command of ZooKeeper's own client.
+    pub(super) fn zk_cli(&self, command: &str) -> String {
+        format!("zkCli.sh -server {} {command}", self.server)
+    }
+
+    /// How long the lock is unavailable although nobody holds it.
+    pub(crate) fn rests(&self) -> Option<Duration> {
+        self.queues.iter().filter_map(|queue| until(queue.survey.until?)).max()
+    }
+}
+
+impl Problem {
+    pub(super) fn new(code: &'static str, says: String, helps: Vec<String>) -> Self {
+        Problem { code, says, helps, is_normal: false }
+    }
+}

@@ -1,0 +1,162 @@
+//! How it is told, to people and to programs.
+
+use std::fmt::Write;
+
+use serde_json::{Value, json};
+use zklock::Participant;
+
+use crate::inspect::value;
+use crate::ls::who;
+use crate::text::wrapped;
+use crate::when::{since, span};
+use crate::why::life::Life;
+use crate::why::problems::{Facts, Problem};
+use crate::why::view::Queue;
+
+/// So many waiters are shown to people.
+const MOST_SHOWN: usize = 10;
+
+pub(crate) fn text(facts: &Facts<'_>, problems: &[Problem]) -> String {
+    let mut out = String::new();
+    // Writing to a String cannot fail.
+    let _ = write(&mut out, facts, problems);
+    out.truncate(out.trim_end().len());
+    out
+}
+
+fn write(out: &mut String, facts: &Facts<'_>, problems: &[Problem]) -> std::fmt::Result {
+    for queue in facts.queues.iter().filter(|queue| !queue.inner) {
+        writeln!(out, "{} ({}, layout: {})", facts.name, queue.path, queue.layout)?;
+    }
+    let mut holders = facts.queues.iter().flat_map(Queue::holders).peekable();
+    if holders.peek().is_none() {
+        match facts.rests() {
+            Some(left) => writeln!(
+                out,
+                "\nNobody holds it, and nobody gets it for {}: its last holder was lost, or it is kept \
+                 from a grant.",
+                span(left)
+            )?,
+            None => writeln!(out, "\nNobody holds it.")?,
+        }
+    }
+    for one in holders {
+        writeln!(out, "\n{:9}{}, {}", "held by", who(one), one.mode)?;
+        let queued = span(since(one.created));
+        match granted(one) {
+            Some((moment, ago)) => writeln!(out, "{:9}{ago}, since {moment}", "for")?,
+            None => writeln!(out, "{:9}at most {queued}, for so long its node is there", "for")?,
+        }
+        writeln!(out, "{:9}{}", "session", session(one, facts))?;
+        writeln!(out, "{:9}{}, czxid {:#x}", "node", one.node, one.czxid)?;
+    }
+    let waiters: Vec<_> = facts.queues.iter().flat_map(Queue::waiters).collect();
+    if !waiters.is_empty() {
+        writeln!(out, "\n{:9}{}", "waiting", waiters.len())?;
+    }
+    for one in waiters.iter().take(MOST_SHOWN) {
+        writeln!(out, "{:9}{}, {}, for {}", "", who(one), one.mode, span(since(one.created)))?;
+    }
+    if waiters.len() > MOST_SHOWN {
+        writeln!(out, "{:9}and {} more", "", waiters.len() - MOST_SHOWN)?;
+    }
+    if problems.is_empty() {
+        writeln!(out, "\nNothing is wrong.")?;
+    }
+    for problem in problems {
+        writeln!(out)?;
+        let head = if problem.is_normal { "" } else { "PROBLEM: " };
+        writeln!(out, "{}", wrapped(&format!("{head}{}", problem.says), 0))?;
+        for (index, command) in problem.helps.iter().enumerate() {
+            writeln!(out, "{:9}{command}", if index == 0 { "  helps:" } else { "     or:" })?;
+        }
+    }
+    Ok(())
+}
+
+/// Since when a contender holds the lock, where it says so, and how long that is.
+fn granted(one: &Participant) -> Option<(&str, String)> {
+    let text = one.owner.granted.as_deref()?;
+    Some((text, span(since(humantime::parse_rfc3339(text).ok()?))))
+}
+
+fn session(one: &Participant, facts: &Facts<'_>) -> String {
+    let id = format!("{:#x}", one.session);
+    match Life::of(one, facts.views) {
+        Life::Stays => "none: no session removes its node".to_owned(),
+        Life::Connected { server, from, timeout, heard, at_least } => format!(
+            "{id}, from {from} to {server}, last heard {}{} ago, timeout {}",
+            if at_least { "at least " } else { "" },
+            span(heard),
+            span(timeout)
+        ),
+        Life::Alone => format!("{id}, without a connection to any server"),
+        Life::Unknown { why } => format!("{id}; when it was last heard is not known: {why}"),
+    }
+}
+
+pub(crate) fn json(facts: &Facts<'_>, problems: &[Problem]) -> Value {
+    let queues = facts.queues.iter().map(|queue| {
+        json!({
+            "path": queue.path,
+            "layout": queue.layout,
+            "inner": queue.inner,
+            "next_number": queue.survey.next_number,
+            "strangers": queue.survey.strangers,
+        })
+    });
+    let all = |of: fn(&Queue) -> Vec<&Participant>| -> Vec<Value> {
+        facts.queues.iter().flat_map(of).map(|one| contender(one, facts)).collect()
+    };
+    let servers = facts.views.iter().map(|view| {
+        json!({
+            "address": view.server,
+            "answers": view.queues.is_ok(),
+            "why_not": view.queues.as_ref().err(),
+            "tells_connections": view.connections.is_ok(),
+        })
+    });
+    let problems = problems.iter().map(|problem| {
+        json!({
+            "code": problem.code,
+            "normal": problem.is_normal,
+            "says": problem.says,
+            "helps": problem.helps,
+        })
+    });
+    json!({
+        "name": facts.name,
+        "queues": queues.collect::<Vec<_>>(),
+        "holders": all(|queue| queue.holders().collect()),
+        "waiters": all(|queue| queue.waiters().collect()),
+        "unavailable_for_ms": facts.rests().map(millis),
+        "problems": problems.collect::<Vec<_>>(),
+        "servers": servers.collect::<Vec<_>>(),
+    })
+}
+
+fn millis(time: std::time::Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn contender(one: &Participant, facts: &Facts<'_>) -> Value {
+    let session = match Life::of(one, facts.views) {
+        Life::Stays => json!({ "state": "none" }),
+        Life::Connected { server, from, timeout, heard, at_least } => json!({
+            "state": "connected",
+            "id": format!("{:#x}", one.session),
+            "server": server,
+            "from": from,
+            "timeout_ms": millis(timeout),
+            "heard_ms_ago": millis(heard),
+            "heard_at_least": at_least,
+        }),
+        Life::Alone => json!({ "state": "alone", "id": format!("{:#x}", one.session) }),
+        Life::Unknown { why } => {
+            json!({ "state": "unknown", "id": format!("{:#x}", one.session), "why": why })
+        }
+    };
+    let mut value = value(one);
+    value["session"] = session;
+    value
+}

@@ -1,0 +1,138 @@
+//! What a server tells about its connections: by the four-letter word `cons`, or by its AdminServer.
+//! Both may be forbidden.
+
+use std::env;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// The port of the AdminServer, unless `ZKLOCK_ADMIN_PORT` says another.
+const ADMIN_PORT: &str = "8080";
+/// The longest answer that is read.
+const LONGEST: u64 = 16 << 20;
+
+/// A connection of a client, as its server tells it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Connection {
+    /// The ZooKeeper session.
+    pub(crate) session: i64,
+    /// The address of the client.
+    pub(crate) from: String,
+    /// The session timeout.
+    pub(crate) timeout: Duration,
+    /// When the server answered it last, in milliseconds of a clock of the server's own.
+    pub(crate) answered: i64,
+}
+
+/// Sends a four-letter word. An error says in words why there is no answer.
+pub(crate) async fn word(server: &str, word: &str) -> Result<String, String> {
+    let said = exchange(server, word).await.map_err(|error| error.to_string())?;
+    match said {
+        said if said.is_empty() => Err(format!("it does not answer `{word}`")),
+        said if said.contains("is not executed because it is not in the whitelist") => {
+            Err(format!("it does not allow the four-letter word `{word}`"))
+        }
+        said => Ok(said),
+    }
+}
+
+async fn exchange(server: &str, request: &str) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(server).await?;
+    stream.write_all(request.as_bytes()).await?;
+    let mut said = Vec::new();
+    stream.take(LONGEST).read_to_end(&mut said).await?;
+    Ok(String::from_utf8_lossy(&said).into_owned())
+}
+
+/// Asks the AdminServer.
+async fn admin(server: &str, command: &str) -> Result<Value, String> {
+    let host = server.rsplit_once(':').map_or(server, |(host, _)| host);
+    let port = env::var("ZKLOCK_ADMIN_PORT").unwrap_or_else(|_| ADMIN_PORT.to_owned());
+    let request = format!("GET /commands/{command} HTTP/1.0\r\nHost: {host}\r\n\r\n");
+    let said = exchange(&format!("{host}:{port}"), &request).await;
+    let body = said.ok().and_then(|said| Some(said.split_once("\r\n\r\n")?.1.to_owned()));
+    let value = body.and_then(|body| serde_json::from_str::<Value>(&body).ok());
+    let value = value.filter(|value| value["command"] == command);
+    value.ok_or_else(|| format!("no AdminServer answers on its port {port}"))
+}
+
+/// Returns the connections of a server.
+pub(crate) async fn connections(server: &str) -> Result<Vec<Connection>, String> {
+    let why = match word(server, "cons").await {
+        Ok(said) => return Ok(of_cons(&said)),
+        Err(why) => why,
+    };
+    match admin(server, "connections").await {
+        Ok(told) => Ok(of_admin(&told)),
+        Err(neither) => Err(format!("{why}, and {neither}")),
+    }
+}
+
+/// Reads lines such as
+/// ` /10.0.0.7:59078[1](queued=0,…,sid=0x10002c2afaf0000,…,to=4000,…,lresp=46315694,…)`.
+fn of_cons(said: &str) -> Vec<Connection> {
+    let read = |line: &str| {
+        let (from, rest) = line.trim().strip_prefix('/')?.split_once('[')?;
+        let (_, rest) = rest.split_once('(')?;
+        let fields =
+            rest.trim_end_matches(')').split(',').filter_map(|field| field.split_once('='));
+        let field =
+            |name: &str| fields.clone().find(|(key, _)| *key == name).map(|(_, value)| value);
+        let session = field("sid")?.strip_prefix("0x")?;
+        Some(Connection {
+            session: u64::from_str_radix(session, 16).ok()?.cast_signed(),
+            from: from.to_owned(),
+            timeout: Duration::from_millis(field("to")?.parse().ok()?),
+            answered: field("lresp")?.parse().ok()?,
+        })
+    };
+    said.lines().filter_map(read).collect()
+}
+
+fn of_admin(told: &Value) -> Vec<Connection> {
+    let read = |one: &Value| {
+        Some(Connection {
+            session: session(&one["session_id"])?,
+            from: one["remote_socket_address"].as_str()?.trim_start_matches('/').to_owned(),
+            timeout: Duration::from_millis(one["session_timeout"].as_u64()?),
+            answered: one["last_response_time"].as_i64()?,
+        })
+    };
+    let lists = ["connections", "secure_connections"].map(|list| told[list].as_array());
+    lists.into_iter().flatten().flatten().filter_map(read).collect()
+}
+
+/// A session, which is a number or, in later versions, its hexadecimal text.
+fn session(value: &Value) -> Option<i64> {
+    let text = value.as_str().map(|text| text.trim_start_matches("0x"));
+    let read = text.and_then(|text| u64::from_str_radix(text, 16).ok());
+    value.as_i64().or_else(|| read.map(u64::cast_signed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_are_read() {
+        let said = " /127.0.0.1:59086[0](queued=0,recved=1,sent=0)\n \
+                    /10.0.0.7:59078[1](queued=0,recved=14,sent=15,sid=0x10002c2af0000,lop=MULT,\
+                    est=1795377391289,to=4000,lcxid=0xc,lzxid=0x8,lresp=46315694,llat=1)\n";
+        let one = Connection {
+            session: 0x1_0002_c2af_0000,
+            from: "10.0.0.7:59078".to_owned(),
+            timeout: Duration::from_secs(4),
+            answered: 46_315_694,
+        };
+        assert_eq!(of_cons(said), std::slice::from_ref(&one));
+        let told = serde_json::json!({ "connections": [{
+            "remote_socket_address": "10.0.0.7:59078",
+            "session_id": 0x1_0002_c2af_0000_i64,
+            "session_timeout": 4000,
+            "last_response_time": 46_315_694,
+        }], "command": "connections" });
+        assert_eq!(of_admin(&told), [one]);
+    }
+}

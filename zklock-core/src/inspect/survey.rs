@@ -1,0 +1,172 @@
+//! Everything that ZooKeeper tells about a lock at one time, to find out why it is stuck.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+#[cfg(doc)]
+use crate::base::error::ErrorKind;
+use crate::base::error::LockError;
+use crate::cooldown::mark::Mark;
+use crate::coordinator::traits::RequestError;
+use crate::coordinator::zookeeper::{AclEntry, Permissions};
+use crate::divergence::check::phantom_among;
+use crate::inspect::contenders::Participant;
+use crate::inspect::site::Site;
+use crate::session::handle::Session;
+
+/// The number of nodes at the head of a queue about which the leader is asked.
+const MOST_CHECKED: usize = 1_000;
+
+/// What ZooKeeper tells about a lock. Returned by [`Site::survey`].
+///
+/// ```
+/// # zklock::blocking::block_on(async {
+/// # let session = zklock::Session::embedded();
+/// let _guard = session.mutex("orders")?.acquire().await?;
+/// let survey: zklock::Survey = session.site("orders")?.survey().await?;
+/// assert_eq!((survey.queue.len(), survey.next_number), (1, 1));
+/// assert!(survey.strangers.is_empty() && survey.phantom.is_none());
+/// # Ok::<(), zklock::LockError>(()) }).unwrap();
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Survey {
+    /// The queue, as [`contenders`](Site::contenders) returns it.
+    pub queue: Vec<Participant>,
+    /// The children of the directory that are not in the queue, sorted.
+    pub strangers: Vec<String>,
+    /// The number of the next node. ZooKeeper counts to 2³¹−1, and a lock is refused from 2³¹−2²⁰.
+    pub next_number: i64,
+    /// Who may do what in the directory; `None` if the coordinator keeps no access control lists, or
+    /// does not tell.
+    pub acl: Option<Vec<AclEntry>>,
+    /// The path of a node that the server shows and its leader does not know: the data of the
+    /// server differ from its leader's.
+    pub phantom: Option<String>,
+    /// Until when the lock is unavailable by the server's clock, because its holder was lost
+    /// ([`lock_delay`](crate::base::options::LockOptions::lock_delay)) or it is kept from a grant
+    /// ([`hold_at_least`](crate::base::options::LockOptions::hold_at_least)).
+    pub until: Option<SystemTime>,
+}
+
+impl Site {
+    /// Reads everything that ZooKeeper tells about this lock, from the server to which the session is
+    /// connected, and asks the leader whether it knows the nodes, too.
+    ///
+    /// Costs three requests, one more for each node, and a commit that changes nothing.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// let survey = session.site("orders")?.survey().await?;
+    /// assert!(survey.queue.is_empty() && survey.acl.is_none());
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`contenders`](Site::contenders).
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: nothing is changed.
+    pub async fn survey(&self) -> Result<Survey, LockError> {
+        let mut survey = self
+            .look(async |generation| {
+                let coordinator = generation.coordinator();
+                let (listed, got, acl) = (
+                    coordinator.children(self.path()),
+                    coordinator.get(self.path()),
+                    coordinator.acl(self.path()),
+                );
+                let listed = match listed.await {
+                    Err(RequestError::NoNode) => return Ok(Survey::default()),
+                    listed => listed?,
+                };
+                let (data, stat) = match got.await {
+                    Err(RequestError::NoNode) => return Ok(Survey::default()),
+                    got => got?,
+                };
+                let acl = match acl.await {
+                    Err(error) if error.is_definite() => None,
+                    acl => acl?,
+                };
+                let queue = self.describe(&**coordinator, &listed, &[]).await?;
+                let is_in = |child: &&String| queue.iter().any(|one| one.node == **child);
+                let mut strangers: Vec<_> =
+                    listed.iter().filter(|child| !is_in(child)).cloned().collect();
+                strangers.sort();
+                let paths: Vec<_> =
+                    queue.iter().take(MOST_CHECKED).map(|one| self.path_of(&one.node)).collect();
+                let phantom = phantom_among(&generation, &paths).await?.map(|node| node.path);
+                let until = Mark::read(&data).map_or(0, |mark| mark.until);
+                Ok(Survey {
+                    queue,
+                    strangers,
+                    next_number: next_number(stat.cversion, stat.children),
+                    acl: acl.map(|acl| acl.into_iter().map(entry).collect()),
+                    phantom,
+                    until: u64::try_from(until)
+                        .ok()
+                        .filter(|until| *until > 0)
+                        .map(|until| UNIX_EPOCH + Duration::from_millis(until)),
+                })
+            })
+            .await?;
+        self.add_callers(&mut survey.queue);
+        Ok(survey)
+    }
+}
+
+impl Session {
+    /// Returns who may do what with the session's root, such as `/zklock`; `None` if the coordinator
+    /// keeps no access control lists, does not tell, or there is no root yet.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// assert_eq!(session.root_acl().await?, None);
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`contenders`](Site::contenders).
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: the call only reads.
+    pub async fn root_acl(&self) -> Result<Option<Vec<AclEntry>>, LockError> {
+        let looking = self.site("root")?;
+        let acl = looking.look(async |generation| {
+            match generation.coordinator().acl(self.root().as_str()).await {
+                Err(error) if error.is_definite() => Ok(None),
+                acl => acl,
+            }
+        });
+        Ok(acl.await?.map(|acl| acl.into_iter().map(entry).collect()))
+    }
+}
+
+fn entry((scheme, id, bits): (String, String, u8)) -> AclEntry {
+    AclEntry { scheme, id, permissions: Permissions::of_bits(bits) }
+}
+
+/// The number that the next node gets: how many children were created. ZooKeeper counts deletions, too,
+/// in 32 bits that overflow.
+fn next_number(cversion: i32, children: i32) -> i64 {
+    i64::from(cversion.wrapping_add(children).cast_unsigned() / 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_next_number_is_known_although_the_count_of_changes_overflows() {
+        // Three created, one deleted.
+        assert_eq!(next_number(4, 2), 3);
+        let created = i32::MAX - 5;
+        let changes = created.wrapping_mul(2).wrapping_sub(7);
+        assert_eq!(next_number(changes, 7), i64::from(created));
+    }
+}

@@ -1,0 +1,111 @@
+//! Gauges, which are set when somebody asks, and the buckets of the histograms.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use metrics::{counter, gauge};
+
+use crate::base::session_state::SessionState;
+use crate::observe::metrics::{
+    DIVERGED, DROPPED, HELD, LEASE, SESSIONS, STUCK, UNDELETED, WAITING, describe, use_of, used,
+};
+use crate::session::handle::{Session, WeakSession};
+use crate::session::timing::Timing;
+
+/// The sessions with metrics.
+static SESSIONS_WITH: Mutex<Vec<WeakSession>> = Mutex::new(Vec::new());
+
+/// Adds a session to those whose gauges are set.
+pub fn add(session: &Session) {
+    describe();
+    let mut sessions = SESSIONS_WITH.lock().unwrap_or_else(PoisonError::into_inner);
+    sessions.retain(WeakSession::is_alive);
+    sessions.push(session.downgrade());
+}
+
+/// Sets the gauges of all sessions of this process that were built with
+/// [`metrics`](crate::session::builder::SessionBuilder::metrics). Call it before the metrics are read
+/// or sent: in the handler of `/metrics`, or every few seconds.
+///
+/// ```
+/// use zklock::{Embedded, Session};
+///
+/// let session = Session::embedded_builder(&Embedded::new()).metrics().open()?;
+/// // For each request for the metrics:
+/// zklock::metrics::sample();
+/// # Ok::<(), zklock::LockError>(())
+/// ```
+pub fn sample() {
+    let mut sessions = SESSIONS_WITH.lock().unwrap_or_else(PoisonError::into_inner);
+    let living: Vec<_> = sessions.iter().filter_map(WeakSession::upgrade).collect();
+    sessions.retain(WeakSession::is_alive);
+    drop(sessions);
+    // A recorder may have been installed after the sessions were opened.
+    describe();
+    // Those that nobody uses any more are zero.
+    let mut counts: BTreeMap<_, [u32; 2]> = used().iter().map(|key| (*key, [0; 2])).collect();
+    let (mut states, mut undeleted, mut margin) = ([0; STATES.len()], 0, f64::INFINITY);
+    for session in &living {
+        if let Some(at) = STATES.iter().position(|state| *state == session.state()) {
+            states[at] += 1;
+        }
+        session.local_queues().tally(&mut |pattern, mode, granted| {
+            use_of(pattern.text(), mode);
+            let count = counts.entry((pattern.text(), mode.as_str())).or_default();
+            count[usize::from(granted)] += 1;
+        });
+        for generation in session.generations() {
+            undeleted += generation.undeleted();
+            if let Some(left) = generation.margin() {
+                margin = margin.min(left.as_secs_f64());
+            }
+        }
+    }
+    for ((pattern, mode), [waiting, held]) in counts {
+        gauge!(WAITING, "pattern" => pattern, "mode" => mode).set(waiting);
+        gauge!(HELD, "pattern" => pattern, "mode" => mode).set(held);
+    }
+    for (state, count) in STATES.iter().zip(states) {
+        gauge!(SESSIONS, "state" => state.as_str()).set(count);
+    }
+    [STUCK, DIVERGED, DROPPED].into_iter().for_each(|name| counter!(name).increment(0));
+    gauge!(UNDELETED).set(undeleted as f64);
+    gauge!(LEASE).set(margin);
+}
+
+const STATES: [SessionState; 5] = [
+    SessionState::Connecting,
+    SessionState::Connected,
+    SessionState::Suspended,
+    SessionState::Draining,
+    SessionState::Closed,
+];
+
+/// Returns upper bounds in seconds, for the histograms of waiting and holding: half a millisecond to
+/// half a second as usual, and then those times that mean something to a lock. What waits for longer
+/// than a heartbeat waits for a holder that is checked, for longer than a session timeout for one that
+/// is not about to crash; and what holds for longer than the lease holds as long as ZooKeeper answers.
+///
+/// These are a heartbeat (T/6 of the session timeout T), the time until a silent session is suspect
+/// (T/3), the lease, and 1, 2, 6 and 30 times T.
+///
+/// ```
+/// # let session = zklock::Session::embedded();
+/// if let Some(timing) = session.timing() {
+///     let buckets = zklock::metrics::buckets(&timing);
+///     assert!(buckets.contains(&timing.lease.as_secs_f64()) && buckets.is_sorted());
+/// }
+/// ```
+pub fn buckets(timing: &Timing) -> Vec<f64> {
+    const SHORT: [f64; 10] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5];
+    let Timing { session_timeout, heartbeat, suspect_after, lease, .. } = *timing;
+    let longer = [1, 2, 6, 30].map(|times| session_timeout * times);
+    let known = [heartbeat, suspect_after, lease].into_iter().chain(longer);
+    let short = SHORT.into_iter().filter(|bound| *bound < heartbeat.as_secs_f64());
+    let mut buckets: Vec<f64> =
+        short.chain(known.map(|time: Duration| time.as_secs_f64())).collect();
+    buckets.sort_by(f64::total_cmp);
+    buckets.dedup();
+    buckets
+}

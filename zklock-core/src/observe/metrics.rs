@@ -1,0 +1,206 @@
+//! The table of all metrics, and how events are counted, on the facade `metrics`. Gauges are in
+//! [`gauges`](crate::observe::gauges).
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use metrics::{counter, describe_counter, describe_gauge, describe_histogram, histogram};
+
+use crate::base::mode::Mode;
+use crate::observe::observer::{Event, GrantedBy, LossReason, Observer};
+use crate::observe::spans::{how, outcome};
+
+/// The kind of a metric.
+///
+/// ```
+/// use zklock::metrics::{MetricKind, all};
+///
+/// let gauges = all().iter().filter(|metric| metric.kind == MetricKind::Gauge);
+/// assert!(gauges.count() >= 5);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MetricKind {
+    /// A number that only grows.
+    Counter,
+    /// A number that goes up and down. It is set by [`sample`](crate::observe::gauges::sample).
+    Gauge,
+    /// Times in seconds, in buckets.
+    Histogram,
+}
+
+/// A metric. [`all`] returns the table.
+///
+/// ```
+/// for metric in zklock::metrics::all() {
+///     println!("{} {:?} {:?}: {}", metric.name, metric.kind, metric.labels, metric.about);
+/// }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Metric {
+    /// Its name.
+    pub name: &'static str,
+    /// Its kind.
+    pub kind: MetricKind,
+    /// The names of its labels.
+    pub labels: &'static [&'static str],
+    /// What it counts or measures, and the values of `outcome`.
+    pub about: &'static str,
+}
+
+const LOCK: &[&str] = &["pattern", "mode"];
+const ENDED: &[&str] = &["pattern", "mode", "outcome"];
+
+macro_rules! table {
+    ($($constant:ident $kind:ident $name:literal $labels:expr, $about:literal;)*) => {
+        $(pub(super) const $constant: &str = $name;)*
+
+        const ALL: &[Metric] = &[$(Metric {
+            name: $name,
+            kind: MetricKind::$kind,
+            labels: $labels,
+            about: $about,
+        },)*];
+    };
+}
+
+table! {
+    ACQUIRES Counter "zklock_acquires_total" ENDED, "Acquires that ended: `node`, `handoff` or `scope` if the lock was granted so, else `busy`, `unavailable`, `closing`, `cancelled`, `deadlock` or `error`.";
+    WAIT Histogram "zklock_wait_seconds" ENDED, "The time that callers waited, those inside a call that holds the lock excepted: `acquired`, `failed` or `cancelled`.";
+    TRIES_ENDED Counter "zklock_tries_ended_total" LOCK, "Tries that ended without the lock, the last one of each acquire included.";
+    HOLD Histogram "zklock_hold_seconds" LOCK, "The time from the grant to the release.";
+    RELEASES Counter "zklock_releases_total" ENDED, "Releases: `released`, or `refused` if the server refused to delete the node.";
+    HANDOFFS Counter "zklock_handoffs_total" LOCK, "Locks that a holder passed to the next caller of its process.";
+    SUSPECT Counter "zklock_suspect_total" LOCK, "Held locks whose session became suspect.";
+    LOST Counter "zklock_lost_total" ENDED, "Held locks that were lost: by `silence`, because the session was `suspect`, because the ZooKeeper session was over (`session_ended`), because the node was `deleted`, or `broken` by this process.";
+    REVOKED Counter "zklock_revoked_total" LOCK, "Held locks whose release somebody asked for.";
+    HELD_TOO_LONG Counter "zklock_overtime_total" LOCK, "Locks that were held for longer than `hold_at_most`.";
+    STUCK Counter "zklock_stuck_nodes_total" &[], "Nodes that the server refused to delete.";
+    DIVERGED Counter "zklock_diverged_total" &[], "Nodes that a server shows and its leader does not know.";
+    HEARTBEAT Histogram "zklock_heartbeat_seconds" &[], "The time until a heartbeat was answered.";
+    STATES Counter "zklock_session_states_total" &["state"], "Changes of a session into this state: `connecting`, `connected`, `suspended`, `draining` or `closed`.";
+    DROPPED Counter "zklock_events_dropped_total" &[], "Events that are missing in these metrics, because there were too many at once.";
+    HELD Gauge "zklock_held" LOCK, "Locks that this process holds.";
+    WAITING Gauge "zklock_waiting" LOCK, "Callers of this process that wait.";
+    SESSIONS Gauge "zklock_sessions" &["state"], "Sessions of this process in this state.";
+    UNDELETED Gauge "zklock_undeleted_nodes" &[], "Nodes of released locks whose deletion is not confirmed yet.";
+    LEASE Gauge "zklock_lease_margin_seconds" &[], "The time until the first held lock is lost if ZooKeeper answers nothing more; `+Inf` while nothing is held.";
+}
+
+/// Returns the table of all metrics.
+///
+/// ```
+/// let named = |name: &str| zklock::metrics::all().iter().any(|metric| metric.name == name);
+/// assert!(named("zklock_wait_seconds") && named("zklock_lost_total"));
+/// ```
+pub fn all() -> &'static [Metric] {
+    ALL
+}
+
+/// Tells the recorder of the process what each metric is.
+pub(super) fn describe() {
+    for Metric { name, kind, about, .. } in ALL {
+        match kind {
+            MetricKind::Counter => describe_counter!(*name, *about),
+            MetricKind::Gauge => describe_gauge!(*name, *about),
+            MetricKind::Histogram => describe_histogram!(*name, *about),
+        }
+    }
+}
+
+/// Why locks are lost.
+pub(super) const REASONS: [&str; 5] = ["silence", "suspect", "session_ended", "deleted", "broken"];
+
+/// The patterns and modes that this process has used.
+static USED: Mutex<BTreeSet<(&'static str, &'static str)>> = Mutex::new(BTreeSet::new());
+
+/// The patterns and modes that this process has used.
+pub(super) fn used() -> BTreeSet<(&'static str, &'static str)> {
+    USED.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+/// Notes a pattern and a mode. What is rare begins at zero: an alert sees no increase of a counter that
+/// begins with one.
+pub(super) fn use_of(pattern: &'static str, mode: Mode) {
+    let mode = mode.as_str();
+    if !USED.lock().unwrap_or_else(PoisonError::into_inner).insert((pattern, mode)) {
+        return;
+    }
+    counter!(SUSPECT, "pattern" => pattern, "mode" => mode).increment(0);
+    for why in REASONS {
+        counter!(LOST, "pattern" => pattern, "mode" => mode, "outcome" => why).increment(0);
+    }
+}
+
+/// Counts the events of a session.
+#[derive(Debug)]
+pub struct Counting;
+
+fn count(name: &'static str, pattern: &'static str, mode: Mode) {
+    counter!(name, "pattern" => pattern, "mode" => mode.as_str()).increment(1);
+}
+
+fn count_end(name: &'static str, pattern: &'static str, mode: Mode, outcome: &'static str) {
+    let mode = mode.as_str();
+    counter!(name, "pattern" => pattern, "mode" => mode, "outcome" => outcome).increment(1);
+}
+
+fn waited(time: Duration, pattern: &'static str, mode: Mode, outcome: &'static str) {
+    let mode = mode.as_str();
+    histogram!(WAIT, "pattern" => pattern, "mode" => mode, "outcome" => outcome).record(time);
+}
+
+impl Observer for Counting {
+    fn event(&self, event: &Event) {
+        match event {
+            Event::State { state } => {
+                counter!(STATES, "state" => state.as_str()).increment(1);
+            }
+            Event::Acquired { pattern, mode, waited: time, by, .. } => {
+                use_of(pattern, *mode);
+                count_end(ACQUIRES, pattern, *mode, how(*by));
+                if *by != GrantedBy::Scope {
+                    waited(*time, pattern, *mode, "acquired");
+                }
+            }
+            Event::NotAcquired { pattern, mode, error, waited: time, .. } => {
+                let why = outcome(error);
+                count_end(ACQUIRES, pattern, *mode, why);
+                waited(*time, pattern, *mode, "failed");
+            }
+            Event::Cancelled { pattern, mode, waited: time, .. } => {
+                count_end(ACQUIRES, pattern, *mode, "cancelled");
+                waited(*time, pattern, *mode, "cancelled");
+            }
+            Event::TryEnded { pattern, mode, .. } => count(TRIES_ENDED, pattern, *mode),
+            // The call around still holds it.
+            Event::Released { nested: true, .. } => {}
+            Event::Released { pattern, mode, held, error, .. } => {
+                let outcome = if error.is_some() { "refused" } else { "released" };
+                count_end(RELEASES, pattern, *mode, outcome);
+                histogram!(HOLD, "pattern" => *pattern, "mode" => mode.as_str()).record(*held);
+            }
+            Event::HandedOn { pattern, mode, .. } => count(HANDOFFS, pattern, *mode),
+            Event::Suspect { pattern, mode, .. } => count(SUSPECT, pattern, *mode),
+            Event::Lost { pattern, mode, why, .. } => {
+                let [silence, suspect, ended, deleted, broken] = REASONS;
+                let why = match why {
+                    LossReason::Silence => silence,
+                    LossReason::Suspect => suspect,
+                    LossReason::SessionEnded => ended,
+                    LossReason::Deleted => deleted,
+                    LossReason::Broken => broken,
+                };
+                count_end(LOST, pattern, *mode, why);
+            }
+            Event::Revoked { pattern, mode, .. } => count(REVOKED, pattern, *mode),
+            Event::HeldTooLong { pattern, mode, .. } => count(HELD_TOO_LONG, pattern, *mode),
+            Event::Heartbeat { took, .. } => histogram!(HEARTBEAT).record(*took),
+            Event::StuckNode { .. } => counter!(STUCK).increment(1),
+            Event::Diverged { .. } => counter!(DIVERGED).increment(1),
+            Event::Dropped { count } => counter!(DROPPED).increment(*count),
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! A generation on the embedded coordinator, and what happens to it.
+
+use std::future::{Future, pending};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use crate::base::clock::Clock;
+use crate::base::policy::StopAt;
+use crate::base::session_state::SessionState;
+use crate::coordinator::memory::{Embedded, Faults};
+use crate::coordinator::traits::{
+    Connector, Coordinator, Created, Link, NodeKind, Operation, Reply, RequestError, Stat, Watch,
+};
+use crate::observe::observer::{Event, Events, Observer};
+use crate::session::generation::{Generation, HeldNode};
+use crate::session::health::SessionHealth;
+use crate::session::keeper::{Keeping, keep};
+use crate::session::lease_clock::LeaseClock;
+use crate::session::local_queues::{LocalQueues, Place};
+use crate::session::spawner::Spawner;
+use crate::session::timing::Timing;
+use crate::session::watch_budget::WatchBudget;
+
+pub(super) const T: Duration = Duration::from_secs(12);
+
+pub(super) const MOMENT: Duration = Duration::from_millis(1);
+
+pub(super) const PAYLOAD: &[u8] = b"who";
+
+/// The embedded coordinator, which does not know when it was last in contact, and forgets
+/// answers.
+#[derive(Debug)]
+struct Unaware {
+    inner: Arc<dyn Coordinator>,
+    forgets: Arc<AtomicU32>,
+    multis: Arc<AtomicU32>,
+    writes: Arc<AtomicU32>,
+    refuses: Arc<AtomicBool>,
+}
+
+impl Unaware {
+    fn forget<T: Send + 'static>(&self, reply: Reply<T>) -> Reply<T> {
+        let one_less = |left: u32| left.checked_sub(1);
+        match self.forgets.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less) {
+            Ok(_) => Box::pin(pending()),
+            Err(_) => reply,
+        }
+    }
+}
+
+impl Coordinator for Unaware {
+    fn session_id(&self) -> i64 {
+        self.inner.session_id()
+    }
+    fn session_timeout(&self) -> Duration {
+        self.inner.session_timeout()
+    }
+    fn create(&self, path: &str, data: &[u8], kind: NodeKind) -> Reply<Created> {
+        self.forget(self.inner.create(path, data, kind))
+    }
+    fn delete(&self, path: &str) -> Reply<()> {
+        self.forget(self.inner.delete(path))
+    }
+    fn children(&self, path: &str) -> Reply<Vec<String>> {
+        self.inner.children(path)
+    }
+    fn children_watched(&self, path: &str) -> Reply<(Vec<String>, Watch)> {
+        self.inner.children_watched(path)
+    }
+    fn acl(&self, path: &str) -> Reply<Option<Vec<(String, String, u8)>>> {
+        self.inner.acl(path)
+    }
+    fn get(&self, path: &str) -> Reply<(Vec<u8>, Stat)> {
+        self.inner.get(path)
+    }
+    fn get_watched(&self, path: &str) -> Reply<(Vec<u8>, Stat, Watch)> {
+        self.inner.get_watched(path)
+    }
+    fn set(&self, path: &str, data: &[u8]) -> Reply<Stat> {
+        self.inner.set(path, data)
+    }
+    fn multi(&self, operations: Vec<Operation>) -> Reply<()> {
+        self.multis.fetch_add(1, Ordering::SeqCst);
+        let written = |one: &Operation| matches!(one, Operation::Replace { .. });
+        if let Some(index) = operations.iter().position(written) {
+            self.writes.fetch_add(1, Ordering::SeqCst);
+            if self.refuses.load(Ordering::SeqCst) {
+                let error = Box::new(RequestError::NoAuth);
+                return Box::pin(async move { Err(RequestError::Multi { index, error }) });
+            }
+        }
+        self.forget(self.inner.multi(operations))
+    }
+    fn sync(&self, path: &str) -> Reply<()> {
+        self.inner.sync(path)
+    }
+    fn link(&self) -> Link {
+        self.inner.link()
+    }
+    fn link_changed(&self, seen: Link) -> Pin<Box<dyn Future<Output = Link> + Send>> {
+        self.inner.link_changed(seen)
+    }
+    fn close(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        self.inner.close()
+    }
+}
+
+pub(super) struct Kept {
+    pub(super) generation: Arc<Generation>,
+    pub(super) faults: Faults,
+    pub(super) forgets: Arc<AtomicU32>,
+    pub(super) multis: Arc<AtomicU32>,
+    /// How many of them wrote something.
+    pub(super) writes: Arc<AtomicU32>,
+    /// Whether the server refuses writing.
+    pub(super) refuses: Arc<AtomicBool>,
+    pub(super) local_queues: Arc<LocalQueues>,
+    pub(super) events: mpsc::Receiver<Event>,
+    pub(super) state: watch::Receiver<SessionState>,
+}
+
+#[derive(Debug)]
+struct Told(Mutex<mpsc::Sender<Event>>);
+
+impl Observer for Told {
+    fn event(&self, event: &Event) {
+        let _ = self.0.lock().unwrap().send(event.clone());
+    }
+}
+
+pub(super) async fn kept() -> Kept {
+    let store = Embedded::new();
+    let coordinator = store.connector(T).connect().await.unwrap();
+    let faults = store.faults(coordinator.session_id());
+    let timing = Timing::of(T, None).unwrap();
+    let lease = LeaseClock::new(Clock::Caller, timing, Clock::Caller.now());
+    let (sender, events_told) = mpsc::channel();
+    let observer: Arc<dyn Observer> = Arc::new(Told(Mutex::new(sender)));
+    let (spawner, events) = (Spawner::Inline, Events::to([observer]));
+    let [forgets, multis, writes] = [const { AtomicU32::new(0) }; 3].map(Arc::new);
+    let refuses = Arc::new(AtomicBool::new(false));
+    let coordinator = Arc::new(Unaware {
+        inner: coordinator,
+        forgets: forgets.clone(),
+        multis: multis.clone(),
+        writes: writes.clone(),
+        refuses: refuses.clone(),
+    });
+    let watches = WatchBudget::new("");
+    let generation = Generation::new(1, coordinator, lease, spawner, events, watches);
+    let (state, told) = watch::channel(SessionState::Connecting);
+    let health = SessionHealth::new(Arc::new(state)).of_another();
+    let local_queues = LocalQueues::new(Place { servers: "keeper".into(), chroot: "".into() });
+    let keeping = Keeping { health, local_queues: local_queues.clone() };
+    tokio::spawn(keep(generation.clone(), keeping));
+    Kept {
+        generation,
+        faults,
+        forgets,
+        multis,
+        writes,
+        refuses,
+        local_queues,
+        events: events_told,
+        state: told,
+    }
+}
+
+impl Kept {
+    pub(super) async fn hold(&self, path: &str, stop_at: StopAt) -> Arc<HeldNode> {
+        let generation = &self.generation;
+        let created = generation.create(path, b"", NodeKind::Ephemeral).await.unwrap();
+        let term = generation.grantable(stop_at).unwrap();
+        let payload = Some(PAYLOAD.into());
+        generation.hold(path.into(), "a".into(), created.stat.czxid, term, payload).unwrap()
+    }
+
+    pub(super) fn is_valid(&self, node: &HeldNode) -> bool {
+        self.generation.is_valid_at(node.term, Clock::Caller.now())
+    }
+}

@@ -1,0 +1,145 @@
+//! What a heartbeat finds, and what it costs beside the other requests of the session.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tokio::time::{sleep, timeout};
+
+use super::bed::{MOMENT, PAYLOAD, T, kept};
+use crate::base::owner::REVOKE;
+use crate::base::policy::StopAt;
+use crate::coordinator::memory::{Fault, Op};
+use crate::coordinator::traits::{NodeKind, RequestError};
+use crate::layout::driver::{NewNode, Proof};
+use crate::session::generation::{Generation, MOST_CHECKED};
+use crate::session::releaser::{Deletion, PendingCreate};
+
+/// Commits again and again, as short locks on the same session do.
+async fn is_busy(generation: Arc<Generation>) {
+    loop {
+        generation.create("/short", b"", NodeKind::Ephemeral).await.unwrap();
+        sleep(T / 60).await;
+        generation.delete("/short").await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_commits_hide_neither_a_deletion_nor_a_wish() {
+    let kept = kept().await;
+    let busy = tokio::spawn(is_busy(kept.generation.clone()));
+    // Between two heartbeats, at various moments; and the first has no watch yet.
+    for (round, held_for) in [0, 3, 11, 17, 60].into_iter().enumerate() {
+        for is_watched in [true, false] {
+            let path = format!("/{round}-{is_watched}");
+            let (gone, asked) = (format!("{path}-gone"), format!("{path}-asked"));
+            let gone = kept.hold(&gone, StopAt::Suspect).await;
+            let asked = kept.hold(&asked, StopAt::Lost).await;
+            let watches = kept.generation.watches();
+            let more = || watches.take(["/elsewhere"]).filter(|_| !is_watched);
+            let full: Vec<_> = std::iter::from_fn(more).collect();
+            sleep(held_for * T / 60).await;
+            let coordinator = kept.generation.coordinator();
+            coordinator.delete(&gone.path).await.unwrap();
+            coordinator.set(&asked.path, REVOKE).await.unwrap();
+            sleep(T / 6 + MOMENT).await;
+            assert!(gone.is_gone() && asked.is_revoked(), "{path}");
+            assert!(kept.is_valid(&asked));
+            assert_eq!(coordinator.get(&asked.path).await.unwrap().0, PAYLOAD);
+            drop(full);
+            kept.generation.unhold(&asked);
+            coordinator.delete(&asked.path).await.unwrap();
+            sleep(T / 3).await;
+        }
+    }
+    busy.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_released_during_a_heartbeat_does_not_fail_it_node_by_node() {
+    let kept = kept().await;
+    let generation = &kept.generation;
+    for number in 0..MOST_CHECKED {
+        kept.hold(&format!("/long{number}"), StopAt::Lost).await;
+    }
+    sleep(MOMENT).await;
+    let mut short = Vec::new();
+    for number in 0..50 {
+        short.push(kept.hold(&format!("/short{number}"), StopAt::Lost).await);
+    }
+    kept.faults.delay_replies(T / 60);
+    while kept.multis.load(Ordering::SeqCst) == 0 {
+        sleep(MOMENT).await;
+    }
+    // The first batch is on its way, and these are in the second.
+    short.iter().for_each(|node| generation.unhold(node));
+    let deleted: Vec<_> =
+        short.iter().map(|node| generation.coordinator().delete(&node.path)).collect();
+    for reply in deleted {
+        reply.await.unwrap();
+    }
+    sleep(T / 10).await;
+    assert_eq!(kept.multis.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn short_locks_on_a_busy_session_cost_no_heartbeat() {
+    let kept = kept().await;
+    let generation = &kept.generation;
+    for _ in 0..200 {
+        let node = kept.hold("/a", StopAt::Suspect).await;
+        sleep(T / 10).await;
+        generation.unhold(&node);
+        generation.delete("/a").await.unwrap();
+    }
+    assert_eq!(kept.multis.load(Ordering::SeqCst), 0);
+    let _long = kept.hold("/a", StopAt::Suspect).await;
+    for _ in 0..200 {
+        let node = kept.hold("/b", StopAt::Suspect).await;
+        sleep(T / 10).await;
+        generation.unhold(&node);
+        generation.delete("/b").await.unwrap();
+    }
+    // One in each sixth of a session timeout.
+    let beats = kept.multis.load(Ordering::SeqCst);
+    assert!((118..=121).contains(&beats), "{beats}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_is_deleted_and_made_although_the_answers_are_forgotten() {
+    let kept = kept().await;
+    let (generation, coordinator) = (&kept.generation, kept.generation.coordinator());
+    coordinator.create("/d", b"", NodeKind::Persistent).await.unwrap();
+    kept.hold("/b", StopAt::Lost).await;
+    let prefix = "n-".to_owned();
+    let (payload, proof, kind) = (Vec::new(), Proof::Name, NodeKind::EphemeralSequential);
+    let new = NewNode { prefix, payload, proof, kind };
+    kept.forgets.store(1, Ordering::SeqCst);
+    let made = timeout(2 * T, PendingCreate::send(generation, "/d", new)).await.unwrap().unwrap();
+    let names = coordinator.children("/d").await.unwrap();
+    assert_eq!(names.len(), 1, "{names:?}");
+    assert!(made.path.ends_with(&names[0]));
+    kept.forgets.store(1, Ordering::SeqCst);
+    let deletion = Deletion::send(generation, made.path.into());
+    timeout(2 * T, deletion).await.unwrap().unwrap();
+    assert!(coordinator.children("/d").await.unwrap().is_empty());
+    generation.clean().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_may_not_be_looked_for_goes_with_its_session() {
+    let kept = kept().await;
+    let (generation, coordinator) = (&kept.generation, kept.generation.coordinator());
+    coordinator.create("/d", b"", NodeKind::Persistent).await.unwrap();
+    let held = kept.hold("/b", StopAt::Lost).await;
+    let prefix = "n-".to_owned();
+    let (payload, proof, kind) = (Vec::new(), Proof::Name, NodeKind::EphemeralSequential);
+    let new = NewNode { prefix, payload, proof, kind };
+    kept.forgets.store(1, Ordering::SeqCst);
+    kept.faults.inject(Fault::refuse(RequestError::NoAuth).on(Op::Children).path("/d"));
+    let made = timeout(2 * T, PendingCreate::send(generation, "/d", new)).await.unwrap();
+    assert_eq!(made.unwrap_err(), RequestError::NoAuth);
+    assert!(generation.was_retired() && kept.is_valid(&held));
+    generation.unhold(&held);
+    sleep(T).await;
+    assert!(generation.is_over());
+}

@@ -1,0 +1,187 @@
+//! Who holds for longer than a heartbeat is written into the node.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::time::sleep;
+
+use super::bed::{Kept, MOMENT, T, kept};
+use crate::base::clock::{Clock, Instant};
+use crate::base::mode::Mode;
+use crate::base::owner::{Owner, REVOKE};
+use crate::base::pattern::Pattern;
+use crate::base::policy::StopAt;
+use crate::base::token::FencingToken;
+use crate::coordinator::traits::NodeKind;
+use crate::layout::curator::Curator;
+use crate::layout::driver::LockDriver;
+use crate::session::generation::HeldNode;
+use crate::session::local_queues::{Held, Holding, LocalQueue};
+
+/// A queue whose node is held by nobody, or by one after the other.
+#[derive(Debug)]
+struct Holders(Arc<dyn LockDriver>, Mutex<Option<(u64, Instant, &'static str)>>, AtomicBool);
+
+impl Holders {
+    fn passes_to(&self, number: u64, label: &'static str) {
+        let holder = Some((number, Clock::Caller.now(), label));
+        *self.1.lock().unwrap_or_else(PoisonError::into_inner) = holder;
+    }
+}
+
+impl LocalQueue for Holders {
+    fn driver(&self) -> &Arc<dyn LockDriver> {
+        &self.0
+    }
+    fn held(&self) -> Vec<Held> {
+        Vec::new()
+    }
+    fn tally(&self, _: &mut dyn FnMut(Pattern, Mode, bool)) {}
+    fn holding(&self, path: &str) -> Option<Holding> {
+        let (number, since, label) = (*self.1.lock().unwrap())?;
+        let (token, held_for) = (FencingToken::new(7, number), Clock::Caller.now().since(since));
+        let label = Some(label.into()).filter(|label: &Arc<str>| !label.is_empty());
+        (path == "/a").then_some(Holding { token, held_for, label })
+    }
+    fn close(self: Arc<Self>) {}
+    fn leases_lost(self: Arc<Self>) {}
+    fn is_semaphore(&self) -> bool {
+        false
+    }
+    fn user(&self) -> Option<(Mode, Held)> {
+        None
+    }
+    fn is_beside_another(&self) -> &AtomicBool {
+        &self.2
+    }
+}
+
+impl Kept {
+    /// Holds a node with the data of this library, and with a queue that knows who holds it.
+    async fn hold_with_label(&self, label: &'static str) -> (Arc<HeldNode>, Arc<Holders>) {
+        let make = |_| Arc::new(Holders(Arc::new(Curator), Mutex::new(None), false.into()));
+        let queue = self.local_queues.local_queue("", make).unwrap();
+        let payload = Owner::here(Some("orders")).labelled(Some(label)).to_payload();
+        let generation = &self.generation;
+        let created = generation.create("/a", &payload, NodeKind::Ephemeral).await.unwrap();
+        let term = generation.grantable(StopAt::Lost).unwrap();
+        let (czxid, payload) = (created.stat.czxid, Some(payload.into()));
+        let node = generation.hold("/a".into(), "a".into(), czxid, term, payload).unwrap();
+        queue.passes_to(1, label);
+        (node, queue)
+    }
+
+    /// What others see of the holder: the label, whether it says since when, and the writes so
+    /// far.
+    async fn seen(&self) -> (Option<String>, bool, u32) {
+        let (data, _) = self.generation.coordinator().get("/a").await.unwrap();
+        let owner = Owner::from_payload(&data);
+        assert_eq!(owner.app.as_deref(), Some("orders"));
+        (owner.label, owner.granted.is_some(), self.writes.load(Ordering::SeqCst))
+    }
+}
+
+fn label(label: &str) -> Option<String> {
+    Some(label.to_owned())
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_holds_for_longer_than_a_heartbeat_is_written_once_with_that_heartbeat() {
+    let kept = kept().await;
+    let (_node, _queue) = kept.hold_with_label("import").await;
+    sleep(T / 6 - MOMENT).await;
+    assert_eq!(kept.seen().await, (label("import"), false, 0));
+    sleep(2 * MOMENT).await;
+    assert_eq!(kept.seen().await, (label("import"), true, 1));
+    let beats = kept.multis.load(Ordering::SeqCst);
+    assert_eq!(beats, 1, "it has no commit of its own");
+    sleep(10 * T).await;
+    assert_eq!(kept.seen().await, (label("import"), true, 1));
+    let beats = kept.multis.load(Ordering::SeqCst);
+    assert!((60..=62).contains(&beats), "{beats}: only heartbeats");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_node_names_the_present_holder_a_heartbeat_after_a_handoff() {
+    let kept = kept().await;
+    let (node, queue) = kept.hold_with_label("").await;
+    // Many that hold for a short time: there is nothing to say.
+    for number in 2..50 {
+        sleep(T / 30).await;
+        queue.passes_to(number, "");
+    }
+    assert_eq!(kept.seen().await, (None, false, 0));
+    sleep(T / 4 + MOMENT).await;
+    assert_eq!(kept.seen().await, (None, true, 1));
+    let before = kept.generation.coordinator().get("/a").await.unwrap().0;
+    // What it says now is wrong from the handoff on, at most for a heartbeat.
+    queue.passes_to(50, "report");
+    sleep(T / 6 + MOMENT).await;
+    assert_eq!(kept.seen().await, (label("report"), true, 2));
+    let after = kept.generation.coordinator().get("/a").await.unwrap().0;
+    assert_ne!(Owner::from_payload(&before).granted, Owner::from_payload(&after).granted);
+    // Nobody holds it while it lingers.
+    *queue.1.lock().unwrap() = None;
+    sleep(T / 6 + MOMENT).await;
+    assert_eq!(kept.seen().await, (None, false, 3));
+    sleep(T).await;
+    assert_eq!(kept.seen().await, (None, false, 3));
+    assert!(kept.is_valid(&node));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_asked_to_release_keeps_its_label_and_the_time_of_its_grant() {
+    let kept = kept().await;
+    let (node, _queue) = kept.hold_with_label("import").await;
+    for round in 0..3 {
+        kept.generation.coordinator().set("/a", REVOKE).await.unwrap();
+        sleep(T / 6 + MOMENT).await;
+        let (data, _) = kept.generation.coordinator().get("/a").await.unwrap();
+        let owner = Owner::from_payload(&data);
+        assert!(owner.revoked && node.is_revoked(), "{owner}");
+        sleep(T / 3).await;
+        let seen = kept.seen().await;
+        assert_eq!((seen.0, seen.1), (label("import"), true), "{round}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_may_not_be_written_is_still_checked() {
+    let kept = kept().await;
+    kept.refuses.store(true, Ordering::SeqCst);
+    let (node, _queue) = kept.hold_with_label("import").await;
+    let other = kept.hold("/b", StopAt::Lost).await;
+    for _ in 0..100 {
+        sleep(T / 10).await;
+        assert!(kept.is_valid(&node) && kept.is_valid(&other));
+    }
+    assert_eq!(kept.seen().await, (label("import"), false, 1));
+    let writes = kept.generation.begin_watching(&node);
+    kept.generation.coordinator().delete("/a").await.unwrap();
+    sleep(T / 6 + MOMENT).await;
+    drop(writes);
+    assert!(node.is_gone() && !other.is_gone());
+}
+
+#[tokio::test(start_paused = true)]
+async fn data_of_another_format_and_nodes_whose_names_recur_stay_as_they_are() {
+    let kept = kept().await;
+    let (node, _queue) = kept.hold_with_label("import").await;
+    node.recurs();
+    let fixed = kept.hold("/b", StopAt::Lost).await;
+    sleep(3 * T).await;
+    assert_eq!(kept.seen().await, (label("import"), false, 0));
+    assert!(kept.is_valid(&fixed));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_written_without_an_answer_is_written_again() {
+    let kept = kept().await;
+    let (node, _queue) = kept.hold_with_label("import").await;
+    kept.forgets.store(1, Ordering::SeqCst);
+    sleep(2 * T).await;
+    assert_eq!(kept.forgets.load(Ordering::SeqCst), 0);
+    let seen = kept.seen().await;
+    assert_eq!((seen.0, seen.1), (label("import"), true));
+    assert!(seen.2 <= 3 && kept.is_valid(&node), "{}", seen.2);
+}

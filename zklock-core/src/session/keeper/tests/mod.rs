@@ -1,0 +1,4 @@
+mod bed;
+mod checks;
+mod holder;
+mod silence;

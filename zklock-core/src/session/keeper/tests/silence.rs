@@ -1,0 +1,160 @@
+//! Answers that come late, or not at all.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::time::{advance, sleep, timeout};
+
+use super::bed::{Kept, MOMENT, T, kept};
+use crate::base::clock::Clock;
+use crate::base::policy::StopAt;
+use crate::base::session_state::SessionState;
+use crate::coordinator::traits::{Link, NodeKind};
+use crate::observe::observer::{Event, LossReason};
+
+#[tokio::test(start_paused = true)]
+async fn an_overdue_heartbeat_is_told_at_a_third_of_the_session_timeout() {
+    let mut kept = kept().await;
+    let careful = kept.hold("/a", StopAt::Suspect).await;
+    let patient = kept.hold("/b", StopAt::Lost).await;
+    sleep(2 * T).await;
+    assert!(kept.is_valid(&careful) && kept.is_valid(&patient));
+    let last = kept.generation.lease().last_commit();
+    kept.faults.hold_replies();
+    timeout(T, kept.state.wait_for(|state| *state == SessionState::Suspended))
+        .await
+        .unwrap()
+        .unwrap();
+    let after = Clock::Caller.now().since(last);
+    assert!(after.abs_diff(T / 3) <= 2 * MOMENT, "{after:?}");
+    assert_eq!(kept.generation.coordinator().link(), Link::Up);
+    assert!(!kept.is_valid(&careful) && kept.is_valid(&patient));
+    assert_eq!(kept.generation.held().len(), 1, "nobody cares for it any more");
+    kept.faults.release();
+    kept.state.wait_for(|state| *state == SessionState::Connected).await.unwrap();
+    assert!(!kept.is_valid(&careful) && kept.is_valid(&patient));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_comes_before_the_keeper_looks_hides_no_doubt() {
+    let kept = kept().await;
+    let careful = kept.hold("/a", StopAt::Suspect).await;
+    let patient = kept.hold("/b", StopAt::Lost).await;
+    // As if the process had been stopped.
+    advance(T / 3).await;
+    kept.generation.delete("/none").await.unwrap_err();
+    let answered = kept.generation.check(["/a".into()]);
+    answered.await.unwrap();
+    assert!(!kept.is_valid(&careful) && kept.is_valid(&patient));
+}
+
+/// The leader may end the session before the next ping tells it of the commit.
+#[tokio::test(start_paused = true)]
+async fn a_session_whose_process_stood_still_grants_nothing_more() {
+    let Kept { generation, .. } = kept().await;
+    sleep(MOMENT).await;
+    advance(generation.lease().timing().lease + MOMENT).await;
+    generation.create("/a", b"", NodeKind::Ephemeral).await.unwrap();
+    assert_eq!(generation.grantable(StopAt::Lost), None);
+    sleep(MOMENT).await;
+    assert!(generation.is_retired());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_stops_at_suspect_is_granted_only_while_no_heartbeat_is_due() {
+    let Kept { generation, .. } = kept().await;
+    let granted = |stop_at| generation.grantable(stop_at).is_some();
+    sleep(T / 6 - MOMENT).await;
+    assert!(granted(StopAt::Suspect) && granted(StopAt::Lost));
+    sleep(2 * MOMENT).await;
+    assert!(!granted(StopAt::Suspect) && granted(StopAt::Lost));
+    sleep(T / 6).await;
+    assert!(!granted(StopAt::Suspect) && !granted(StopAt::Lost));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_keeper_that_sleeps_looks_when_something_is_held_that_stops_at_suspect() {
+    let kept = kept().await;
+    let generation = &kept.generation;
+    let created = generation.coordinator().create("/a", b"", NodeKind::Ephemeral);
+    let czxid = created.await.unwrap().stat.czxid;
+    // It looks every T/6 while nothing is held, and has just done so. The heartbeat is nearly
+    // due, and will take long.
+    sleep(T / 3 + 10 * MOMENT).await;
+    generation.check(["/a".into()]).await.unwrap();
+    sleep(T / 6 - 5 * MOMENT).await;
+    kept.faults.delay_replies(T / 12);
+    let term = generation.grantable(StopAt::Suspect).unwrap();
+    let node = generation.hold("/a".into(), "a".into(), czxid, term, None).unwrap();
+    for _ in 0..100 {
+        sleep(T / 30).await;
+        assert!(kept.is_valid(&node));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_heartbeat_whose_answer_is_forgotten_is_sent_again_in_time() {
+    let kept = kept().await;
+    let patient = kept.hold("/b", StopAt::Lost).await;
+    for _ in 0..3 {
+        kept.forgets.store(1, Ordering::SeqCst);
+        for _ in 0..20 {
+            sleep(T / 10).await;
+            assert!(kept.is_valid(&patient));
+        }
+        assert_eq!(kept.forgets.load(Ordering::SeqCst), 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn heartbeats_and_silence_are_told() {
+    let kept = kept().await;
+    let node = kept.hold("/a", StopAt::Lost).await;
+    kept.faults.delay_replies(T / 60);
+    sleep(T / 4).await;
+    let next = || kept.events.recv_timeout(Duration::from_secs(60)).unwrap();
+    match next() {
+        Event::Heartbeat { nodes: 1, took, undeleted: 0 } => {
+            assert!((T / 60..T / 50).contains(&took), "{took:?}");
+        }
+        event => panic!("{event:?}"),
+    }
+    kept.faults.hold_replies();
+    sleep(2 * T).await;
+    match next() {
+        Event::Suspect { lock, czxid, .. } => {
+            assert_eq!((&*lock, czxid), ("a", node.czxid.unsigned_abs()));
+        }
+        event => panic!("{event:?}"),
+    }
+    match next() {
+        Event::Lost { lock, czxid, why: LossReason::Silence, .. } => {
+            assert_eq!((&*lock, czxid), ("a", node.czxid.unsigned_abs()));
+        }
+        event => panic!("{event:?}"),
+    }
+}
+
+/// A caller that begins anew lets go of the lease that it lost, perhaps before the keeper looks.
+#[tokio::test(start_paused = true)]
+async fn who_lets_go_of_a_lost_lease_tells_those_who_wait_for_its_end() {
+    let kept = kept().await;
+    for (stop_at, why) in
+        [(StopAt::Lost, LossReason::Silence), (StopAt::Suspect, LossReason::Suspect)]
+    {
+        let node = kept.hold("/a", stop_at).await;
+        let mut told = std::pin::pin!(kept.generation.changed());
+        told.as_mut().enable();
+        kept.generation.lease().end_epoch();
+        assert!(!kept.is_valid(&node));
+        kept.generation.lost_lease(&node);
+        timeout(MOMENT / 2, told).await.unwrap();
+        kept.generation.lost_lease(&node);
+        // Once: otherwise it would be the next one as well.
+        match kept.events.recv_timeout(Duration::from_secs(60)).unwrap() {
+            Event::Lost { why: told, .. } => assert_eq!(told, why),
+            event => panic!("{event:?}"),
+        }
+        kept.generation.delete("/a").await.unwrap();
+    }
+}

@@ -1,0 +1,206 @@
+//! A session of the simulated ensemble, as the library sees it.
+
+use std::fmt;
+use std::future::{Future, ready};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use futures_lite::future::or;
+use zklock_core::coordinator::memory::shared::Request;
+use zklock_core::coordinator::traits::{
+    Coordinator, Created, Link, NodeKind, Operation, Reply, RequestError, Stat, Watch,
+};
+
+use super::frames::Answer;
+use super::shared::Shared;
+use super::waiting::{Until, ask};
+
+/// How long a close waits for the server's word, as with a real server.
+const CLOSE_WAIT: u64 = 1_000_000;
+
+pub(super) struct SimulatedCoordinator {
+    shared: Arc<Shared>,
+    client: u64,
+    session: i64,
+    timeout: Duration,
+    closed: AtomicBool,
+    /// What it was when it was closed.
+    last: OnceLock<Link>,
+}
+
+impl fmt::Debug for SimulatedCoordinator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut out = f.debug_struct("SimulatedCoordinator");
+        out.field("session", &format_args!("{:#x}", self.session)).finish_non_exhaustive()
+    }
+}
+
+impl SimulatedCoordinator {
+    pub(super) fn new(shared: Arc<Shared>, client: u64) -> Self {
+        let (session, timeout) = shared.look(|machine| {
+            let client = machine.clients.get(&client);
+            client.map_or((0, 0), |client| (client.session, client.timing.session))
+        });
+        let timeout = Duration::from_micros(timeout);
+        SimulatedCoordinator {
+            shared,
+            client,
+            session,
+            timeout,
+            closed: AtomicBool::new(false),
+            last: OnceLock::new(),
+        }
+    }
+
+    fn ask<T: Send + 'static>(
+        &self,
+        request: Request,
+        convert: fn(Answer, Option<super::waiting::WatchFuture>) -> Option<T>,
+    ) -> Reply<T> {
+        if self.closed.load(Ordering::Relaxed) {
+            return Box::pin(ready(Err(RequestError::Closed)));
+        }
+        ask(&self.shared, self.client, request, convert)
+    }
+
+    fn done(&self, request: Request) -> Reply<()> {
+        self.ask(request, |answer, _| (answer == Answer::Done).then_some(()))
+    }
+
+    /// Gives its part of the client up.
+    fn let_go(&self) {
+        if !self.closed.swap(true, Ordering::Relaxed) {
+            self.shared.act(|machine| {
+                if let Some(client) = machine.clients.get_mut(&self.client) {
+                    client.over.get_or_insert(Link::Closed);
+                    _ = self.last.set(client.link());
+                    let mut wake = Vec::new();
+                    client.tell_watchers(&mut wake);
+                    for watching in client.watches.values_mut() {
+                        wake.extend(watching.waker.take());
+                    }
+                    machine.wake.append(&mut wake);
+                }
+                machine.let_go(self.client);
+            });
+        }
+    }
+}
+
+impl Drop for SimulatedCoordinator {
+    fn drop(&mut self) {
+        // Without a close, a watch learns it from the client.
+        if !self.closed.swap(true, Ordering::Relaxed) {
+            self.shared.act(|machine| machine.let_go(self.client));
+        }
+    }
+}
+
+impl Coordinator for SimulatedCoordinator {
+    fn session_id(&self) -> i64 {
+        self.session
+    }
+
+    fn session_timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    fn create(&self, path: &str, data: &[u8], kind: NodeKind) -> Reply<Created> {
+        let request = Request::Create { path: path.to_owned(), data: data.to_vec(), kind };
+        self.ask(request, |answer, _| match answer {
+            Answer::Created(created) => Some(created),
+            _ => None,
+        })
+    }
+
+    fn delete(&self, path: &str) -> Reply<()> {
+        self.done(Request::Delete { path: path.to_owned() })
+    }
+
+    fn children(&self, path: &str) -> Reply<Vec<String>> {
+        let request = Request::Children { path: path.to_owned(), watch: false };
+        self.ask(request, |answer, _| match answer {
+            Answer::Children(names) => Some(names),
+            _ => None,
+        })
+    }
+
+    fn children_watched(&self, path: &str) -> Reply<(Vec<String>, Watch)> {
+        let request = Request::Children { path: path.to_owned(), watch: true };
+        self.ask(request, |answer, watch| match (answer, watch) {
+            (Answer::Children(names), Some(watch)) => Some((names, Box::pin(watch) as Watch)),
+            _ => None,
+        })
+    }
+
+    /// It keeps none.
+    fn acl(&self, _: &str) -> Reply<Option<Vec<(String, String, u8)>>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
+    fn get(&self, path: &str) -> Reply<(Vec<u8>, Stat)> {
+        let request = Request::Get { path: path.to_owned(), watch: false };
+        self.ask(request, |answer, _| match answer {
+            Answer::Data(data, stat) => Some((data, stat)),
+            _ => None,
+        })
+    }
+
+    fn get_watched(&self, path: &str) -> Reply<(Vec<u8>, Stat, Watch)> {
+        let request = Request::Get { path: path.to_owned(), watch: true };
+        self.ask(request, |answer, watch| match (answer, watch) {
+            (Answer::Data(data, stat), Some(watch)) => Some((data, stat, Box::pin(watch) as Watch)),
+            _ => None,
+        })
+    }
+
+    fn set(&self, path: &str, data: &[u8]) -> Reply<Stat> {
+        let request = Request::Set { path: path.to_owned(), data: data.to_vec() };
+        self.ask(request, |answer, _| match answer {
+            Answer::Stat(stat) => Some(stat),
+            _ => None,
+        })
+    }
+
+    fn multi(&self, operations: Vec<Operation>) -> Reply<()> {
+        self.done(Request::Multi(operations))
+    }
+
+    fn sync(&self, path: &str) -> Reply<()> {
+        self.done(Request::Sync { path: path.to_owned() })
+    }
+
+    fn link(&self) -> Link {
+        self.shared.look(|machine| {
+            let gone = self.last.get().copied().unwrap_or(Link::Closed);
+            machine.clients.get(&self.client).map_or(gone, |client| client.link())
+        })
+    }
+
+    fn link_changed(&self, seen: Link) -> Pin<Box<dyn Future<Output = Link> + Send>> {
+        let look =
+            move |client: &super::client::Client| Some(client.link()).filter(|link| *link != seen);
+        Box::pin(Until::new(&self.shared, self.client, Link::Closed, look))
+    }
+
+    fn link_lost(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        let changes = self
+            .shared
+            .look(|machine| machine.clients.get(&self.client).map_or(0, |client| client.changes));
+        let look = move |client: &super::client::Client| (client.changes != changes).then_some(());
+        Box::pin(Until::new(&self.shared, self.client, (), look))
+    }
+
+    fn close(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        let look = |client: &super::client::Client| {
+            (client.phase == super::client::Phase::Over).then_some(())
+        };
+        let over = Until::new(&self.shared, self.client, (), look);
+        self.let_go();
+        let world = &self.shared.world;
+        let limit = world.sleep_until(world.now() + CLOSE_WAIT);
+        Box::pin(or(over, limit))
+    }
+}

@@ -1,0 +1,110 @@
+//! What the servers did, for those who judge: the ensemble's own history.
+
+use std::collections::BTreeMap;
+
+use super::txn::{Change, Txn};
+
+/// The life of one node, by its czxid and path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Life {
+    /// The node's path.
+    pub path: String,
+    /// The transaction that created it.
+    pub czxid: i64,
+    /// The session that owns it, 0 if none.
+    pub owner: i64,
+    /// When it was committed, in microseconds.
+    pub born: u64,
+    /// When its deletion was committed, and why.
+    pub gone: Option<(u64, Gone)>,
+}
+
+/// Why a node is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gone {
+    /// A session deleted it: its own, or another one.
+    Deleted {
+        /// Which.
+        by: i64,
+    },
+    /// Its session was closed or expired.
+    SessionEnded,
+    /// The server reaped a container.
+    Reaped,
+    /// Somebody deleted it who is no client.
+    Outsider,
+}
+
+/// The lives of all nodes, and the ends of sessions.
+#[derive(Debug, Default)]
+pub(super) struct Journal {
+    lives: Vec<Life>,
+    /// The node that lives at a path now.
+    present: BTreeMap<String, usize>,
+    ended: BTreeMap<i64, u64>,
+    /// How many nodes are gone.
+    deaths: u64,
+}
+
+/// The session of outsiders.
+pub(super) const OUTSIDER: i64 = -1;
+
+impl Journal {
+    /// Notes a transaction that was committed.
+    pub(super) fn note(&mut self, txn: &Txn, now: u64) {
+        self.change(&txn.change, txn, now);
+    }
+
+    fn change(&mut self, change: &Change, txn: &Txn, now: u64) {
+        match change {
+            Change::Create { path, owner, .. } => {
+                self.present.insert(path.to_string(), self.lives.len());
+                let path = path.to_string();
+                let life = Life { path, czxid: txn.zxid, owner: *owner, born: now, gone: None };
+                self.lives.push(life);
+            }
+            Change::Delete { path } => {
+                let why = match txn.session {
+                    0 => Gone::Reaped,
+                    OUTSIDER => Gone::Outsider,
+                    by => Gone::Deleted { by },
+                };
+                self.end(path, now, why);
+            }
+            Change::Multi(changes) => {
+                for change in changes {
+                    self.change(change, txn, now);
+                }
+            }
+            Change::CloseSession { session, paths } => {
+                self.ended.entry(*session).or_insert(now);
+                for path in paths {
+                    self.end(path, now, Gone::SessionEnded);
+                }
+            }
+            Change::Set { .. }
+            | Change::Check
+            | Change::OpenSession { .. }
+            | Change::Refused(_) => {}
+        }
+    }
+
+    fn end(&mut self, path: &str, now: u64, why: Gone) {
+        if let Some(life) = self.present.remove(path).and_then(|at| self.lives.get_mut(at)) {
+            life.gone = Some((now, why));
+            self.deaths += 1;
+        }
+    }
+
+    pub(super) fn lives(&self) -> &[Life] {
+        &self.lives
+    }
+
+    pub(super) fn deaths(&self) -> u64 {
+        self.deaths
+    }
+
+    pub(super) fn ended(&self, session: i64) -> Option<u64> {
+        self.ended.get(&session).copied()
+    }
+}

@@ -1,0 +1,500 @@
+//! The tasks, the timers and the time of a simulated world.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Wake, Waker};
+
+use crate::chooser::{Choice, Chooser};
+use crate::executor::process::{Process, ProcessId, current_task, set_current};
+use crate::executor::timer::{Alarm, Timer, TimerId};
+use crate::executor::trace::Trace;
+
+type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// A moment this close may come while tasks are ready, in microseconds: the machine is slow.
+const SOON: u64 = 2_000;
+
+/// How often, of 1,000 polls, a moment that is due or close comes first.
+const LATE: u32 = 80;
+
+/// The stream of the choices who goes first.
+const ORDER: u32 = 1;
+
+/// Everything that a schedule consists of, except for what the tasks themselves know.
+///
+/// It must be shared between threads to satisfy the bounds of wakers, but one thread uses it. Its
+/// lock is never held while anything is polled, woken, called or dropped.
+pub struct World(Mutex<Core>, u64);
+
+/// How many worlds there were. Nothing in a world depends on its number.
+static WORLDS: AtomicU64 = AtomicU64::new(0);
+
+struct Core {
+    /// In microseconds.
+    now: u64,
+    chooser: Chooser,
+    tasks: Vec<Option<Task>>,
+    /// What is to be polled: the round, and the task. Who is woken is ready in the next round; within
+    /// a round the tasks are in their own order, not in that of their wakers, which is chosen by
+    /// tokio for some.
+    ready: Vec<(u64, u32)>,
+    round: u64,
+    processes: Vec<Group>,
+    alarms: BTreeMap<TimerId, Alarm>,
+    next_alarm: u64,
+    unique: u64,
+    polls: u64,
+    panics: u32,
+    trace: Trace,
+    ended: bool,
+    /// Who waits until something is ready.
+    idle: Option<Waker>,
+}
+
+#[derive(Default)]
+struct Group {
+    crashed: bool,
+    paused: bool,
+    pauses: u32,
+    parked: Vec<u32>,
+    tasks: usize,
+    drift: i64,
+    /// Those of its tasks that have chosen something, in the order in which they began to.
+    choosing: Vec<u32>,
+    /// Where it was when its rate was set: a moment of the world, and what the clock showed.
+    rated: (u64, u64),
+}
+
+struct Task {
+    /// Not there while it is polled.
+    work: Option<Work>,
+    name: &'static str,
+    process: ProcessId,
+    queued: bool,
+    waker: Waker,
+}
+
+struct TaskWaker {
+    world: Arc<World>,
+    task: u32,
+}
+
+impl Wake for TaskWaker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        let mut core = self.world.lock();
+        core.queue(self.task);
+        let idle = if core.ready.is_empty() { None } else { core.idle.take() };
+        drop(core);
+        if let Some(idle) = idle {
+            idle.wake();
+        }
+    }
+}
+
+impl Core {
+    fn queue(&mut self, id: u32) {
+        let Some(Some(task)) = self.tasks.get_mut(id as usize) else { return };
+        if std::mem::replace(&mut task.queued, true) {
+            return;
+        }
+        let process = &mut self.processes[task.process.0 as usize];
+        if process.paused {
+            process.parked.push(id);
+            return;
+        }
+        let entry = (self.round + 1, id);
+        let at = self.ready.partition_point(|other| *other < entry);
+        self.ready.insert(at, entry);
+    }
+
+    /// Whose the next choice is. A number of its own for each task of a process, and 0 for the world.
+    fn stream(&mut self) -> u32 {
+        let Some((process, task)) = current_task() else { return 0 };
+        let Some(group) = self.processes.get_mut(process.0 as usize) else { return 0 };
+        let known = group.choosing.iter().position(|other| *other == task);
+        let place = known.unwrap_or_else(|| {
+            group.choosing.push(task);
+            group.choosing.len() - 1
+        });
+        (process.0 + 1) * 100 + place.min(99) as u32
+    }
+
+    fn process(&self, id: ProcessId) -> &Group {
+        &self.processes[id.0 as usize]
+    }
+
+    fn process_mut(&mut self, id: ProcessId) -> &mut Group {
+        &mut self.processes[id.0 as usize]
+    }
+}
+
+impl Group {
+    fn nanos(&self, now: u64) -> u64 {
+        let (moment, nanos) = self.rated;
+        let since = now.saturating_sub(moment);
+        let ahead = i128::from(since) * i128::from(self.drift) / 1_000;
+        (i128::from(nanos) + i128::from(since) * 1_000 + ahead) as u64
+    }
+}
+
+impl fmt::Debug for World {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("World")
+    }
+}
+
+impl World {
+    /// An empty world, at the moment 0. It keeps lines for a timeline if it is told to.
+    pub fn new(chooser: Chooser, lines: bool) -> Arc<Self> {
+        let core = Mutex::new(Core {
+            now: 0,
+            chooser,
+            tasks: Vec::with_capacity(256),
+            ready: Vec::new(),
+            round: 0,
+            processes: Vec::new(),
+            alarms: BTreeMap::new(),
+            next_alarm: 0,
+            unique: 0,
+            polls: 0,
+            panics: 0,
+            trace: Trace::new(lines),
+            ended: false,
+            idle: None,
+        });
+        Arc::new(World(core, WORLDS.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Core> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Which world it is.
+    pub(super) fn number(&self) -> u64 {
+        self.1
+    }
+
+    /// The moment, in microseconds since the world began.
+    pub fn now(&self) -> u64 {
+        self.lock().now
+    }
+
+    /// Picks one of so many alternatives, of which 0 is the harmless one.
+    pub fn choose(&self, of: u32) -> u32 {
+        let mut core = self.lock();
+        let by = core.stream();
+        core.chooser.choose(by, of)
+    }
+
+    /// Picks one of so many alternatives, another one than 0 in so many of 1,000 cases.
+    pub fn seldom(&self, of: u32, per_mille: u32) -> u32 {
+        let mut core = self.lock();
+        let by = core.stream();
+        core.chooser.seldom(by, of, per_mille)
+    }
+
+    /// A number that was not given before. It is counted and not chosen: nothing may depend on it.
+    pub fn unique(&self) -> u64 {
+        let mut core = self.lock();
+        core.unique += 1;
+        core.unique
+    }
+
+    /// Adds to the digest of what happened.
+    pub fn note(&self, words: &[u64]) {
+        self.lock().trace.note(words);
+    }
+
+    /// Adds a line to the timeline, if somebody reads it.
+    pub fn say(&self, line: impl FnOnce() -> String) {
+        if self.lock().trace.has_lines() {
+            let line = line();
+            let mut core = self.lock();
+            let now = core.now;
+            core.trace.say(now, &line);
+        }
+    }
+
+    /// Starts a process.
+    pub fn process(self: &Arc<Self>) -> Process {
+        let mut core = self.lock();
+        let id = ProcessId(core.processes.len() as u32);
+        // No clock begins at its origin.
+        let rated = (0, 1_000_000_000_000);
+        core.processes.push(Group { rated, ..Group::default() });
+        Process::new(self.clone(), id)
+    }
+
+    pub(super) fn spawn(self: &Arc<Self>, process: ProcessId, name: &'static str, work: Work) {
+        let mut core = self.lock();
+        if core.ended || core.process(process).crashed {
+            drop(core);
+            drop(work);
+            return;
+        }
+        let id = core.tasks.len() as u32;
+        let waker = Waker::from(Arc::new(TaskWaker { world: self.clone(), task: id }));
+        core.tasks.push(Some(Task { work: Some(work), name, process, queued: false, waker }));
+        core.process_mut(process).tasks += 1;
+        core.queue(id);
+    }
+
+    pub(super) fn pause(&self, id: ProcessId) {
+        let mut core = self.lock();
+        let core = &mut *core;
+        core.processes[id.0 as usize].paused = true;
+        core.processes[id.0 as usize].pauses += 1;
+        let tasks = &core.tasks;
+        let runs = |task: u32| tasks[task as usize].as_ref().is_some_and(|task| task.process == id);
+        let parked: Vec<u32> =
+            core.ready.iter().map(|(_, task)| *task).filter(|task| runs(*task)).collect();
+        core.ready.retain(|(_, task)| !runs(*task));
+        core.processes[id.0 as usize].parked.extend(parked);
+    }
+
+    pub(super) fn resume(&self, id: ProcessId) {
+        let mut core = self.lock();
+        let process = core.process_mut(id);
+        process.paused = false;
+        for task in std::mem::take(&mut process.parked) {
+            if let Some(Some(slot)) = core.tasks.get_mut(task as usize) {
+                slot.queued = false;
+            }
+            core.queue(task);
+        }
+    }
+
+    pub(super) fn pauses(&self, id: ProcessId) -> u32 {
+        self.lock().process(id).pauses
+    }
+
+    pub(super) fn is_paused(&self, id: ProcessId) -> bool {
+        self.lock().process(id).paused
+    }
+
+    pub(super) fn crash(&self, id: ProcessId) {
+        let mut dropped = Vec::new();
+        let mut core = self.lock();
+        core.process_mut(id).crashed = true;
+        core.process_mut(id).tasks = 0;
+        for slot in &mut core.tasks {
+            if slot.as_ref().is_some_and(|task| task.process == id) {
+                dropped.extend(slot.take());
+            }
+        }
+        drop(core);
+        drop(dropped);
+    }
+
+    pub(super) fn is_alive(&self, id: ProcessId) -> bool {
+        let core = self.lock();
+        !core.ended && !core.process(id).crashed
+    }
+
+    pub(super) fn tasks_of(&self, id: ProcessId) -> usize {
+        self.lock().process(id).tasks
+    }
+
+    pub(super) fn task_names(&self, id: ProcessId) -> Vec<&'static str> {
+        let core = self.lock();
+        let tasks = core.tasks.iter().flatten();
+        tasks.filter(|task| task.process == id).map(|task| task.name).collect()
+    }
+
+    pub(super) fn set_drift(&self, id: ProcessId, millionths: i32) {
+        let mut core = self.lock();
+        let now = core.now;
+        let process = core.process_mut(id);
+        process.rated = (now, process.nanos(now));
+        process.drift = i64::from(millionths);
+    }
+
+    pub(super) fn local_nanos(&self, id: ProcessId) -> u64 {
+        let core = self.lock();
+        core.process(id).nanos(core.now)
+    }
+
+    pub(super) fn moment(&self, id: ProcessId, nanos: u64) -> u64 {
+        let core = self.lock();
+        let process = core.process(id);
+        let (moment, rated) = process.rated;
+        let rate = 1_000_000 + i128::from(process.drift);
+        let since = i128::from(nanos.saturating_sub(rated)) * 1_000;
+        moment.saturating_add(u64::try_from((since + rate - 1) / rate).unwrap_or(u64::MAX))
+    }
+
+    /// Waits for a moment, in microseconds since the world began.
+    pub fn sleep_until(self: &Arc<Self>, at: u64) -> Timer {
+        Timer::new(self.clone(), at)
+    }
+
+    /// Calls at a moment. Those of the same moment are called in the order in which they were set.
+    pub fn at(&self, at: u64, call: impl FnOnce() + Send + 'static) -> TimerId {
+        self.lock().set(at, Alarm::Call(Box::new(call)))
+    }
+
+    pub(super) fn set_waker(&self, set: Option<TimerId>, at: u64, waker: &Waker) -> TimerId {
+        let mut core = self.lock();
+        if let Some(id) = set
+            && let Some(Alarm::Wake(kept)) = core.alarms.get_mut(&id)
+        {
+            let old = (!kept.will_wake(waker)).then(|| std::mem::replace(kept, waker.clone()));
+            drop(core);
+            drop(old);
+            return id;
+        }
+        core.set(at, Alarm::Wake(waker.clone()))
+    }
+
+    /// Takes back what was to be called or woken.
+    pub fn cancel(&self, id: TimerId) {
+        let alarm = self.lock().alarms.remove(&id);
+        drop(alarm);
+    }
+
+    /// The next moment at which something happens, if no task is ready now; the end of time, if there
+    /// is none.
+    pub fn idle_until(&self) -> Option<u64> {
+        let core = self.lock();
+        let next = || core.alarms.keys().next().map_or(u64::MAX, |(at, _)| *at);
+        core.ready.is_empty().then(next)
+    }
+
+    /// Whether a task is ready. If not, this waker is told when one is.
+    pub fn is_ready(&self, waker: &Waker) -> bool {
+        let mut core = self.lock();
+        let old = core.idle.replace(waker.clone());
+        let ready = !core.ready.is_empty();
+        drop(core);
+        drop(old);
+        ready
+    }
+
+    /// Lets time go by in which nothing happens: up to a moment, or to the next at which something does.
+    pub fn advance(&self, to: u64) {
+        let mut core = self.lock();
+        let next = core.alarms.keys().next().map_or(u64::MAX, |(at, _)| *at);
+        core.now = core.now.max(to.min(next));
+    }
+
+    /// Polls one task, or lets the next moment come. False where there is nothing to come.
+    pub fn step(&self) -> bool {
+        let mut core = self.lock();
+        let next = core.alarms.keys().next().map(|(at, _)| *at);
+        let soon = next.is_some_and(|at| at <= core.now + SOON);
+        if !core.ready.is_empty() {
+            let late = soon && core.chooser.seldom(ORDER, 2, LATE) == 1;
+            if !late {
+                self.poll_one(core);
+                return true;
+            }
+        }
+        let Some(((at, _), alarm)) = core.alarms.pop_first() else { return false };
+        core.now = core.now.max(at);
+        drop(core);
+        match alarm {
+            Alarm::Wake(waker) => waker.wake(),
+            Alarm::Call(call) => call(),
+        }
+        true
+    }
+
+    fn poll_one(&self, mut core: MutexGuard<'_, Core>) {
+        let among = core.ready.len() as u32;
+        let at = core.chooser.choose(ORDER, among) as usize;
+        let (round, id) = core.ready.remove(at);
+        core.round = round;
+        let Some(Some(task)) = core.tasks.get_mut(id as usize) else { return };
+        task.queued = false;
+        let process = task.process;
+        let (Some(mut work), waker) = (task.work.take(), task.waker.clone()) else { return };
+        core.now += 1;
+        core.polls += 1;
+        let now = core.now;
+        core.trace.note(&[u64::from(id), now]);
+        drop(core);
+        set_current(Some((process, id)));
+        let mut context = Context::from_waker(&waker);
+        let polled = catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(&mut context)));
+        let goes_on = matches!(&polled, Ok(poll) if poll.is_pending());
+        let mut core = self.lock();
+        core.panics += u32::from(polled.is_err());
+        let slot = core.tasks.get_mut(id as usize);
+        let rest = match slot {
+            Some(Some(task)) if goes_on => {
+                task.work = Some(work);
+                None
+            }
+            // It crashed while it was polled, or the world ended.
+            Some(None) | None => Some((work, None)),
+            Some(slot) => {
+                let slot = slot.take();
+                core.process_mut(process).tasks -= 1;
+                Some((work, slot))
+            }
+        };
+        drop(core);
+        drop((rest, polled));
+        set_current(None);
+    }
+
+    /// How many tasks were polled.
+    pub fn polls(&self) -> u64 {
+        self.lock().polls
+    }
+
+    /// How many tasks panicked.
+    pub fn panics(&self) -> u32 {
+        self.lock().panics
+    }
+
+    /// A digest of all that happened so far.
+    pub fn digest(&self) -> u64 {
+        self.lock().trace.digest()
+    }
+
+    /// Takes the timeline.
+    pub fn take_lines(&self) -> Vec<String> {
+        self.lock().trace.take_lines()
+    }
+
+    /// Takes what was chosen.
+    pub fn take_record(&self) -> Vec<Choice> {
+        self.lock().chooser.take_record()
+    }
+
+    /// Ends it: drops all tasks and timers. It stands still after that.
+    pub fn end(&self) {
+        let mut core = self.lock();
+        core.ended = true;
+        core.ready.clear();
+        drop(core);
+        loop {
+            let mut core = self.lock();
+            let rest = (std::mem::take(&mut core.tasks), std::mem::take(&mut core.alarms));
+            drop(core);
+            if rest.0.is_empty() && rest.1.is_empty() {
+                return;
+            }
+            drop(rest);
+        }
+    }
+}
+
+impl Core {
+    fn set(&mut self, at: u64, alarm: Alarm) -> TimerId {
+        self.next_alarm += 1;
+        let id = (at.max(self.now), self.next_alarm);
+        self.alarms.insert(id, alarm);
+        id
+    }
+}
