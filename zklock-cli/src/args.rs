@@ -84,6 +84,13 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Serves a page with the locks in use, their queues, holders and what happened, live
+    ///
+    /// The page only shows, unless --allow-break is given. It is at http://127.0.0.1:8427/, which only
+    /// this machine can reach; --listen is for more. ZooKeeper is read while somebody looks, once for
+    /// all who look.
+    #[cfg(feature = "serve")]
+    Serve(Serve),
     /// Follows a lock: who joins the queue, holds the lock, and leaves
     Watch {
         /// The name of the lock
@@ -174,8 +181,33 @@ pub(crate) struct Break {
     pub(crate) json: bool,
 }
 
+/// A page with the locks.
+#[cfg(feature = "serve")]
+#[derive(Debug, clap::Args)]
+pub(crate) struct Serve {
+    /// Only this lock and those below it
+    pub(crate) prefix: Option<String>,
+    /// Where it listens. Everyone who reaches an address that is not of this machine alone can read
+    /// the names of the locks and who holds them
+    #[arg(long, default_value = "127.0.0.1:8427", value_name = "HOST:PORT")]
+    pub(crate) listen: String,
+    /// A name under which browsers may reach it, besides addresses, localhost and the name in
+    /// --listen. Others are refused, because a foreign page may have made them up
+    #[arg(long = "host", value_name = "NAME")]
+    pub(crate) hosts: Vec<String>,
+    /// How often it looks, while somebody looks at it
+    #[arg(long, default_value = "1s", value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub(crate) interval: Duration,
+    /// Lets the page delete the node of a contender (see `zklock break`)
+    #[arg(long, requires = "token_file")]
+    pub(crate) allow_break: bool,
+    /// A file with the token that the page asks for before it deletes a node
+    #[arg(long, value_name = "FILE", requires = "allow_break")]
+    pub(crate) token_file: Option<std::path::PathBuf>,
+}
+
 /// A number, decimal or with `0x` in front.
-fn czxid(text: &str) -> Result<i64, String> {
+pub(crate) fn czxid(text: &str) -> Result<i64, String> {
     let read = match text.strip_prefix("0x") {
         Some(digits) => i64::from_str_radix(digits, 16),
         None => text.parse(),

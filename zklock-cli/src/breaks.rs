@@ -2,7 +2,8 @@
 
 use std::io::{BufRead, Write, stderr, stdin};
 
-use serde_json::json;
+use serde_json::{Value, json};
+use zklock::{LockError, Participant, Session, Site};
 
 use crate::args::Break;
 use crate::exit::{Failure, PROBLEM};
@@ -13,30 +14,44 @@ use crate::server::connect;
 pub(crate) async fn break_node(wanted: &Break) -> Result<u8, Failure> {
     let session = connect().await?;
     let mut deleted = false;
-    for site in session.sites(&*wanted.name).await? {
-        let queue = site.contenders().await?;
-        let mut found = queue.iter();
-        let Some(one) = found.find(|one| one.node == wanted.node && one.czxid == wanted.czxid)
-        else {
-            continue;
-        };
+    if let Some((site, one)) = find(&session, &wanted.name, &wanted.node, wanted.czxid).await? {
         if !wanted.yes {
-            say(&line(one))?;
+            say(&line(&one))?;
             if !is_sure()? {
                 session.close().await;
                 return Ok(PROBLEM);
             }
         }
-        deleted = site.break_holder(one).await?;
-        break;
+        deleted = site.break_holder(&one).await?;
     }
     session.close().await;
     say(&match deleted {
-        deleted if wanted.json => json!({ "name": wanted.name, "deleted": deleted }).to_string(),
+        deleted if wanted.json => told(&wanted.name, deleted).to_string(),
         true => format!("deleted {}", wanted.node),
         false => format!("nothing to do: {} with this czxid is not there", wanted.node),
     })?;
     Ok(if deleted { 0 } else { PROBLEM })
+}
+
+/// The contender with this node, and the queue in which it is.
+pub(crate) async fn find(
+    session: &Session,
+    name: &str,
+    node: &str,
+    czxid: i64,
+) -> Result<Option<(Site, Participant)>, LockError> {
+    for site in session.sites(name).await? {
+        let queue = site.contenders().await?.into_iter();
+        if let Some(one) = { queue }.find(|one| one.node == node && one.czxid == czxid) {
+            return Ok(Some((site, one)));
+        }
+    }
+    Ok(None)
+}
+
+/// What became of it, as JSON.
+pub(crate) fn told(name: &str, deleted: bool) -> Value {
+    json!({ "name": name, "deleted": deleted })
 }
 
 /// Asks whoever sits before the terminal. The end of the input means no.

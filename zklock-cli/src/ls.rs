@@ -12,7 +12,7 @@ use crate::when::{since, span};
 #[derive(Debug)]
 pub(crate) struct Lock {
     pub(crate) name: String,
-    path: String,
+    pub(crate) path: String,
     /// Its layout; several if its users do not exclude each other.
     pub(crate) layout: String,
     pub(crate) holders: Vec<Participant>,

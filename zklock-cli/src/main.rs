@@ -1,4 +1,5 @@
-//! The command `zklock`: runs a command under a lock, and shows, explains, follows and frees locks.
+//! The command `zklock`: runs a command under a lock, and shows, explains, follows and frees locks,
+//! also on a page.
 //!
 //! Its settings are the environment variables of the library (`ZKLOCK_CONNECT` and so on).
 
@@ -9,6 +10,8 @@ mod exit;
 mod inspect;
 mod ls;
 mod run;
+#[cfg(feature = "serve")]
+mod serve;
 mod server;
 mod text;
 mod top;
@@ -70,6 +73,8 @@ fn begin(args: Args) -> Result<u8, Failure> {
             Command::Doctor { containers_within, json } => {
                 doctor::doctor(containers_within, json).await
             }
+            #[cfg(feature = "serve")]
+            Command::Serve(wanted) => serve::serve(wanted, Again::of(&args.server)).await,
             Command::Break(node) => breaks::break_node(&node).await,
             Command::Watch { name, json } => inspect::watch(&name, json).await,
             Command::Revoke { name, json } => inspect::revoke(&name, json).await,

@@ -2,14 +2,14 @@
 
 mod model;
 mod screen;
-mod warnings;
+pub(crate) mod warnings;
 
 use std::io::{IsTerminal, stdout};
 use std::time::Duration;
 
 use serde_json::json;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until};
 use zklock::{LockError, Session};
 
 use crate::exit::Failure;
@@ -18,10 +18,7 @@ use crate::ls::locks;
 use crate::server::{connect, servers};
 use crate::top::model::{Key, Model};
 use crate::top::screen::Screen;
-use crate::why::view::{View, tells};
-
-/// How long a server may take to tell its connections.
-const PATIENCE: Duration = Duration::from_millis(500);
+use crate::why::view::ask_connections;
 
 /// Shows the locks in use until it is ended: in a terminal on the whole screen, otherwise or with
 /// `--json` one document after the other.
@@ -82,13 +79,7 @@ async fn refresh(
     model: &mut Model,
 ) -> Result<(), LockError> {
     let own = session.zookeeper_session().map(|(id, _)| id);
-    let mut views = Vec::new();
-    for server in servers {
-        let told = timeout(PATIENCE, tells(server)).await;
-        let connections = told.unwrap_or_else(|_| Err("it did not answer in time".to_owned()));
-        let (server, queues) = (server.clone(), Ok(Vec::new()));
-        views.push(View { server, queues, connections, own });
-    }
+    let views = ask_connections(servers, own).await;
     model.seen(locks(session, None).await?, &views, std::time::Instant::now());
     Ok(())
 }

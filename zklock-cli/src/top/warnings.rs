@@ -10,7 +10,7 @@ use crate::why::view::View;
 const LONG: Duration = Duration::from_secs(60);
 
 /// A lock and how long it is held and waited for.
-pub(super) fn of(lock: &Lock, held: Duration, waited: Duration, views: &[View]) -> Vec<String> {
+pub(crate) fn of(lock: &Lock, held: Duration, waited: Duration, views: &[View]) -> Vec<String> {
     let mut warnings = Vec::new();
     for one in &lock.holders {
         match Life::of(one, views) {

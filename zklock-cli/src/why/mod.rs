@@ -14,6 +14,14 @@ use crate::server::{Again, servers};
 use crate::why::problems::Facts;
 use crate::why::view::Queue;
 
+/// What is known of a lock, in words or as JSON.
+#[derive(Debug)]
+pub(crate) struct Known {
+    pub(crate) says: String,
+    /// Whether something is wrong.
+    is_wrong: bool,
+}
+
 /// Prints what is known of a lock, with the answers of the servers that come in time.
 pub(crate) async fn why(
     name: &str,
@@ -21,6 +29,18 @@ pub(crate) async fn why(
     again: &Again,
     as_json: bool,
 ) -> Result<u8, Failure> {
+    let known = known(name, within, again, as_json).await?;
+    say(&known.says)?;
+    Ok(if known.is_wrong { PROBLEM } else { 0 })
+}
+
+/// Returns what is known of a lock.
+pub(crate) async fn known(
+    name: &str,
+    within: Duration,
+    again: &Again,
+    as_json: bool,
+) -> Result<Known, Failure> {
     // Before the servers are asked: what is no name or no setting is not their fault.
     zklock::LockName::new(name)?;
     let servers = servers()?;
@@ -41,10 +61,9 @@ pub(crate) async fn why(
     let server = &view.server;
     let facts = Facts { name, again, views: &views, queues, server };
     let problems = facts.problems();
-    say(&if as_json {
-        show::json(&facts, &problems).to_string()
-    } else {
-        show::text(&facts, &problems)
-    })?;
-    Ok(if problems.iter().all(|problem| problem.is_normal) { 0 } else { PROBLEM })
+    let says = match as_json {
+        true => show::json(&facts, &problems).to_string(),
+        false => show::text(&facts, &problems),
+    };
+    Ok(Known { says, is_wrong: !problems.iter().all(|problem| problem.is_normal) })
 }

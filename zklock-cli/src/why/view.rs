@@ -13,6 +13,9 @@ const REST: Duration = Duration::from_millis(100);
 /// How long the sessions have to be closed. They expire otherwise.
 const GOODBYE: Duration = Duration::from_millis(50);
 
+/// How long a server may take to tell its connections, where nothing else is asked.
+const PATIENCE: Duration = Duration::from_millis(500);
+
 /// A queue of the lock, of one layout.
 #[derive(Clone, Debug)]
 pub(crate) struct Queue {
@@ -79,8 +82,19 @@ async fn ask_one(name: &str, server: String, end: Instant, within: Duration) -> 
     View { server, queues, connections, own }
 }
 
+/// Asks the servers for their connections only.
+pub(crate) async fn ask_connections(servers: &[String], own: Option<i64>) -> Vec<View> {
+    let mut views = Vec::new();
+    for server in servers {
+        let told = timeout(PATIENCE, tells(server)).await;
+        let connections = told.unwrap_or_else(|_| Err("it did not answer in time".to_owned()));
+        views.push(View { server: server.clone(), queues: Ok(Vec::new()), connections, own });
+    }
+    views
+}
+
 /// The connections of a server of the connect string.
-pub(crate) async fn tells(server: &str) -> Result<Vec<Connection>, String> {
+async fn tells(server: &str) -> Result<Vec<Connection>, String> {
     connections(server.split('/').next().unwrap_or_default()).await
 }
 

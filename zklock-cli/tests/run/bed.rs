@@ -12,7 +12,7 @@ use nix::unistd::Pid;
 use zklock_test_support::{RawClient, ZooKeeper};
 
 /// As long as nothing that is well takes.
-const BOUND: Duration = Duration::from_secs(60);
+pub(crate) const BOUND: Duration = Duration::from_secs(60);
 
 /// A root of its own on the shared server, and a folder.
 pub(crate) struct Bed {

@@ -3,6 +3,7 @@
 
 mod bed;
 mod codes;
+mod documented;
 mod ends;
 mod looks;
 mod places;

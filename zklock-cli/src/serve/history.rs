@@ -1,0 +1,226 @@
+//! What happened to locks since this server looks at them.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::{Duration, SystemTime};
+
+use serde_json::{Value, json};
+use zklock::{Mode, Participant};
+
+use crate::inspect::value;
+use crate::ls::{Lock, began, who};
+
+/// What ended longer ago is forgotten.
+const KEPT: Duration = Duration::from_secs(600);
+/// So many spans of a lock are kept, the latest.
+const MOST_SPANS: usize = 300;
+/// So many locks that nobody uses are kept.
+const MOST_UNUSED: usize = 500;
+
+/// The locks that were seen, by name.
+#[derive(Debug, Default)]
+pub(super) struct History {
+    since: Option<SystemTime>,
+    looked: Option<SystemTime>,
+    lines: BTreeMap<String, Line>,
+}
+
+/// A lock.
+#[derive(Debug, Default)]
+struct Line {
+    path: String,
+    layout: String,
+    kind: &'static str,
+    spans: VecDeque<Span>,
+    /// Since when nobody holds it or waits.
+    free: Option<SystemTime>,
+}
+
+/// A time in which a contender held the lock, or waited for it.
+#[derive(Debug)]
+struct Span {
+    one: Participant,
+    /// Whether it holds the lock, and does not wait for it.
+    holds: bool,
+    from: SystemTime,
+    to: Option<SystemTime>,
+    end: Option<&'static str>,
+    /// Whether the session of a holder was silent or without a connection when it was seen last.
+    dying: bool,
+}
+
+impl History {
+    /// Takes in what was seen. `gap` says that nobody looked for a while before.
+    pub(super) fn seen(
+        &mut self,
+        locks: &[Lock],
+        is_dying: impl Fn(&Participant) -> bool,
+        now: SystemTime,
+        gap: bool,
+    ) {
+        self.since.get_or_insert(now);
+        let before = self.looked.replace(now).unwrap_or(now);
+        let known = |name: &String| locks.binary_search_by(|lock| lock.name.cmp(name)).is_ok();
+        for (_, line) in self.lines.iter_mut().filter(|(name, _)| !known(name)) {
+            line.takes_in(&[], before, now, gap);
+            line.free.get_or_insert(if gap { before } else { now });
+        }
+        for lock in locks {
+            let line = self.lines.entry(lock.name.clone()).or_default();
+            (line.path, line.layout, line.kind) =
+                (lock.path.clone(), lock.layout.clone(), kind(lock));
+            line.free = None;
+            let holders = lock.holders.iter().map(|one| (one, true));
+            let all = holders.chain(lock.waiters.iter().map(|one| (one, false)));
+            let all: Vec<_> = all.map(|(one, holds)| (one, holds, is_dying(one))).collect();
+            line.takes_in(&all, before, now, gap);
+        }
+        self.forget(now);
+    }
+
+    fn forget(&mut self, now: SystemTime) {
+        let is_old = |moment: SystemTime| now.duration_since(moment).is_ok_and(|ago| ago > KEPT);
+        for line in self.lines.values_mut() {
+            line.spans.retain(|span| !span.to.is_some_and(is_old));
+        }
+        self.lines.retain(|_, line| !line.free.is_some_and(is_old));
+        let mut unused: Vec<_> =
+            self.lines.iter().filter_map(|(name, line)| Some((line.free?, name.clone()))).collect();
+        unused.sort();
+        for (_, name) in unused.iter().take(unused.len().saturating_sub(MOST_UNUSED)) {
+            self.lines.remove(name);
+        }
+    }
+
+    /// Whether a lock was seen.
+    pub(super) fn knows(&self, name: &str) -> bool {
+        self.lines.contains_key(name)
+    }
+
+    /// Remembers that the node of a contender was deleted by this server.
+    pub(super) fn broken(&mut self, name: &str, node: &str, czxid: i64) {
+        let Some(line) = self.lines.get_mut(name) else { return };
+        let open = line.spans.iter_mut().filter(|span| span.to.is_none());
+        for span in open.filter(|span| span.one.node == node && span.one.czxid == czxid) {
+            span.end = Some("broken");
+        }
+    }
+
+    /// Since when somebody of those holds a lock, as it says or as was seen.
+    pub(super) fn held_since(&self, name: &str) -> Option<SystemTime> {
+        self.open(name).filter(|span| span.holds).map(|span| span.from).min()
+    }
+
+    fn open(&self, name: &str) -> impl Iterator<Item = &Span> {
+        let spans = self.lines.get(name).into_iter().flat_map(|line| &line.spans);
+        spans.filter(|span| span.to.is_none())
+    }
+
+    /// The locks that nobody uses any more: name, path, layout, kind, and since when.
+    pub(super) fn unused(&self) -> impl Iterator<Item = (&str, &str, &str, &str, SystemTime)> {
+        self.lines.iter().filter_map(|(name, line)| {
+            Some((&**name, &*line.path, &*line.layout, line.kind, line.free?))
+        })
+    }
+
+    /// What happened to a lock, in the order in which it began.
+    pub(super) fn value(&self, name: &str) -> Option<Value> {
+        let line = self.lines.get(name)?;
+        let spans: Vec<_> = line.spans.iter().map(Span::value).collect();
+        Some(json!({ "name": name, "since": self.since.map(moment), "spans": spans }))
+    }
+}
+
+impl Line {
+    fn takes_in(
+        &mut self,
+        all: &[(&Participant, bool, bool)],
+        before: SystemTime,
+        now: SystemTime,
+        gap: bool,
+    ) {
+        let at = if gap { before } else { now };
+        let mut new: Vec<_> = all.iter().collect();
+        for span in self.spans.iter_mut().filter(|span| span.to.is_none()) {
+            let same = |one: &Participant| one.node == span.one.node && one.czxid == span.one.czxid;
+            let Some(at_present) = new.iter().position(|(one, ..)| same(one)) else {
+                span.ends(
+                    at,
+                    match (span.end, gap) {
+                        (Some(end), _) => end,
+                        (_, true) => "unseen",
+                        _ if span.dying => "gone",
+                        _ if span.holds => "released",
+                        _ => "left",
+                    },
+                );
+                continue;
+            };
+            let (one, holds, dying) = *new[at_present];
+            // A process hands the lock on without another node: its text says since when.
+            let handed =
+                span.one.owner.granted.is_some() && span.one.owner.granted != one.owner.granted;
+            if holds == span.holds && !handed {
+                (span.one, span.dying) = (one.clone(), dying);
+                new.remove(at_present);
+            } else {
+                span.ends(at, if span.holds { "released" } else { "granted" });
+            }
+        }
+        for (one, holds, dying) in new {
+            let was_here = self.spans.iter().any(|span| span.one.czxid == one.czxid);
+            let from = match (holds, was_here) {
+                (true, true) => told(one).filter(|told| *told > before).unwrap_or(now).min(now),
+                (true, false) => began(one).min(now),
+                (false, _) => one.created.min(now),
+            };
+            let (one, holds) = ((*one).clone(), *holds);
+            self.spans.push_back(Span { one, holds, from, to: None, end: None, dying: *dying });
+        }
+        while self.spans.len() > MOST_SPANS {
+            let ended = self.spans.iter().position(|span| span.to.is_some());
+            self.spans.remove(ended.unwrap_or(0));
+        }
+    }
+}
+
+impl Span {
+    fn ends(&mut self, at: SystemTime, how: &'static str) {
+        (self.to, self.end) = (Some(at.max(self.from)), Some(how));
+    }
+
+    fn value(&self) -> Value {
+        let mut value = value(&self.one);
+        // What it was waiting for is of no more interest.
+        value["why"] = Value::Null;
+        value["holds"] = self.holds.into();
+        json!({
+            "contender": value,
+            "who": who(&self.one),
+            "from": moment(self.from),
+            "to": self.to.map(moment),
+            "end": self.end.filter(|_| self.to.is_some()),
+        })
+    }
+}
+
+/// A time as it is printed.
+pub(super) fn moment(moment: SystemTime) -> String {
+    humantime::format_rfc3339_millis(moment).to_string()
+}
+
+/// When it was granted the lock, if it says so.
+fn told(one: &Participant) -> Option<SystemTime> {
+    humantime::parse_rfc3339(one.owner.granted.as_deref()?).ok()
+}
+
+/// What the modes of its users say.
+pub(super) fn kind(lock: &Lock) -> &'static str {
+    let modes = || lock.holders.iter().chain(&lock.waiters).map(|one| one.mode);
+    if modes().any(|mode| mode == Mode::Permit) {
+        "semaphore"
+    } else if modes().all(|mode| mode == Mode::Mutex) {
+        "mutex"
+    } else {
+        "read/write"
+    }
+}

@@ -1,0 +1,187 @@
+//! What is asked, and what is answered.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::rejection::JsonRejection;
+use axum::extract::{ConnectInfo, Json, Query, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Router, middleware};
+use futures_lite::{Stream, stream};
+use serde_json::{Value, json};
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+use crate::args::czxid;
+use crate::breaks::{find, told};
+use crate::serve::gate::{Names, gate};
+use crate::serve::looker::{Looker, Seen};
+use crate::serve::token::Token;
+use crate::server::Again;
+use crate::why::known;
+
+/// How long the servers may take to answer what is wrong with a lock, and how long that is shown to others.
+const WITHIN: Duration = Duration::from_secs(2);
+/// A connection without news is kept open by so little.
+const KEEP_ALIVE: Duration = Duration::from_secs(10);
+
+/// What the routes share.
+#[derive(Clone)]
+pub(super) struct Shared {
+    pub(super) looker: Arc<Looker>,
+    pub(super) again: Arc<Again>,
+    /// What is known about locks, and since when. One question at a time.
+    pub(super) known: Arc<Mutex<HashMap<String, (Instant, String)>>>,
+    pub(super) token: Option<Arc<Token>>,
+}
+
+type Refusal = (StatusCode, Json<Value>);
+
+pub(super) fn refusal(code: StatusCode, why: impl Into<String>) -> Refusal {
+    (code, Json(json!({ "error": why.into() })))
+}
+
+pub(super) fn router(shared: Shared, names: Names) -> Router {
+    let page = |kind: &'static str, text: &'static str| {
+        get(move || async move { ([(header::CONTENT_TYPE, kind)], text) })
+    };
+    let mut router = Router::new()
+        .route("/", page("text/html; charset=utf-8", include_str!("page/index.html")))
+        .route("/page.css", page("text/css; charset=utf-8", include_str!("page/page.css")))
+        .route("/page.js", page("text/javascript; charset=utf-8", include_str!("page/page.js")))
+        .route("/icon.svg", page("image/svg+xml", include_str!("page/icon.svg")))
+        .route("/api/events", get(events))
+        .route("/api/locks", get(locks))
+        .route("/api/timeline", get(timeline))
+        .route("/api/why", get(why));
+    if shared.token.is_some() {
+        router = router.route("/api/break", post(break_node));
+    }
+    let router = router.fallback(async || refusal(StatusCode::NOT_FOUND, "there is nothing here"));
+    router.with_state(shared).layer(middleware::from_fn_with_state(Arc::new(names), gate))
+}
+
+/// What is seen, as it changes.
+async fn events(State(shared): State<Shared>) -> Sse<impl Stream<Item = Result<Event, String>>> {
+    let follow = (shared.looker.follow(), 0, Vec::new());
+    let events = stream::unfold(follow, async |(mut seen, mut shown, mut next)| {
+        while next.is_empty() {
+            seen.changed().await.ok()?;
+            let Seen { state, number, look, .. } = seen.borrow_and_update().clone();
+            // The last one goes first.
+            if !look.is_empty() {
+                next.push(Event::default().event("look").data(look));
+            }
+            if number != shown {
+                shown = number;
+                next.push(Event::default().event("state").data(state));
+            }
+        }
+        Some((Ok(next.pop()?), (seen, shown, next)))
+    });
+    Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE))
+}
+
+fn as_json(text: impl Into<String>) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], text.into()).into_response()
+}
+
+/// Fails with what is wrong, unless ZooKeeper answered.
+fn answered(seen: Seen) -> Result<Seen, Refusal> {
+    let look: Value = serde_json::from_str(&seen.look).unwrap_or_default();
+    match look["trouble"].as_str() {
+        Some(trouble) => Err(refusal(StatusCode::SERVICE_UNAVAILABLE, trouble)),
+        None => Ok(seen),
+    }
+}
+
+async fn locks(State(shared): State<Shared>) -> Result<Response, Refusal> {
+    Ok(as_json(&*answered(shared.looker.fresh().await)?.state))
+}
+
+fn name(query: &HashMap<String, String>) -> Result<&str, Refusal> {
+    let name = query.get("name").map(String::as_str);
+    name.ok_or_else(|| {
+        refusal(StatusCode::BAD_REQUEST, "the name of the lock is missing: ?name=NAME")
+    })
+}
+
+fn unknown(name: &str) -> Refusal {
+    refusal(StatusCode::NOT_FOUND, format!("{name:?} is not in use, or not shown here"))
+}
+
+type Asked = Query<HashMap<String, String>>;
+
+async fn timeline(State(shared): State<Shared>, query: Asked) -> Result<Response, Refusal> {
+    let name = name(&query)?;
+    let value = shared.looker.history(|history| history.value(name));
+    Ok(as_json(value.ok_or_else(|| unknown(name))?.to_string()))
+}
+
+async fn why(State(shared): State<Shared>, query: Asked) -> Result<Response, Refusal> {
+    let name = name(&query)?;
+    let mut all = shared.known.lock().await;
+    all.retain(|_, (then, _)| then.elapsed() < WITHIN);
+    if let Some((_, known)) = all.get(name) {
+        return Ok(as_json(known.clone()));
+    }
+    answered(shared.looker.fresh().await)?;
+    if !shared.looker.history(|history| history.knows(name)) {
+        return Err(unknown(name));
+    }
+    let known = known(name, WITHIN, &shared.again, true).await;
+    let known =
+        known.map_err(|failure| refusal(StatusCode::SERVICE_UNAVAILABLE, failure.message))?;
+    all.insert(name.to_owned(), (Instant::now(), known.says.clone()));
+    Ok(as_json(known.says))
+}
+
+async fn break_node(
+    State(shared): State<Shared>,
+    ConnectInfo(from): ConnectInfo<SocketAddr>,
+    headers: HeaderMap,
+    wanted: Result<Json<Value>, JsonRejection>,
+) -> Result<Response, Refusal> {
+    let header = headers.get(header::AUTHORIZATION).map(|value| value.as_bytes());
+    let Some(token) = &shared.token else {
+        return Err(refusal(StatusCode::NOT_FOUND, "there is nothing here"));
+    };
+    if !token.is_in(header).await {
+        return Err(refusal(StatusCode::UNAUTHORIZED, "this is not the token of --token-file"));
+    }
+    let Json(wanted) = wanted.map_err(|error| refusal(error.status(), error.body_text()))?;
+    let field = |name: &str| {
+        let field = wanted[name].as_str().map(str::to_owned);
+        field.ok_or_else(|| {
+            refusal(StatusCode::BAD_REQUEST, format!("{name:?} is missing, a string"))
+        })
+    };
+    let (name, node) = (field("name")?, field("node")?);
+    let number = czxid(&field("czxid")?);
+    let number =
+        number.map_err(|why| refusal(StatusCode::BAD_REQUEST, format!("\"czxid\": {why}")))?;
+    let looker = &shared.looker;
+    if !looker.history(|history| history.knows(&name)) {
+        return Err(unknown(&name));
+    }
+    let failed =
+        |error: zklock::LockError| refusal(StatusCode::SERVICE_UNAVAILABLE, format!("{error:#}"));
+    let found = find(&looker.session, &name, &node, number).await.map_err(failed)?;
+    let deleted = match found {
+        Some((site, one)) => {
+            looker.history(|history| history.broken(&name, &node, number));
+            site.break_holder(&one).await.map_err(failed)?
+        }
+        None => false,
+    };
+    eprintln!(
+        "zklock: {from} breaks {name:?}: --node {node:?} --czxid {number:#x}: deleted is {deleted}"
+    );
+    looker.look_again();
+    Ok(as_json(told(&name, deleted).to_string()))
+}
