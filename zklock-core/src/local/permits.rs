@@ -215,6 +215,20 @@ impl<L: Lent, B, O> State<L, B, O> {
         self.waiters.poll(place, waker)
     }
 
+    /// Begins a turn with permits that came from ZooKeeper after the end of the last one. While others of
+    /// the last turn are still held, and the driver was ahead of those who came in it, they get no second
+    /// one: what came is not handed on, and the next driver is behind them.
+    fn begin_turn(&mut self, now: Instant) {
+        let is_held = || self.holders.iter().any(|(turn, _)| *turn == self.turns);
+        if !self.yielded && is_held() {
+            self.yielded = true;
+        } else if let Some(first) = self.waiters.first() {
+            self.turn = Turn::begin(&first.queue_policy.handoffs, now);
+            self.turns += 1;
+            self.yielded = !self.turn.is_on(now);
+        }
+    }
+
     fn grant_first(
         &mut self,
         todo: &mut Todo<L>,
@@ -262,12 +276,8 @@ impl<L: Lent, B, O> State<L, B, O> {
         match result {
             Ok(leases) => {
                 // A turn that lasts is not prolonged: its first permit has been kept since it began.
-                if let Some(first) = self.waiters.first()
-                    && !self.turn.is_on(now)
-                {
-                    self.turn = Turn::begin(&first.queue_policy.handoffs, now);
-                    self.turns += 1;
-                    self.yielded = !self.turn.is_on(now);
+                if !self.turn.is_on(now) {
+                    self.begin_turn(now);
                 }
                 self.grant_first(&mut todo, leases, grant, lost);
             }
@@ -369,3 +379,6 @@ impl<L: Lent, B, O> State<L, B, O> {
         todo
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -855,11 +855,10 @@ mod tests {
     }
 
     /// When this process lets go of a node that six of its callers want all the time, if a node of
-    /// another process is behind it from `rival` on.
-    fn lets_go(mode: Mode, rival: Instant) -> Instant {
-        let handoffs = Handoffs { most: u32::MAX, within: WITHIN };
+    /// another process is behind it from `rival` on; and how many grants there are meanwhile.
+    fn lets_go(mode: Mode, handoffs: Handoffs, rival: Instant) -> (Instant, u32) {
         let queue_policy = QueuePolicy { handoffs, ..QueuePolicy::default() };
-        let numbers = std::cell::Cell::new(0);
+        let [numbers, before] = [(); 2].map(|()| std::cell::Cell::new(0));
         let grant = |_: &Waiter, _: &Arc<KeptNode>| {
             numbers.set(numbers.get() + 1);
             (numbers.get(), numbers.get())
@@ -875,6 +874,9 @@ mod tests {
         }
         loop {
             let (now, step) = steps.pop_first().unwrap();
+            if now < rival {
+                before.set(numbers.get());
+            }
             let mut todo = match step {
                 Step::Join(caller) => {
                     let (who, since) = (Caller::thread(), now);
@@ -902,7 +904,7 @@ mod tests {
                 todo = state.fetched(fetch.driver, Ok(node.clone()), now, grant, busy);
             }
             if todo.release.is_some() {
-                return now;
+                return (now, numbers.get() - before.get());
             }
             if todo.ask.is_some() {
                 // It is behind the node if the server knows of it when the question arrives.
@@ -925,13 +927,34 @@ mod tests {
         // Of a question that arrives just before it the answer is under way, and begins a turn; at
         // the end of that turn, another question is asked.
         let most = ANSWER / 2 + WITHIN + ANSWER + 2 * HOLD;
+        let handoffs = Handoffs { most: u32::MAX, within: WITHIN };
         for mode in [Mode::Mutex, Mode::Write, Mode::Read] {
             let mut longest = Duration::ZERO;
             for millis in 0..1_700 {
                 let rival = Instant::ORIGIN + Duration::from_millis(millis);
-                longest = longest.max(lets_go(mode, rival).since(rival));
+                longest = longest.max(lets_go(mode, handoffs, rival).0.since(rival));
             }
             assert!(longest <= most && longest > WITHIN, "{mode:?}: {longest:?}");
+        }
+    }
+
+    #[test]
+    fn another_process_waits_for_so_many_and_one_and_two_answers() {
+        for mode in [Mode::Mutex, Mode::Write, Mode::Read] {
+            for most in [0, 1, 3, 40] {
+                let handoffs = Handoffs { most, within: Duration::from_secs(60) };
+                let (mut longest, mut passed) = (Duration::ZERO, 0);
+                for millis in (600..1_000).step_by(3) {
+                    let rival = Instant::ORIGIN + Duration::from_millis(millis);
+                    let (at, grants) = lets_go(mode, handoffs, rival);
+                    (longest, passed) = (longest.max(at.since(rival)), passed.max(grants));
+                }
+                let promised = ANSWER / 2 + (most + 1) * HOLD + ANSWER + HOLD;
+                assert!(longest <= promised, "{mode:?}, {most}: {longest:?}");
+                // With a handoff, all readers that wait enter.
+                let readers = if mode == Mode::Read { 6 } else { 1 };
+                assert!(passed <= (most + 1) * readers, "{mode:?}, {most}: {passed}");
+            }
         }
     }
 }

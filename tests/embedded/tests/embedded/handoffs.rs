@@ -103,6 +103,29 @@ async fn permits_are_handed_on_no_longer_since_the_first_of_them_came_from_zooke
     assert!(waited >= WITHIN && waited <= WITHIN + HOLD, "{waited:?}");
 }
 
+/// Nor if it comes when the turn is over, and the first has not been given back yet.
+#[tokio::test(start_paused = true)]
+async fn a_permit_that_comes_at_the_end_of_a_turn_begins_no_second_one() {
+    const HOLD: Duration = Duration::from_millis(15);
+    let (store, session) = prompt();
+    let third = semaphore(&on(&store), 2, Handoffs::NONE).acquire().await.unwrap();
+    let ours = semaphore(&session, 2, for_a_while()).into();
+    let (order, start) = (Order::default(), Instant::now());
+    for _ in 0..40 {
+        queue_up(&ours, "here", &order, HOLD);
+    }
+    settle().await;
+    let there = semaphore(&on(&store), 2, Handoffs::NONE);
+    let waiting = tokio::spawn(async move {
+        let _permits = there.acquire_many(2).await.unwrap();
+        start.elapsed()
+    });
+    sleep(WITHIN + Duration::from_millis(3)).await;
+    drop(third);
+    let waited = waiting.await.unwrap();
+    assert!(waited >= WITHIN && waited <= WITHIN + 2 * HOLD, "{waited:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_permit_that_was_kept_for_longer_is_not_handed_on_in_the_turn_of_a_later_one() {
     let (store, session) = prompt();

@@ -1,0 +1,4 @@
+//! The bound of handoffs of a semaphore, in exact virtual time.
+
+mod bound;
+mod world;
