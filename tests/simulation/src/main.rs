@@ -88,7 +88,7 @@ fn print(outcome: &Outcome) -> u64 {
 fn many(profile: &Profile, from: u64, count: u64) -> u64 {
     let start = Instant::now();
     let mut sums = [0u64; 6];
-    let mut found: BTreeMap<&str, (u64, u64, String)> = BTreeMap::new();
+    let mut found: BTreeMap<&str, (Vec<u64>, String)> = BTreeMap::new();
     for seed in from..from + count {
         let outcome = run(Chooser::random(seed), profile, false);
         let choices = outcome.record.len() as u64;
@@ -102,8 +102,8 @@ fn many(profile: &Profile, from: u64, count: u64) -> u64 {
         ];
         sums.iter_mut().zip(figures).for_each(|(sum, figure)| *sum += figure);
         if let Some(violation) = outcome.violation {
-            let entry = found.entry(violation.rule.name).or_insert((0, seed, violation.what));
-            entry.0 += 1;
+            let entry = found.entry(violation.rule.name);
+            entry.or_insert_with(|| (Vec::new(), violation.what)).0.push(seed);
         }
     }
     let took = start.elapsed().as_secs_f64();
@@ -117,10 +117,11 @@ fn many(profile: &Profile, from: u64, count: u64) -> u64 {
         count as f64 / took,
         virtual_time / 1e6
     );
-    for (rule, (count, seed, what)) in &found {
-        println!("  {rule}: {count}, first seed {seed}: {what}");
+    for (rule, (seeds, what)) in &found {
+        let first = &seeds[..seeds.len().min(10)];
+        println!("  {rule}: {}, first seeds {first:?}: {what}", seeds.len());
     }
-    found.values().map(|(count, ..)| count).sum()
+    found.values().map(|(seeds, _)| seeds.len() as u64).sum()
 }
 
 /// Goes through the profiles by turns, up to the first schedule that shows something.

@@ -17,8 +17,8 @@ pub(super) struct Ask {
     since: u64,
     /// Until when it waits; 0 for who asks once.
     until: u64,
-    /// Whether it may hold this lock already, while it waits for others.
-    among_several: bool,
+    /// Whether it may hold this lock already, as one of several, or unnoticed inside.
+    may_hold: bool,
 }
 
 /// Somebody asks, until this is dropped.
@@ -35,6 +35,10 @@ impl Drop for Asking {
         if let Some(ask) = &ask {
             let now = self.ledger.world.now();
             state.forgive(ask.lock, &ask.process, now, Some(self.id));
+            if ask.may_hold {
+                // What it held of several, or inside, is noted nowhere else.
+                state.let_go.insert(ask.lock, now);
+            }
         }
         drop(state);
         drop(ask);
@@ -82,8 +86,9 @@ impl Ledger {
         self.asks_until(lock, process, until, false)
     }
 
-    /// Notes that somebody asks for a lock as one of several.
-    pub fn asks_among_several(self: &Arc<Self>, lock: usize, process: &Process) -> Asking {
+    /// Notes that somebody asks for a lock, and perhaps holds it before that is noted: as one of
+    /// several, or inside.
+    pub fn may_hold(self: &Arc<Self>, lock: usize, process: &Process) -> Asking {
         self.asks_until(lock, process, 0, true)
     }
 
@@ -92,13 +97,13 @@ impl Ledger {
         lock: usize,
         process: &Process,
         until: u64,
-        among_several: bool,
+        may_hold: bool,
     ) -> Asking {
         let (since, process) = (self.world.now(), process.clone());
         let mut state = self.lock();
         state.next += 1;
         let id = state.next;
-        state.asks.insert(id, Ask { lock, process, since, until, among_several });
+        state.asks.insert(id, Ask { lock, process, since, until, may_hold });
         Asking { ledger: self.clone(), id }
     }
 
@@ -135,7 +140,7 @@ impl Ledger {
         let held = state.held.values().any(|held| held.entry.lock == lock);
         let was_held = state.let_go.get(&lock).is_some_and(|at| *at >= since);
         let is_part =
-            |ask: &Ask| ask.among_several && ask.lock == lock && ask.process.id() == process.id();
+            |ask: &Ask| ask.may_hold && ask.lock == lock && ask.process.id() == process.id();
         let held = held || state.asks.values().any(is_part);
         let asked = state.asks.iter().any(|(id, ask)| *id != asking.id && ask.lock == lock);
         drop(state);

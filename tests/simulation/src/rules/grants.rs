@@ -14,9 +14,8 @@ const TOLD: u64 = 5_000;
 #[derive(Debug)]
 pub(super) struct Chain {
     path: String,
-    /// When the first was granted, and how many there were.
-    first: u64,
-    grants: u32,
+    /// When each was granted.
+    grants: Vec<u64>,
     /// Whether nothing had gone wrong for some time when it was granted.
     calm: bool,
     /// Whether its holder let go of it.
@@ -40,24 +39,24 @@ impl Ledger {
         let old = state.chains.remove(&entry.lock);
         let (chain, old) = match old {
             Some(mut chain) if chain.path == path => {
-                chain.grants += 1;
+                chain.grants.push(now);
                 chain.released = false;
                 (chain, None)
             }
             old => {
                 let (path, calm) = (path.to_owned(), self.calm_for(self.timeout));
-                (Chain { path, first: now, grants: 1, calm, released: false }, old)
+                (Chain { path, grants: vec![now], calm, released: false }, old)
             }
         };
-        let (first, grants) = (chain.first, chain.grants);
+        let grants = chain.grants.clone();
         state.chains.insert(entry.lock, chain);
         drop(state);
         if plan.family != Family::Mutex {
             // Several nodes at a time.
             return;
         }
-        if grants > 1 {
-            return self.check_handoff(who, entry, path, first, grants);
+        if grants.len() > 1 {
+            return self.check_handoff(who, entry, path, &grants);
         }
         if let Some((at, Ended::ByOthers)) = gone
             && now > at + UNDER_WAY
@@ -67,9 +66,10 @@ impl Ledger {
             self.fail(super::THERE, what);
         }
         let Some(old) = old else { return };
-        let untouched = self.store.meddled_at().is_none_or(|at| at + self.timeout < old.first);
-        if old.calm && untouched && now + TOLD < old.first + plan.hold() {
-            let what = format!("{who} got {path} {} µs after another one", now - old.first);
+        let first = old.grants[0];
+        let untouched = self.store.meddled_at().is_none_or(|at| at + self.timeout < first);
+        if old.calm && untouched && now + TOLD < first + plan.hold() {
+            let what = format!("{who} got {path} {} µs after another one", now - first);
             self.fail(super::HOLD, what);
         }
         let delay = plan.delay();
@@ -108,18 +108,26 @@ impl Ledger {
         }
     }
 
-    /// After so many handoffs or so long, a process lets others go first.
-    fn check_handoff(&self, who: &str, entry: &Entry, path: &str, first: u64, grants: u32) {
+    /// After so many handoffs or so long, a process lets others go first: it looks at the queue, and
+    /// if nobody waits there at that moment, a turn follows of as many handoffs and as much time. So it
+    /// knew of whoever waited before the earliest look with which this turn can have begun.
+    fn check_handoff(&self, who: &str, entry: &Entry, path: &str, grants: &[u64]) {
         let (now, plan) = (self.world.now(), &self.plans[entry.lock]);
         let bound = plan.handoffs();
         let within = bound.within.as_micros() as u64 + UNDER_WAY;
-        let over = grants > bound.most + 1 || now > first + within;
+        let turn = usize::try_from(bound.most).unwrap_or(usize::MAX).saturating_add(1);
+        let many = grants.len().checked_sub(turn).filter(|looked| *looked > 0);
+        let many = many.map(|looked| grants[looked]);
+        let long = now.checked_sub(within).filter(|since| *since > grants[0]);
+        let Some(since) = many.max(long) else { return };
         // One that lingers learns of those behind it in the next turn.
-        if over && plan.hold() == 0 && !plan.lingers && self.quiet_for(now - first + self.timeout) {
+        let calm = self.quiet_for(now - grants[0] + self.timeout);
+        if calm && plan.hold() == 0 && !plan.lingers {
             let below = format!("/zklock/{}/", plan.name);
-            let before = now - UNDER_WAY.min(now);
+            let before = since.saturating_sub(UNDER_WAY);
             if self.store.ensemble().waits_since(&below, before, &entry.process) {
-                let what = format!("{who}: {grants} grants on {path} while others wait");
+                let many = grants.len();
+                let what = format!("{who}: {many} grants on {path} while others wait");
                 self.fail(super::HANDOFFS, what);
             }
         }

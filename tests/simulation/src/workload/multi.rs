@@ -28,7 +28,7 @@ impl Task {
             Err(error) => return self.crew.ledger.fail(rules::ERROR, format!("{error:#}")),
         };
         self.say(|| "wants all of them".to_owned());
-        let ask = |lock: usize| self.crew.ledger.asks_among_several(lock, &self.process);
+        let ask = |lock: usize| self.crew.ledger.may_hold(lock, &self.process);
         let asking: Vec<_> = members.iter().map(|(lock, ..)| ask(*lock)).collect();
         let cut = Cut::of(if self.choose(3) == 1 { 1 + self.choose(18) } else { 0 });
         match cut_short(world, all.acquire_tries(), cut).await {

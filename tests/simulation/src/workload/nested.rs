@@ -39,7 +39,7 @@ impl Task {
         match self.choose(5) {
             1 if plan.family != Family::Permits(0) => self.join(plan, &guard).await,
             2 => self.read_again(lock, &guard).await,
-            3 => *inside = self.carry(plan, &guard),
+            3 => *inside = self.carry(lock, &guard),
             _ => self.ask_inside(plan, &guard).await,
         }
         Some(guard)
@@ -110,7 +110,8 @@ impl Task {
     }
 
     /// Another task asks, inside.
-    fn carry(&self, plan: &LockPlan, guard: &AnyGuard) -> Option<Inside> {
+    fn carry(&self, lock: usize, guard: &AnyGuard) -> Option<Inside> {
+        let plan = &self.crew.locks[lock];
         let again = self.again(plan, Some((Duration::from_millis(300), 1)))?;
         self.say(|| format!("lets another task ask for {}, inside", plan.name));
         let (task, inside) = (self.part("carried"), Inside::default());
@@ -118,6 +119,8 @@ impl Task {
         let writer = guard.path().to_owned();
         let call = async move {
             task.sleep(wait).await;
+            // If the lock is let go of meanwhile, the call takes it anew.
+            let _asking = task.crew.ledger.may_hold(lock, &task.process);
             let Ok(inner) = again.acquire_tries().await else { return };
             for _ in 0..4 {
                 let writes = matches!(inner, AnyGuard::Write(_)) && inner.path() == writer;

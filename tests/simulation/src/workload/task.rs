@@ -37,6 +37,8 @@ pub struct Crew {
     pub refuses: AtomicBool,
     /// Whether a directory is close to its last number.
     pub exhausted: AtomicBool,
+    /// How many nodes a server shows that its leader does not know.
+    pub planted: AtomicU32,
 }
 
 /// A task of a process.
