@@ -256,6 +256,7 @@ impl AcquireLoop<'_> {
                     let obstacle = self.obstacle(generation, path, 1);
                     let waiting = self.stand_behind(obstacle, &waiting_for, None, &mut gave_way);
                     Box::pin(waiting).await?;
+                    connected(generation).await;
                 }
             }
         };

@@ -38,6 +38,9 @@ impl Machine {
                 NodeKind::Ephemeral => !self.is_beside_its_own(path, self.clients[&id].session),
                 _ => false,
             };
+            if waits {
+                self.say(|| format!("{path} is asked for while the connection is down"));
+            }
             self.asked_while_down |= waits;
         }
         let client = self.clients.get_mut(&id).ok_or(RequestError::Closed)?;

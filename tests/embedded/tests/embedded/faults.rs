@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
+use zklock::layout::OneNode;
 use zklock::{ErrorKind, Session, SessionState};
 use zklock_core::coordinator::memory::{Fault, Op};
-use zklock_core::coordinator::traits::RequestError;
+use zklock_core::coordinator::traits::{NodeKind, RequestError};
 
 use crate::support::{client, contenders, on, prompt, store};
 
@@ -257,6 +258,25 @@ async fn no_node_is_made_while_the_connection_is_down() {
     faults.reconnect();
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(store.recorded().iter().all(|logged| logged.op != Op::Create));
+}
+
+/// Where all contenders make the same node, who waits for another's makes it when that is gone.
+#[tokio::test(start_paused = true)]
+async fn no_node_is_made_when_the_connection_goes_down_during_a_wait() {
+    let (store, session) = store();
+    let mutex = session.mutex("a").unwrap().driver(OneNode).unwrap();
+    mutex.acquire().await.unwrap().release().await.unwrap();
+    let other = client(&store).await;
+    other.create("/zklock/a/lock", b"", NodeKind::Ephemeral).await.unwrap();
+    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    faults.inject(Fault::cut_before().on(Op::Get));
+    store.record();
+    let error = mutex.acquire_timeout(Duration::from_secs(1)).await.unwrap_err();
+    assert!(error.is_unavailable(), "{error}");
+    faults.reconnect();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let made = store.recorded().iter().filter(|logged| logged.op == Op::Create).count();
+    assert_eq!(made, 1);
 }
 
 #[tokio::test(start_paused = true)]
