@@ -8,6 +8,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use futures_lite::future::or;
+use zklock_core::base::times;
 use zklock_core::coordinator::memory::shared::Request;
 use zklock_core::coordinator::traits::{Connector, Coordinator, Reply, RequestError};
 
@@ -155,10 +156,21 @@ async fn attempt(
     opened.await?;
     attempt.kept = true;
     let session = SimulatedCoordinator::new(shared.clone(), client);
-    // The chroot is there.
-    let root = Request::Get { path: "/".to_owned(), watch: false };
-    ask(shared, client, root, |_, _| Some(())).await?;
-    Ok(Arc::new(session))
+    // The chroot is there; it is asked for again where the answer is lost.
+    let mut pause = micros(times::reply(session.session_timeout()));
+    loop {
+        let root = Request::Get { path: "/".to_owned(), watch: false };
+        let late = async {
+            shared.world.sleep_until(shared.world.now() + pause).await;
+            None
+        };
+        let answer = async { Some(ask(shared, client, root, |_, _| Some(())).await) };
+        if let Some(answer) = or(answer, late).await {
+            answer?;
+            return Ok(Arc::new(session));
+        }
+        pause *= 2;
+    }
 }
 
 /// A session that is being opened; dropped, its connection is closed and the session left alone.

@@ -208,9 +208,21 @@ async fn attempt(
     let client = dial(connector, options, &cluster).await.map_err(request_error)?;
     // The client library accepts any chroot; a missing one would appear later, as a parent that
     // cannot be created.
-    match client.check_stat("/").await.map_err(request_error)? {
-        Some(_) => Ok(client),
-        None => Err(RequestError::NoNode),
+    match shows_root(&client).await.map_err(request_error)? {
+        true => Ok(client),
+        false => Err(RequestError::NoNode),
+    }
+}
+
+/// Asks for the root, again and again: if the answer is lost on a connection that lives on, nothing else
+/// ends the attempt before the connect timeout.
+async fn shows_root(client: &Client) -> Result<bool, zookeeper_client::Error> {
+    let mut pause = times::reply(client.session_timeout());
+    loop {
+        if let Some(answer) = within(pause, client.check_stat("/")).await {
+            return Ok(answer?.is_some());
+        }
+        pause *= 2;
     }
 }
 
