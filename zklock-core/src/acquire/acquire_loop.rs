@@ -516,6 +516,9 @@ impl AcquireLoop<'_> {
                 Err(_) if generation.is_retired() => return Err(Setback::Interrupted),
                 Err(node) => node,
             };
+            if let Some(settled) = generation.settles_at(now) {
+                self.lane_permit.lane().clock().sleep_until(settled).await;
+            }
             let (path, only) = (node.path().clone(), node.is_recurring().then(|| node.czxid()));
             match Box::pin(is_there(generation, path, only)).await {
                 Ok(true) => {}

@@ -83,6 +83,10 @@ pub const CONNECT: Pauses = (ms(50), ms(500));
 /// because a session never stops trying.
 pub const RECONNECT: Pauses = (ms(50), s(1));
 
+/// How often a task that opens a session looks whether the process stood still: far more often than
+/// any lease is short.
+pub const AWAKE: Duration = ms(100);
+
 /// The longest time to wait for a server's reply to the question whether it serves. It is a quarter
 /// of the connect timeout otherwise, so that the rest is left to connect.
 pub const PROBE: Duration = s(2);

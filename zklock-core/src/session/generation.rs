@@ -30,6 +30,7 @@ use crate::observe::observer::{Event, Events, LossReason};
 use crate::session::lease_clock::{Condition, LeaseClock, Term};
 use crate::session::reply_timeout::TimedReplies;
 use crate::session::spawner::Spawner;
+use crate::session::standstill::{Standstill, Stood};
 use crate::session::watch_budget::WatchBudget;
 
 /// One ZooKeeper session. Guards belong to one generation and are lost with it.
@@ -63,8 +64,8 @@ pub struct Generation {
     newest: AtomicI64,
     /// By directory: who creates a node that looks like others of this session.
     gates: Mutex<HashMap<Arc<str>, Weak<Gate>>>,
-    /// When the keeper ran last; the end of time before it runs at all.
-    awake: AtomicU64,
+    /// When the process stood still.
+    standstill: Standstill,
     /// Deletions that are not yet confirmed.
     cleaning: AtomicUsize,
     cleaned: Notify,
@@ -73,7 +74,8 @@ pub struct Generation {
 }
 
 impl Generation {
-    /// Wraps a ZooKeeper session that was just opened; `opened` is the time when it was requested.
+    /// Wraps a ZooKeeper session that was just opened; `stood` is the time in which the process stood
+    /// still meanwhile.
     pub fn new(
         number: u64,
         coordinator: Arc<dyn Coordinator>,
@@ -81,11 +83,15 @@ impl Generation {
         spawner: Spawner,
         events: Events,
         watches: Arc<WatchBudget>,
+        stood: Option<Stood>,
     ) -> Arc<Self> {
+        let self_aware = coordinator.last_contact().is_some();
+        let stood = stood.filter(|_| !self_aware);
+        let standstill = Standstill::new(lease.timing(), lease.clock().now(), stood);
         let head_ages = HeadAges::new(times::long_wait(lease.timeout()));
         Arc::new(Generation {
             number,
-            self_aware: coordinator.last_contact().is_some(),
+            self_aware,
             coordinator: Arc::new(TimedReplies::new(coordinator, lease.clock().clone())),
             lease,
             spawner,
@@ -103,7 +109,7 @@ impl Generation {
             watches,
             newest: AtomicI64::new(0),
             gates: Mutex::default(),
-            awake: AtomicU64::new(u64::MAX),
+            standstill,
             cleaning: AtomicUsize::new(0),
             cleaned: Notify::new(),
             resting: AtomicUsize::new(0),
@@ -178,24 +184,22 @@ impl Generation {
     }
 
     /// Records that the process runs, at intervals of a heartbeat or less. If it stood still for
-    /// longer than a lease, nothing more is granted in this generation: perhaps the leader has heard
-    /// nothing of the session for a session timeout, and ends it before the next ping of a follower
-    /// tells it otherwise, half a tick after a commit that was answered.
-    pub fn awake(&self) {
-        let now = self.lease.clock().now();
-        let awake = Instant::from_nanos(self.awake.load(Ordering::Acquire));
-        if now.since(awake) <= self.lease.timing().lease {
-            self.awake.store(now.as_nanos(), Ordering::Release);
-        } else if !self.was_retired() {
+    /// longer than a lease, a new session serves sooner than this one could be trusted.
+    pub fn awake(&self, now: Instant) {
+        if !self.self_aware && self.standstill.runs(now) {
             tracing::warn!("the process stood still: a new ZooKeeper session is opened");
             self.take_out_of_use();
         }
     }
 
-    /// Whether the process stood still, as [`awake`](Generation::awake) tells.
-    fn stood_still(&self) -> bool {
-        let awake = Instant::from_nanos(self.awake.load(Ordering::Acquire));
-        self.lease.clock().now().since(awake) > self.lease.timing().lease
+    /// From when on a commit proves as much as usual, if it does not because the process stood still.
+    pub fn settles_at(&self, now: Instant) -> Option<Instant> {
+        self.standstill.settles_at(now)
+    }
+
+    /// Whether the process stood still for longer than a lease.
+    fn stood_still(&self, now: Instant) -> bool {
+        !self.self_aware && self.standstill.was_too_long(now)
     }
 
     /// The term of a lease that is granted now, if a commit was answered recently enough: a grant
@@ -212,7 +216,7 @@ impl Generation {
                     && now + self.lease.heartbeat() < self.lease.valid_until()
             }
         };
-        (valid && fresh && !self.stood_still()).then_some(term)
+        (valid && fresh && !self.stood_still(now)).then_some(term)
     }
 
     /// Whether a lease of a term is valid at `now`, which was just read.
@@ -395,6 +399,7 @@ mod tests {
             Spawner::Inline,
             Events::default(),
             WatchBudget::new(""),
+            None,
         )
     }
 

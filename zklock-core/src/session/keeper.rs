@@ -67,9 +67,7 @@ pub async fn keep(generation: Arc<Generation>, keeping: Keeping) {
             continue;
         }
         let self_aware = generation.is_self_aware();
-        if !self_aware {
-            generation.awake();
-        }
+        generation.awake(now);
         let overdue = holds && !self_aware && generation.lease().condition(now) != Condition::Held;
         let suspect = link == Link::Down || overdue;
         let counted = generation.lease().doubts();
@@ -92,7 +90,8 @@ pub async fn keep(generation: Arc<Generation>, keeping: Keeping) {
         if beats && now >= due {
             // The last heartbeat may still be answered, or be lost: another one is sent beside it.
             late = beat.take().or(late);
-            next_beat = now + gap;
+            // Before the session has settled, a heartbeat proves less.
+            next_beat = generation.settles_at(now).map_or(now + gap, |at| at.min(now + gap));
             let local_queues = keeping.local_queues.clone();
             beat = Some(Box::pin(heartbeat(generation.clone(), local_queues)));
         }

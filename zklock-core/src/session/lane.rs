@@ -21,6 +21,7 @@ use crate::session::keeper::{Keeping, keep};
 use crate::session::lease_clock::{Condition, LeaseClock};
 use crate::session::runtime::Runtime;
 use crate::session::spawner::Spawner;
+use crate::session::standstill::noting;
 use crate::session::timing::Timing;
 use crate::session::watch_budget::WatchBudget;
 
@@ -306,9 +307,13 @@ async fn run(lane: Arc<Lane>) {
     let (mut number, mut phantom) = (0, None);
     while !lane.is_closed() {
         let opened = lane.clock().now();
-        let Some(session) = open(&lane).await else { break };
-        let session = without(phantom.as_ref(), session, lane.clock()).await;
-        match timed(session, lane.tick).await {
+        let opening = async {
+            let session = open(&lane).await?;
+            let session = without(phantom.as_ref(), session, lane.clock()).await;
+            Some(timed(session, lane.tick).await)
+        };
+        let (Some(session), stood) = noting(lane.clock(), opening).await else { break };
+        match session {
             Ok((coordinator, timing)) => {
                 pause = times::RECONNECT.0;
                 number += 1;
@@ -316,7 +321,7 @@ async fn run(lane: Arc<Lane>) {
                 let (spawner, events) = (lane.spawner().clone(), lane.events.clone());
                 let watches = WatchBudget::new(&lane.keeping.local_queues.place().chroot);
                 let generation =
-                    Generation::new(number, coordinator, lease, spawner, events, watches);
+                    Generation::new(number, coordinator, lease, spawner, events, watches, stood);
                 lane.note(&generation);
                 let (kept, keeping) = (generation.clone(), lane.keeping.clone());
                 let opened = keeping.local_queues.opened(generation.coordinator().session_id());

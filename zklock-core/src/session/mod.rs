@@ -18,6 +18,7 @@ pub mod reply_timeout;
 pub mod runtime;
 pub mod slow;
 pub mod spawner;
+pub mod standstill;
 pub mod timing;
 pub mod unused;
 pub mod watch_budget;

@@ -48,7 +48,7 @@ impl Generation {
         data: &[u8],
         kind: NodeKind,
     ) -> impl Future<Output = Result<Created, RequestError>> + Send + 'static + use<> {
-        let sent = self.lease.clock().now();
+        let sent = self.sends();
         let reply = self.coordinator.create(path, data, kind);
         let this = self.clone();
         async move {
@@ -71,7 +71,7 @@ impl Generation {
         self: &Arc<Self>,
         path: &str,
     ) -> impl Future<Output = Result<(), RequestError>> + Send + 'static {
-        self.feeding(self.lease.clock().now(), self.coordinator.delete(path))
+        self.feeding(self.sends(), self.coordinator.delete(path))
     }
 
     /// Commits that nodes exist, or finds out which one does not. The request is sent by this call.
@@ -80,7 +80,7 @@ impl Generation {
         paths: impl IntoIterator<Item = Arc<str>>,
     ) -> impl Future<Output = Result<(), RequestError>> + Send + 'static {
         let check = |path: Arc<str>| Operation::Check { path: path.to_string() };
-        let sent = self.lease.clock().now();
+        let sent = self.sends();
         self.feeding(sent, self.coordinator.multi(paths.into_iter().map(check).collect()))
     }
 
@@ -105,8 +105,15 @@ impl Generation {
         self: &Arc<Self>,
         operations: Vec<Operation>,
     ) -> impl Future<Output = Result<(), RequestError>> + Send + 'static + use<> {
-        let sent = self.lease.clock().now();
+        let sent = self.sends();
         self.feeding(sent, self.coordinator.multi(operations))
+    }
+
+    /// Reads the clock for a commit that is sent now.
+    fn sends(&self) -> Instant {
+        let now = self.lease.clock().now();
+        self.awake(now);
+        now
     }
 
     fn feeding<T, F>(
@@ -143,7 +150,7 @@ impl Generation {
             // recently.
             self.observe();
         }
-        match self.lease.committed(sent, now) {
+        match self.lease.committed(self.standstill.counts_from(sent), now) {
             Condition::Held => {}
             Condition::Suspect => self.lose_doubted(),
             Condition::Lost => self.lose_past(LossReason::Silence),

@@ -151,7 +151,7 @@ pub(super) async fn kept() -> Kept {
         refuses: refuses.clone(),
     });
     let watches = WatchBudget::new("");
-    let generation = Generation::new(1, coordinator, lease, spawner, events, watches);
+    let generation = Generation::new(1, coordinator, lease, spawner, events, watches, None);
     let (state, told) = watch::channel(SessionState::Connecting);
     let health = SessionHealth::new(Arc::new(state)).of_another();
     let local_queues = LocalQueues::new(Place { servers: "keeper".into(), chroot: "".into() });

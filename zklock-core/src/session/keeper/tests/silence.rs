@@ -60,6 +60,22 @@ async fn a_session_whose_process_stood_still_grants_nothing_more() {
     assert!(generation.is_retired());
 }
 
+/// If its follower is cut off before the next ping, the leader does not know that it goes on.
+#[tokio::test(start_paused = true)]
+async fn what_is_answered_just_after_a_standstill_counts_from_before() {
+    let kept = kept().await;
+    let patient = kept.hold("/b", StopAt::Lost).await;
+    sleep(T).await;
+    let (lease, stops) = (kept.generation.lease(), Clock::Caller.now());
+    let half_tick = T / 4;
+    advance(T / 3).await;
+    kept.generation.check(["/b".into()]).await.unwrap();
+    assert!(lease.last_commit() <= stops + half_tick);
+    sleep(half_tick + MOMENT).await;
+    assert!(lease.last_commit() >= stops + T / 3 + half_tick);
+    assert!(kept.is_valid(&patient) && !kept.generation.is_retired());
+}
+
 #[tokio::test(start_paused = true)]
 async fn who_stops_at_suspect_is_granted_only_while_no_heartbeat_is_due() {
     let Kept { generation, .. } = kept().await;
