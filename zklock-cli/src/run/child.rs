@@ -1,8 +1,9 @@
 //! The command, in a process group of its own.
 
 use std::ffi::OsString;
-use std::future::Future;
-use std::io::ErrorKind;
+use std::fs::File;
+use std::io::{ErrorKind, Read, Write, pipe};
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
@@ -10,16 +11,18 @@ use std::thread;
 use std::time::Duration;
 
 use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
-use nix::unistd::{Pid, getppid};
+use nix::unistd::{Pid, close, getppid};
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
 use super::Signals;
 use super::guardian::{self, Guardian};
+use super::lease::Lease;
 use super::terminal::Foreground;
-use crate::exit::{Failure, NOT_EXECUTABLE, NOT_FOUND, OWN};
+use crate::exit::{Failure, LOST, NOT_EXECUTABLE, NOT_FOUND, OWN};
 use crate::server::own_path;
 
 /// The first argument with which the command starts itself to become the command that it runs.
@@ -49,16 +52,20 @@ pub(crate) struct Child {
 }
 
 impl Child {
-    /// Starts a command.
+    /// Starts a command, unless the lease is over.
     pub(crate) fn start(
         command: &[OsString],
+        lease: &Lease<'_>,
         environment: impl IntoIterator<Item = (&'static str, String)>,
     ) -> Result<Self, Failure> {
         // What the command leaves behind comes to this process when its parent ends, so that it is
         // seen when the last of the group is gone.
         #[cfg(target_os = "linux")]
         let _ = nix::sys::prctl::set_child_subreaper(true);
+        let failed = |error| Failure::own(format!("cannot start a process: {error}"));
         let mut guardian = Guardian::start()?;
+        let (gate, mut key) = pipe().map_err(failed)?;
+        fcntl(&gate, FcntlArg::F_SETFD(FdFlag::empty())).map_err(|error| failed(error.into()))?;
         let mut itself = Command::new(own_path()?);
         // This name is for the lock, and not for what the command starts.
         if std::env::var_os("ZKLOCK_APP") == command.first().and_then(file_name) {
@@ -67,13 +74,15 @@ impl Child {
         let child = itself
             .arg(BECOME)
             .arg(std::process::id().to_string())
+            .arg(gate.as_raw_fd().to_string())
             .args(command)
             .envs(environment)
             .process_group(0)
             .spawn()
-            .map_err(|error| Failure::own(format!("cannot start a process: {error}")))?;
+            .map_err(failed)?;
+        drop(gate);
         let group = Pid::from_raw(i32::try_from(child.id()).unwrap_or(i32::MAX));
-        guardian.guard(group)?;
+        guardian.guard(group, lease.deadline())?;
         let foreground = Foreground::give_to(group);
         let (tell, ended) = mpsc::unbounded_channel();
         let interactive = foreground.is_some();
@@ -81,6 +90,13 @@ impl Child {
             .name("zklock-reaper".to_owned())
             .spawn(move || reap(group, interactive, &tell))
             .map_err(|error| Failure::own(format!("cannot start a thread: {error}")))?;
+        // The command begins when the guardian knows of it, and not if this process was stopped
+        // meanwhile for too long.
+        if guardian.is_late() {
+            return Err(Failure { code: LOST, message: "the lock is lost".to_owned() });
+        }
+        // It may have been killed already.
+        _ = key.write_all(b"\n");
         Ok(Child { group, ended, status: None, guardian, foreground })
     }
 
@@ -100,11 +116,21 @@ impl Child {
         _ = killpg(self.group, signal);
     }
 
-    /// Ends what is left of the group: asks, and kills it after the patience or when `at_once`
-    /// says so. Returns when nothing is left.
+    /// The lease may have been renewed: the command may go on for longer.
+    pub(crate) fn go_on(&mut self, lease: &Lease<'_>) -> Result<(), Failure> {
+        self.guardian.guard(self.group, lease.deadline())
+    }
+
+    /// Whether this process was stopped for so long that the guardian has killed the group.
+    pub(crate) fn was_forsaken(&mut self) -> bool {
+        self.guardian.is_late()
+    }
+
+    /// Ends what is left of the group: asks, and kills it after the patience or when the lease is
+    /// over. Returns when nothing is left.
     pub(crate) async fn end_group(
         &mut self,
-        at_once: impl Future<Output = ()>,
+        lease: &Lease<'_>,
         patience: Duration,
         signals: &mut Signals,
     ) {
@@ -112,11 +138,19 @@ impl Child {
             self.signal_group(Signal::SIGTERM);
             // One that is stopped does not hear it otherwise.
             self.signal_group(Signal::SIGCONT);
-            tokio::pin!(at_once);
+            let (over, renewed) = (lease.over(), lease.renewed());
+            tokio::pin!(over, renewed);
             let patient = timeout(patience, async {
                 while !self.is_gone() {
                     tokio::select! {
-                        () = &mut at_once => return,
+                        () = &mut over => return,
+                        () = &mut renewed => {
+                            // Without a guardian, nobody waits any longer.
+                            if self.go_on(lease).is_err() {
+                                return;
+                            }
+                            renewed.set(lease.renewed());
+                        }
                         signal = signals.next() => self.signal_group(signal),
                         () = sleep(LOOK) => {}
                     }
@@ -177,7 +211,8 @@ pub(crate) fn helper(mut arguments: impl Iterator<Item = OsString>) -> Option<u8
     if first != BECOME {
         return None;
     }
-    let parent = arguments.next()?.to_str()?.parse::<i32>().ok()?;
+    let mut number = || arguments.next()?.to_str()?.parse::<i32>().ok();
+    let (parent, gate) = (number()?, number()?);
     let program = arguments.next()?;
     // The end of the process that holds the lock is the end of the command. The signal is kept when
     // this process becomes the command.
@@ -190,7 +225,18 @@ pub(crate) fn helper(mut arguments: impl Iterator<Item = OsString>) -> Option<u8
         // It has ended before.
         _ = kill(Pid::this(), Signal::SIGKILL);
     }
+    if !is_let_through(gate) {
+        return Some(OWN);
+    }
     let error = Command::new(&program).args(arguments).exec();
     eprintln!("zklock: cannot run {}: {error}", program.to_string_lossy());
     Some(if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { NOT_EXECUTABLE })
+}
+
+/// Waits at the gate. The process that holds the lock may end there, or find that the lock is lost.
+fn is_let_through(gate: RawFd) -> bool {
+    let key = File::open(format!("/dev/fd/{gate}")).and_then(|mut gate| gate.read(&mut [0]));
+    // It is not the command's.
+    _ = close(gate);
+    key.is_ok_and(|length| length == 1)
 }

@@ -1,72 +1,198 @@
-//! A process that kills the whole group when the process that holds the lock is killed.
+//! A process that kills the whole group when the process that holds the lock cannot do so.
 //!
-//! The parent-death signal ends the command alone, and not what it has started: a shell would die,
-//! and the program that it waits for would go on without the lock.
+//! Where that process is killed, the parent-death signal ends the command alone, and not what it has
+//! started: a shell would die, and the program that it waits for would go on without the lock. And
+//! where that process is stopped, nobody renews the lease, and nobody notices its end.
 
-use std::io::{Read, Write};
+use std::io::{self, ErrorKind, Write, stdin};
+use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::process::{ChildStdin, Command, Stdio};
+use std::time::Duration;
 
-use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{SigSet, Signal, kill, killpg};
+use nix::unistd::{Pid, read};
 
-use crate::exit::{Failure, OWN};
+use super::lease::Moment;
+use crate::exit::Failure;
 use crate::server::own_path;
 
 /// The first argument of the guardian.
-pub(super) const GUARD: &str = "--zklock-guard";
+pub(super) const GUARD: &str = "--guard-a-group";
+
+/// What people see of it. It is not the command's name, because they end the command by that:
+/// `pkill -9` would end both.
+const NAME: &str = "lock-guardian";
 
 /// What the guardian is told when the group has ended.
 const DISMISSED: &str = "dismissed";
 
+/// The longest time for which it sleeps: its timer stands still while the machine is suspended.
+const LONGEST: Duration = Duration::from_secs(1);
+
 /// The guardian, and what it hears.
 #[derive(Debug)]
-pub(super) struct Guardian(Option<ChildStdin>);
+pub(super) struct Guardian {
+    pid: Pid,
+    ear: ChildStdin,
+    told: Option<Moment>,
+    /// Whether it was told too late, and has killed the group.
+    late: bool,
+}
 
 impl Guardian {
     /// Starts it.
     pub(super) fn start() -> Result<Self, Failure> {
-        let failed = |error| Failure::own(format!("cannot start the guardian: {error}"));
-        let mut guardian = Command::new(own_path()?)
-            .arg(GUARD)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            // What is sent to this process's group is not for the guardian.
-            .process_group(0)
-            .spawn()
-            .map_err(failed)?;
-        Ok(Guardian(guardian.stdin.take()))
+        Self::spawn().map_err(|error| Failure::own(format!("cannot start the guardian: {error}")))
     }
 
-    /// From now on, the end of this process is the end of the group.
-    pub(super) fn guard(&mut self, group: Pid) -> Result<(), Failure> {
-        let told = self.0.as_mut().map_or(Ok(()), |ear| writeln!(ear, "{group}"));
-        told.map_err(|error| {
-            _ = killpg(group, Signal::SIGKILL);
-            Failure::own(format!("the guardian does not listen: {error}"))
-        })
+    fn spawn() -> io::Result<Self> {
+        let mut guardian =
+            Command::new(own_path().map_err(|failure| io::Error::other(failure.message))?)
+                .arg0(NAME)
+                .arg(GUARD)
+                .stdin(Stdio::piped())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                // What is sent to this process's group is not for the guardian.
+                .process_group(0)
+                .spawn()?;
+        let ear = guardian.stdin.take().ok_or(ErrorKind::BrokenPipe)?;
+        // A guardian that does not listen must not stop this process.
+        fcntl(ear.as_fd(), FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
+        let pid = Pid::from_raw(i32::try_from(guardian.id()).unwrap_or(i32::MAX));
+        Ok(Guardian { pid, ear, told: None, late: false })
+    }
+
+    /// From now on, the end of this process is the end of the group, and so is the deadline unless
+    /// it is told a later one before.
+    pub(super) fn guard(&mut self, group: Pid, deadline: Option<Moment>) -> Result<(), Failure> {
+        if self.is_late() {
+            return Ok(());
+        }
+        self.told = deadline;
+        let order = match deadline {
+            Some(deadline) => format!("{group} {}\n", deadline.millis()),
+            None => format!("{group}\n"),
+        };
+        let Err(error) = self.ear.write_all(order.as_bytes()) else { return Ok(()) };
+        // Somebody has ended it (and then this process has waited for it), or it is stopped.
+        eprintln!("zklock: the guardian does not listen: {error}; starting another one");
+        if error.kind() == ErrorKind::WouldBlock {
+            _ = kill(self.pid, Signal::SIGKILL);
+        }
+        *self = Self::start()?;
+        self.told = deadline;
+        let told = self.ear.write_all(order.as_bytes());
+        told.map_err(|error| Failure::own(format!("the guardian does not listen: {error}")))
+    }
+
+    /// Whether the deadline passed before it was told a later one: it kills the group then.
+    pub(super) fn is_late(&mut self) -> bool {
+        self.late |= self.told.is_some_and(Moment::is_over);
+        self.late
     }
 
     /// The group has ended: the guardian ends too.
     pub(super) fn dismiss(&mut self) {
-        if let Some(mut ear) = self.0.take() {
-            // If it is gone already, so much the better.
-            drop(writeln!(ear, "{DISMISSED}"));
-        }
+        // If it is gone already, so much the better.
+        _ = writeln!(self.ear, "{DISMISSED}");
     }
 }
 
 /// What the guardian does. Returns its exit code.
 pub(super) fn guard() -> u8 {
-    let mut heard = String::new();
-    let read = std::io::stdin().read_to_string(&mut heard);
-    let mut lines = heard.lines();
-    let group = lines.next().and_then(|line| line.parse().ok()).map(Pid::from_raw);
-    if lines.next() != Some(DISMISSED)
-        && let Some(group) = group
-    {
-        _ = killpg(group, Signal::SIGKILL);
+    // It goes when it is told, and not with what is sent to all processes of a service.
+    _ = SigSet::all().thread_block();
+    #[cfg(target_os = "linux")]
+    let _ = nix::sys::prctl::set_name(c"lock-guardian");
+    let mut orders = Orders::default();
+    loop {
+        match heard(orders.patience()) {
+            Ok(Some(words)) if !words.is_empty() => orders.take(&words),
+            // Its master is gone.
+            Ok(Some(_)) => break,
+            // Nothing more was said: what is known is up to date.
+            Ok(None) => orders.look(),
+            Err(Errno::EINTR) => {}
+            Err(_) => break,
+        }
     }
-    if read.is_ok() { 0 } else { OWN }
+    orders.end();
+    0
+}
+
+/// What is said within some time; nothing at the end.
+fn heard(within: Option<Duration>) -> nix::Result<Option<Vec<u8>>> {
+    let stdin = stdin();
+    let mut ears = [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)];
+    let within = within.map_or(PollTimeout::NONE, |within| {
+        // Upwards: it must be over afterwards.
+        let millis = within.as_nanos().div_ceil(1_000_000);
+        PollTimeout::try_from(millis).unwrap_or(PollTimeout::MAX)
+    });
+    if poll(&mut ears, within)? == 0 {
+        return Ok(None);
+    }
+    let mut words = vec![0; 4096];
+    let length = read(stdin.as_fd(), &mut words)?;
+    words.truncate(length);
+    Ok(Some(words))
+}
+
+/// What the guardian was told.
+#[derive(Debug, Default)]
+struct Orders {
+    /// The beginning of a line.
+    begun: Vec<u8>,
+    group: Option<Pid>,
+    deadline: Option<Moment>,
+    dismissed: bool,
+}
+
+impl Orders {
+    fn take(&mut self, words: &[u8]) {
+        self.begun.extend_from_slice(words);
+        while let Some(end) = self.begun.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<_> = self.begun.drain(..=end).collect();
+            let line = String::from_utf8_lossy(&line);
+            let mut words = line.split_whitespace();
+            match words.next() {
+                Some(DISMISSED) => self.dismissed = true,
+                group => {
+                    self.group = group.and_then(|group| group.parse().ok()).map(Pid::from_raw);
+                    let deadline = words.next().and_then(|millis| millis.parse().ok());
+                    self.deadline = deadline.map(Moment::of_millis);
+                }
+            }
+        }
+    }
+
+    /// How long nothing has to be done.
+    fn patience(&self) -> Option<Duration> {
+        self.deadline.map(|deadline| deadline.left().min(LONGEST))
+    }
+
+    fn look(&mut self) {
+        if self.deadline.is_some_and(Moment::is_over) {
+            self.kill();
+        }
+    }
+
+    fn end(&mut self) {
+        if !self.dismissed {
+            self.kill();
+        }
+    }
+
+    /// Once: later the number may be another group's.
+    fn kill(&mut self) {
+        self.deadline = None;
+        if let Some(group) = self.group.take() {
+            _ = killpg(group, Signal::SIGKILL);
+        }
+    }
 }

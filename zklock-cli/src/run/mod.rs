@@ -2,6 +2,7 @@
 
 mod child;
 mod guardian;
+mod lease;
 mod terminal;
 
 use std::future::{Future, pending};
@@ -10,11 +11,12 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use tokio::signal::unix::{Signal as Arrivals, SignalKind, signal};
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until, timeout};
 use zklock::{AnyGuard, AnyLock, LockOptions, Session};
 
 pub(crate) use self::child::helper;
 use self::child::{Child, Status};
+use self::lease::Lease;
 use crate::args::{Mode, Run};
 use crate::exit::{Failure, LOST};
 use crate::server::connect;
@@ -85,13 +87,12 @@ async fn supervise(
     guard: &AnyGuard,
     mut signals: Signals,
 ) -> Result<u8, Failure> {
-    // The embedded coordinator has no timeouts.
-    let lease = session.timing().map_or(Duration::ZERO, |timing| timing.lease);
+    let lease = Lease::of(guard, session);
     let environment = [
         ("ZKLOCK_NAME", guard.lock().to_owned()),
         ("ZKLOCK_TOKEN", guard.fencing_token().to_string()),
     ];
-    let mut child = Child::start(&args.command, environment)?;
+    let mut child = Child::start(&args.command, &lease, environment)?;
     let over = args.hold_at_most.and_then(|limit| Instant::now().checked_add(limit));
     let over = async {
         match over {
@@ -99,13 +100,20 @@ async fn supervise(
             None => pending().await,
         }
     };
-    tokio::pin!(over);
+    let renewed = lease.renewed();
+    tokio::pin!(over, renewed);
     let mut heeds_wishes = args.revocable;
     let ended = loop {
         tokio::select! {
             status = child.ended() => break Ok(status),
-            () = left(guard, lease / 4) => break Err("the lock is lost"),
-            () = &mut over => break Err("the lock was held for as long as it may be"),
+            () = lease.nearly_over() => break Err(lost("the lock is lost")),
+            () = &mut renewed => {
+                if let Err(failure) = child.go_on(&lease) {
+                    break Err(failure);
+                }
+                renewed.set(lease.renewed());
+            }
+            () = &mut over => break Err(lost("the lock was held for as long as it may be")),
             () = guard.revoked(), if heeds_wishes => {
                 heeds_wishes = false;
                 eprintln!("zklock: somebody asks for the lock: asking the command to end");
@@ -114,31 +122,26 @@ async fn supervise(
             signal = signals.next() => child.signal_group(signal),
         }
     };
+    let ended = match ended {
+        Ok(Status::Killed(Signal::SIGKILL)) if child.was_forsaken() => {
+            Err(lost("zklock was stopped for longer than the lock is safe"))
+        }
+        ended => ended,
+    };
     // Whatever it has started must not go on without the lock.
-    if let Err(why) = ended {
-        eprintln!("zklock: {why}: ending the command");
+    if let Err(why) = &ended {
+        eprintln!("zklock: {}: ending the command", why.message);
     }
-    child.end_group(left(guard, lease / 20), TO_END, &mut signals).await;
+    child.end_group(&lease, TO_END, &mut signals).await;
     Ok(match ended {
         Ok(Status::Exited(code)) => code,
         Ok(Status::Killed(signal)) => exit_code(signal),
-        Err(_) => LOST,
+        Err(why) => why.code,
     })
 }
 
-/// Waits until the guard is valid for less than this time, or not any more.
-async fn left(guard: &AnyGuard, least: Duration) {
-    loop {
-        let remaining = guard.remaining();
-        if !guard.is_valid() || remaining <= least {
-            return;
-        }
-        // A heartbeat may extend it meanwhile.
-        tokio::select! {
-            () = guard.lost() => return,
-            () = sleep(remaining - least) => {}
-        }
-    }
+fn lost(message: &str) -> Failure {
+    Failure { code: LOST, message: message.to_owned() }
 }
 
 /// The exit code that says that a signal ended the command.

@@ -11,8 +11,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use zklock_test_support::{RawClient, ZooKeeper};
 
-/// As long as nothing that is well takes.
-pub(crate) const BOUND: Duration = Duration::from_secs(60);
+/// As long as nothing that is well takes, not even what begins with the next minute.
+pub(crate) const BOUND: Duration = Duration::from_secs(120);
 
 /// A root of its own on the shared server, and a folder.
 pub(crate) struct Bed {
@@ -117,4 +117,21 @@ pub(crate) fn is_alive(process: Pid) -> bool {
 
 pub(crate) fn signal(process: &Child, signal: Signal) {
     kill(Pid::from_raw(i32::try_from(process.id()).unwrap()), signal).unwrap();
+}
+
+/// The process that guards the group of a `zklock`.
+pub(crate) fn guardian(of: u32) -> Pid {
+    until("its guardian", || find_guardian(of))
+}
+
+pub(crate) fn find_guardian(of: u32) -> Option<Pid> {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    processes.filter_map(|one| one.file_name().to_str()?.parse().ok()).find_map(|number: i32| {
+        let stat = std::fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
+        let (name, rest) = stat.split_once('(')?.1.rsplit_once(") ")?;
+        let mut words = rest.split(' ');
+        let (state, parent) = (words.next()?, words.next()?);
+        let guards = name == "lock-guardian" && parent == of.to_string() && state != "Z";
+        guards.then_some(Pid::from_raw(number))
+    })
 }

@@ -4,11 +4,11 @@ use std::process::Child;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use zklock_test_support::{Proxy, ZooKeeper};
 
-use crate::bed::{Bed, TWO, is_alive, raw, signal, until};
+use crate::bed::{Bed, TWO, find_guardian, guardian, is_alive, raw, signal, until};
 
 /// Somebody else who waits for the lock, and writes a line when it has it.
 fn rival(bed: &Bed) -> Child {
@@ -30,9 +30,8 @@ fn what_the_command_leaves_behind_ends_before_the_lock_is_released() {
     // It may take its time for its end.
     assert!(is_alive(pids[1]) && bed.nodes("a").len() == 1);
     until("its end", || {
-        if is_alive(pids[1]) {
-            assert_eq!(bed.nodes("a").len(), 1);
-        }
+        let nodes = bed.nodes("a").len();
+        assert!(nodes == 1 || !is_alive(pids[1]));
         child.try_wait().unwrap()
     });
     assert!(all_dead(&pids));
@@ -70,12 +69,19 @@ fn a_group_that_does_not_hear_is_dead_before_the_lease_can_be_anothers() {
 }
 
 #[test]
-fn one_who_was_stopped_for_longer_than_the_lease_ends_the_group_at_once() {
+fn while_zklock_is_stopped_its_group_ends_before_the_lock_is_anothers() {
     let bed = Bed::new("stopped");
-    let mut child = bed.zklock(&["run", "a", "--", "sh", "-c", TWO]).spawn().unwrap();
+    let deaf = format!("trap '' TERM; {TWO}");
+    let mut child = bed.zklock(&["run", "a", "--", "sh", "-c", &deaf]).spawn().unwrap();
     let pids = bed.pids("pids");
     signal(&child, Signal::SIGSTOP);
     let mut other = rival(&bed);
+    until("their end", || {
+        let nodes = bed.nodes("a").len();
+        let dead = all_dead(&pids);
+        assert!(dead || nodes > 0 && !bed.folder.join("rival").exists());
+        dead.then_some(())
+    });
     bed.lines("rival", 1);
     signal(&child, Signal::SIGCONT);
     assert_eq!(child.wait().unwrap().code(), Some(124));
@@ -97,6 +103,36 @@ fn the_death_of_zklock_takes_the_whole_group_along() {
         assert!(dead || bed.nodes("a").len() == 1);
         dead.then_some(())
     });
+}
+
+#[test]
+fn what_is_sent_to_all_processes_of_that_name_does_not_reach_the_guardian() {
+    let bed = Bed::new("guardian");
+    let mut child = bed.zklock(&["run", "a", "--", "sh", "-c", TWO]).spawn().unwrap();
+    let pids = bed.pids("pids");
+    let guardian = guardian(child.id());
+    let seen = |file: &str| std::fs::read_to_string(format!("/proc/{guardian}/{file}")).unwrap();
+    assert_eq!(seen("comm"), "lock-guardian\n");
+    assert!(!seen("cmdline").contains("zklock"), "{:?}", seen("cmdline"));
+    for one in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
+        kill(guardian, one).unwrap();
+    }
+    signal(&child, Signal::SIGKILL);
+    child.wait().unwrap();
+    until("their end", || (all_dead(&pids) && !is_alive(guardian)).then_some(()));
+}
+
+#[test]
+fn a_guardian_that_is_killed_has_a_successor() {
+    let bed = Bed::new("successor");
+    let mut child = bed.zklock(&["run", "a", "--", "sh", "-c", TWO]).spawn().unwrap();
+    let pids = bed.pids("pids");
+    let first = guardian(child.id());
+    kill(first, Signal::SIGKILL).unwrap();
+    until("another guardian", || find_guardian(child.id()).filter(|next| *next != first));
+    signal(&child, Signal::SIGKILL);
+    child.wait().unwrap();
+    until("their end", || all_dead(&pids).then_some(()));
 }
 
 #[test]
@@ -123,42 +159,4 @@ fn who_is_told_to_end_while_it_waits_leaves_the_queue_at_once() {
     signal(&holder, Signal::SIGTERM);
     assert_eq!(holder.wait().unwrap().code(), Some(128 + 15));
     assert!(!bed.folder.join("rival").exists());
-}
-
-/// A random moment, the same at every run.
-fn moments(count: u32) -> impl Iterator<Item = Duration> {
-    (0..count).map(|number| Duration::from_millis(u64::from(number * 7_919 % 400)))
-}
-
-#[test]
-fn whoever_is_killed_whenever_nothing_runs_without_the_lock() {
-    let rounds = if std::env::var_os("ZKLOCK_LONG").is_some() { 200 } else { 12 };
-    let bed = Bed::new("whenever");
-    // Who runs beside another one says so.
-    let script = "echo $$ >> all; mkdir inside || { echo > beside; exit 9; }; \
-                  (sleep 0.2; echo > work); rmdir inside";
-    let mut all = Vec::new();
-    for (number, moment) in moments(rounds).enumerate() {
-        let run = ["run", "a", "--timeout", "60s", "--retries", "1", "--", "sh", "-c", script];
-        let mut child = bed.zklock(&run).spawn().unwrap();
-        sleep(moment);
-        if number % 3 != 2 {
-            signal(&child, if number % 2 == 0 { Signal::SIGKILL } else { Signal::SIGTERM });
-            child.wait().unwrap();
-            // What it left in the folder is not removed by who was killed.
-            until("nobody of it runs", || {
-                let text = std::fs::read_to_string(bed.folder.join("all")).unwrap_or_default();
-                let pids = text.lines().filter_map(|line| line.parse().ok()).map(Pid::from_raw);
-                let pids: Vec<_> = pids.collect();
-                all_dead(&pids).then_some(())
-            });
-            let _ = std::fs::remove_dir(bed.folder.join("inside"));
-        }
-        all.push(child);
-    }
-    for mut child in all {
-        child.wait().unwrap();
-    }
-    assert!(!bed.folder.join("beside").exists());
-    until("no node is left", || bed.nodes("a").is_empty().then_some(()));
 }

@@ -5,6 +5,8 @@ mod bed;
 mod codes;
 mod documented;
 mod ends;
+mod jobs;
 mod looks;
 mod places;
 mod schema;
+mod users;

@@ -1,0 +1,136 @@
+//! Whatever is killed, stopped or cut at a random moment: nothing runs without the lock, and no node is
+//! left behind.
+//!
+//! Each round is drawn from a seed, which is printed. `ZKLOCK_SEED=17` repeats the rounds of a seed, and
+//! `ZKLOCK_ROUND=3` only one of them. There are 10, and 200 in the long form (`ZKLOCK_LONG=1`).
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+
+mod history;
+mod judge;
+mod plan;
+mod round;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Mutex;
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use zklock_test_support::{RawClient, ZooKeeper};
+
+use crate::plan::{Plan, TIMEOUT};
+use crate::round::{Seen, directory, play};
+
+/// How many rounds are played side by side, each on a server of its own. Most of the time they wait.
+const LANES: u64 = 4;
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok().map(|text| text.parse().unwrap())
+}
+
+#[test]
+fn whatever_is_killed_stopped_or_cut_nothing_runs_without_the_lock() {
+    let long = std::env::var("ZKLOCK_LONG").is_ok_and(|long| long == "1");
+    let rounds = number("ZKLOCK_ROUNDS").unwrap_or(if long { 200 } else { 10 });
+    let seed = number("ZKLOCK_SEED").unwrap_or_else(|| {
+        let now = SystemTime::UNIX_EPOCH.elapsed().unwrap();
+        u64::from(now.subsec_nanos())
+    });
+    println!("ZKLOCK_SEED={seed}");
+    let wanted: Vec<_> = match number("ZKLOCK_ROUND") {
+        Some(one) => vec![one],
+        None => (0..rounds).collect(),
+    };
+    let tally = Mutex::new(Tally::default());
+    let folder = std::env::temp_dir().join(format!("zklock-kills-{}", std::process::id()));
+    let lanes = LANES.min(wanted.len() as u64);
+    thread::scope(|scope| {
+        for lane in 0..lanes {
+            let (wanted, folder, tally) = (&wanted, &folder, &tally);
+            scope.spawn(move || {
+                let mine = wanted.iter().copied().enumerate();
+                let mine = mine.filter(|(index, _)| *index as u64 % lanes == lane);
+                play_lane(seed, mine.map(|(_, round)| round), folder, tally);
+            });
+        }
+    });
+    let _ = std::fs::remove_dir_all(&folder);
+    let tally = tally.into_inner().unwrap();
+    println!(
+        "faults, and how many hit a running command: {:?}\nends: {:?}",
+        tally.faults, tally.codes
+    );
+    println!(
+        "{} looks, {} records, {:?} after a SIGKILL",
+        tally.looks, tally.records, tally.longest
+    );
+    assert!(tally.wrong.is_empty(), "ZKLOCK_SEED={seed}\n{}", tally.wrong.join("\n\n"));
+}
+
+#[derive(Default)]
+struct Tally {
+    /// How many there were of each fault, and how many of them hit a running command.
+    faults: BTreeMap<String, (u32, u32)>,
+    /// Of the processes `zklock`.
+    codes: BTreeMap<String, u32>,
+    looks: usize,
+    records: usize,
+    /// For how long a command lived after its `zklock` was killed, at most.
+    longest: Duration,
+    wrong: Vec<String>,
+}
+
+impl Tally {
+    fn add(&mut self, round: u64, seen: &Seen) {
+        let (wrong, longest) = judge::judge(seen);
+        let count = self.faults.entry(format!("{:?}", seen.plan.fault)).or_default();
+        count.0 += 1;
+        count.1 += u32::from(seen.hit.is_some_and(|hit| hit.ran));
+        for end in &seen.ends {
+            *self.codes.entry(end.status.to_string()).or_default() += 1;
+        }
+        self.looks += seen.looks.len();
+        self.records += seen.lives.iter().map(|life| life.moments.len()).sum::<usize>();
+        self.longest = self.longest.max(longest);
+        for what in wrong {
+            let lives = seen.lives.iter().map(|life| (life.first, life.last, life.ended));
+            let lives: Vec<_> = lives.collect();
+            self.wrong.push(format!(
+                "ZKLOCK_ROUND={round}: {what}\n{:?}\nhit {:?}\nlives {lives:?}\nends {:?}\n{}",
+                seen.plan,
+                seen.hit,
+                seen.ends,
+                seen.words.concat()
+            ));
+        }
+    }
+}
+
+fn play_lane(seed: u64, rounds: impl Iterator<Item = u64>, folder: &Path, tally: &Mutex<Tally>) {
+    let server = ZooKeeper::start();
+    let mut played = Vec::new();
+    for round in rounds {
+        let start = Instant::now();
+        let seen = play(&server, Plan::of(seed, round), round, folder);
+        let fault = seen.plan.fault;
+        println!("round {round}: {fault:?} at {:?}, {:?}", seen.hit, start.elapsed());
+        tally.lock().unwrap().add(round, &seen);
+        played.push(round);
+    }
+    // The session of who was killed ends within its timeout and a tick.
+    let end = Instant::now() + TIMEOUT + Duration::from_secs(2);
+    for round in played {
+        loop {
+            let mut client = RawClient::connect(&server.addr(), Duration::from_secs(10)).unwrap();
+            let nodes = client.children(&directory(round)).unwrap_or_default();
+            if nodes.is_empty() {
+                break;
+            }
+            if Instant::now() > end {
+                tally.lock().unwrap().wrong.push(format!("ZKLOCK_ROUND={round} leaves {nodes:?}"));
+                break;
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+}

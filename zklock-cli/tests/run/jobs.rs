@@ -1,0 +1,69 @@
+//! Without a terminal and with next to no environment, as jobs run.
+
+use std::process::{Child, Command, Stdio};
+
+use zklock_test_support::ZooKeeper;
+
+use crate::bed::Bed;
+
+#[test]
+fn it_needs_no_environment() {
+    let bed = Bed::new("bare");
+    let script = "echo $HOME$PATH$USER; exit 6";
+    let inner = bed.zklock(&["run", "a", "--", "/bin/sh", "-c", script]);
+    let mut bare = Command::new(inner.get_program());
+    bare.args(inner.get_args()).env_clear().current_dir("/").stdin(Stdio::null());
+    let output = bare.output().unwrap();
+    assert_eq!(output.status.code(), Some(6), "{output:?}");
+    assert!(output.stderr.is_empty(), "{output:?}");
+}
+
+/// Debian's cron, which sees no jobs of this machine, and ends with the test.
+struct Cron(Child);
+
+impl Cron {
+    fn start(bed: &Bed, jobs: &str) -> Option<Self> {
+        let long = std::env::var("ZKLOCK_LONG").is_ok_and(|long| long == "1");
+        let there = std::path::Path::new("/usr/sbin/cron").exists();
+        if !there || !nix::unistd::geteuid().is_root() {
+            assert!(!long, "this needs root, and Debian's package cron");
+            println!("skipped: this needs root, and Debian's package cron");
+            return None;
+        }
+        std::fs::create_dir(bed.folder.join("cron.d")).unwrap();
+        std::fs::write(bed.folder.join("cron.d/jobs"), jobs).unwrap();
+        let script = "set -e; mount --bind cron.d /etc/cron.d; mount --bind /dev/null /etc/crontab; \
+                      mount -t tmpfs tmpfs /var/spool/cron; mkdir /var/spool/cron/crontabs; \
+                      mount -t tmpfs tmpfs /run; exec setpriv --pdeathsig KILL /usr/sbin/cron -f";
+        let mut cron = Command::new("unshare");
+        cron.args(["--mount", "sh", "-c", script]).current_dir(&bed.folder).env_clear();
+        cron.stdin(Stdio::null());
+        Some(Cron(cron.spawn().unwrap()))
+    }
+}
+
+impl Drop for Cron {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn of_two_machines_with_the_same_job_in_cron_one_runs_it() {
+    let bed = Bed::new("cron");
+    let (folder, zklock) = (bed.folder.display(), env!("CARGO_BIN_EXE_zklock"));
+    let (servers, root) =
+        (ZooKeeper::shared().addr(), bed.path("").trim_end_matches('/').to_owned());
+    // Each of two lines is a machine.
+    let job = format!(
+        "* * * * * root cd {folder}; ZKLOCK_CONNECT={servers} ZKLOCK_ROOT={root} {zklock} run \
+         jobs/nightly --timeout 5s --retries 1 -- sh -c 'tty >> ran; sleep 8'; echo $? >> codes\n"
+    );
+    let Some(_cron) = Cron::start(&bed, &format!("{job}{job}")) else { return };
+    // It looks at its jobs once in a minute.
+    let mut codes = bed.lines("codes", 2)[..2].to_vec();
+    codes.sort();
+    assert_eq!(codes, ["0", "75"]);
+    assert_eq!(bed.lines("ran", 1), ["not a tty"]);
+}

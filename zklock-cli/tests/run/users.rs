@@ -1,0 +1,78 @@
+//! Commands that become another user's: that clears the parent-death signal.
+
+use std::fs::{Permissions, set_permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+use nix::sys::signal::Signal;
+
+use crate::bed::{Bed, TWO, is_alive, signal, until};
+
+/// What everybody may write into, where this is root.
+fn bed(name: &str) -> Option<Bed> {
+    if !nix::unistd::geteuid().is_root() {
+        println!("skipped: only root can become another user");
+        return None;
+    }
+    let bed = Bed::new(name);
+    set_permissions(&bed.folder, Permissions::from_mode(0o777)).unwrap();
+    Some(bed)
+}
+
+#[test]
+fn the_death_of_zklock_takes_along_what_runs_as_another_user() {
+    let Some(bed) = bed("another-user") else { return };
+    let nobody = [
+        &["setpriv", "--reuid", "65534", "--clear-groups"][..],
+        &["runuser", "-u", "nobody", "--"],
+    ];
+    for becomes in nobody {
+        let command = [becomes, &["sh", "-c", TWO]].concat();
+        let run = [&["run", "a", "--timeout", "60s", "--"], &command[..]].concat();
+        let mut child = bed.zklock(&run).spawn().unwrap();
+        let pids = bed.pids("pids");
+        let owner = std::os::unix::fs::MetadataExt::uid(
+            &std::fs::metadata(format!("/proc/{}", pids[1])).unwrap(),
+        );
+        assert_eq!(owner, 65_534);
+        signal(&child, Signal::SIGKILL);
+        child.wait().unwrap();
+        until("their end", || {
+            let nodes = bed.nodes("a").len();
+            let dead = pids.iter().all(|pid| !is_alive(*pid));
+            assert!(dead || nodes > 0);
+            dead.then_some(())
+        });
+        std::fs::remove_file(bed.folder.join("pids")).unwrap();
+    }
+}
+
+#[test]
+fn who_may_not_kill_the_command_says_so_and_keeps_the_lock_until_it_ends() {
+    let Some(bed) = bed("above") else { return };
+    // As sudo: the command is root's, and zklock is not.
+    let sudo = bed.folder.join("sudo");
+    std::fs::copy("/usr/bin/setpriv", &sudo).unwrap();
+    set_permissions(&sudo, Permissions::from_mode(0o4755)).unwrap();
+    let run = ["run", "a", "--hold-at-most", "300ms", "--", "./sudo", "--reuid", "0"];
+    let script = "echo $$ > pids; sleep 14; echo >> pids";
+    let inner = bed.zklock(&[&run[..], &["sh", "-c", script]].concat());
+    let mut outer = Command::new("setpriv");
+    outer.args(["--reuid", "65534", "--clear-groups"]);
+    outer.arg(inner.get_program()).args(inner.get_args()).current_dir(&bed.folder);
+    outer.env("ZKLOCK_SESSION_TIMEOUT", "4s").stderr(std::process::Stdio::piped());
+    let child = outer.spawn().unwrap();
+    let first = bed.lines("pids", 1);
+    let pid = nix::unistd::Pid::from_raw(first[0].parse().unwrap());
+    until("its end", || {
+        let nodes = bed.nodes("a").len();
+        let alive = is_alive(pid);
+        assert!(!alive || nodes == 1);
+        (!alive).then_some(())
+    });
+    bed.lines("pids", 2);
+    let output = child.wait_with_output().unwrap();
+    let words = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(words.contains("cannot be killed: it belongs to another user"), "{words}");
+    assert_eq!(output.status.code(), Some(124));
+}
