@@ -30,6 +30,15 @@ pub(crate) fn settle(server: &Server, app: Option<&str>) -> Result<(), Failure> 
     Err(Failure::own(format!("cannot start again: {error}")))
 }
 
+/// The path of this program, for another process of it.
+#[cfg(target_os = "linux")]
+pub(crate) fn to_spawn() -> Result<std::path::PathBuf, Failure> {
+    // It works when the file was removed or replaced, for instance by an upgrade while it waited.
+    Ok("/proc/self/exe".into())
+}
+#[cfg(not(target_os = "linux"))]
+pub(crate) use own_path as to_spawn;
+
 /// The path of this program.
 pub(crate) fn own_path() -> Result<std::path::PathBuf, Failure> {
     env::current_exe().map_err(|error| Failure::own(format!("cannot find this program: {error}")))

@@ -23,7 +23,7 @@ use super::guardian::{self, Guardian};
 use super::lease::Lease;
 use super::terminal::Foreground;
 use crate::exit::{Failure, LOST, NOT_EXECUTABLE, NOT_FOUND, OWN};
-use crate::server::own_path;
+use crate::server::to_spawn;
 
 /// The first argument with which the command starts itself to become the command that it runs.
 const BECOME: &str = "--zklock-become";
@@ -66,7 +66,7 @@ impl Child {
         let mut guardian = Guardian::start()?;
         let (gate, mut key) = pipe().map_err(failed)?;
         fcntl(&gate, FcntlArg::F_SETFD(FdFlag::empty())).map_err(|error| failed(error.into()))?;
-        let mut itself = Command::new(own_path()?);
+        let mut itself = Command::new(to_spawn()?);
         // This name is for the lock, and not for what the command starts.
         if std::env::var_os("ZKLOCK_APP") == command.first().and_then(file_name) {
             itself.env_remove("ZKLOCK_APP");

@@ -18,7 +18,7 @@ use nix::unistd::{Pid, read};
 
 use super::lease::Moment;
 use crate::exit::Failure;
-use crate::server::own_path;
+use crate::server::to_spawn;
 
 /// The first argument of the guardian.
 pub(super) const GUARD: &str = "--guard-a-group";
@@ -51,7 +51,7 @@ impl Guardian {
 
     fn spawn() -> io::Result<Self> {
         let mut guardian =
-            Command::new(own_path().map_err(|failure| io::Error::other(failure.message))?)
+            Command::new(to_spawn().map_err(|failure| io::Error::other(failure.message))?)
                 .arg0(NAME)
                 .arg(GUARD)
                 .stdin(Stdio::piped())

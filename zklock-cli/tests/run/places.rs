@@ -4,7 +4,7 @@ use std::process::Command;
 
 use zklock_test_support::ZooKeeper;
 
-use crate::bed::Bed;
+use crate::bed::{Bed, until};
 
 const TERMINAL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/run/terminal.py");
 
@@ -31,6 +31,23 @@ fn in_a_terminal_the_command_has_the_keys_and_the_shell_gets_them_back() {
     let output = shell.current_dir(&bed.folder).output().unwrap();
     let shown = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{}\n{shown}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn an_upgrade_while_it_waits_does_no_harm() {
+    let bed = Bed::new("upgrade");
+    let script = "echo > held; while [ -e held ]; do sleep 0.05; done";
+    let mut holder = bed.zklock(&["run", "a", "--", "sh", "-c", script]).spawn().unwrap();
+    bed.lines("held", 1);
+    let copy = bed.folder.join("copy");
+    std::fs::copy(env!("CARGO_BIN_EXE_zklock"), &copy).unwrap();
+    let waits = bed.zklock(&["run", "a", "--timeout", "60s", "--", "true"]);
+    let waiter = Command::new(&copy).args(waits.get_args()).spawn();
+    until("both are in the queue", || (bed.nodes("a").len() == 2).then_some(()));
+    std::fs::remove_file(copy).unwrap();
+    std::fs::remove_file(bed.folder.join("held")).unwrap();
+    assert!(holder.wait().unwrap().success());
+    assert_eq!(waiter.unwrap().wait().unwrap().code(), Some(0));
 }
 
 #[test]
