@@ -137,10 +137,10 @@ pub(crate) enum Command {
 pub(crate) struct Run {
     /// The name of the lock, for instance backup or orders/7
     pub(crate) name: String,
-    /// The longest time of one try
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    /// The longest time of one try [default: 2s]
+    #[arg(long, value_name = "TIME", value_parser = longer_than_zero)]
     pub(crate) timeout: Option<Duration>,
-    /// The number of tries
+    /// The number of tries [default: 2]
     #[arg(long, value_name = "COUNT")]
     pub(crate) retries: Option<u32>,
     /// The kind of the lock: mutex, read, write, or semaphore:LIMIT
@@ -204,6 +204,12 @@ pub(crate) struct Serve {
     /// A file with the token that the page asks for before it deletes a node
     #[arg(long, value_name = "FILE", requires = "allow_break")]
     pub(crate) token_file: Option<std::path::PathBuf>,
+}
+
+fn longer_than_zero(text: &str) -> Result<Duration, String> {
+    let time = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    let longer = (!time.is_zero()).then_some(time);
+    longer.ok_or_else(|| "it must be longer than zero, for instance 2s".to_owned())
 }
 
 /// A number, decimal or with `0x` in front.

@@ -46,11 +46,15 @@ pub(crate) fn own_path() -> Result<std::path::PathBuf, Failure> {
 
 /// The servers of the connect string, one by one, each with its port and the chroot.
 pub(crate) fn servers() -> Result<Vec<String>, Failure> {
+    given().map(|connect| each(&connect))
+}
+
+fn given() -> Result<String, Failure> {
     let connect = env::var("ZKLOCK_CONNECT").unwrap_or_default();
     if connect.is_empty() {
         return Err(Failure::own("no servers are given: set ZKLOCK_CONNECT, or use --connect"));
     }
-    Ok(each(&connect))
+    Ok(connect)
 }
 
 fn each(connect: &str) -> Vec<String> {
@@ -100,6 +104,7 @@ pub(crate) fn quoted(word: &str) -> String {
 
 /// Connects as the environment says.
 pub(crate) async fn connect() -> Result<Session, Failure> {
+    given()?;
     Ok(Session::from_env().await?)
 }
 

@@ -103,6 +103,10 @@ fn wrong_code(seen: &Seen, who: usize) -> Option<&'static str> {
         && plan.wishes[who].patient
         && matches!(seen.hit, Some(Hit { who: Some(one), ran: true }) if one == who);
     match status.code() {
+        // Only then is it the guardian who ends the command.
+        Some(124) if seen.words[who].contains("was stopped") => {
+            unless(hit(Fault::Stop) || slowest(seen) > STALL, "it was not stopped")
+        }
         Some(124) => unless(
             struck && plan.fault.may_cost_the_lock() || slowest(seen) > STALL,
             "nothing could cost the lock",

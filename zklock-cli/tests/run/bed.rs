@@ -38,7 +38,11 @@ impl Bed {
     pub(crate) fn zklock_at(&self, servers: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_zklock"));
         command.args(["--connect", servers, "--root", &self.root]).args(arguments);
-        command.env("ZKLOCK_SESSION_TIMEOUT", "4s").current_dir(&self.folder);
+        // With the tick of the server, so that the lease is as long as it may be.
+        command
+            .env("ZKLOCK_SESSION_TIMEOUT", "4s")
+            .env("ZKLOCK_TICK_TIME", "200ms")
+            .current_dir(&self.folder);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }

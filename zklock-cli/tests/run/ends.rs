@@ -136,6 +136,26 @@ fn a_guardian_that_is_killed_has_a_successor() {
 }
 
 #[test]
+fn without_a_guardian_the_command_itself_dies_with_zklock() {
+    let bed = Bed::new("alone");
+    let mut child = bed.zklock(&["run", "a", "--", "sh", "-c", TWO]).spawn().unwrap();
+    let pids = bed.pids("pids");
+    // So that it starts no successor.
+    signal(&child, Signal::SIGSTOP);
+    kill(guardian(child.id()), Signal::SIGKILL).unwrap();
+    signal(&child, Signal::SIGKILL);
+    child.wait().unwrap();
+    until("its end", || {
+        let nodes = bed.nodes("a").len();
+        let dead = !is_alive(pids[0]);
+        assert!(dead || nodes == 1);
+        dead.then_some(())
+    });
+    // What it has started is beyond help.
+    _ = kill(pids[1], Signal::SIGKILL);
+}
+
+#[test]
 fn a_lock_is_held_at_most_for_as_long_as_it_says() {
     let bed = Bed::new("at-most");
     let run = ["run", "a", "--hold-at-most", "300ms", "--", "sh", "-c", TWO];
