@@ -33,6 +33,7 @@ mod zookeeper;
 pub use certificates::Certificates;
 pub use clock::monotonic_ns;
 pub use control::{BOUND, Control};
+pub use port::ReservedPort;
 pub use proxy::{Action, Chaos, Cut, Direction, Frame, Matcher, Proxy, Rule};
 pub use raw_client::{CreateMode, RawClient, RawError, Reply, SessionKey};
 pub use wire::OpCode;

@@ -14,14 +14,18 @@ use rustix::net::{
 /// not choose the port for a bind to port 0 or for an outgoing connection. So a server finds its
 /// port free at the first start and at every restart.
 #[derive(Debug)]
-pub(crate) struct ReservedPort {
+pub struct ReservedPort {
     port: u16,
     _socket: OwnedFd,
 }
 
 impl ReservedPort {
     /// Reserves a port that is free now.
-    pub(crate) fn new() -> Self {
+    ///
+    /// # Panics
+    ///
+    /// If there is none.
+    pub fn reserve() -> Self {
         let reserve = || -> rustix::io::Result<Self> {
             let family = AddressFamily::INET;
             let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
@@ -33,7 +37,8 @@ impl ReservedPort {
         reserve().unwrap_or_else(|err| panic!("cannot reserve a port of 127.0.0.1: {err}"))
     }
 
-    pub(crate) fn number(&self) -> u16 {
+    /// Returns its number.
+    pub fn number(&self) -> u16 {
         self.port
     }
 
@@ -50,7 +55,7 @@ mod tests {
 
     #[test]
     fn reserved_port_can_be_listened_on_again_and_again() {
-        let port = ReservedPort::new();
+        let port = ReservedPort::reserve();
         for _ in 0..3 {
             assert!(TcpStream::connect(port.addr()).is_err(), "nobody listens yet");
             let listener = TcpListener::bind(port.addr()).unwrap();
@@ -61,8 +66,8 @@ mod tests {
 
     #[test]
     fn reserved_port_is_not_given_away() {
-        let port = ReservedPort::new();
-        let others: Vec<_> = (0..200).map(|_| ReservedPort::new()).collect();
+        let port = ReservedPort::reserve();
+        let others: Vec<_> = (0..200).map(|_| ReservedPort::reserve()).collect();
         assert!(others.iter().all(|other| other.number() != port.number()));
     }
 }

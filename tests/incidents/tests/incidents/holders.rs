@@ -5,7 +5,8 @@ use crate::scene::Scene;
 #[test]
 fn a_stopped_holder_is_silent() {
     let scene = Scene::new("stopped");
-    let holder = scene.holder("18s", &["a"]);
+    // It is silent after a third of it, and gone after all of it: what is advised is done in between.
+    let holder = scene.holder("36s", &["a"]);
     let waiter = scene.waiter(&["a"]);
     assert_eq!(scene.why("a")["problems"][0]["code"], "held");
     holder.stop();

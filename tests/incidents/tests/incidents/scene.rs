@@ -93,15 +93,15 @@ impl Scene {
     pub(crate) fn waiter(&self, arguments: &[&str]) -> Running {
         let lock = arguments[0];
         let before = self.nodes(lock).len();
-        let arguments = [&["run"], arguments, &["--timeout", "60s", "--", "true"]].concat();
+        let arguments = [&["run"], arguments, &["--timeout", "600s", "--", "true"]].concat();
         let waiter = self.start("10s", &arguments);
         until("it waits", || (self.nodes(lock).len() > before).then_some(()));
         waiter
     }
 
-    /// The exit code of a command that needs a lock for a moment.
+    /// The exit code of a command that needs a lock for a moment, and that nobody keeps waiting.
     pub(crate) fn takes(&self, lock: &str) -> i32 {
-        let arguments = ["run", lock, "--timeout", "2s", "--retries", "1", "--", "true"];
+        let arguments = ["run", lock, "--timeout", "60s", "--retries", "1", "--", "true"];
         self.start("10s", &arguments).code()
     }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use zklock_test_support::{Control, ZooKeeper};
+use zklock_test_support::{Control, ReservedPort, ZooKeeper};
 
 use crate::scene::{Scene, until};
 
@@ -32,9 +32,8 @@ fn a_server_that_tells_no_connections_is_named() {
 
 #[test]
 fn the_admin_server_tells_the_connections_as_well() {
-    // A free port, unless another program takes it at this moment.
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let port = port.to_string();
+    let reserved = ReservedPort::reserve();
+    let port = reserved.number().to_string();
     // What Debian's ZooKeeper does not name among its jars.
     let jars = ["servlet-api.jar", "jetty9-util-ajax.jar"].map(|jar| Path::new(JARS).join(jar));
     let server = jars.iter().fold(shy(), |server, jar| server.class_path(jar));

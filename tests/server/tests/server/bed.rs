@@ -12,6 +12,10 @@ use zklock_test_support::{Builder, CreateMode, Ensemble, Proxy, RawClient, RawEr
 /// Long enough for two busy cores; nothing here waits that long unless it is broken.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
+/// For so long, closing a session waits for the server's reply. Without it the session ends with its
+/// timeout.
+const CLOSE: Duration = Duration::from_secs(1);
+
 /// That of the servers.
 pub(crate) const TICK: Duration = Duration::from_millis(200);
 
@@ -229,12 +233,21 @@ impl Bed {
         }
         let sessions = std::mem::take(&mut *self.sessions.lock().unwrap());
         let ids: Vec<_> = sessions.iter().filter_map(Session::zookeeper_session).collect();
+        let mut is_late = false;
         for session in sessions {
+            let start = Instant::now();
             session.close().await;
+            is_late |= start.elapsed() >= CLOSE;
         }
-        let left = self.server.sessions();
         let ours = |id| ids.iter().any(|(own, _)| *own == id);
-        assert!(!left.iter().any(|session| ours(session.id)), "closed, but there: {left:?}");
+        loop {
+            let left = self.server.sessions();
+            if !left.iter().any(|session| ours(session.id)) {
+                break;
+            }
+            assert!(is_late && Instant::now() < limit, "closed, but there: {left:?}");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
     }
 }
 

@@ -70,12 +70,12 @@ pub struct Proxy {
 impl Proxy {
     /// Starts a proxy in front of a server.
     pub fn start(upstream: SocketAddr) -> Self {
-        Self::with(ReservedPort::new(), upstream, Framing::Client)
+        Self::with(ReservedPort::reserve(), upstream, Framing::Client)
     }
 
     /// Starts a proxy in front of anything else that speaks TCP; it has no frames.
     pub fn tcp(upstream: SocketAddr) -> Self {
-        Self::with(ReservedPort::new(), upstream, Framing::Raw)
+        Self::with(ReservedPort::reserve(), upstream, Framing::Raw)
     }
 
     pub(crate) fn with(port: ReservedPort, upstream: SocketAddr, framing: Framing) -> Self {

@@ -43,8 +43,8 @@ impl Ensemble {
     }
 
     pub(super) fn launch(builder: &Builder, size: usize) -> Self {
-        let quorum: Vec<_> = (0..size).map(|_| ReservedPort::new()).collect();
-        let election: Vec<_> = (0..size).map(|_| ReservedPort::new()).collect();
+        let quorum: Vec<_> = (0..size).map(|_| ReservedPort::reserve()).collect();
+        let election: Vec<_> = (0..size).map(|_| ReservedPort::reserve()).collect();
         let links = if builder.is_direct() { Vec::new() } else { connect(&quorum, &election) };
         let servers: Vec<_> = (0..size)
             .map(|i| {
@@ -57,7 +57,7 @@ impl Ensemble {
                         format!("server.{}={addr}", j + 1)
                     })
                     .collect();
-                let server = ZooKeeper::prepare(builder.clone(), ReservedPort::new(), &lines);
+                let server = ZooKeeper::prepare(builder.clone(), ReservedPort::reserve(), &lines);
                 server.set_id(i + 1);
                 server
             })
@@ -152,7 +152,7 @@ fn connect(quorum: &[ReservedPort], election: &[ReservedPort]) -> Vec<Link> {
     // A server tells the one that it calls where to call back. That must be a link as well, so
     // the ports of all links are known before the first is made.
     let mut ports: Vec<Vec<_>> =
-        (0..size).map(|_| (0..size).map(|_| Some(ReservedPort::new())).collect()).collect();
+        (0..size).map(|_| (0..size).map(|_| Some(ReservedPort::reserve())).collect()).collect();
     let addrs: Vec<Vec<_>> =
         ports.iter().map(|row| row.iter().flatten().map(ReservedPort::addr).collect()).collect();
     let mut links = Vec::new();

@@ -56,7 +56,7 @@ impl ZooKeeper {
 
     pub(super) fn launch(builder: Builder) -> Self {
         for _ in 0..4 {
-            let server = Self::prepare(builder.clone(), ReservedPort::new(), &[]);
+            let server = Self::prepare(builder.clone(), ReservedPort::reserve(), &[]);
             server.spawn();
             if server.wait_until_serving() {
                 return server;
