@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use pin_project_lite::pin_project;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
@@ -102,20 +103,22 @@ impl Clock {
     /// Waits for a time. The timer does not depend on the caller's runtime, except that with
     /// [`Clock::Caller`] it follows a paused one.
     pub fn sleep_until(&self, at: Instant) -> Sleep {
-        Sleep { clock: self.clone(), at, timer: Timer::Unarmed }
+        Sleep { clock: self.clone(), at, alarm: Alarm::default() }
     }
 
     fn timer(&self, at: Instant, after: Duration) -> Timer {
         match self {
             Clock::Boot(timers) => {
                 let _inside = timers.enter();
-                Timer::Tokio(Box::pin(tokio::time::sleep(after)))
+                Timer::Tokio { timer: tokio::time::sleep(after) }
             }
             Clock::Caller => match caller::paused() {
-                Some(runtime) => Timer::Paused(PausedTimer::new(&runtime, after)),
-                None => Timer::Plain(async_io::Timer::after(after)),
+                Some(runtime) => Timer::Paused { timer: PausedTimer::new(&runtime, after) },
+                None => Timer::Plain { timer: async_io::Timer::after(after) },
             },
-            Clock::Machine(machine) => Timer::Machine(Wait(machine.0.until(at.as_nanos()))),
+            Clock::Machine(machine) => {
+                Timer::Machine { wait: Wait(machine.0.until(at.as_nanos())) }
+            }
         }
     }
 }
@@ -125,16 +128,23 @@ impl Clock {
 pub struct Sleep {
     clock: Clock,
     at: Instant,
-    timer: Timer,
+    alarm: Alarm,
 }
 
-#[derive(Debug)]
-enum Timer {
-    Unarmed,
-    Plain(async_io::Timer),
-    Paused(PausedTimer),
-    Tokio(Pin<Box<tokio::time::Sleep>>),
-    Machine(Wait),
+/// What is left of a [`Sleep`] where somebody else keeps the clock and the time. Small, because most
+/// waits end before it is armed.
+#[derive(Debug, Default)]
+pub(crate) struct Alarm(Option<Pin<Box<Timer>>>);
+
+pin_project! {
+    #[derive(Debug)]
+    #[project = Armed]
+    enum Timer {
+        Plain { timer: async_io::Timer },
+        Paused { timer: PausedTimer },
+        Tokio { #[pin] timer: tokio::time::Sleep },
+        Machine { wait: Wait },
+    }
 }
 
 struct Wait(Work);
@@ -148,35 +158,43 @@ impl fmt::Debug for Wait {
 impl Future for Sleep {
     type Output = ();
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        if self.at == Instant::FAR {
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let Sleep { clock, at, alarm } = self.get_mut();
+        alarm.poll(clock, *at, cx)
+    }
+}
+
+impl Alarm {
+    /// Waits for a time of a clock, which are the same in all calls.
+    pub(crate) fn poll(&mut self, clock: &Clock, at: Instant, cx: &mut Context<'_>) -> Poll<()> {
+        if at == Instant::FAR {
             return Poll::Pending;
         }
         loop {
-            let fired = match &mut self.timer {
-                Timer::Unarmed => true,
-                Timer::Plain(timer) => Pin::new(timer).poll(cx).is_ready(),
-                Timer::Paused(timer) => match Pin::new(&mut timer.fired).poll(cx) {
+            let fired = match self.0.as_mut().map(|timer| timer.as_mut().project()) {
+                None => true,
+                Some(Armed::Plain { timer }) => Pin::new(timer).poll(cx).is_ready(),
+                Some(Armed::Paused { timer }) => match Pin::new(&mut timer.fired).poll(cx) {
                     Poll::Pending => false,
                     Poll::Ready(Ok(())) => true,
                     Poll::Ready(Err(_)) => {
                         // The runtime ended before the time came; from here on, real time counts.
-                        let left = self.at.since(self.clock.now());
-                        self.timer = Timer::Plain(async_io::Timer::after(left));
+                        let timer = async_io::Timer::after(at.since(clock.now()));
+                        self.0 = Some(Box::pin(Timer::Plain { timer }));
                         continue;
                     }
                 },
-                Timer::Tokio(timer) => timer.as_mut().poll(cx).is_ready(),
-                Timer::Machine(wait) => wait.0.as_mut().poll(cx).is_ready(),
+                Some(Armed::Tokio { timer }) => timer.poll(cx).is_ready(),
+                Some(Armed::Machine { wait }) => wait.0.as_mut().poll(cx).is_ready(),
             };
             if !fired {
                 return Poll::Pending;
             }
-            let now = self.clock.now();
-            if now >= self.at {
+            let now = clock.now();
+            if now >= at {
                 return Poll::Ready(());
             }
-            self.timer = self.clock.timer(self.at, self.at.since(now));
+            self.0 = Some(Box::pin(clock.timer(at, at.since(now))));
         }
     }
 }

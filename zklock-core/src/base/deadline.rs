@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use crate::base::clock::{Clock, Instant};
+use crate::base::clock::{Alarm, Clock, Instant};
 
 /// The time at which a call gives up, on a given clock.
 #[derive(Clone, Debug)]
@@ -63,17 +63,13 @@ impl Deadline {
     /// As cancel safe as `work`, which is dropped at the deadline.
     pub async fn bound<F: Future>(&self, work: F) -> Result<F::Output, Elapsed> {
         let mut work = pin!(work);
-        let mut sleep = None;
+        let mut alarm = Alarm::default();
         poll_fn(|cx| {
             if let Poll::Ready(output) = work.as_mut().poll(cx) {
                 return Poll::Ready(Ok(output));
             }
-            if self.is_never() {
-                return Poll::Pending;
-            }
             // The timer is set only if the work does not finish at once.
-            let sleep = sleep.get_or_insert_with(|| Box::pin(self.clock.sleep_until(self.at)));
-            sleep.as_mut().poll(cx).map(|()| Err(Elapsed))
+            alarm.poll(&self.clock, self.at, cx).map(|()| Err(Elapsed))
         })
         .await
     }

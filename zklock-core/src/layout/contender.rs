@@ -97,10 +97,14 @@ impl Contender {
     /// assert_eq!(Contender::sequence_after("sub_12", "sub_"), None);
     /// ```
     pub fn sequence_after(name: &str, marker: &str) -> Option<i64> {
-        let (_, number) = name.rsplit_once(marker)?;
+        // Not searched for: this is called for every child of every lock.
+        let number = [10, 11].into_iter().find_map(|length| {
+            let (before, number) = name.split_at_checked(name.len().checked_sub(length)?)?;
+            before.ends_with(marker).then_some(number)
+        })?;
         let digits = number.strip_prefix('-').unwrap_or(number);
-        let plain = (9..=10).contains(&digits.len()) && digits.bytes().all(|b| b.is_ascii_digit());
-        if !plain || number.len() < 10 || (number.len() > 10 && digits.starts_with('0')) {
+        let plain = digits.len() <= 10 && digits.bytes().all(|b| b.is_ascii_digit());
+        if !plain || (number.len() > 10 && digits.starts_with('0')) {
             return None;
         }
         number.parse::<i32>().ok().map(i64::from)
@@ -116,7 +120,7 @@ impl Contender {
 /// use zklock::Mode;
 ///
 /// let attempt = Attempt::new();
-/// assert!(Curator.prefix(&attempt, Mode::Mutex).contains(&attempt.hyphenated().to_string()));
+/// assert!(Curator.prefix(&attempt, Mode::Mutex).contains(&attempt.hyphenated()));
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Attempt(Uuid);
@@ -143,10 +147,10 @@ impl Attempt {
     /// ```
     /// use zklock::driver::Attempt;
     ///
-    /// assert_eq!(Attempt::new().hyphenated().to_string().len(), 36);
+    /// assert_eq!(Attempt::new().hyphenated().len(), 36);
     /// ```
-    pub fn hyphenated(&self) -> impl fmt::Display {
-        self.0.hyphenated()
+    pub fn hyphenated(&self) -> String {
+        self.0.hyphenated().encode_lower(&mut Uuid::encode_buffer()).to_owned()
     }
 
     /// Returns the text without hyphens, 32 characters.
@@ -154,10 +158,10 @@ impl Attempt {
     /// ```
     /// use zklock::driver::Attempt;
     ///
-    /// assert_eq!(Attempt::new().simple().to_string().len(), 32);
+    /// assert_eq!(Attempt::new().simple().len(), 32);
     /// ```
-    pub fn simple(&self) -> impl fmt::Display {
-        self.0.simple()
+    pub fn simple(&self) -> String {
+        self.0.simple().encode_lower(&mut Uuid::encode_buffer()).to_owned()
     }
 }
 

@@ -25,6 +25,12 @@ use crate::layout::kinds::{Kind, Sign, directory_of_permits};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Curator;
 
+/// The number of a contender and its mode. Like Curator, takes the number after the last marker.
+fn read(name: &str) -> Option<(i64, Mode)> {
+    let read = |mode| Some((Contender::sequence_after(name, marker(mode))?, mode));
+    [Mode::Mutex, Mode::Write, Mode::Read].into_iter().find_map(read)
+}
+
 fn marker(mode: Mode) -> &'static str {
     match mode {
         Mode::Mutex | Mode::Permit => "lock-",
@@ -35,13 +41,11 @@ fn marker(mode: Mode) -> &'static str {
 
 impl LockDriver for Curator {
     fn prefix(&self, attempt: &Attempt, mode: Mode) -> String {
-        format!("_c_{}-{}", attempt.hyphenated(), marker(mode))
+        ["_c_", &attempt.hyphenated(), "-", marker(mode)].concat()
     }
 
-    /// Like Curator, takes the number after the last marker.
     fn parse(&self, name: &str) -> Option<Contender> {
-        let read = |mode| Some((Contender::sequence_after(name, marker(mode))?, mode));
-        let (sequence, mode) = [Mode::Mutex, Mode::Write, Mode::Read].into_iter().find_map(read)?;
+        let (sequence, mode) = read(name)?;
         Some(Contender::new(name, sequence, mode))
     }
 
@@ -56,7 +60,7 @@ impl LockDriver for Curator {
 
     /// Its mutex and its read/write lock do not see each other.
     fn sign_of_another_kind(&self, child: &str, mode: Mode) -> Option<Sign> {
-        match (self.parse(child).map(|contender| Kind::of(contender.mode)), Kind::of(mode)) {
+        match (read(child).map(|(_, mode)| Kind::of(mode)), Kind::of(mode)) {
             (None, _) => directory_of_permits(child),
             (Some(other), mine) => (other != mine).then_some(Sign::NodeOfCurator(other)),
         }

@@ -55,7 +55,7 @@ impl Kazoo {
 impl LockDriver for Kazoo {
     fn prefix(&self, attempt: &Attempt, mode: Mode) -> String {
         let marker = if mode == Mode::Read { "__rlock__" } else { "__lock__" };
-        format!("{}{marker}", attempt.simple())
+        attempt.simple() + marker
     }
 
     /// The nodes of a writer look like those of a mutex.

@@ -58,7 +58,7 @@ fn verdict(queue: &[Contender], mine: &Contender, limit: usize) -> Verdict {
 
 impl LockDriver for Permits {
     fn prefix(&self, attempt: &Attempt, _: Mode) -> String {
-        format!("_c_{}-lease-", attempt.hyphenated())
+        ["_c_", &attempt.hyphenated(), "-lease-"].concat()
     }
 
     fn parse(&self, name: &str) -> Option<Contender> {
@@ -105,7 +105,7 @@ impl fmt::Debug for KazooPermits {
 
 impl LockDriver for KazooPermits {
     fn prefix(&self, attempt: &Attempt, _: Mode) -> String {
-        attempt.simple().to_string()
+        attempt.simple()
     }
 
     fn parse(&self, name: &str) -> Option<Contender> {

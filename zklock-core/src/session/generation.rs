@@ -38,6 +38,8 @@ use crate::session::watch_budget::WatchBudget;
 pub struct Generation {
     number: u64,
     coordinator: Arc<dyn Coordinator>,
+    /// The same, whose answers are waited for without end.
+    patient: Arc<dyn Coordinator>,
     /// Whether the coordinator itself knows when it was last in contact.
     self_aware: bool,
     lease: LeaseClock,
@@ -92,7 +94,8 @@ impl Generation {
         Arc::new(Generation {
             number,
             self_aware,
-            coordinator: Arc::new(TimedReplies::new(coordinator, lease.clock().clone())),
+            coordinator: Arc::new(TimedReplies::new(coordinator.clone(), lease.clock().clone())),
+            patient: coordinator,
             lease,
             spawner,
             events,

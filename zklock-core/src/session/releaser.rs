@@ -117,19 +117,19 @@ impl Drop for Deletion {
     }
 }
 
-/// Deletes a node, or only the one with this czxid. Between the read and the deletion nobody else
+/// Deletes a node, or only the one with this czxid; the caller bounds the wait. Between the read and the deletion nobody else
 /// can create a node at this path, because the present one is in the way.
 fn delete(
     generation: &Arc<Generation>,
     path: &Arc<str>,
     only: Option<i64>,
 ) -> Background<Result<(), RequestError>> {
-    let Some(czxid) = only else { return Box::pin(generation.delete(path)) };
+    let Some(czxid) = only else { return Box::pin(generation.delete_patiently(path)) };
     let looked = generation.coordinator().get(path);
     let (generation, path) = (generation.clone(), path.clone());
     Box::pin(async move {
         match looked.await {
-            Ok((_, stat)) if stat.czxid == czxid => generation.delete(&path).await,
+            Ok((_, stat)) if stat.czxid == czxid => generation.delete_patiently(&path).await,
             Ok(_) => Ok(()),
             Err(error) => Err(error),
         }
@@ -270,10 +270,10 @@ impl CreateTask {
 
     /// Sends the request; the future completes the creation.
     fn begin(self) -> impl Future<Output = Result<Created, RequestError>> + Send + 'static {
-        let path = format!("{}/{}", self.directory, self.node.prefix);
+        let path = [&*self.directory, "/", &self.node.prefix].concat();
         // All earlier nodes of this session have a smaller czxid.
         let before = self.generation.newest();
-        let first = self.generation.create(&path, &self.node.payload, self.node.kind);
+        let first = self.generation.create_patiently(&path, &self.node.payload, self.node.kind);
         self.create_or_find(before, first)
     }
 
@@ -391,18 +391,20 @@ pub fn more(generation: &Arc<Generation>, patience: Duration) -> Duration {
     (patience * 2).min(generation.lease().timeout())
 }
 
-/// Waits for a reply for the given time, and longer while there is no connection.
+/// Waits for a reply for the given time, and while there is no connection for a session timeout.
 async fn in_time<F: Future>(
     generation: &Arc<Generation>,
     limit: Duration,
     answer: F,
 ) -> Option<F::Output> {
     let mut answer = pin!(answer);
+    let clock = generation.lease().clock();
+    let (mut next, last) = (clock.now(), clock.now() + generation.lease().timeout());
     loop {
-        let limit = Deadline::after(generation.lease().clock().clone(), limit);
-        match limit.bound(answer.as_mut()).await {
+        next = last.min(next + limit);
+        match Deadline::at(clock.clone(), next).bound(answer.as_mut()).await {
             Ok(answer) => return Some(answer),
-            Err(_) if generation.coordinator().link() == Link::Down => {}
+            Err(_) if next < last && generation.coordinator().link() == Link::Down => {}
             Err(_) => return None,
         }
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, Weak};
 
 use super::{Generation, HeldNode};
 use crate::base::clock::Instant;
-use crate::coordinator::traits::{Created, NodeKind, Operation, RequestError};
+use crate::coordinator::traits::{Created, NodeKind, Operation, Reply, RequestError};
 use crate::observe::observer::LossReason;
 use crate::session::lease_clock::Condition;
 
@@ -49,7 +49,25 @@ impl Generation {
         kind: NodeKind,
     ) -> impl Future<Output = Result<Created, RequestError>> + Send + 'static + use<> {
         let sent = self.sends();
-        let reply = self.coordinator.create(path, data, kind);
+        self.creating(sent, self.coordinator.create(path, data, kind))
+    }
+
+    /// Like [`create`](Self::create), for a caller that bounds the wait itself.
+    pub fn create_patiently(
+        self: &Arc<Self>,
+        path: &str,
+        data: &[u8],
+        kind: NodeKind,
+    ) -> impl Future<Output = Result<Created, RequestError>> + Send + 'static + use<> {
+        let sent = self.sends();
+        self.creating(sent, self.patient.create(path, data, kind))
+    }
+
+    fn creating(
+        self: &Arc<Self>,
+        sent: Instant,
+        reply: Reply<Created>,
+    ) -> impl Future<Output = Result<Created, RequestError>> + Send + 'static + use<> {
         let this = self.clone();
         async move {
             let created = reply.await?;
@@ -72,6 +90,14 @@ impl Generation {
         path: &str,
     ) -> impl Future<Output = Result<(), RequestError>> + Send + 'static {
         self.feeding(self.sends(), self.coordinator.delete(path))
+    }
+
+    /// Like [`delete`](Self::delete), for a caller that bounds the wait itself.
+    pub fn delete_patiently(
+        self: &Arc<Self>,
+        path: &str,
+    ) -> impl Future<Output = Result<(), RequestError>> + Send + 'static {
+        self.feeding(self.sends(), self.patient.delete(path))
     }
 
     /// Commits that nodes exist, or finds out which one does not. The request is sent by this call.
