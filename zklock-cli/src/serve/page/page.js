@@ -4,6 +4,7 @@
 const byId = (id) => document.getElementById(id);
 const MOST_ROWS = 500;
 const WHY_EVERY = 5000;
+const WHY_SOON = 2000;  // The server does not ask more often.
 
 let state = null;       // The last event "state".
 let look = null;        // The last event "look".
@@ -35,6 +36,11 @@ function who(one) {
   const process = one.process === null ? '' : ` (process ${one.process})`;
   const place = one.application ? `${one.application} on ${one.host}${process}` : `${one.host}${process}`;
   return one.label ? `${place} for “${one.label}”` : place;
+}
+
+function inShort(one) {
+  const words = [one.application ?? one.host, one.process, one.label && `“${one.label}”`];
+  return words.filter((word) => word !== null && word !== '').join(' ');
 }
 
 // -- Elements -------------------------------------------------------------------------------------
@@ -75,7 +81,7 @@ function rowOf(lock) {
   if (row) return row;
   const link = make('a', { text: lock.name, href: `#lock=${encodeURIComponent(lock.name)}` });
   const marks = make('div', { className: 'mark' });
-  const cells = ['', 'small', 'small', '', 'number', 'number', 'number'].map((name) => make('td', { className: name }));
+  const cells = ['', 'small', 'small', '', 'number', 'number', 'number small'].map((name) => make('td', { className: name }));
   cells[0].append(link, marks);
   const line = make('tr', {}, ...cells);
   line.addEventListener('click', (event) => {
@@ -146,7 +152,7 @@ const chosen = () => {
   try { return name === undefined ? null : decodeURIComponent(name); } catch { return null; }
 };
 
-let known = { name: null, why: null, error: null, spans: null, since: null, asked: 0 };
+let known = { name: null, why: null, error: null, spans: null, since: null, asked: 0, old: false };
 
 const sessionOf = (one) => {
   const all = known.why ? [...known.why.holders, ...known.why.waiters] : [];
@@ -226,6 +232,7 @@ function showDetail(name) {
     ? lock.holders.map((one) => holderCard(lock, one))
     : [make('p', { className: 'quiet', text: 'nobody holds it' })]);
   replace(byId('queue'), key, () => [lock ? queueTable(lock) : make('p', { className: 'quiet', text: 'nobody waits' })]);
+  byId('why').classList.toggle('stale', known.old);
   replace(byId('why'), JSON.stringify([known.why?.problems, known.why?.unavailable_for_ms, known.error]), whyParts);
   for (const one of document.querySelectorAll('.since')) say(one, span(since(one.dataset.since)));
   showTimeline();
@@ -251,7 +258,7 @@ async function askTimeline() {
 async function askWhy() {
   const name = chosen();
   if (name === null || look?.trouble || cut) return;
-  known.asked = Date.now();
+  Object.assign(known, { asked: Date.now(), old: false });
   try {
     const why = await fetched(`/api/why?name=${encodeURIComponent(name)}`);
     if (chosen() === name) Object.assign(known, { why, error: null });
@@ -263,7 +270,7 @@ async function askWhy() {
 
 function choose() {
   const name = chosen();
-  if (known.name !== name) known = { name, why: null, error: null, spans: null, since: null, asked: 0 };
+  if (known.name !== name) known = { name, why: null, error: null, spans: null, since: null, asked: 0, old: false };
   show();
   askTimeline();
   askWhy();
@@ -305,8 +312,10 @@ function showTimeline() {
   }
   shown.forEach((line, at) => {
     const top = TOP + at * ROW;
-    const name = line.at(-1).who;
-    svg.append(draw('text', { class: 'who', x: 12, y: top + 15 }, name.length > 36 ? `${name.slice(0, 35)}…` : name));
+    const name = inShort(line.at(-1).contender);
+    const text = draw('text', { class: 'who', x: 12, y: top + 15 }, name.length > 34 ? `${name.slice(0, 33)}…` : name);
+    text.append(draw('title', {}, line.at(-1).who));
+    svg.append(text);
     for (const one of line) {
       const from = x(Date.parse(one.from)), to = x(one.to ? Date.parse(one.to) : end);
       const holds = one.contender.holds;
@@ -388,7 +397,11 @@ function open() {
   source?.close();
   source = new EventSource('/api/events');
   source.addEventListener('state', (event) => {
+    const of = (all) => JSON.stringify(all?.locks.find((lock) => lock.name === chosen()));
+    const before = of(state);
     state = JSON.parse(event.data);
+    // It is about others than those who are shown.
+    if (of(state) !== before) known.old = true;
     if (version !== null && version !== state.version) location.reload();
     version = state.version;
     show();
@@ -420,7 +433,7 @@ function tick() {
     heard = Date.now();
     open();
   }
-  if (chosen() !== null && Date.now() - known.asked > WHY_EVERY) askWhy();
+  if (chosen() !== null && Date.now() - known.asked > (known.old ? WHY_SOON : WHY_EVERY)) askWhy();
   show();
 }
 
