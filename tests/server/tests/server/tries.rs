@@ -4,14 +4,19 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 use zklock::layout::Kazoo;
-use zklock::{LockError, Semaphore, Session};
+use zklock::{LockError, LockOptions, Semaphore, Session};
 
 use crate::bed::{Bed, until};
 
 const ROUNDS: usize = 20;
 
+/// Time is not what these tests are about, and a busy machine may need more than the default.
+fn patient() -> LockOptions {
+    LockOptions::new().timeout(Duration::from_secs(20))
+}
+
 fn printers(session: &Session, limit: u32, kazoo: bool) -> Semaphore {
-    let printers = session.semaphore("printers", limit).unwrap();
+    let printers = session.semaphore("printers", limit).unwrap().with_options(patient());
     if kazoo { printers.driver(Kazoo::default()).unwrap() } else { printers }
 }
 
@@ -48,7 +53,7 @@ async fn readers_who_try_at_once_all_enter_where_nobody_writes() {
     for _ in 0..ROUNDS {
         let mut tries = JoinSet::new();
         for _ in 0..3 {
-            let lock = session.rw_lock("a").unwrap();
+            let lock = session.rw_lock("a").unwrap().with_options(patient());
             tries.spawn(async move { lock.try_read().await });
         }
         for guard in all(tries).await {
@@ -85,7 +90,7 @@ async fn a_busy_semaphore_names_a_holder_while_others_wait_for_it() {
         for round in 0..6 {
             // Long enough for the answers that it takes to learn of a holder.
             let busy = match round % 3 {
-                2 => mine.acquire_timeout(Duration::from_secs(2)).await,
+                2 => mine.acquire_timeout(Duration::from_secs(3)).await,
                 _ => mine.try_acquire().await,
             };
             let busy = busy.unwrap_err();
