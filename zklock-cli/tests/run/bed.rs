@@ -47,6 +47,13 @@ impl Bed {
         command
     }
 
+    /// The same with a session timeout with which nobody looks silent because the machine is busy.
+    pub(crate) fn calm(&self, arguments: &[&str]) -> Command {
+        let mut command = self.zklock(arguments);
+        command.env("ZKLOCK_SESSION_TIMEOUT", "20s");
+        command
+    }
+
     /// Runs it to its end.
     pub(crate) fn output(&self, arguments: &[&str]) -> Output {
         self.zklock(arguments).output().unwrap()

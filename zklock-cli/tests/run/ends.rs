@@ -83,9 +83,10 @@ fn while_zklock_is_stopped_its_group_ends_before_the_lock_is_anothers() {
     signal(&child, Signal::SIGSTOP);
     let mut other = rival(&bed);
     until("their end", || {
-        let nodes = bed.nodes("a").len();
+        // In this order, as above.
+        let is_anothers = bed.folder.join("rival").exists() || bed.nodes("a").is_empty();
         let dead = all_dead(&pids);
-        assert!(dead || nodes > 0 && !bed.folder.join("rival").exists());
+        assert!(dead || !is_anothers);
         dead.then_some(())
     });
     bed.lines("rival", 1);
@@ -169,7 +170,10 @@ fn a_lock_is_held_at_most_for_as_long_as_it_says() {
     let start = Instant::now();
     assert_eq!(bed.code(&run), 124);
     assert!(start.elapsed() >= Duration::from_millis(300));
-    assert!(all_dead(&bed.pids("pids")));
+    // On a busy machine it may not have come so far.
+    let pids = std::fs::read_to_string(bed.folder.join("pids")).unwrap_or_default();
+    let pids: Vec<_> = pids.lines().map(|pid| Pid::from_raw(pid.parse().unwrap())).collect();
+    assert!(all_dead(&pids), "{pids:?}");
     assert_eq!(bed.nodes("a"), [""; 0]);
 }
 

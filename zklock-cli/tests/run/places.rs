@@ -40,14 +40,17 @@ fn an_upgrade_while_it_waits_does_no_harm() {
     let mut holder = bed.zklock(&["run", "a", "--", "sh", "-c", script]).spawn().unwrap();
     bed.lines("held", 1);
     let copy = bed.folder.join("copy");
-    std::fs::copy(env!("CARGO_BIN_EXE_zklock"), &copy).unwrap();
+    // Not by this process: what another test starts at this moment would keep it open for writing for a
+    // while, and then it cannot be run.
+    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_zklock")).arg(&copy).status();
+    assert!(copied.unwrap().success());
     let waits = bed.zklock(&["run", "a", "--timeout", "60s", "--", "true"]);
-    let waiter = Command::new(&copy).args(waits.get_args()).spawn();
+    let mut waiter = Command::new(&copy).args(waits.get_args()).spawn().unwrap();
     until("both are in the queue", || (bed.nodes("a").len() == 2).then_some(()));
     std::fs::remove_file(copy).unwrap();
     std::fs::remove_file(bed.folder.join("held")).unwrap();
     assert!(holder.wait().unwrap().success());
-    assert_eq!(waiter.unwrap().wait().unwrap().code(), Some(0));
+    assert_eq!(waiter.wait().unwrap().code(), Some(0));
 }
 
 #[test]
@@ -60,8 +63,10 @@ fn as_the_first_process_of_a_container_it_leaves_no_zombies() {
         return;
     }
     let bed = Bed::new("first");
-    let script = "for i in 1 2 3 4 5; do (sleep 0.05 &); done; sleep 0.5; \
-                  cat /proc/[0-9]*/stat > states; exit 4";
+    // One that has just ended is a zombie until it is waited for.
+    let script = "for i in 1 2 3 4 5; do (sleep 0.05 &); done; for i in $(seq 600); do sleep 0.1; \
+                  cat /proc/[0-9]*/stat > states; grep -qE ' \\(sleep\\) ' states || break; done; \
+                  exit 4";
     let inner = bed.zklock(&["run", "a", "--", "sh", "-c", script]);
     let mut outer = Command::new("unshare");
     outer.args(unshare).arg(inner.get_program()).args(inner.get_args());

@@ -52,7 +52,8 @@ fn who_may_not_kill_the_command_says_so_and_keeps_the_lock_until_it_ends() {
     let Some(bed) = bed("above") else { return };
     // As sudo: the command is root's, and zklock is not.
     let sudo = bed.folder.join("sudo");
-    std::fs::copy("/usr/bin/setpriv", &sudo).unwrap();
+    let copied = Command::new("cp").arg("/usr/bin/setpriv").arg(&sudo).status();
+    assert!(copied.unwrap().success());
     set_permissions(&sudo, Permissions::from_mode(0o4755)).unwrap();
     let run = ["run", "a", "--hold-at-most", "300ms", "--", "./sudo", "--reuid", "0"];
     let script = "echo $$ > pids; sleep 14; echo >> pids";

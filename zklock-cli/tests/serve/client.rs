@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-use crate::bed::{BOUND, Bed};
+use crate::bed::{BOUND, Bed, until};
 
 /// On a port of its own, with a look ten times a second.
 pub(crate) const SERVE: [&str; 5] = ["serve", "--listen", "127.0.0.1:0", "--interval", "100ms"];
@@ -70,6 +70,13 @@ impl Server {
 
     pub(crate) fn get(&self, path: &str) -> Answer {
         self.ask("GET", path, &[], "")
+    }
+
+    /// What `zklock why` says about a lock: a server that is busy does not answer in time, and is asked again.
+    pub(crate) fn why(&self, name: &str) -> Answer {
+        until("why answers", || {
+            Some(self.get(&named("/api/why", name))).filter(|answer| answer.code != 503)
+        })
     }
 
     /// The events from now on.

@@ -1,7 +1,7 @@
 //! Pages of others, and names that are markup.
 
 use crate::bed::{Bed, TWO};
-use crate::client::{Server, named};
+use crate::client::Server;
 
 #[test]
 fn only_names_of_this_server_are_answered() {
@@ -44,7 +44,7 @@ fn a_name_that_is_markup_stays_text() {
     bed.lines("pids", 2);
     let shown = server.events().next("state", |state| state["locks"][0].is_object());
     assert_eq!(shown["locks"][0]["name"], name);
-    let why = server.get(&named("/api/why", name));
+    let why = server.why(name);
     assert_eq!(why.json()["name"], name);
     assert!(why.head.contains("content-type: application/json"), "{why:?}");
     assert!(why.head.contains("x-content-type-options: nosniff"), "{why:?}");

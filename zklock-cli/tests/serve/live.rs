@@ -15,11 +15,11 @@ fn a_lock_is_seen_as_it_is_taken_waited_for_and_released() {
     let mut events = server.events();
     assert_eq!(events.next("state", |_| true)["locks"], serde_json::json!([]));
     let script = |file: &str| format!("echo > {file}; while [ -e {file} ]; do sleep 0.05; done");
-    let mut holder = bed.zklock(&["run", "a", "--", "sh", "-c", &script("one")]).spawn().unwrap();
+    let mut holder = bed.calm(&["run", "a", "--", "sh", "-c", &script("one")]).spawn().unwrap();
     let held = events.lock("a", |lock| lock["holders"][0]["holds"] == true);
     assert_eq!((&held["waiting"], &held["holders"][0]["application"]), (&0.into(), &"sh".into()));
     let wait = ["run", "a", "--timeout", "60s", "--", "sh", "-c", &script("two")];
-    let mut waiter = bed.zklock(&wait).spawn().unwrap();
+    let mut waiter = bed.calm(&wait).spawn().unwrap();
     let waits = events.lock("a", |lock| lock["waiting"] == 1);
     let next = waits["waiters"][0]["node"].clone();
     std::fs::remove_file(bed.folder.join("one")).unwrap();

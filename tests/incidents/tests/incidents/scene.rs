@@ -208,6 +208,8 @@ fn folder() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
         let folder = std::env::temp_dir().join(format!("zklock-incidents-{}", std::process::id()));
+        // An earlier process may have had the same number.
+        let _ = std::fs::remove_dir_all(&folder);
         std::fs::create_dir_all(&folder).unwrap();
         symlink(build(), folder.join("zklock")).unwrap();
         let script = format!("#!/bin/sh\nexec {ZK_CLI} \"$@\"\n");
