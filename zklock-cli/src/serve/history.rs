@@ -177,8 +177,11 @@ impl Line {
             self.spans.push_back(Span { one, holds, from, to: None, end: None, dying: *dying });
         }
         while self.spans.len() > MOST_SPANS {
+            // Of a long queue, who holds the lock and who has waited longest.
             let ended = self.spans.iter().position(|span| span.to.is_some());
-            self.spans.remove(ended.unwrap_or(0));
+            let last = || self.spans.iter().rposition(|span| !span.holds);
+            let least = ended.or_else(last).unwrap_or(MOST_SPANS);
+            self.spans.remove(least);
         }
     }
 }
@@ -222,5 +225,38 @@ pub(super) fn kind(lock: &Lock) -> &'static str {
         "mutex"
     } else {
         "read/write"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zklock::{Session, blocking::block_on};
+
+    #[test]
+    fn a_long_queue_leaves_its_holder_in_sight() {
+        block_on(async {
+            let session = Session::embedded();
+            let _held = session.mutex("a").unwrap().acquire().await.unwrap();
+            let mut locks = crate::ls::locks(&session, None).await.unwrap();
+            let one = locks[0].holders[0].clone();
+            let waiter = |number: i64| {
+                let mut waiter = one.clone();
+                (waiter.node, waiter.holder) = (format!("{number}"), false);
+                waiter.czxid += number;
+                waiter
+            };
+            locks[0].waiters = (1..1_000).map(waiter).collect();
+            let (mut history, mut before) = (History::default(), None);
+            for look in 1..4 {
+                let now = one.created + Duration::from_secs(look);
+                history.seen(&locks, |_| false, now, false);
+                assert_eq!(history.held_since("a"), Some(began(&one)));
+                let value = history.value("a").unwrap();
+                assert_eq!(value["spans"].as_array().unwrap().len(), MOST_SPANS);
+                assert!(before.is_none_or(|before| before == value), "nothing has changed");
+                before = Some(value);
+            }
+        });
     }
 }
