@@ -3,6 +3,9 @@
 //!
 //! Its settings are the environment variables of the library (`ZKLOCK_CONNECT` and so on).
 
+// They panic where nobody reads, in the middle of a command that holds a lock.
+#![warn(clippy::print_stderr, clippy::print_stdout)]
+
 mod args;
 mod breaks;
 mod doctor;
@@ -45,7 +48,7 @@ fn main() -> ExitCode {
     match begin(args) {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
-            eprintln!("zklock: {}", failure.message);
+            text::tell(failure.message);
             ExitCode::from(failure.code)
         }
     }

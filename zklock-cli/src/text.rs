@@ -1,7 +1,15 @@
 //! Lines of text.
 
+use std::fmt::Display;
+use std::io::{Write, stderr};
+
 /// The width of a line.
 const WIDTH: usize = 96;
+
+/// Tells people something. Where nobody is left to be told, what is done goes on: `eprintln!` would panic.
+pub(crate) fn tell(what: impl Display) {
+    _ = stderr().write_all(format!("zklock: {what}\n").as_bytes());
+}
 
 /// Breaks a text into lines; all but the first are indented.
 pub(crate) fn wrapped(text: &str, indent: usize) -> String {

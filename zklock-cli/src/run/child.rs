@@ -24,6 +24,7 @@ use super::lease::Lease;
 use super::terminal::Foreground;
 use crate::exit::{Failure, LOST, NOT_EXECUTABLE, NOT_FOUND, OWN};
 use crate::server::to_spawn;
+use crate::text::tell;
 
 /// The first argument with which the command starts itself to become the command that it runs.
 const BECOME: &str = "--zklock-become";
@@ -84,11 +85,11 @@ impl Child {
         let group = Pid::from_raw(i32::try_from(child.id()).unwrap_or(i32::MAX));
         guardian.guard(group, lease.deadline())?;
         let foreground = Foreground::give_to(group);
-        let (tell, ended) = mpsc::unbounded_channel();
+        let (end, ended) = mpsc::unbounded_channel();
         let interactive = foreground.is_some();
         thread::Builder::new()
             .name("zklock-reaper".to_owned())
-            .spawn(move || reap(group, interactive, &tell))
+            .spawn(move || reap(group, interactive, &end))
             .map_err(|error| Failure::own(format!("cannot start a thread: {error}")))?;
         // The command begins when the guardian knows of it, and not if this process was stopped
         // meanwhile for too long.
@@ -162,7 +163,7 @@ impl Child {
         while !self.is_gone() {
             if killpg(self.group, Signal::SIGKILL) == Err(Errno::EPERM) && !said {
                 said = true;
-                eprintln!("zklock: the command cannot be killed: it belongs to another user");
+                tell("the command cannot be killed: it belongs to another user");
             }
             sleep(LOOK).await;
         }
@@ -180,7 +181,7 @@ fn file_name(program: &OsString) -> Option<OsString> {
 }
 
 /// Waits for all children, and for what they left behind, as the first process of a container must.
-fn reap(command: Pid, interactive: bool, tell: &mpsc::UnboundedSender<Status>) {
+fn reap(command: Pid, interactive: bool, end: &mpsc::UnboundedSender<Status>) {
     loop {
         let status = match waitpid(None, Some(WaitPidFlag::WUNTRACED)) {
             Ok(WaitStatus::Exited(pid, code)) if pid == command => {
@@ -197,7 +198,7 @@ fn reap(command: Pid, interactive: bool, tell: &mpsc::UnboundedSender<Status>) {
             Err(_) => return,
         };
         // Where nobody listens, this process is about to end.
-        _ = tell.send(status);
+        _ = end.send(status);
     }
 }
 
@@ -218,7 +219,7 @@ pub(crate) fn helper(mut arguments: impl Iterator<Item = OsString>) -> Option<u8
     // this process becomes the command.
     #[cfg(target_os = "linux")]
     if let Err(error) = nix::sys::prctl::set_pdeathsig(Signal::SIGKILL) {
-        eprintln!("zklock: cannot bind the command to the lock: {error}");
+        tell(format_args!("cannot bind the command to the lock: {error}"));
         return Some(OWN);
     }
     if getppid() != Pid::from_raw(parent) {
@@ -229,7 +230,7 @@ pub(crate) fn helper(mut arguments: impl Iterator<Item = OsString>) -> Option<u8
         return Some(OWN);
     }
     let error = Command::new(&program).args(arguments).exec();
-    eprintln!("zklock: cannot run {}: {error}", program.to_string_lossy());
+    tell(format_args!("cannot run {}: {error}", program.to_string_lossy()));
     Some(if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { NOT_EXECUTABLE })
 }
 

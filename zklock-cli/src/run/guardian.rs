@@ -19,6 +19,7 @@ use nix::unistd::{Pid, read};
 use super::lease::Moment;
 use crate::exit::Failure;
 use crate::server::to_spawn;
+use crate::text::tell;
 
 /// The first argument of the guardian.
 pub(super) const GUARD: &str = "--guard-a-group";
@@ -80,7 +81,7 @@ impl Guardian {
         };
         let Err(error) = self.ear.write_all(order.as_bytes()) else { return Ok(()) };
         // Somebody has ended it (and then this process has waited for it), or it is stopped.
-        eprintln!("zklock: the guardian does not listen: {error}; starting another one");
+        tell(format_args!("the guardian does not listen: {error}; starting another one"));
         if error.kind() == ErrorKind::WouldBlock {
             _ = kill(self.pid, Signal::SIGKILL);
         }

@@ -20,6 +20,7 @@ use self::lease::Lease;
 use crate::args::{Mode, Run};
 use crate::exit::{Failure, LOST};
 use crate::server::connect;
+use crate::text::tell;
 
 /// For how long a command may go on after it was asked to end, while the lock is held.
 const TO_END: Duration = Duration::from_secs(10);
@@ -50,7 +51,7 @@ async fn run_with(args: &Run, session: &Session, mut signals: Signals) -> Result
     let code = supervise(args, session, &guard, signals).await?;
     // The command has ended: who waits next may go on.
     if let Ok(Err(error)) = timeout(TO_LEAVE, guard.release()).await {
-        eprintln!("zklock: {error:#}");
+        tell(format_args!("{error:#}"));
         if error.is_lost() {
             return Ok(LOST);
         }
@@ -116,7 +117,7 @@ async fn supervise(
             () = &mut over => break Err(lost("the lock was held for as long as it may be")),
             () = guard.revoked(), if heeds_wishes => {
                 heeds_wishes = false;
-                eprintln!("zklock: somebody asks for the lock: asking the command to end");
+                tell("somebody asks for the lock: asking the command to end");
                 child.signal_group(Signal::SIGTERM);
             }
             signal = signals.next() => child.signal_group(signal),
@@ -130,7 +131,7 @@ async fn supervise(
     };
     // Whatever it has started must not go on without the lock.
     if let Err(why) = &ended {
-        eprintln!("zklock: {}: ending the command", why.message);
+        tell(format_args!("{}: ending the command", why.message));
     }
     child.end_group(&lease, TO_END, &mut signals).await;
     Ok(match ended {

@@ -24,6 +24,7 @@ use crate::serve::looker::Looker;
 use crate::serve::routes::{Shared, router};
 use crate::serve::token::Token;
 use crate::server::{Again, servers};
+use crate::text::tell;
 
 /// The session expires if it is not closed by then.
 const GOODBYE: Duration = Duration::from_millis(500);
@@ -47,10 +48,9 @@ pub(crate) async fn serve(wanted: Serve, again: Again) -> Result<u8, Failure> {
     let may = if token.is_some() { "who has the token may break locks" } else { "it only shows" };
     say(&format!("the locks are on http://{address}/ ({may})"))?;
     if !address.ip().is_loopback() {
-        eprintln!(
-            "zklock: warning: everyone who can reach {address} can read the names of the locks and who \
-             holds them"
-        );
+        tell(format_args!(
+            "warning: everyone who can reach {address} can read the names of the locks and who holds them"
+        ));
     }
     let mut ends = [SignalKind::terminate(), SignalKind::interrupt()].map(signal);
     let [Ok(terminate), Ok(interrupt)] = &mut ends else {

@@ -23,6 +23,7 @@ use crate::serve::gate::{Names, gate};
 use crate::serve::looker::{Looker, Seen};
 use crate::serve::token::Token;
 use crate::server::Again;
+use crate::text::tell;
 use crate::why::known;
 
 /// How long the servers may take to answer what is wrong with a lock, and how long that is shown to others.
@@ -179,9 +180,9 @@ async fn break_node(
         }
         None => false,
     };
-    eprintln!(
-        "zklock: {from} breaks {name:?}: --node {node:?} --czxid {number:#x}: deleted is {deleted}"
-    );
+    tell(format_args!(
+        "{from} breaks {name:?}: --node {node:?} --czxid {number:#x}: deleted is {deleted}"
+    ));
     looker.look_again();
     Ok(as_json(told(&name, deleted).to_string()))
 }

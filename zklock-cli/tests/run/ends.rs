@@ -1,6 +1,6 @@
 //! Whatever ends, the command does not run without the lock.
 
-use std::process::Child;
+use std::process::{Child, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -9,6 +9,24 @@ use nix::unistd::Pid;
 use zklock_test_support::{Proxy, ZooKeeper};
 
 use crate::bed::{Bed, TWO, find_guardian, guardian, is_alive, raw, signal, until};
+
+/// What cannot be told is no reason to end the command.
+#[test]
+fn who_can_tell_nobody_what_happens_goes_on() {
+    let bed = Bed::new("untold");
+    // The shell itself tells what becomes of its children.
+    let script = "exec 2>&1; trap 'exit 5' TERM; echo > begun; while :; do sleep 0.05; done";
+    let (nobody, stderr) = std::io::pipe().unwrap();
+    drop(nobody);
+    let run = ["run", "a", "--revocable", "--", "sh", "-c", script];
+    let mut child = bed.zklock(&run).stdout(Stdio::null()).stderr(stderr).spawn().unwrap();
+    bed.lines("begun", 1);
+    let first = guardian(child.id());
+    kill(first, Signal::SIGKILL).unwrap();
+    until("another guardian", || find_guardian(child.id()).filter(|next| *next != first));
+    assert_eq!(bed.code(&["revoke", "a"]), 0);
+    assert_eq!(child.wait().unwrap().code(), Some(5));
+}
 
 /// Somebody else who waits for the lock, and writes a line when it has it.
 fn rival(bed: &Bed) -> Child {
