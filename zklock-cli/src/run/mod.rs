@@ -150,6 +150,14 @@ fn exit_code(signal: Signal) -> u8 {
     128 + signal as u8
 }
 
+/// The signals, a bit each, that whoever started this process ignores: `nohup`, or a script that runs it in
+/// the background. That is for the command too, which inherits it unless they are waited for here.
+fn ignored() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let bits = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    bits.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok()).unwrap_or(0)
+}
+
 /// The signals that are handed on to the command.
 pub(crate) struct Signals(Vec<(Signal, Arrivals)>);
 
@@ -163,9 +171,11 @@ impl Signals {
             Signal::SIGUSR1,
             Signal::SIGUSR2,
         ];
+        let ignored = ignored();
+        let heeded = all.into_iter().filter(|one| ignored >> (*one as u32 - 1) & 1 == 0);
         let arrivals =
             |one: Signal| signal(SignalKind::from_raw(one as i32)).map(|arrivals| (one, arrivals));
-        let all = all.into_iter().map(arrivals).collect::<Result<_, _>>();
+        let all = heeded.map(arrivals).collect::<Result<_, _>>();
         all.map(Signals).map_err(|error| Failure::own(format!("cannot wait for signals: {error}")))
     }
 

@@ -1,5 +1,8 @@
 //! Exit codes, environment and arguments.
 
+use std::process::{Command, Stdio};
+
+use nix::sys::signal::Signal;
 use zklock_test_support::ZooKeeper;
 
 use crate::bed::{Bed, until};
@@ -135,17 +138,40 @@ fn without_a_server_in_the_environment_it_says_what_to_set() {
 #[test]
 fn signals_reach_the_command_which_decides() {
     let bed = Bed::new("signals");
-    for (signal, name) in [
-        (nix::sys::signal::Signal::SIGTERM, "TERM"),
-        (nix::sys::signal::Signal::SIGINT, "INT"),
-        (nix::sys::signal::Signal::SIGHUP, "HUP"),
-    ] {
+    for (signal, name) in
+        [(Signal::SIGTERM, "TERM"), (Signal::SIGINT, "INT"), (Signal::SIGHUP, "HUP")]
+    {
         let file = format!("ready-{name}");
         let script = format!("trap 'exit 7' {name}; echo > {file}; while :; do sleep 0.05; done");
-        let mut child = bed.zklock(&["run", "a", "--", "sh", "-c", &script]).spawn().unwrap();
+        // Who runs these tests may ignore some of them, which is inherited.
+        let inner = bed.zklock(&["run", "a", "--", "sh", "-c", &script]);
+        let mut child = through(&["env", "--default-signal"], &inner).spawn().unwrap();
         bed.lines(&file, 1);
         crate::bed::signal(&child, signal);
         assert_eq!(child.wait().unwrap().code(), Some(7), "{name}");
         until("nothing is left", || bed.nodes("a").is_empty().then_some(()));
     }
+}
+
+#[test]
+fn signals_that_are_ignored_from_outside_stay_ignored() {
+    let bed = Bed::new("nohup");
+    let script = "trap 'exit 6' USR1; echo > ready; while :; do sleep 0.05; done";
+    let inner = bed.zklock(&["run", "a", "--", "sh", "-c", script]);
+    let mut child = through(&["nohup"], &inner).spawn().unwrap();
+    bed.lines("ready", 1);
+    // In this order they would be handed on.
+    crate::bed::signal(&child, Signal::SIGHUP);
+    crate::bed::signal(&child, Signal::SIGUSR1);
+    assert_eq!(child.wait().unwrap().code(), Some(6));
+}
+
+/// A command, run by another one.
+fn through(by: &[&str], inner: &Command) -> Command {
+    let mut outer = Command::new(by[0]);
+    outer.args(&by[1..]).arg(inner.get_program()).args(inner.get_args());
+    outer.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    outer.current_dir(inner.get_current_dir().unwrap());
+    outer.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    outer
 }

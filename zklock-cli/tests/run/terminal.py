@@ -5,11 +5,15 @@ usage: terminal.py WAIT TEXT [WAIT TEXT …]: waits until WAIT is shown, then ty
 import os
 import pty
 import select
+import signal
 import sys
 import time
 
 pid, terminal = pty.fork()
 if pid == 0:
+    # Whoever runs this may ignore them, and a shell keeps that for what it starts.
+    for one in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+        signal.signal(one, signal.SIG_DFL)
     os.environ["PS1"] = "ready> "
     os.execvp("bash", ["bash", "--norc", "--noprofile", "-i"])
 shown, from_here, end = "", 0, time.monotonic() + 60
