@@ -255,8 +255,13 @@ impl AcquireLoop<'_> {
                     let waiting_for = [path.clone()];
                     let obstacle = self.obstacle(generation, path, 1);
                     let waiting = self.stand_behind(obstacle, &waiting_for, None, &mut gave_way);
-                    Box::pin(waiting).await?;
-                    connected(generation).await;
+                    // One future, so that no waiter keeps what is in between.
+                    let waited = async {
+                        waiting.await?;
+                        connected(generation).await;
+                        Ok(())
+                    };
+                    Box::pin(waited).await?;
                 }
             }
         };
@@ -516,11 +521,14 @@ impl AcquireLoop<'_> {
                 Err(_) if generation.is_retired() => return Err(Setback::Interrupted),
                 Err(node) => node,
             };
-            if let Some(settled) = generation.settles_at(now) {
-                self.lane_permit.lane().clock().sleep_until(settled).await;
-            }
             let (path, only) = (node.path().clone(), node.is_recurring().then(|| node.czxid()));
-            match Box::pin(is_there(generation, path, only)).await {
+            let proven = async {
+                if let Some(settled) = generation.settles_at(now) {
+                    self.lane_permit.lane().clock().sleep_until(settled).await;
+                }
+                is_there(generation, path, only).await
+            };
+            match Box::pin(proven).await {
                 Ok(true) => {}
                 Ok(false) => {
                     node.forget();
