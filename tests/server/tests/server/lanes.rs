@@ -106,6 +106,8 @@ async fn a_connection_whose_server_is_silent_is_passed_over_while_another_is_up(
     let silent = proxy.on(Matcher::any(Direction::ToClient).session(first), Action::Hold);
     // Who comes before it is known waits for it, and shows it.
     let before = acquiring(&session, "a");
+    // From then on the time counts that it waits.
+    until("it has asked", || (silent.hits() > 0).then_some(())).await;
     tokio::time::sleep(SESSION_TIMEOUT / 6).await;
     for _ in 0..2 {
         assert_eq!(acquire_all(&session, SESSION_TIMEOUT / 6).await, 0);
