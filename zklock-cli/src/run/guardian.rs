@@ -4,10 +4,10 @@
 //! started: a shell would die, and the program that it waits for would go on without the lock. And
 //! where that process is stopped, nobody renews the lease, and nobody notices its end.
 
-use std::io::{self, ErrorKind, Write, stdin};
+use std::io::{self, ErrorKind, PipeWriter, Write, pipe, stdin};
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
-use std::process::{ChildStdin, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use nix::errno::Errno;
@@ -38,34 +38,41 @@ const LONGEST: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Guardian {
     pid: Pid,
-    ear: ChildStdin,
+    ear: PipeWriter,
     told: Option<Moment>,
     /// Whether it was told too late, and has killed the group.
     late: bool,
 }
 
 impl Guardian {
-    /// Starts it.
+    /// Starts it, before there is a group to guard.
     pub(super) fn start() -> Result<Self, Failure> {
-        Self::spawn().map_err(|error| Failure::own(format!("cannot start the guardian: {error}")))
+        Self::start_with("", None)
     }
 
-    fn spawn() -> io::Result<Self> {
-        let mut guardian =
+    /// Starts it with an order, which it finds whatever becomes of this process.
+    fn start_with(order: &str, told: Option<Moment>) -> Result<Self, Failure> {
+        let started = Self::spawn(order, told);
+        started.map_err(|error| Failure::own(format!("cannot start the guardian: {error}")))
+    }
+
+    fn spawn(order: &str, told: Option<Moment>) -> io::Result<Self> {
+        let (stdin, mut ear) = pipe()?;
+        // A guardian that does not listen must not stop this process.
+        fcntl(ear.as_fd(), FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
+        ear.write_all(order.as_bytes())?;
+        let guardian =
             Command::new(to_spawn().map_err(|failure| io::Error::other(failure.message))?)
                 .arg0(NAME)
                 .arg(GUARD)
-                .stdin(Stdio::piped())
+                .stdin(stdin)
                 .stdout(Stdio::null())
                 .stderr(Stdio::null())
                 // What is sent to this process's group is not for the guardian.
                 .process_group(0)
                 .spawn()?;
-        let ear = guardian.stdin.take().ok_or(ErrorKind::BrokenPipe)?;
-        // A guardian that does not listen must not stop this process.
-        fcntl(ear.as_fd(), FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
         let pid = Pid::from_raw(i32::try_from(guardian.id()).unwrap_or(i32::MAX));
-        Ok(Guardian { pid, ear, told: None, late: false })
+        Ok(Guardian { pid, ear, told, late: false })
     }
 
     /// From now on, the end of this process is the end of the group, and so is the deadline unless
@@ -85,10 +92,8 @@ impl Guardian {
         if error.kind() == ErrorKind::WouldBlock {
             _ = kill(self.pid, Signal::SIGKILL);
         }
-        *self = Self::start()?;
-        self.told = deadline;
-        let told = self.ear.write_all(order.as_bytes());
-        told.map_err(|error| Failure::own(format!("the guardian does not listen: {error}")))
+        *self = Self::start_with(&order, deadline)?;
+        Ok(())
     }
 
     /// Whether the deadline passed before it was told a later one: it kills the group then.
