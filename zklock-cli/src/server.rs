@@ -85,16 +85,19 @@ impl Again {
         Again(words)
     }
 
-    /// A command with these arguments, and more of them as they are.
-    pub(crate) fn command(&self, words: &[&str], rest: &str) -> String {
-        let words = words.iter().map(|word| quoted(word));
-        let all = std::iter::once(self.0.clone()).chain(words).chain([rest.to_owned()]);
-        all.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
+    /// A command with these arguments. Whoever may create nodes chooses what is in them.
+    pub(crate) fn command(&self, words: &[&str]) -> String {
+        format!("{} {}", self.0, line(words))
     }
 }
 
+/// A line that a shell reads as these words.
+pub(crate) fn line<'w>(words: impl IntoIterator<Item = &'w &'w str>) -> String {
+    words.into_iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+}
+
 /// A word as a shell reads it.
-pub(crate) fn quoted(word: &str) -> String {
+fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_./:,=@%+-".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         return word.to_owned();
@@ -120,7 +123,7 @@ mod tests {
     #[test]
     fn commands_can_be_pasted_into_a_shell() {
         let server = Server { connect: Some("a:1".to_owned()), root: None };
-        let command = Again::of(&server).command(&["break", "it's"], "--node x");
-        assert_eq!(command, r"zklock --connect a:1 break 'it'\''s' --node x");
+        let command = Again::of(&server).command(&["break", "it's", "--node", "$(x)-W-1", ""]);
+        assert_eq!(command, r"zklock --connect a:1 break 'it'\''s' --node '$(x)-W-1' ''");
     }
 }

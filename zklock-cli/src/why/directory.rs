@@ -29,11 +29,7 @@ impl Facts<'_> {
                  lock or waits for it.",
                 survey.next_number
             );
-            problems.push(Problem::new(
-                "numbers",
-                says,
-                vec![self.zk_cli(&format!("delete {path}"))],
-            ));
+            problems.push(Problem::new("numbers", says, vec![self.zk_cli(&["delete", path])]));
         }
         if let Some(acl) = &survey.acl
             && !acl.iter().any(|entry| entry.permissions.contains(Permissions::DELETE))
@@ -59,7 +55,7 @@ impl Facts<'_> {
                 format!("{}:{}:{}", entry.scheme, entry.id, letters(entry.permissions))
             });
             let entries = entries.collect::<Vec<_>>().join(",");
-            let allow = self.zk_cli(&format!("setAcl {path} {entries}"));
+            let allow = self.zk_cli(&["setAcl", path, &entries]);
             // A holder that has tried may not try again.
             let breaks = queue.holders().map(|one| format!("{allow} && {}", self.breaks(one)));
             let helps = breaks.chain([allow.clone()]).collect();
@@ -75,7 +71,7 @@ impl Facts<'_> {
             );
             let named = |child: &&String| why.contains(&format!("{path}/{child},"));
             let named = survey.strangers.iter().find(named);
-            let helps = named.map(|child| self.zk_cli(&format!("delete {path}/{child}")));
+            let helps = named.map(|child| self.zk_cli(&["delete", &format!("{path}/{child}")]));
             problems.push(Problem::new("stranger", says, helps.into_iter().collect()));
         }
         problems

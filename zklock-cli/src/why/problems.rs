@@ -5,7 +5,7 @@ use std::time::Duration;
 use zklock::{Mode, Participant};
 
 use crate::ls::who;
-use crate::server::Again;
+use crate::server::{Again, line};
 use crate::when::{since, span, until};
 use crate::why::life::Life;
 use crate::why::view::{Queue, View};
@@ -38,12 +38,12 @@ pub(crate) struct Facts<'a> {
 impl Facts<'_> {
     /// The command that deletes the node of a contender.
     pub(crate) fn breaks(&self, one: &Participant) -> String {
-        let rest = format!("--node {} --czxid {:#x}", one.node, one.czxid);
-        self.again.command(&["break", self.name], &rest)
+        let czxid = format!("{:#x}", one.czxid);
+        self.again.command(&["break", self.name, "--node", &one.node, "--czxid", &czxid])
     }
 
     fn revokes(&self) -> String {
-        self.again.command(&["revoke", self.name], "")
+        self.again.command(&["revoke", self.name])
     }
 
     pub(crate) fn waiters(&self) -> usize {
@@ -206,8 +206,8 @@ impl Facts<'_> {
     }
 
     /// A command of ZooKeeper's own client.
-    pub(super) fn zk_cli(&self, command: &str) -> String {
-        format!("zkCli.sh -server {} {command}", self.server)
+    pub(super) fn zk_cli(&self, words: &[&str]) -> String {
+        line(["zkCli.sh", "-server", self.server].iter().chain(words))
     }
 
     /// How long the lock is unavailable although nobody holds it.

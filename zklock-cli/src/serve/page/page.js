@@ -335,10 +335,13 @@ function showTimeline() {
 
 let target = null;
 
+// A word as a shell reads it.
+const quoted = (word) => (/^[\w./:,=@%+-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
+
 function askToBreak(lock, one) {
   target = { name: lock.name, node: one.node, czxid: one.czxid };
   say(byId('break-who'), who(one));
-  say(byId('break-what'), `zklock break ${lock.name} --node ${one.node} --czxid ${one.czxid}`);
+  say(byId('break-what'), `zklock break ${quoted(lock.name)} --node ${quoted(one.node)} --czxid ${one.czxid}`);
   byId('break-error').hidden = true;
   byId('break').showModal();
   byId('token').focus();
