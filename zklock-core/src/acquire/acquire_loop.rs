@@ -523,9 +523,7 @@ impl AcquireLoop<'_> {
             };
             let (path, only) = (node.path().clone(), node.is_recurring().then(|| node.czxid()));
             let proven = async {
-                if let Some(settled) = generation.settles_at(now) {
-                    self.lane_permit.lane().clock().sleep_until(settled).await;
-                }
+                generation.settled().await;
                 is_there(generation, path, only).await
             };
             match Box::pin(proven).await {

@@ -11,6 +11,9 @@
 //! half a tick. A client that stands still is silent for longer. So for half a tick after it goes on, an
 //! answered commit proves no more than that the leader knew of the session before: if the follower is cut
 //! off then, the leader ends the session that much earlier.
+//!
+//! What stands still may be the machine, the process, or only the thread that sends the messages. So only
+//! that thread shows by running that it runs. Whoever commits on another thread sees that it does not.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -37,7 +40,7 @@ pub struct Standstill {
     least: Duration,
     lease: Duration,
     half_tick: Duration,
-    /// When the process certainly ran last.
+    /// When the thread that sends the messages certainly ran last.
     awake: AtomicU64,
     /// When it went on last; 0 if it never stood still.
     until: AtomicU64,
@@ -62,21 +65,29 @@ impl Standstill {
         }
     }
 
-    /// Records that the process runs now. Returns whether it is found for the first time that it stood
-    /// still for longer than a lease.
+    /// Records that the thread that sends the messages runs now. Returns whether it stood still.
     pub fn runs(&self, now: Instant) -> bool {
+        let stood = self.looks(now);
+        // Recorded before anybody else takes it for awake.
+        self.awake.fetch_max(now.as_nanos(), Ordering::AcqRel);
+        stood
+    }
+
+    /// Looks on any thread whether that one stands still, or did and has not yet recorded that it runs,
+    /// and records it.
+    pub fn looks(&self, now: Instant) -> bool {
         let awake = Instant::from_nanos(self.awake.load(Ordering::Acquire));
         let gap = now.since(awake);
-        if gap > self.least {
-            // Recorded before anybody else takes the process for awake.
-            let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-            // What was said in between may not have reached the leader.
-            let same = last.filter(|last| awake < last.until + self.half_tick);
-            *last = Some(Stood { from: same.map_or(awake, |last| last.from), until: now });
-            self.until.fetch_max(now.as_nanos(), Ordering::AcqRel);
+        if gap <= self.least {
+            return false;
         }
-        self.awake.fetch_max(now.as_nanos(), Ordering::AcqRel);
-        gap > self.lease && !self.too_long.swap(true, Ordering::AcqRel)
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        // What was said in between may not have reached the leader.
+        let same = last.filter(|last| awake < last.until + self.half_tick);
+        *last = Some(Stood { from: same.map_or(awake, |last| last.from), until: now });
+        self.until.fetch_max(now.as_nanos(), Ordering::AcqRel);
+        self.too_long.fetch_or(gap > self.lease, Ordering::AcqRel);
+        true
     }
 
     /// Whether it stood still for longer than a lease, recorded or not.
@@ -112,12 +123,17 @@ pub async fn noting<T>(clock: &Clock, work: impl Future<Output = T>) -> (T, Opti
     let (mut work, mut stood, mut awake) = (pin!(work), None::<Stood>, clock.now());
     let mut timer = clock.sleep_until(awake + times::AWAKE);
     poll_fn(|cx| {
-        let now = clock.now();
-        if now.since(awake) > 2 * times::AWAKE {
-            stood = Some(Stood { from: stood.map_or(awake, |stood| stood.from), until: now });
-        }
-        awake = now;
-        if let Poll::Ready(done) = work.as_mut().poll(cx) {
+        let mut note = |now: Instant| {
+            if now.since(awake) > 2 * times::AWAKE {
+                stood = Some(Stood { from: stood.map_or(awake, |stood| stood.from), until: now });
+            }
+            awake = now;
+        };
+        note(clock.now());
+        let polled = work.as_mut().poll(cx);
+        // Perhaps in this very moment.
+        note(clock.now());
+        if let Poll::Ready(done) = polled {
             return Poll::Ready((done, stood));
         }
         while Pin::new(&mut timer).poll(cx).is_ready() {
@@ -155,7 +171,7 @@ mod tests {
     fn a_commit_within_half_a_tick_counts_from_half_a_tick_after_the_last_message() {
         let standstill = standstill();
         let goes_on = START + 5 * SECOND;
-        assert!(!standstill.runs(goes_on) && !standstill.was_too_long(goes_on));
+        assert!(standstill.runs(goes_on) && !standstill.was_too_long(goes_on));
         for soon in [Duration::ZERO, SECOND * 9 / 10] {
             assert_eq!(standstill.counts_from(goes_on + soon), START + SECOND);
         }
@@ -181,12 +197,22 @@ mod tests {
     }
 
     #[test]
-    fn longer_than_a_lease_is_told_once() {
+    fn longer_than_a_lease_is_remembered() {
         let standstill = standstill();
         let late = START + 9 * SECOND;
-        assert!(standstill.was_too_long(late));
-        assert_eq!([standstill.runs(late), standstill.runs(late + SECOND)], [true, false]);
+        assert!(standstill.was_too_long(late) && !standstill.was_too_long(START + 8 * SECOND));
+        assert!(standstill.runs(late) && !standstill.runs(late + SECOND));
         assert!(standstill.was_too_long(late + SECOND));
+    }
+
+    #[test]
+    fn only_the_thread_that_sends_the_messages_shows_that_it_runs() {
+        let standstill = standstill();
+        let at = |second| START + second * SECOND;
+        assert_eq!([2, 4, 6].map(|second| standstill.looks(at(second))), [false, true, true]);
+        assert_eq!([4, 6].map(|second| standstill.counts_from(at(second))), [at(1); 2]);
+        assert!(standstill.runs(at(6)) && !standstill.looks(at(7)));
+        assert_eq!(standstill.counts_from(at(7)), at(7));
     }
 
     #[tokio::test(start_paused = true)]
@@ -204,5 +230,11 @@ mod tests {
         let timing = Timing::of(T, Some(2 * SECOND)).unwrap();
         let opened = Standstill::new(timing, clock.now(), Some(stood));
         assert_eq!(opened.counts_from(clock.now()), stood.from + SECOND);
+    }
+    #[tokio::test]
+    async fn who_opens_a_session_notes_a_standstill_just_before_its_end() {
+        let clock = Clock::Caller;
+        let work = async { std::thread::sleep(3 * times::AWAKE) };
+        assert!(noting(&clock, work).await.1.is_some());
     }
 }

@@ -135,11 +135,11 @@ impl Generation {
         self.feeding(sent, self.coordinator.multi(operations))
     }
 
-    /// Reads the clock for a commit that is sent now.
+    /// From when on a commit counts that is sent now. Reads the clock.
     fn sends(&self) -> Instant {
         let now = self.lease.clock().now();
-        self.awake(now);
-        now
+        self.look_whether_awake(now);
+        self.standstill.counts_from(now)
     }
 
     fn feeding<T, F>(
@@ -171,6 +171,7 @@ impl Generation {
 
     fn committed(&self, sent: Instant) {
         let now = self.lease.clock().now();
+        self.look_whether_awake(now);
         if self.lease.condition(now) != Condition::Held {
             // A coordinator that knows when it was last in contact may not have been asked
             // recently.

@@ -39,6 +39,7 @@ struct Unaware {
     forgets: Arc<AtomicU32>,
     multis: Arc<AtomicU32>,
     writes: Arc<AtomicU32>,
+    syncs: Arc<AtomicU32>,
     refuses: Arc<AtomicBool>,
 }
 
@@ -96,6 +97,7 @@ impl Coordinator for Unaware {
         self.forget(self.inner.multi(operations))
     }
     fn sync(&self, path: &str) -> Reply<()> {
+        self.syncs.fetch_add(1, Ordering::SeqCst);
         self.inner.sync(path)
     }
     fn link(&self) -> Link {
@@ -116,6 +118,7 @@ pub(super) struct Kept {
     pub(super) multis: Arc<AtomicU32>,
     /// How many of them wrote something.
     pub(super) writes: Arc<AtomicU32>,
+    pub(super) syncs: Arc<AtomicU32>,
     /// Whether the server refuses writing.
     pub(super) refuses: Arc<AtomicBool>,
     pub(super) local_queues: Arc<LocalQueues>,
@@ -133,6 +136,13 @@ impl Observer for Told {
 }
 
 pub(super) async fn kept() -> Kept {
+    let (kept, keeping) = unkept().await;
+    tokio::spawn(keep(kept.generation.clone(), keeping));
+    kept
+}
+
+/// The same, of which the keeper does not run.
+pub(super) async fn unkept() -> (Kept, Keeping) {
     let store = Embedded::new();
     let coordinator = store.connector(T).connect().await.unwrap();
     let faults = store.faults(coordinator.session_id());
@@ -141,13 +151,14 @@ pub(super) async fn kept() -> Kept {
     let (sender, events_told) = mpsc::channel();
     let observer: Arc<dyn Observer> = Arc::new(Told(Mutex::new(sender)));
     let (spawner, events) = (Spawner::Inline, Events::to([observer]));
-    let [forgets, multis, writes] = [const { AtomicU32::new(0) }; 3].map(Arc::new);
+    let [forgets, multis, writes, syncs] = [const { AtomicU32::new(0) }; 4].map(Arc::new);
     let refuses = Arc::new(AtomicBool::new(false));
     let coordinator = Arc::new(Unaware {
         inner: coordinator,
         forgets: forgets.clone(),
         multis: multis.clone(),
         writes: writes.clone(),
+        syncs: syncs.clone(),
         refuses: refuses.clone(),
     });
     let watches = WatchBudget::new("");
@@ -156,18 +167,19 @@ pub(super) async fn kept() -> Kept {
     let health = SessionHealth::new(Arc::new(state)).of_another();
     let local_queues = LocalQueues::new(Place { servers: "keeper".into(), chroot: "".into() });
     let keeping = Keeping { health, local_queues: local_queues.clone() };
-    tokio::spawn(keep(generation.clone(), keeping));
-    Kept {
+    let kept = Kept {
         generation,
         faults,
         forgets,
         multis,
         writes,
+        syncs,
         refuses,
         local_queues,
         events: events_told,
         state: told,
-    }
+    };
+    (kept, keeping)
 }
 
 impl Kept {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::{advance, sleep, timeout};
 
-use super::bed::{Kept, MOMENT, T, kept};
+use super::bed::{Kept, MOMENT, T, kept, unkept};
 use crate::base::clock::Clock;
 use crate::base::policy::StopAt;
 use crate::base::session_state::SessionState;
@@ -74,6 +74,50 @@ async fn what_is_answered_just_after_a_standstill_counts_from_before() {
     sleep(half_tick + MOMENT).await;
     assert!(lease.last_commit() >= stops + T / 3 + half_tick);
     assert!(kept.is_valid(&patient) && !kept.generation.is_retired());
+}
+
+/// Its thread may stand still alone, for instance because a log that it writes is full.
+#[tokio::test(start_paused = true)]
+async fn callers_do_not_show_that_the_thread_of_the_session_runs() {
+    let Kept { generation, .. } = unkept().await.0;
+    let (stops, half_tick) = (Clock::Caller.now(), T / 4);
+    for _ in 0..3 {
+        advance(T / 6).await;
+        generation.create("/a", b"", NodeKind::EphemeralSequential).await.unwrap();
+    }
+    assert!(generation.lease().last_commit() <= stops + half_tick);
+    advance(T / 6).await;
+    assert_eq!(generation.grantable(StopAt::Lost), None);
+}
+
+/// An answer may be late.
+#[tokio::test(start_paused = true)]
+async fn what_was_sent_just_after_a_standstill_counts_from_before_also_after_the_next() {
+    let kept = kept().await;
+    sleep(T).await;
+    let (stops, half_tick) = (Clock::Caller.now(), T / 4);
+    advance(T / 3).await;
+    kept.faults.hold_replies();
+    let sent = kept.generation.create("/a", b"", NodeKind::Ephemeral);
+    sleep(half_tick + T / 6).await;
+    advance(T / 4).await;
+    sleep(MOMENT).await;
+    kept.faults.release();
+    sent.await.unwrap();
+    assert!(kept.generation.lease().last_commit() <= stops + half_tick);
+}
+
+/// The client library counts the time in which a machine was suspended for nothing.
+#[tokio::test(start_paused = true)]
+async fn a_session_that_stood_still_says_at_once_that_it_goes_on() {
+    let kept = kept().await;
+    sleep(T).await;
+    assert_eq!(kept.syncs.load(Ordering::SeqCst), 0);
+    advance(T / 3).await;
+    sleep(MOMENT).await;
+    assert_eq!(kept.syncs.load(Ordering::SeqCst), 1);
+    sleep(T).await;
+    assert_eq!(kept.syncs.load(Ordering::SeqCst), 1);
 }
 
 #[tokio::test(start_paused = true)]
