@@ -111,9 +111,12 @@ pub async fn stand_in(
             .bearing(new.payload.as_slice().into());
         match node.succeed(target.of_lock(Mode::Read), writer) {
             Ok(lease) => return Ok(Some(lease)),
-            // The commits waited for a connection, and were sent too long ago for a grant. The next
-            // round finds the node, and checks the writer's again.
-            Err(node) => node.forget(),
+            // The commits waited for a connection, and were sent too long ago for a grant; or the process
+            // stood still. The next round finds the node, and checks the writer's again.
+            Err(node) => {
+                node.forget();
+                generation.settled().await;
+            }
         }
     }
 }
