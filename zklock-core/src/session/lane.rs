@@ -181,8 +181,7 @@ impl Lane {
         self.keeping.local_queues.is_of_this_process(session)
     }
 
-    /// The generations of this lane that are in use, including retired ones.
-    /// The generations that are not closed yet.
+    /// The generations of this lane that are not closed yet, including retired ones.
     pub fn living(&self) -> Vec<Arc<Generation>> {
         // Dropping the last reference to a generation closes it, which must not happen under a
         // lock.

@@ -117,8 +117,8 @@ impl Drop for Deletion {
     }
 }
 
-/// Deletes a node, or only the one with this czxid; the caller bounds the wait. Between the read and the deletion nobody else
-/// can create a node at this path, because the present one is in the way.
+/// Deletes a node, or only the one with this czxid; the caller bounds the wait. Between the read and the
+/// deletion nobody else can create a node at this path, because the present one is in the way.
 fn delete(
     generation: &Arc<Generation>,
     path: &Arc<str>,

@@ -1,7 +1,8 @@
 //! Requests that always end with a reply or an error: no caller waits for ever.
 //!
 //! A server or a proxy may lose a reply although the connection lives on. A generation sends
-//! requests only through this type, so no request can wait for its reply without end.
+//! requests only through this type, so no request can wait for its reply without end. Only the creations
+//! and deletions of the [releaser](crate::session::releaser) are bounded there.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
