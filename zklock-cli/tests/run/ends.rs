@@ -23,7 +23,10 @@ fn who_can_tell_nobody_what_happens_goes_on() {
     bed.lines("begun", 1);
     let first = guardian(child.id());
     kill(first, Signal::SIGKILL).unwrap();
-    until("another guardian", || find_guardian(child.id()).filter(|next| *next != first));
+    until("another guardian", || {
+        assert_eq!(child.try_wait().unwrap(), None);
+        find_guardian(child.id()).filter(|next| *next != first)
+    });
     assert_eq!(bed.code(&["revoke", "a"]), 0);
     assert_eq!(child.wait().unwrap().code(), Some(5));
 }

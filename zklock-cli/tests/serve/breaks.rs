@@ -46,6 +46,8 @@ fn only_who_has_the_token_breaks_a_lock() {
         "X: none",
         "Authorization: Bearer open-sesam",
         "Authorization: Bearer open-sesame1",
+        "Authorization: Bearer Open-sesame",
+        "Authorization: Bearer open-sesamE",
         "Authorization: Bearer ",
         "Authorization: open-sesame",
         "Cookie: token=open-sesame",
