@@ -8,6 +8,7 @@ use zklock::{LockEvent, Participant, Site};
 use crate::exit::Failure;
 use crate::ls::who;
 use crate::server::connect;
+use crate::text::printable;
 
 /// Prints the queue of a lock, or its queues.
 pub(crate) async fn show(name: &str, as_json: bool) -> Result<u8, Failure> {
@@ -88,7 +89,7 @@ pub(crate) fn say(line: &str) -> Result<(), Failure> {
 pub(crate) fn line(one: &Participant) -> String {
     let does = if one.holder { "holds" } else { "waits" };
     let since = one.owner.granted.as_ref().or(one.owner.since.as_ref());
-    let since = since.map(|since| format!(", since {since}")).unwrap_or_default();
+    let since = since.map(|since| format!(", since {}", printable(since))).unwrap_or_default();
     let revoked = if one.owner.revoked { ", asked to release it" } else { "" };
     let why = one.why.as_ref().map(|why| format!("\n       {why}")).unwrap_or_default();
     let (mode, owner) = (one.mode.to_string(), who(one));

@@ -6,6 +6,7 @@ use zklock::{LockError, Mode, Participant, Session};
 use crate::exit::Failure;
 use crate::inspect::{say, value};
 use crate::server::connect;
+use crate::text::printable;
 use crate::when::{since, span};
 
 /// A lock in use.
@@ -107,5 +108,5 @@ pub(crate) fn began(one: &Participant) -> std::time::SystemTime {
 pub(crate) fn who(one: &Participant) -> String {
     let mut owner = one.owner.clone();
     (owner.since, owner.granted, owner.revoked) = (None, None, false);
-    owner.to_string()
+    printable(&owner.to_string())
 }

@@ -11,6 +11,11 @@ pub(crate) fn tell(what: impl Display) {
     _ = stderr().write_all(format!("zklock: {what}\n").as_bytes());
 }
 
+/// A text without what could do something to a terminal. Whoever may create nodes chooses what is in them.
+pub(crate) fn printable(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).collect()
+}
+
 /// Breaks a text into lines; all but the first are indented.
 pub(crate) fn wrapped(text: &str, indent: usize) -> String {
     let (mut out, mut column) = (String::new(), 0);

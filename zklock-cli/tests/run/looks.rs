@@ -222,6 +222,21 @@ fn locks_of_every_layout_are_listed() {
 }
 
 #[test]
+fn what_a_node_says_does_nothing_to_a_terminal() {
+    let bed = Bed::new("escapes");
+    let mut client = raw();
+    let data =
+        br#"{"host":"db\u001b[2J7","app":"x\u009b2J","granted":"\u001b[1m","since":"\u001b[1m"}"#;
+    let node = "a/_c_be2ee212-c507-4b18-a733-81c86278175c-lock-0000000000";
+    make(&mut client, &bed.path(node), data, CreateMode::Ephemeral);
+    for arguments in [&["ls"][..], &["show", "a"], &["why", "a", "--within", "20s"]] {
+        let (text, _) = said(&bed, arguments);
+        assert!(text.contains("x2J on db[2J7"), "{text:?}");
+        assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
+    }
+}
+
+#[test]
 fn shells_and_man_know_the_command() {
     let bed = Bed::new("man");
     let man = String::from_utf8(bed.output(&["man"]).stdout).unwrap();
