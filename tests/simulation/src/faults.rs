@@ -143,6 +143,7 @@ fn strike(scene: &Arc<Scene>, fault: Fault) {
             later(world, fault.long, move || {
                 scene.world.say(|| format!("{}: goes on", process.id()));
                 process.resume();
+                scene.crew.ledger.goes_on(&process);
             });
         }
         Kind::Pause => {}
@@ -195,6 +196,7 @@ fn strike(scene: &Arc<Scene>, fault: Fault) {
             let Some(path) = nodes.get(fault.which as usize % nodes.len().max(1)) else { return };
             store.deletes(fault.lock);
             let path = path.clone();
+            scene.crew.ledger.overwritten(&path);
             ensemble.outsider(match fault.kind {
                 Kind::Delete => Operation::Delete { path },
                 _ => Operation::Set { path, data: b"somebody was here".to_vec() },
@@ -304,7 +306,16 @@ pub(crate) fn end(scene: &Arc<Scene>) {
     scene.store.disturb(0);
     scene.store.ensemble().set_weather(scene.weather(false));
     for lock in 0..scene.crew.locks.len() {
-        set_limit(scene, lock, MOST_PERMITS);
+        raise_limit(scene, lock);
     }
     scene.crew.calm.store(true, Ordering::Relaxed);
+}
+
+/// Gives a semaphore as many permits as anybody wants, as soon as there is a leader who writes it down.
+fn raise_limit(scene: &Arc<Scene>, lock: usize) {
+    if scene.store.ensemble().leader().is_some() {
+        return set_limit(scene, lock, MOST_PERMITS);
+    }
+    let again = scene.clone();
+    later(&scene.world, 10_000, move || raise_limit(&again, lock));
 }

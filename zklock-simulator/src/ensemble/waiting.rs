@@ -28,14 +28,16 @@ impl Machine {
             });
         }
         request.check()?;
-        let down = client.link() == Link::Down;
+        let (down, session) = (client.link() == Link::Down, client.session);
+        // The request of a session that has ended is never applied.
         if let Request::Create { path, kind, .. } = &request
             && down
+            && self.newest().tree.sessions.contains_key(&session)
         {
             let waits = match kind {
                 NodeKind::EphemeralSequential => true,
                 // Beside one that it has, as in a downgrade, it is in nobody's way.
-                NodeKind::Ephemeral => !self.is_beside_its_own(path, self.clients[&id].session),
+                NodeKind::Ephemeral => !self.is_beside_its_own(path, session),
                 _ => false,
             };
             if waits {

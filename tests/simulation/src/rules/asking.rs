@@ -7,7 +7,7 @@ use zklock_core::base::error::ErrorKind;
 use super::Rule;
 use super::ledger::{Ledger, State};
 use crate::executor::Process;
-use crate::workload::Family;
+use crate::workload::{Family, Layout};
 
 /// Somebody asks.
 #[derive(Debug)]
@@ -138,11 +138,20 @@ impl Ledger {
         let waited = mine.until.saturating_sub(since);
         let plan = &self.plans[lock];
         let held = state.held.values().any(|held| held.entry.lock == lock);
-        let was_held = state.let_go.get(&lock).is_some_and(|at| *at >= since);
+        // What its process had seen just before it asked may be what it is told.
+        let just = since.saturating_sub(NOTICE);
+        let held_since = |then: u64| state.let_go.get(&lock).is_some_and(|at| *at >= then);
+        let (was_held, was_just_held) = (held_since(since), held_since(just));
         let is_part =
             |ask: &Ask| ask.may_hold && ask.lock == lock && ask.process.id() == process.id();
         let held = held || state.asks.values().any(is_part);
         let asked = state.asks.iter().any(|(id, ask)| *id != asking.id && ask.lock == lock);
+        // A process that waits for the only node has none; it looks again after a session timeout.
+        let is_ahead = |ask: &Ask| {
+            let near = ask.lock == lock && ask.process.id() == process.id();
+            near && ask.until > now && ask.since + self.timeout < since
+        };
+        let waits = plan.layout == Layout::OneNode && state.asks.values().any(is_ahead);
         drop(state);
         match kind {
             ErrorKind::InvalidOption if !held && !was_held && !asked => {
@@ -155,14 +164,13 @@ impl Ledger {
             // Whoever has not heard of a deletion waits for it, and others behind.
             ErrorKind::Busy
                 if !held
-                    && !was_held
+                    && !was_just_held
+                    && !waits
                     && !plan.rests()
                     && self.calm_for(now - since + self.timeout) =>
             {
                 let below = format!("/zklock/{}", plan.name);
-                // What its process had seen just before it asked may be what it is told.
-                let since = since.saturating_sub(NOTICE);
-                if !self.store.ensemble().contended(&below, since, &process) {
+                if !self.store.ensemble().contended(&below, just, &process) {
                     let what = format!("{who}: {} was free all the time", plan.name);
                     self.lock().claims.push(Claim { ask: asking.id, lock, process, at: now, what });
                 }

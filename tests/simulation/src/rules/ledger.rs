@@ -11,7 +11,7 @@ use super::asking::{Ask, Asking, Claim};
 use super::grants::Chain;
 use crate::executor::{Process, ProcessId, World};
 use crate::store::{Ended, Store};
-use crate::workload::LockPlan;
+use crate::workload::{Layout, LockPlan};
 
 /// A rule that does not hold.
 #[derive(Clone, Debug)]
@@ -173,7 +173,13 @@ impl Ledger {
         let again = entry.again;
         // Who closes its session takes back what was granted and not picked up yet.
         let closing = self.is_closing(&entry.process);
-        if !again && !valid && calm && gone.is_none() && !closing {
+        // Where somebody deleted the inner lock of kazoo's semaphore, its holder takes back what it gave
+        // out as soon as it hears of that: also what was handed on, and not picked up yet.
+        let plan = &self.plans[entry.lock];
+        let taken_back = plan.has_permits()
+            && plan.layout == Layout::Kazoo
+            && self.store.deleted_at(entry.lock).is_some_and(|at| now < at + self.timeout);
+        if !again && !valid && calm && gone.is_none() && !closing && !taken_back {
             self.fail(super::VALID, format!("{who} got {path}, which was not valid"));
         }
         let there = valid && gone.is_none();
@@ -243,6 +249,27 @@ impl Ledger {
         let mut state = self.lock();
         for held in state.held.values_mut().filter(|held| held.path == path) {
             held.wished = Some(now);
+        }
+    }
+
+    /// Notes that somebody deletes or overwrites a node. A wish that was in it is a wish no more.
+    pub fn overwritten(&self, path: &str) {
+        let mut state = self.lock();
+        for held in state.held.values_mut().filter(|held| held.path == path) {
+            held.wished = None;
+        }
+    }
+
+    /// Notes that a process that stood still goes on. What its tasks had to do meanwhile, they do from
+    /// now on.
+    pub fn goes_on(&self, process: &Process) {
+        let now = self.world.now();
+        let mut state = self.lock();
+        for (_, at) in state.ends.values_mut().filter(|(of, _)| of.id() == process.id()) {
+            *at = now;
+        }
+        for held in state.held.values_mut().filter(|held| held.entry.process.id() == process.id()) {
+            held.lost = held.lost.map(|_| now);
         }
     }
 
