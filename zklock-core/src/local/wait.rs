@@ -120,7 +120,7 @@ impl Patience for Forever {
             Joined::Granted(hold) => Ok(hold),
             Joined::Refused(error) => Err(error),
             // Rare cases are boxed.
-            Joined::Busy(queue) => Box::pin(turned_away(queue)).await,
+            Joined::Busy(queue) => Box::pin(turned_away(queue, times::HOLDER)).await,
             Joined::Waits(place) => place.await,
         }
     }
@@ -151,19 +151,26 @@ impl Patience for Wait {
                 }
                 Wait::Begun(start, timeout, tries) => within(place, start, timeout, tries).await,
             },
+            Joined::Busy(queue) => {
+                let limit = match self {
+                    Wait::Forever => times::HOLDER,
+                    Wait::Once(limit) | Wait::Tries(limit, _) | Wait::Begun(_, limit, _) => limit,
+                };
+                Box::pin(turned_away(queue, limit.max(times::HOLDER))).await
+            }
             at_once => Forever.wait(at_once).await,
         }
     }
 }
 
 /// Somebody was in the way. It is reported if it is still known: meanwhile it may have left, and
-/// then there is nobody to wait for.
-async fn turned_away<Q: WaitQueue>(queue: Arc<Q>) -> Result<Hold, LockError> {
+/// then there is nobody to wait for. ZooKeeper has as much time to say so as for one try.
+async fn turned_away<Q: WaitQueue>(queue: Arc<Q>, limit: Duration) -> Result<Hold, LockError> {
     let here = queue.holder_here(None).map(|holder| busy(Some(holder)));
     let told = match here {
         Some(busy) => busy,
         None => {
-            let limit = Deadline::after(queue.session().clock().clone(), times::HOLDER);
+            let limit = Deadline::after(queue.session().clock().clone(), limit);
             match limit.bound(queue.ask()).await {
                 Ok(Some(Ok(busy))) => busy,
                 Ok(None | Some(Err(RequestError::NoNode))) => busy(None),

@@ -166,6 +166,26 @@ async fn a_try_behind_a_waiter_is_busy_as_soon_as_it_is_known_who_is_in_the_way(
     drop(waits.await.unwrap().unwrap());
 }
 
+/// However long the answers take, as long as they come within the time of one try.
+#[tokio::test(start_paused = true)]
+async fn a_try_behind_a_waiter_is_busy_also_where_answers_take_long() {
+    let (store, session) = store();
+    store.faults(store.sessions()[0]).delay_replies(Duration::from_millis(300));
+    let held = on(&store).mutex("a").unwrap().acquire().await.unwrap();
+    let lock = session.mutex("a").unwrap();
+    let waits = tokio::spawn({
+        let lock = lock.clone();
+        async move { lock.acquire().await }
+    });
+    for asked_after in [0, 500, 1_000, 3_000] {
+        tokio::time::sleep(Duration::from_millis(asked_after)).await;
+        let busy = lock.try_acquire().await.unwrap_err();
+        assert!(busy.is_busy(), "{asked_after} ms: {busy}");
+    }
+    held.release().await.unwrap();
+    drop(waits.await.unwrap().unwrap());
+}
+
 fn name(path: &str) -> &str {
     path.rsplit('/').next().unwrap()
 }
