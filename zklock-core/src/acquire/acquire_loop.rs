@@ -510,9 +510,8 @@ impl AcquireLoop<'_> {
         mut node: QueuedNode,
     ) -> Result<Lease, Setback> {
         loop {
-            let now = self.lane_permit.lane().clock().now();
-            let has_mark = node.mark().is_some_and(|mark| mark.is_enough(now));
-            if self.target.marks.any() && !has_mark {
+            let now = || self.lane_permit.lane().clock().now();
+            if self.target.marks.any() && !node.mark().is_some_and(|mark| mark.is_enough(now())) {
                 node = Box::pin(self.mark(generation, node)).await?;
             }
             let of = self.target.of_lock(self.how.mode);

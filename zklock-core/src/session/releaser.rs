@@ -399,7 +399,8 @@ async fn in_time<F: Future>(
 ) -> Option<F::Output> {
     let mut answer = pin!(answer);
     let clock = generation.lease().clock();
-    let (mut next, last) = (clock.now(), clock.now() + generation.lease().timeout());
+    let mut next = clock.now();
+    let last = next + generation.lease().timeout();
     loop {
         next = last.min(next + limit);
         match Deadline::at(clock.clone(), next).bound(answer.as_mut()).await {
