@@ -329,6 +329,12 @@ impl Lease {
         }
     }
 
+    /// Records that the caller has deleted the node.
+    pub fn forget(&self) {
+        self.released.store(true, Ordering::Release);
+        self.generation.unhold(&self.node);
+    }
+
     /// Deletes the node of a lease that was lost, in the place of its holder, who is told of the loss:
     /// perhaps nobody has seen it before.
     pub fn let_go(&self) {

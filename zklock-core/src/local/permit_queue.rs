@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use futures_lite::future::or;
 
-use crate::acquire::acquire_loop::{How, Target, acquire, deleted_again};
+use crate::acquire::acquire_loop::{How, Setback, Target, acquire, deleted_again, setback};
 
 use crate::acquire::lease::Lease;
 use crate::acquire::obstacle::{Obstacle, Seen};
@@ -38,7 +38,7 @@ use crate::observe::observer::Event;
 use crate::session::handle::Session;
 use crate::session::lane::{LanePermit, closed};
 use crate::session::local_queues::{Held, Holding, LocalQueue, LocalQueues, of_type};
-use crate::session::releaser::Deletion;
+use crate::session::releaser::{Deletion, or_forgotten};
 
 /// The nodes of a semaphore in ZooKeeper.
 #[derive(Debug)]
@@ -436,7 +436,8 @@ impl PermitQueue {
         looks: &Looks,
     ) -> Result<Vec<Arc<Lease>>, LockError> {
         self.limit().known(self.session()).await?;
-        let (locks, vanished) = (&self.common.targets.locks, &fetch.vanished);
+        let Targets { locks, counts_first, .. } = &self.common.targets;
+        let vanished = &fetch.vanished;
         let mut losses = 0;
         loop {
             // By then, callers that only try have been told if nothing is left.
@@ -452,14 +453,13 @@ impl PermitQueue {
             looks.leases.set(None);
             let taken: Vec<_> = taken.transpose()?.into_iter().flatten().map(Arc::new).collect();
             // Without the lock, others may have counted at the same time.
-            let is_whole = inner.is_valid() && taken.iter().all(|lease| lease.is_valid());
-            if is_whole && !taken.is_empty() {
-                if self.common.targets.counts_first {
-                    self.let_go(&inner, &taken);
-                }
+            let is_whole = inner.is_valid() && !taken.is_empty();
+            let was_alone = is_whole && (!counts_first || self.let_go(&inner).await?);
+            if was_alone && taken.iter().all(|lease| lease.is_valid()) {
                 return Ok(taken);
             }
-            drop(taken);
+            // The next count must not find them.
+            all(taken.iter().filter_map(|lease| lease.release())).await.ok();
             if inner.is_deleted() {
                 if losses >= vanished.attempts {
                     return Err(deleted_again(&locks.lock));
@@ -471,25 +471,29 @@ impl PermitQueue {
         }
     }
 
-    /// Deletes the node of the inner lock. Clients of kazoo do not count again when their node exists. If
-    /// somebody deletes the node of the inner lock under its holder, two may count at the same time. A
-    /// holder whose node was there when its permits were was alone; any other is told that they are lost.
-    fn let_go(&self, inner: &Lease, leases: &[Arc<Lease>]) {
-        // The deletion itself tells. A check would be sent again if its answer was lost, and find that
-        // the inner lock has been released.
-        let path = inner.path().to_string();
-        let deleted = inner.generation().write(vec![Operation::Delete { path }]);
-        let leases: Vec<_> = leases.iter().map(Arc::downgrade).collect();
-        self.session().spawner().spawn(async move {
-            if let Err(RequestError::Multi { error, .. }) = deleted.await
-                && *error == RequestError::NoNode
-            {
+    /// Deletes the node of the inner lock, and returns whether it was there until then: clients of kazoo
+    /// do not count again when their node exists, so if somebody else deletes it, two may count at the
+    /// same time. If the answer is lost, nobody knows.
+    async fn let_go(&self, inner: &Lease) -> Result<bool, LockError> {
+        let (generation, path) = (inner.generation(), inner.path().to_string());
+        let deleted = generation.write(vec![Operation::Delete { path }]);
+        match or_forgotten(generation, generation.patience(), deleted).await {
+            Ok(()) => {
+                inner.forget();
+                return Ok(true);
+            }
+            Err(RequestError::Multi { error, .. }) if *error == RequestError::NoNode => {
                 tracing::warn!("the node of a semaphore's inner lock was deleted by somebody else");
-                for lease in leases.iter().filter_map(Weak::upgrade) {
-                    lease.node_is_gone();
+                inner.node_is_gone();
+            }
+            Err(RequestError::Multi { error, .. }) => {
+                if let Setback::Failed(error) = setback(*error) {
+                    return Err(error.on(self.common.targets.locks.lock.clone()));
                 }
             }
-        });
+            Err(_) => {}
+        }
+        Ok(false)
     }
 
     /// Creates the nodes of permits. If every node is a holder, it first makes sure that there is

@@ -95,10 +95,8 @@ impl Ledger {
                 held.lost = Some(now);
                 let early = now + SOON < held.until && held.gone.is_none();
                 let plan = &self.plans[held.entry.lock];
-                // Without the inner lock of kazoo's semaphore, a permit proves nothing.
-                let inner = plan.has_permits() && plan.layout == Layout::Kazoo;
                 let others = held.entry.has_other_nodes() || plan.confused;
-                if early && !plan.stops_early() && !others && !inner {
+                if early && !plan.stops_early() && !others {
                     let early = held.until - now;
                     let what = format!("{}: {early} µs before its time", held.path);
                     return Some((super::REASON, what));

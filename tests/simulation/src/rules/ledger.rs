@@ -11,7 +11,7 @@ use super::asking::{Ask, Asking, Claim};
 use super::grants::Chain;
 use crate::executor::{Process, ProcessId, World};
 use crate::store::{Ended, Store};
-use crate::workload::{Layout, LockPlan};
+use crate::workload::LockPlan;
 
 /// A rule that does not hold.
 #[derive(Clone, Debug)]
@@ -173,13 +173,7 @@ impl Ledger {
         let again = entry.again;
         // Who closes its session takes back what was granted and not picked up yet.
         let closing = self.is_closing(&entry.process);
-        // Where somebody deleted the inner lock of kazoo's semaphore, its holder takes back what it gave
-        // out as soon as it hears of that: also what was handed on, and not picked up yet.
-        let plan = &self.plans[entry.lock];
-        let taken_back = plan.has_permits()
-            && plan.layout == Layout::Kazoo
-            && self.store.deleted_at(entry.lock).is_some_and(|at| now < at + self.timeout);
-        if !again && !valid && calm && gone.is_none() && !closing && !taken_back {
+        if !again && !valid && calm && gone.is_none() && !closing {
             self.fail(super::VALID, format!("{who} got {path}, which was not valid"));
         }
         let there = valid && gone.is_none();
