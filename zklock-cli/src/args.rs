@@ -120,6 +120,9 @@ pub(crate) enum Command {
         /// Waits so long for the servers to remove an empty directory, which they do each minute
         #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
         containers_within: Option<Duration>,
+        /// How long a server may take to say whether it serves
+        #[arg(long, default_value = "2s", value_name = "TIME", value_parser = humantime::parse_duration)]
+        within: Duration,
         /// Prints one JSON document
         #[arg(long)]
         json: bool,

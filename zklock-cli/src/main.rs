@@ -73,8 +73,8 @@ fn begin(args: Args) -> Result<u8, Failure> {
             }
             Command::Ls { prefix, json } => ls::ls(prefix.as_deref(), json).await,
             Command::Top { interval, json } => top::top(interval, json).await,
-            Command::Doctor { containers_within, json } => {
-                doctor::doctor(containers_within, json).await
+            Command::Doctor { containers_within, within, json } => {
+                doctor::doctor(containers_within, within, json).await
             }
             #[cfg(feature = "serve")]
             Command::Serve(wanted) => serve::serve(wanted, Again::of(&args.server)).await,

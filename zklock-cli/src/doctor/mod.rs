@@ -72,8 +72,12 @@ impl Check {
 }
 
 /// Checks the ensemble and prints the results.
-pub(crate) async fn doctor(containers: Option<Duration>, as_json: bool) -> Result<u8, Failure> {
-    let checks = examine(containers).await?;
+pub(crate) async fn doctor(
+    containers: Option<Duration>,
+    within: Duration,
+    as_json: bool,
+) -> Result<u8, Failure> {
+    let checks = examine(containers, within).await?;
     let wrong = checks.iter().filter(|check| check.state == State::Wrong).count();
     if as_json {
         let all: Vec<_> = checks.iter().map(Check::value).collect();
@@ -89,9 +93,9 @@ pub(crate) async fn doctor(containers: Option<Duration>, as_json: bool) -> Resul
     Ok(if wrong == 0 { 0 } else { PROBLEM })
 }
 
-async fn examine(containers: Option<Duration>) -> Result<Vec<Check>, Failure> {
+async fn examine(containers: Option<Duration>, within: Duration) -> Result<Vec<Check>, Failure> {
     let servers = crate::server::servers()?;
-    let mut checks = vec![servers::quorum(&servers).await];
+    let mut checks = vec![servers::quorum(&servers, within).await];
     if checks[0].state == State::Wrong {
         return Ok(checks);
     }

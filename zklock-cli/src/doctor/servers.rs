@@ -7,8 +7,6 @@ use tokio::time::timeout;
 use crate::doctor::Check;
 use crate::words::word;
 
-const PATIENCE: Duration = Duration::from_secs(2);
-
 enum Server {
     Serves,
     /// It answers, but does not say whether it serves.
@@ -17,10 +15,10 @@ enum Server {
 }
 
 /// More than half of the servers must serve. A server says only for itself that it does not.
-pub(super) async fn quorum(servers: &[String]) -> Check {
+pub(super) async fn quorum(servers: &[String], within: Duration) -> Check {
     let asked = servers.iter().map(|server| {
         let host = server.split('/').next().unwrap_or_default().to_owned();
-        tokio::spawn(async move { ask(&host).await })
+        tokio::spawn(async move { ask(&host, within).await })
     });
     let (mut serve, mut failed) = (0, Vec::new());
     for (server, asked) in servers.iter().zip(asked.collect::<Vec<_>>()) {
@@ -41,8 +39,8 @@ pub(super) async fn quorum(servers: &[String]) -> Check {
     }
 }
 
-async fn ask(host: &str) -> Server {
-    match timeout(PATIENCE, word(host, "srvr")).await {
+async fn ask(host: &str, within: Duration) -> Server {
+    match timeout(within, word(host, "srvr")).await {
         Err(_) => Server::Fails("it does not answer".to_owned()),
         Ok(Ok(said)) if said.contains("\nMode: ") => Server::Serves,
         Ok(Ok(said)) if said.contains("not currently serving") => {

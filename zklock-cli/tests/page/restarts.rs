@@ -1,8 +1,8 @@
 //! What is seen while something that is needed is away.
 
-use zklock_test_support::ZooKeeper;
+use zklock_test_support::{ReservedPort, ZooKeeper};
 
-use crate::bed::{Bed, TWO};
+use crate::bed::{Bed, TWO, brief};
 use crate::browser::Browser;
 use crate::client::{SERVE, Server};
 
@@ -12,7 +12,8 @@ fn the_page_goes_on_after_a_restart_of_zookeeper() {
     let bed = Bed::new("zookeeper");
     let zookeeper = ZooKeeper::start();
     let at = zookeeper.addr();
-    let mut process = bed.zklock_at(&at, &["run", "a", "--", "sh", "-c", TWO]).spawn().unwrap();
+    let mut process = bed.zklock_at(&at, &["run", "a", "--", "sh", "-c", TWO]);
+    let mut process = brief(&mut process).spawn().unwrap();
     bed.lines("pids", 2);
     let server = Server::run(bed.zklock_at(&at, &SERVE));
     browser.open(&format!("http://{}/", server.address));
@@ -35,8 +36,11 @@ fn the_page_goes_on_after_a_restart_of_zookeeper() {
 fn the_page_goes_on_after_a_restart_of_its_server() {
     let browser = Browser::start();
     let bed = Bed::new("server");
-    let server = Server::of(&bed, &[]);
-    let address = server.address.to_string();
+    // Nobody else takes it in between.
+    let port = ReservedPort::reserve();
+    let address = format!("127.0.0.1:{}", port.number());
+    let serve = || Server::run(bed.zklock(&["serve", "--listen", &address]));
+    let server = serve();
     browser.open(&format!("http://{address}/"));
     browser.run("window.same = true");
     browser.shows("#status", |text| text == "live");
@@ -45,7 +49,7 @@ fn the_page_goes_on_after_a_restart_of_its_server() {
     assert!(trouble.contains("since "), "{trouble}");
     let mut process = bed.zklock(&["run", "a", "--", "sh", "-c", TWO]).spawn().unwrap();
     bed.lines("pids", 2);
-    let _server = Server::run(bed.zklock(&["serve", "--listen", &address]));
+    let _server = serve();
     browser.shows("#status", |text| text == "live");
     browser.shows("#rows a", |text| text == "a");
     assert_eq!(browser.run("return window.same"), true, "the page was loaded again");

@@ -38,19 +38,9 @@ impl Bed {
     pub(crate) fn zklock_at(&self, servers: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_zklock"));
         command.args(["--connect", servers, "--root", &self.root]).args(arguments);
-        // With the tick of the server, so that the lease is as long as it may be.
-        command
-            .env("ZKLOCK_SESSION_TIMEOUT", "4s")
-            .env("ZKLOCK_TICK_TIME", "200ms")
-            .current_dir(&self.folder);
+        // Nobody looks silent or loses a lock because the machine is busy.
+        command.env("ZKLOCK_SESSION_TIMEOUT", "20s").current_dir(&self.folder);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        command
-    }
-
-    /// The same with a session timeout with which nobody looks silent because the machine is busy.
-    pub(crate) fn calm(&self, arguments: &[&str]) -> Command {
-        let mut command = self.zklock(arguments);
-        command.env("ZKLOCK_SESSION_TIMEOUT", "20s");
         command
     }
 
@@ -102,6 +92,11 @@ impl Drop for Bed {
 
 pub(crate) fn raw() -> RawClient {
     RawClient::connect(&ZooKeeper::shared().addr(), Duration::from_secs(10)).unwrap()
+}
+
+/// With a session that soon ends. With the tick of the server, its lease is as long as it may be.
+pub(crate) fn brief(command: &mut Command) -> &mut Command {
+    command.env("ZKLOCK_SESSION_TIMEOUT", "4s").env("ZKLOCK_TICK_TIME", "200ms")
 }
 
 /// A shell and a program that it waits for: both write their numbers.

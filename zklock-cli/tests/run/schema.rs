@@ -20,8 +20,8 @@ fn what_is_printed_is_what_is_documented() {
     };
     json(&["why", "a", "--json", "--within", "20s"]);
     json(&["ls", "--json"]);
-    assert_eq!(json(&["doctor", "--json"])["well"], true);
-    let mut holder = bed.calm(&["run", "a", "--", "sh", "-c", crate::bed::TWO]).spawn().unwrap();
+    assert_eq!(json(&["doctor", "--json", "--within", "20s"])["well"], true);
+    let mut holder = bed.zklock(&["run", "a", "--", "sh", "-c", crate::bed::TWO]).spawn().unwrap();
     bed.lines("pids", 2);
     let mut waiter = bed.zklock(&["run", "a", "--timeout", "60s", "--", "true"]).spawn().unwrap();
     until("it waits", || (bed.nodes("a").len() == 2).then_some(()));

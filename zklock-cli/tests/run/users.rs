@@ -1,8 +1,9 @@
 //! Commands that become another user's: that clears the parent-death signal.
 
 use std::fs::{Permissions, set_permissions};
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use nix::sys::signal::Signal;
 
@@ -56,24 +57,32 @@ fn who_may_not_kill_the_command_says_so_and_keeps_the_lock_until_it_ends() {
     assert!(copied.unwrap().success());
     set_permissions(&sudo, Permissions::from_mode(0o4755)).unwrap();
     let run = ["run", "a", "--hold-at-most", "300ms", "--", "./sudo", "--reuid", "0"];
-    let script = "echo $$ > pids; sleep 14; echo >> pids";
+    let script = "echo $$ > pids; while [ -e pids ]; do sleep 0.1; done";
     let inner = bed.zklock(&[&run[..], &["sh", "-c", script]].concat());
     let mut outer = Command::new("setpriv");
     outer.args(["--reuid", "65534", "--clear-groups"]);
     outer.arg(inner.get_program()).args(inner.get_args()).current_dir(&bed.folder);
-    outer.env("ZKLOCK_SESSION_TIMEOUT", "4s").stderr(std::process::Stdio::piped());
-    let child = outer.spawn().unwrap();
+    // So that it is not its end that keeps the command from going on.
+    outer.env("ZKLOCK_SESSION_TIMEOUT", "60s").stderr(Stdio::piped());
+    let mut child = outer.spawn().unwrap();
     let first = bed.lines("pids", 1);
     let pid = nix::unistd::Pid::from_raw(first[0].parse().unwrap());
+    let mut told = BufReader::new(child.stderr.take().unwrap()).lines();
+    let says = |line: &std::io::Result<String>| {
+        let line = line.as_ref().unwrap();
+        println!("{line}");
+        line.contains("cannot be killed: it belongs to another user")
+    };
+    assert!(told.any(|line| says(&line)));
+    assert!(is_alive(pid));
+    assert_eq!(bed.nodes("a").len(), 1);
+    std::fs::remove_file(bed.folder.join("pids")).unwrap();
     until("its end", || {
+        // In this order: it may end, and the node be deleted, between the two.
         let nodes = bed.nodes("a").len();
         let alive = is_alive(pid);
         assert!(!alive || nodes == 1);
         (!alive).then_some(())
     });
-    bed.lines("pids", 2);
-    let output = child.wait_with_output().unwrap();
-    let words = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(words.contains("cannot be killed: it belongs to another user"), "{words}");
-    assert_eq!(output.status.code(), Some(124));
+    assert_eq!(child.wait().unwrap().code(), Some(124));
 }

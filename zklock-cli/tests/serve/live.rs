@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use zklock_test_support::ZooKeeper;
 
-use crate::bed::{Bed, TWO, until};
+use crate::bed::{Bed, TWO, brief, until};
 use crate::client::{SERVE, Server};
 
 #[test]
@@ -15,11 +15,11 @@ fn a_lock_is_seen_as_it_is_taken_waited_for_and_released() {
     let mut events = server.events();
     assert_eq!(events.next("state", |_| true)["locks"], serde_json::json!([]));
     let script = |file: &str| format!("echo > {file}; while [ -e {file} ]; do sleep 0.05; done");
-    let mut holder = bed.calm(&["run", "a", "--", "sh", "-c", &script("one")]).spawn().unwrap();
+    let mut holder = bed.zklock(&["run", "a", "--", "sh", "-c", &script("one")]).spawn().unwrap();
     let held = events.lock("a", |lock| lock["holders"][0]["holds"] == true);
     assert_eq!((&held["waiting"], &held["holders"][0]["application"]), (&0.into(), &"sh".into()));
     let wait = ["run", "a", "--timeout", "60s", "--", "sh", "-c", &script("two")];
-    let mut waiter = bed.calm(&wait).spawn().unwrap();
+    let mut waiter = bed.zklock(&wait).spawn().unwrap();
     let waits = events.lock("a", |lock| lock["waiting"] == 1);
     let next = waits["waiters"][0]["node"].clone();
     std::fs::remove_file(bed.folder.join("one")).unwrap();
@@ -43,7 +43,8 @@ fn it_goes_on_after_a_restart_of_zookeeper() {
     let bed = Bed::new("restart");
     let zookeeper = ZooKeeper::start();
     let at = zookeeper.addr();
-    let mut process = bed.zklock_at(&at, &["run", "a", "--", "sh", "-c", TWO]).spawn().unwrap();
+    let mut process = bed.zklock_at(&at, &["run", "a", "--", "sh", "-c", TWO]);
+    let mut process = brief(&mut process).spawn().unwrap();
     bed.lines("pids", 2);
     let server = Server::run(bed.zklock_at(&at, &SERVE));
     let mut events = server.events();

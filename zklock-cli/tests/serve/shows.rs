@@ -9,7 +9,7 @@ fn what_is_answered_is_what_is_documented() {
     let bed = Bed::new("schema");
     let server = Server::of(&bed, &[]);
     let run = ["run", "a/b", "--label", "night 7", "--", "sh", "-c", TWO];
-    let mut process = bed.calm(&run).spawn().unwrap();
+    let mut process = bed.zklock(&run).spawn().unwrap();
     bed.lines("pids", 2);
     let mut waiter = bed.zklock(&["run", "a/b", "--timeout", "60s", "--", "true"]).spawn().unwrap();
     until("it waits", || (bed.nodes("a/b").len() == 2).then_some(()));

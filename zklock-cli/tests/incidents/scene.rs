@@ -211,7 +211,7 @@ fn folder() -> &'static Path {
         // An earlier process may have had the same number.
         let _ = std::fs::remove_dir_all(&folder);
         std::fs::create_dir_all(&folder).unwrap();
-        symlink(build(), folder.join("zklock")).unwrap();
+        symlink(env!("CARGO_BIN_EXE_zklock"), folder.join("zklock")).unwrap();
         let script = format!("#!/bin/sh\nexec {ZK_CLI} \"$@\"\n");
         let path = folder.join("zkCli.sh");
         std::fs::write(&path, script).unwrap();
@@ -219,16 +219,4 @@ fn folder() -> &'static Path {
         std::fs::set_permissions(&path, mode).unwrap();
         folder
     })
-}
-
-/// Builds the command as this program was built, and returns where it is.
-fn build() -> PathBuf {
-    let own = std::env::current_exe().unwrap();
-    let profile = own.parent().and_then(Path::parent).unwrap();
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
-    cargo.args(["build", "--quiet", "--package", "zklock-cli", "--target-dir"]);
-    cargo.arg(profile.parent().unwrap()).args(profile.ends_with("release").then_some("--release"));
-    cargo.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
-    assert!(cargo.status().unwrap().success(), "zklock does not build");
-    profile.join("zklock")
 }

@@ -11,7 +11,7 @@ use crate::scene::Scene;
 /// What doctor says, check by check.
 fn examine(scene: &Scene, settings: &[(&str, &str)], more: &[&str]) -> (i32, Vec<Value>) {
     let mut doctor = scene.command("zklock");
-    doctor.arg("doctor").arg("--json").args(more).envs(settings.iter().copied());
+    doctor.args(["doctor", "--json", "--within", "20s"]).args(more).envs(settings.iter().copied());
     let output = doctor.output().unwrap();
     let printed = String::from_utf8_lossy(&output.stdout);
     println!("{printed}");
@@ -42,7 +42,12 @@ fn a_healthy_ensemble_is_well() {
     let codes: Vec<_> = checks.iter().map(|check| check["code"].as_str().unwrap()).collect();
     let all = ["quorum", "connections", "chroot", "timeout", "auth", "acl", "containers", "buffer"];
     assert_eq!(codes, all);
-    let text = scene.command("zklock").arg("doctor").envs(APP.iter().copied()).output().unwrap();
+    let text = scene
+        .command("zklock")
+        .args(["doctor", "--within", "20s"])
+        .envs(APP.iter().copied())
+        .output()
+        .unwrap();
     let text = String::from_utf8(text.stdout).unwrap();
     assert!(
         text.contains("containers  note  ") && text.ends_with("Everything is well.\n"),
