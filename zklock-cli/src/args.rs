@@ -88,7 +88,7 @@ pub(crate) enum Command {
     ///
     /// The page only shows, unless --allow-break is given. It is at http://127.0.0.1:8427/, which only
     /// this machine can reach; --listen is for more. ZooKeeper is read while somebody looks, once for
-    /// all who look.
+    /// all who look. 200 may look at the same time.
     #[cfg(feature = "serve")]
     Serve(Serve),
     /// Follows a lock: who joins the queue, holds the lock, and leaves

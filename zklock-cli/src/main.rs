@@ -16,6 +16,7 @@ mod run;
 #[cfg(feature = "serve")]
 mod serve;
 mod server;
+mod signals;
 mod text;
 mod top;
 mod when;

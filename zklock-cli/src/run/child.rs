@@ -7,6 +7,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -18,12 +19,12 @@ use nix::unistd::{Pid, close, getppid};
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
-use super::Signals;
 use super::guardian::{self, Guardian};
 use super::lease::Lease;
-use super::terminal::Foreground;
+use super::terminal::Terminal;
 use crate::exit::{Failure, LOST, NOT_EXECUTABLE, NOT_FOUND, OWN};
 use crate::server::to_spawn;
+use crate::signals::Signals;
 use crate::text::tell;
 
 /// The first argument with which the command starts itself to become the command that it runs.
@@ -49,7 +50,7 @@ pub(crate) struct Child {
     status: Option<Status>,
     guardian: Guardian,
     /// Taken back from the command when it ends.
-    foreground: Option<Foreground>,
+    terminal: Arc<Terminal>,
 }
 
 impl Child {
@@ -84,12 +85,13 @@ impl Child {
         drop(gate);
         let group = Pid::from_raw(i32::try_from(child.id()).unwrap_or(i32::MAX));
         guardian.guard(group, lease.deadline())?;
-        let foreground = Foreground::give_to(group);
+        let terminal = Arc::new(Terminal::open());
+        terminal.begin(group);
         let (end, ended) = mpsc::unbounded_channel();
-        let interactive = foreground.is_some();
+        let seen = terminal.clone();
         thread::Builder::new()
             .name("zklock-reaper".to_owned())
-            .spawn(move || reap(group, interactive, &end))
+            .spawn(move || reap(group, &seen, &end))
             .map_err(|error| Failure::own(format!("cannot start a thread: {error}")))?;
         // The command begins when the guardian knows of it, and not if this process was stopped
         // meanwhile for too long.
@@ -98,7 +100,7 @@ impl Child {
         }
         // It may have been killed already.
         _ = key.write_all(b"\n");
-        Ok(Child { group, ended, status: None, guardian, foreground })
+        Ok(Child { group, ended, status: None, guardian, terminal })
     }
 
     /// Waits until the command has ended; what it started may go on.
@@ -168,7 +170,7 @@ impl Child {
             sleep(LOOK).await;
         }
         self.guardian.dismiss();
-        self.foreground = None;
+        self.terminal.take_back();
     }
 
     fn is_gone(&self) -> bool {
@@ -181,16 +183,22 @@ fn file_name(program: &OsString) -> Option<OsString> {
 }
 
 /// Waits for all children, and for what they left behind, as the first process of a container must.
-fn reap(command: Pid, interactive: bool, end: &mpsc::UnboundedSender<Status>) {
+fn reap(command: Pid, terminal: &Terminal, end: &mpsc::UnboundedSender<Status>) {
     loop {
         let status = match waitpid(None, Some(WaitPidFlag::WUNTRACED)) {
             Ok(WaitStatus::Exited(pid, code)) if pid == command => {
                 Status::Exited(u8::try_from(code).unwrap_or(u8::MAX))
             }
             Ok(WaitStatus::Signaled(pid, signal, _)) if pid == command => Status::Killed(signal),
-            // In a terminal, a command that holds a lock is not suspended: others wait for it.
-            Ok(WaitStatus::Stopped(pid, _)) if interactive && pid == command => {
-                _ = killpg(command, Signal::SIGCONT);
+            Ok(WaitStatus::Stopped(pid, signal)) if pid == command => {
+                let goes_on = match signal {
+                    Signal::SIGTTIN | Signal::SIGTTOU => terminal.give_to(command),
+                    // In a terminal, a command that holds a lock is not suspended: others wait for it.
+                    _ => terminal.is_given(),
+                };
+                if goes_on {
+                    _ = killpg(command, Signal::SIGCONT);
+                }
                 continue;
             }
             Ok(_) | Err(Errno::EINTR) => continue,

@@ -15,6 +15,7 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal, kill, killpg};
 use nix::unistd::{Pid, read};
+use rustix::io::ioctl_fionread;
 
 use super::lease::Moment;
 use crate::exit::Failure;
@@ -40,6 +41,8 @@ pub(super) struct Guardian {
     pid: Pid,
     ear: PipeWriter,
     told: Option<Moment>,
+    /// Whether it has heard something: it may be slow to begin.
+    listens: bool,
     /// Whether it was told too late, and has killed the group.
     late: bool,
 }
@@ -47,7 +50,8 @@ pub(super) struct Guardian {
 impl Guardian {
     /// Starts it, before there is a group to guard.
     pub(super) fn start() -> Result<Self, Failure> {
-        Self::start_with("", None)
+        // With a line that says nothing: when it has read that, it listens.
+        Self::start_with("\n", None)
     }
 
     /// Starts it with an order, which it finds whatever becomes of this process.
@@ -72,7 +76,7 @@ impl Guardian {
                 .process_group(0)
                 .spawn()?;
         let pid = Pid::from_raw(i32::try_from(guardian.id()).unwrap_or(i32::MAX));
-        Ok(Guardian { pid, ear, told, late: false })
+        Ok(Guardian { pid, ear, told, listens: false, late: false })
     }
 
     /// From now on, the end of this process is the end of the group, and so is the deadline unless
@@ -86,14 +90,25 @@ impl Guardian {
             Some(deadline) => format!("{group} {}\n", deadline.millis()),
             None => format!("{group}\n"),
         };
-        let Err(error) = self.ear.write_all(order.as_bytes()) else { return Ok(()) };
+        let Err(error) = self.hand_over(order.as_bytes()) else { return Ok(()) };
         // Somebody has ended it (and then this process has waited for it), or it is stopped.
         tell(format_args!("the guardian does not listen: {error}; starting another one"));
-        if error.kind() == ErrorKind::WouldBlock {
+        if error.kind() != ErrorKind::BrokenPipe {
+            // Before it could take the end of what it hears for the end of this process.
             _ = kill(self.pid, Signal::SIGKILL);
         }
         *self = Self::start_with(&order, deadline)?;
         Ok(())
+    }
+
+    /// Fails if it has ended, or has not heard yet what it was told half a heartbeat ago.
+    fn hand_over(&mut self, order: &[u8]) -> io::Result<()> {
+        let unheard = ioctl_fionread(&self.ear)?;
+        if unheard > 0 && self.listens {
+            return Err(io::Error::other("it is stopped"));
+        }
+        self.listens = unheard == 0;
+        self.ear.write_all(order)
     }
 
     /// Whether the deadline passed before it was told a later one: it kills the group then.

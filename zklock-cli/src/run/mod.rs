@@ -5,12 +5,10 @@ mod guardian;
 mod lease;
 mod terminal;
 
-use std::future::{Future, pending};
-use std::task::Poll;
+use std::future::pending;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use tokio::signal::unix::{Signal as Arrivals, SignalKind, signal};
 use tokio::time::{Instant, sleep_until, timeout};
 use zklock::{AnyGuard, AnyLock, LockOptions, Session};
 
@@ -20,7 +18,18 @@ use self::lease::Lease;
 use crate::args::{Mode, Run};
 use crate::exit::{Failure, LOST};
 use crate::server::connect;
+use crate::signals::{Signals, exit_code};
 use crate::text::tell;
+
+/// The signals that are handed on to the command.
+const HANDED_ON: [Signal; 6] = [
+    Signal::SIGHUP,
+    Signal::SIGINT,
+    Signal::SIGQUIT,
+    Signal::SIGTERM,
+    Signal::SIGUSR1,
+    Signal::SIGUSR2,
+];
 
 /// For how long a command may go on after it was asked to end, while the lock is held.
 const TO_END: Duration = Duration::from_secs(10);
@@ -30,7 +39,7 @@ const TO_LEAVE: Duration = Duration::from_secs(5);
 
 /// Acquires the lock, runs the command, and releases the lock. Returns the exit code.
 pub(crate) async fn run(args: Run) -> Result<u8, Failure> {
-    let mut signals = Signals::new()?;
+    let mut signals = Signals::of(&HANDED_ON)?;
     let session = tokio::select! {
         session = connect() => session?,
         signal = signals.next() => return Ok(exit_code(signal)),
@@ -89,6 +98,8 @@ async fn supervise(
     mut signals: Signals,
 ) -> Result<u8, Failure> {
     let lease = Lease::of(guard, session);
+    // `^Z` does not stop who holds a lock, where it reaches this process and not the command.
+    let _unheeded = Signals::of(&[Signal::SIGTSTP])?;
     let environment = [
         ("ZKLOCK_NAME", guard.lock().to_owned()),
         ("ZKLOCK_TOKEN", guard.fencing_token().to_string()),
@@ -143,49 +154,4 @@ async fn supervise(
 
 fn lost(message: &str) -> Failure {
     Failure { code: LOST, message: message.to_owned() }
-}
-
-/// The exit code that says that a signal ended the command.
-fn exit_code(signal: Signal) -> u8 {
-    128 + signal as u8
-}
-
-/// The signals, a bit each, that whoever started this process ignores: `nohup`, or a script that runs it in
-/// the background. That is for the command too, which inherits it unless they are waited for here.
-fn ignored() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let bits = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    bits.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok()).unwrap_or(0)
-}
-
-/// The signals that are handed on to the command.
-pub(crate) struct Signals(Vec<(Signal, Arrivals)>);
-
-impl Signals {
-    fn new() -> Result<Self, Failure> {
-        let all = [
-            Signal::SIGHUP,
-            Signal::SIGINT,
-            Signal::SIGQUIT,
-            Signal::SIGTERM,
-            Signal::SIGUSR1,
-            Signal::SIGUSR2,
-        ];
-        let ignored = ignored();
-        let heeded = all.into_iter().filter(|one| ignored >> (*one as u32 - 1) & 1 == 0);
-        let arrivals =
-            |one: Signal| signal(SignalKind::from_raw(one as i32)).map(|arrivals| (one, arrivals));
-        let all = heeded.map(arrivals).collect::<Result<_, _>>();
-        all.map(Signals).map_err(|error| Failure::own(format!("cannot wait for signals: {error}")))
-    }
-
-    /// The next one.
-    pub(crate) fn next(&mut self) -> impl Future<Output = Signal> {
-        std::future::poll_fn(|cx| {
-            let mut all = self.0.iter_mut();
-            let arrived =
-                all.find_map(|(one, arrivals)| arrivals.poll_recv(cx).is_ready().then_some(*one));
-            arrived.map_or(Poll::Pending, Poll::Ready)
-        })
-    }
 }

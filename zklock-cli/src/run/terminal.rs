@@ -1,35 +1,72 @@
-//! The terminal belongs to the command while it runs, so that `^C` reaches it, and it can read.
+//! The terminal belongs to the command while it uses it, so that `^C` reaches it, and it can read.
+//!
+//! The command has a process group of its own, and a terminal belongs to one group. In `zklock run a -- make |
+//! less`, `less` uses it too, and is in the group of `zklock`: it would be stopped if another group had the
+//! terminal. So the command gets it at once where stdin and stdout are the terminal, and otherwise only when
+//! it is stopped because it uses it, as `sudo` does in a pipeline. In the background it gets nothing.
 
-use std::io::{IsTerminal, stdin};
+use std::fs::File;
+use std::io::{IsTerminal, stdin, stdout};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::{Pid, getpgrp, tcgetpgrp, tcsetpgrp};
 
-/// Gives the terminal back when it is dropped.
+/// The terminal of this process, if it has one.
 #[derive(Debug)]
-pub(super) struct Foreground(Pid);
-
-impl Foreground {
-    /// Gives the terminal to a group, if there is one and it belongs to this process's group.
-    pub(super) fn give_to(group: Pid) -> Option<Self> {
-        let own = getpgrp();
-        if !stdin().is_terminal() || tcgetpgrp(stdin()) != Ok(own) {
-            return None;
-        }
-        tcsetpgrp(stdin(), group).ok()?;
-        Some(Foreground(own))
-    }
+pub(super) struct Terminal {
+    terminal: Option<File>,
+    is_given: Mutex<bool>,
 }
 
-impl Drop for Foreground {
-    fn drop(&mut self) {
+impl Terminal {
+    pub(super) fn open() -> Self {
+        let terminal = File::options().read(true).write(true).open("/dev/tty").ok();
+        Terminal { terminal, is_given: Mutex::default() }
+    }
+
+    /// Gives it to the group of a command that begins, unless others may use it.
+    pub(super) fn begin(&self, group: Pid) {
+        if stdin().is_terminal() && stdout().is_terminal() {
+            self.give_to(group);
+        }
+    }
+
+    /// Gives it to a group that uses it, if it belongs to this process's group. Returns whether it is the
+    /// group's.
+    pub(super) fn give_to(&self, group: Pid) -> bool {
+        let Some(terminal) = &self.terminal else { return false };
+        let owner = tcgetpgrp(terminal);
+        let gives = owner == Ok(getpgrp()) && tcsetpgrp(terminal, group).is_ok();
+        *self.state() |= gives;
+        gives || owner == Ok(group)
+    }
+
+    pub(super) fn is_given(&self) -> bool {
+        *self.state()
+    }
+
+    /// Takes back what was given.
+    pub(super) fn take_back(&self) {
+        let was_given = std::mem::take(&mut *self.state());
+        let Some(terminal) = self.terminal.as_ref().filter(|_| was_given) else { return };
         // Who is in the background may take the terminal only with this signal blocked.
         let mut blocked = SigSet::empty();
         blocked.add(Signal::SIGTTOU);
         if blocked.thread_block().is_ok() {
             // Where the terminal is gone, nobody needs it.
-            _ = tcsetpgrp(stdin(), self.0);
+            _ = tcsetpgrp(terminal, getpgrp());
             _ = blocked.thread_unblock();
         }
+    }
+
+    fn state(&self) -> MutexGuard<'_, bool> {
+        self.is_given.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        self.take_back();
     }
 }

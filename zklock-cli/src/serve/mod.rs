@@ -1,5 +1,6 @@
 //! `zklock serve`: a page with the locks, live.
 
+mod connection;
 mod gate;
 mod history;
 mod looker;
@@ -7,18 +8,19 @@ mod routes;
 mod state;
 mod token;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use zklock::{LockName, Session};
 
 use crate::args::Serve;
 use crate::exit::Failure;
 use crate::inspect::say;
+use crate::serve::connection::{Bounded, MOST_STREAMS, Peer};
 use crate::serve::gate::Names;
 use crate::serve::looker::Looker;
 use crate::serve::routes::{Shared, router};
@@ -60,13 +62,18 @@ pub(crate) async fn serve(wanted: Serve, again: Again) -> Result<u8, Failure> {
     let breaks = token.is_some();
     let looker = Looker::new(session.clone(), servers, wanted.prefix, wanted.interval, breaks);
     let looker = Arc::new(looker);
-    let shared =
-        Shared { looker: looker.clone(), again: Arc::new(again), known: Arc::default(), token };
-    let app = router(shared, names).into_make_service_with_connect_info::<SocketAddr>();
+    let shared = Shared {
+        looker: looker.clone(),
+        again: Arc::new(again),
+        known: Arc::default(),
+        streams: Arc::new(Semaphore::new(MOST_STREAMS)),
+        token,
+    };
+    let app = router(shared, names).into_make_service_with_connect_info::<Peer>();
     // What is open when it ends is cut: those who follow would never end.
     tokio::select! {
         () = looker.run() => {}
-        served = axum::serve(listener, app) => served.map_err(cannot)?,
+        served = axum::serve(Bounded::new(listener), app) => served.map_err(cannot)?,
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
     }

@@ -1,7 +1,6 @@
 //! What is asked, and what is answered.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,11 +13,12 @@ use axum::routing::{get, post};
 use axum::{Router, middleware};
 use futures_lite::{Stream, stream};
 use serde_json::{Value, json};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Semaphore};
 use tokio::time::Instant;
 
 use crate::args::czxid;
 use crate::breaks::{find, told};
+use crate::serve::connection::Peer;
 use crate::serve::gate::{Names, gate};
 use crate::serve::looker::{Looker, Seen};
 use crate::serve::token::Token;
@@ -38,6 +38,8 @@ pub(super) struct Shared {
     pub(super) again: Arc<Again>,
     /// What is known about locks, and since when. One question at a time.
     pub(super) known: Arc<Mutex<HashMap<String, (Instant, String)>>>,
+    /// Room for streams of events.
+    pub(super) streams: Arc<Semaphore>,
     pub(super) token: Option<Arc<Token>>,
 }
 
@@ -68,9 +70,15 @@ pub(super) fn router(shared: Shared, names: Names) -> Router {
 }
 
 /// What is seen, as it changes.
-async fn events(State(shared): State<Shared>) -> Sse<impl Stream<Item = Result<Event, String>>> {
-    let follow = (shared.looker.follow(), 0, Vec::new());
-    let events = stream::unfold(follow, async |(mut seen, mut shown, mut next)| {
+async fn events(
+    State(shared): State<Shared>,
+) -> Result<Sse<impl Stream<Item = Result<Event, String>>>, Refusal> {
+    let room = shared.streams.try_acquire_owned();
+    let room = room.map_err(|_| {
+        refusal(StatusCode::SERVICE_UNAVAILABLE, "as many follow already as may at the same time")
+    })?;
+    let follow = (shared.looker.follow(), 0, Vec::new(), room);
+    let events = stream::unfold(follow, async |(mut seen, mut shown, mut next, room)| {
         while next.is_empty() {
             seen.changed().await.ok()?;
             let Seen { state, number, look, .. } = seen.borrow_and_update().clone();
@@ -83,9 +91,9 @@ async fn events(State(shared): State<Shared>) -> Sse<impl Stream<Item = Result<E
                 next.push(Event::default().event("state").data(state));
             }
         }
-        Some((Ok(next.pop()?), (seen, shown, next)))
+        Some((Ok(next.pop()?), (seen, shown, next, room)))
     });
-    Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE))
+    Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)))
 }
 
 fn as_json(text: impl Into<String>) -> Response {
@@ -144,7 +152,7 @@ async fn why(State(shared): State<Shared>, query: Asked) -> Result<Response, Ref
 
 async fn break_node(
     State(shared): State<Shared>,
-    ConnectInfo(from): ConnectInfo<SocketAddr>,
+    ConnectInfo(Peer(from)): ConnectInfo<Peer>,
     headers: HeaderMap,
     wanted: Result<Json<Value>, JsonRejection>,
 ) -> Result<Response, Refusal> {

@@ -7,18 +7,25 @@ pub(crate) mod warnings;
 use std::io::{IsTerminal, stdout};
 use std::time::Duration;
 
+use nix::sys::signal::Signal;
 use serde_json::json;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout};
 use zklock::{LockError, Session};
 
 use crate::exit::Failure;
 use crate::inspect::say;
 use crate::ls::locks;
 use crate::server::{connect, servers};
+use crate::signals::{Signals, exit_code};
 use crate::top::model::{Key, Model};
 use crate::top::screen::Screen;
 use crate::why::view::ask_connections;
+
+/// The session expires if it is not closed by then.
+const GOODBYE: Duration = Duration::from_millis(500);
+/// The signals that end it.
+const ENDS: [Signal; 4] = [Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM];
 
 /// Shows the locks in use until it is ended: in a terminal on the whole screen, otherwise or with
 /// `--json` one document after the other.
@@ -34,21 +41,27 @@ pub(crate) async fn top(interval: Duration, as_json: bool) -> Result<u8, Failure
         }
     }
     let failed = |error: std::io::Error| Failure::own(format!("cannot use the terminal: {error}"));
+    // Before the terminal is changed: it is given back as it was, whatever ends this.
+    let mut signals = Signals::of(&ENDS)?;
     let mut screen = Screen::open().map_err(failed)?;
     let mut keys = screen::keys();
-    let shown = loop {
-        // What was seen last stays on the screen, with the reason why it is old.
-        let trouble = refresh(&session, &servers, &mut model).await.err();
-        let trouble = trouble.map(|error| format!("{error}"));
-        let next = Instant::now() + interval;
-        match until_next(&mut screen, &mut keys, &mut model, trouble.as_deref(), next).await {
-            Ok(true) => {}
-            Ok(false) => break Ok(0),
-            Err(error) => break Err(failed(error)),
+    let shows = async {
+        loop {
+            // What was seen last stays on the screen, with the reason why it is old.
+            let trouble = refresh(&session, &servers, &mut model).await.err();
+            let trouble = trouble.map(|error| format!("{error}"));
+            let next = Instant::now() + interval;
+            if !until_next(&mut screen, &mut keys, &mut model, trouble.as_deref(), next).await? {
+                return Ok(0);
+            }
         }
     };
+    let shown = tokio::select! {
+        shown = shows => shown.map_err(failed),
+        signal = signals.next() => Ok(exit_code(signal)),
+    };
     drop(screen);
-    session.close().await;
+    let _ = timeout(GOODBYE, session.close()).await;
     shown
 }
 

@@ -1,6 +1,8 @@
 //! The terminal: a screen of its own, which is taken back at the end.
 
 use std::io::{Stdout, Write, stdout};
+use std::panic::{set_hook, take_hook};
+use std::thread::current;
 
 use crossterm::cursor::{Hide, MoveTo, Show};
 use crossterm::event::{Event, KeyCode, KeyModifiers, read};
@@ -21,6 +23,14 @@ pub(super) struct Screen(Stdout);
 
 impl Screen {
     pub(super) fn open() -> std::io::Result<Self> {
+        // What it says about a panic would go with the screen.
+        let (own, told) = (current().id(), take_hook());
+        set_hook(Box::new(move |panic| {
+            if current().id() == own {
+                give_back();
+            }
+            told(panic);
+        }));
         enable_raw_mode()?;
         // From here on it is taken back, whatever fails.
         let mut screen = Screen(stdout());
@@ -49,10 +59,14 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // Nobody is left to be told where the terminal is gone.
-        let _ = execute!(self.0, LeaveAlternateScreen, Show);
-        let _ = disable_raw_mode();
+        give_back();
     }
+}
+
+fn give_back() {
+    // Nobody is left to be told where the terminal is gone.
+    let _ = execute!(stdout(), LeaveAlternateScreen, Show);
+    let _ = disable_raw_mode();
 }
 
 /// What is typed. Read on a thread of its own, which ends with the program.
@@ -78,4 +92,35 @@ pub(super) fn keys() -> mpsc::UnboundedReceiver<Key> {
         }
     });
     keys
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[ignore = "a part of the next one"]
+    fn panics_on_its_screen() {
+        let _screen = Screen::open().unwrap();
+        panic!("it fell");
+    }
+
+    #[test]
+    fn a_panic_gives_the_terminal_back_and_is_told_there() {
+        let own = std::env::current_exe().unwrap();
+        let part = "--exact top::screen::tests::panics_on_its_screen --ignored --nocapture";
+        let run = format!("{} {part}\\n", own.display());
+        let steps = [
+            ["ready> ", &run],
+            ["it fell", ""],
+            ["ready> ", "echo mode $(stty -a < /dev/tty | grep -o -e '-*icanon')\\n"],
+            ["mode icanon", "exit\\n"],
+        ];
+        let mut shell = std::process::Command::new("python3");
+        shell.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/run/terminal.py"));
+        let output = shell.args(steps.concat()).output().unwrap();
+        let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{shown}");
+        assert!(shown.find("\x1b[?1049l") < shown.find("it fell"), "{shown}");
+    }
 }

@@ -165,6 +165,28 @@ fn a_guardian_that_is_killed_has_a_successor() {
     until("their end", || all_dead(&pids).then_some(()));
 }
 
+/// It could not kill the group if `zklock` were stopped too.
+#[test]
+fn a_guardian_that_is_stopped_has_a_successor_that_knows_the_lease() {
+    let bed = Bed::new("asleep");
+    let mut child = bed.zklock(&["run", "a", "--", "sh", "-c", TWO]);
+    let mut child = brief(&mut child).spawn().unwrap();
+    let pids = bed.pids("pids");
+    let first = guardian(child.id());
+    kill(first, Signal::SIGSTOP).unwrap();
+    until("another guardian", || find_guardian(child.id()).filter(|next| *next != first));
+    assert!(!is_alive(first), "it would take the end of zklock for that of the successor's");
+    signal(&child, Signal::SIGSTOP);
+    until("their end", || {
+        let nodes = bed.nodes("a").len();
+        let dead = all_dead(&pids);
+        assert!(dead || nodes == 1);
+        dead.then_some(())
+    });
+    signal(&child, Signal::SIGCONT);
+    assert_eq!(child.wait().unwrap().code(), Some(124));
+}
+
 #[test]
 fn without_a_guardian_the_command_itself_dies_with_zklock() {
     let bed = Bed::new("alone");

@@ -25,12 +25,73 @@ fn in_a_terminal_the_command_has_the_keys_and_the_shell_gets_them_back() {
         ("shell $line", "mine\\n"),
         ("shell mine", "exit\\n"),
     ];
+    in_a_shell(&bed, &steps);
+}
+
+/// Types into a shell what belongs to each thing that is shown; returns all that is shown.
+fn in_a_shell(bed: &Bed, steps: &[(&str, &str)]) -> String {
     let mut shell = Command::new("python3");
     shell.arg(TERMINAL).args(steps.iter().flat_map(|(wait, text)| [wait, text]));
-    shell.env("ZKLOCK_CONNECT", ZooKeeper::shared().addr()).env("ZKLOCK_ROOT", "/terminal");
+    shell
+        .env("ZKLOCK_CONNECT", ZooKeeper::shared().addr())
+        .env("ZKLOCK_ROOT", bed.path("").trim_end_matches('/'));
     let output = shell.current_dir(&bed.folder).output().unwrap();
-    let shown = String::from_utf8_lossy(&output.stdout);
+    let shown = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{}\n{shown}", String::from_utf8_lossy(&output.stderr));
+    shown
+}
+
+/// As `less` does, which reads keys from the terminal while the command goes on.
+#[test]
+fn in_a_pipeline_the_other_commands_keep_the_terminal() {
+    let bed = Bed::new("pipeline");
+    let zklock = env!("CARGO_BIN_EXE_zklock");
+    let reader = "sh -c 'read line; echo reads $line; read key < /dev/tty; echo has $key; cat'";
+    let command = "sh -c 'echo begun; while ! [ -e end ]; do sleep 0.1; done; echo over'";
+    let run = format!("{zklock} run a -- {command} | {reader}\\n");
+    let steps = [
+        ("ready> ", run.as_str()),
+        ("reads begun", "typed\\n"),
+        ("has typed", "\\x03"),
+        ("ready> ", "echo code ${PIPESTATUS[0]}\\n"),
+        ("code 130", "exit\\n"),
+    ];
+    in_a_shell(&bed, &steps);
+}
+
+#[test]
+fn in_a_pipeline_the_command_gets_the_terminal_when_it_uses_it() {
+    let bed = Bed::new("uses");
+    let zklock = env!("CARGO_BIN_EXE_zklock");
+    let asks = "sh -c 'read line; echo piped $line; read key < /dev/tty; echo has $key'";
+    let run = format!("echo first | {zklock} run a -- {asks} | cat\\n");
+    let steps = [
+        ("ready> ", run.as_str()),
+        ("piped first", "typed\\n"),
+        ("has typed", ""),
+        ("ready> ", "read line; echo shell $line\\n"),
+        ("shell $line", "mine\\n"),
+        ("shell mine", "exit\\n"),
+    ];
+    in_a_shell(&bed, &steps);
+}
+
+#[test]
+fn top_gives_the_terminal_back_when_a_signal_ends_it() {
+    let bed = Bed::new("ended");
+    let zklock = env!("CARGO_BIN_EXE_zklock");
+    for (signal, code) in [("TERM", "code 143 icanon"), ("HUP", "code 129 icanon")] {
+        // While it begins: as soon as the terminal is raw.
+        let ends = format!(
+            "(until [ -s pid ] && stty -a < /dev/tty | grep -q -e -icanon; do sleep 0.1; done; \
+             kill -{signal} $(cat pid)) & sh -c 'echo $$ > pid; exec {zklock} top'\\n"
+        );
+        let shows = "echo code $? $(stty -a < /dev/tty | grep -o -e '-*icanon')\\n";
+        let steps = [("ready> ", ends.as_str()), ("ready> ", shows), (code, "exit\\n")];
+        let shown = in_a_shell(&bed, &steps);
+        assert!(shown.rfind("\x1b[?1049h") < shown.rfind("\x1b[?1049l"), "{shown}");
+        std::fs::remove_file(bed.folder.join("pid")).unwrap();
+    }
 }
 
 #[test]
@@ -94,14 +155,7 @@ fn top_shows_the_locks_until_a_key_ends_it() {
         ("ready> ", "echo code $?\\n"),
         ("code 0", "exit\\n"),
     ];
-    let mut shell = Command::new("python3");
-    shell.arg(TERMINAL).args(steps.iter().flat_map(|(wait, text)| [wait, text]));
-    shell
-        .env("ZKLOCK_CONNECT", ZooKeeper::shared().addr())
-        .env("ZKLOCK_ROOT", bed.path("").trim_end_matches('/'));
-    let output = shell.current_dir(&bed.folder).output().unwrap();
-    let shown = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{}\n{shown}", String::from_utf8_lossy(&output.stderr));
+    let shown = in_a_shell(&bed, &steps);
     // The terminal's own screen is left, and comes back.
     assert!(shown.contains("\x1b[?1049h") && shown.contains("\x1b[?1049l"), "{shown}");
     holder.kill().unwrap();

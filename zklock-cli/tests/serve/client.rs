@@ -46,7 +46,7 @@ impl Server {
         Server { process, address }
     }
 
-    fn sent(&self, method: &str, path: &str, headers: &[&str], body: &str) -> TcpStream {
+    pub(crate) fn sent(&self, method: &str, path: &str, headers: &[&str], body: &str) -> TcpStream {
         let mut stream = TcpStream::connect(self.address).unwrap();
         stream.set_read_timeout(Some(BOUND)).unwrap();
         let mut text = format!("{method} {path} HTTP/1.1\r\n");

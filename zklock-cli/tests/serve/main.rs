@@ -8,6 +8,7 @@ mod bed;
 mod documented;
 
 mod begins;
+mod bounds;
 mod breaks;
 mod client;
 mod foreign;

@@ -1,0 +1,91 @@
+//! Clients that take more than their share.
+
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use crate::bed::{BOUND, Bed, until};
+use crate::client::Server;
+
+/// Waits until the server ends a connection.
+fn ended(mut stream: &TcpStream) {
+    stream.set_read_timeout(Some(BOUND)).unwrap();
+    loop {
+        match stream.read(&mut [0; 4096]) {
+            Ok(0) => return,
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => return,
+            read => read.unwrap(),
+        };
+    }
+}
+
+#[test]
+fn a_connection_on_which_nothing_passes_is_ended() {
+    let bed = Bed::new("idle");
+    let server = Server::of(&bed, &[]);
+    let begins = |text: &str| {
+        let mut stream = TcpStream::connect(server.address).unwrap();
+        stream.write_all(text.as_bytes()).unwrap();
+        stream
+    };
+    let silent = begins("");
+    let unfinished = begins("GET / HTTP/1.1\r\nHost: localhost\r\n");
+    let answered = begins("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    // Byte by byte it comes to no end either.
+    let slow = begins("GET / HTTP/1.1\r\nX: ");
+    std::thread::scope(|scope| {
+        let trickle = scope.spawn(|| {
+            until("its end", || (&slow).write_all(b"x").is_err().then_some(()));
+        });
+        [&silent, &unfinished, &answered].into_iter().for_each(ended);
+        trickle.join().unwrap();
+    });
+}
+
+#[test]
+fn who_does_not_read_its_answers_is_left() {
+    let bed = Bed::new("deaf");
+    let server = Server::of(&bed, &[]);
+    let mut deaf = TcpStream::connect(server.address).unwrap();
+    deaf.set_write_timeout(Some(Duration::from_millis(100))).unwrap();
+    until("its end", || {
+        match deaf.write_all(b"GET /page.js HTTP/1.1\r\nHost: localhost\r\n\r\n") {
+            Err(error) => (error.kind() != ErrorKind::WouldBlock).then_some(()),
+            Ok(()) => None,
+        }
+    });
+    assert_eq!(server.get("/").code, 200);
+}
+
+#[test]
+fn streams_leave_room_for_what_is_asked() {
+    let bed = Bed::new("streams");
+    let server = Server::run(bed.zklock(&["serve", "--listen", "127.0.0.1:0"]));
+    let mut all: Vec<_> = (0..200).map(|_| server.events()).collect();
+    for one in &mut all {
+        one.next("look", |_| true);
+    }
+    // Its first line only: it may have no end.
+    let answer = || {
+        let mut line = String::new();
+        let stream = server.sent("GET", "/api/events", &[], "");
+        BufReader::new(stream).read_line(&mut line).unwrap();
+        line
+    };
+    assert!(answer().starts_with("HTTP/1.1 503 "));
+    assert_eq!(server.get("/api/locks").code, 200);
+    all.pop();
+    until("room for another one", || answer().starts_with("HTTP/1.1 200 ").then_some(()));
+}
+
+#[test]
+fn there_are_only_so_many_connections() {
+    let bed = Bed::new("many");
+    let server = Server::of(&bed, &[]);
+    let many: Vec<_> = (0..300).map(|_| TcpStream::connect(server.address).unwrap()).collect();
+    // When the time of those is over.
+    assert_eq!(server.get("/").code, 200);
+    let files = std::fs::read_dir(format!("/proc/{}/fd", server.process.id())).unwrap().count();
+    assert!(files < 300, "{files}");
+    drop(many);
+}
