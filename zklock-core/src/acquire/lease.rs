@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -25,8 +25,6 @@ pub struct Lease {
     node: Arc<HeldNode>,
     delete_options: DeleteOptions,
     mark: Option<Box<ReleaseMark>>,
-    czxid: u64,
-    grants: AtomicU64,
     released: AtomicBool,
     /// The number of contenders that were ahead of its node at first.
     ahead: u32,
@@ -159,20 +157,18 @@ impl QueuedNode {
         } else if generation.is_self_aware() || node.is_recurring() {
             watch_own(&generation, &node);
         }
-        let (grants, released) = (AtomicU64::new(0), AtomicBool::new(false));
-        let (czxid, delete_options) = (self.czxid.unsigned_abs(), self.delete_options);
+        let (released, delete_options) = (AtomicBool::new(false), self.delete_options);
         let mark = self.mark.take();
         let ahead = self.ahead.map_or(0, |ahead| ahead.get() - 1);
-        Ok(Lease { generation, node, delete_options, mark, czxid, grants, released, ahead })
+        Ok(Lease { generation, node, delete_options, mark, released, ahead })
     }
 
     /// Like [`grant`](QueuedNode::grant), for a node that replaces another one of this process: it
     /// continues with the tokens of that one, because its own would be greater than that of a
     /// waiting writer.
     pub fn succeed(self, of: OfLock, other: &Lease) -> Result<Lease, QueuedNode> {
-        let mut lease = self.grant(of, other.stop_at())?;
-        lease.czxid = other.czxid;
-        lease.grants = AtomicU64::new(other.grants.load(Ordering::Relaxed));
+        let lease = self.grant(of, other.stop_at())?;
+        lease.node.tokens.continue_with(&other.node.tokens);
         Ok(lease)
     }
 
@@ -243,7 +239,7 @@ impl Lease {
 
     /// The token of the next grant on this node.
     pub fn next_token(&self) -> FencingToken {
-        FencingToken::new(self.czxid, self.grants.fetch_add(1, Ordering::Relaxed))
+        self.node.tokens.next()
     }
 
     /// Resolves when the lease is lost: before ZooKeeper can delete the node because of silence,

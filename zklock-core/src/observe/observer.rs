@@ -184,8 +184,10 @@ pub enum Event {
         pattern: &'static str,
         /// The mode.
         mode: Mode,
-        /// The czxid of its node, as in [`Lost`](Event::Lost).
+        /// The czxid of its node.
         czxid: u64,
+        /// The fencing token, as in [`Lost`](Event::Lost).
+        token: Option<FencingToken>,
     },
     /// A lock was lost while it was held.
     #[non_exhaustive]
@@ -196,9 +198,11 @@ pub enum Event {
         pattern: &'static str,
         /// The mode.
         mode: Mode,
-        /// The czxid of its node, with which its fencing tokens begin. (Those of a downgraded writer
-        /// begin with that of the writer's node.)
+        /// The czxid of its node.
         czxid: u64,
+        /// The fencing token of the latest grant under its node, which may have been released already: a
+        /// node may be kept for the next caller. `None` if nobody was granted the lock yet.
+        token: Option<FencingToken>,
         /// The reason.
         why: LossReason,
     },
@@ -227,8 +231,10 @@ pub enum Event {
         pattern: &'static str,
         /// The mode.
         mode: Mode,
-        /// The czxid of its node, as in [`Lost`](Event::Lost).
+        /// The czxid of its node.
         czxid: u64,
+        /// The fencing token, as in [`Lost`](Event::Lost).
+        token: Option<FencingToken>,
     },
     /// A heartbeat was answered: the held nodes that it checked exist. There are none on an embedded
     /// coordinator.

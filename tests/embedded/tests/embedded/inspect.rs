@@ -1,11 +1,10 @@
 //! Looking at a lock from outside, and asking its holder to let go.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use zklock::layout::{HostNodes, ReadWriteNodes};
-use zklock::{Event, LockEvent, LockOptions, Mode, Observer, Owner, Session};
+use zklock::{Event, FencingToken, LockEvent, LockOptions, Mode, Observer, Owner, Session};
 use zklock_core::coordinator::traits::NodeKind;
 
 use crate::support::{client, contenders, on, prompt, store};
@@ -86,13 +85,13 @@ async fn contenders_of_other_layouts_say_what_their_names_say() {
 }
 
 #[derive(Debug, Default)]
-struct Revocations(AtomicUsize);
+struct Revocations(Mutex<Vec<FencingToken>>);
 
 impl Observer for Revocations {
     fn event(&self, event: &Event) {
-        if let Event::Revoked { lock, .. } = event {
+        if let Event::Revoked { lock, token, .. } = event {
             assert_eq!(&**lock, "a");
-            self.0.fetch_add(1, Ordering::SeqCst);
+            self.0.lock().unwrap().extend(token);
         }
     }
 }
@@ -116,9 +115,10 @@ async fn a_revocation_marks_the_holders_node_and_reaches_the_observer() {
     assert!(owner.revoked);
     // A wish is no loss.
     assert!(guard.is_valid());
-    while revocations.0.load(Ordering::SeqCst) == 0 {
+    while revocations.0.lock().unwrap().is_empty() {
         tokio::task::yield_now().await;
     }
+    assert_eq!(*revocations.0.lock().unwrap(), [guard.fencing_token()]);
     guard.release().await.unwrap();
 }
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 use zklock::{
-    Acl, Embedded, Event, GrantedBy, LockError, LockName, LockOptions, LossReason, Mode, Observer,
-    Session, StopAt, lock_name, zk_locked,
+    Acl, Embedded, Event, FencingToken, GrantedBy, LockError, LockName, LockOptions, LossReason,
+    Mode, Observer, Session, StopAt, lock_name, zk_locked,
 };
 
 use crate::support::{Warnings, client};
@@ -253,9 +253,10 @@ async fn a_loss_says_why() {
     };
     let lost = || loop {
         match of_lock(&told) {
-            Event::Lost { lock, mode, czxid, why, .. } => {
-                assert_eq!(mode, Mode::Write);
-                return (lock.to_string(), czxid, why);
+            Event::Lost { lock, mode, czxid, token, why, .. } => {
+                let token = token.unwrap();
+                assert_eq!((mode, token.czxid()), (Mode::Write, czxid));
+                return (lock.to_string(), token, why);
             }
             Event::Acquired { .. } | Event::Released { .. } => {}
             event => panic!("{event:?}"),
@@ -263,7 +264,12 @@ async fn a_loss_says_why() {
     };
     let reasons = [LossReason::Deleted, LossReason::Broken, LossReason::Suspect];
     for (name, reason) in ["a", "b", "c"].into_iter().zip(reasons) {
-        let guard = writer(name).await;
+        // The second grant under the same node has a token of its own.
+        let first = writer(name).await;
+        let czxid = first.fencing_token().czxid();
+        let (guard, released) = tokio::join!(writer(name), first.release());
+        released.unwrap();
+        assert_eq!(guard.fencing_token(), FencingToken::new(czxid, 1));
         match reason {
             LossReason::Deleted => outside.delete(guard.path()).await.unwrap(),
             LossReason::Broken => {
@@ -274,7 +280,7 @@ async fn a_loss_says_why() {
             _ => store.faults(session.zookeeper_session().unwrap().0).disconnect(),
         }
         guard.lost().await;
-        assert_eq!(lost(), (name.to_owned(), guard.fencing_token().czxid(), reason));
+        assert_eq!(lost(), (name.to_owned(), guard.fencing_token(), reason));
     }
     store.faults(session.zookeeper_session().unwrap().0).reconnect();
     let guard = session.rw_lock("d").unwrap().write().await.unwrap();
@@ -448,14 +454,16 @@ async fn who_gives_up_a_wait_is_told_once_and_who_is_refused_did_not_give_up() {
 #[tokio::test(start_paused = true)]
 async fn a_lock_whose_session_is_suspect_is_told_before_it_is_lost() {
     let (store, session, told) = all_observed();
-    let _guard = session.rw_lock("a").unwrap().read().await.unwrap();
+    let guard = session.rw_lock("a").unwrap().read().await.unwrap();
     assert!(matches!(but_released(&told), Event::Acquired { .. }));
     let faults = store.faults(session.zookeeper_session().unwrap().0);
     for _ in 0..2 {
         faults.disconnect();
         sleep(SECOND / 10).await;
         match but_released(&told) {
-            Event::Suspect { lock, mode: Mode::Read, .. } => assert_eq!(&*lock, "a"),
+            Event::Suspect { lock, mode: Mode::Read, token, .. } => {
+                assert_eq!((&*lock, token), ("a", Some(guard.fencing_token())));
+            }
             event => panic!("{event:?}"),
         }
         faults.reconnect();

@@ -10,6 +10,7 @@ use crate::base::clock::Instant;
 use crate::base::mode::Mode;
 use crate::base::pattern::Pattern;
 use crate::base::policy::StopAt;
+use crate::base::token::FencingToken;
 use crate::observe::observer::{Event, Events, LossReason};
 use crate::session::lease_clock::Term;
 use crate::session::watch_budget::Watching;
@@ -38,6 +39,39 @@ impl From<&str> for OfLock {
     }
 }
 
+/// The tokens of the grants under a node.
+#[derive(Debug)]
+pub struct Tokens {
+    /// The czxid with which they begin: the node's, unless it continues with those of another one.
+    czxid: AtomicU64,
+    /// How many there were.
+    grants: AtomicU64,
+}
+
+impl Tokens {
+    fn of(czxid: i64) -> Self {
+        Tokens { czxid: AtomicU64::new(czxid.unsigned_abs()), grants: AtomicU64::new(0) }
+    }
+
+    /// The token of the next grant.
+    pub fn next(&self) -> FencingToken {
+        let grant = self.grants.fetch_add(1, Ordering::Relaxed);
+        FencingToken::new(self.czxid.load(Ordering::Relaxed), grant)
+    }
+
+    /// The token of the latest grant.
+    fn latest(&self) -> Option<FencingToken> {
+        let grant = self.grants.load(Ordering::Relaxed).checked_sub(1)?;
+        Some(FencingToken::new(self.czxid.load(Ordering::Relaxed), grant))
+    }
+
+    /// Continues with the tokens of another node of this process, before there is a grant.
+    pub fn continue_with(&self, other: &Tokens) {
+        self.czxid.store(other.czxid.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.grants.store(other.grants.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+}
+
 /// The node of a lease.
 #[derive(Debug)]
 pub struct HeldNode {
@@ -47,6 +81,8 @@ pub struct HeldNode {
     pub of: OfLock,
     /// Its czxid, because a later node may have the same path.
     pub czxid: i64,
+    /// The tokens of the grants under it.
+    pub tokens: Tokens,
     /// The term of its lease.
     pub term: Term,
     /// The data with which it was created.
@@ -76,7 +112,13 @@ impl HeldNode {
 
     fn loss(&self, why: LossReason) -> Event {
         let (lock, pattern, mode) = self.of.told();
-        Event::Lost { lock, pattern, mode, czxid: self.czxid.unsigned_abs(), why }
+        let (czxid, token) = self.told_by();
+        Event::Lost { lock, pattern, mode, czxid, token, why }
+    }
+
+    /// The numbers by which events tell it: its czxid, and the token of the latest grant under it.
+    fn told_by(&self) -> (u64, Option<FencingToken>) {
+        (self.czxid.unsigned_abs(), self.tokens.latest())
     }
 
     /// Whether the node is known to be gone.
@@ -163,6 +205,7 @@ impl Generation {
             path: path.clone(),
             of,
             czxid,
+            tokens: Tokens::of(czxid),
             term,
             payload,
             told: Mutex::default(),
@@ -252,7 +295,8 @@ impl Generation {
         for node in self.held() {
             self.events.tell(|| {
                 let (lock, pattern, mode) = node.of.told();
-                Event::Suspect { lock, pattern, mode, czxid: node.czxid.unsigned_abs() }
+                let (czxid, token) = node.told_by();
+                Event::Suspect { lock, pattern, mode, czxid, token }
             });
         }
     }
@@ -277,7 +321,8 @@ impl Generation {
         if !node.revoked.swap(true, Ordering::AcqRel) {
             self.events.tell(|| {
                 let (lock, pattern, mode) = node.of.told();
-                Event::Revoked { lock, pattern, mode, czxid: node.czxid.unsigned_abs() }
+                let (czxid, token) = node.told_by();
+                Event::Revoked { lock, pattern, mode, czxid, token }
             });
             self.changed.notify_waiters();
         }
