@@ -28,7 +28,11 @@ fn write(out: &mut String, facts: &Facts<'_>, problems: &[Problem]) -> std::fmt:
     for queue in facts.queues.iter().filter(|queue| !queue.inner) {
         writeln!(out, "{} ({}, layout: {})", facts.name, queue.path, queue.layout)?;
     }
-    let mut holders = facts.queues.iter().flat_map(Queue::holders).peekable();
+    let mut holders = facts
+        .queues
+        .iter()
+        .flat_map(|queue| queue.holders().map(move |one| (queue, one)))
+        .peekable();
     if holders.peek().is_none() {
         match facts.rests() {
             Some(left) => writeln!(
@@ -40,12 +44,16 @@ fn write(out: &mut String, facts: &Facts<'_>, problems: &[Problem]) -> std::fmt:
             None => writeln!(out, "\nNobody holds it.")?,
         }
     }
-    for one in holders {
+    for (queue, one) in holders {
         writeln!(out, "\n{:9}{}, {}", "held by", who(one), one.mode)?;
         let queued = span(since(one.created));
         match granted(one) {
             Some((moment, ago)) => writeln!(out, "{:9}{ago}, since {moment}", "for")?,
             None => writeln!(out, "{:9}at most {queued}, for so long its node is there", "for")?,
+        }
+        if let Some((left @ 1.., age)) = queue.left() {
+            let (every, age) = (span(age / left), span(age));
+            writeln!(out, "{:9}one leaves the queue every {every}: {left} in {age}", "usually")?;
         }
         writeln!(out, "{:9}{}", "session", session(one, facts))?;
         writeln!(out, "{:9}{}, czxid {:#x}", "node", one.node, one.czxid)?;
@@ -102,6 +110,8 @@ pub(crate) fn json(facts: &Facts<'_>, problems: &[Problem]) -> Value {
             "layout": queue.layout,
             "inner": queue.inner,
             "next_number": queue.survey.next_number,
+            "created": queue.survey.created.map(|at| humantime::format_rfc3339_millis(at).to_string()),
+            "left": queue.left().map(|(left, _)| left),
             "strangers": queue.survey.strangers,
         })
     });

@@ -6,6 +6,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use zklock::{Participant, Session, Survey};
 
 use crate::ls::twins;
+use crate::when::since;
 use crate::words::{Connection, connections};
 
 /// What is left of the time for the end of the command.
@@ -116,6 +117,13 @@ async fn read(session: &Session, name: &str) -> Result<Vec<Queue>, String> {
 impl Queue {
     pub(crate) fn holders(&self) -> impl Iterator<Item = &Participant> {
         self.survey.queue.iter().filter(|one| one.holder && !self.inner)
+    }
+
+    /// How many nodes have left the directory, and in which time.
+    pub(crate) fn left(&self) -> Option<(u32, Duration)> {
+        let present = self.survey.queue.len() + self.survey.strangers.len();
+        let left = self.survey.next_number - i64::try_from(present).ok()?;
+        Some((u32::try_from(left).ok()?, since(self.survey.created?)))
     }
 
     /// All of them wait in the inner lock of a semaphore.

@@ -3,9 +3,10 @@
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
 
+use nix::sys::signal::Signal;
 use zklock_test_support::{CreateMode, RawClient};
 
-use crate::bed::{Bed, TWO, raw, until};
+use crate::bed::{Bed, TWO, raw, signal, until};
 
 #[test]
 fn the_queue_is_shown_to_people_and_programs() {
@@ -103,6 +104,37 @@ fn why_says_that_nothing_is_wrong() {
     assert_eq!(code, 0);
     holder.kill().unwrap();
     holder.wait().unwrap();
+}
+
+#[test]
+fn why_tells_what_is_usual() {
+    let bed = Bed::new("usual");
+    let run = ["run", "a", "--timeout", "60s", "--", "sh", "-c", TWO];
+    let hold = || bed.zklock(&run).spawn().unwrap();
+    let mut last = hold();
+    bed.pids("pids");
+    assert!(!said(&bed, &["why", "a", "--within", "20s"]).0.contains("usually"));
+    for _ in 0..4 {
+        // The queue is never empty: ZooKeeper would delete its directory.
+        let next = hold();
+        until("it waits", || (bed.nodes("a").len() == 2).then_some(()));
+        std::fs::remove_file(bed.folder.join("pids")).unwrap();
+        signal(&last, Signal::SIGTERM);
+        last.wait().unwrap();
+        bed.pids("pids");
+        last = next;
+    }
+    let (text, _) = said(&bed, &["why", "a", "--within", "20s"]);
+    let usual = text.lines().find_map(|line| line.strip_prefix("usually  ")).unwrap();
+    assert!(
+        usual.starts_with("one leaves the queue every ") && usual.contains(": 4 in "),
+        "{text}"
+    );
+    let (json, _) = said(&bed, &["why", "a", "--within", "20s", "--json"]);
+    let why: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(why["queues"][0]["left"], 4);
+    last.kill().unwrap();
+    last.wait().unwrap();
 }
 
 /// A waiter has two nodes: one for its permit, and one in the inner lock.

@@ -24,7 +24,7 @@ const MOST_CHECKED: usize = 1_000;
 /// let _guard = session.mutex("orders")?.acquire().await?;
 /// let survey: zklock::Survey = session.site("orders")?.survey().await?;
 /// assert_eq!((survey.queue.len(), survey.next_number), (1, 1));
-/// assert!(survey.strangers.is_empty() && survey.phantom.is_none());
+/// assert!(survey.strangers.is_empty() && survey.phantom.is_none() && survey.created.is_some());
 /// # Ok::<(), zklock::LockError>(()) }).unwrap();
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,6 +36,9 @@ pub struct Survey {
     pub strangers: Vec<String>,
     /// The number of the next node. ZooKeeper counts to 2³¹−1, and a lock is refused from 2³¹−2²⁰.
     pub next_number: i64,
+    /// When the directory was created, by the server's clock; `None` if there is none. ZooKeeper deletes it
+    /// within minutes when nobody uses the lock.
+    pub created: Option<SystemTime>,
     /// Who may do what in the directory; `None` if the coordinator keeps no access control lists, or
     /// does not tell.
     pub acl: Option<Vec<AclEntry>>,
@@ -99,16 +102,18 @@ impl Site {
                     queue.iter().take(MOST_CHECKED).map(|one| self.path_of(&one.node)).collect();
                 let phantom = phantom_among(&generation, &paths).await?.map(|node| node.path);
                 let until = Mark::read(&data).map_or(0, |mark| mark.until);
+                let moment = |millis: i64| {
+                    let millis = u64::try_from(millis).ok().filter(|millis| *millis > 0)?;
+                    Some(UNIX_EPOCH + Duration::from_millis(millis))
+                };
                 Ok(Survey {
                     queue,
                     strangers,
                     next_number: next_number(stat.cversion, stat.children),
+                    created: moment(stat.ctime),
                     acl: acl.map(|acl| acl.into_iter().map(entry).collect()),
                     phantom,
-                    until: u64::try_from(until)
-                        .ok()
-                        .filter(|until| *until > 0)
-                        .map(|until| UNIX_EPOCH + Duration::from_millis(until)),
+                    until: moment(until),
                 })
             })
             .await?;
