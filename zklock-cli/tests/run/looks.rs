@@ -82,6 +82,8 @@ fn who_is_revocable_ends_its_command() {
     assert_eq!(holder.wait().unwrap().code(), Some(5));
 }
 
+const README: &str = include_str!("../../README.md");
+
 fn said(bed: &Bed, arguments: &[&str]) -> (String, i32) {
     let output = bed.output(arguments);
     let text = String::from_utf8(output.stdout).unwrap();
@@ -188,7 +190,15 @@ fn a_node_is_deleted_after_a_question() {
         let breaks = ["break", "a", "--node", node, "--czxid", czxid];
         let mut asking = bed.zklock(&breaks).stdin(Stdio::piped()).spawn().unwrap();
         asking.stdin.take().unwrap().write_all(answer).unwrap();
-        asking.wait_with_output().unwrap().status.code()
+        let output = asking.wait_with_output().unwrap();
+        let [said, asked] =
+            [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
+        // The guide shows what it says, of another node.
+        let shown = "_c_f412cbd8-2f53-4325-b912-b3a66286eb06-lock-0000000000";
+        let last = said.lines().last().unwrap().replace(node, shown);
+        assert!(last.starts_with("holds ") || README.contains(&last), "{last}");
+        assert!(README.contains(&asked), "{asked}");
+        output.status.code()
     };
     assert_eq!(answer(&czxid, b""), Some(1));
     assert_eq!(answer(&czxid, b"n\n"), Some(1));
