@@ -2,7 +2,7 @@
 
 use zklock_test_support::{ReservedPort, ZooKeeper};
 
-use crate::bed::{Bed, TWO, brief};
+use crate::bed::{Bed, TWO};
 use crate::browser::Browser;
 use crate::client::{SERVE, Server};
 
@@ -12,8 +12,7 @@ fn the_page_goes_on_after_a_restart_of_zookeeper() {
     let bed = Bed::new("zookeeper");
     let zookeeper = ZooKeeper::start();
     let at = zookeeper.addr();
-    let mut process = bed.zklock_at(&at, &["run", "a", "--", "sh", "-c", TWO]);
-    let mut process = brief(&mut process).spawn().unwrap();
+    let mut process = bed.zklock_at(&at, &["run", "a", "--", "sh", "-c", TWO]).spawn().unwrap();
     bed.lines("pids", 2);
     let server = Server::run(bed.zklock_at(&at, &SERVE));
     browser.open(&format!("http://{}/", server.address));

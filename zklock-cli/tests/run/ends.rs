@@ -8,7 +8,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use zklock_test_support::{Proxy, ZooKeeper};
 
-use crate::bed::{Bed, TWO, brief, find_guardian, guardian, is_alive, raw, signal, until};
+use crate::bed::{Bed, TWO, find_guardian, guardian, is_alive, raw, signal, until};
 
 /// What cannot be told is no reason to end the command.
 #[test]
@@ -76,7 +76,7 @@ fn a_group_that_does_not_hear_is_dead_before_the_lease_can_be_anothers() {
     let proxy = Proxy::start(ZooKeeper::shared().socket_addr());
     let deaf = format!("trap '' TERM; {TWO}");
     let run = ["run", "a", "--", "sh", "-c", &deaf];
-    let mut child = brief(&mut bed.zklock_at(&proxy.addr(), &run)).spawn().unwrap();
+    let mut child = bed.zklock_at(&proxy.addr(), &run).spawn().unwrap();
     let pids = bed.pids("pids");
     let mut other = rival(&bed);
     until("both are in the queue", || (bed.nodes("a").len() == 2).then_some(()));
@@ -99,8 +99,7 @@ fn a_group_that_does_not_hear_is_dead_before_the_lease_can_be_anothers() {
 fn while_zklock_is_stopped_its_group_ends_before_the_lock_is_anothers() {
     let bed = Bed::new("stopped");
     let deaf = format!("trap '' TERM; {TWO}");
-    let mut child = bed.zklock(&["run", "a", "--", "sh", "-c", &deaf]);
-    let mut child = brief(&mut child).spawn().unwrap();
+    let mut child = bed.zklock(&["run", "a", "--", "sh", "-c", &deaf]).spawn().unwrap();
     let pids = bed.pids("pids");
     signal(&child, Signal::SIGSTOP);
     let mut other = rival(&bed);
@@ -169,8 +168,7 @@ fn a_guardian_that_is_killed_has_a_successor() {
 #[test]
 fn a_guardian_that_is_stopped_has_a_successor_that_knows_the_lease() {
     let bed = Bed::new("asleep");
-    let mut child = bed.zklock(&["run", "a", "--", "sh", "-c", TWO]);
-    let mut child = brief(&mut child).spawn().unwrap();
+    let mut child = bed.zklock(&["run", "a", "--", "sh", "-c", TWO]).spawn().unwrap();
     let pids = bed.pids("pids");
     let first = guardian(child.id());
     kill(first, Signal::SIGSTOP).unwrap();

@@ -73,7 +73,7 @@ fn streams_leave_room_for_what_is_asked() {
         line
     };
     assert!(answer().starts_with("HTTP/1.1 503 "));
-    assert_eq!(server.get("/api/locks").code, 200);
+    assert_eq!(server.get("/").code, 200);
     all.pop();
     until("room for another one", || answer().starts_with("HTTP/1.1 200 ").then_some(()));
 }

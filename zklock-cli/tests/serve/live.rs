@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use zklock_test_support::ZooKeeper;
 
-use crate::bed::{Bed, TWO, brief, until};
+use crate::bed::{Bed, TWO, until};
 use crate::client::{SERVE, Server};
 
 #[test]
@@ -43,8 +43,7 @@ fn it_goes_on_after_a_restart_of_zookeeper() {
     let bed = Bed::new("restart");
     let zookeeper = ZooKeeper::start();
     let at = zookeeper.addr();
-    let mut process = bed.zklock_at(&at, &["run", "a", "--", "sh", "-c", TWO]);
-    let mut process = brief(&mut process).spawn().unwrap();
+    let mut process = bed.zklock_at(&at, &["run", "a", "--", "sh", "-c", TWO]).spawn().unwrap();
     bed.lines("pids", 2);
     let server = Server::run(bed.zklock_at(&at, &SERVE));
     let mut events = server.events();
