@@ -129,21 +129,27 @@ async fn a_permit_that_comes_at_the_end_of_a_turn_begins_no_second_one() {
 #[tokio::test(start_paused = true)]
 async fn a_permit_that_was_kept_for_longer_is_not_handed_on_in_the_turn_of_a_later_one() {
     let (store, session) = prompt();
-    let ours = semaphore(&session, 2, for_a_while());
+    let ours = semaphore(&session, 3, for_a_while());
     let first = ours.acquire().await.unwrap();
     sleep(WITHIN + HOLD).await;
-    let second = ours.acquire().await.unwrap();
+    // The second begins no turn, since the first is held; its driver let others go ahead, so the third does.
+    let (second, third) = (ours.acquire().await.unwrap(), ours.acquire().await.unwrap());
     let order = Order::default();
-    queue_up(&semaphore(&on(&store), 2, Handoffs::NONE).into(), "there", &order, LONG);
+    queue_up(&semaphore(&on(&store), 3, Handoffs::NONE).into(), "there", &order, LONG);
     settle().await;
-    queue_up(&ours.clone().into(), "here", &order, HOLD);
+    for _ in 0..2 {
+        queue_up(&ours.clone().into(), "here", &order, LONG);
+    }
     settle().await;
     drop(first);
     settle().await;
     assert_eq!(*order.lock().unwrap(), ["there"]);
-    drop(second);
+    drop(third);
     settle().await;
     assert_eq!(*order.lock().unwrap(), ["there", "here"]);
+    drop(second);
+    settle().await;
+    assert_eq!(*order.lock().unwrap(), ["there", "here", "here"]);
 }
 
 /// A part of them is of the turn of the whole.
