@@ -400,20 +400,26 @@ impl AcquireLoop<'_> {
         Obstacle { rests, ..self.obstacle(generation, self.directory().to_owned(), 0) }
     }
 
-    /// Checks the nodes that have been at the head for longer than a session timeout. If the owners
-    /// of too many of them are gone for ever, there is no point in waiting, at least not on this
-    /// server.
+    /// Checks the nodes that it waits for if the head has been the same for longer than a session
+    /// timeout. If the owners of too many of them are gone for ever, there is no point in waiting, at
+    /// least not on this server.
     pub(crate) async fn check_that_somebody_goes(
         &self,
         obstacle: &Obstacle,
         others: &[String],
     ) -> Result<(), Setback> {
         let generation = &obstacle.generation;
-        // A waiter that waits for another node than the head depends on one that makes this check.
-        if obstacle.ahead > others.len()
-            || !others.iter().any(|path| **path == *obstacle.head)
-            || !generation.is_long_at_head(self.directory(), &obstacle.head)
-        {
+        if others.is_empty() {
+            return Ok(());
+        }
+        // Of those that wait for others, the nearest to the head checks first, and goes if nobody else
+        // does. But those ahead may be gone for ever as well, so each checks, half as often as the one
+        // ahead of it: together they ask twice as often as the first.
+        let is_next = others.iter().any(|path| **path == *obstacle.head);
+        let behind = obstacle.ahead.saturating_sub(others.len()).max(usize::from(!is_next));
+        let times = u32::try_from(behind).ok().and_then(|behind| 1_u32.checked_shl(behind));
+        let times = times.unwrap_or(u32::MAX);
+        if !generation.is_long_at_head(self.directory(), &obstacle.head, times) {
             return Ok(());
         }
         match phantom_among(generation, others).await {

@@ -22,6 +22,8 @@ pub struct HeadAges {
 struct Head {
     path: Arc<str>,
     since: Instant,
+    /// When somebody looked last.
+    seen: Instant,
 }
 
 impl HeadAges {
@@ -35,21 +37,29 @@ impl HeadAges {
         self.long
     }
 
-    /// Records the head of the queue in a directory. Returns whether it has been there for long;
-    /// its age then begins anew, so that only one of the waiters checks it.
-    pub fn is_long_there(&self, directory: &str, path: &Arc<str>, now: Instant) -> bool {
+    /// Records the head of the queue in a directory. Returns whether it has been there for so many times
+    /// as long as counts as long; its age then begins anew, so that only one of the waiters checks it.
+    pub fn is_long_there(
+        &self,
+        directory: &str,
+        path: &Arc<str>,
+        times: u32,
+        now: Instant,
+    ) -> bool {
+        let long = self.long.saturating_mul(times);
         let mut head_ages = self.head_ages.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(head) = head_ages.get_mut(directory) {
-            let (same, long) = (head.path == *path, now.since(head.since) >= self.long);
+            let (same, long) = (head.path == *path, now.since(head.since) >= long);
+            head.seen = now;
             if !same || long {
-                *head = Head { path: path.clone(), since: now };
+                *head = Head { path: path.clone(), since: now, seen: now };
             }
             return same && long;
         }
         if head_ages.len() >= MANY {
-            head_ages.retain(|_, head| now.since(head.since) < 2 * self.long);
+            head_ages.retain(|_, head| now.since(head.seen) < 2 * self.long);
         }
-        head_ages.insert(directory.into(), Head { path: path.clone(), since: now });
+        head_ages.insert(directory.into(), Head { path: path.clone(), since: now, seen: now });
         false
     }
 }
@@ -67,11 +77,16 @@ mod tests {
     #[test]
     fn a_head_is_looked_into_once_in_so_long() {
         let (head_ages, [a, b]) = (HeadAges::new(LONG), ["/l/a", "/l/b"].map(Arc::from));
-        let asked = [0, 9, 10, 11, 19, 20].map(|now| head_ages.is_long_there("/l", &a, at(now)));
+        let asked = [0, 9, 10, 11, 19, 20].map(|now| head_ages.is_long_there("/l", &a, 1, at(now)));
         assert_eq!(asked, [false, false, true, false, false, true]);
-        assert!(!head_ages.is_long_there("/l", &b, at(40)), "another");
-        assert!(!head_ages.is_long_there("/m", &b, at(50)), "of another queue");
-        assert!(head_ages.is_long_there("/l", &b, at(50)));
+        assert!(!head_ages.is_long_there("/l", &b, 1, at(40)), "another");
+        assert!(!head_ages.is_long_there("/m", &b, 1, at(50)), "of another queue");
+        assert!(head_ages.is_long_there("/l", &b, 1, at(50)));
+        let asked = [65, 79, 80, 95].map(|now| head_ages.is_long_there("/l", &b, 3, at(now)));
+        assert_eq!(asked, [false, false, true, false], "for whom it is not the first to ask");
+        // Another one of the same process that is nearer has asked.
+        assert!(head_ages.is_long_there("/l", &b, 1, at(100)));
+        assert!(!head_ages.is_long_there("/l", &b, 3, at(120)));
     }
 
     #[test]
@@ -79,7 +94,7 @@ mod tests {
         let (head_ages, head) = (HeadAges::new(LONG), Arc::from("/l/a"));
         for number in 0..10 * MANY {
             let now = at(number as u64 / 50);
-            assert!(!head_ages.is_long_there(&number.to_string(), &head, now));
+            assert!(!head_ages.is_long_there(&number.to_string(), &head, 1, now));
             assert!(head_ages.head_ages.lock().unwrap().len() <= 2 * MANY);
         }
     }

@@ -393,10 +393,10 @@ impl Generation {
         times::look_without_watch(self.lease.timeout())
     }
 
-    /// Whether a node has been at the head of a queue for long, as seen by those who waited there.
-    /// True once per such time.
-    pub fn is_long_at_head(&self, directory: &str, path: &Arc<str>) -> bool {
-        self.head_ages.is_long_there(directory, path, self.lease.clock().now())
+    /// Whether a node has been at the head of a queue for so many times as long as counts as long, as seen
+    /// by those who waited there. True once per such time.
+    pub fn is_long_at_head(&self, directory: &str, path: &Arc<str>, times: u32) -> bool {
+        self.head_ages.is_long_there(directory, path, times, self.lease.clock().now())
     }
 
     fn take_out_of_use(&self) {

@@ -294,6 +294,36 @@ async fn a_contender_that_is_not_ephemeral_is_an_error_after_a_while_and_nothing
     }
 }
 
+/// Only who is near the head of a queue watches it; the others watch somebody ahead of them, of whom
+/// none may be left.
+#[tokio::test(start_paused = true)]
+async fn several_contenders_that_are_not_ephemeral_are_an_error_after_a_while_as_well() {
+    for count in 2..5 {
+        for Case { layout, lock, peer } in cases() {
+            if peer == "lock" {
+                continue;
+            }
+            let (store, session) = store();
+            directory(&store).await;
+            let maker = client(&store).await;
+            for number in 0..count {
+                let path = format!("/zklock/a/{peer}{number:010}");
+                maker.create(&path, b"\xff", NodeKind::Persistent).await.unwrap();
+            }
+            let lock = lock(&session).unwrap();
+            let waiting = tokio::spawn(async move { lock.acquire().await });
+            tokio::time::sleep(Duration::from_secs(4)).await;
+            assert!(!waiting.is_finished(), "{layout}");
+            let error = tokio::time::timeout(Duration::from_secs(600), waiting).await;
+            let error = error.expect(layout).unwrap().unwrap_err();
+            assert!(error.is_busy(), "{layout}: {error}");
+            assert!(format!("{error:#}").contains("is not an ephemeral node"), "{layout}: {error}");
+            settle().await;
+            assert_eq!(contenders(&store, "/zklock/a").await.len(), count, "{layout}");
+        }
+    }
+}
+
 /// `lock.acquire(ephemeral=False)` in Python.
 #[tokio::test(start_paused = true)]
 async fn a_holder_of_kazoo_whose_node_stays_is_waited_for() {
