@@ -186,8 +186,11 @@ pub struct PendingCreate {
     generation: Arc<Generation>,
     heed: bool,
     sent: Arc<AtomicBool>,
-    work: Unfinished<Result<Created, RequestError>>,
+    work: Unfinished<Result<(Created, Turn), RequestError>>,
 }
+
+/// The turn of a creation, where one at a time may be under way in a directory.
+type Turn = Option<tokio::sync::OwnedMutexGuard<()>>;
 
 impl PendingCreate {
     /// Sends the creation of a node under `directory`. A node that looks like others of this
@@ -201,23 +204,21 @@ impl PendingCreate {
             match gate.clone().try_lock_owned() {
                 Ok(turn) => {
                     let work = task.begin();
-                    Box::pin(async move {
-                        let _turn = turn;
-                        work.await
-                    })
+                    Box::pin(async move { Ok((work.await?, Some(turn))) })
                 }
                 Err(_) => {
                     let sending = sent.clone();
                     sent.store(false, Ordering::Release);
                     Box::pin(async move {
-                        let _turn = gate.lock_owned().await;
+                        let turn = gate.lock_owned().await;
                         sending.store(true, Ordering::Release);
-                        task.begin().await
+                        Ok((task.begin().await?, Some(turn)))
                     })
                 }
             }
         } else {
-            Box::pin(task.begin())
+            let work = task.begin();
+            Box::pin(async move { Ok((work.await?, None)) })
         };
         PendingCreate { generation: generation.clone(), heed, sent, work: Unfinished(Some(work)) }
     }
@@ -234,7 +235,7 @@ impl Future for PendingCreate {
     type Output = Result<Created, RequestError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.work.poll(cx)
+        self.work.poll(cx).map_ok(|(created, _)| created)
     }
 }
 
@@ -248,7 +249,8 @@ impl Drop for PendingCreate {
         let heed = self.heed;
         self.generation.spawner().spawn(async move {
             let _cleaning = cleaning;
-            if let Ok(Created { path, stat }) = work.await {
+            // The turn ends with the node: the next one of this session would find it in its way.
+            if let Ok((Created { path, stat }, _turn)) = work.await {
                 let heed = DeleteOptions { only: heed.then_some(stat.czxid), directory: false };
                 drop(Deletion::heeding(&generation, path.into(), heed).await);
             }

@@ -375,3 +375,23 @@ async fn a_task_that_lost_its_guard_starts_anew_and_does_not_wait_for_itself() {
     drop(lost);
     assert!(anew.is_valid());
 }
+
+/// Where all contenders make the same node, that of a caller that gave up is in the way of the next one
+/// of its process for a moment, and nobody holds the lock.
+#[tokio::test(start_paused = true)]
+async fn nobody_is_busy_with_a_node_that_its_own_process_no_longer_wants() {
+    const LATE: u64 = 30;
+    for patience in (1..30).map(|step| 5 * step) {
+        let (store, session) = prompt();
+        let mutex = session.mutex("a").unwrap().driver(OneNode).unwrap();
+        mutex.acquire().await.unwrap().release().await.unwrap();
+        let faults = store.faults(session.zookeeper_session().unwrap().0);
+        faults.delay_replies(Duration::from_millis(LATE));
+        let given_up = tokio::time::timeout(Duration::from_millis(1), mutex.acquire());
+        given_up.await.unwrap_err();
+        match mutex.acquire_timeout(Duration::from_millis(patience)).await {
+            Ok(guard) => guard.release().await.unwrap(),
+            Err(error) => assert!(error.is_unavailable(), "{patience} ms: {error}"),
+        }
+    }
+}
