@@ -245,7 +245,13 @@ impl AcquireLoop<'_> {
     ) -> Result<Lease, Setback> {
         let mut gave_way = false;
         if self.how.counts_first {
-            Box::pin(self.wait_for_places(generation)).await?;
+            // One future here as well.
+            let waited = async {
+                self.wait_for_places(generation).await?;
+                connected(generation).await;
+                Ok(())
+            };
+            Box::pin(waited).await?;
         }
         let (mut node, mine, mut known) = loop {
             // Boxed as well: who waits for others keeps no room for it.
