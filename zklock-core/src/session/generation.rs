@@ -234,9 +234,9 @@ impl Generation {
         !self.self_aware && self.standstill.was_too_long(now)
     }
 
-    /// The term of a lease that is granted now, if a commit was answered recently enough: a grant
+    /// The term of a lease that is granted now, if commits were answered recently enough: a grant
     /// needs the time of a heartbeat left, so that the keeper certainly looks before the lease runs
-    /// out.
+    /// out, and the word of the leader that it has heard of the session.
     pub fn grantable(&self, stop_at: StopAt) -> Option<Term> {
         let (term, now) = (self.lease.term(stop_at), self.lease.clock().now());
         let valid = self.is_valid_at(term, now);
@@ -248,7 +248,8 @@ impl Generation {
                     && now + self.lease.heartbeat() < self.lease.valid_until()
             }
         };
-        (valid && fresh && !self.stood_still(now)).then_some(term)
+        let proven = self.lease.is_proven(now);
+        (valid && fresh && proven && !self.stood_still(now)).then_some(term)
     }
 
     /// Whether a lease of a term is valid at `now`, which was just read.

@@ -12,6 +12,13 @@
 //! about the sessions of its followers by a ping every half tick. So when a commit was sent, the
 //! leader may have last heard of the session earlier: by the longest silence of the client and half
 //! a tick. The [margin](Timing) is the sum of the two.
+//!
+//! That holds while the leader's pings arrive. If for some time only its followers are heard, it takes
+//! their requests, and lets a session end of which it was told nothing; when the network is back, the
+//! answer to a request from before that end comes first. So a [grant](LeaseClock::is_proven) needs two
+//! commits, one of which was answered before the other was sent: a follower reads what its leader says in
+//! order, so by that answer it had replied to the pings before it, and the leader hears these replies
+//! before the second request.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -28,6 +35,8 @@ pub struct LeaseClock {
     timing: Timing,
     /// When the last acknowledged commit was sent.
     last: AtomicU64,
+    /// When the last commit was sent that was acknowledged before another acknowledged one was sent.
+    proven: AtomicU64,
     /// How often the clock ran out; a lease with a smaller count stays lost.
     epoch: AtomicU64,
     /// How often the session was suspect; a lease that stops at this point and has a smaller count
@@ -71,6 +80,7 @@ impl LeaseClock {
             clock,
             timing,
             last: AtomicU64::new(start.as_nanos()),
+            proven: AtomicU64::new(start.as_nanos()),
             epoch: AtomicU64::new(0),
             doubts: AtomicU64::new(0),
             counting: Mutex::default(),
@@ -123,6 +133,12 @@ impl LeaseClock {
         self.last_commit() + self.timing.lease
     }
 
+    /// Whether the leader certainly heard of the session recently enough that it has not ended it: by an
+    /// earlier commit than the last one.
+    pub fn is_proven(&self, now: Instant) -> bool {
+        now < Instant::from_nanos(self.proven.load(Ordering::Acquire)) + self.timing.lease
+    }
+
     /// The present term.
     pub fn term(&self, stop_at: StopAt) -> Term {
         let doubts = (stop_at == StopAt::Suspect).then(|| self.doubts());
@@ -134,10 +150,11 @@ impl LeaseClock {
         term == self.term(term.stop_at())
     }
 
-    /// Records an acknowledged commit that was sent at `sent`. If the lease had run out before, or
+    /// Records an acknowledged commit that was sent at `sent`; what it proves of an earlier one, the
+    /// [last](Self::last_commit) of that time, is recorded with it. If the lease had run out before, or
     /// the session had been suspect, the leases of that time stay lost. Returns the condition
     /// before.
-    pub fn committed(&self, sent: Instant, now: Instant) -> Condition {
+    pub fn committed(&self, sent: Instant, earlier: Instant, now: Instant) -> Condition {
         let counting = (self.condition(now) != Condition::Held).then(|| self.counting());
         let condition = self.condition(now);
         match condition {
@@ -146,6 +163,7 @@ impl LeaseClock {
             Condition::Lost => self.end_epoch(),
         }
         self.last.fetch_max(sent.as_nanos(), Ordering::AcqRel);
+        self.proven.fetch_max(earlier.as_nanos(), Ordering::AcqRel);
         drop(counting);
         condition
     }
@@ -157,6 +175,7 @@ impl LeaseClock {
     /// Records the time of contact that a coordinator knows by itself.
     pub fn observed(&self, contact: Instant) {
         self.last.fetch_max(contact.as_nanos(), Ordering::AcqRel);
+        self.proven.fetch_max(contact.as_nanos(), Ordering::AcqRel);
     }
 
     /// Loses all leases granted so far.
@@ -213,17 +232,31 @@ mod tests {
     async fn a_commit_counts_from_when_it_was_sent() {
         let (clock, start) = started();
         let now = start + Duration::from_secs(3);
-        assert_eq!(clock.committed(start + Duration::from_secs(1), now), Condition::Held);
+        assert_eq!(clock.committed(start + Duration::from_secs(1), start, now), Condition::Held);
         assert_eq!(clock.valid_until().since(start), Duration::from_millis(7_600));
-        assert_eq!(clock.committed(start, now), Condition::Held);
+        assert_eq!(clock.committed(start, start, now), Condition::Held);
         assert_eq!(clock.valid_until().since(start), Duration::from_millis(7_600));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_answered_proves_what_was_answered_before_it_was_sent() {
+        let (clock, start) = started();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        assert!(clock.is_proven(at(6)) && !clock.is_proven(at(7)));
+        assert_eq!(clock.committed(at(7), clock.last_commit(), at(7)), Condition::Lost);
+        assert_eq!((clock.condition(at(7)), clock.is_proven(at(7))), (Condition::Held, false));
+        // Sent beside it, and not after its answer.
+        assert_eq!(clock.committed(at(7), start, at(7)), Condition::Held);
+        assert!(!clock.is_proven(at(7)));
+        assert_eq!(clock.committed(at(8), clock.last_commit(), at(8)), Condition::Held);
+        assert!(clock.is_proven(at(13)) && !clock.is_proven(at(14)));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_clock_that_ran_out_loses_its_leases_for_good() {
         let (clock, start) = started();
         let terms = [StopAt::Suspect, StopAt::Lost].map(|stop_at| clock.term(stop_at));
-        assert_eq!(clock.committed(start + T, start + T), Condition::Lost);
+        assert_eq!(clock.committed(start + T, start, start + T), Condition::Lost);
         assert_eq!(clock.condition(start + T), Condition::Held);
         assert_eq!(terms.map(|term| clock.is_present(term)), [false, false]);
     }
@@ -244,7 +277,7 @@ mod tests {
             for round in 1..=300 {
                 let at = Instant::ORIGIN + 2 * T * u32::try_from(round).unwrap();
                 meet(3 * round - 2);
-                let _ = clock.committed(at, at);
+                let _ = clock.committed(at, at, at);
                 meet(3 * round - 1);
                 assert_eq!(clock.epoch.load(Ordering::Acquire), round);
                 meet(3 * round);
@@ -261,7 +294,7 @@ mod tests {
         let (clock, start) = started();
         let terms = [StopAt::Suspect, StopAt::Lost].map(|stop_at| clock.term(stop_at));
         let late = start + T / 3;
-        assert_eq!(clock.committed(late, late), Condition::Suspect);
+        assert_eq!(clock.committed(late, start, late), Condition::Suspect);
         assert_eq!(clock.condition(late), Condition::Held);
         assert_eq!(terms.map(|term| clock.is_present(term)), [false, true]);
     }

@@ -15,6 +15,15 @@ use crate::session::lease_clock::Condition;
 /// of 1 MiB for a request.
 pub const MOST_CHECKED: usize = 200;
 
+/// A commit that is under way.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    /// From when on it counts once it is answered.
+    at: Instant,
+    /// From when on the last one counts that was answered before.
+    earlier: Instant,
+}
+
 /// Lets one task at a time create a node in a directory.
 pub type Gate = tokio::sync::Mutex<()>;
 
@@ -65,7 +74,7 @@ impl Generation {
 
     fn creating(
         self: &Arc<Self>,
-        sent: Instant,
+        sent: Sent,
         reply: Reply<Created>,
     ) -> impl Future<Output = Result<Created, RequestError>> + Send + 'static + use<> {
         let this = self.clone();
@@ -136,15 +145,15 @@ impl Generation {
     }
 
     /// From when on a commit counts that is sent now. Reads the clock.
-    fn sends(&self) -> Instant {
+    fn sends(&self) -> Sent {
         let now = self.lease.clock().now();
         self.look_whether_awake(now);
-        self.standstill.counts_from(now)
+        Sent { at: self.standstill.counts_from(now), earlier: self.lease.last_commit() }
     }
 
     fn feeding<T, F>(
         self: &Arc<Self>,
-        sent: Instant,
+        sent: Sent,
         reply: F,
     ) -> impl Future<Output = Result<T, RequestError>> + Send + 'static + use<T, F>
     where
@@ -169,7 +178,7 @@ impl Generation {
         sent.max(reconnected) + self.lease.timing().kept_for()
     }
 
-    fn committed(&self, sent: Instant) {
+    fn committed(&self, sent: Sent) {
         let now = self.lease.clock().now();
         self.look_whether_awake(now);
         if self.lease.condition(now) != Condition::Held {
@@ -177,7 +186,7 @@ impl Generation {
             // recently.
             self.observe();
         }
-        match self.lease.committed(self.standstill.counts_from(sent), now) {
+        match self.lease.committed(self.standstill.counts_from(sent.at), sent.earlier, now) {
             Condition::Held => {}
             Condition::Suspect => self.lose_doubted(),
             Condition::Lost => self.lose_past(LossReason::Silence),

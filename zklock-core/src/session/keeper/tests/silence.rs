@@ -120,6 +120,25 @@ async fn a_session_that_stood_still_says_at_once_that_it_goes_on() {
     assert_eq!(kept.syncs.load(Ordering::SeqCst), 1);
 }
 
+/// A leader that is not heard by its followers for a while lets a session end that it hears nothing of,
+/// and the answer to a creation from before that end comes first.
+#[tokio::test(start_paused = true)]
+async fn after_a_long_silence_one_answer_is_too_little_for_a_grant() {
+    let Kept { generation, .. } = kept().await;
+    let granted = |stop_at| generation.grantable(stop_at).is_some();
+    sleep(generation.lease().timing().lease + MOMENT).await;
+    let both = [
+        generation.create("/a", b"", NodeKind::Ephemeral),
+        generation.create("/b", b"", NodeKind::Ephemeral),
+    ];
+    for created in both {
+        created.await.unwrap();
+        assert!(!granted(StopAt::Suspect) && !granted(StopAt::Lost));
+    }
+    generation.check(["/a".into()]).await.unwrap();
+    assert!(granted(StopAt::Suspect) && granted(StopAt::Lost));
+}
+
 #[tokio::test(start_paused = true)]
 async fn who_stops_at_suspect_is_granted_only_while_no_heartbeat_is_due() {
     let Kept { generation, .. } = kept().await;
