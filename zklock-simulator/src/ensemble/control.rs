@@ -8,7 +8,6 @@ use zklock_core::coordinator::traits::{Connector, Link, NodeKind, Operation};
 use super::connector::{Connecting, SimulatedConnector};
 use super::journal::Life;
 use super::machine::{Event, Machine};
-use super::meddle::INTERFERENCE;
 use super::options::{Options, Weather};
 use super::prepare::{Author, Write};
 use super::server::Role;
@@ -324,10 +323,16 @@ impl Ensemble {
         })
     }
 
-    /// Whether the data of a node are those of an outsider who only interferes.
-    pub fn overwritten(&self, path: &str) -> bool {
+    /// Whether an outsider who only interferes has overwritten a node since then.
+    pub fn overwritten(&self, path: &str, since: u64) -> bool {
+        self.0.look(|machine| machine.journal.overwritten(path).is_some_and(|at| at >= since))
+    }
+
+    /// Whether a node at this path has gone since then.
+    pub fn has_gone(&self, path: &str, since: u64) -> bool {
         self.0.look(|machine| {
-            machine.newest().tree.node(path).is_some_and(|node| *node.data == *INTERFERENCE)
+            let mut lives = machine.journal.lives().iter().rev().filter(|life| life.path == path);
+            lives.any(|life| life.gone.is_some_and(|(at, _)| at >= since))
         })
     }
 

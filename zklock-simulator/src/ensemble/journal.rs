@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::meddle::INTERFERENCE;
 use super::txn::{Change, Txn};
 
 /// The life of one node, by its czxid and path.
@@ -42,6 +43,8 @@ pub(super) struct Journal {
     /// The node that lives at a path now.
     present: BTreeMap<String, usize>,
     ended: BTreeMap<i64, u64>,
+    /// When an outsider who only interferes overwrote a node.
+    overwritten: BTreeMap<String, u64>,
     /// How many nodes are gone.
     deaths: u64,
 }
@@ -57,6 +60,8 @@ impl Journal {
 
     fn change(&mut self, change: &Change, txn: &Txn, now: u64) {
         match change {
+            // A new leader commits what it has in its log, also where the old one had done so.
+            Change::Create { path, .. } if self.knows(path, txn.zxid) => {}
             Change::Create { path, owner, .. } => {
                 self.present.insert(path.to_string(), self.lives.len());
                 let path = path.to_string();
@@ -82,11 +87,18 @@ impl Journal {
                     self.end(path, now, Gone::SessionEnded);
                 }
             }
-            Change::Set { .. }
-            | Change::Check
-            | Change::OpenSession { .. }
-            | Change::Refused(_) => {}
+            Change::Set { path, data, .. } => {
+                if **data == *INTERFERENCE {
+                    self.overwritten.insert(path.to_string(), now);
+                }
+            }
+            Change::Check | Change::OpenSession { .. } | Change::Refused(_) => {}
         }
+    }
+
+    fn knows(&self, path: &str, czxid: i64) -> bool {
+        let life = self.present.get(path).and_then(|at| self.lives.get(*at));
+        life.is_some_and(|life| life.czxid == czxid)
     }
 
     fn end(&mut self, path: &str, now: u64, why: Gone) {
@@ -102,6 +114,11 @@ impl Journal {
 
     pub(super) fn deaths(&self) -> u64 {
         self.deaths
+    }
+
+    /// When an outsider who only interferes overwrote a node last.
+    pub(super) fn overwritten(&self, path: &str) -> Option<u64> {
+        self.overwritten.get(path).copied()
     }
 
     pub(super) fn ended(&self, session: i64) -> Option<u64> {

@@ -66,10 +66,20 @@ impl Ledger {
 
     /// Where every child is taken for a holder, there are no more than hold.
     fn check_room(&self) {
-        for plan in &self.plans {
+        for (lock, plan) in self.plans.iter().enumerate() {
             if let (Family::Permits(limit), Layout::Kazoo) = (plan.family, plan.layout) {
                 let nodes = self.store.ensemble().nodes(&format!("/zklock/{}/", plan.name));
-                if nodes.len() > limit as usize && self.quiet_for(self.timeout) {
+                // Where somebody deleted the inner lock, two may come at a time. One is told that it lost
+                // its permit, whose node stays until it lets go.
+                let taken_back = |node: &String| {
+                    let born = self.store.ensemble().life(node, None).map(|life| life.born);
+                    let deleted = self.store.deleted_at(lock).map(|at| at + self.timeout);
+                    deleted.is_some_and(|until| born.is_some_and(|born| born < until))
+                };
+                if nodes.len() > limit as usize
+                    && self.quiet_for(self.timeout)
+                    && !nodes.iter().any(taken_back)
+                {
                     let what = format!("{}: {} nodes for {limit} permits", plan.name, nodes.len());
                     self.fail(super::ROOM, what);
                 }
@@ -170,7 +180,7 @@ impl Ledger {
         let calm = disturbed == 0 || disturbed + self.timeout < wished;
         let late = calm && now > wished + self.timeout / 6 + 100_000;
         // A wish that another outsider overwrote before it was read is a wish no more.
-        if late && self.store.ensemble().overwritten(&held.path) {
+        if late && self.store.ensemble().overwritten(&held.path, wished) {
             return None;
         }
         let family = self.plans[held.entry.lock].family;

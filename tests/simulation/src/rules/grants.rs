@@ -58,8 +58,10 @@ impl Ledger {
         if grants.len() > 1 {
             return self.check_handoff(who, entry, path, &grants);
         }
+        // One of several is handed out with the last of them; until then its heartbeats watch over it.
+        let known = if self.is_part(entry.lock, &entry.process) { self.timeout / 6 } else { 0 };
         if let Some((at, Ended::ByOthers)) = gone
-            && now > at + UNDER_WAY
+            && now > at + UNDER_WAY + known
             && self.calm_for(now - at + self.timeout)
         {
             let what = format!("{who} got {path}, which was gone for {} µs", now - at);
