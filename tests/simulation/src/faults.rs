@@ -162,19 +162,19 @@ fn strike(scene: &Arc<Scene>, fault: Fault) {
         // One thing at a time befalls a server.
         Kind::Freeze | Kind::ServerCrash | Kind::Part if scene.is_struck(fault.server, until) => {}
         Kind::Freeze => {
-            store.disturb(until);
+            store.strike_server(until);
             ensemble.freeze(fault.server, true);
             let scene = scene.clone();
             later(world, fault.long, move || scene.store.ensemble().freeze(fault.server, false));
         }
         Kind::ServerCrash => {
-            store.disturb(until);
+            store.strike_server(until);
             ensemble.crash(fault.server, fault.which as usize);
             let scene = scene.clone();
             later(world, fault.long, move || scene.store.ensemble().restart(fault.server));
         }
         Kind::Part => {
-            store.disturb(until);
+            store.strike_server(until);
             for other in (0..ensemble.size()).filter(|other| *other != fault.server) {
                 ensemble.part(fault.server, other, true);
                 ensemble.part(other, fault.server, fault.which.is_multiple_of(2));

@@ -31,6 +31,8 @@ pub struct Profile {
     pub permits: bool,
     /// Whether all locks rest after grants or losses.
     pub marks: bool,
+    /// Whether all locks are held for a limited time.
+    pub limits: bool,
     /// Where it is set, what all locks are, and the network takes no time to choose from: for all
     /// schedules with few deviations.
     pub only: Option<Family>,
@@ -73,6 +75,7 @@ const GENERAL: Profile = Profile {
     traffic: false,
     permits: false,
     marks: false,
+    limits: false,
     only: None,
     kinds_of_faults: Faults::Usual,
     long: 100,
@@ -153,6 +156,7 @@ pub const MIX: &[Profile] = &[
         strikes: 10,
         ..GENERAL
     },
+    Profile { name: "limits", kinds: true, limits: true, long: 300, ..GENERAL },
 ];
 
 const SMALL: Profile = Profile {

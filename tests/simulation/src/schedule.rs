@@ -187,7 +187,7 @@ pub fn run(chooser: Chooser, profile: &Profile, lines: bool) -> Outcome {
     };
     let store = Store::new(&world, Ensemble::new(&world, options));
     let locks = LockPlan::draw(&world, profile);
-    let ledger = Arc::new(Ledger::new(&world, &store, timeout, locks.clone()));
+    let ledger = Arc::new(Ledger::new(&world, &store, (timeout, tick), locks.clone()));
     let crew = Arc::new(Crew {
         ledger: ledger.clone(),
         locks,

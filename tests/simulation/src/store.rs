@@ -31,6 +31,8 @@ struct Done {
     hard: u64,
     forgotten: Vec<u64>,
     meddled: Option<u64>,
+    /// Whether anything befell a server.
+    servers: bool,
     /// Until when the world is disturbed, as far as that is known.
     until: u64,
     /// The same, as far as requests and their answers are concerned.
@@ -81,6 +83,17 @@ impl Store {
     /// When an outsider did something last.
     pub fn meddled_at(&self) -> Option<u64> {
         self.lock().meddled
+    }
+
+    /// Notes a fault of a server, which then perhaps counts sessions anew.
+    pub fn strike_server(&self, until: u64) {
+        self.lock().servers = true;
+        self.disturb(until);
+    }
+
+    /// Whether anything ever befell a server.
+    pub fn are_servers_struck(&self) -> bool {
+        self.lock().servers
     }
 
     /// Since when nothing has disturbed the world, the future while something does; and how many

@@ -62,6 +62,8 @@ pub(super) struct Slot {
     pub(super) answer: Option<Result<(Answer, Option<u64>), RequestError>>,
     pub(super) waker: Option<Waker>,
     pub(super) abandoned: bool,
+    /// When a write was asked for.
+    pub(super) writes: Option<u64>,
     /// What it watches if the answer is good.
     pub(super) watches: Option<(WatchKind, Path)>,
 }
@@ -137,6 +139,8 @@ pub(super) struct Client {
     pub(super) seen: i64,
     pub(super) last_receive: u64,
     pub(super) last_send: u64,
+    /// When the latest answered write was asked for, or the session.
+    pub(super) proven: u64,
     pub(super) pinged: bool,
     /// When it will be woken, at the latest.
     pub(super) timer: Option<u64>,
@@ -240,6 +244,9 @@ impl Client {
                 self.queue.push_back(Asked::Unwatch(watch));
             }
             return;
+        }
+        if answer.is_ok() {
+            self.proven = self.proven.max(slot.writes.unwrap_or_default());
         }
         slot.answer = Some(answer);
         wake.extend(slot.waker.take());

@@ -272,6 +272,14 @@ impl Ensemble {
         self.0.look(|machine| machine.asked_while_down)
     }
 
+    /// When the latest answered write of a session was asked for, or the session itself, in microseconds.
+    pub fn proven(&self, session: i64) -> Option<u64> {
+        self.0.look(|machine| {
+            let clients = machine.clients.values().filter(|one| one.session == session);
+            clients.map(|one| one.proven).max()
+        })
+    }
+
     /// Whether the client of a session has no connection.
     pub fn is_down(&self, session: i64) -> bool {
         self.0.look(|machine| {

@@ -108,6 +108,9 @@ impl Machine {
             credentials: client.credentials,
             access: client.access,
         };
+        if client.session == 0 {
+            client.proven = self.now;
+        }
         self.send_to_server(wire, ToServer::Connect(hello));
         let mut answers = 1;
         let mut list = WatchList { seen: client.seen, ..WatchList::default() };

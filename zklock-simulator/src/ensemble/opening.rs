@@ -97,6 +97,7 @@ impl Machine {
             seen: 0,
             last_receive: self.now,
             last_send: self.now,
+            proven: self.now,
             pinged: false,
             timer: None,
             inbox: VecDeque::new(),

@@ -55,7 +55,12 @@ impl Machine {
             }
             _ => None,
         };
-        client.slots.insert(xid, Slot { watches, ..Slot::default() });
+        let reads = matches!(
+            request,
+            Request::Get { .. } | Request::Children { .. } | Request::Sync { .. }
+        );
+        let writes = (!reads).then_some(self.now);
+        client.slots.insert(xid, Slot { watches, writes, ..Slot::default() });
         client.queue.push_back(Asked::Request(xid, request));
         client.handles += 1;
         self.wake_client(id);

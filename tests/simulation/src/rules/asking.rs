@@ -5,7 +5,7 @@ use std::sync::Arc;
 use zklock_core::base::error::ErrorKind;
 
 use super::Rule;
-use super::ledger::{Ledger, State};
+use super::ledger::{Entry, Ledger, State};
 use crate::executor::Process;
 use crate::workload::{Family, Layout};
 
@@ -136,6 +136,46 @@ impl Ledger {
         {
             let what = format!("{who} is served before who asked {} µs ago", now - since);
             self.fail(super::ORDER, what);
+        }
+    }
+
+    /// What somebody waits for and nobody has, where nothing has gone wrong.
+    pub(super) fn left_free(&self, state: &State, now: u64) -> Option<(Rule, String)> {
+        let long = |at: u64| at + LONG <= now;
+        let is_free = |lock: usize| {
+            let plan = &self.plans[lock];
+            !plan.rests()
+                && !plan.lingers
+                && !plan.confused
+                && state.let_go.get(&lock).is_none_or(|at| long(*at))
+                && !state.held.values().any(|held| held.entry.lock == lock)
+                && !state.asks.values().any(|ask| ask.may_hold && ask.lock == lock)
+        };
+        let mut waits = state.asks.values().filter(|ask| {
+            let waits = ask.until > now && long(ask.since);
+            waits && !state.closing.contains(&ask.process.id()) && is_free(ask.lock)
+        });
+        let name = |ask: &Ask| self.plans[ask.lock].name;
+        waits.next().map(|ask| (super::FREE, format!("{} is free for {LONG} µs", name(ask))))
+    }
+
+    /// Whether nobody else of a process has a lock, or asks for it.
+    pub fn is_alone(&self, lock: usize, process: &Process) -> bool {
+        let (state, here) = (self.lock(), |of: &Process| of.id() == process.id());
+        let asks = |ask: &Ask| ask.lock == lock && here(&ask.process);
+        let holds = |entry: &Entry| entry.lock == lock && here(&entry.process);
+        !state.asks.values().any(asks) && !state.held.values().any(|held| holds(&held.entry))
+    }
+
+    /// Somebody has released a node that nobody else of its process can have got.
+    pub fn check_released(&self, who: &str, lock: usize, (path, czxid): (&str, i64)) {
+        let plan = &self.plans[lock];
+        let life = self.store.ensemble().life(path, Some(czxid));
+        let is_there = life.is_some_and(|life| life.gone.is_none());
+        // A server that is started again gives all sessions their time once more.
+        let goes = !plan.lingers && plan.hold() == 0 && !self.store.are_servers_struck();
+        if is_there && goes {
+            self.fail(super::RELEASED, format!("{who}: {path} is still there"));
         }
     }
 

@@ -11,6 +11,9 @@ use crate::workload::{Family, Layout};
 /// How often everything is looked at while nothing happens, in microseconds.
 const LOOK: u64 = 500;
 
+/// Clocks are read between two steps.
+const MOMENT: u64 = 10;
+
 /// A task that is woken runs by then.
 const SOON: u64 = 50_000;
 
@@ -20,7 +23,10 @@ impl Ledger {
         let now = self.world.now();
         let mut guard = self.lock();
         let state = &mut *guard;
-        let idle = state.held.is_empty() && state.ends.is_empty() && state.claims.is_empty();
+        let idle = state.held.is_empty()
+            && state.ends.is_empty()
+            && state.claims.is_empty()
+            && state.asks.is_empty();
         if state.violation.is_some() || idle || !state.news && now < state.looked + LOOK {
             return;
         }
@@ -29,6 +35,9 @@ impl Ledger {
         // Heartbeats need no notification.
         let disturbed = self.store.answered();
         let mut found = told_of_ends(state, now).or_else(|| state.unexplained(now));
+        if self.store.faults() == 0 {
+            found = found.or_else(|| self.left_free(state, now));
+        }
         let mut taken: BTreeMap<usize, (u32, u32)> = BTreeMap::new();
         for held in state.held.values_mut() {
             // Who stands still does nothing.
@@ -48,6 +57,12 @@ impl Ledger {
             }
             found = found.or_else(|| self.validity(held, (now, disturbed), &mut taken));
             found = found.or_else(|| self.wish(held, (now, disturbed)));
+            if let Some(most) = self.plans[held.entry.lock].most()
+                && now > held.since + most + SOON
+            {
+                let what = format!("{}: {} µs", held.path, now - held.since);
+                found = found.or(Some((super::MOST, what)));
+            }
         }
         drop(guard);
         self.check_room();
@@ -100,6 +115,13 @@ impl Ledger {
                     return Some((super::VALID, what));
                 }
                 held.until = now + remaining.as_micros() as u64;
+                if let Some(proven) = self.store.ensemble().proven(held.owner)
+                    && held.until > proven + self.lease + MOMENT
+                {
+                    let more = held.until - proven - self.lease;
+                    let what = format!("{}: {more} µs longer than a lease", held.path);
+                    return Some((super::LEASE, what));
+                }
             }
             (false, None) => {
                 held.lost = Some(now);

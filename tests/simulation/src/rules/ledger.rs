@@ -80,6 +80,8 @@ pub(super) struct State {
     pub(super) refusals: u64,
     pub(super) asks: BTreeMap<u64, Ask>,
     pub(super) claims: Vec<Claim>,
+    /// The nodes, by their czxids, that were lost before who alone had them let go.
+    pub(super) spoiled: BTreeSet<u64>,
     /// When somebody let go of a lock last.
     pub(super) let_go: BTreeMap<usize, u64>,
     /// The grants on one node after the other.
@@ -102,15 +104,24 @@ pub struct Ledger {
     pub(super) store: Arc<Store>,
     /// The session timeout, in microseconds.
     pub(super) timeout: u64,
+    /// How long a lease lasts, in microseconds.
+    pub(super) lease: u64,
     pub(super) plans: Vec<LockPlan>,
     state: Mutex<State>,
 }
 
 impl Ledger {
     /// Nobody holds anything.
-    pub fn new(world: &Arc<World>, store: &Arc<Store>, timeout: u64, plans: Vec<LockPlan>) -> Self {
+    pub fn new(
+        world: &Arc<World>,
+        store: &Arc<Store>,
+        (timeout, tick): (u64, u64),
+        plans: Vec<LockPlan>,
+    ) -> Self {
         let (world, store) = (world.clone(), store.clone());
-        Ledger { world, store, timeout, plans, state: Mutex::default() }
+        // The longest silence of the client, and half a tick of the server.
+        let lease = timeout - timeout / 5 - tick / 2;
+        Ledger { world, store, timeout, lease, plans, state: Mutex::default() }
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
@@ -173,8 +184,12 @@ impl Ledger {
         let again = entry.again;
         // Who closes its session takes back what was granted and not picked up yet.
         let closing = self.is_closing(&entry.process);
-        if !again && !valid && calm && gone.is_none() && !closing {
+        let over = self.plans[entry.lock].most().is_some();
+        if !again && !valid && calm && gone.is_none() && !closing && !over {
             self.fail(super::VALID, format!("{who} got {path}, which was not valid"));
+        }
+        if !again && self.lock().spoiled.contains(&token.czxid()) {
+            self.fail(super::VALID, format!("{who} got {path}, which its last holder had lost"));
         }
         let there = valid && gone.is_none();
         if valid && !again {
@@ -335,6 +350,12 @@ impl Drop for Holding {
         }
         drop(state);
         if let Some(held) = held {
+            let entry = &held.entry;
+            let alone = entry.share.0 == entry.share.1 && !entry.lock_has_permits;
+            let is_over = self.ledger.plans[entry.lock].most().is_some();
+            if alone && !is_over && !entry.view.is_valid() {
+                self.ledger.lock().spoiled.insert(held.token.czxid());
+            }
             if held.entry.process.is_alive() {
                 self.ledger.let_go_of(held.entry.lock, &held.path);
             }

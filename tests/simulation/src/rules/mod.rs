@@ -71,6 +71,14 @@ rules! {
     HANDOFFS = "handoffs", "After this number of handoffs, or this time, the lock goes to the back of the queue if another process waits.";
     /// A lock is kept from each grant for as long as it says.
     HOLD = "hold-at-least", "`hold_at_least`: the lock is kept from the grant, even if it is released earlier.";
+    /// A guard is valid only for as long after a write as the session certainly lives.
+    LEASE = "lease", "The time for which a guard is valid after the last answered write was sent: T − margin.";
+    /// A guard is not valid for longer than its lock says.
+    MOST = "hold-at-most", "A guard that is held for longer than `hold_at_most` is not valid.";
+    /// A lock that somebody waits for is not left free.
+    FREE = "not-left-free", "In the ZooKeeper queue each contender watches the one before it.";
+    /// Who has released a lock finds its node gone.
+    RELEASED = "released", "`release` waits until the node is deleted or the lock has passed to the next waiter of this process.";
     /// A lock rests after the loss of its holder.
     DELAY = "lock-delay", "`lock_delay`: the lock is unavailable after a holder was lost.";
     /// After a close nothing is left on the servers.

@@ -120,7 +120,17 @@ impl Task {
         if watched && inside.is_none() {
             self.crew.ledger.ends(first, &self.process);
         }
-        match world.choose(3) {
+        let (how, view) = (world.choose(3), guard.view());
+        let alone = matches!(guard, AnyGuard::Mutex(_) | AnyGuard::Write(_))
+            && inside.is_none()
+            && self.crew.ledger.is_alone(lock, &self.process);
+        match how {
+            0 if alone => {
+                if guard.release().await.is_ok() {
+                    let node = (view.path(), view.fencing_token().czxid() as i64);
+                    self.crew.ledger.check_released(&self.name, lock, node);
+                }
+            }
             0 => drop(guard.release().await),
             1 => drop(guard),
             _ => drop(cut_short(world, guard.release(), Cut::of(1 + world.choose(6))).await),

@@ -105,6 +105,7 @@ impl LockPlan {
             match profile.only {
                 Some(family) => plan.family = family,
                 None if profile.marks => plan.draw_marks(world),
+                None if profile.limits => plan.draw_limits(world),
                 None => plan.draw_options(world),
             }
             locks.push(plan);
@@ -145,6 +146,11 @@ impl LockPlan {
             0 => usual.lock_delay(Duration::from_millis(1_000)),
             _ => usual.hold_at_least(Duration::from_millis(500)),
         };
+    }
+
+    fn draw_limits(&mut self, world: &World) {
+        let limit = Duration::from_millis([20, 300, 1_500][world.choose(3) as usize]);
+        self.options = LockOptions::default().hold_at_most(limit);
     }
 
     fn draw_options(&mut self, world: &World) {
@@ -207,6 +213,11 @@ impl LockPlan {
     /// How long it rests after a loss, in microseconds.
     pub fn delay(&self) -> u64 {
         self.options.lock_delay.map_or(0, |delay| delay.as_micros() as u64)
+    }
+
+    /// How long a guard of it is valid at most, in microseconds.
+    pub fn most(&self) -> Option<u64> {
+        self.options.hold_at_most.map(|most| most.as_micros() as u64)
     }
 
     /// Whether it may be busy though nobody holds it.

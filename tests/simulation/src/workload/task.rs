@@ -1,7 +1,7 @@
 //! A task: it asks for locks, again and again, and at the end it wants each of them once more.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use zklock_core::base::error::{ErrorKind, LockError};
@@ -245,6 +245,9 @@ impl Task {
             Family::Permits(limit) => (template.permits(limit, limit), (limit, limit)),
             Family::Mutex => (template, (1_000, 1_000)),
         };
+        let most = (timeout * tries).as_micros() as u64;
+        let asking = Mutex::new(Some(self.crew.ledger.asks(lock, &self.process, most)));
+        let answered = || drop(asking.lock().unwrap_or_else(PoisonError::into_inner).take());
         let begun = AtomicU32::new(0);
         let ended = AtomicBool::new(false);
         let body = async |view: zklock_core::guard::view::GuardView| {
@@ -255,11 +258,13 @@ impl Task {
             let lock_has_permits = plan.has_permits();
             let entry = Entry { lock, share, process, view, lock_has_permits, again: false };
             let _holding = self.crew.ledger.granted(&self.name, entry, None);
+            answered();
             self.sleep(self.short()).await;
             ended.store(true, Ordering::Relaxed);
         };
         let world = self.process.world();
         let answer = cut_short(world, template.execute_with(plan.name, body), cut).await;
+        answered();
         let (begun, ended) = (begun.into_inner(), ended.into_inner());
         match answer {
             Some(Ok(())) if begun == 1 && ended => {}
@@ -297,6 +302,7 @@ impl Task {
             // Connecting takes its time.
             ErrorKind::Unavailable => !patient,
             ErrorKind::Lost => how.is_none_or(|how| how == 7),
+            ErrorKind::HeldTooLong => self.crew.profile.limits && how.is_none_or(|how| how == 7),
             ErrorKind::Unauthorized => self.crew.refuses.load(Ordering::Relaxed),
             ErrorKind::Exhausted => self.crew.exhausted.load(Ordering::Relaxed),
             ErrorKind::Closing => self.crew.ledger.is_closing(&self.process),
@@ -313,8 +319,10 @@ impl Task {
         let Ok(asked) = plan.lock(world, &self.session, None) else { return };
         let share = plan.share(&asked);
         self.say(|| format!("wants {} at last", plan.name));
+        let asking = self.crew.ledger.asks(lock, &self.process, u64::MAX);
         match asked.acquire().await {
             Ok(guard) => {
+                drop(asking);
                 let holding = self.note(lock, share, guard.view(), None);
                 self.sleep(1_000).await;
                 drop(holding);
