@@ -74,4 +74,5 @@ compiled! {
     sync "sync",
     timeout_expression "timeout_expression",
     try_once "try_once",
+    warn_waiting "warn_waiting",
 }

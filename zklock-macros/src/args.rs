@@ -52,6 +52,8 @@ pub(crate) struct Settings {
     pub(crate) hold_at_least: Option<Value<Duration>>,
     pub(crate) hold_at_most: Option<Value<Duration>>,
     pub(crate) lock_delay: Option<Value<Duration>>,
+    pub(crate) warn_waiting: Option<Value<Duration>>,
+    pub(crate) warn_holding: Option<Value<Duration>>,
     pub(crate) options: Option<Expr>,
     pub(crate) session: Option<Expr>,
     pub(crate) driver: Option<Expr>,
@@ -182,6 +184,12 @@ impl Reader<'_> {
             "hold_at_least" => args.settings.hold_at_least = Some(value::hold_at_least(value)?),
             "hold_at_most" => args.settings.hold_at_most = Some(value::hold_at_most(value)?),
             "lock_delay" => args.settings.lock_delay = Some(value::lock_delay(value)?),
+            "warn_waiting" => {
+                args.settings.warn_waiting = Some(value::warn("warn_waiting", value)?);
+            }
+            "warn_holding" => {
+                args.settings.warn_holding = Some(value::warn("warn_holding", value)?);
+            }
             "label" => args.label = Some(value::label(value)?),
             "options" => args.settings.options = Some(value::options(value)?),
             "session" => args.settings.session = Some(value::session(value)?),

@@ -130,10 +130,12 @@ fn call(plan: &Plan) -> TokenStream {
     let hold = duration("hold_at_least", &settings.hold_at_least);
     let at_most = duration("hold_at_most", &settings.hold_at_most);
     let delay = duration("lock_delay", &settings.lock_delay);
+    let waiting = duration("warn_waiting", &settings.warn_waiting);
+    let holding = duration("warn_holding", &settings.warn_holding);
     let label = plan.label.as_ref().map(|text| label(text, private));
     let options = [
-        timeout, retries, reentrant, fair, linger, hold, at_most, delay, on_lost, on_revoked,
-        stop_at,
+        timeout, retries, reentrant, fair, linger, hold, at_most, delay, waiting, holding, on_lost,
+        on_revoked, stop_at,
     ];
     let options: Vec<_> = options.into_iter().flatten().collect();
     let options =

@@ -260,6 +260,8 @@ impl Settings {
             self.hold_at_least.as_ref().and_then(Value::expression),
             self.hold_at_most.as_ref().and_then(Value::expression),
             self.lock_delay.as_ref().and_then(Value::expression),
+            self.warn_waiting.as_ref().and_then(Value::expression),
+            self.warn_holding.as_ref().and_then(Value::expression),
             self.condition.as_ref(),
         ];
         values.into_iter().flatten()

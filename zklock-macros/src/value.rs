@@ -19,6 +19,8 @@ const NO_HOLD: &str = "hold_at_least must be greater than zero: for so long from
                        else gets the lock; without the option it is free when the function is over";
 const NO_TIME: &str = "`hold_at_most` must be longer than zero, for instance `hold_at_most = \"10m\"`; \
                        without the option there is no limit";
+const NO_WARNING: &str = "`warn_waiting` and `warn_holding` must be longer than zero, for instance \
+                          `warn_waiting = \"10s\"`; without the option nothing is logged";
 const TRIES: &str = "`retries` is the total number of tries and must be at least 1; `retries = 1` \
                      tries once, and `try_once` does not wait";
 
@@ -70,6 +72,14 @@ pub(crate) fn hold_at_most(value: Expr) -> syn::Result<Value<Duration>> {
 /// Reads `lock_delay`: as `timeout`, and zero is no delay.
 pub(crate) fn lock_delay(value: Expr) -> syn::Result<Value<Duration>> {
     duration("lock_delay", value, NO_DELAY).map(|(value, _)| value)
+}
+
+/// Reads `warn_waiting` and `warn_holding`: as `timeout`.
+pub(crate) fn warn(option: &str, value: Expr) -> syn::Result<Value<Duration>> {
+    match duration(option, value, NO_WARNING)? {
+        (Value::Known(Duration::ZERO), span) => Err(syn::Error::new(span, NO_WARNING)),
+        (value, _) => Ok(value),
+    }
 }
 
 /// Reads `options`: an expression whose value are options.

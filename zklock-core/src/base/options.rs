@@ -62,6 +62,10 @@ pub struct LockOptions {
     pub hold_at_least: Option<Duration>,
     /// How long it is [held at most](LockOptions::hold_at_most).
     pub hold_at_most: Option<Duration>,
+    /// From when on a [wait is logged](LockOptions::warn_waiting).
+    pub warn_waiting: Option<Duration>,
+    /// From when on a [hold is logged](LockOptions::warn_holding).
+    pub warn_holding: Option<Duration>,
     /// What it is acquired [for](LockOptions::label).
     pub label: Option<Label>,
 }
@@ -396,6 +400,42 @@ impl LockOptions {
     /// ```
     pub const fn hold_at_most(mut self, hold: Duration) -> Self {
         self.hold_at_most = Some(hold);
+        self
+    }
+
+    /// Logs a warning when a caller has waited for so long, once for each wait, with the lock, the caller
+    /// and its label. A useful time is the session timeout: by then a crashed holder is gone, so somebody
+    /// holds on. `Duration::MAX`, the default, logs nothing.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use zklock::{LockOptions, Session};
+    ///
+    /// let session = Session::embedded();
+    /// let impatient = LockOptions::new().warn_waiting(Duration::from_secs(10));
+    /// let mutex = session.mutex("orders")?.with_options(impatient);
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
+    pub const fn warn_waiting(mut self, longer_than: Duration) -> Self {
+        self.warn_waiting = Some(longer_than);
+        self
+    }
+
+    /// Logs a warning when a caller has held the lock for so long, once for each hold; like
+    /// [`warn_waiting`](LockOptions::warn_waiting). Nothing else happens:
+    /// [`hold_at_most`](LockOptions::hold_at_most) ends the hold.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use zklock::{LockOptions, Session};
+    ///
+    /// let session = Session::embedded();
+    /// let short = LockOptions::new().warn_holding(Duration::from_secs(60));
+    /// let mutex = session.mutex("orders")?.with_options(short);
+    /// # Ok::<(), zklock::LockError>(())
+    /// ```
+    pub const fn warn_holding(mut self, longer_than: Duration) -> Self {
+        self.warn_holding = Some(longer_than);
         self
     }
 

@@ -100,6 +100,10 @@ options! {
     hold_at_least: Duration = Duration::ZERO,
     /// The longest time for which a call holds it; `Duration::MAX` is no limit.
     hold_at_most: Duration = Duration::MAX,
+    /// From when on a wait is logged; `Duration::MAX` is never.
+    warn_waiting: Duration = Duration::MAX,
+    /// From when on a hold is logged; `Duration::MAX` is never.
+    warn_holding: Duration = Duration::MAX,
     /// What it is acquired for; nothing if it is empty.
     label: Label = Label::new(""),
 }
@@ -194,6 +198,12 @@ impl Settings {
                  without a limit it is `Duration::MAX`",
             );
         }
+        if self.warn_waiting.is_zero() || self.warn_holding.is_zero() {
+            return refuse(
+                "`warn_waiting` and `warn_holding` must be longer than zero, for instance \
+                 `warn_waiting = \"10s\"`; nothing is logged with `Duration::MAX`",
+            );
+        }
         if self.hold_at_most < self.hold_at_least {
             let [most, least] =
                 [self.hold_at_most, self.hold_at_least].map(humantime::format_duration);
@@ -260,6 +270,8 @@ mod tests {
             .lock_delay(second)
             .hold_at_least(second)
             .hold_at_most(second)
+            .warn_waiting(second)
+            .warn_holding(second)
             .label("7");
         let below = Settings::default().with(&all);
         assert_eq!(below.with(&LockOptions::new()), below);
@@ -296,6 +308,13 @@ mod tests {
         let most = LockOptions::new().hold_at_most(Duration::from_secs(1));
         let mixed = sessions.with(&most).check(Mode::Mutex, &sessions).unwrap_err();
         assert!(mixed.to_string().ends_with("(`hold_at_least` is set by the session)"), "{mixed}");
+        for warns in [
+            LockOptions::new().warn_waiting(Duration::ZERO),
+            LockOptions::new().warn_holding(Duration::ZERO),
+        ] {
+            let at_once = checked(warns).unwrap_err();
+            assert!(at_once.to_string().contains("longer than zero"), "{at_once}");
+        }
         let endless = checked(LockOptions::new().lock_delay(Duration::MAX)).unwrap_err();
         assert!(endless.to_string().contains("at most 49 days"), "{endless}");
     }

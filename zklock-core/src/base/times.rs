@@ -155,8 +155,5 @@ pub const PERMIT_LEFT: (u32, Duration) = (20, ms(10));
 /// wait that may be one for oneself. Most waits are over before.
 pub const WARN: Duration = s(1);
 
-/// The shortest pause between two looks for callers that wait or hold for too long.
-pub const SLOW: Duration = ms(1);
-
 /// How long test locks wait for events, which never come if there is no thread for them.
 pub const TEST_EVENTS: Duration = s(10);

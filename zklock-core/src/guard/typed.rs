@@ -16,6 +16,7 @@ use crate::guard::view::GuardView;
 use crate::local::grant::{Grant, Hold, Kept};
 use crate::observe::observer::{Event, Granted};
 use crate::observe::spans;
+use crate::session::slow::Warning;
 
 /// The kinds of guards.
 pub mod kind {
@@ -211,6 +212,8 @@ pub struct Guard<K: Kind = Alone> {
     /// For a nested guard: its turn among the siblings. Dropped after the hold.
     pub(super) turn: Option<Turn>,
     pub(super) limit: Option<GuardLimit>,
+    /// Logs that it is held for long.
+    warning: Option<Warning>,
     kind: PhantomData<fn() -> K>,
 }
 
@@ -230,7 +233,8 @@ impl<K: Kind> Guard<K> {
                 grant.watch();
             }
         }
-        let guard = Guard::new(hold, None)?;
+        let mut guard = Guard::new(hold, None)?;
+        guard.warning = guard.grant().warn(settings.warn_holding);
         let since = guard.grant().since();
         Ok(guard.limited(settings.hold_at_most, since, None))
     }
@@ -240,7 +244,7 @@ impl<K: Kind> Guard<K> {
             return Err(LockError::new(ErrorKind::Lost, "its lease ran out during the grant"));
         };
         let (view, children) = (GuardView::new(grant, None), OnceLock::new());
-        Ok(Guard { hold, view, children, turn, limit: None, kind: PhantomData })
+        Ok(Guard { hold, view, children, turn, limit: None, warning: None, kind: PhantomData })
     }
 
     pub(crate) fn frame(&self) -> Arc<Frame> {
@@ -267,7 +271,7 @@ impl<K: Kind> Guard<K> {
 
     /// Continues with the limit of a guard that this one replaces.
     pub(super) fn limited_as(mut self, other: &mut Guard<impl Kind>) -> Self {
-        self.limit = other.limit.take();
+        (self.limit, self.warning) = (other.limit.take(), other.warning.take());
         self.view.set_limit(other.view.limit().cloned());
         self
     }
@@ -376,7 +380,7 @@ impl<K: Kind> Guard<K> {
         let lost = self.grant().holds() == 1 && !self.grant().is_leased_at(now);
         let lost = (lost || self.is_over_time()).then(|| self.lost_error());
         let mut hold = self.hold.take();
-        drop(self.limit.take());
+        drop((self.limit.take(), self.warning.take()));
         let releasing = Releasing(Some(self.view.grant()), Some(now));
         let outcome = match hold.give_back(now) {
             Some(deletion) => deletion.await.map_err(|error| {

@@ -26,6 +26,7 @@ use crate::observe::observer::{Granted, GrantedBy};
 use crate::session::handle::Session;
 use crate::session::local_queues::{Held, Holding};
 use crate::session::releaser::Deletion;
+use crate::session::slow::{Slow, Warning};
 
 /// The future of [`GrantSource::step_down`]: an error comes with the writer's hold.
 pub type SteppingDown = Pin<Box<dyn Future<Output = Result<Hold, (LockError, Hold)>> + Send>>;
@@ -175,6 +176,14 @@ impl Grant {
     /// The label of its holder.
     pub fn label(&self) -> Option<&Arc<str>> {
         self.label.as_ref()
+    }
+
+    /// Logs, if this is wanted, that it is held for long; until the returned value is dropped.
+    pub fn warn(&self, limit: Duration) -> Option<Warning> {
+        let (lock, label) = (self.queue.lock_name().clone(), self.label.clone());
+        let slow = Slow { lock, who: self.who, label, since: self.since, limit };
+        let session = self.queue.session();
+        slow.holding(session.clock(), session.spawner())
     }
 
     /// Describes its holder for people.

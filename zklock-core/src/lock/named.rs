@@ -31,6 +31,7 @@ use crate::name::lock_name::LockName;
 use crate::name::path::ZnodePath;
 use crate::observe::spans::Acquiring;
 use crate::session::handle::Session;
+use crate::session::slow::Slow;
 
 /// A lock with a name, which is acquired in a mode. Its clones share their contents: ten thousand
 /// waiting tasks have one clone each.
@@ -197,19 +198,25 @@ impl NamedLock {
             let nesting = self.nest(frame, who, (how, started), unscoped);
             return WayIn::Rare(traced(span, nesting));
         }
-        match self.join(who, around, K::MODE, how, started) {
-            (joined, None) if span.is_none() => WayIn::Usual(joined),
-            (joined, perhaps) => {
-                let waiting = async move {
-                    let granted = match perhaps {
-                        None => how.wait(joined).await,
-                        Some(perhaps) => perhaps.tell(who, how.wait(joined)).await,
-                    };
-                    granted.and_then(|hold| self.guard(hold, unscoped))
-                };
-                WayIn::Rare(traced(span, waiting))
-            }
+        let (joined, perhaps) = self.join(who, around, K::MODE, how, started);
+        let limit = self.0.settings.warn_waiting;
+        let warns = limit < Duration::MAX && matches!(joined, Joined::Waits(_));
+        if perhaps.is_none() && span.is_none() && !warns {
+            return WayIn::Usual(joined);
         }
+        let (lock, label) = (self.0.name.to_shared(), self.0.label.clone());
+        let slow = Slow { lock, who, label, since: started, limit };
+        let waiting = async move {
+            let waiting = async {
+                match perhaps {
+                    None => how.wait(joined).await,
+                    Some(perhaps) => perhaps.tell(who, how.wait(joined)).await,
+                }
+            };
+            let granted = slow.waiting(self.0.session.clock(), waiting).await;
+            granted.and_then(|hold| self.guard(hold, unscoped))
+        };
+        WayIn::Rare(traced(span, waiting))
     }
 
     /// Takes a place in the queue. The result also says whether this may be a wait for oneself.
@@ -400,7 +407,8 @@ fn traced<'a, K: Kind>(
 enum WayIn<'a, K: Kind> {
     /// In the queue.
     Usual(Joined<Queue>),
-    /// Inside a call that holds the lock, or in the queue with a check for a wait for oneself.
+    /// Inside a call that holds the lock, or in the queue with a check for a wait for oneself, or with a
+    /// warning.
     Rare(Pin<Box<dyn Future<Output = Result<Guard<K>, LockError>> + Send + 'a>>),
 }
 

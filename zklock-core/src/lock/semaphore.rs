@@ -29,6 +29,7 @@ use crate::lock::permits::{Asked, check_alone, find};
 use crate::name::lock_name::{IntoLockName, LockName};
 use crate::observe::spans::Acquiring;
 use crate::session::handle::Session;
+use crate::session::slow::Slow;
 
 /// The largest number of permits that one acquire takes.
 pub const MOST_PERMITS: u32 = 1_000;
@@ -523,21 +524,28 @@ impl Semaphore {
             true => PermitQueue::single(&self.0.queue).map(|queue| queue.join(wanting, is_own)),
             false => Ok(self.0.queue.join(wanting, is_own)),
         };
-        match joined.unwrap_or_else(|error| (Joined::Refused(error), None)) {
-            (joined, None) if span.is_none() => WayIn::Usual(joined),
-            (joined, perhaps) => WayIn::Rare(Box::pin(async move {
-                let waiting = async move {
-                    match perhaps {
-                        None => how.wait(joined).await,
-                        Some(perhaps) => perhaps.tell(who, how.wait(joined)).await,
-                    }
-                };
-                match span {
-                    None => waiting.await,
-                    Some(span) => span.around(waiting, Hold::as_granted).await,
-                }
-            })),
+        let (joined, perhaps) = joined.unwrap_or_else(|error| (Joined::Refused(error), None));
+        let limit = self.0.settings.warn_waiting;
+        let warns = limit < Duration::MAX && matches!(joined, Joined::Waits(_));
+        if perhaps.is_none() && span.is_none() && !warns {
+            return WayIn::Usual(joined);
         }
+        let (lock, label) = (self.0.name.to_shared(), self.0.label.clone());
+        let slow = Slow { lock, who, label, since, limit };
+        let clock = self.0.session.clock().clone();
+        WayIn::Rare(Box::pin(async move {
+            let waiting = async move {
+                match perhaps {
+                    None => how.wait(joined).await,
+                    Some(perhaps) => perhaps.tell(who, how.wait(joined)).await,
+                }
+            };
+            let waiting = slow.waiting(&clock, waiting);
+            match span {
+                None => waiting.await,
+                Some(span) => span.around(waiting, Hold::as_granted).await,
+            }
+        }))
     }
 
     fn check(&self, permits: u32) -> Result<(), LockError> {
@@ -562,7 +570,7 @@ impl Semaphore {
 enum WayIn {
     /// In the queue.
     Usual(Joined<PermitQueue>),
-    /// In the queue, with a check for a wait for oneself.
+    /// In the queue, with a check for a wait for oneself, or with a warning.
     Rare(Boxed<Result<Hold, LockError>>),
 }
 

@@ -24,7 +24,6 @@ use crate::observe::observer::{Events, Observer};
 use crate::session::handle::{Parts, Session};
 use crate::session::local_queues::Place;
 use crate::session::runtime::Host;
-use crate::session::slow::Slow;
 
 /// The default of `max_connections`: ZooKeeper sessions per session.
 const MOST_CONNECTIONS: usize = 4;
@@ -49,7 +48,6 @@ pub struct SessionBuilder {
     defaults: LockOptions,
     driver: Arc<dyn LockDriver>,
     observers: Vec<Arc<dyn Observer>>,
-    slow: Slow,
     #[cfg(feature = "metrics")]
     has_metrics: bool,
     acl_is_chosen: bool,
@@ -96,7 +94,6 @@ impl SessionBuilder {
             defaults: LockOptions::new(),
             driver: Arc::new(Curator),
             observers: Vec::new(),
-            slow: Slow::default(),
             #[cfg(feature = "metrics")]
             has_metrics: false,
             acl_is_chosen: false,
@@ -328,9 +325,7 @@ impl SessionBuilder {
         self
     }
 
-    /// Logs a warning while a caller waits for longer than this, once for each wait, with the lock, the
-    /// caller and its label. It comes up to a tenth of the time late. Not set, nothing is logged. A
-    /// useful limit is the session timeout: by then a crashed holder is gone, so somebody holds on.
+    /// Sets [`LockOptions::warn_waiting`] for all locks of the session that set none.
     ///
     /// ```
     /// use std::time::Duration;
@@ -341,12 +336,11 @@ impl SessionBuilder {
     /// # Ok::<(), zklock::LockError>(())
     /// ```
     pub fn warn_waiting(mut self, longer_than: Duration) -> Self {
-        self.slow.waiting = Some(longer_than);
+        self.defaults = self.defaults.warn_waiting(longer_than);
         self
     }
 
-    /// Logs a warning while a caller holds a lock for longer than this, once for each hold; like
-    /// [`warn_waiting`](SessionBuilder::warn_waiting).
+    /// Sets [`LockOptions::warn_holding`] for all locks of the session that set none.
     ///
     /// ```
     /// use std::time::Duration;
@@ -357,7 +351,7 @@ impl SessionBuilder {
     /// # Ok::<(), zklock::LockError>(())
     /// ```
     pub fn warn_holding(mut self, longer_than: Duration) -> Self {
-        self.slow.holding = Some(longer_than);
+        self.defaults = self.defaults.warn_holding(longer_than);
         self
     }
 
@@ -468,7 +462,6 @@ impl SessionBuilder {
             defaults: self.defaults,
             driver: self.driver,
             events: Events::to(self.observers),
-            slow: self.slow,
         })?;
         #[cfg(feature = "metrics")]
         if self.has_metrics {

@@ -3,8 +3,10 @@
 use std::convert::Infallible;
 use std::fmt;
 use std::future::Future;
+use std::sync::Arc;
+#[cfg(feature = "metrics")]
+use std::sync::Weak;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_lite::future::or;
@@ -30,7 +32,6 @@ use crate::session::lane::{Lane, LanePermit, Status, closed};
 use crate::session::lanes::{LaneConfig, Lanes};
 use crate::session::local_queues::{Held, LocalQueues, Place};
 use crate::session::runtime::{Host, Runtime};
-use crate::session::slow::Slow;
 use crate::session::spawner::Spawner;
 use crate::session::timing::Timing;
 
@@ -68,9 +69,11 @@ struct Inner {
 }
 
 /// A session that lives only as long as others use it.
+#[cfg(feature = "metrics")]
 #[derive(Clone)]
 pub struct WeakSession(Weak<Inner>);
 
+#[cfg(feature = "metrics")]
 impl WeakSession {
     /// The session, if it lives.
     pub fn upgrade(&self) -> Option<Session> {
@@ -83,6 +86,7 @@ impl WeakSession {
     }
 }
 
+#[cfg(feature = "metrics")]
 impl fmt::Debug for WeakSession {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("WeakSession")
@@ -112,8 +116,6 @@ pub struct Parts {
     pub driver: Arc<dyn LockDriver>,
     /// The receivers of events.
     pub events: Events,
-    /// From when on waits and holds are logged.
-    pub slow: Slow,
 }
 
 impl Session {
@@ -145,9 +147,7 @@ impl Session {
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
         report_states(id, lanes.first().spawner(), &state, &events);
         let inner = Inner { id, lanes, root, app, settings, driver, events, state, local_queues };
-        let session = Session(Arc::new(inner));
-        report_slow(&session, parts.slow);
-        Ok(session)
+        Ok(Session(Arc::new(inner)))
     }
 
     /// Waits for the first outcome of connecting.
@@ -185,6 +185,7 @@ impl Session {
     }
 
     /// The same session, without keeping it.
+    #[cfg(feature = "metrics")]
     pub(crate) fn downgrade(&self) -> WeakSession {
         WeakSession(Arc::downgrade(&self.0))
     }
@@ -502,29 +503,6 @@ async fn finish(lanes: &Lanes) {
     });
     // No branch fails: each ends by itself, or at the limit.
     drop(all(ending).await);
-}
-
-/// Logs waits and holds that take long, if this is wanted.
-fn report_slow(session: &Session, slow: Slow) {
-    let Some(pause) = slow.pause() else { return };
-    let (session, clock) = (session.downgrade(), session.clock().clone());
-    let spawner = session.upgrade().map(|session| session.spawner().clone());
-    let mut last = clock.now();
-    let looking = async move {
-        loop {
-            clock.sleep_until(last + pause).await;
-            let Some(session) = session.upgrade() else { return };
-            let (held, now) = (session.held(), clock.now());
-            if session.state() == SessionState::Closed {
-                return;
-            }
-            slow.look(&held, now.since(last));
-            last = now;
-        }
-    };
-    if let Some(spawner) = spawner {
-        spawner.spawn(looking);
-    }
 }
 
 /// Tells the observers of each new state.

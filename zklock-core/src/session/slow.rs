@@ -1,40 +1,77 @@
 //! Warnings of callers that wait or hold for long.
 
+use std::future::{Future, pending};
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::times;
-use crate::session::local_queues::Held;
+use futures_lite::future::or;
+use tokio::sync::oneshot;
 
-/// From when on a wait or a hold is logged.
-#[derive(Clone, Copy, Debug, Default)]
+use crate::base::caller::Caller;
+use crate::base::clock::{Clock, Instant};
+use crate::session::spawner::Spawner;
+
+/// Who waits or holds, and from when on that is logged.
+#[derive(Clone, Debug)]
 pub struct Slow {
-    /// From when on a wait is.
-    pub waiting: Option<Duration>,
-    /// From when on a hold is.
-    pub holding: Option<Duration>,
+    /// The lock.
+    pub lock: Arc<str>,
+    /// The caller.
+    pub who: Caller,
+    /// Its label.
+    pub label: Option<Arc<str>>,
+    /// When it began.
+    pub since: Instant,
+    /// From when on it is logged; `Duration::MAX` is never.
+    pub limit: Duration,
 }
 
 impl Slow {
-    /// The time between two looks, if anything is to be logged: a tenth of the shorter limit.
-    pub fn pause(&self) -> Option<Duration> {
-        let shorter = self.waiting.into_iter().chain(self.holding).min()?;
-        Some((shorter / 10).max(times::SLOW))
+    /// Whether it is logged at all.
+    pub fn is_wanted(&self) -> bool {
+        self.limit < Duration::MAX
     }
 
-    /// Logs those that passed a limit since the last look.
-    pub fn look(&self, all: &[Held], since_last: Duration) {
-        for Held { lock, granted, since, who, label, .. } in all {
-            let limit = if *granted { self.holding } else { self.waiting };
-            let Some(limit) = limit else { continue };
-            if *since < limit || *since >= limit + since_last {
-                continue;
-            }
-            let (lock, label) = (&**lock, label.as_deref().unwrap_or_default());
-            if *granted {
-                tracing::warn!(lock, who, label, ?limit, "a lock is held for longer than this");
-            } else {
-                tracing::warn!(lock, who, label, ?limit, "a caller waits for longer than this");
-            }
+    /// Waits, and logs a wait that takes long.
+    pub async fn waiting<T>(self, clock: &Clock, waiting: impl Future<Output = T>) -> T {
+        if !self.is_wanted() {
+            return waiting.await;
         }
+        let warning = async {
+            clock.sleep_until(self.since + self.limit).await;
+            let (lock, who, limit, label) = self.told();
+            tracing::warn!(lock, who, label, ?limit, "a caller waits for longer than this");
+            pending().await
+        };
+        or(waiting, warning).await
+    }
+
+    /// Logs a hold that takes long, unless the returned value is dropped before.
+    pub fn holding(self, clock: &Clock, spawner: &Spawner) -> Option<Warning> {
+        if !self.is_wanted() {
+            return None;
+        }
+        let (end, ended) = oneshot::channel::<()>();
+        let clock = clock.clone();
+        spawner.spawn(async move {
+            let takes_long = async {
+                clock.sleep_until(self.since + self.limit).await;
+                true
+            };
+            if or(async { ended.await.is_ok() }, takes_long).await {
+                let (lock, who, limit, label) = self.told();
+                tracing::warn!(lock, who, label, ?limit, "a lock is held for longer than this");
+            }
+        });
+        Some(Warning(end))
+    }
+
+    fn told(&self) -> (&str, String, Duration, &str) {
+        let label = self.label.as_deref().unwrap_or_default();
+        (&self.lock, self.who.to_string(), self.limit, label)
     }
 }
+
+/// A hold that is logged if it takes long. It ends when it is dropped.
+#[derive(Debug)]
+pub struct Warning(#[allow(dead_code, reason = "its end is what counts")] oneshot::Sender<()>);

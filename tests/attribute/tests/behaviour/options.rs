@@ -122,15 +122,15 @@ async fn with_options() -> Locked<()> {
     Ok(())
 }
 
-#[zk_locked("with options of", options = &options, lock_delay = config.wait, mode = read)]
-fn with_options_of(options: zklock::LockOptions, config: &Config) -> Locked<()> {
+#[zk_locked("with options of", options = options, lock_delay = config.wait, mode = read)]
+fn with_options_of(options: &zklock::LockOptions, config: &Config) -> Locked<()> {
     Ok(())
 }
 
 #[test]
 fn options_and_the_delay_reach_the_lock() {
     wait(with_options()).unwrap();
-    with_options_of(FAIR, &Config { wait: WAIT, tries: 1 }).unwrap();
+    with_options_of(&FAIR, &Config { wait: WAIT, tries: 1 }).unwrap();
     let expected = [
         "with options retries: 3, fair: true, lock_delay: 15s",
         "with options of Read fair: true, lock_delay: 300ms",
@@ -164,6 +164,17 @@ fn the_label_is_filled_in_before_the_body_takes_the_parameters() {
         r#"labelled plainly hold_at_most: 600s, label: "nightly""#,
     ];
     assert_eq!(acquired(), expected);
+}
+
+#[zk_locked("slow", warn_waiting = "10s", warn_holding = config.wait)]
+fn slow(config: &Config) -> Locked<()> {
+    Ok(())
+}
+
+#[test]
+fn long_waits_and_holds_of_one_function_are_logged() {
+    slow(&Config { wait: Duration::from_secs(60), tries: 3 }).unwrap();
+    assert_eq!(acquired(), ["slow warn_waiting: 10s, warn_holding: 60s"]);
 }
 
 const SHOP: &str = "shop";

@@ -9,7 +9,7 @@ use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, sleep_until};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::DefaultGuard;
@@ -241,6 +241,30 @@ async fn long_waits_and_holds_are_logged_once_each_if_this_is_wanted() {
     waiting.await.unwrap();
     let [waits, holds] = &told[..] else { panic!("{told:?}") };
     assert!(waits.contains("waits for longer") && holds.contains("held for longer"), "{told:?}");
+    // A lock, and a semaphore, have limits of their own, or none.
+    let never = Duration::MAX;
+    let quiet = LockOptions::new().warn_waiting(never).warn_holding(never);
+    let kept = session.mutex("c").unwrap().with_options(quiet).acquire().await.unwrap();
+    sleep(100 * SECOND).await;
+    drop(kept);
+    assert!(collector.lines(Level::WARN).is_empty());
+    let session = Session::embedded();
+    let slow = LockOptions::new().warn_waiting(SECOND).warn_holding(3 * SECOND).label("night");
+    let printers = session.semaphore("p", 1).unwrap().with_options(slow);
+    let held = printers.acquire().await.unwrap();
+    let waiting = tokio::spawn(async move { drop(printers.acquire().await.unwrap()) });
+    let start = Instant::now();
+    for (time, words) in [(SECOND, "waits for longer"), (3 * SECOND, "held for longer")] {
+        sleep_until(start + time - SECOND / 10).await;
+        assert!(collector.lines(Level::WARN).is_empty());
+        sleep_until(start + time + SECOND / 10).await;
+        let [line] = &collector.lines(Level::WARN)[..] else { panic!("{words}") };
+        assert!(line["message"].contains(words) && line["label"] == "night", "{line:?}");
+    }
+    drop(held);
+    waiting.await.unwrap();
+    sleep(1_000 * SECOND).await;
+    assert!(collector.lines(Level::WARN).is_empty());
     // Without the options, nothing is logged.
     let session = Session::embedded();
     let _held = session.mutex("b").unwrap().acquire().await.unwrap();
