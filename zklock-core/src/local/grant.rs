@@ -180,10 +180,13 @@ impl Grant {
 
     /// Logs, if this is wanted, that it is held for long; until the returned value is dropped.
     pub fn warn(&self, limit: Duration) -> Option<Warning> {
+        if limit == Duration::MAX {
+            return None;
+        }
         let (lock, label) = (self.queue.lock_name().clone(), self.label.clone());
         let slow = Slow { lock, who: self.who, label, since: self.since, limit };
         let session = self.queue.session();
-        slow.holding(session.clock(), session.spawner())
+        Some(slow.holding(session.clock(), session.spawner()))
     }
 
     /// Describes its holder for people.

@@ -27,14 +27,9 @@ pub struct Slow {
 }
 
 impl Slow {
-    /// Whether it is logged at all.
-    pub fn is_wanted(&self) -> bool {
-        self.limit < Duration::MAX
-    }
-
     /// Waits, and logs a wait that takes long.
     pub async fn waiting<T>(self, clock: &Clock, waiting: impl Future<Output = T>) -> T {
-        if !self.is_wanted() {
+        if self.limit == Duration::MAX {
             return waiting.await;
         }
         let warning = async {
@@ -47,10 +42,7 @@ impl Slow {
     }
 
     /// Logs a hold that takes long, unless the returned value is dropped before.
-    pub fn holding(self, clock: &Clock, spawner: &Spawner) -> Option<Warning> {
-        if !self.is_wanted() {
-            return None;
-        }
+    pub fn holding(self, clock: &Clock, spawner: &Spawner) -> Warning {
         let (end, ended) = oneshot::channel::<()>();
         let clock = clock.clone();
         spawner.spawn(async move {
@@ -63,7 +55,7 @@ impl Slow {
                 tracing::warn!(lock, who, label, ?limit, "a lock is held for longer than this");
             }
         });
-        Some(Warning(end))
+        Warning(end)
     }
 
     fn told(&self) -> (&str, String, Duration, &str) {
