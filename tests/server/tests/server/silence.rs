@@ -117,11 +117,11 @@ async fn a_short_silence_costs_nothing() {
 #[tokio::test(flavor = "current_thread")]
 async fn a_caller_who_blocks_keeps_no_heartbeat_from_going_out() {
     let bed = Bed::shared("blocks");
-    let short = Duration::from_secs(2);
-    let session = bed.adopt(bed.builder().session_timeout(short).connect().await.unwrap());
+    let session =
+        bed.adopt(bed.builder().session_timeout(SESSION_TIMEOUT).connect().await.unwrap());
     let guard = session.mutex("a").unwrap().acquire().await.unwrap();
     // As long as two sessions live in silence, on the only thread of the runtime.
-    std::thread::sleep(2 * short);
+    std::thread::sleep(2 * SESSION_TIMEOUT);
     assert!(guard.is_valid());
     guard.release().await.unwrap();
     bed.end().await;
