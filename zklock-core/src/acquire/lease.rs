@@ -325,10 +325,20 @@ impl Lease {
         }
     }
 
+    /// Ends the care for the node, which the caller deletes: nobody is told when it is gone.
+    pub fn unhold(&self) {
+        self.generation.unhold(&self.node);
+    }
+
     /// Records that the caller has deleted the node.
     pub fn forget(&self) {
         self.released.store(true, Ordering::Release);
-        self.generation.unhold(&self.node);
+    }
+
+    /// Records that somebody else deleted the node before the caller could.
+    pub fn was_deleted(&self) {
+        self.node.was_deleted();
+        self.forget();
     }
 
     /// Deletes the node of a lease that was lost, in the place of its holder, who is told of the loss:

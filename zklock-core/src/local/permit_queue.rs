@@ -476,6 +476,8 @@ impl PermitQueue {
     /// same time. If the answer is lost, nobody knows.
     async fn let_go(&self, inner: &Lease) -> Result<bool, LockError> {
         let (generation, path) = (inner.generation(), inner.path().to_string());
+        // Whoever sees that it is gone would tell of a loss.
+        inner.unhold();
         let deleted = generation.write(vec![Operation::Delete { path }]);
         match or_forgotten(generation, generation.patience(), deleted).await {
             Ok(()) => {
@@ -484,7 +486,7 @@ impl PermitQueue {
             }
             Err(RequestError::Multi { error, .. }) if *error == RequestError::NoNode => {
                 tracing::warn!("the node of a semaphore's inner lock was deleted by somebody else");
-                inner.node_is_gone();
+                inner.was_deleted();
             }
             Err(RequestError::Multi { error, .. }) => {
                 if let Setback::Failed(error) = setback(*error) {

@@ -1,10 +1,12 @@
 //! The semaphore in kazoo's layout: its nodes, its limit, and what kazoo must never see.
 
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use zklock::layout::{Curator, Kazoo, Removed};
-use zklock::{Embedded, ErrorKind, Handoffs, LockName, LockOptions, Semaphore, Session};
+use zklock::{
+    Embedded, ErrorKind, Event, Handoffs, LockName, LockOptions, Observer, Semaphore, Session,
+};
 use zklock_core::coordinator::memory::{Fault, Op};
 use zklock_core::coordinator::traits::NodeKind;
 
@@ -368,4 +370,32 @@ async fn in_one_process_a_name_is_one_thing() {
     let curators = session.semaphore("printers", 3).unwrap().driver(Curator).unwrap();
     drop(curators.acquire().await.unwrap());
     drop(mutex.acquire().await.unwrap());
+}
+
+#[derive(Debug)]
+struct Losses(Mutex<mpsc::Sender<Event>>);
+
+impl Observer for Losses {
+    fn event(&self, event: &Event) {
+        if matches!(event, Event::Lost { .. } | Event::Released { .. }) {
+            let _ = self.0.lock().unwrap().send(event.clone());
+        }
+    }
+}
+
+/// The inner lock is given back, and not lost.
+#[tokio::test(start_paused = true)]
+async fn nobody_is_told_of_a_loss_when_a_permit_is_taken() {
+    let (store, (sender, told)) = (Embedded::new(), mpsc::channel());
+    let losses = Arc::new(Losses(Mutex::new(sender)));
+    let session = Session::embedded_builder(&store).observer(losses).open().unwrap();
+    let semaphore = printers(&session, 1);
+    for late in [0, 30] {
+        let faults = store.faults(session.zookeeper_session().unwrap().0);
+        faults.delay_replies(Duration::from_millis(late));
+        semaphore.acquire().await.unwrap().release().await.unwrap();
+        // What was told before comes before it.
+        let first = told.recv_timeout(Duration::from_secs(60)).unwrap();
+        assert!(matches!(first, Event::Released { .. }), "{first:?}");
+    }
 }

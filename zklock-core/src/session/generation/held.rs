@@ -126,6 +126,11 @@ impl HeldNode {
         self.gone.load(Ordering::Acquire)
     }
 
+    /// Records that somebody else deleted it, where nobody has to be told.
+    pub fn was_deleted(&self) {
+        self.gone.store(true, Ordering::Release);
+    }
+
     /// When it was last known to exist.
     pub fn seen(&self) -> Instant {
         Instant::from_nanos(self.seen.load(Ordering::Acquire))
