@@ -171,6 +171,9 @@ fn a_guardian_that_is_stopped_has_a_successor_that_knows_the_lease() {
     let mut child = bed.zklock(&["run", "a", "--", "sh", "-c", TWO]).spawn().unwrap();
     let pids = bed.pids("pids");
     let first = guardian(child.id());
+    // Before it has heard something it is left alone, since it may be slow.
+    let waits = || std::fs::read_to_string(format!("/proc/{first}/stat")).unwrap().contains(") S ");
+    until("it waits", || waits().then_some(()));
     kill(first, Signal::SIGSTOP).unwrap();
     until("another guardian", || find_guardian(child.id()).filter(|next| *next != first));
     assert!(!is_alive(first), "it would take the end of zklock for that of the successor's");

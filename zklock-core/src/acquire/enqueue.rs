@@ -29,7 +29,7 @@ pub(crate) enum Enqueued {
 const SKIPPED: &str = "zklock-skips-a-number";
 
 impl AcquireLoop<'_> {
-    /// Creates a node in the queue, and the directory if necessary. One flight if nothing goes
+    /// Creates a node in the queue, and the directory if necessary. One round trip if nothing goes
     /// wrong.
     pub(crate) async fn enqueue(&self, generation: &Arc<Generation>) -> Result<Enqueued, Setback> {
         let (driver, mode) = (&self.target.driver, self.how.mode);

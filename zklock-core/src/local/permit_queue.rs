@@ -21,6 +21,7 @@ use crate::base::error::{ErrorKind, Holder, LockError};
 use crate::base::first::all;
 use crate::base::mode::Mode;
 use crate::base::pattern::Pattern;
+use crate::base::policy::RetryPolicy;
 use crate::base::times;
 use crate::coordinator::traits::{Operation, RequestError};
 use crate::layout::driver::LockDriver;
@@ -438,7 +439,7 @@ impl PermitQueue {
         self.limit().known(self.session()).await?;
         let Targets { locks, counts_first, .. } = &self.common.targets;
         let vanished = &fetch.vanished;
-        let mut losses = 0;
+        let (mut losses, mut interruptions) = (0, 0);
         loop {
             // By then, callers that only try have been told if nothing is left.
             let how = How { has_many_nodes: turn.is_some(), ..How::one(Mode::Mutex, false) };
@@ -460,14 +461,19 @@ impl PermitQueue {
             }
             // The next count must not find them.
             all(taken.iter().filter_map(|lease| lease.release())).await.ok();
-            if inner.is_deleted() {
+            let pause = if inner.is_deleted() {
                 if losses >= vanished.attempts {
                     return Err(deleted_again(&locks.lock));
                 }
-                let clock = self.session().clock();
-                clock.sleep_until(clock.now() + vanished.pause(losses)).await;
                 losses += 1;
-            }
+                vanished.pause(losses - 1)
+            } else {
+                interruptions += 1;
+                RetryPolicy::default().pause(interruptions)
+            };
+            drop(inner);
+            let clock = self.session().clock();
+            clock.sleep_until(clock.now() + pause).await;
         }
     }
 
@@ -479,23 +485,23 @@ impl PermitQueue {
         // Whoever sees that it is gone would tell of a loss.
         inner.unhold();
         let deleted = generation.write(vec![Operation::Delete { path }]);
-        match or_forgotten(generation, generation.patience(), deleted).await {
+        let error = match or_forgotten(generation, generation.patience(), deleted).await {
             Ok(()) => {
                 inner.forget();
                 return Ok(true);
             }
-            Err(RequestError::Multi { error, .. }) if *error == RequestError::NoNode => {
-                tracing::warn!("the node of a semaphore's inner lock was deleted by somebody else");
-                inner.was_deleted();
-            }
-            Err(RequestError::Multi { error, .. }) => {
-                if let Setback::Failed(error) = setback(*error) {
-                    return Err(error.on(self.common.targets.locks.lock.clone()));
-                }
-            }
-            Err(_) => {}
+            Err(RequestError::Multi { error, .. }) => *error,
+            Err(error) => error,
+        };
+        if error == RequestError::NoNode {
+            tracing::warn!("the node of a semaphore's inner lock was deleted by somebody else");
+            inner.was_deleted();
+            return Ok(false);
         }
-        Ok(false)
+        match setback(error) {
+            Setback::Failed(error) => Err(error.on(self.common.targets.locks.lock.clone())),
+            _ => Ok(false),
+        }
     }
 
     /// Creates the nodes of permits. If every node is a holder, it first makes sure that there is
