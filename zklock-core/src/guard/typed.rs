@@ -211,10 +211,16 @@ pub struct Guard<K: Kind = Alone> {
     children: OnceLock<Arc<Slot>>,
     /// For a nested guard: its turn among the siblings. Dropped after the hold.
     pub(super) turn: Option<Turn>,
-    pub(super) limit: Option<GuardLimit>,
-    /// Logs that it is held for long.
-    warning: Option<Warning>,
+    /// What goes on beside it and ends with it. Boxed, because few guards have any.
+    beside: Option<Box<Beside>>,
     kind: PhantomData<fn() -> K>,
+}
+
+#[derive(Debug, Default)]
+struct Beside {
+    limit: Option<GuardLimit>,
+    /// Logs that the lock is held for long.
+    warning: Option<Warning>,
 }
 
 impl<K: Kind> Guard<K> {
@@ -234,7 +240,9 @@ impl<K: Kind> Guard<K> {
             }
         }
         let mut guard = Guard::new(hold, None)?;
-        guard.warning = guard.grant().warn(settings.warn_holding);
+        if let Some(warning) = guard.grant().warn(settings.warn_holding) {
+            guard.beside.get_or_insert_default().warning = Some(warning);
+        }
         let since = guard.grant().since();
         Ok(guard.limited(settings.hold_at_most, since, None))
     }
@@ -244,7 +252,7 @@ impl<K: Kind> Guard<K> {
             return Err(LockError::new(ErrorKind::Lost, "its lease ran out during the grant"));
         };
         let (view, children) = (GuardView::new(grant, None), OnceLock::new());
-        Ok(Guard { hold, view, children, turn, limit: None, warning: None, kind: PhantomData })
+        Ok(Guard { hold, view, children, turn, beside: None, kind: PhantomData })
     }
 
     pub(crate) fn frame(&self) -> Arc<Frame> {
@@ -263,15 +271,18 @@ impl<K: Kind> Guard<K> {
         since: Instant,
         around: Option<Arc<HoldLimit>>,
     ) -> Self {
-        self.limit = GuardLimit::begin(self.grant(), at_most, since, around.clone());
-        let limit = self.limit.as_ref().map(|limit| limit.shared().clone());
+        let own = GuardLimit::begin(self.grant(), at_most, since, around.clone());
+        let limit = own.as_ref().map(|limit| limit.shared().clone());
+        if own.is_some() {
+            self.beside.get_or_insert_default().limit = own;
+        }
         self.view.set_limit(limit.or(around));
         self
     }
 
     /// Continues with the limit of a guard that this one replaces.
     pub(super) fn limited_as(mut self, other: &mut Guard<impl Kind>) -> Self {
-        (self.limit, self.warning) = (other.limit.take(), other.warning.take());
+        self.beside = other.beside.take();
         self.view.set_limit(other.view.limit().cloned());
         self
     }
@@ -291,7 +302,7 @@ impl<K: Kind> Guard<K> {
 
     /// The limit of its own.
     pub(crate) fn own_limit(&self) -> Option<&GuardLimit> {
-        self.limit.as_ref()
+        self.beside.as_ref()?.limit.as_ref()
     }
 
     fn slot(&self) -> Arc<Slot> {
@@ -380,7 +391,7 @@ impl<K: Kind> Guard<K> {
         let lost = self.grant().holds() == 1 && !self.grant().is_leased_at(now);
         let lost = (lost || self.is_over_time()).then(|| self.lost_error());
         let mut hold = self.hold.take();
-        drop((self.limit.take(), self.warning.take()));
+        drop(self.beside.take());
         let releasing = Releasing(Some(self.view.grant()), Some(now));
         let outcome = match hold.give_back(now) {
             Some(deletion) => deletion.await.map_err(|error| {
