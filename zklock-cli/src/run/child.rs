@@ -65,7 +65,6 @@ impl Child {
         #[cfg(target_os = "linux")]
         let _ = nix::sys::prctl::set_child_subreaper(true);
         let failed = |error| Failure::own(format!("cannot start a process: {error}"));
-        let mut guardian = Guardian::start()?;
         let (gate, mut key) = pipe().map_err(failed)?;
         fcntl(&gate, FcntlArg::F_SETFD(FdFlag::empty())).map_err(|error| failed(error.into()))?;
         let mut itself = Command::new(to_spawn()?);
@@ -84,7 +83,8 @@ impl Child {
             .map_err(failed)?;
         drop(gate);
         let group = Pid::from_raw(i32::try_from(child.id()).unwrap_or(i32::MAX));
-        guardian.guard(group, lease.deadline())?;
+        // The command begins when the guardian has heard of it: nothing else ends the whole group in time.
+        let mut guardian = Guardian::start(group, lease)?;
         let terminal = Arc::new(Terminal::open());
         terminal.begin(group);
         let (end, ended) = mpsc::unbounded_channel();
@@ -93,8 +93,7 @@ impl Child {
             .name("zklock-reaper".to_owned())
             .spawn(move || reap(group, &seen, &end))
             .map_err(|error| Failure::own(format!("cannot start a thread: {error}")))?;
-        // The command begins when the guardian knows of it, and not if this process was stopped
-        // meanwhile for too long.
+        // Not if this process was stopped meanwhile for too long.
         if guardian.is_late() {
             return Err(Failure { code: LOST, message: "the lock is lost".to_owned() });
         }

@@ -8,16 +8,18 @@ use std::io::{self, ErrorKind, PipeWriter, Write, pipe, stdin};
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
+use std::thread::sleep;
 use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal, kill, killpg};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, read};
 use rustix::io::ioctl_fionread;
 
-use super::lease::Moment;
+use super::lease::{Lease, Moment};
 use crate::exit::Failure;
 use crate::server::to_spawn;
 use crate::text::tell;
@@ -35,36 +37,45 @@ const DISMISSED: &str = "dismissed";
 /// The longest time for which it sleeps: its timer stands still while the machine is suspended.
 const LONGEST: Duration = Duration::from_secs(1);
 
+/// How many guardians are started before the command begins, where each is stopped or killed at once.
+const TRIES: u32 = 10;
+
 /// The guardian, and what it hears.
 #[derive(Debug)]
 pub(super) struct Guardian {
     pid: Pid,
     ear: PipeWriter,
     told: Option<Moment>,
-    /// Whether it has heard something: it may be slow to begin.
-    listens: bool,
+    /// Until when it may be slow to begin, if it has not heard anything yet.
+    begins: Option<Moment>,
     /// Whether it was told too late, and has killed the group.
     late: bool,
 }
 
 impl Guardian {
-    /// Starts it, before there is a group to guard.
-    pub(super) fn start() -> Result<Self, Failure> {
-        // With a line that says nothing: when it has read that, it listens.
-        Self::start_with("\n", None)
+    /// Starts one for a group that waits for it to hear its order. One that is stopped or killed before
+    /// has a successor.
+    pub(super) fn start(group: Pid, lease: &Lease<'_>) -> Result<Self, Failure> {
+        for _ in 0..TRIES {
+            let mut guardian = Self::start_with(group, lease.deadline())?;
+            if guardian.hears() {
+                return Ok(guardian);
+            }
+        }
+        Err(Failure::own("the guardian is stopped or killed as soon as it is started"))
     }
 
     /// Starts it with an order, which it finds whatever becomes of this process.
-    fn start_with(order: &str, told: Option<Moment>) -> Result<Self, Failure> {
-        let started = Self::spawn(order, told);
+    fn start_with(group: Pid, deadline: Option<Moment>) -> Result<Self, Failure> {
+        let started = Self::spawn(group, deadline);
         started.map_err(|error| Failure::own(format!("cannot start the guardian: {error}")))
     }
 
-    fn spawn(order: &str, told: Option<Moment>) -> io::Result<Self> {
+    fn spawn(group: Pid, deadline: Option<Moment>) -> io::Result<Self> {
         let (stdin, mut ear) = pipe()?;
         // A guardian that does not listen must not stop this process.
         fcntl(ear.as_fd(), FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
-        ear.write_all(order.as_bytes())?;
+        ear.write_all(order(group, deadline).as_bytes())?;
         let guardian =
             Command::new(to_spawn().map_err(|failure| io::Error::other(failure.message))?)
                 .arg0(NAME)
@@ -76,7 +87,22 @@ impl Guardian {
                 .process_group(0)
                 .spawn()?;
         let pid = Pid::from_raw(i32::try_from(guardian.id()).unwrap_or(i32::MAX));
-        Ok(Guardian { pid, ear, told, listens: false, late: false })
+        Ok(Guardian { pid, ear, told: deadline, begins: deadline, late: false })
+    }
+
+    /// Waits until it has heard what it was told, or it is too late for that. False if it never will.
+    fn hears(&mut self) -> bool {
+        while ioctl_fionread(&self.ear).is_ok_and(|unheard| unheard > 0) && !self.is_late() {
+            match waitpid(self.pid, Some(WaitPidFlag::WNOHANG | WaitPidFlag::WUNTRACED)) {
+                Ok(WaitStatus::StillAlive) => sleep(Duration::from_millis(1)),
+                Ok(WaitStatus::Stopped(..)) => {
+                    _ = kill(self.pid, Signal::SIGKILL);
+                    return false;
+                }
+                _ => return false,
+            }
+        }
+        true
     }
 
     /// From now on, the end of this process is the end of the group, and so is the deadline unless
@@ -86,29 +112,26 @@ impl Guardian {
             return Ok(());
         }
         self.told = deadline;
-        let order = match deadline {
-            Some(deadline) => format!("{group} {}\n", deadline.millis()),
-            None => format!("{group}\n"),
-        };
-        let Err(error) = self.hand_over(order.as_bytes()) else { return Ok(()) };
+        let Err(error) = self.hand_over(&order(group, deadline)) else { return Ok(()) };
         // Somebody has ended it (and then this process has waited for it), or it is stopped.
         tell(format_args!("the guardian does not listen: {error}; starting another one"));
         if error.kind() != ErrorKind::BrokenPipe {
             // Before it could take the end of what it hears for the end of this process.
             _ = kill(self.pid, Signal::SIGKILL);
         }
-        *self = Self::start_with(&order, deadline)?;
+        *self = Self::start_with(group, deadline)?;
         Ok(())
     }
 
     /// Fails if it has ended, or has not heard yet what it was told half a heartbeat ago.
-    fn hand_over(&mut self, order: &[u8]) -> io::Result<()> {
+    fn hand_over(&mut self, order: &str) -> io::Result<()> {
         let unheard = ioctl_fionread(&self.ear)?;
-        if unheard > 0 && self.listens {
+        if unheard == 0 {
+            self.begins = None;
+        } else if self.begins.is_none_or(Moment::is_over) {
             return Err(io::Error::other("it is stopped"));
         }
-        self.listens = unheard == 0;
-        self.ear.write_all(order)
+        self.ear.write_all(order.as_bytes())
     }
 
     /// Whether the deadline passed before it was told a later one: it kills the group then.
@@ -121,6 +144,14 @@ impl Guardian {
     pub(super) fn dismiss(&mut self) {
         // If it is gone already, so much the better.
         _ = writeln!(self.ear, "{DISMISSED}");
+    }
+}
+
+/// What a guardian is told.
+fn order(group: Pid, deadline: Option<Moment>) -> String {
+    match deadline {
+        Some(deadline) => format!("{group} {}\n", deadline.millis()),
+        None => format!("{group}\n"),
     }
 }
 

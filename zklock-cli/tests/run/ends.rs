@@ -8,7 +8,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use zklock_test_support::{Proxy, ZooKeeper};
 
-use crate::bed::{Bed, TWO, find_guardian, guardian, is_alive, raw, signal, until};
+use crate::bed::{BOUND, Bed, TWO, find_guardian, guardian, is_alive, raw, signal, until};
 
 /// What cannot be told is no reason to end the command.
 #[test]
@@ -186,6 +186,91 @@ fn a_guardian_that_is_stopped_has_a_successor_that_knows_the_lease() {
     });
     signal(&child, Signal::SIGCONT);
     assert_eq!(child.wait().unwrap().code(), Some(124));
+}
+
+/// Whether what is in the group of the command ends with `zklock`, before the lock is another's.
+fn ends_with(zklock: &mut Child, bed: &Bed, pids: &[Pid]) {
+    signal(zklock, Signal::SIGKILL);
+    zklock.wait().unwrap();
+    until("their end", || {
+        let nodes = bed.nodes("a").len();
+        let dead = all_dead(pids);
+        assert!(dead || nodes == 1);
+        dead.then_some(())
+    });
+}
+
+/// Stops the guardian of a `zklock` as soon as there is one that is not this one. Whether it has not begun yet.
+fn stopped_at_birth(zklock: &mut Child, not: Option<Pid>) -> (Pid, bool) {
+    let file =
+        |process: i32, file: &str| std::fs::read_to_string(format!("/proc/{process}/{file}"));
+    let of = format!("{0}/task/{0}/children", zklock.id());
+    let start = Instant::now();
+    let guardian = loop {
+        let children = std::fs::read_to_string(format!("/proc/{of}")).unwrap();
+        let mut children = children.split_whitespace().map(|child| child.parse::<i32>().unwrap());
+        let is_one = |child: &i32| {
+            file(*child, "cmdline").is_ok_and(|line| line.starts_with("lock-guardian"))
+        };
+        if let Some(one) =
+            children.find(|child| not.map(Pid::as_raw) != Some(*child) && is_one(child))
+        {
+            break one;
+        }
+        assert!(start.elapsed() < BOUND && zklock.try_wait().unwrap().is_none(), "no guardian");
+    };
+    kill(Pid::from_raw(guardian), Signal::SIGSTOP).unwrap();
+    // `zklock` may see it at once, and kill it.
+    let stat = until("it is stopped", || {
+        let stat = file(guardian, "stat").unwrap_or_default();
+        (!stat.contains(") R ") && !stat.contains(") S ") && !stat.contains(") D ")).then_some(stat)
+    });
+    (Pid::from_raw(guardian), !stat.contains("(lock-guardian)"))
+}
+
+/// Whatever is sent to its guardian before that has begun.
+#[test]
+fn the_command_begins_when_its_guardian_listens() {
+    until("a guardian is stopped before it has begun", || {
+        let bed = Bed::new("unborn");
+        let mut child = bed.zklock(&["run", "a", "--", "sh", "-c", TWO]).spawn().unwrap();
+        let (first, unborn) = stopped_at_birth(&mut child, None);
+        if unborn {
+            let pids = bed.pids("pids");
+            ends_with(&mut child, &bed, &pids);
+            return Some(());
+        }
+        too_late(&mut child, first);
+        None
+    });
+}
+
+#[test]
+fn a_successor_that_is_stopped_before_it_listens_has_one_too() {
+    until("a successor is stopped before it has begun", || {
+        let bed = Bed::new("successors");
+        let mut child = bed.zklock(&["run", "a", "--", "sh", "-c", TWO]).spawn().unwrap();
+        let pids = bed.pids("pids");
+        let first = guardian(child.id());
+        kill(first, Signal::SIGKILL).unwrap();
+        let (second, unborn) = stopped_at_birth(&mut child, Some(first));
+        if unborn {
+            until("a third one", || {
+                find_guardian(child.id()).filter(|next| *next != first && *next != second)
+            });
+            ends_with(&mut child, &bed, &pids);
+            return Some(());
+        }
+        too_late(&mut child, second);
+        None
+    });
+}
+
+/// The guardian had begun: it ends what there is.
+fn too_late(zklock: &mut Child, guardian: Pid) {
+    zklock.kill().unwrap();
+    zklock.wait().unwrap();
+    _ = kill(guardian, Signal::SIGCONT);
 }
 
 #[test]
