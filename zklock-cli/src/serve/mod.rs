@@ -7,6 +7,7 @@ mod looker;
 mod routes;
 mod state;
 mod token;
+mod whys;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,6 +26,7 @@ use crate::serve::gate::Names;
 use crate::serve::looker::Looker;
 use crate::serve::routes::{Shared, router};
 use crate::serve::token::Token;
+use crate::serve::whys::Whys;
 use crate::server::{Again, servers};
 use crate::text::tell;
 
@@ -64,8 +66,7 @@ pub(crate) async fn serve(wanted: Serve, again: Again) -> Result<u8, Failure> {
     let looker = Arc::new(looker);
     let shared = Shared {
         looker: looker.clone(),
-        again: Arc::new(again),
-        known: Arc::default(),
+        whys: Arc::new(Whys::new(again)),
         streams: Arc::new(Semaphore::new(MOST_STREAMS)),
         token,
     };

@@ -13,8 +13,7 @@ use axum::routing::{get, post};
 use axum::{Router, middleware};
 use futures_lite::{Stream, stream};
 use serde_json::{Value, json};
-use tokio::sync::{Mutex, Semaphore};
-use tokio::time::Instant;
+use tokio::sync::Semaphore;
 
 use crate::args::czxid;
 use crate::breaks::{find, told};
@@ -22,12 +21,9 @@ use crate::serve::connection::Peer;
 use crate::serve::gate::{Names, gate};
 use crate::serve::looker::{Looker, Seen};
 use crate::serve::token::Token;
-use crate::server::Again;
+use crate::serve::whys::Whys;
 use crate::text::tell;
-use crate::why::known;
 
-/// How long the servers may take to answer what is wrong with a lock, and how long that is shown to others.
-const WITHIN: Duration = Duration::from_secs(2);
 /// A connection without news is kept open by so little.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
@@ -35,9 +31,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(10);
 #[derive(Clone)]
 pub(super) struct Shared {
     pub(super) looker: Arc<Looker>,
-    pub(super) again: Arc<Again>,
-    /// What is known about locks, and since when. One question at a time.
-    pub(super) known: Arc<Mutex<HashMap<String, (Instant, String)>>>,
+    pub(super) whys: Arc<Whys>,
     /// Room for streams of events.
     pub(super) streams: Arc<Semaphore>,
     pub(super) token: Option<Arc<Token>>,
@@ -134,20 +128,15 @@ async fn timeline(State(shared): State<Shared>, query: Asked) -> Result<Response
 
 async fn why(State(shared): State<Shared>, query: Asked) -> Result<Response, Refusal> {
     let name = name(&query)?;
-    let mut all = shared.known.lock().await;
-    all.retain(|_, (then, _)| then.elapsed() < WITHIN);
-    if let Some((_, known)) = all.get(name) {
-        return Ok(as_json(known.clone()));
+    let knows = || shared.looker.history(|history| history.knows(name));
+    if !knows() {
+        answered(shared.looker.fresh().await)?;
+        if !knows() {
+            return Err(unknown(name));
+        }
     }
-    answered(shared.looker.fresh().await)?;
-    if !shared.looker.history(|history| history.knows(name)) {
-        return Err(unknown(name));
-    }
-    let known = known(name, WITHIN, &shared.again, true).await;
-    let known =
-        known.map_err(|failure| refusal(StatusCode::SERVICE_UNAVAILABLE, failure.message))?;
-    all.insert(name.to_owned(), (Instant::now(), known.says.clone()));
-    Ok(as_json(known.says))
+    let says = shared.whys.ask(name).await;
+    says.map(as_json).map_err(|why| refusal(StatusCode::SERVICE_UNAVAILABLE, why))
 }
 
 async fn break_node(

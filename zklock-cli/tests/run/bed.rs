@@ -45,9 +45,12 @@ impl Bed {
         command
     }
 
-    /// Runs it to its end.
+    /// Runs it to its end. Again if ZooKeeper does not answer, as on a busy machine: nothing was done then.
     pub(crate) fn output(&self, arguments: &[&str]) -> Output {
-        self.zklock(arguments).output().unwrap()
+        until("ZooKeeper answers", || {
+            let output = self.zklock(arguments).output().unwrap();
+            (output.status.code() != Some(69)).then_some(output)
+        })
     }
 
     /// The exit code with which it ends.

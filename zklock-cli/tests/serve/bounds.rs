@@ -1,11 +1,14 @@
 //! Clients that take more than their share.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::TcpStream;
-use std::time::Duration;
+use std::net::{TcpListener, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
 
-use crate::bed::{BOUND, Bed, until};
-use crate::client::Server;
+use zklock_test_support::{CreateMode, ZooKeeper};
+
+use crate::bed::{BOUND, Bed, raw, until};
+use crate::client::{SERVE, Server, named};
 
 /// Waits until the server ends a connection.
 fn ended(mut stream: &TcpStream) {
@@ -33,7 +36,7 @@ fn a_connection_on_which_nothing_passes_is_ended() {
     let answered = begins("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
     // Byte by byte it comes to no end either.
     let slow = begins("GET / HTTP/1.1\r\nX: ");
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         let trickle = scope.spawn(|| {
             until("its end", || (&slow).write_all(b"x").is_err().then_some(()));
         });
@@ -88,4 +91,42 @@ fn there_are_only_so_many_connections() {
     let files = std::fs::read_dir(format!("/proc/{}/fd", server.process.id())).unwrap().count();
     assert!(files < 300, "{files}");
     drop(many);
+}
+
+/// One of two servers is silent, so that each question takes as long as it may.
+#[test]
+fn who_asks_with_many_others_is_answered_all_the_same() {
+    let bed = Bed::new("asked");
+    let mut client = raw();
+    client.create(bed.path("").trim_end_matches('/'), b"", CreateMode::Persistent).unwrap();
+    let names: Vec<_> = (0..30).map(|number| format!("a{number}")).collect();
+    for name in &names {
+        client.create(&bed.path(name), b"", CreateMode::Persistent).unwrap();
+        let node = format!("{name}/_c_be2ee212-c507-4b18-a733-81c86278175c-lock-0000000000");
+        client.create(&bed.path(&node), b"10.0.0.7", CreateMode::Ephemeral).unwrap();
+    }
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let servers = format!("{},{}", ZooKeeper::shared().addr(), silent.local_addr().unwrap());
+    let server = Server::run(bed.zklock_at(&servers, &SERVE));
+    server.events().next("state", |state| state["locks"].as_array().unwrap().len() == names.len());
+    let ask = |name: &str| {
+        let begin = Instant::now();
+        let answer = server.get(&named("/api/why", name));
+        match answer.code {
+            200 => assert_eq!(answer.json()["name"], name),
+            code => assert!(code == 503 && answer.json()["error"].is_string(), "{answer:?}"),
+        }
+        (begin.elapsed(), answer.code)
+    };
+    // Not at once on a busy machine, perhaps.
+    until("all are answered within ten seconds", || {
+        let mut all: Vec<_> = thread::scope(|scope| {
+            let asking: Vec<_> = names.iter().map(|name| scope.spawn(|| ask(name))).collect();
+            asking.into_iter().map(|one| one.join().unwrap()).collect()
+        });
+        all.sort();
+        println!("{all:?}");
+        (all[names.len() - 1].0 < Duration::from_secs(10)).then_some(())
+    });
+    client.close().unwrap();
 }
