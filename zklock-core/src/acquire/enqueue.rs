@@ -53,7 +53,8 @@ impl AcquireLoop<'_> {
         let clock = runtime.clock();
         let sent = marks.then(|| clock.now());
         let payload = new.payload.as_slice().into();
-        let mut pending_create = PendingCreate::send(generation, self.directory(), new);
+        let mut pending_create =
+            PendingCreate::send(generation, self.target.directory.to_shared(), new);
         // If there is a single node, there is nothing to list.
         let looking =
             (only.is_none() && pending_create.is_sent()).then(|| self.look(generation, Since::Now));

@@ -97,17 +97,20 @@ impl Contender {
     /// assert_eq!(Contender::sequence_after("sub_12", "sub_"), None);
     /// ```
     pub fn sequence_after(name: &str, marker: &str) -> Option<i64> {
-        // Not searched for: this is called for every child of every lock.
+        // Not searched for, and by bytes: this is called for every child of every lock.
         let number = [10, 11].into_iter().find_map(|length| {
-            let (before, number) = name.split_at_checked(name.len().checked_sub(length)?)?;
-            before.ends_with(marker).then_some(number)
+            let (before, number) =
+                name.as_bytes().split_at_checked(name.len().checked_sub(length)?)?;
+            before.ends_with(marker.as_bytes()).then_some(number)
         })?;
-        let digits = number.strip_prefix('-').unwrap_or(number);
-        let plain = digits.len() <= 10 && digits.bytes().all(|b| b.is_ascii_digit());
-        if !plain || (number.len() > 10 && digits.starts_with('0')) {
+        let digits = number.strip_prefix(b"-").unwrap_or(number);
+        let plain = digits.len() <= 10 && digits.iter().all(u8::is_ascii_digit);
+        if !plain || (number.len() > 10 && digits.starts_with(b"0")) {
             return None;
         }
-        number.parse::<i32>().ok().map(i64::from)
+        let size = digits.iter().fold(0, |size, digit| size * 10 + i64::from(digit - b'0'));
+        let number = if digits.len() < number.len() { -size } else { size };
+        i32::try_from(number).is_ok().then_some(number)
     }
 }
 

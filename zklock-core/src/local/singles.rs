@@ -70,13 +70,14 @@ impl Singles {
         others: impl Iterator<Item = &'a Singles>,
         assign: impl FnOnce() -> LanePermit,
     ) -> (LanePermit, InOrder, SendTurn) {
-        let is_up = |line: &Line| line.lane.is_served();
+        let now = |line: &Line| line.lane.clock().now();
+        let is_up = |line: &Line| line.lane.is_served_at(now(line));
         let mut lines: Vec<_> = others.filter_map(Singles::line).collect();
         let mut common = self.lock();
         // Another thread may have assigned it meanwhile.
         lines.extend(common.line.upgrade());
         let (lane_permit, line) = match lines.iter().rev().find(|line| is_up(line)) {
-            Some(line) => (line.lane.lane_permit(), line.clone()),
+            Some(line) => (line.lane.lane_permit(now(line)), line.clone()),
             None => {
                 let lane_permit = assign();
                 let lane = lane_permit.lane();

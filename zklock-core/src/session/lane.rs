@@ -116,15 +116,16 @@ impl Lane {
         self.busy.load(Ordering::Relaxed)
     }
 
-    /// Whether the lane can serve an acquire now: it is connected, and commits are answered.
-    pub fn is_served(&self) -> bool {
+    /// Whether the lane can serve an acquire at `now`, which was just read: it is connected, and
+    /// commits are answered.
+    pub fn is_served_at(&self, now: Instant) -> bool {
         let Some(generation) = self.current() else { return false };
         if generation.is_self_aware() {
             // Asking the coordinator could end the generation, and the caller may hold the lock of
             // a queue.
             return true;
         }
-        let (lease, now) = (generation.lease(), self.clock().now());
+        let lease = generation.lease();
         // A connection can stay up long after its server froze. An acquire begins with a commit.
         let asked = Instant::from_nanos(self.busy_since.load(Ordering::Relaxed));
         let unanswered = now >= lease.last_commit().max(asked) + lease.heartbeat();
@@ -148,11 +149,12 @@ impl Lane {
         self.riders() == 0 && self.living().iter().all(idle)
     }
 
-    /// Counts an acquire until the returned value is dropped.
-    pub fn lane_permit(self: &Arc<Self>) -> LanePermit {
+    /// Counts an acquire that begins at `now`, which was just read, until the returned value is
+    /// dropped.
+    pub fn lane_permit(self: &Arc<Self>, now: Instant) -> LanePermit {
         self.riders.fetch_add(1, Ordering::Relaxed);
         if self.busy.fetch_add(1, Ordering::Relaxed) == 0 {
-            self.busy_since.store(self.clock().now().as_nanos(), Ordering::Relaxed);
+            self.busy_since.store(now.as_nanos(), Ordering::Relaxed);
         }
         self.lane_permits.fetch_add(1, Ordering::Relaxed);
         LanePermit { lane: self.clone(), busy: AtomicBool::new(true) }

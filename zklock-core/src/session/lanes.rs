@@ -14,7 +14,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::base::clock::Clock;
+use crate::base::clock::{Clock, Instant};
 use crate::base::deadline::Deadline;
 use crate::base::times;
 use crate::coordinator::io_thread::IoThread;
@@ -131,22 +131,24 @@ impl Lanes {
 
     /// Assigns a lane to an acquire.
     pub fn assign(self: &Arc<Self>) -> LanePermit {
-        if has_room(&self.first) && self.first.is_served() {
-            return self.first.lane_permit();
+        let now = self.clock().now();
+        if has_room(&self.first) && self.first.is_served_at(now) {
+            return self.first.lane_permit(now);
         }
-        self.board_another()
+        self.board_another(now)
     }
 
     #[cold]
-    fn board_another(self: &Arc<Self>) -> LanePermit {
+    fn board_another(self: &Arc<Self>, now: Instant) -> LanePermit {
         let mut more = self.lock();
         let lanes = || std::iter::once(&self.first).chain(&more.lanes);
         // A lane that gets no connection is no help, and neither is a second one.
         let all_ready = lanes().all(|lane| lane.current().is_some());
         let ready = lanes().filter(|lane| lane.current().is_some());
-        let best = ready.min_by_key(|lane| (!lane.is_served(), lane.riders() >= FULL, lane.busy()));
+        let best =
+            ready.min_by_key(|lane| (!lane.is_served_at(now), lane.riders() >= FULL, lane.busy()));
         let lane = best.unwrap_or(&self.first);
-        let (lane_permit, wanted) = (lane.lane_permit(), !has_room(lane) && !more.complete);
+        let (lane_permit, wanted) = (lane.lane_permit(now), !has_room(lane) && !more.complete);
         if wanted && all_ready && 1 + more.lanes.len() < self.lane_config.most {
             let lane = self.lane_config.lay();
             self.close_when_idle(&lane);

@@ -123,17 +123,22 @@ fn delete(
     generation: &Arc<Generation>,
     path: &Arc<str>,
     only: Option<i64>,
-) -> Background<Result<(), RequestError>> {
-    let Some(czxid) = only else { return Box::pin(generation.delete_patiently(path)) };
-    let looked = generation.coordinator().get(path);
+) -> impl Future<Output = Result<(), RequestError>> + Send + 'static + use<> {
+    let sent = match only {
+        None => Ok(generation.delete_patiently(path)),
+        Some(czxid) => Err((czxid, generation.coordinator().get(path))),
+    };
     let (generation, path) = (generation.clone(), path.clone());
-    Box::pin(async move {
-        match looked.await {
-            Ok((_, stat)) if stat.czxid == czxid => generation.delete_patiently(&path).await,
-            Ok(_) => Ok(()),
-            Err(error) => Err(error),
+    async move {
+        match sent {
+            Ok(deletion) => deletion.await,
+            Err((czxid, looked)) => match looked.await {
+                Ok((_, stat)) if stat.czxid == czxid => generation.delete_patiently(&path).await,
+                Ok(_) => Ok(()),
+                Err(error) => Err(error),
+            },
         }
-    })
+    }
 }
 
 async fn delete_until_gone(
@@ -142,7 +147,7 @@ async fn delete_until_gone(
     path: Arc<str>,
     heed: DeleteOptions,
     mark: Option<Box<MarkRemoval>>,
-    first: Background<Result<(), RequestError>>,
+    first: impl Future<Output = Result<(), RequestError>> + Send + 'static,
 ) -> Result<(), RequestError> {
     let (mut pause, mut patience) = (times::DELETE.0, generation.patience());
     let mut outcome = or_forgotten(&generation, patience, first).await;
@@ -171,8 +176,8 @@ async fn delete_until_gone(
         }
         back_off(&generation, &mut pause).await;
         patience = more(&generation, patience);
-        let next = match &mark {
-            None => delete(&generation, &path, heed.only),
+        let next: Background<_> = match &mark {
+            None => Box::pin(delete(&generation, &path, heed.only)),
             Some(mark) => mark.as_ref().clone().send(&generation, &path),
         };
         outcome = or_forgotten(&generation, patience, next).await;
@@ -185,7 +190,8 @@ async fn delete_until_gone(
 pub struct PendingCreate {
     generation: Arc<Generation>,
     heed: bool,
-    sent: Arc<AtomicBool>,
+    /// Whether the request was sent, if it may have to wait.
+    sent: Option<Arc<AtomicBool>>,
     work: Unfinished<Result<(Created, Turn), RequestError>>,
 }
 
@@ -195,20 +201,20 @@ type Turn = Option<tokio::sync::OwnedMutexGuard<()>>;
 impl PendingCreate {
     /// Sends the creation of a node under `directory`. A node that looks like others of this
     /// session waits until nobody else creates one there.
-    pub fn send(generation: &Arc<Generation>, directory: &str, node: NewNode) -> Self {
+    pub fn send(generation: &Arc<Generation>, directory: Arc<str>, node: NewNode) -> Self {
         let heed = node.proof != Proof::Name;
-        let sent = Arc::new(AtomicBool::new(true));
-        let task = CreateTask::new(generation, directory, node);
-        let work: Background<_> = if heed {
-            let gate = generation.gate(directory);
+        let mut sent = None;
+        let gate = heed.then(|| generation.gate(&directory));
+        let task = CreateTask { generation: generation.clone(), directory, node };
+        let work: Background<_> = if let Some(gate) = gate {
             match gate.clone().try_lock_owned() {
                 Ok(turn) => {
                     let work = task.begin();
                     Box::pin(async move { Ok((work.await?, Some(turn))) })
                 }
                 Err(_) => {
-                    let sending = sent.clone();
-                    sent.store(false, Ordering::Release);
+                    let sending = Arc::new(AtomicBool::new(false));
+                    sent = Some(sending.clone());
                     Box::pin(async move {
                         let turn = gate.lock_owned().await;
                         sending.store(true, Ordering::Release);
@@ -225,7 +231,7 @@ impl PendingCreate {
 
     /// Whether the request was sent, so that later requests come after it.
     pub fn is_sent(&self) -> bool {
-        self.sent.load(Ordering::Acquire)
+        self.sent.as_ref().is_none_or(|sent| sent.load(Ordering::Acquire))
     }
 }
 
@@ -261,15 +267,11 @@ impl Drop for PendingCreate {
 /// A pending creation.
 struct CreateTask {
     generation: Arc<Generation>,
-    directory: String,
+    directory: Arc<str>,
     node: NewNode,
 }
 
 impl CreateTask {
-    fn new(generation: &Arc<Generation>, directory: &str, node: NewNode) -> Self {
-        CreateTask { generation: generation.clone(), directory: directory.to_owned(), node }
-    }
-
     /// Sends the request; the future completes the creation.
     fn begin(self) -> impl Future<Output = Result<Created, RequestError>> + Send + 'static {
         let path = [&*self.directory, "/", &self.node.prefix].concat();

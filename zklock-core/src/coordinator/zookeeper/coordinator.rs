@@ -1,6 +1,6 @@
 //! A ZooKeeper session as a [`Coordinator`].
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::future::{Future, ready};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,6 +21,9 @@ use crate::coordinator::limits::{check_multi, check_size};
 use crate::coordinator::traits::{
     Coordinator, Created, Link, NodeKind, Operation, Reply, RequestError, Stat, Watch,
 };
+
+/// The length of a negative number that ZooKeeper appends.
+const LONGEST_SEQUENCE: usize = 11;
 
 /// One ZooKeeper session. Dropping it closes the session.
 pub struct ZooKeeperCoordinator {
@@ -156,15 +159,18 @@ impl Coordinator for ZooKeeperCoordinator {
         if let Err(error) = check_size(path, data) {
             return Box::pin(ready(Err(error)));
         }
-        let (path, data, acl) = (path.to_owned(), data.to_vec(), self.acl.clone());
+        let (data, acl) = (data.to_vec(), self.acl.clone());
+        // With room for the number that ZooKeeper appends.
+        let mut full = String::with_capacity(path.len() + LONGEST_SEQUENCE);
+        full.push_str(path);
         self.send(move |client| async move {
             let options = mode(kind).with_acls(zk::Acls::new(&acl));
-            let (created, sequence) = client.create(&path, &data, &options).await?;
-            let path = match kind {
-                NodeKind::EphemeralSequential => format!("{path}{sequence}"),
-                _ => path,
-            };
-            Ok(Created { path, stat: stat(&created) })
+            let (created, sequence) = client.create(&full, &data, &options).await?;
+            if kind == NodeKind::EphemeralSequential {
+                // Writing to a `String` cannot fail.
+                let _ = write!(full, "{sequence}");
+            }
+            Ok(Created { path: full, stat: stat(&created) })
         })
     }
 

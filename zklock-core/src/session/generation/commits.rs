@@ -105,7 +105,7 @@ impl Generation {
     pub fn delete_patiently(
         self: &Arc<Self>,
         path: &str,
-    ) -> impl Future<Output = Result<(), RequestError>> + Send + 'static {
+    ) -> impl Future<Output = Result<(), RequestError>> + Send + 'static + use<> {
         self.feeding(self.sends(), self.patient.delete(path))
     }
 

@@ -114,7 +114,8 @@ async fn a_node_is_deleted_and_made_although_the_answers_are_forgotten() {
     let (payload, proof, kind) = (Vec::new(), Proof::Name, NodeKind::EphemeralSequential);
     let new = NewNode { prefix, payload, proof, kind };
     kept.forgets.store(1, Ordering::SeqCst);
-    let made = timeout(2 * T, PendingCreate::send(generation, "/d", new)).await.unwrap().unwrap();
+    let made =
+        timeout(2 * T, PendingCreate::send(generation, "/d".into(), new)).await.unwrap().unwrap();
     let names = coordinator.children("/d").await.unwrap();
     assert_eq!(names.len(), 1, "{names:?}");
     assert!(made.path.ends_with(&names[0]));
@@ -136,7 +137,7 @@ async fn a_node_that_may_not_be_looked_for_goes_with_its_session() {
     let new = NewNode { prefix, payload, proof, kind };
     kept.forgets.store(1, Ordering::SeqCst);
     kept.faults.inject(Fault::refuse(RequestError::NoAuth).on(Op::Children).path("/d"));
-    let made = timeout(2 * T, PendingCreate::send(generation, "/d", new)).await.unwrap();
+    let made = timeout(2 * T, PendingCreate::send(generation, "/d".into(), new)).await.unwrap();
     assert_eq!(made.unwrap_err(), RequestError::NoAuth);
     assert!(generation.was_retired() && kept.is_valid(&held));
     generation.unhold(&held);
