@@ -61,6 +61,9 @@ pub struct Generation {
     /// The number of times that leases were lost.
     losses: AtomicU64,
     held: Mutex<HashMap<Arc<str>, Arc<HeldNode>>>,
+    /// Whether the keeper sleeps because nothing is held, and what wakes it then.
+    keeper_rests: AtomicBool,
+    keeper: Notify,
     watches: Arc<WatchBudget>,
     /// The greatest czxid of a node that was created in this session.
     newest: AtomicI64,
@@ -109,6 +112,8 @@ impl Generation {
             changed: Notify::new(),
             losses: AtomicU64::new(0),
             held: Mutex::default(),
+            keeper_rests: AtomicBool::new(false),
+            keeper: Notify::new(),
             watches,
             newest: AtomicI64::new(0),
             gates: Mutex::default(),
@@ -268,7 +273,7 @@ impl Generation {
     /// Whether the connection is in doubt. Once seen, this is final: the keeper may not look before
     /// the connection is back.
     fn is_suspect_at(&self, now: Instant) -> bool {
-        self.lease.doubt_at(now, self.coordinator.link() == Link::Up)
+        self.lease.doubt_at(now, || self.coordinator.link() == Link::Up)
     }
 
     /// Until when leases are valid if ZooKeeper sends nothing more.

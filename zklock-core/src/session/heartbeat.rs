@@ -29,8 +29,8 @@ pub async fn heartbeat(generation: Arc<Generation>, local_queues: Arc<LocalQueue
     }
 }
 
-/// Checks a batch; removes the nodes that are gone, and checks the others again. Returns false if
-/// the server did not answer.
+/// Checks a batch; removes the nodes that are gone, and checks the others again. One whose data change
+/// all the time is left to the next heartbeat. Returns false if the server did not answer.
 async fn check(
     generation: &Arc<Generation>,
     local_queues: &LocalQueues,
@@ -88,9 +88,8 @@ async fn check(
             RequestError::NoNode => {
                 generation.lost_node(&batch.swap_remove(index), LossReason::Deleted);
             }
-            RequestError::BadVersion if looks > 0 && look_at(generation, &batch[index]).await => {
-                looks -= 1;
-            }
+            RequestError::BadVersion if looks == 0 => drop(batch.swap_remove(index)),
+            RequestError::BadVersion if look_at(generation, &batch[index]).await => looks -= 1,
             RequestError::BadVersion => return false,
             // It may be looked at and not be written.
             error if error.is_definite() && written[index].1 => batch[index].refuses(),

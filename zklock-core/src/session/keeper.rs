@@ -57,7 +57,7 @@ pub async fn keep(generation: Arc<Generation>, keeping: Keeping) {
         seen = link;
 
         let (now, gap) = (generation.lease().clock().now(), generation.lease().heartbeat());
-        let holds = !generation.holds_nothing();
+        let holds = generation.keeper_holds();
         if generation.is_retired() && !holds {
             break;
         }
@@ -114,6 +114,7 @@ pub async fn keep(generation: Arc<Generation>, keeping: Keeping) {
         };
         let mut timer = generation.lease().clock().sleep_until(wake_at);
         let mut link_changed = generation.coordinator().link_changed(link);
+        let mut due = std::pin::pin!(generation.keeper_is_due());
         poll_fn(|cx| {
             for beat in [&mut late, &mut beat] {
                 if beat.as_mut().is_some_and(|beat| beat.as_mut().poll(cx).is_ready()) {
@@ -122,6 +123,7 @@ pub async fn keep(generation: Arc<Generation>, keeping: Keeping) {
                 }
             }
             let woken = changed.as_mut().poll(cx).is_ready()
+                || due.as_mut().poll(cx).is_ready()
                 || link_changed.as_mut().poll(cx).is_ready()
                 || Pin::new(&mut timer).poll(cx).is_ready();
             if woken { Poll::Ready(()) } else { Poll::Pending }

@@ -195,13 +195,13 @@ impl LeaseClock {
 
     /// The same if the session is suspect at `now`, which was just read: because it is not connected, or
     /// because no commit was answered.
-    pub fn doubt_at(&self, now: Instant, connected: bool) -> bool {
-        if connected && self.condition(now) == Condition::Held {
+    pub fn doubt_at(&self, now: Instant, connected: impl Fn() -> bool) -> bool {
+        if connected() && self.condition(now) == Condition::Held {
             return false;
         }
-        // A commit may have been answered meanwhile, and something granted.
+        // Meanwhile the connection may be back, a commit answered, and something granted.
         let _counting = self.counting();
-        if !connected || self.condition(now) != Condition::Held {
+        if !connected() || self.condition(now) != Condition::Held {
             self.doubt();
         }
         true

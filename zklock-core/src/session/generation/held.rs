@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Generation;
 use super::told::Told;
+use tokio::sync::futures::Notified;
+
 use crate::base::clock::Instant;
 use crate::base::mode::Mode;
 use crate::base::pattern::Pattern;
@@ -223,19 +225,18 @@ impl Generation {
             recurring,
             broken,
         });
-        let first = {
-            let mut held = self.lock_held();
-            held.insert(path, node.clone());
-            held.len() == 1
-        };
+        let before = self.lock_held().insert(path, node.clone());
+        // This session made a node at the path of one that it held: somebody had deleted that one.
+        if let Some(before) = before.filter(|before| before.czxid != czxid) {
+            self.tell_gone(&before, LossReason::Deleted);
+        }
         // Whoever ends a term removes its nodes afterwards, so one of the two sees the other.
         if !self.lease.is_present(term) {
             self.unhold(&node);
             return None;
         }
-        if first && term.stop_at() == StopAt::Suspect {
-            // While nothing is held, the keeper sleeps for a heartbeat, and would be late.
-            self.changed.notify_waiters();
+        if term.stop_at() == StopAt::Suspect && self.keeper_rests.swap(false, Ordering::AcqRel) {
+            self.keeper.notify_one();
         }
         Some(node)
     }
@@ -270,6 +271,23 @@ impl Generation {
         self.lock_held().get(&node.path).is_some_and(|held| Arc::ptr_eq(held, node))
     }
 
+    /// Whether something is held. If nothing is, the keeper sleeps for a heartbeat, which would be late
+    /// for a lease that stops where the session is suspect: such a grant [wakes](Self::keeper_is_due)
+    /// it.
+    pub fn keeper_holds(&self) -> bool {
+        self.keeper_rests.store(true, Ordering::Release);
+        let holds = !self.holds_nothing();
+        if holds {
+            self.keeper_rests.store(false, Ordering::Release);
+        }
+        holds
+    }
+
+    /// Resolves when the resting keeper has to look.
+    pub fn keeper_is_due(&self) -> Notified<'_> {
+        self.keeper.notified()
+    }
+
     /// Whether nothing is held.
     pub fn holds_nothing(&self) -> bool {
         self.lock_held().is_empty()
@@ -277,9 +295,13 @@ impl Generation {
 
     /// Records that a held node was deleted, and not by its owner.
     pub fn lost_node(&self, node: &HeldNode, why: LossReason) {
-        if !remove(&mut self.lock_held(), node) {
-            return;
+        if remove(&mut self.lock_held(), node) {
+            self.tell_gone(node, why);
         }
+    }
+
+    /// Records that a node that was in care is gone, and tells of it.
+    fn tell_gone(&self, node: &HeldNode, why: LossReason) {
         node.gone.store(true, Ordering::Release);
         self.losses.fetch_add(1, Ordering::AcqRel);
         let why = match node.broken.load(Ordering::Acquire) {

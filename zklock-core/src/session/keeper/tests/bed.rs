@@ -29,6 +29,9 @@ pub(super) const T: Duration = Duration::from_secs(12);
 
 pub(super) const MOMENT: Duration = Duration::from_millis(1);
 
+/// A node that a stranger may write to whenever somebody reads it.
+pub(super) const MEDDLED: &str = "/meddled";
+
 pub(super) const PAYLOAD: &[u8] = b"who";
 
 /// The embedded coordinator, which does not know when it was last in contact, and forgets
@@ -41,6 +44,7 @@ struct Unaware {
     writes: Arc<AtomicU32>,
     syncs: Arc<AtomicU32>,
     refuses: Arc<AtomicBool>,
+    meddles: Arc<AtomicBool>,
 }
 
 impl Unaware {
@@ -76,7 +80,11 @@ impl Coordinator for Unaware {
         self.inner.acl(path)
     }
     fn get(&self, path: &str) -> Reply<(Vec<u8>, Stat)> {
-        self.inner.get(path)
+        let reply = self.inner.get(path);
+        if path == MEDDLED && self.meddles.load(Ordering::SeqCst) {
+            drop(self.inner.set(path, b"a stranger's"));
+        }
+        reply
     }
     fn get_watched(&self, path: &str) -> Reply<(Vec<u8>, Stat, Watch)> {
         self.inner.get_watched(path)
@@ -121,6 +129,8 @@ pub(super) struct Kept {
     pub(super) syncs: Arc<AtomicU32>,
     /// Whether the server refuses writing.
     pub(super) refuses: Arc<AtomicBool>,
+    /// Whether a stranger writes to [`MEDDLED`].
+    pub(super) meddles: Arc<AtomicBool>,
     pub(super) local_queues: Arc<LocalQueues>,
     pub(super) events: mpsc::Receiver<Event>,
     pub(super) state: watch::Receiver<SessionState>,
@@ -152,7 +162,7 @@ pub(super) async fn unkept() -> (Kept, Keeping) {
     let observer: Arc<dyn Observer> = Arc::new(Told(Mutex::new(sender)));
     let (spawner, events) = (Spawner::Inline, Events::to([observer]));
     let [forgets, multis, writes, syncs] = [const { AtomicU32::new(0) }; 4].map(Arc::new);
-    let refuses = Arc::new(AtomicBool::new(false));
+    let [refuses, meddles] = [const { AtomicBool::new(false) }; 2].map(Arc::new);
     let coordinator = Arc::new(Unaware {
         inner: coordinator,
         forgets: forgets.clone(),
@@ -160,6 +170,7 @@ pub(super) async fn unkept() -> (Kept, Keeping) {
         writes: writes.clone(),
         syncs: syncs.clone(),
         refuses: refuses.clone(),
+        meddles: meddles.clone(),
     });
     let watches = WatchBudget::new("");
     let generation = Generation::new(1, coordinator, lease, spawner, events, watches, None);
@@ -175,6 +186,7 @@ pub(super) async fn unkept() -> (Kept, Keeping) {
         writes,
         syncs,
         refuses,
+        meddles,
         local_queues,
         events: events_told,
         state: told,

@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 
-use super::bed::{MOMENT, PAYLOAD, T, kept};
+use super::bed::{MEDDLED, MOMENT, PAYLOAD, T, kept};
 use crate::base::owner::REVOKE;
 use crate::base::policy::StopAt;
 use crate::coordinator::memory::{Fault, Op};
 use crate::coordinator::traits::{NodeKind, RequestError};
 use crate::layout::driver::{NewNode, Proof};
+use crate::observe::observer::{Event, LossReason};
 use crate::session::generation::{Generation, MOST_CHECKED};
 use crate::session::releaser::{Deletion, PendingCreate};
 
@@ -143,4 +145,41 @@ async fn a_node_that_may_not_be_looked_for_goes_with_its_session() {
     generation.unhold(&held);
     sleep(T).await;
     assert!(generation.is_over());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_written_all_the_time_hides_no_deletion() {
+    let kept = kept().await;
+    let coordinator = kept.generation.coordinator();
+    let full: Vec<_> = std::iter::from_fn(|| kept.generation.watches().take([""])).collect();
+    let written = kept.hold(MEDDLED, StopAt::Lost).await;
+    let gone = kept.hold("/gone", StopAt::Lost).await;
+    kept.meddles.store(true, Ordering::SeqCst);
+    coordinator.set(MEDDLED, b"a stranger's").await.unwrap();
+    coordinator.delete("/gone").await.unwrap();
+    sleep(T / 6 + MOMENT).await;
+    assert!(gone.is_gone() && kept.is_valid(&written) && !written.is_gone());
+    drop(full);
+}
+
+/// Its paths recur, and it was not watched.
+#[tokio::test(start_paused = true)]
+async fn a_held_node_is_lost_when_another_one_is_held_at_its_path() {
+    let kept = kept().await;
+    let before = kept.hold("/a", StopAt::Lost).await;
+    kept.generation.coordinator().delete("/a").await.unwrap();
+    let after = kept.hold("/a", StopAt::Suspect).await;
+    assert!(before.is_gone() && !after.is_gone() && kept.generation.losses() == 1);
+    // Observers have a thread of their own.
+    let told = loop {
+        if let Event::Lost { czxid, why, .. } =
+            kept.events.recv_timeout(Duration::from_secs(60)).unwrap()
+        {
+            break (czxid, why);
+        }
+    };
+    assert_eq!(told, (before.czxid.unsigned_abs(), LossReason::Deleted));
+    // A late word about the first one is not about the second.
+    kept.generation.lost_node(&before, LossReason::Deleted);
+    assert!(kept.generation.is_held(&after));
 }

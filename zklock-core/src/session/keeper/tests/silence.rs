@@ -1,8 +1,10 @@
 //! Answers that come late, or not at all.
 
+use std::pin::pin;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use futures_lite::future::poll_once;
 use tokio::time::{advance, sleep, timeout};
 
 use super::bed::{Kept, MOMENT, T, kept, unkept};
@@ -153,22 +155,44 @@ async fn who_stops_at_suspect_is_granted_only_while_no_heartbeat_is_due() {
 
 #[tokio::test(start_paused = true)]
 async fn a_keeper_that_sleeps_looks_when_something_is_held_that_stops_at_suspect() {
-    let kept = kept().await;
+    for beside in [false, true] {
+        looks_in_time(&kept().await, beside).await;
+    }
+}
+
+async fn looks_in_time(kept: &Kept, beside: bool) {
     let generation = &kept.generation;
-    let created = generation.coordinator().create("/a", b"", NodeKind::Ephemeral);
-    let czxid = created.await.unwrap().stat.czxid;
+    let create = |path| generation.coordinator().create(path, b"", NodeKind::Ephemeral);
+    let czxid = create("/a").await.unwrap().stat.czxid;
+    let other = create("/b").await.unwrap().stat.czxid;
     // It looks every T/6 while nothing is held, and has just done so. The heartbeat is nearly
     // due, and will take long.
     sleep(T / 3 + 10 * MOMENT).await;
     generation.check(["/a".into()]).await.unwrap();
     sleep(T / 6 - 5 * MOMENT).await;
     kept.faults.delay_replies(T / 12);
+    if beside {
+        // For this one it need not look earlier.
+        let term = generation.grantable(StopAt::Lost).unwrap();
+        generation.hold("/b".into(), "b".into(), other, term, None).unwrap();
+    }
     let term = generation.grantable(StopAt::Suspect).unwrap();
     let node = generation.hold("/a".into(), "a".into(), czxid, term, None).unwrap();
     for _ in 0..100 {
         sleep(T / 30).await;
         assert!(kept.is_valid(&node));
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_grant_that_stops_at_suspect_wakes_the_keeper_only() {
+    let kept = kept().await;
+    sleep(MOMENT).await;
+    let mut changed = pin!(kept.generation.changed());
+    changed.as_mut().enable();
+    kept.hold("/a", StopAt::Suspect).await;
+    sleep(MOMENT).await;
+    assert!(poll_once(changed).await.is_none());
 }
 
 #[tokio::test(start_paused = true)]
