@@ -140,6 +140,9 @@ pub const LATE_HOLDER: Duration = ms(30);
 /// How long before the end of a try that question is sent, at most.
 pub const ASK_HOLDER: Duration = ms(500);
 
+/// A shorter try than this ends together with the next one: a timer does not tell them apart.
+pub const SHORTEST_TRY: Duration = ms(1);
+
 /// How often a waiter checks whether there is a contender to ask about.
 pub const CONTENDER: Duration = ms(5);
 

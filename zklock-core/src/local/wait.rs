@@ -197,8 +197,8 @@ async fn once<Q: WaitQueue>(
 }
 
 /// Makes this number of tries; the place in the queue is kept from one to the next. Shortly before
-/// the end of each try it asks who holds the lock, and at the end it tells the observer. Some tries
-/// may be over already.
+/// the end of the last one it asks who holds the lock; if there are observers, before the end of
+/// each, which it tells them. Some tries may be over already.
 async fn within<Q: WaitQueue>(
     mut place: PlaceInQueue<Q>,
     start: Instant,
@@ -206,14 +206,19 @@ async fn within<Q: WaitQueue>(
     tries: u32,
 ) -> Result<Hold, LockError> {
     let clock = place.queue().session().clock();
-    let over = clock.now().since(start).as_nanos() / timeout.as_nanos().max(1);
-    let number = u32::try_from(over).unwrap_or(u32::MAX).min(tries.saturating_sub(1)) + 1;
+    let number = present_try(clock.now().since(start), timeout).min(tries.max(1));
     let end = start + timeout.saturating_mul(number);
     let first = Deadline::at(clock.clone(), end - ask_ahead(timeout));
     match first.bound(&mut place).await {
         Ok(result) => result,
         Err(_) => Box::pin(insist(&mut place, start, timeout, number..=tries)).await,
     }
+}
+
+/// The number of the try that is under way, from 1.
+fn present_try(waited: Duration, timeout: Duration) -> u32 {
+    let over = waited.as_nanos() / timeout.as_nanos().max(1);
+    u32::try_from(over).unwrap_or(u32::MAX).saturating_add(1)
 }
 
 /// How long before the end of a try the question about the holder is sent.
@@ -232,21 +237,20 @@ async fn insist<Q: WaitQueue>(
     let queue = &place.queue().clone();
     let clock = queue.session().clock();
     let here = place.place();
-    let mut answer = None;
-    for number in tries.clone() {
+    let is_heard = queue.session().events().are_heard();
+    let mut number = if is_heard { *tries.start() } else { *tries.end() };
+    let answer = loop {
         let end = start + timeout.saturating_mul(number);
-        if number > *tries.start()
-            && let Ok(result) = Deadline::at(clock.clone(), end - ahead).bound(&mut *place).await
-        {
+        let is_last = number == *tries.end();
+        if let Ok(result) = Deadline::at(clock.clone(), end - ahead).bound(&mut *place).await {
             return result;
         }
-        answer = None;
-        let is_last = number == *tries.end();
+        let mut answer = None;
         let last = if is_last { last_word(ahead) } else { Duration::ZERO };
         // A process that was stopped comes late to this point, and asks no longer.
         let left = (end + last).since(clock.now());
-        let mut asking =
-            pin!(ask(queue, here, if is_last { left.max(times::HOLDER) } else { left }));
+        let left = if is_last { left.max(times::HOLDER) } else { left };
+        let mut asking = pin!(ask(queue, here, left));
         let both = async {
             let got = futures_lite::future::or(async { Some((&mut *place).await) }, async {
                 answer = Some((&mut asking).await);
@@ -276,7 +280,13 @@ async fn insist<Q: WaitQueue>(
             number,
             holder: answer.as_ref().and_then(|told| told.as_ref().ok()?.holder().cloned()),
         });
-    }
+        if is_last {
+            break answer;
+        }
+        // Those that are over meanwhile are left out, and those that are shorter than a timer.
+        let soon = clock.now().since(start) + times::SHORTEST_TRY;
+        number = present_try(soon, timeout).clamp(number + 1, *tries.end());
+    };
     place.give_up();
     Err(match answer {
         Some(Ok(busy)) => busy.on(queue.lock_name().clone()),

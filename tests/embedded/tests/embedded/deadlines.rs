@@ -1,9 +1,11 @@
 //! Deadlines hold whatever ZooKeeper does. Paused time: the bounds are exact.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use tokio::time::Instant;
-use zklock::{ErrorKind, Handoffs, LockOptions};
+use zklock::{Embedded, ErrorKind, Event, Handoffs, LockOptions, Observer, Session};
 
 use crate::support::{contenders, on, prompt, store};
 
@@ -21,6 +23,61 @@ async fn a_call_waits_at_most_timeout_times_retries() {
         assert!(error.is_busy() && error.holder().is_some(), "{error}");
         assert_eq!(contenders(&store, "/zklock/a").await.len(), 1);
     }
+}
+
+/// Who holds the lock is asked before the end of the last one, where nobody listens to the others.
+#[tokio::test(start_paused = true)]
+async fn many_tries_cost_no_more_requests_than_one() {
+    let (store, session) = store();
+    let _held = on(&store).mutex("a").unwrap().acquire().await.unwrap();
+    let most = |timeout, retries| {
+        let options = LockOptions::default().timeout(timeout).retries(retries);
+        session.mutex("a").unwrap().with_options(options)
+    };
+    let millis = Duration::from_millis;
+    let mut counts = Vec::new();
+    for (timeout, retries) in [(millis(2_000), 1), (millis(10), 200)] {
+        store.record();
+        let start = Instant::now();
+        assert!(most(timeout, retries).acquire_tries().await.unwrap_err().is_busy());
+        let over = start.elapsed().checked_sub(millis(2_000)).unwrap();
+        assert!(over <= millis(100), "{over:?}");
+        counts.push(store.recorded().len());
+    }
+    assert!(counts[1] <= counts[0] + 1, "{counts:?}");
+}
+
+/// In real time, because a paused clock stands still while a task does not yield.
+#[tokio::test]
+async fn tries_that_are_shorter_than_a_look_at_the_clock_end_in_time_and_let_others_run() {
+    let store = Embedded::new();
+    let _held = on(&store).mutex("a").unwrap().acquire().await.unwrap();
+    let turns = Arc::new(AtomicU32::new(0));
+    let counted = turns.clone();
+    let others = tokio::spawn(async move {
+        loop {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            counted.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    let heard = Session::embedded_builder(&store).observer(Arc::new(Deaf)).open().unwrap();
+    for (session, most) in [(on(&store), 10), (heard, 250)] {
+        let options = LockOptions::default().timeout(Duration::from_nanos(1)).retries(100_000_000);
+        let mutex = session.mutex("a").unwrap().with_options(options);
+        turns.store(0, Ordering::Relaxed);
+        store.record();
+        assert!(mutex.acquire_tries().await.unwrap_err().is_busy());
+        let asked = store.recorded().len();
+        assert!(asked < most && turns.load(Ordering::Relaxed) > 0, "{asked} requests, {turns:?}");
+    }
+    others.abort();
+}
+
+#[derive(Debug)]
+struct Deaf;
+
+impl Observer for Deaf {
+    fn event(&self, _: &Event) {}
 }
 
 #[tokio::test(start_paused = true)]
