@@ -399,6 +399,10 @@ impl<L: Lent, B, O> State<L, B, O> {
             }
             // Of another mode, or lost and so nobody's.
             Phase::Lingering { .. } => todo.release = self.renew(&mut todo),
+            // The answer may come only when the connection is back.
+            Phase::Asking { lease, .. } if !lease.is_valid(now) => {
+                todo.release = self.renew(&mut todo);
+            }
             // A caller that still works under a lost lease was told, and deletes the node in the
             // end; the next one waits in ZooKeeper's queue.
             Phase::Held { lease, .. } if !lease.is_valid(now) => drop(self.renew(&mut todo)),
@@ -754,7 +758,9 @@ impl<L: Lent, B, O> State<L, B, O> {
         let mut todo = Todo::default();
         match &self.phase {
             Phase::Held { lease, .. } if !lease.is_valid(now) => drop(self.renew(&mut todo)),
-            Phase::Lingering { lease, .. } if !lease.is_valid(now) => {
+            Phase::Lingering { lease, .. } | Phase::Asking { lease, .. }
+                if !lease.is_valid(now) =>
+            {
                 todo.release = self.renew(&mut todo);
             }
             _ => {}
@@ -839,6 +845,37 @@ mod tests {
         }
         fn stop_at(&self) -> StopAt {
             StopAt::Lost
+        }
+    }
+
+    /// While the connection is down, the answer to its question does not come.
+    #[test]
+    fn who_asks_on_a_lost_lease_does_not_keep_the_others_waiting() {
+        let now = Instant::ORIGIN;
+        let nobody = |_: &Waiter, _: &Arc<LostNode>| ("nobody", ());
+        let waiter = || {
+            let (who, queue_policy) = (Caller::thread(), QueuePolicy::default());
+            let (mode, since, once, label, ahead) = (Mode::Mutex, now, false, None, 0);
+            Waiter { who, mode, since, once, queue_policy, label, ahead }
+        };
+        let conflict = |_: &&str| Conflict::None;
+        let closed = || LockError::new(ErrorKind::Closing, "");
+        for comes_later in [false, true] {
+            let node = Arc::new(LostNode);
+            let mut state = State::new(false);
+            let asking = Phase::Asking { lease: node.clone(), mode: Mode::Mutex };
+            let todo = if comes_later {
+                state.phase = asking;
+                state.join(waiter(), nobody, conflict, closed, false).1
+            } else {
+                drop(state.join(waiter(), nobody, conflict, closed, false));
+                state.phase = asking;
+                state.leases_lost(now)
+            };
+            assert!(todo.fetch.is_some() && todo.release.is_some(), "{comes_later}");
+            let busy = |_: &Arc<LostNode>| LockError::new(ErrorKind::Busy, "");
+            let late = state.asked(&node, false, now, nobody, busy);
+            assert!(late.fetch.is_none() && late.release.is_none() && late.wake.is_none());
         }
     }
 
