@@ -267,3 +267,23 @@ async fn a_member_that_is_lost_while_another_is_waited_for_is_taken_again() {
     let guard = waiting.await.unwrap().unwrap();
     assert!(guard.is_valid());
 }
+
+/// As for a single lock: its time is over at once, and the caller has it all the same. In real time,
+/// because a paused clock stands still meanwhile.
+#[tokio::test]
+async fn a_time_that_is_shorter_than_the_acquire_itself_ends_the_guard_and_not_the_acquire() {
+    let (store, session) = store();
+    let locks = ["a", "b"].map(|name| {
+        let short = LockOptions::new().hold_at_most(Duration::from_nanos(1));
+        session.mutex(name).unwrap().with_options(short)
+    });
+    store.record();
+    let both = MultiLock::new(locks).unwrap();
+    let guard =
+        tokio::time::timeout(Duration::from_secs(60), both.acquire()).await.unwrap().unwrap();
+    let asked = store.recorded().len();
+    assert!(asked < 20, "{asked} requests");
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert!(!guard.is_valid());
+    assert!(guard.release().await.unwrap_err().is_held_too_long());
+}
