@@ -420,7 +420,8 @@ impl AcquireLoop<'_> {
         }
         // Of those that wait for others, the nearest to the head checks first, and goes if nobody else
         // does. But those ahead may be gone for ever as well, so each checks, half as often as the one
-        // ahead of it: together they ask twice as often as the first.
+        // ahead of it: together they ask twice as often as the first. Those that wait for the same
+        // node, as readers behind a writer, are all the nearest: each process checks for itself.
         let is_next = others.iter().any(|path| **path == *obstacle.head);
         let behind = obstacle.ahead.saturating_sub(others.len()).max(usize::from(!is_next));
         let times = u32::try_from(behind).ok().and_then(|behind| 1_u32.checked_shl(behind));

@@ -14,8 +14,15 @@ const MANY: usize = 1_000;
 #[derive(Debug)]
 pub struct HeadAges {
     long: Duration,
-    /// By directory.
-    head_ages: Mutex<HashMap<Box<str>, Head>>,
+    heads: Mutex<Heads>,
+}
+
+#[derive(Debug)]
+struct Heads {
+    by_directory: HashMap<Box<str>, Head>,
+    /// The number from which on they are looked through: twice as many as the last time there were
+    /// left, so that it costs little for each.
+    full: usize,
 }
 
 #[derive(Debug)]
@@ -29,7 +36,7 @@ struct Head {
 impl HeadAges {
     /// `long` is the age from which a head is checked.
     pub fn new(long: Duration) -> Self {
-        HeadAges { long, head_ages: Mutex::default() }
+        HeadAges { long, heads: Mutex::new(Heads { by_directory: HashMap::new(), full: MANY }) }
     }
 
     /// The age from which a head is checked.
@@ -47,8 +54,9 @@ impl HeadAges {
         now: Instant,
     ) -> bool {
         let long = self.long.saturating_mul(times);
-        let mut head_ages = self.head_ages.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(head) = head_ages.get_mut(directory) {
+        let mut heads = self.heads.lock().unwrap_or_else(PoisonError::into_inner);
+        let Heads { by_directory, full } = &mut *heads;
+        if let Some(head) = by_directory.get_mut(directory) {
             let (same, long) = (head.path == *path, now.since(head.since) >= long);
             head.seen = now;
             if !same || long {
@@ -56,10 +64,12 @@ impl HeadAges {
             }
             return same && long;
         }
-        if head_ages.len() >= MANY {
-            head_ages.retain(|_, head| now.since(head.seen) < 2 * self.long);
+        if by_directory.len() >= *full {
+            let recent = self.long.saturating_mul(2);
+            by_directory.retain(|_, head| now.since(head.seen) < recent);
+            *full = (2 * by_directory.len()).max(MANY);
         }
-        head_ages.insert(directory.into(), Head { path: path.clone(), since: now, seen: now });
+        by_directory.insert(directory.into(), Head { path: path.clone(), since: now, seen: now });
         false
     }
 }
@@ -95,7 +105,16 @@ mod tests {
         for number in 0..10 * MANY {
             let now = at(number as u64 / 50);
             assert!(!head_ages.is_long_there(&number.to_string(), &head, 1, now));
-            assert!(head_ages.head_ages.lock().unwrap().len() <= 2 * MANY);
+            assert!(head_ages.heads.lock().unwrap().by_directory.len() <= 2 * MANY);
         }
+    }
+
+    #[test]
+    fn many_queues_at_the_same_time_are_not_looked_through_for_each_of_them() {
+        let (head_ages, head) = (HeadAges::new(LONG), Arc::from("/l/a"));
+        for number in 0..10 * MANY {
+            assert!(!head_ages.is_long_there(&number.to_string(), &head, 1, at(0)));
+        }
+        assert!(head_ages.heads.lock().unwrap().full >= 10 * MANY);
     }
 }
