@@ -1,4 +1,7 @@
-//! Limits of requests, beyond which a server or the client library would break the connection.
+//! Limits of requests, beyond which a server or the client library would break the connection, and of
+//! the session timeout.
+
+use std::time::Duration;
 
 use crate::coordinator::traits::{Operation, RequestError};
 
@@ -8,6 +11,18 @@ const LARGEST: usize = 1_000_000;
 
 /// What the protocol adds to one operation, in bytes: lengths, kinds, an access control list.
 const OVERHEAD: usize = 256;
+
+/// Refuses a session timeout that the protocol has no number for: it counts milliseconds in a signed
+/// 32-bit integer.
+pub(crate) fn check_session_timeout(timeout: Duration) -> Result<(), RequestError> {
+    match i32::try_from(timeout.as_millis()) {
+        Ok(1..) => Ok(()),
+        _ => {
+            let why = "the session timeout must be between 1 ms and 24 days";
+            Err(RequestError::BadArguments(why.to_owned()))
+        }
+    }
+}
 
 /// Refuses a request that is too large for a server.
 pub(super) fn check_size(path: &str, data: &[u8]) -> Result<(), RequestError> {

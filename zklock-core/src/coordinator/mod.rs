@@ -4,7 +4,7 @@
 #[cfg(any(test, feature = "testing"))]
 pub mod conformance;
 pub mod io_thread;
-mod limits;
+pub(crate) mod limits;
 pub mod memory;
 pub mod traits;
 pub mod zookeeper;

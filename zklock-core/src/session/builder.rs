@@ -8,6 +8,7 @@ use crate::base::machine::Machine;
 use crate::base::mode::Mode;
 use crate::base::options::LockOptions;
 use crate::base::times;
+use crate::coordinator::limits::check_session_timeout;
 use crate::coordinator::memory::Embedded;
 use crate::coordinator::traits::{Connector, RequestError};
 #[cfg(feature = "sasl")]
@@ -431,6 +432,10 @@ impl SessionBuilder {
         }
         self.check_servers()?;
         let place = self.store.place();
+        let invalid = |error: RequestError| match error {
+            RequestError::BadArguments(why) => LockError::new(ErrorKind::InvalidOption, why),
+            other => LockError::new(ErrorKind::InvalidOption, other.in_short()),
+        };
         let (connector, host): (Arc<dyn Connector>, _) = match self.store {
             Store::ZooKeeper(options) => {
                 if !options.auth.is_empty() && !self.acl_is_chosen {
@@ -440,15 +445,12 @@ impl SessionBuilder {
                          `.acl(Acl::Open)` if this is intended"
                     );
                 }
-                let invalid = |error: RequestError| match error {
-                    RequestError::BadArguments(why) => {
-                        LockError::new(ErrorKind::InvalidOption, why)
-                    }
-                    other => LockError::new(ErrorKind::InvalidOption, other.in_short()),
-                };
                 (Arc::new(ZooKeeperConnector::new(*options).map_err(invalid)?), Host::Thread)
             }
-            Store::Embedded(store, timeout) => (Arc::new(store.connector(timeout)), Host::Callers),
+            Store::Embedded(store, timeout) => {
+                check_session_timeout(timeout).map_err(invalid)?;
+                (Arc::new(store.connector(timeout)), Host::Callers)
+            }
             Store::Simulated(connector, machine) => (connector, Host::Machine(machine)),
         };
         let session = Session::start(Parts {
@@ -628,5 +630,17 @@ mod tests {
         let place = |store: &Embedded| Session::embedded_builder(store).store.place();
         assert_eq!(place(&one), place(&one.clone()));
         assert_ne!(place(&one), place(&other));
+    }
+
+    #[test]
+    fn a_session_timeout_that_the_protocol_cannot_carry_is_refused_on_any_store() {
+        for timeout in [Duration::ZERO, Duration::from_micros(999), Duration::MAX] {
+            let builders = [Session::embedded_builder(&Embedded::new()), Session::builder("zk1")];
+            for builder in builders {
+                let error = builder.session_timeout(timeout).open().unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::InvalidOption);
+                assert!(error.to_string().contains("between 1 ms and 24 days"), "{error}");
+            }
+        }
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::acl::Acl;
 use super::connect_string::parse;
 use crate::base::times;
+use crate::coordinator::limits::check_session_timeout;
 use crate::coordinator::traits::RequestError;
 
 /// Credentials of a session.
@@ -78,12 +79,7 @@ impl ZooKeeperOptions {
     pub fn validate(&self) -> Result<(), RequestError> {
         let wrong = |why: &str| Err(RequestError::BadArguments(why.to_owned()));
         parse(&self.connect)?;
-        // The protocol counts milliseconds in a signed 32-bit integer.
-        if self.session_timeout.as_millis() == 0
-            || i32::try_from(self.session_timeout.as_millis()).is_err()
-        {
-            return wrong("the session timeout must be between 1 ms and 24 days");
-        }
+        check_session_timeout(self.session_timeout)?;
         if self.connect_timeout.is_zero() {
             return wrong("the connect timeout must not be zero");
         }
