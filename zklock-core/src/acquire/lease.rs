@@ -248,6 +248,11 @@ impl Lease {
         self.until(|lease| !lease.is_valid()).await;
     }
 
+    /// Resolves when the lease is lost, or new acquires use another generation than its own.
+    pub async fn retired(&self) {
+        self.until(|lease| !lease.is_valid() || lease.generation.is_retired()).await;
+    }
+
     /// Resolves when something happens that ends a body.
     pub async fn ended(&self, cancel_policy: CancelPolicy) {
         self.until(|lease| lease.is_ended(cancel_policy)).await;

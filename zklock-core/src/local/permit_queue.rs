@@ -446,11 +446,13 @@ impl PermitQueue {
             let inner = acquire(locks, vanished, lane_permit, how, &looks.locks, turn).await?;
             looks.locks.set(None);
             let taking = async { Some(self.take(lane_permit, &fetch, &looks.leases).await) };
-            let lost = async {
-                inner.lost().await;
+            // Where the deletion of a permit was refused, its node goes with its session, and that with the
+            // last guard in it: which may be this one, and wait for the place of that permit.
+            let retired = async {
+                inner.retired().await;
                 None
             };
-            let taken = or(taking, lost).await;
+            let taken = or(taking, retired).await;
             looks.leases.set(None);
             let taken: Vec<_> = taken.transpose()?.into_iter().flatten().map(Arc::new).collect();
             // Without the lock, others may have counted at the same time.

@@ -4,9 +4,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use tokio::time::timeout;
+use zklock::layout::Kazoo;
 use zklock::{
     Embedded, ErrorKind, Handoffs, LockName, LockOptions, RetryPolicy, Semaphore, Session,
 };
+use zklock_core::coordinator::memory::{Fault, Op};
 use zklock_core::coordinator::traits::{NodeKind, RequestError};
 
 use crate::support::{Inline, client, contenders, late, on, prompt, store};
@@ -454,4 +457,26 @@ fn threads_take_and_give() {
     one.blocking_release().unwrap();
     other.blocking_release().unwrap();
     semaphore.blocking_acquire_many_tries(2).unwrap().blocking_release().unwrap();
+}
+
+/// A permit whose deletion is refused goes with its session, and that with the last guard in it: which is
+/// not the inner lock of who waits for the place of this permit.
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_a_permit_that_is_stuck_in_the_session_of_its_own_process_gets_it() {
+    for kazoo in [false, true] {
+        let (store, session) = store();
+        let options = LockOptions::default().handoffs(Handoffs::NONE);
+        let one = printers(&session, 1).with_options(options);
+        let one = if kazoo { one.driver(Kazoo::default()).unwrap() } else { one };
+        let permit = one.acquire().await.unwrap();
+        let waiting = tokio::spawn(async move { one.acquire().await });
+        settle().await;
+        let (id, generation) = session.zookeeper_session().unwrap();
+        let refused = Fault::refuse(RequestError::NoAuth).on(Op::Delete).path(permit.path());
+        store.faults(id).inject(refused.times(u64::MAX));
+        assert_eq!(permit.release().await.unwrap_err().kind(), ErrorKind::Unauthorized);
+        let next = timeout(Duration::from_secs(60), waiting).await;
+        let next = next.expect("it waits for itself").unwrap().unwrap();
+        assert!(next.is_valid() && session.zookeeper_session().unwrap().1 > generation);
+    }
 }
