@@ -19,6 +19,8 @@ pub(super) struct Ask {
     until: u64,
     /// Whether it may hold this lock already, as one of several, or unnoticed inside.
     may_hold: bool,
+    /// Whether one of its process was ahead, which waited while somebody held the lock.
+    behind: bool,
 }
 
 /// Somebody asks, until this is dropped.
@@ -110,7 +112,14 @@ impl Ledger {
         let mut state = self.lock();
         state.next += 1;
         let id = state.next;
-        state.asks.insert(id, Ask { lock, process, since, until, may_hold });
+        let held = state.held.values().any(|held| held.entry.lock == lock);
+        let let_go = state.let_go.get(&lock).copied();
+        let waits = |ask: &Ask| {
+            let near = ask.lock == lock && ask.process.id() == process.id();
+            near && ask.until > 0 && (held || let_go.is_some_and(|at| at >= ask.since))
+        };
+        let behind = state.asks.values().any(waits);
+        state.asks.insert(id, Ask { lock, process, since, until, may_hold, behind });
         Asking { ledger: self.clone(), id }
     }
 
@@ -196,12 +205,8 @@ impl Ledger {
             |ask: &Ask| ask.may_hold && ask.lock == lock && ask.process.id() == process.id();
         let held = held || state.asks.values().any(is_part);
         let asked = state.asks.iter().any(|(id, ask)| *id != asking.id && ask.lock == lock);
-        // A process that waits for the only node has none; it looks again after a session timeout.
-        let is_ahead = |ask: &Ask| {
-            let near = ask.lock == lock && ask.process.id() == process.id();
-            near && ask.until > now && ask.since + self.timeout < since
-        };
-        let waits = plan.layout == Layout::OneNode && state.asks.values().any(is_ahead);
+        // Who waits for the only node has none, and is ahead all the same.
+        let waits = plan.layout == Layout::OneNode && mine.behind;
         drop(state);
         match kind {
             ErrorKind::InvalidOption if !held && !was_held && !asked => {
