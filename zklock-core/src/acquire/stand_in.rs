@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use futures_lite::future::or;
+
 use crate::acquire::acquire_loop::{Target, is_there};
 use crate::acquire::lease::{Lease, QueuedNode};
 use crate::base::error::{ErrorKind, LockError};
 use crate::base::mode::Mode;
 use crate::base::policy::RetryPolicy;
-use crate::coordinator::traits::{NodeKind, RequestError};
+use crate::coordinator::traits::{Link, NodeKind, RequestError};
 use crate::layout::driver::Proof;
 use crate::session::releaser::{Deletion, more, or_forgotten};
 use crate::session::runtime::Runtime;
@@ -46,6 +48,16 @@ pub async fn stand_in(
                 drop(Deletion::send(generation, path.into()));
             }
             return Ok(None);
+        }
+        // As in the queue: what is sent now would be made after the reconnect, perhaps when the writer's
+        // node is gone.
+        let coordinator = generation.coordinator();
+        if coordinator.link() == Link::Down {
+            let up = async {
+                coordinator.link_changed(Link::Down).await;
+            };
+            or(up, writer.lost()).await;
+            continue;
         }
         let created = generation.create(&path, &new.payload, NodeKind::Ephemeral);
         let checked = is_there(generation, writer.path().clone(), writer.only());
@@ -102,7 +114,7 @@ pub async fn stand_in(
                 patience = more(generation, patience);
                 let clock = generation.lease().clock();
                 let timer = clock.sleep_until(clock.now() + RetryPolicy::default().pause(3));
-                futures_lite::future::or(timer, generation.changed()).await;
+                or(timer, generation.changed()).await;
                 continue;
             }
         };

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use zklock_core::coordinator::memory::shared::{Request, split};
+use zklock_core::coordinator::memory::shared::Request;
 use zklock_core::coordinator::traits::{Link, NodeKind, Reply, RequestError, WatchEvent};
 
 use super::client::{Asked, Client, Slot, WatchKind};
@@ -31,19 +31,12 @@ impl Machine {
         let (down, session) = (client.link() == Link::Down, client.session);
         // The request of a session that has ended is never applied.
         if let Request::Create { path, kind, .. } = &request
+            && matches!(kind, NodeKind::EphemeralSequential | NodeKind::Ephemeral)
             && down
             && self.newest().tree.sessions.contains_key(&session)
         {
-            let waits = match kind {
-                NodeKind::EphemeralSequential => true,
-                // Beside one that it has, as in a downgrade, it is in nobody's way.
-                NodeKind::Ephemeral => !self.is_beside_its_own(path, session),
-                _ => false,
-            };
-            if waits {
-                self.say(|| format!("{path} is asked for while the connection is down"));
-            }
-            self.asked_while_down |= waits;
+            self.say(|| format!("{path} is asked for while the connection is down"));
+            self.asked_while_down = true;
         }
         let client = self.clients.get_mut(&id).ok_or(RequestError::Closed)?;
         let watches = match &request {
@@ -65,12 +58,6 @@ impl Machine {
         client.handles += 1;
         self.wake_client(id);
         Ok(xid)
-    }
-
-    /// Whether a session has a node in the directory of this one already.
-    fn is_beside_its_own(&self, path: &str, session: i64) -> bool {
-        let directory = split(path).0;
-        self.newest().tree.owned_by(session).any(|other| split(other).0 == directory)
     }
 
     /// One that kept the client open is gone.

@@ -1,0 +1,77 @@
+//! A writer that becomes a reader just after a standstill, and while its connection is down.
+
+#![allow(clippy::unwrap_used)]
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use zklock_core::session::Session;
+use zklock_simulation::chooser::Chooser;
+use zklock_simulation::ensemble::{Connecting, Ensemble, Options};
+use zklock_simulation::executor::World;
+use zklock_simulation::host::Host;
+
+const T: Duration = Duration::from_secs(10);
+
+/// For half a tick, its commits prove too little for a grant: it must not ask all the time.
+#[test]
+fn who_downgrades_just_after_a_standstill_asks_few_times() {
+    let world = World::new(Chooser::random(1), false);
+    let ensemble = Ensemble::new(&world, Options { tick: 2_000_000, ..Options::default() });
+    let process = world.process();
+    let connector = ensemble.connector(&process, Connecting::new(T));
+    let session = Session::simulated_builder(connector, Host::of(&process));
+    let session = session.tick_time(T / 5).open().unwrap();
+    let (tell, told) = mpsc::channel();
+    let (asleep, counting) = (world.clone(), ensemble.clone());
+    process.spawn(async move {
+        let writing = session.rw_lock("orders").unwrap().write().await.unwrap();
+        asleep.sleep_until(20_000_000).await;
+        let before = counting.requests();
+        let reading = writing.downgrade().await.unwrap();
+        tell.send((counting.requests() - before, reading.is_valid())).unwrap();
+    });
+    let (stops, goes_on) = (process.clone(), process.clone());
+    world.at(19_900_000, move || stops.pause());
+    world.at(25_000_000, move || goes_on.resume());
+    while world.now() < 40_000_000 && world.step() {}
+    let (requests, is_valid) = told.try_recv().unwrap();
+    assert!(requests < 20 && is_valid, "{requests}");
+}
+
+/// It would be made after the reconnect, when its caller has been told that the lock is lost.
+#[test]
+fn who_downgrades_asks_for_no_node_while_the_connection_is_down() {
+    const SILENT: u64 = 20_000_000;
+    for (until, in_time) in [(SILENT + 5_000_000, true), (SILENT + 9_000_000, false)] {
+        let world = World::new(Chooser::random(1), false);
+        let ensemble = Ensemble::new(&world, Options { tick: 2_000_000, ..Options::default() });
+        let process = world.process();
+        let connector = ensemble.connector(&process, Connecting::new(T));
+        let session = Session::simulated_builder(connector, Host::of(&process));
+        let session = session.tick_time(T / 5).open().unwrap();
+        let (tell, told) = mpsc::channel();
+        let (asleep, network) = (world.clone(), ensemble.clone());
+        process.spawn(async move {
+            let writing = session.rw_lock("orders").unwrap().write().await.unwrap();
+            let owner = network.sessions()[0];
+            while !network.is_down(owner) {
+                asleep.sleep_until(asleep.now() + 10_000).await;
+            }
+            let is_reader = writing.downgrade().await.is_ok();
+            tell.send((is_reader, asleep.now())).unwrap();
+            asleep.sleep_until(40_000_000).await;
+            drop(session);
+        });
+        for (at, silent) in [(SILENT, true), (until, false)] {
+            let (network, process) = (ensemble.clone(), process.clone());
+            world.at(at, move || network.block(&process, 0, silent, silent));
+        }
+        while world.now() < 40_000_000 && world.step() {}
+        let (is_reader, at) = told.try_recv().unwrap();
+        assert_eq!((is_reader, at < SILENT + 9_000_000), (in_time, true), "{at}");
+        assert!(!ensemble.asked_while_down());
+        let made = ensemble.lives().iter().any(|life| life.path.contains("__READ__"));
+        assert_eq!(made, in_time);
+    }
+}
