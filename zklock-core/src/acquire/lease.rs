@@ -11,12 +11,12 @@ use crate::base::clock::Instant;
 use crate::base::policy::StopAt;
 use crate::base::token::FencingToken;
 use crate::cooldown::release_mark::ReleaseMark;
-use crate::coordinator::traits::WatchEvent;
+use crate::coordinator::traits::{Operation, RequestError, WatchEvent};
 use crate::name::path::name_of;
 use crate::observe::observer::LossReason;
 use crate::session::generation::{Generation, HeldNode, OfLock};
 use crate::session::own_watch::{OwnWatch, watch_own};
-use crate::session::releaser::{DeleteOptions, Deletion};
+use crate::session::releaser::{DeleteOptions, Deletion, or_forgotten};
 
 /// A node that holds a lock. When it is dropped, the releaser deletes the node.
 #[derive(Debug)]
@@ -330,20 +330,27 @@ impl Lease {
         }
     }
 
-    /// Ends the care for the node, which the caller deletes: nobody is told when it is gone.
-    pub fn unhold(&self) {
-        self.generation.unhold(&self.node);
-    }
-
-    /// Records that the caller has deleted the node.
-    pub fn forget(&self) {
+    /// Deletes the node, and returns whether it was there until then: nobody is told of a loss. If that
+    /// remains unknown, the node is deleted when the lease is dropped.
+    ///
+    /// # Errors
+    ///
+    /// The error of the request.
+    pub async fn delete(&self) -> Result<bool, RequestError> {
+        let (generation, path) = (&self.generation, self.node.path.to_string());
+        generation.unhold(&self.node);
+        let deleted = generation.write(vec![Operation::Delete { path }]);
+        let was_there = match or_forgotten(generation, generation.patience(), deleted).await {
+            Ok(()) => true,
+            Err(RequestError::Multi { error, .. }) if *error == RequestError::NoNode => {
+                self.node.was_deleted();
+                false
+            }
+            Err(RequestError::Multi { error, .. }) => return Err(*error),
+            Err(error) => return Err(error),
+        };
         self.released.store(true, Ordering::Release);
-    }
-
-    /// Records that somebody else deleted the node before the caller could.
-    pub fn was_deleted(&self) {
-        self.node.was_deleted();
-        self.forget();
+        Ok(was_there)
     }
 
     /// Deletes the node of a lease that was lost, in the place of its holder, who is told of the loss:

@@ -23,7 +23,7 @@ use crate::base::mode::Mode;
 use crate::base::pattern::Pattern;
 use crate::base::policy::RetryPolicy;
 use crate::base::times;
-use crate::coordinator::traits::{Operation, RequestError};
+use crate::coordinator::traits::RequestError;
 use crate::layout::driver::LockDriver;
 use crate::local::grant::{Grant, GrantSource, Hold, Sole, SteppingDown};
 use crate::local::itself::{self, Perhaps, stops_holder, stops_waiter};
@@ -39,7 +39,7 @@ use crate::observe::observer::Event;
 use crate::session::handle::Session;
 use crate::session::lane::{LanePermit, closed};
 use crate::session::local_queues::{Held, Holding, LocalQueue, LocalQueues, of_type};
-use crate::session::releaser::{Deletion, or_forgotten};
+use crate::session::releaser::Deletion;
 
 /// The nodes of a semaphore in ZooKeeper.
 #[derive(Debug)]
@@ -483,26 +483,14 @@ impl PermitQueue {
     /// do not count again when their node exists, so if somebody else deletes it, two may count at the
     /// same time. If the answer is lost, nobody knows.
     async fn let_go(&self, inner: &Lease) -> Result<bool, LockError> {
-        let (generation, path) = (inner.generation(), inner.path().to_string());
-        // Whoever sees that it is gone would tell of a loss.
-        inner.unhold();
-        let deleted = generation.write(vec![Operation::Delete { path }]);
-        let error = match or_forgotten(generation, generation.patience(), deleted).await {
-            Ok(()) => {
-                inner.forget();
-                return Ok(true);
+        match inner.delete().await.map_err(setback) {
+            Ok(true) => Ok(true),
+            Ok(false) => {
+                tracing::warn!("the node of a semaphore's inner lock was deleted by somebody else");
+                Ok(false)
             }
-            Err(RequestError::Multi { error, .. }) => *error,
-            Err(error) => error,
-        };
-        if error == RequestError::NoNode {
-            tracing::warn!("the node of a semaphore's inner lock was deleted by somebody else");
-            inner.was_deleted();
-            return Ok(false);
-        }
-        match setback(error) {
-            Setback::Failed(error) => Err(error.on(self.common.targets.locks.lock.clone())),
-            _ => Ok(false),
+            Err(Setback::Failed(error)) => Err(error.on(self.common.targets.locks.lock.clone())),
+            Err(_) => Ok(false),
         }
     }
 

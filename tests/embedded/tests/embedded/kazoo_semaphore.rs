@@ -7,8 +7,8 @@ use zklock::layout::{Curator, Kazoo, Removed};
 use zklock::{
     Embedded, ErrorKind, Event, Handoffs, LockName, LockOptions, Observer, Semaphore, Session,
 };
-use zklock_core::coordinator::memory::{Fault, Op};
-use zklock_core::coordinator::traits::NodeKind;
+use zklock_core::coordinator::memory::{Fault, Logged, Op};
+use zklock_core::coordinator::traits::{NodeKind, RequestError};
 
 use crate::support::{Inline, client, contenders, on, prompt, store};
 
@@ -62,7 +62,7 @@ async fn nodes_and_data_are_those_of_kazoo() {
     assert!(contenders(&store, INNER).await.is_empty());
     for path in [PRINTERS, INNER] {
         let error = peer.create(path, b"", NodeKind::Persistent).await.unwrap_err();
-        assert_eq!(error, zklock_core::coordinator::traits::RequestError::NodeExists);
+        assert_eq!(error, RequestError::NodeExists);
     }
     let holders = semaphore.site().contenders().await.unwrap();
     assert!(holders.len() == 2 && holders.iter().all(|one| one.holder && one.here));
@@ -160,6 +160,31 @@ async fn a_permit_is_taken_again_if_an_answer_about_the_inner_lock_is_lost() {
         tokio::time::sleep(session.timing().unwrap().session_timeout).await;
         assert!(permit.is_valid());
         permit.release().await.unwrap();
+    }
+}
+
+/// Whoever asks again asks less and less often, however quickly it is answered.
+#[tokio::test(start_paused = true)]
+async fn there_is_a_pause_after_each_answer_about_the_inner_lock_that_says_nothing() {
+    let refused = RequestError::Multi { index: 0, error: Box::new(RequestError::BadVersion) };
+    for answer in [RequestError::ConnectionLoss, refused] {
+        let (store, session) = store();
+        let semaphore = printers(&session, 1);
+        drop(semaphore.acquire().await.unwrap());
+        settle().await;
+        let faults = store.faults(session.zookeeper_session().unwrap().0);
+        faults.inject(Fault::refuse(answer.clone()).on(Op::Multi).path(INNER).times(u64::MAX));
+        store.record();
+        let late = semaphore.acquire_timeout(Duration::from_secs(10)).await;
+        assert!(late.is_err(), "{answer:?}");
+        let permit =
+            |one: &Logged| one.op == Op::Create && one.path.starts_with("/zklock/printers/");
+        let taken = store.recorded().iter().filter(|one| permit(one)).count();
+        assert!((10..40).contains(&taken), "{taken} times in 10 s: {answer:?}");
+        faults.clear();
+        drop(semaphore.acquire().await.unwrap());
+        settle().await;
+        assert_eq!((permits(&store).await, contenders(&store, INNER).await.len()), (0, 0));
     }
 }
 
