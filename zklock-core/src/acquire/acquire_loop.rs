@@ -533,17 +533,24 @@ impl AcquireLoop<'_> {
                 Err(_) if generation.is_retired() => return Err(Setback::Interrupted),
                 Err(node) => node,
             };
+        let mut asked = None;
             let (path, only) = (node.path().clone(), node.is_recurring().then(|| node.czxid()));
             let proven = async {
                 generation.settled().await;
-                is_there(generation, path, only).await
+                let sent = now();
+                is_there(generation, path, only).await.map(|is_there| (is_there, sent))
             };
             match Box::pin(proven).await {
-                Ok(true) => {}
-                Ok(false) => {
+                Ok((true, sent)) => {
+                    asked = Some((asked.map_or(sent, |(since, _)| since), now().since(sent)));
+                }
+                Ok((false, _)) => {
                     node.forget();
                     return Err(Setback::Vanished);
                 }
+            if let Some((since, took)) = asked {
+                generation.tell_late(&self.target.lock, since, took);
+            }
                 Err(error) => self.after(generation, error).await?,
             }
         }

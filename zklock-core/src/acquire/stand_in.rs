@@ -42,7 +42,9 @@ pub async fn stand_in(
         _ => Some(generation.gate(target.directory.as_str()).lock_owned().await),
     };
     let (mut in_doubt, mut patience) = (false, generation.patience());
+    let (clock, began) = (runtime.clock(), runtime.clock().now());
     loop {
+        let sent = clock.now();
         if !writer.is_valid() {
             if in_doubt {
                 drop(Deletion::send(generation, path.into()));
@@ -112,7 +114,6 @@ pub async fn stand_in(
             }
             Err(_) => {
                 patience = more(generation, patience);
-                let clock = generation.lease().clock();
                 let timer = clock.sleep_until(clock.now() + RetryPolicy::default().pause(3));
                 or(timer, generation.changed()).await;
                 continue;
@@ -127,6 +128,7 @@ pub async fn stand_in(
             // stood still. The next round finds the node, and checks the writer's again.
             Err(node) => {
                 node.forget();
+                generation.tell_late(&target.lock, began, clock.now().since(sent));
                 generation.settled().await;
             }
         }

@@ -130,6 +130,10 @@ pub const FAILED_FOLLOW: Duration = ms(50);
 
 // Callers of this process.
 
+/// How often a session logs at most that it grants nothing because answers come late: whoever is called
+/// sees it in the last lines, and a log is not filled.
+pub const LATE_ANSWERS: Duration = s(60);
+
 /// The least time that ZooKeeper gets to say who holds the lock.
 pub const HOLDER: Duration = ms(60);
 

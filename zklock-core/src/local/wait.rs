@@ -339,10 +339,11 @@ fn busy(holder: Option<Holder>) -> LockError {
 }
 
 fn unreachable(queue: &impl WaitQueue) -> LockError {
-    let trouble = queue.trouble();
-    let detail = match &trouble {
-        Some(_) => "ZooKeeper could not be reached in time",
-        None => "ZooKeeper did not answer in time",
+    let generations = queue.session().generations();
+    let late = || generations.iter().find_map(|generation| generation.late_answers());
+    let (detail, trouble) = match queue.trouble() {
+        None => ("ZooKeeper did not answer in time", late()),
+        trouble => ("ZooKeeper could not be reached in time", trouble),
     };
     let error = LockError::new(ErrorKind::Unavailable, detail);
     trouble.into_iter().fold(error, LockError::because).on(queue.lock_name().clone())

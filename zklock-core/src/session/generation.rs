@@ -27,6 +27,7 @@ use crate::coordinator::traits::{Coordinator, Link, RequestError};
 use crate::divergence::head_age::HeadAges;
 use crate::divergence::phantom::PhantomNode;
 use crate::observe::observer::{Event, Events, LossReason};
+use crate::session::late_answers::LateAnswers;
 use crate::session::lease_clock::{Condition, LeaseClock, Term};
 use crate::session::reply_timeout::TimedReplies;
 use crate::session::spawner::Spawner;
@@ -43,6 +44,7 @@ pub struct Generation {
     /// Whether the coordinator itself knows when it was last in contact.
     self_aware: bool,
     lease: LeaseClock,
+    late: LateAnswers,
     spawner: Spawner,
     events: Events,
     over: AtomicBool,
@@ -100,6 +102,7 @@ impl Generation {
             coordinator: Arc::new(TimedReplies::new(coordinator.clone(), lease.clock().clone())),
             patient: coordinator,
             lease,
+            late: LateAnswers::default(),
             spawner,
             events,
             over: AtomicBool::new(false),
@@ -255,6 +258,21 @@ impl Generation {
         };
         let proven = self.lease.is_proven(now);
         (valid && fresh && proven && !self.stood_still(now)).then_some(term)
+    }
+
+    /// Tells that a lock is not granted, for want of answers that come in time, to somebody who asks
+    /// `since` then and had an answer just now that `took` so long.
+    pub fn tell_late(&self, lock: &str, since: Instant, took: Duration) {
+        let (now, timing) = (self.lease.clock().now(), self.lease.timing());
+        if now.since(since) >= timing.lease && took >= timing.heartbeat {
+            let took = Duration::from_millis(u64::try_from(took.as_millis()).unwrap_or(u64::MAX));
+            self.late.note(lock, took, &timing, now);
+        }
+    }
+
+    /// Why nothing is granted here, if answers come late.
+    pub fn late_answers(&self) -> Option<LockError> {
+        self.late.trouble(&self.lease.timing(), self.lease.clock().now())
     }
 
     /// Whether a lease of a term is valid at `now`, which was just read.

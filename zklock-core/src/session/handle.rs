@@ -191,7 +191,6 @@ impl Session {
     }
 
     /// The ZooKeeper sessions that are not closed yet.
-    #[cfg(feature = "metrics")]
     pub(crate) fn generations(&self) -> Vec<Arc<Generation>> {
         self.0.lanes.all().iter().flat_map(|lane| lane.living()).collect()
     }

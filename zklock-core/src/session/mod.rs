@@ -9,6 +9,7 @@ pub mod heartbeat;
 pub mod keeper;
 pub mod lane;
 pub mod lanes;
+pub mod late_answers;
 pub mod lease_clock;
 pub mod local_queues;
 pub mod own_watch;

@@ -1,0 +1,51 @@
+//! Answers that come too late for a grant: nobody is to wonder why a lock that is free is not granted.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::base::clock::Instant;
+use crate::base::error::{ErrorKind, LockError};
+use crate::base::times;
+use crate::session::timing::Timing;
+
+/// The last answer of a ZooKeeper session that came too late for a grant.
+#[derive(Debug, Default)]
+pub struct LateAnswers(Mutex<Option<Late>>);
+
+#[derive(Clone, Copy, Debug)]
+struct Late {
+    took: Duration,
+    at: Instant,
+    logged: Instant,
+}
+
+impl LateAnswers {
+    /// Records that an answer took so long that a lock with nobody ahead is not granted. Logs it from
+    /// time to time.
+    pub fn note(&self, lock: &str, took: Duration, timing: &Timing, now: Instant) {
+        let logged = {
+            let mut late = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let before = late.map(|late| late.logged);
+            let before = before.filter(|logged| now.since(*logged) < times::LATE_ANSWERS);
+            *late = Some(Late { took, at: now, logged: before.unwrap_or(now) });
+            before.is_some()
+        };
+        if !logged {
+            let lease = timing.lease;
+            tracing::warn!(
+                lock,
+                ?took,
+                ?lease,
+                "nobody is ahead, and the lock is not granted: ZooKeeper's answers take too long"
+            );
+        }
+    }
+
+    /// Why nothing is granted, if that was so less than a session timeout before `now`.
+    pub fn trouble(&self, timing: &Timing, now: Instant) -> Option<LockError> {
+        let late = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Late { took, .. } = late.filter(|late| now.since(late.at) < timing.session_timeout)?;
+        let why = format!("its answers take {took:?}, too long for a lease of {:?}", timing.lease);
+        Some(LockError::new(ErrorKind::Unavailable, why))
+    }
+}
