@@ -29,6 +29,7 @@ use crate::base::times;
 use crate::cooldown::mark::Marks;
 use crate::coordinator::traits::{Link, RequestError, Stat};
 use crate::divergence::check::phantom_among;
+use crate::divergence::head_age::Age;
 use crate::layout::contender::Contender;
 use crate::layout::driver::LockDriver;
 use crate::layout::nested;
@@ -260,7 +261,8 @@ impl AcquireLoop<'_> {
                 Enqueued::Taken(path) => {
                     let waiting_for = [path.clone()];
                     let obstacle = self.obstacle(generation, path, 1);
-                    let waiting = self.stand_behind(obstacle, &waiting_for, None, &mut gave_way);
+                    let waiting =
+                        self.stand_behind(obstacle, &waiting_for, None, None, &mut gave_way);
                     // One future, so that no waiter keeps what is in between.
                     let waited = async {
                         waiting.await?;
@@ -291,8 +293,8 @@ impl AcquireLoop<'_> {
                 Next::Vanished => return Err(Setback::Vanished),
                 Next::Grant => return self.grant(generation, node).await,
                 Next::Wait { obstacle, paths, deletion_grants } => {
-                    let own = deletion_grants.then_some(&mut node);
-                    let waiting = self.stand_behind(obstacle, &paths, own, &mut gave_way);
+                    let (age, own) = (Some(node.age()), deletion_grants.then_some(&mut node));
+                    let waiting = self.stand_behind(obstacle, &paths, age, own, &mut gave_way);
                     match Box::pin(waiting).await? {
                         Woken::Gone if deletion_grants => {
                             return self.grant(generation, node).await;
@@ -302,7 +304,8 @@ impl AcquireLoop<'_> {
                     }
                 }
                 Next::Crowd { seen, others, excess } => {
-                    let waiting = self.crowded(generation, seen, others, excess, &mut limit);
+                    let (own, limit) = (Some(node.age()), &mut limit);
+                    let waiting = self.crowded(generation, seen, others, excess, own, limit);
                     known = Box::pin(waiting).await?;
                 }
             }
@@ -370,7 +373,8 @@ impl AcquireLoop<'_> {
             match (seen + self.how.together).saturating_sub(most) {
                 0 => return Ok(()),
                 excess => {
-                    known = self.crowded(generation, seen, others, excess, &mut limit).await?;
+                    let limit = &mut limit;
+                    known = self.crowded(generation, seen, others, excess, None, limit).await?;
                 }
             }
         }
@@ -384,13 +388,14 @@ impl AcquireLoop<'_> {
         seen: usize,
         others: Vec<String>,
         excess: usize,
+        own: Option<Age>,
         limit: &mut Option<watch::Receiver<u32>>,
     ) -> Result<Option<Looked>, Setback> {
         let obstacle = match others.first() {
             Some(head) => self.obstacle(generation, head.clone(), excess),
             None => self.closed_to_all(generation),
         };
-        self.check_that_somebody_goes(&obstacle, &others).await?;
+        self.check_that_somebody_goes(&obstacle, &others, own).await?;
         drop(others);
         if self.how.once {
             return Box::pin(self.refuse(obstacle, false)).await.map(|()| None);
@@ -408,11 +413,12 @@ impl AcquireLoop<'_> {
 
     /// Checks the nodes that it waits for if the head has been the same for longer than a session
     /// timeout. If the owners of too many of them are gone for ever, there is no point in waiting, at
-    /// least not on this server.
+    /// least not on this server. Who came after the head may still delete its node.
     pub(crate) async fn check_that_somebody_goes(
         &self,
         obstacle: &Obstacle,
         others: &[String],
+        own: Option<Age>,
     ) -> Result<(), Setback> {
         let generation = &obstacle.generation;
         if others.is_empty() {
@@ -446,7 +452,11 @@ impl AcquireLoop<'_> {
         for (path, reply) in asked {
             match reply.await {
                 Ok((_, stat)) if self.is_other_lock(&stat) => self.passed().add(path),
-                Ok((data, stat)) if stat.owner == 0 => staying.push((path, data)),
+                Ok((data, stat)) if stat.owner == 0 => {
+                    if generation.stays_long(self.directory(), stat.czxid, own) {
+                        staying.push((path, data));
+                    }
+                }
                 Ok(_) | Err(RequestError::NoNode) => {}
                 Err(error) => return self.after(generation, error).await,
             }
@@ -504,10 +514,11 @@ impl AcquireLoop<'_> {
         &self,
         obstacle: Obstacle,
         paths: &[String],
+        age: Option<Age>,
         own: Option<&mut QueuedNode>,
         gave_way: &mut bool,
     ) -> Result<Woken, Setback> {
-        Box::pin(self.check_that_somebody_goes(&obstacle, paths)).await?;
+        Box::pin(self.check_that_somebody_goes(&obstacle, paths, age)).await?;
         if self.how.once {
             let may_wait = obstacle.ahead == 1 && !std::mem::replace(gave_way, true);
             return Box::pin(self.refuse(obstacle, may_wait)).await.map(|()| Woken::News);
@@ -522,6 +533,7 @@ impl AcquireLoop<'_> {
         generation: &Arc<Generation>,
         mut node: QueuedNode,
     ) -> Result<Lease, Setback> {
+        let mut asked = None;
         loop {
             let now = || self.lane_permit.lane().clock().now();
             if self.target.marks.any() && !node.mark().is_some_and(|mark| mark.is_enough(now())) {
@@ -533,7 +545,9 @@ impl AcquireLoop<'_> {
                 Err(_) if generation.is_retired() => return Err(Setback::Interrupted),
                 Err(node) => node,
             };
-        let mut asked = None;
+            if let Some((since, took)) = asked {
+                generation.tell_late(&self.target.lock, since, took);
+            }
             let (path, only) = (node.path().clone(), node.is_recurring().then(|| node.czxid()));
             let proven = async {
                 generation.settled().await;
@@ -548,9 +562,6 @@ impl AcquireLoop<'_> {
                     node.forget();
                     return Err(Setback::Vanished);
                 }
-            if let Some((since, took)) = asked {
-                generation.tell_late(&self.target.lock, since, took);
-            }
                 Err(error) => self.after(generation, error).await?,
             }
         }

@@ -12,6 +12,7 @@ use crate::base::policy::StopAt;
 use crate::base::token::FencingToken;
 use crate::cooldown::release_mark::ReleaseMark;
 use crate::coordinator::traits::{Operation, RequestError, WatchEvent};
+use crate::divergence::head_age::Age;
 use crate::name::path::name_of;
 use crate::observe::observer::LossReason;
 use crate::session::generation::{Generation, HeldNode, OfLock};
@@ -36,6 +37,8 @@ pub struct QueuedNode {
     generation: Arc<Generation>,
     path: Arc<str>,
     czxid: i64,
+    /// When it was first asked how old it is.
+    since: Option<Instant>,
     delete_options: DeleteOptions,
     mark: Option<Box<ReleaseMark>>,
     own: Option<Box<OwnWatch>>,
@@ -53,6 +56,7 @@ impl QueuedNode {
             generation,
             path,
             czxid,
+            since: None,
             delete_options,
             mark: None,
             own: None,
@@ -110,6 +114,12 @@ impl QueuedNode {
     /// Its czxid.
     pub fn czxid(&self) -> i64 {
         self.czxid
+    }
+
+    /// What its own age says about that of other nodes.
+    pub fn age(&mut self) -> Age {
+        let since = *self.since.get_or_insert_with(|| self.generation.lease().clock().now());
+        Age { czxid: self.czxid, since }
     }
 
     /// The node's name.

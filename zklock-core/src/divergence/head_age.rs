@@ -1,7 +1,7 @@
 //! The node at the head of each queue, and since when: a node that has been there for long may have
 //! no owner, and this must be noticed even if each caller's deadline is shorter than that.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -25,12 +25,30 @@ struct Heads {
     full: usize,
 }
 
+/// Since when a node has certainly existed. Whatever was created before it has existed for as long.
+#[derive(Clone, Copy, Debug)]
+pub struct Age {
+    /// The node's czxid.
+    pub czxid: i64,
+    /// When it existed.
+    pub since: Instant,
+}
+
 #[derive(Debug)]
 struct Head {
     path: Arc<str>,
     since: Instant,
     /// When somebody looked last.
     seen: Instant,
+    /// The nodes of this queue that were found to belong to no session, by czxid, because a path may be
+    /// that of one node after the other; and since when each was there.
+    staying: BTreeMap<i64, Instant>,
+}
+
+impl Head {
+    fn new(path: &Arc<str>, now: Instant) -> Self {
+        Head { path: path.clone(), since: now, seen: now, staying: BTreeMap::new() }
+    }
 }
 
 impl HeadAges {
@@ -59,8 +77,10 @@ impl HeadAges {
         if let Some(head) = by_directory.get_mut(directory) {
             let (same, long) = (head.path == *path, now.since(head.since) >= long);
             head.seen = now;
-            if !same || long {
-                *head = Head { path: path.clone(), since: now, seen: now };
+            if !same {
+                *head = Head::new(path, now);
+            } else if long {
+                head.since = now;
             }
             return same && long;
         }
@@ -69,8 +89,19 @@ impl HeadAges {
             by_directory.retain(|_, head| now.since(head.seen) < recent);
             *full = (2 * by_directory.len()).max(MANY);
         }
-        by_directory.insert(directory.into(), Head { path: path.clone(), since: now, seen: now });
+        by_directory.insert(directory.into(), Head::new(path, now));
         false
+    }
+
+    /// Records a node of a queue that belongs to no session, and exists. Returns whether it has been there
+    /// for long: at an earlier look, or because it is older than the caller's `own` node.
+    pub fn stays_long(&self, directory: &str, czxid: i64, own: Option<Age>, now: Instant) -> bool {
+        let since = own.filter(|own| czxid < own.czxid).map_or(now, |own| own.since);
+        let mut heads = self.heads.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(head) = heads.by_directory.get_mut(directory) else { return false };
+        let known = head.staying.entry(czxid).or_insert(since);
+        *known = since.min(*known);
+        now.since(*known) >= self.long
     }
 }
 
@@ -97,6 +128,21 @@ mod tests {
         // Another one of the same process that is nearer has asked.
         assert!(head_ages.is_long_there("/l", &b, 1, at(100)));
         assert!(!head_ages.is_long_there("/l", &b, 3, at(120)));
+    }
+
+    #[test]
+    fn a_node_that_stays_has_an_age_of_its_own() {
+        let (head_ages, head) = (HeadAges::new(LONG), Arc::from("/l/a"));
+        let stays_long = |czxid, since: Option<u64>, now| {
+            let own = since.map(|since| Age { czxid: 10, since: at(since) });
+            head_ages.stays_long("/l", czxid, own, at(now))
+        };
+        assert!(!head_ages.is_long_there("/l", &head, 1, at(0)));
+        assert!(head_ages.is_long_there("/l", &head, 1, at(20)));
+        assert!(!stays_long(7, None, 20) && !stays_long(8, Some(11), 20));
+        assert!(stays_long(9, Some(10), 20) && !stays_long(11, Some(10), 20));
+        assert!(head_ages.is_long_there("/l", &head, 1, at(30)));
+        assert!(stays_long(7, None, 30) && !stays_long(12, None, 30), "another at the same path");
     }
 
     #[test]

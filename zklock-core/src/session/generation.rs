@@ -24,7 +24,7 @@ use crate::base::error::{ErrorKind, LockError};
 use crate::base::policy::StopAt;
 use crate::base::times;
 use crate::coordinator::traits::{Coordinator, Link, RequestError};
-use crate::divergence::head_age::HeadAges;
+use crate::divergence::head_age::{Age, HeadAges};
 use crate::divergence::phantom::PhantomNode;
 use crate::observe::observer::{Event, Events, LossReason};
 use crate::session::late_answers::LateAnswers;
@@ -421,6 +421,12 @@ impl Generation {
     /// by those who waited there. True once per such time.
     pub fn is_long_at_head(&self, directory: &str, path: &Arc<str>, times: u32) -> bool {
         self.head_ages.is_long_there(directory, path, times, self.lease.clock().now())
+    }
+
+    /// Whether a node of a queue that belongs to no session has been there for as long as counts as long,
+    /// as far as is known; `own` is the age of the caller's node.
+    pub fn stays_long(&self, directory: &str, czxid: i64, own: Option<Age>) -> bool {
+        self.head_ages.stays_long(directory, czxid, own, self.lease.clock().now())
     }
 
     fn take_out_of_use(&self) {

@@ -324,6 +324,55 @@ async fn several_contenders_that_are_not_ephemeral_are_an_error_after_a_while_as
     }
 }
 
+/// However long the head of the queue has been there. Whoever waits far behind it watches another node.
+#[tokio::test(start_paused = true)]
+async fn a_contender_that_is_not_ephemeral_has_a_session_timeout_of_its_own_behind_an_old_head() {
+    let (second, minute) = (Duration::from_secs(1), Duration::from_secs(60));
+    let (store, session) = store();
+    let other = Session::embedded_builder(&store).open().unwrap();
+    let held = other.mutex("a").unwrap().acquire().await.unwrap();
+    let mutex = session.mutex("a").unwrap();
+    assert!(mutex.acquire_timeout(second).await.unwrap_err().is_busy());
+    tokio::time::sleep(minute).await;
+    let peer = client(&store).await;
+    let path = "/zklock/a/_c_x-lock-0000000002";
+    peer.create(path, b"\xff", NodeKind::Persistent).await.unwrap();
+    let third = "/zklock/a/_c_y-lock-";
+    peer.create(third, b"", NodeKind::EphemeralSequential).await.unwrap();
+    let made = tokio::time::Instant::now();
+    let waiting = tokio::spawn(async move { mutex.acquire().await });
+    let error = tokio::time::timeout(10 * minute, waiting).await.unwrap().unwrap().unwrap_err();
+    assert!(format!("{error:#}").contains(&format!("{path} is not an ephemeral node")), "{error}");
+    assert!(made.elapsed() >= 10 * second, "{:?}", made.elapsed());
+    held.release().await.unwrap();
+}
+
+/// Where one node after the other has the same path.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_not_ephemeral_has_a_session_timeout_of_its_own_at_an_old_path() {
+    let second = Duration::from_secs(1);
+    let (store, session) = store();
+    let other = Session::embedded_builder(&store).open().unwrap();
+    let lock = session.exclusive("a").unwrap();
+    for _ in 0..20 {
+        let held = other.exclusive("a").unwrap().acquire().await.unwrap();
+        assert!(lock.try_acquire().await.unwrap_err().is_busy());
+        held.release().await.unwrap();
+        tokio::time::sleep(second).await;
+    }
+    let peer = client(&store).await;
+    peer.create("/zklock/a/lock", b"\xff", NodeKind::Persistent).await.unwrap();
+    let made = tokio::time::Instant::now();
+    let says = |error: &LockError| format!("{error:#}").contains("is not an ephemeral node");
+    while made.elapsed() < 9 * second {
+        let error = lock.try_acquire().await.unwrap_err();
+        assert!(error.is_busy() && !says(&error), "{error:#}");
+        tokio::time::sleep(second).await;
+    }
+    let error = lock.acquire().await.unwrap_err();
+    assert!(says(&error) && made.elapsed() < 60 * second, "{error:#}");
+}
+
 /// `lock.acquire(ephemeral=False)` in Python.
 #[tokio::test(start_paused = true)]
 async fn a_holder_of_kazoo_whose_node_stays_is_waited_for() {
