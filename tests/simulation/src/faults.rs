@@ -239,8 +239,11 @@ fn strike(scene: &Arc<Scene>, fault: Fault) {
             let follows = ensemble.leader().is_some_and(|leader| leader != fault.server);
             if follows && name.is_char_boundary(digits) {
                 let name = &name[..digits];
-                scene.crew.planted.fetch_add(1, Ordering::Relaxed);
-                ensemble.plant(fault.server, &format!("{directory}/{name}0000000000"));
+                // One, or two in a row.
+                for number in 0..=fault.which / 2 {
+                    scene.crew.planted.fetch_add(1, Ordering::Relaxed);
+                    ensemble.plant(fault.server, &format!("{directory}/{name}{number:010}"));
+                }
             }
         }
         Kind::Numbers => {

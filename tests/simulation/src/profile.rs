@@ -29,6 +29,8 @@ pub struct Profile {
     pub traffic: bool,
     /// Whether all locks are semaphores.
     pub permits: bool,
+    /// How many of 1,000 locks of other kinds have another layout than Curator's.
+    pub layouts: u32,
     /// Whether all locks rest after grants or losses.
     pub marks: bool,
     /// Whether all locks are held for a limited time.
@@ -74,6 +76,7 @@ const GENERAL: Profile = Profile {
     cancels: 150,
     traffic: false,
     permits: false,
+    layouts: 250,
     marks: false,
     limits: false,
     only: None,
@@ -147,6 +150,18 @@ pub const MIX: &[Profile] = &[
         meddles: 5,
         ..GENERAL
     },
+    Profile {
+        name: "crowd",
+        kinds: true,
+        permits: true,
+        locks: 1,
+        tasks: 4,
+        faults: 0,
+        strikes: 0,
+        cancels: 50,
+        ..GENERAL
+    },
+    Profile { name: "layouts", kinds: true, layouts: 1_000, forgets: 10, cancels: 300, ..GENERAL },
     Profile { name: "forgetful", kinds: true, faults: 1, strikes: 0, forgets: 30, ..GENERAL },
     Profile {
         name: "odd",

@@ -9,7 +9,7 @@ use zklock_simulation::schedule::{Outcome, run};
 
 /// How many schedules of each profile: 20,000 in all with optimisation, which a minute and two cores
 /// are enough for. Without it there are some ten to fifty a second.
-const SCHEDULES: u64 = if cfg!(debug_assertions) { 15 } else { 1_430 };
+const SCHEDULES: u64 = if cfg!(debug_assertions) { 15 } else { 1_250 };
 
 /// How many schedules with one deviation of each small profile.
 const DEVIATIONS: u64 = if cfg!(debug_assertions) { 20 } else { 600 };

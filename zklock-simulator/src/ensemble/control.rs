@@ -307,6 +307,18 @@ impl Ensemble {
         })
     }
 
+    /// Whether another process than this one has had a node below a path since then.
+    pub fn used_elsewhere(&self, below: &str, since: u64, process: &Process) -> bool {
+        self.0.look(|machine| {
+            let here = Some(process.id().0);
+            machine.journal.lives().iter().rev().any(|life| {
+                let there = life.gone.is_none_or(|(at, _)| at >= since);
+                let used = life.owner != 0 && there && life.path.starts_with(below);
+                used && machine.opened_by.get(&life.owner).copied() != here
+            })
+        })
+    }
+
     /// The last life of a node, by its path, and by its czxid where that is known.
     pub fn life(&self, path: &str, czxid: Option<i64>) -> Option<Life> {
         self.0.look(|machine| {

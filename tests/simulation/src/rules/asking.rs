@@ -204,14 +204,16 @@ impl Ledger {
         let is_part =
             |ask: &Ask| ask.may_hold && ask.lock == lock && ask.process.id() == process.id();
         let held = held || state.asks.values().any(is_part);
-        let asked = state.asks.iter().any(|(id, ask)| *id != asking.id && ask.lock == lock);
+        // What others of its process want it knows; what other processes do it sees by their nodes.
+        let near = |ask: &Ask| ask.lock == lock && ask.process.id() == process.id();
+        let asked = state.asks.iter().any(|(id, ask)| *id != asking.id && near(ask));
         // Who waits for the only node has none, and is ahead all the same.
         let waits = plan.layout == Layout::OneNode && mine.behind;
         drop(state);
         match kind {
             ErrorKind::InvalidOption if !held && !was_held && !asked => {
                 let below = format!("/zklock/{}", plan.name);
-                if !self.store.ensemble().contended(&below, since, &process) {
+                if !self.store.ensemble().used_elsewhere(&below, since, &process) {
                     let what = format!("{who}: nobody uses {} as another kind", plan.name);
                     self.fail(super::MIXED, what);
                 }

@@ -82,7 +82,10 @@ impl Ledger {
     /// Where every child is taken for a holder, there are no more than hold.
     fn check_room(&self) {
         for (lock, plan) in self.plans.iter().enumerate() {
-            if let (Family::Permits(limit), Layout::Kazoo) = (plan.family, plan.layout) {
+            // Some of a name that is used in two ways are not of permits.
+            if let (Family::Permits(limit), Layout::Kazoo, false) =
+                (plan.family, plan.layout, plan.confused)
+            {
                 let nodes = self.store.ensemble().nodes(&format!("/zklock/{}/", plan.name));
                 // Where somebody deleted the inner lock, two may come at a time. One is told that it lost
                 // its permit, whose node stays until it lets go.

@@ -35,6 +35,14 @@ impl Ledger {
         if plan.confused {
             return self.check_kinds(who, entry, path);
         }
+        if plan.has_permits() {
+            let mut state = self.lock();
+            let grants = state.permits.entry(path.to_owned()).or_default();
+            grants.push(now);
+            let grants = grants.clone();
+            drop(state);
+            return self.check_handoff(who, entry, path, &grants);
+        }
         let mut state = self.lock();
         let old = state.chains.remove(&entry.lock);
         let (chain, old) = match old {
@@ -69,7 +77,8 @@ impl Ledger {
         }
         let Some(old) = old else { return };
         let first = old.grants[0];
-        let untouched = self.store.meddled_at().is_none_or(|at| at + self.timeout < first);
+        // Whatever becomes of its holder and of its session; but outsiders may delete the mark.
+        let untouched = self.store.deleted_at(entry.lock).is_none();
         if old.calm && untouched && now + TOLD < first + plan.hold() {
             let what = format!("{who} got {path} {} µs after another one", now - first);
             self.fail(super::HOLD, what);
@@ -86,8 +95,8 @@ impl Ledger {
         }
     }
 
-    /// A process never uses a name as two kinds of lock at a time; and who comes with a mutex sees a
-    /// semaphore that another process uses.
+    /// A process never uses a name as two kinds of lock at a time; and who comes later sees a lock of
+    /// another kind that another process uses.
     fn check_kinds(&self, who: &str, entry: &Entry, path: &str) {
         let (now, here) = (self.world.now(), entry.process.id());
         let is_mutex = |share: (u32, u32)| share.0 == share.1;
@@ -102,7 +111,7 @@ impl Ledger {
         let (mut near, mut far) = (false, false);
         for held in others {
             near |= held.entry.process.id() == here;
-            far |= is_mutex(entry.share) && now > held.since + UNDER_WAY;
+            far |= now > held.since + UNDER_WAY;
         }
         drop(state);
         if near || far && self.quiet_for(self.timeout) {
@@ -125,7 +134,7 @@ impl Ledger {
         // One that lingers learns of those behind it in the next turn.
         let calm = self.quiet_for(now - grants[0] + self.timeout);
         if calm && plan.hold() == 0 && !plan.lingers {
-            let below = format!("/zklock/{}/", plan.name);
+            let below = plan.queue();
             let before = since.saturating_sub(UNDER_WAY);
             if self.store.ensemble().waits_since(&below, before, &entry.process) {
                 let many = grants.len();

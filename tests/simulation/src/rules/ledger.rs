@@ -86,6 +86,8 @@ pub(super) struct State {
     pub(super) let_go: BTreeMap<usize, u64>,
     /// The grants on one node after the other.
     pub(super) chains: BTreeMap<usize, Chain>,
+    /// When each permit was granted, by the path of its node.
+    pub(super) permits: BTreeMap<String, Vec<u64>>,
     /// The grants whose end a task waits for.
     pub(super) expected: BTreeSet<u64>,
     /// Who waits for the end of a guard that ended then.

@@ -1,9 +1,14 @@
 //! Holding a lock, and letting go of it.
 
+use std::sync::atomic::Ordering;
+
 use futures_lite::future::or;
+use zklock_core::base::error::ErrorKind;
+use zklock_core::guard::downgrade::DowngradeError;
 use zklock_core::guard::view::GuardView;
 use zklock_core::lock::AnyGuard;
 
+use super::nested::Inside;
 use super::polls::{Cut, cut_short};
 use super::task::Task;
 use crate::rules::{self, Asking, Entry, Holding};
@@ -80,10 +85,13 @@ impl Task {
                                 inside.set_downgraded();
                             }
                         }
-                        Err(refused) if refused.error().is_deadlock() && inside.is_some() => {
+                        Err(refused) if self.may_go_on(&refused, &inside) => {
                             let writer = refused.into_guard();
                             holding = self.note_again(lock, share, writer.view());
                             guard = AnyGuard::Write(writer);
+                            if inside.is_none() {
+                                self.ask_inside(&self.crew.locks[lock], &guard).await;
+                            }
                         }
                         // With its guard it lets go.
                         Err(refused) => return self.judge(&refused.into(), None),
@@ -135,6 +143,15 @@ impl Task {
             1 => drop(guard),
             _ => drop(cut_short(world, guard.release(), Cut::of(1 + world.choose(6))).await),
         }
+    }
+
+    /// Whether a writer that was to step down goes on writing: a call inside has it too, or the server
+    /// refuses the reader's node.
+    fn may_go_on(&self, refused: &DowngradeError, inside: &Option<Inside>) -> bool {
+        let kind = refused.error().kind();
+        let refuses = self.crew.refuses.load(Ordering::Relaxed);
+        kind == ErrorKind::Deadlock && inside.is_some()
+            || kind == ErrorKind::Unauthorized && refuses && inside.is_none()
     }
 
     /// Holds what was split off, in a task of its own.

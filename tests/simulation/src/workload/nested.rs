@@ -49,15 +49,29 @@ impl Task {
         plan.lock(self.process.world(), &self.session, wait).ok()
     }
 
-    async fn ask_inside(&self, plan: &LockPlan, guard: &AnyGuard) {
+    /// Whoever holds a lock has it again at once, to read also if it writes.
+    pub(super) async fn ask_inside(&self, plan: &LockPlan, guard: &AnyGuard) {
         let Some(again) = self.again(plan, Some((Duration::from_millis(50), 1))) else { return };
         self.say(|| format!("asks for {} again, inside", plan.name));
+        let may = matches!(
+            (guard, &again),
+            (AnyGuard::Mutex(_), AnyLock::Mutex(_))
+                | (AnyGuard::Read(_), AnyLock::Read(_))
+                | (AnyGuard::Write(_), AnyLock::Read(_) | AnyLock::Write(_))
+        );
         let cut = Cut::of(if self.choose(2) == 1 { 1 + self.choose(8) } else { 0 });
         let world = self.process.world();
         let inside = guard.scope(cut_short(world, again.acquire_tries(), cut)).await;
-        if let Some(Ok(inside)) = inside {
-            self.sleep(self.short()).await;
-            drop(inside);
+        match inside {
+            Some(Ok(inside)) => {
+                self.sleep(self.short()).await;
+                drop(inside);
+            }
+            Some(Err(error)) if may && guard.is_valid() && !error.is_unavailable() => {
+                let what = format!("{}: {} is held already: {error:#}", self.name, plan.name);
+                self.crew.ledger.fail(rules::NESTED, what);
+            }
+            _ => {}
         }
     }
 
@@ -115,17 +129,20 @@ impl Task {
         let again = self.again(plan, Some((Duration::from_millis(300), 1)))?;
         self.say(|| format!("lets another task ask for {}, inside", plan.name));
         let (task, inside) = (self.part("carried"), Inside::default());
-        let (downgraded, wait) = (inside.0.clone(), self.short());
-        let writer = guard.path().to_owned();
+        // Perhaps while the one around it is stepping down, which takes as long as an answer.
+        let (downgraded, wait) = (inside.0.clone(), self.short() + u64::from(self.choose(4)) * 300);
+        // Names recur in some layouts.
+        let writer = guard.fencing_token().czxid();
         let call = async move {
             task.sleep(wait).await;
             // If the lock is let go of meanwhile, the call takes it anew.
             let _asking = task.crew.ledger.may_hold(lock, &task.process);
             let Ok(inner) = again.acquire_tries().await else { return };
             for _ in 0..4 {
-                let writes = matches!(inner, AnyGuard::Write(_)) && inner.path() == writer;
+                let writes =
+                    matches!(inner, AnyGuard::Write(_)) && inner.fencing_token().czxid() == writer;
                 if writes && inner.is_valid() && downgraded.load(Ordering::Relaxed) {
-                    let what = format!("{}: {writer} is a reader's by now", task.name);
+                    let what = format!("{}: {} is a reader's by now", task.name, inner.path());
                     task.crew.ledger.fail(rules::NESTED, what);
                 }
                 task.sleep(2_000).await;

@@ -100,7 +100,7 @@ impl LockPlan {
                 confused: false,
             };
             if profile.kinds {
-                plan.draw_kind(world, profile.permits);
+                plan.draw_kind(world, profile);
             }
             match profile.only {
                 Some(family) => plan.family = family,
@@ -113,8 +113,8 @@ impl LockPlan {
         locks
     }
 
-    fn draw_kind(&mut self, world: &World, permits: bool) {
-        self.family = match if permits { 4 } else { world.choose(5) } {
+    fn draw_kind(&mut self, world: &World, profile: &Profile) {
+        self.family = match if profile.permits { 4 } else { world.choose(5) } {
             0 | 1 => Family::Mutex,
             2 | 3 => Family::ReadWrite,
             _ => Family::Permits(1 + world.choose(3)),
@@ -124,7 +124,7 @@ impl LockPlan {
             Family::ReadWrite => &[Layout::Kazoo, Layout::ReadWrite, Layout::Hosts],
             Family::Permits(_) => &[Layout::Kazoo],
         };
-        let other = world.seldom(1 + layouts.len() as u32, 250) as usize;
+        let other = world.seldom(1 + layouts.len() as u32, profile.layouts) as usize;
         if let Some(other) = other.checked_sub(1) {
             self.layout = layouts[other];
         }
@@ -132,8 +132,8 @@ impl LockPlan {
             Family::ReadWrite if !self.layout.is_plain() => {
                 self.mixed = world.seldom(2, 300) == 1;
             }
-            Family::Permits(_) if self.layout == Layout::Curator => {
-                self.limited_at = world.seldom(2, 400) == 1;
+            Family::Permits(_) => {
+                self.limited_at = self.layout == Layout::Curator && world.seldom(2, 400) == 1;
                 self.confused = !self.limited_at && world.seldom(2, 250) == 1;
             }
             _ => {}
@@ -193,6 +193,15 @@ impl LockPlan {
     /// The node with the limit of a semaphore.
     pub fn limit_node(&self) -> String {
         format!("limits/{}", self.name)
+    }
+
+    /// Where the nodes of those are who wait for it: for a semaphore, in the queue of its inner lock.
+    pub fn queue(&self) -> String {
+        match (self.family, self.layout) {
+            (Family::Permits(_), Layout::Kazoo) => format!("/zklock/{}-__lock__/", self.name),
+            (Family::Permits(_), _) => format!("/zklock/{}/locks/", self.name),
+            _ => format!("/zklock/{}/", self.name),
+        }
     }
 
     /// Whether it is a semaphore.
@@ -267,7 +276,7 @@ impl LockPlan {
         }
         Ok(match self.family {
             Family::Permits(_) if self.confused && world.choose(3) == 0 => {
-                AnyLock::Mutex(session.mutex(self.name)?.with_options(options))
+                AnyLock::Mutex(self.mutex(session)?.with_options(options))
             }
             Family::Mutex => AnyLock::Mutex(self.mutex(session)?.with_options(options)),
             Family::ReadWrite if self.mixed && world.choose(4) == 0 => {
@@ -288,7 +297,8 @@ impl LockPlan {
                 let lock = if self.limited_at {
                     let name = LockName::new(self.name)?;
                     Semaphore::limit_at(session, name, &self.limit_node(), limit)?
-                } else if self.confused && world.choose(3) == 0 {
+                } else if self.confused && self.layout == Layout::Curator && world.choose(3) == 0 {
+                    // In kazoo's layout, the limit is in ZooKeeper, and nobody gets in with another.
                     session.semaphore(self.name, limit + 1)?
                 } else {
                     session.semaphore(self.name, limit)?
