@@ -1,7 +1,8 @@
 //! The locks that are in use.
 
 use serde_json::{Value, json};
-use zklock::{LockError, Mode, Participant, Session};
+use tokio::task::JoinSet;
+use zklock::{ErrorKind, LockError, Mode, Participant, Session};
 
 use crate::exit::Failure;
 use crate::inspect::{say, value};
@@ -20,28 +21,49 @@ pub(crate) struct Lock {
     pub(crate) waiters: Vec<Participant>,
 }
 
-/// Reads the locks in use.
+/// So many locks are read at the same time: each takes a few round trips.
+const AT_ONCE: usize = 32;
+
+/// Reads the locks in use, sorted by name.
 pub(crate) async fn locks(session: &Session, prefix: Option<&str>) -> Result<Vec<Lock>, LockError> {
-    let mut locks = Vec::new();
-    for name in session.lock_names(prefix).await? {
-        // The directory of something else may have a name that no lock can have.
-        let Ok(sites) = session.sites(&*name).await else { continue };
-        let (mut holders, mut waiters, mut layouts) = (Vec::new(), Vec::new(), Vec::new());
-        for site in &sites {
-            for one in site.contenders().await? {
-                let to = if one.holder && !site.is_inner() { &mut holders } else { &mut waiters };
-                to.push(one);
-            }
-            layouts.extend((!site.is_inner()).then(|| site.layout()));
+    let mut names = session.lock_names(prefix).await?.into_iter();
+    let (mut locks, mut reading) = (Vec::new(), JoinSet::new());
+    loop {
+        for name in names.by_ref().take(AT_ONCE - reading.len()) {
+            reading.spawn(lock(session.clone(), name));
         }
-        let twins = twins(&waiters);
-        waiters.retain(|one| one.mode == Mode::Permit || !twins.contains(&one.session));
-        let Some(path) = sites.first().map(|site| site.path().to_owned()) else { continue };
-        if !holders.is_empty() || !waiters.is_empty() {
-            locks.push(Lock { name, path, layout: layouts.join(" and "), holders, waiters });
+        match reading.join_next().await {
+            Some(Ok(read)) => locks.extend(read?),
+            // A task that panicked has told so itself.
+            Some(Err(_)) => {}
+            None => break,
         }
     }
+    locks.sort_unstable_by(|one, other| one.name.cmp(&other.name));
     Ok(locks)
+}
+
+/// Reads a lock, unless nobody uses it.
+async fn lock(session: Session, name: String) -> Result<Option<Lock>, LockError> {
+    let sites = match session.sites(&*name).await {
+        Err(error) if error.kind() == ErrorKind::Unavailable => return Err(error),
+        // The directory of something else may have a name that no lock can have.
+        Err(_) => return Ok(None),
+        Ok(sites) => sites,
+    };
+    let (mut holders, mut waiters, mut layouts) = (Vec::new(), Vec::new(), Vec::new());
+    for site in &sites {
+        for one in site.contenders().await? {
+            let to = if one.holder && !site.is_inner() { &mut holders } else { &mut waiters };
+            to.push(one);
+        }
+        layouts.extend((!site.is_inner()).then(|| site.layout()));
+    }
+    let twins = twins(&waiters);
+    waiters.retain(|one| one.mode == Mode::Permit || !twins.contains(&one.session));
+    let path = sites.first().map(|site| site.path().to_owned());
+    let path = path.filter(|_| !holders.is_empty() || !waiters.is_empty());
+    Ok(path.map(|path| Lock { name, path, layout: layouts.join(" and "), holders, waiters }))
 }
 
 /// The sessions that wait for a permit of a semaphore with a node. Each of them has another one, in the inner

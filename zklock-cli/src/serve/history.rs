@@ -231,32 +231,30 @@ pub(super) fn kind(lock: &Lock) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use zklock::{Session, blocking::block_on};
+    use zklock::Session;
 
-    #[test]
-    fn a_long_queue_leaves_its_holder_in_sight() {
-        block_on(async {
-            let session = Session::embedded();
-            let _held = session.mutex("a").unwrap().acquire().await.unwrap();
-            let mut locks = crate::ls::locks(&session, None).await.unwrap();
-            let one = locks[0].holders[0].clone();
-            let waiter = |number: i64| {
-                let mut waiter = one.clone();
-                (waiter.node, waiter.holder) = (format!("{number}"), false);
-                waiter.czxid += number;
-                waiter
-            };
-            locks[0].waiters = (1..1_000).map(waiter).collect();
-            let (mut history, mut before) = (History::default(), None);
-            for look in 1..4 {
-                let now = one.created + Duration::from_secs(look);
-                history.seen(&locks, |_| false, now, false);
-                assert_eq!(history.held_since("a"), Some(began(&one)));
-                let value = history.value("a").unwrap();
-                assert_eq!(value["spans"].as_array().unwrap().len(), MOST_SPANS);
-                assert!(before.is_none_or(|before| before == value), "nothing has changed");
-                before = Some(value);
-            }
-        });
+    #[tokio::test]
+    async fn a_long_queue_leaves_its_holder_in_sight() {
+        let session = Session::embedded();
+        let _held = session.mutex("a").unwrap().acquire().await.unwrap();
+        let mut locks = crate::ls::locks(&session, None).await.unwrap();
+        let one = locks[0].holders[0].clone();
+        let waiter = |number: i64| {
+            let mut waiter = one.clone();
+            (waiter.node, waiter.holder) = (format!("{number}"), false);
+            waiter.czxid += number;
+            waiter
+        };
+        locks[0].waiters = (1..1_000).map(waiter).collect();
+        let (mut history, mut before) = (History::default(), None);
+        for look in 1..4 {
+            let now = one.created + Duration::from_secs(look);
+            history.seen(&locks, |_| false, now, false);
+            assert_eq!(history.held_since("a"), Some(began(&one)));
+            let value = history.value("a").unwrap();
+            assert_eq!(value["spans"].as_array().unwrap().len(), MOST_SPANS);
+            assert!(before.is_none_or(|before| before == value), "nothing has changed");
+            before = Some(value);
+        }
     }
 }

@@ -96,9 +96,11 @@ impl Looker {
                     looked = &mut looking => break looked,
                     () = sleep(Duration::from_millis(500)) => {}
                 }
-                let slow = begin.elapsed() > SLOW.max(3 * took);
-                if slow || self.session.state() != SessionState::Connected {
-                    self.tell(last.map(|last| last.1), Some("ZooKeeper does not answer"));
+                let seen = last.map(|last| last.1);
+                if self.session.state() != SessionState::Connected {
+                    self.tell(seen, Some("ZooKeeper does not answer"));
+                } else if begin.elapsed() > SLOW.max(3 * took) {
+                    self.tell(seen, Some("ZooKeeper is slow to answer, or does not"));
                 }
             };
             match looked {
@@ -113,8 +115,9 @@ impl Looker {
                 }
                 Err(error) => self.tell(last.map(|last| last.1), Some(&format!("{error:#}"))),
             }
+            // At most half of the time it looks.
             tokio::select! {
-                () = sleep_until(begin + self.interval) => {}
+                () = sleep_until(begin + self.interval.max(2 * begin.elapsed())) => {}
                 () = self.changed.notified() => {}
             }
         }

@@ -10,17 +10,17 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use serde_json::json;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use zklock::{LockError, Session};
 
 use crate::exit::Failure;
 use crate::inspect::say;
-use crate::ls::locks;
+use crate::ls::{Lock, locks};
 use crate::server::{connect, servers};
 use crate::signals::{Signals, exit_code};
 use crate::top::model::{Key, Model};
 use crate::top::screen::Screen;
-use crate::why::view::ask_connections;
+use crate::why::view::{View, ask_connections};
 
 /// The session expires if it is not closed by then.
 const GOODBYE: Duration = Duration::from_millis(500);
@@ -35,9 +35,11 @@ pub(crate) async fn top(interval: Duration, as_json: bool) -> Result<u8, Failure
     let mut model = Model::default();
     if as_json || !stdout().is_terminal() {
         loop {
-            refresh(&session, &servers, &mut model).await?;
+            let begin = Instant::now();
+            let (locks, views) = look(&session, &servers).await?;
+            model.seen(locks, &views, std::time::Instant::now());
             say(&json!({ "locks": model.values() }).to_string())?;
-            tokio::time::sleep(interval).await;
+            sleep(interval.max(begin.elapsed())).await;
         }
     }
     let failed = |error: std::io::Error| Failure::own(format!("cannot use the terminal: {error}"));
@@ -46,12 +48,25 @@ pub(crate) async fn top(interval: Duration, as_json: bool) -> Result<u8, Failure
     let mut screen = Screen::open().map_err(failed)?;
     let mut keys = screen::keys();
     let shows = async {
+        let mut trouble = None;
         loop {
+            let begin = Instant::now();
+            let looking = look(&session, &servers);
+            let seen = meanwhile(&mut screen, &mut keys, &mut model, trouble.as_deref(), looking);
+            let Some(seen) = seen.await? else { return Ok(0) };
             // What was seen last stays on the screen, with the reason why it is old.
-            let trouble = refresh(&session, &servers, &mut model).await.err();
-            let trouble = trouble.map(|error| format!("{error}"));
-            let next = Instant::now() + interval;
-            if !until_next(&mut screen, &mut keys, &mut model, trouble.as_deref(), next).await? {
+            trouble = match seen {
+                Ok((locks, views)) => {
+                    model.seen(locks, &views, std::time::Instant::now());
+                    None
+                }
+                Err(error) => Some(format!("{error}")),
+            };
+            model.slow = Some(begin.elapsed()).filter(|took| *took > interval);
+            // At most half of the time it looks.
+            let pause = sleep(interval.max(begin.elapsed()));
+            let slept = meanwhile(&mut screen, &mut keys, &mut model, trouble.as_deref(), pause);
+            if slept.await?.is_none() {
                 return Ok(0);
             }
         }
@@ -65,20 +80,21 @@ pub(crate) async fn top(interval: Duration, as_json: bool) -> Result<u8, Failure
     shown
 }
 
-/// Draws, and heeds keys, until it is time to look again. False: a key ends it.
-async fn until_next(
+/// Draws, and heeds keys, until something is done. `None`: a key ends it.
+async fn meanwhile<T>(
     screen: &mut Screen,
     keys: &mut mpsc::UnboundedReceiver<Key>,
     model: &mut Model,
     trouble: Option<&str>,
-    next: Instant,
-) -> std::io::Result<bool> {
+    done: impl Future<Output = T>,
+) -> std::io::Result<Option<T>> {
+    tokio::pin!(done);
     loop {
         screen.draw(&model.lines(screen.size(), trouble))?;
         tokio::select! {
-            () = sleep_until(next) => return Ok(true),
+            done = &mut done => return Ok(Some(done)),
             key = keys.recv() => match key {
-                None | Some(Key::Quit) => return Ok(false),
+                None | Some(Key::Quit) => return Ok(None),
                 Some(Key::Sort(sort)) => model.sort = sort,
                 Some(Key::Redraw) => {}
             },
@@ -86,13 +102,9 @@ async fn until_next(
     }
 }
 
-async fn refresh(
-    session: &Session,
-    servers: &[String],
-    model: &mut Model,
-) -> Result<(), LockError> {
+/// The locks in use, and the connections that the servers tell.
+async fn look(session: &Session, servers: &[String]) -> Result<(Vec<Lock>, Vec<View>), LockError> {
     let own = session.zookeeper_session().map(|(id, _)| id);
     let views = ask_connections(servers, own).await;
-    model.seen(locks(session, None).await?, &views, std::time::Instant::now());
-    Ok(())
+    Ok((locks(session, None).await?, views))
 }

@@ -58,6 +58,8 @@ struct Row {
 #[derive(Debug, Default)]
 pub(super) struct Model {
     pub(super) sort: Sort,
+    /// How long a look takes, where it is longer than people want to wait for the next.
+    pub(super) slow: Option<Duration>,
     rows: Vec<Row>,
     /// The highest number of a node of each lock, and when it was seen.
     numbers: HashMap<String, (i64, Instant)>,
@@ -134,7 +136,13 @@ impl Model {
                 self.rows.len()
             ),
             "h hottest  l longest held  w longest waited  s suspect  q quit".to_owned(),
-            trouble.map(|trouble| format!("! {trouble}")).unwrap_or_default(),
+            match (trouble, self.slow) {
+                (Some(trouble), _) => format!("! {trouble}"),
+                (None, Some(took)) => {
+                    format!("! a look takes {}: there is one every {}", span(took), span(2 * took))
+                }
+                (None, None) => String::new(),
+            },
         ];
         let rows = self.sorted();
         let name = rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0).clamp(4, 40);
@@ -189,42 +197,57 @@ fn number(lock: &Lock) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use zklock::{Session, blocking::block_on};
+    use zklock::{Embedded, Session};
 
     /// The locks that somebody holds on a store of its own.
     async fn locks_of(session: &Session) -> Vec<Lock> {
         crate::ls::locks(session, None).await.unwrap()
     }
 
-    #[test]
-    fn keys_choose_the_order_and_what_is_suspect_is_marked() {
-        block_on(async {
-            let session = Session::embedded();
-            let (mut model, start) = (Model::default(), Instant::now());
-            let _quiet = session.mutex("quiet").unwrap().acquire().await.unwrap();
-            let hot = session.mutex("warm").unwrap();
-            let first = hot.acquire().await.unwrap();
-            model.seen(locks_of(&session).await, &[], start);
-            first.release().await.unwrap();
-            for _ in 0..9 {
-                hot.acquire().await.unwrap().release().await.unwrap();
-            }
-            let _held = hot.acquire().await.unwrap();
-            assert_eq!(session.site("warm").unwrap().revoke().await.unwrap(), 1);
-            model.seen(locks_of(&session).await, &[], start + Duration::from_secs(2));
-            let lines = model.lines((200, 50), None);
-            assert!(
-                lines[0].starts_with("zklock top: 2 locks in use, 0 waiting, 1 suspect; hottest")
-            );
-            assert!(lines[4].starts_with("! warm ") && lines[4].contains("  5.0  "), "{lines:?}");
-            assert!(lines[5].contains("! its holder was asked to release it"), "{lines:?}");
-            assert!(lines[6].starts_with("  quiet ") && lines[6].contains("  0.0  "), "{lines:?}");
-            model.sort = Sort::Held;
-            let lines = model.lines((20, 5), Some("no answer"));
-            assert!(lines.len() == 5 && lines.iter().all(|line| line.chars().count() <= 20));
-            assert_eq!(lines[2], "! no answer");
-            assert!(lines[4].starts_with("  quiet"), "{lines:?}");
-        });
+    #[tokio::test]
+    async fn keys_choose_the_order_and_what_is_suspect_is_marked() {
+        let store = Embedded::new();
+        let open = || Session::embedded_builder(&store).open().unwrap();
+        let (session, other) = (open(), open());
+        let (mut model, start) = (Model::default(), Instant::now());
+        let _quiet = session.mutex("quiet").unwrap().acquire().await.unwrap();
+        let hot = session.mutex("warm").unwrap();
+        let first = hot.acquire().await.unwrap();
+        model.seen(locks_of(&session).await, &[], start);
+        first.release().await.unwrap();
+        for _ in 0..9 {
+            hot.acquire().await.unwrap().release().await.unwrap();
+        }
+        let _held = hot.acquire().await.unwrap();
+        assert_eq!(session.site("warm").unwrap().revoke().await.unwrap(), 1);
+        model.seen(locks_of(&session).await, &[], start + Duration::from_secs(2));
+        let lines = model.lines((200, 50), None);
+        assert!(lines[0].starts_with("zklock top: 2 locks in use, 0 waiting, 1 suspect; hottest"));
+        assert!(lines[4].starts_with("! warm ") && lines[4].contains("  5.0  "), "{lines:?}");
+        assert!(lines[5].contains("! its holder was asked to release it"), "{lines:?}");
+        assert!(lines[6].starts_with("  quiet ") && lines[6].contains("  0.0  "), "{lines:?}");
+        model.sort = Sort::Held;
+        let lines = model.lines((20, 5), Some("no answer"));
+        assert!(lines.len() == 5 && lines.iter().all(|line| line.chars().count() <= 20));
+        assert_eq!(lines[2], "! no answer");
+        assert!(lines[4].starts_with("  quiet"), "{lines:?}");
+        model.sort = Sort::Suspect;
+        assert!(model.lines((200, 50), None)[4].starts_with("! warm "));
+        let quiet = other.mutex("quiet").unwrap();
+        let waiting = tokio::spawn(async move { quiet.acquire().await });
+        while session.site("quiet").unwrap().contenders().await.unwrap().len() < 2 {
+            tokio::task::yield_now().await;
+        }
+        model.seen(locks_of(&session).await, &[], start + Duration::from_secs(3));
+        model.sort = Sort::Waited;
+        let lines = model.lines((200, 50), None);
+        assert!(lines[0].contains(" 1 waiting, ") && lines[4].starts_with("  quiet "), "{lines:?}");
+        waiting.abort();
+        model.slow = Some(Duration::from_secs(4));
+        assert_eq!(
+            model.lines((200, 50), None)[2],
+            "! a look takes 4.0 s: there is one every 8.0 s"
+        );
     }
 
     #[test]

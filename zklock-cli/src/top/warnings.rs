@@ -35,3 +35,46 @@ pub(crate) fn of(lock: &Lock, held: Duration, waited: Duration, views: &[View]) 
     warnings.dedup();
     warnings
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::words::Connection;
+    use zklock::Session;
+
+    fn view(connections: &[(i64, i64)]) -> View {
+        let told = |&(session, answered)| Connection {
+            session,
+            from: "10.0.0.7:1".to_owned(),
+            timeout: Duration::from_secs(12),
+            answered,
+        };
+        let connections = Ok(connections.iter().map(told).collect());
+        View { server: "zk1:2181".to_owned(), queues: Ok(Vec::new()), connections, own: Some(1) }
+    }
+
+    #[tokio::test]
+    async fn what_is_suspect_is_told_in_words() {
+        let session = Session::embedded();
+        let _held = session.mutex("a").unwrap().acquire().await.unwrap();
+        let mut lock = crate::ls::locks(&session, None).await.unwrap().remove(0);
+        lock.holders[0].session = 7;
+        let [short, long] = [Duration::from_secs(59), LONG];
+        // The present time of the server is that of its last answer to the own session.
+        let well = [view(&[(1, 10_000), (7, 7_000)])];
+        assert_eq!(of(&lock, short, long, &well), [""; 0]);
+        let long_held = of(&lock, long, long, &well);
+        assert_eq!(long_held, ["held for more than a minute while others wait"]);
+        let silent = [view(&[(1, 10_000), (7, 5_000)])];
+        assert_eq!(of(&lock, short, short, &silent), ["its holder is silent"]);
+        assert_eq!(of(&lock, short, short, &[view(&[])]), ["its holder has no connection"]);
+        lock.layout = "Curator and kazoo".to_owned();
+        assert_eq!(of(&lock, short, short, &well), ["its users do not exclude each other"]);
+        lock.layout = "Curator".to_owned();
+        lock.holders[0].session = 0;
+        let stays = of(&lock, short, short, &well);
+        assert_eq!(stays, ["its node belongs to no session and stays"]);
+        lock.waiters.append(&mut lock.holders);
+        assert_eq!(of(&lock, short, short, &well), ["nobody holds it, but somebody waits"]);
+    }
+}

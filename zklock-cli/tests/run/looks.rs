@@ -1,10 +1,11 @@
 //! `show`, `ls`, `why`, `break`, `watch` and `revoke`.
 
 use std::io::{BufRead, BufReader, Write};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
-use zklock_test_support::{CreateMode, RawClient};
+use zklock_test_support::{CreateMode, Proxy, RawClient, ZooKeeper};
 
 use crate::bed::{Bed, TWO, raw, signal, until};
 
@@ -53,6 +54,26 @@ fn a_lock_is_followed_line_by_line() {
     std::fs::remove_file(bed.folder.join("held")).unwrap();
     assert!(holder.wait().unwrap().success());
     assert_eq!(next()["event"], "left");
+    watching.kill().unwrap();
+    watching.wait().unwrap();
+}
+
+#[test]
+fn people_follow_a_lock_too() {
+    let bed = Bed::new("follow");
+    let mut watching = bed.zklock(&["watch", "a"]).spawn().unwrap();
+    let mut lines = BufReader::new(watching.stdout.take().unwrap()).lines();
+    let run = ["run", "a", "--mode", "read", "--", "sh", "-c", TWO];
+    let mut holder = bed.zklock(&run).spawn().unwrap();
+    let mut next = || lines.next().unwrap().unwrap();
+    assert!(next().starts_with("joined  holds read      sh on "));
+    assert!(next().starts_with("granted holds read      sh on "));
+    let mut rival = bed.zklock(&["run", "a", "--timeout", "60s", "--", "true"]).spawn().unwrap();
+    assert!(next().starts_with("joined  waits mutex     true on "));
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+    assert!(next().starts_with("left    holds read      sh on "));
+    assert!(rival.wait().unwrap().success());
     watching.kill().unwrap();
     watching.wait().unwrap();
 }
@@ -267,6 +288,33 @@ fn locks_of_every_layout_are_listed() {
     assert_eq!(said(&bed, &["ls"]).0, "no lock is in use\n");
 }
 
+/// Sixty locks take a few round trips each, and one is below a dozen directories.
+#[test]
+fn many_locks_are_listed_over_a_slow_network() {
+    let bed = Bed::new("many");
+    let mut client = raw();
+    let node = "_c_be2ee212-c507-4b18-a733-81c86278175c-lock-0000000000";
+    let deep = ["d"; 12].join("/");
+    for name in (0..60).map(|number| format!("a{number}")).chain([deep]) {
+        let path = bed.path(&format!("{name}/{node}"));
+        // They stay also where this machine is slow.
+        make(&mut client, &path, b"10.0.0.7", CreateMode::Persistent);
+    }
+    client.close().unwrap();
+    let proxy = Proxy::start(ZooKeeper::shared().socket_addr());
+    proxy.delay(Duration::from_millis(100));
+    // On a busy machine it may take longer.
+    until("all are listed within ten seconds", || {
+        let mut ls = bed.zklock_at(&proxy.addr(), &["ls"]);
+        let start = Instant::now();
+        let output = ls.env("ZKLOCK_TIMEOUT", "1s").output().unwrap();
+        let (lines, took) =
+            (String::from_utf8_lossy(&output.stdout).lines().count(), start.elapsed());
+        println!("{:?}: {lines} lines in {took:?}", output.status.code());
+        (lines == 62 && took < Duration::from_secs(10)).then_some(())
+    });
+}
+
 #[test]
 fn what_a_node_says_does_nothing_to_a_terminal() {
     let bed = Bed::new("escapes");
@@ -290,5 +338,11 @@ fn shells_and_man_know_the_command() {
     for shell in ["bash", "zsh", "fish"] {
         let script = String::from_utf8(bed.output(&["completions", shell]).stdout).unwrap();
         assert!(script.contains("hold-at-most"), "{shell}");
+        std::fs::write(bed.folder.join(shell), script).unwrap();
     }
+    let typed = "source ./bash; COMP_WORDS=(zklock run --hold); COMP_CWORD=2; \
+                 $(complete -p zklock | sed 's/.*-F \\([^ ]*\\).*/\\1/') zklock --hold run; \
+                 echo ${COMPREPLY[*]}";
+    let bash = Command::new("bash").args(["-c", typed]).current_dir(&bed.folder).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&bash.stdout), "--hold-at-most\n", "{bash:?}");
 }

@@ -2,7 +2,9 @@
 
 use std::process::Command;
 
-use zklock_test_support::ZooKeeper;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use zklock_test_support::{Action, Matcher, OpCode, Proxy, ZooKeeper};
 
 use crate::bed::{Bed, until};
 
@@ -114,28 +116,67 @@ fn an_upgrade_while_it_waits_does_no_harm() {
     assert_eq!(waiter.wait().unwrap().code(), Some(0));
 }
 
-#[test]
-fn as_the_first_process_of_a_container_it_leaves_no_zombies() {
-    // Only root, and not everywhere.
+/// A command that is the first process of a container, if this is allowed here: only to root, and not
+/// everywhere.
+fn contained(inner: &Command) -> Option<Command> {
     let unshare = ["--pid", "--fork", "--mount-proc"];
     let can = Command::new("unshare").args(unshare).arg("true").status();
     if !can.is_ok_and(|status| status.success()) {
         println!("skipped: unshare --pid is not allowed here");
-        return;
+        return None;
     }
+    let mut outer = Command::new("unshare");
+    outer.args(unshare).arg(inner.get_program()).args(inner.get_args());
+    outer.current_dir(inner.get_current_dir().unwrap());
+    Some(outer)
+}
+
+#[test]
+fn as_the_first_process_of_a_container_it_leaves_no_zombies() {
     let bed = Bed::new("first");
     // One that has just ended is a zombie until it is waited for.
     let script = "for i in 1 2 3 4 5; do (sleep 0.05 &); done; for i in $(seq 600); do sleep 0.1; \
                   cat /proc/[0-9]*/stat > states; grep -qE ' \\(sleep\\) ' states || break; done; \
                   exit 4";
     let inner = bed.zklock(&["run", "a", "--", "sh", "-c", script]);
-    let mut outer = Command::new("unshare");
-    outer.args(unshare).arg(inner.get_program()).args(inner.get_args());
-    let status = outer.current_dir(&bed.folder).status().unwrap();
-    assert_eq!(status.code(), Some(4));
+    let Some(mut outer) = contained(&inner) else { return };
+    assert_eq!(outer.status().unwrap().code(), Some(4));
     let states = std::fs::read_to_string(bed.folder.join("states")).unwrap();
     assert!(states.starts_with("1 (zklock) "), "{states}");
     assert!(!states.contains(") Z "), "{states}");
+}
+
+/// The kernel keeps from the first process what that does not handle.
+#[test]
+fn the_end_of_a_container_reaches_the_command() {
+    let bed = Bed::new("stopped");
+    let script = "trap 'exit 7' TERM; echo > ready; while :; do sleep 0.05; done";
+    let inner = bed.zklock(&["run", "a", "--", "sh", "-c", script]);
+    let Some(mut outer) = contained(&inner) else { return };
+    let mut outer = outer.spawn().unwrap();
+    bed.lines("ready", 1);
+    let children = format!("/proc/{0}/task/{0}/children", outer.id());
+    let first = std::fs::read_to_string(children).unwrap().trim().parse().unwrap();
+    kill(Pid::from_raw(first), Signal::SIGTERM).unwrap();
+    assert_eq!(outer.wait().unwrap().code(), Some(7));
+    assert_eq!(bed.nodes("a"), [""; 0]);
+}
+
+#[test]
+fn top_heeds_keys_while_it_looks() {
+    let bed = Bed::new("looks");
+    let proxy = Proxy::start(ZooKeeper::shared().socket_addr());
+    proxy.on(Matcher::request(OpCode::GetChildren).or(OpCode::GetChildren2), Action::Hold);
+    let (zklock, servers) = (env!("CARGO_BIN_EXE_zklock"), proxy.addr());
+    let top = format!("ZKLOCK_TIMEOUT=10m {zklock} --connect {servers} top\\n");
+    let steps = [
+        ("ready> ", top.as_str()),
+        ("hottest first", "w"),
+        ("longest waited first", "q"),
+        ("ready> ", "echo code $?\\n"),
+        ("code 0", "exit\\n"),
+    ];
+    in_a_shell(&bed, &steps);
 }
 
 #[test]

@@ -16,6 +16,7 @@ use crate::layout::permits::{KazooPermits, Permits};
 use crate::layout::plain::{HostNodes, Numbered, OneNode, ReadWriteNodes};
 use crate::name::lock_name::IntoLockName;
 use crate::name::path::ZnodePath;
+use crate::session::generation::Generation;
 use crate::session::handle::Session;
 
 /// The number of directories that are read at the same time.
@@ -199,7 +200,7 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// Those of [`contenders`](Site::contenders).
+    /// Those of [`contenders`](Site::contenders), which has so long for a hundred directories here.
     ///
     /// # Cancel safety
     ///
@@ -211,51 +212,53 @@ impl Session {
         };
         let directory = prefix.map_or_else(|| self.root().clone(), |_| top.directory.clone());
         let drivers = layouts(self);
-        let names = top
-            .look(async |generation| {
-                walk(&**generation.coordinator(), &drivers, directory.as_str()).await
-            })
-            .await?;
+        let (mut names, mut next) = (BTreeSet::new(), vec![directory.as_str().to_owned()]);
+        // Each batch has the whole time, however many there are.
+        while !next.is_empty() {
+            let paths = next.split_off(next.len().saturating_sub(BATCH));
+            let look = async |generation: Arc<Generation>| {
+                walk(&**generation.coordinator(), &drivers, &paths).await
+            };
+            let (found, below) = top.look(look).await?;
+            names.extend(found);
+            next.extend(below);
+        }
         let root = if self.root().as_str() == "/" { "" } else { self.root().as_str() };
         let names = names.iter().filter_map(|path| path.strip_prefix(root)?.strip_prefix('/'));
         Ok(names.map(str::to_owned).collect())
     }
 }
 
-/// The paths of the locks in use at and below a path.
+/// Which of these paths are locks in use, and what is below them.
 async fn walk(
     coordinator: &dyn Coordinator,
     drivers: &[Arc<dyn LockDriver>],
-    top: &str,
-) -> Result<BTreeSet<String>, RequestError> {
-    let mut found = BTreeSet::new();
-    let mut next = vec![top.to_owned()];
-    while !next.is_empty() {
-        let paths = next.split_off(next.len().saturating_sub(BATCH));
-        let asked: Vec<_> = paths.iter().map(|path| coordinator.children(path)).collect();
-        for (path, asked) in paths.iter().zip(asked) {
-            let children = match asked.await {
-                // What this session may not see is left out.
-                Err(RequestError::NoNode | RequestError::NoAuth) => continue,
-                children => children?,
-            };
-            let is_node = |child: &str| drivers.iter().any(|driver| driver.parse(child).is_some());
-            let above = path.strip_suffix("/leases").or_else(|| path.strip_suffix("/locks"));
-            if let Some(above) = above.filter(|_| !children.is_empty()) {
-                found.insert(above.to_owned());
-                continue;
-            }
-            if children.iter().any(|child| is_node(child) || is_permit_of_kazoo(child)) {
-                found.insert(path.trim_end_matches(KAZOO_INNER).to_owned());
-            }
-            let below = children.iter().filter(|child| !is_node(child));
-            let above = if path == "/" { "" } else { path.as_str() };
-            next.extend(below.map(|child| format!("{above}/{child}")));
-            let one = children.iter().any(|child| child == "lock");
-            if one && session_of(coordinator.get(&format!("{above}/lock")).await)? != 0 {
-                found.insert(path.clone());
-            }
+    paths: &[String],
+) -> Result<(Vec<String>, Vec<String>), RequestError> {
+    let (mut found, mut next) = (Vec::new(), Vec::new());
+    let asked: Vec<_> = paths.iter().map(|path| coordinator.children(path)).collect();
+    for (path, asked) in paths.iter().zip(asked) {
+        let children = match asked.await {
+            // What this session may not see is left out.
+            Err(RequestError::NoNode | RequestError::NoAuth) => continue,
+            children => children?,
+        };
+        let is_node = |child: &str| drivers.iter().any(|driver| driver.parse(child).is_some());
+        let above = path.strip_suffix("/leases").or_else(|| path.strip_suffix("/locks"));
+        if let Some(above) = above.filter(|_| !children.is_empty()) {
+            found.push(above.to_owned());
+            continue;
+        }
+        if children.iter().any(|child| is_node(child) || is_permit_of_kazoo(child)) {
+            found.push(path.trim_end_matches(KAZOO_INNER).to_owned());
+        }
+        let below = children.iter().filter(|child| !is_node(child));
+        let above = if path == "/" { "" } else { path.as_str() };
+        next.extend(below.map(|child| format!("{above}/{child}")));
+        let one = children.iter().any(|child| child == "lock");
+        if one && session_of(coordinator.get(&format!("{above}/lock")).await)? != 0 {
+            found.push(path.clone());
         }
     }
-    Ok(found)
+    Ok((found, next))
 }
