@@ -274,6 +274,20 @@ mod tests {
     }
 
     #[test]
+    fn whatever_shows_or_does_something_prints_json() {
+        use clap::CommandFactory;
+        let command = Args::command();
+        let has_json = |command: &clap::Command| {
+            command.get_arguments().any(|argument| argument.get_long() == Some("json"))
+        };
+        let without = command.get_subcommands().filter(|command| !has_json(command));
+        let without: Vec<_> = without.map(clap::Command::get_name).collect();
+        // The output of a command is its own, a page has an interface of its own, and the rest is for shells.
+        let serve: &[_] = if cfg!(feature = "serve") { &["serve"] } else { &[] };
+        assert_eq!(without, [&["run"], serve, &["completions", "man"]].concat());
+    }
+
+    #[test]
     fn the_arguments_are_consistent() {
         use clap::CommandFactory;
         Args::command().debug_assert();

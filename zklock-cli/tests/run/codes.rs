@@ -1,6 +1,7 @@
 //! Exit codes, environment and arguments.
 
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use zklock_test_support::ZooKeeper;
@@ -58,6 +59,10 @@ fn who_does_not_get_the_lock_says_why_and_runs_nothing() {
     assert!(words.contains("is being processed") && words.contains("sh on "), "{words}");
     let other = [&again[..2], &["--on-busy", "3"], &again[2..]].concat();
     assert_eq!(bed.code(&other), 3);
+    let thrice = ["run", "a", "--timeout", "1s", "--retries", "3", "--", "touch", "ran"];
+    let start = Instant::now();
+    assert_eq!(bed.code(&thrice), 75);
+    assert!(start.elapsed() >= Duration::from_secs(3), "{:?}", start.elapsed());
     let reading = [&again[..2], &["--mode", "read"], &again[2..]].concat();
     assert_eq!(bed.code(&reading), 75);
     assert!(!bed.folder.join("ran").exists());

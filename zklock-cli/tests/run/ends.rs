@@ -95,6 +95,22 @@ fn a_group_that_does_not_hear_is_dead_before_the_lease_can_be_anothers() {
     assert!(other.wait().unwrap().success());
 }
 
+/// It has a quarter of the lease for its end, which may be too little on a busy machine.
+#[test]
+fn while_the_lease_lasts_the_command_is_asked_to_end() {
+    let script = "trap 'echo > asked; exit 5' TERM; echo > begun; while :; do sleep 0.05; done";
+    until("it is asked", || {
+        let bed = Bed::new("asked");
+        let proxy = Proxy::start(ZooKeeper::shared().socket_addr());
+        let run = ["run", "a", "--", "sh", "-c", script];
+        let mut child = bed.zklock_at(&proxy.addr(), &run).spawn().unwrap();
+        bed.lines("begun", 1);
+        proxy.black_hole(true);
+        assert_eq!(child.wait().unwrap().code(), Some(124));
+        bed.folder.join("asked").exists().then_some(())
+    });
+}
+
 #[test]
 fn while_zklock_is_stopped_its_group_ends_before_the_lock_is_anothers() {
     let bed = Bed::new("stopped");

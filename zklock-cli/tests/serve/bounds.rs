@@ -103,8 +103,9 @@ fn who_asks_with_many_others_is_answered_all_the_same() {
     for name in &names {
         client.create(&bed.path(name), b"", CreateMode::Persistent).unwrap();
         let node = format!("{name}/_c_be2ee212-c507-4b18-a733-81c86278175c-lock-0000000000");
-        client.create(&bed.path(&node), b"10.0.0.7", CreateMode::Ephemeral).unwrap();
+        client.create(&bed.path(&node), b"10.0.0.7", CreateMode::Persistent).unwrap();
     }
+    client.close().unwrap();
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let servers = format!("{},{}", ZooKeeper::shared().addr(), silent.local_addr().unwrap());
     let server = Server::run(bed.zklock_at(&servers, &SERVE));
@@ -128,5 +129,4 @@ fn who_asks_with_many_others_is_answered_all_the_same() {
         println!("{all:?}");
         (all[names.len() - 1].0 < Duration::from_secs(10)).then_some(())
     });
-    client.close().unwrap();
 }

@@ -1,5 +1,7 @@
 //! Breaking a lock, for those who have the token.
 
+use std::io::{BufRead, BufReader};
+
 use serde_json::{Value, json};
 
 use crate::bed::{Bed, TWO};
@@ -80,6 +82,34 @@ fn only_who_has_the_token_breaks_a_lock() {
     server.events().lock("a", |lock| lock["free_since"].is_string());
     let ended = server.get("/api/timeline?name=a").json();
     assert_eq!(ended["spans"][0]["end"], "broken", "{ended}");
+}
+
+/// All but the port, which is another one each time, and what is of one deletion only.
+#[test]
+fn the_guide_shows_what_it_says() {
+    let shown = include_str!("../../README.md").lines().collect::<Vec<_>>();
+    let bed = Bed::new("guide");
+    let as_shown =
+        |server: &Server| server.says.trim().replace(&server.address.to_string(), "127.0.0.1:8427");
+    let reads = Server::of(&bed, &[]);
+    assert!(shown.contains(&&*as_shown(&reads)), "{}", reads.says);
+    let mut server = serve(&bed, &[]);
+    assert!(shown.contains(&&*as_shown(&server)), "{}", server.says);
+    let mut process = bed.zklock(&["run", "nightly", "--", "sh", "-c", TWO]).spawn().unwrap();
+    bed.lines("pids", 2);
+    let wanted = holder(&server, "nightly");
+    let answer = server.ask("POST", "/api/break", &[TYPE, TOKEN], &wanted.to_string());
+    assert_eq!(answer.code, 200, "{answer:?}");
+    process.wait().unwrap();
+    let said =
+        BufReader::new(server.process.stderr.take().unwrap()).lines().next().unwrap().unwrap();
+    // The address of the client, the node and its czxid.
+    let of_all = |line: &str| {
+        let words = line.split(' ').enumerate().filter(|(at, _)| ![1, 5, 7].contains(at));
+        words.map(|(_, word)| word.to_owned()).collect::<Vec<_>>()
+    };
+    assert!(shown.iter().any(|line| of_all(line) == of_all(&said)), "{said}");
+    assert!(said.contains(wanted["node"].as_str().unwrap()), "{said}");
 }
 
 #[test]

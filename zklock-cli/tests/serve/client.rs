@@ -15,6 +15,8 @@ pub(crate) const SERVE: [&str; 5] = ["serve", "--listen", "127.0.0.1:0", "--inte
 pub(crate) struct Server {
     pub(crate) process: Child,
     pub(crate) address: SocketAddr,
+    /// What it says when it begins.
+    pub(crate) says: String,
 }
 
 /// An answer: its code, its headers in lower case, its body.
@@ -43,7 +45,7 @@ impl Server {
         BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let address = line.split("http://").nth(1).and_then(|rest| rest.split('/').next());
         let address = address.unwrap_or_else(|| panic!("{line:?}")).parse().unwrap();
-        Server { process, address }
+        Server { process, address, says: line }
     }
 
     pub(crate) fn sent(&self, method: &str, path: &str, headers: &[&str], body: &str) -> TcpStream {
