@@ -128,7 +128,10 @@ pub(super) fn use_of(pattern: &'static str, mode: Mode) {
     if !USED.lock().unwrap_or_else(PoisonError::into_inner).insert((pattern, mode)) {
         return;
     }
-    counter!(SUSPECT, "pattern" => pattern, "mode" => mode).increment(0);
+    for name in [SUSPECT, REVOKED, HELD_TOO_LONG] {
+        counter!(name, "pattern" => pattern, "mode" => mode).increment(0);
+    }
+    counter!(ACQUIRES, "pattern" => pattern, "mode" => mode, "outcome" => "busy").increment(0);
     for why in REASONS {
         counter!(LOST, "pattern" => pattern, "mode" => mode, "outcome" => why).increment(0);
     }

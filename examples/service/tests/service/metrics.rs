@@ -3,10 +3,12 @@
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::thread::sleep;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use zklock_test_support::ZooKeeper;
 
 use crate::http::{ask, ask_for_text};
 use crate::process::{Folder, Service};
@@ -102,6 +104,37 @@ impl Prometheus {
     }
 }
 
+/// Tells that something is done, also when it has failed.
+struct Done<'a>(&'a AtomicBool);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The queries of the board, with its variables filled in as Grafana does it.
+fn queries_of_the_board() -> Vec<String> {
+    let board = std::fs::read_to_string(ops("grafana.json")).unwrap();
+    let board: Value = serde_json::from_str(&board).unwrap();
+    let panels = board["panels"].as_array().unwrap().iter();
+    let targets = panels.flat_map(|panel| panel["targets"].as_array().unwrap());
+    let filled = |ask: &str| {
+        let variables = [("$__rate_interval", "1m"), ("$job", ".*"), ("$pattern", ".*")];
+        variables.iter().fold(ask.to_owned(), |ask, (name, value)| ask.replace(name, value))
+    };
+    targets.map(|target| filled(target["expr"].as_str().unwrap())).collect()
+}
+
+/// A text as it is in a query.
+fn encoded(text: &str) -> String {
+    let each = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' => char::from(byte).to_string(),
+        byte => format!("%{byte:02X}"),
+    };
+    text.bytes().map(each).collect()
+}
+
 #[test]
 fn prometheus_reads_the_metrics_and_the_rules() {
     if std::env::var_os("ZKLOCK_LONG").is_none() {
@@ -113,15 +146,32 @@ fn prometheus_reads_the_metrics_and_the_rules() {
     };
     check(&["check", "rules"], "alerts.yml");
     check(&["test", "rules"], "alerts.test.yml");
-    let data = Folder::new("prometheus");
-    let service = Service::start(&data.0, &[]);
-    order(service.addr);
+    let (server, data) = (ZooKeeper::start(), Folder::new("prometheus"));
+    let service = Service::start(&data.0, &["--connect", &server.addr(), "--latency-ms", "2000"]);
+    let order = || ask(service.addr, "POST /orders", Some(json!({ "customer": 7 }))).0;
+    // A busy machine may be too slow for the first one.
+    while order() != 200 {}
     let prometheus = Prometheus::start(&data.0.join("prometheus"), service.addr);
     let is_one = |data: &Value| data["result"][0]["value"][1] == "1";
     let orders = "/api/v1/query?query=zklock_acquires_total{pattern=%22orders/create%22,\
                   outcome=%22node%22,job=%22shop%22}";
-    prometheus.until(orders, is_one);
+    prometheus.until(orders, |data| data["result"][0]["value"][1].is_string());
     prometheus.until("/api/v1/query?query=zklock_sessions{state=%22connected%22}", is_one);
+    // Some of what the board asks is there while locks are held, for longer than a heartbeat.
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let _done = Done(&done);
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                order();
+            }
+        });
+        for ask in queries_of_the_board() {
+            prometheus.until(&format!("/api/v1/query?query={}", encoded(&ask)), |data| {
+                data["result"].as_array().is_some_and(|series| !series.is_empty())
+            });
+        }
+    });
     prometheus.until("/api/v1/rules", |data| {
         let rules = data["groups"][0]["rules"].as_array().cloned().unwrap_or_default();
         rules.len() >= 5 && rules.iter().all(|rule| rule["health"] == "ok")
