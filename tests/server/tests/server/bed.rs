@@ -141,10 +141,17 @@ impl Bed {
         RawClient::connect(&self.server.addr(), Duration::from_secs(60)).unwrap()
     }
 
-    /// Keeps the directory of a lock from being reaped, which would cost requests of its own.
+    /// Makes the directory of a lock, unless it is there, and keeps it from being reaped, as it may be at
+    /// any moment while it is empty.
     pub(crate) fn keep_directory(&self, lock: &str) {
-        let mut raw = self.raw();
-        raw.create(&self.path(&format!("{lock}/keep")), b"", CreateMode::Persistent).unwrap();
+        let (mut raw, directory) = (self.raw(), self.path(lock));
+        let keep = format!("{directory}/keep");
+        while let Err(error) = raw.create(&keep, b"", CreateMode::Persistent) {
+            assert!(matches!(error, RawError::Code(-101)), "{error}");
+            // One that is reaped in between is made again.
+            drop(raw.create(&self.root, b"", CreateMode::Container));
+            drop(raw.create(&directory, b"", CreateMode::Container));
+        }
         raw.close().unwrap();
     }
 

@@ -124,7 +124,6 @@ async fn no_node_is_made_while_the_connection_is_down() {
     let proxy = bed.proxy();
     let session = bed.session_through(&proxy).await;
     let mutex = session.mutex("a").unwrap();
-    mutex.acquire().await.unwrap().release().await.unwrap();
     bed.keep_directory("a");
     proxy.refuse(true);
     proxy.cut(Cut::Reset);

@@ -1,5 +1,7 @@
 //! The queue in ZooKeeper: its order, those who leave it, and what else lies around in it.
 
+use std::time::Duration;
+
 use zklock_test_support::CreateMode;
 
 use crate::bed::{Bed, acquiring, soon};
@@ -54,7 +56,8 @@ async fn a_cancelled_waiter_leaves_without_a_trace() {
 async fn foreign_and_malformed_children_are_in_nobodys_way() {
     let bed = Bed::shared("foreign");
     let (one, two) = (bed.session().await, bed.session().await);
-    drop(one.mutex("a").unwrap().acquire().await.unwrap());
+    // While it is held: an empty directory may be reaped at any moment.
+    let first = one.mutex("a").unwrap().acquire().await.unwrap();
     let mut raw = bed.raw();
     let foreign =
         ["!", "0", "zzz", "lock-", "lock-1", "_c_x-lock-y", "größe", "lock-00000000001", "-lock-"];
@@ -62,6 +65,7 @@ async fn foreign_and_malformed_children_are_in_nobodys_way() {
         raw.create(&bed.path(&format!("a/{name}")), b"\xff\0", CreateMode::Persistent).unwrap();
     }
     raw.create(&bed.path("a/zzz/lock-0000000000"), b"", CreateMode::Persistent).unwrap();
+    first.release().await.unwrap();
     let guard = one.mutex("a").unwrap().try_acquire().await.unwrap();
     let error = two.mutex("a").unwrap().try_acquire().await.unwrap_err();
     assert_eq!(error.holder().unwrap().ahead, 1);
@@ -78,7 +82,7 @@ async fn a_contender_of_another_client_is_waited_for_whatever_it_says_of_itself(
     let bed = Bed::shared("peer");
     let session = bed.session().await;
     let mutex = session.mutex("a").unwrap();
-    drop(mutex.acquire().await.unwrap());
+    bed.keep_directory("a");
     let mut raw = bed.raw();
     for (payload, shown) in [
         (&b"10.0.0.7"[..], "a is being processed by 10.0.0.7"),
@@ -95,6 +99,32 @@ async fn a_contender_of_another_client_is_waited_for_whatever_it_says_of_itself(
         raw.delete(&node).unwrap();
         soon("the lock", waiting).await.unwrap().release().await.unwrap();
     }
+    raw.close().unwrap();
+    bed.end().await;
+}
+
+/// Nobody is next to the first of them who could find out.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_third_behind_two_nodes_that_are_not_ephemeral_is_told_on_a_busy_day() {
+    let bed = Bed::shared("staying");
+    let session = bed.session_of(Duration::from_secs(4)).await;
+    let mutex = session.mutex("a").unwrap();
+    bed.keep_directory("a");
+    let mut raw = bed.raw();
+    let prefix = bed.path("a/_c_0123456789abcdef0123456789abcdef-lock-");
+    let create = |_| raw.create(&prefix, b"", CreateMode::PersistentSequential).unwrap();
+    let staying = [0, 1].map(create);
+    let busy = bed.busy(&[&session]).await;
+    let error = soon("it is told", mutex.acquire()).await.unwrap_err();
+    let named =
+        |path: &String| format!("{error:#}").contains(&format!("{path} is not an ephemeral"));
+    assert!(error.is_busy() && staying.iter().any(named), "{error:#}");
+    // Who deletes them is all that is needed.
+    let waiting = acquiring(&session, "a");
+    bed.until_contenders("a", 3).await;
+    staying.iter().for_each(|path| raw.delete(path).unwrap());
+    soon("the lock", waiting).await.unwrap().release().await.unwrap();
+    drop(busy);
     raw.close().unwrap();
     bed.end().await;
 }

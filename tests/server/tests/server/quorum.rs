@@ -155,21 +155,25 @@ impl Observer for Diverged {
     }
 }
 
-/// What else the session does on the server that shows the node hides it from nobody.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_waits_for_a_stray_goes_on_by_another_server_on_a_busy_day() {
+/// What else the session does on the server that shows these nodes hides them from nobody.
+async fn who_waits_for_strays_goes_on_by_another_server(count: usize) {
     let hour = Duration::from_secs(3600);
     let bed = Bed::three(ZooKeeper::builder().direct().container_check(hour));
     let ensemble = bed.ensemble();
     let [leader, follower] = [ensemble.leader(), ensemble.followers()[0]];
     let elsewhere = bed.session().await;
-    elsewhere.mutex("a").unwrap().acquire().await.unwrap().release().await.unwrap();
-    let stray = bed.path("a/_c_00000000-0000-4000-8000-000000000000-lock-0000000000");
+    // Later nodes have greater numbers.
+    for _ in 0..count {
+        elsewhere.mutex("a").unwrap().acquire().await.unwrap().release().await.unwrap();
+    }
+    let stray =
+        |number| bed.path(&format!("a/_c_00000000-0000-4000-8000-{number:012}-lock-{number:010}"));
+    let strays: Vec<_> = (0..count).map(stray).collect();
     ensemble.server(follower).kill();
-    ensemble.server(follower).plant(&stray);
+    strays.iter().for_each(|stray| ensemble.server(follower).plant(stray));
     ensemble.server(follower).restart();
 
-    // The first connections go to the one server that shows it.
+    // The first connections go to the one server that shows them.
     let proxy = bed.proxy();
     proxy.set_upstream(ensemble.server(leader).socket_addr());
     proxy.refuse(true);
@@ -181,7 +185,8 @@ async fn who_waits_for_a_stray_goes_on_by_another_server_on_a_busy_day() {
     let busy = bed.busy(&[&session]).await;
     let held = soon("another", acquiring(&session, "other")).await.unwrap();
     let waiting = acquiring(&session, "a");
-    assert_eq!(soon("it is told", told.recv()).await.unwrap(), stray);
+    let told = soon("it is told", told.recv()).await.unwrap();
+    assert!(strays.contains(&told), "{told}");
     assert!(held.is_valid());
     proxy.heal();
     let guard = soon("the lock", waiting).await.unwrap();
@@ -190,6 +195,17 @@ async fn who_waits_for_a_stray_goes_on_by_another_server_on_a_busy_day() {
     held.release().await.unwrap();
     drop(busy);
     bed.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_waits_for_a_stray_goes_on_by_another_server_on_a_busy_day() {
+    who_waits_for_strays_goes_on_by_another_server(1).await;
+}
+
+/// Nobody is next to the first of them who could find out.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_third_behind_two_strays_goes_on_by_another_server_on_a_busy_day() {
+    who_waits_for_strays_goes_on_by_another_server(2).await;
 }
 
 /// Which of these servers a session is connected to.
