@@ -241,7 +241,7 @@ impl MultiLock {
             // Their time begins when all are held.
             let limits = || guard.members.iter().filter_map(AnyGuard::own_limit);
             limits().for_each(GuardLimit::restart);
-            let leased = |member: &AnyGuard| member.grant().lease().is_valid();
+            let leased = |member: &AnyGuard| member.grant().is_valid();
             if guard.members.iter().all(leased) {
                 guard.members.iter().for_each(|member| member.grant().lease().take(true));
                 return Ok(guard);

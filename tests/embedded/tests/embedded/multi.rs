@@ -7,7 +7,7 @@ use zklock::{AnyLock, Embedded, ErrorKind, Event, LockOptions, MultiLock, Observ
 use zklock_core::coordinator::memory::{Fault, Op};
 use zklock_core::coordinator::traits::RequestError;
 
-use crate::support::{about, contenders, on, prompt, store};
+use crate::support::{about, client, contenders, on, prompt, store};
 
 fn both(session: &Session, names: [&str; 2]) -> MultiLock {
     MultiLock::new(names.map(|name| session.mutex(name).unwrap())).unwrap()
@@ -266,6 +266,27 @@ async fn a_member_that_is_lost_while_another_is_waited_for_is_taken_again() {
     other.release().await.unwrap();
     let guard = waiting.await.unwrap().unwrap();
     assert!(guard.is_valid());
+}
+
+/// Also where a permit of several is lost, whichever.
+#[tokio::test(start_paused = true)]
+async fn a_permit_that_is_lost_while_another_member_is_waited_for_is_taken_again() {
+    for lost in [0, 1] {
+        let (store, session) = prompt();
+        let held = on(&store).mutex("b").unwrap().acquire().await.unwrap();
+        let permits = AnyLock::Permits(session.semaphore("a", 2).unwrap(), 2);
+        let both = MultiLock::new([permits, session.mutex("b").unwrap().into()]).unwrap();
+        let waiting = tokio::spawn(async move { both.acquire().await });
+        settle().await;
+        let nodes = contenders(&store, "/zklock/a/leases").await;
+        assert_eq!(nodes.len(), 2);
+        let path = format!("/zklock/a/leases/{}", nodes[lost]);
+        client(&store).await.delete(&path).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        held.release().await.unwrap();
+        let guard = waiting.await.unwrap().unwrap();
+        assert!(guard.is_valid(), "{lost}");
+    }
 }
 
 /// As for a single lock: its time is over at once, and the caller has it all the same. In real time,
