@@ -19,6 +19,7 @@ use tokio::runtime::{Builder, Handle};
 use tokio::sync::Notify;
 
 use crate::base::error::{ErrorKind, LockError};
+use crate::coordinator::wakes::wake_callers;
 
 static COUNT: AtomicU64 = AtomicU64::new(1);
 
@@ -64,6 +65,7 @@ impl IoThread {
     /// Starts a thread.
     pub fn start() -> Result<Self, LockError> {
         let executor = Arc::new(Executor::new());
+        executor.spawn(wake_callers()).detach();
         let (handle, stop) = (IoHandle(Arc::downgrade(&executor)), Arc::new(Notify::new()));
         let (client, stopped) = (ClientTasks(handle.clone()), stop.clone());
         spawn_thread("io", move || {

@@ -7,4 +7,5 @@ pub mod io_thread;
 pub(crate) mod limits;
 pub mod memory;
 pub mod traits;
+pub(crate) mod wakes;
 pub mod zookeeper;

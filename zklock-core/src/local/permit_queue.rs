@@ -24,6 +24,7 @@ use crate::base::pattern::Pattern;
 use crate::base::policy::RetryPolicy;
 use crate::base::times;
 use crate::coordinator::traits::RequestError;
+use crate::coordinator::wakes::wake;
 use crate::layout::driver::LockDriver;
 use crate::local::grant::{Grant, GrantSource, Hold, Sole, SteppingDown};
 use crate::local::itself::{self, Perhaps, stops_holder, stops_waiter};
@@ -394,7 +395,7 @@ impl PermitQueue {
             let acquire = move |lane_permit| queue.fetch(lane_permit, place, fetch, looks);
             session.drive_on(lane_permit, stop, acquire);
         }
-        todo.wake.into_iter().for_each(Waker::wake);
+        todo.wake.into_iter().for_each(wake);
         if quiet {
             self.local_queues().left();
         }

@@ -26,6 +26,7 @@ use crate::base::policy::{RetryPolicy, StopAt};
 use crate::base::times;
 use crate::base::token::FencingToken;
 use crate::coordinator::traits::{Link, RequestError, Watch};
+use crate::coordinator::wakes::wake;
 use crate::layout::driver::{LockDriver, is_same_layout, mixed};
 use crate::local::grant::{Grant, GrantSource, Hold, Sole, SteppingDown};
 use crate::local::itself::{self, Perhaps, is_stuck, stops_holder, stops_waiter};
@@ -438,7 +439,7 @@ impl Queue {
         if let Some((lease, stop)) = accompany {
             self.session().spawner().spawn(self.clone().accompany(lease, stop));
         }
-        todo.wake.into_iter().chain(todo.wake_all).for_each(Waker::wake);
+        todo.wake.into_iter().chain(todo.wake_all).for_each(wake);
         if quiet {
             self.session().local_queues().left();
         }

@@ -15,7 +15,9 @@ use crate::base::clock::{Instant, Sleep};
 use crate::base::deadline::Deadline;
 use crate::base::times;
 use crate::cooldown::mark_removal::MarkRemoval;
+use crate::coordinator::io_thread::is_io_thread;
 use crate::coordinator::traits::{Created, Link, NodeKind, RequestError};
+use crate::coordinator::wakes::Together;
 use crate::layout::driver::{NewNode, Proof};
 use crate::session::generation::{Generation, PendingDeletion};
 
@@ -29,6 +31,7 @@ pub struct Deletion {
     sent: Instant,
     work: Unfinished<Result<(), RequestError>>,
     limit: Option<Sleep>,
+    together: Together,
 }
 
 /// Options of a deletion.
@@ -62,7 +65,7 @@ impl Deletion {
         work: Background<Result<(), RequestError>>,
     ) -> Self {
         let (generation, work) = (generation.clone(), Unfinished(Some(work)));
-        Deletion { generation, sent, work, limit: None }
+        Deletion { generation, sent, work, limit: None, together: Together::default() }
     }
 
     /// Sends the deletion of a node and of its mark in the directory.
@@ -101,7 +104,12 @@ impl Future for Deletion {
     type Output = Result<(), RequestError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        if let Poll::Ready(outcome) = self.work.poll(cx) {
+        let this = &mut *self;
+        let polled = match this.generation.is_self_aware() || is_io_thread() {
+            true => this.work.poll(cx),
+            false => this.work.poll(&mut this.together.context(cx)),
+        };
+        if let Poll::Ready(outcome) = polled {
             return Poll::Ready(outcome);
         }
         // The rest is done in the background, in case the server comes back with the session.

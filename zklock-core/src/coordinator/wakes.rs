@@ -1,0 +1,191 @@
+//! Waking callers: an I/O thread does it when it has done what is ready, for all of them together.
+//!
+//! To wake a thread that sleeps takes longer than most of what an I/O thread does. If it wakes a
+//! runtime for one caller after the other, the runtime's threads are asleep again each time.
+
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::mem::{swap, take};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+
+thread_local! {
+    static LATER: RefCell<Option<Later>> = const { RefCell::new(None) };
+}
+
+/// The callers that an I/O thread is about to wake.
+#[derive(Default)]
+struct Later {
+    callers: Vec<Waker>,
+    /// Wakes the task that wakes them.
+    task: Option<Waker>,
+}
+
+/// Wakes a caller: at once, or on an I/O thread after what is ready there.
+pub(crate) fn wake(caller: Waker) {
+    let now = LATER.with_borrow_mut(|later| match later {
+        None => Some(caller),
+        Some(later) => {
+            later.callers.push(caller);
+            later.task.take()
+        }
+    });
+    if let Some(now) = now {
+        now.wake();
+    }
+}
+
+/// The task of an I/O thread that wakes the callers. It never ends; while it is there, [`wake`] leaves
+/// them to it.
+pub(crate) async fn wake_callers() {
+    let _end = End;
+    let mut callers = Vec::new();
+    poll_fn(|cx| {
+        LATER.with_borrow_mut(|later| {
+            let later = later.get_or_insert_default();
+            later.task = Some(cx.waker().clone());
+            swap(&mut later.callers, &mut callers);
+        });
+        wake_all(&mut callers);
+        Poll::Pending
+    })
+    .await
+}
+
+/// A waker of the application that panics must not keep the others asleep.
+fn wake_all(callers: &mut Vec<Waker>) {
+    for caller in callers.drain(..) {
+        drop(catch_unwind(AssertUnwindSafe(|| caller.wake())));
+    }
+}
+
+/// Nobody is left behind by a thread that ends.
+struct End;
+
+impl Drop for End {
+    fn drop(&mut self) {
+        let later = LATER.with_borrow_mut(take);
+        wake_all(&mut later.unwrap_or_default().callers);
+    }
+}
+
+/// Lets what wakes a caller do it by [`wake`].
+#[derive(Debug, Default)]
+pub(crate) struct Together(Option<(Waker, Waker)>);
+
+impl Together {
+    /// The context with which to poll what the caller waits for.
+    pub(crate) fn context<'a>(&'a mut self, cx: &mut Context<'_>) -> Context<'a> {
+        let caller = self.0.take().filter(|(caller, _)| caller.will_wake(cx.waker()));
+        let new = || (cx.waker().clone(), Waker::from(Arc::new(Caller(cx.waker().clone()))));
+        Context::from_waker(&self.0.insert(caller.unwrap_or_else(new)).1)
+    }
+}
+
+struct Caller(Waker);
+
+impl Wake for Caller {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        wake(self.0.clone());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+    use std::sync::Mutex;
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::coordinator::io_thread::IoThread;
+
+    const SOON: Duration = Duration::from_secs(10);
+
+    /// Writes down who is woken.
+    struct Noted(u32, Arc<Mutex<Vec<u32>>>);
+
+    impl Wake for Noted {
+        fn wake(self: Arc<Self>) {
+            self.1.lock().unwrap().push(self.0);
+            assert!(self.0 != 2, "the application's waker panics");
+        }
+    }
+
+    #[test]
+    fn an_io_thread_wakes_callers_after_what_is_ready_and_whoever_panics() {
+        let (io, noted) = (IoThread::start().unwrap(), Arc::new(Mutex::new(Vec::new())));
+        let (tell, told) = channel();
+        let (noting, handle) = (noted.clone(), io.handle().clone());
+        io.handle().spawn(async move {
+            let (note, tell_later) = (noting.clone(), tell.clone());
+            // Ready before anybody is woken.
+            handle.spawn(async move {
+                tell_later.send(note.lock().unwrap().clone()).unwrap();
+            });
+            for number in 1..=3 {
+                let waker = Waker::from(Arc::new(Noted(number, noting.clone())));
+                let mut together = Together::default();
+                together.context(&mut Context::from_waker(&waker)).waker().wake_by_ref();
+            }
+        });
+        assert_eq!(told.recv_timeout(SOON).unwrap(), [0; 0]);
+        // Again, also after that panic.
+        for number in 4..=5 {
+            let (tell, told) = channel();
+            let noting = noted.clone();
+            io.handle().spawn(async move {
+                wake(Waker::from(Arc::new(Noted(number, noting))));
+                tell.send(()).unwrap();
+            });
+            told.recv_timeout(SOON).unwrap();
+        }
+        drop(io);
+        let end = std::time::Instant::now() + SOON;
+        while noted.lock().unwrap().len() < 5 && std::time::Instant::now() < end {
+            std::thread::yield_now();
+        }
+        assert_eq!(*noted.lock().unwrap(), [1, 2, 3, 4, 5]);
+    }
+
+    #[test]
+    fn elsewhere_callers_are_woken_at_once() {
+        let noted = Arc::new(Mutex::new(Vec::new()));
+        wake(Waker::from(Arc::new(Noted(1, noted.clone()))));
+        assert_eq!(*noted.lock().unwrap(), [1]);
+    }
+
+    #[test]
+    fn nobody_is_left_asleep_by_a_thread_that_ends() {
+        let (tell, told) = channel();
+        let io = IoThread::start().unwrap();
+        let (noted, handle) = (Arc::new(Mutex::new(Vec::new())), io.handle().clone());
+        let noting = noted.clone();
+        handle.spawn(async move {
+            let _last = Last(noting);
+            tell.send(()).unwrap();
+            pending::<()>().await
+        });
+        told.recv_timeout(SOON).unwrap();
+        drop(io);
+        let end = std::time::Instant::now() + SOON;
+        while noted.lock().unwrap().is_empty() && std::time::Instant::now() < end {
+            std::thread::yield_now();
+        }
+        assert_eq!(*noted.lock().unwrap(), [1]);
+    }
+
+    /// Wakes a caller when its task is dropped with the thread.
+    struct Last(Arc<Mutex<Vec<u32>>>);
+
+    impl Drop for Last {
+        fn drop(&mut self) {
+            wake(Waker::from(Arc::new(Noted(1, self.0.clone()))));
+        }
+    }
+}
