@@ -26,6 +26,8 @@ fn waits(session: &Session, writes: bool) -> JoinHandle<FencingToken> {
 
 /// Behind somebody who reads: a writer of another process, and a reader of this one.
 async fn between(bed: &Bed, here: &Session, there: &Session) -> [JoinHandle<FencingToken>; 2] {
+    // What was held before may still be being deleted.
+    bed.until_nodes("shared", 1).await;
     let writer = waits(there, true);
     bed.until_nodes("shared", 2).await;
     let reader = waits(here, false);
