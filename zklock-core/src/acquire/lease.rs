@@ -341,16 +341,16 @@ impl Lease {
     }
 
     /// Deletes the node, and returns whether it was there until then: nobody is told of a loss. If that
-    /// remains unknown, the node is deleted when the lease is dropped.
+    /// remains unknown for so long, the node is deleted when the lease is dropped.
     ///
     /// # Errors
     ///
     /// The error of the request.
-    pub async fn delete(&self) -> Result<bool, RequestError> {
+    pub async fn delete(&self, patience: Duration) -> Result<bool, RequestError> {
         let (generation, path) = (&self.generation, self.node.path.to_string());
         generation.unhold(&self.node);
         let deleted = generation.write(vec![Operation::Delete { path }]);
-        let was_there = match or_forgotten(generation, generation.patience(), deleted).await {
+        let was_there = match or_forgotten(generation, patience, deleted).await {
             Ok(()) => true,
             Err(RequestError::Multi { error, .. }) if *error == RequestError::NoNode => {
                 self.node.was_deleted();

@@ -40,7 +40,7 @@ use crate::observe::observer::Event;
 use crate::session::handle::Session;
 use crate::session::lane::{LanePermit, closed};
 use crate::session::local_queues::{Held, Holding, LocalQueue, LocalQueues, of_type};
-use crate::session::releaser::Deletion;
+use crate::session::releaser::{Deletion, more};
 
 /// The nodes of a semaphore in ZooKeeper.
 #[derive(Debug)]
@@ -424,6 +424,10 @@ impl PermitQueue {
         drop((lane_permit, turn));
         let (now, mut inner) = (self.now(), self.lock());
         let grant = |wanting: &PermitWaiter, leases| self.grant(wanting, leases, now);
+        // What it looked at keeps its generation.
+        if inner.state.fetching().is_some_and(|present| present.driver == fetch.driver) {
+            inner.attempt = None;
+        }
         let todo = inner.state.fetched(fetch.driver, result, now, grant, no_lease);
         drop(self.carry_out(inner, todo));
     }
@@ -440,7 +444,7 @@ impl PermitQueue {
         self.limit().known(self.session()).await?;
         let Targets { locks, counts_first, .. } = &self.common.targets;
         let vanished = &fetch.vanished;
-        let (mut losses, mut interruptions) = (0, 0);
+        let (mut losses, mut interruptions, mut patience) = (0, 0, None);
         loop {
             // By then, callers that only try have been told if nothing is left.
             let how = How { has_many_nodes: turn.is_some(), ..How::one(Mode::Mutex, false) };
@@ -458,7 +462,8 @@ impl PermitQueue {
             let taken: Vec<_> = taken.transpose()?.into_iter().flatten().map(Arc::new).collect();
             // Without the lock, others may have counted at the same time.
             let is_whole = inner.is_valid() && !taken.is_empty();
-            let was_alone = is_whole && (!counts_first || self.let_go(&inner).await?);
+            let was_alone =
+                is_whole && (!counts_first || self.let_go(&inner, &mut patience).await?);
             if was_alone && taken.iter().all(|lease| lease.is_valid()) {
                 return Ok(taken);
             }
@@ -482,9 +487,16 @@ impl PermitQueue {
 
     /// Deletes the node of the inner lock, and returns whether it was there until then: clients of kazoo
     /// do not count again when their node exists, so if somebody else deletes it, two may count at the
-    /// same time. If the answer is lost, nobody knows.
-    async fn let_go(&self, inner: &Lease) -> Result<bool, LockError> {
-        match inner.delete().await.map_err(setback) {
+    /// same time. If the answer is lost, nobody knows; the next one gets more time.
+    async fn let_go(
+        &self,
+        inner: &Lease,
+        patience: &mut Option<Duration>,
+    ) -> Result<bool, LockError> {
+        let generation = inner.generation();
+        let time = patience.unwrap_or_else(|| generation.patience());
+        *patience = Some(more(generation, time));
+        match inner.delete(time).await.map_err(setback) {
             Ok(true) => Ok(true),
             Ok(false) => {
                 tracing::warn!("the node of a semaphore's inner lock was deleted by somebody else");

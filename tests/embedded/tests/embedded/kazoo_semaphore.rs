@@ -163,6 +163,18 @@ async fn a_permit_is_taken_again_if_an_answer_about_the_inner_lock_is_lost() {
     }
 }
 
+/// Later than an answer is waited for at first.
+#[tokio::test(start_paused = true)]
+async fn permits_are_granted_where_answers_take_long() {
+    let (store, session) = prompt();
+    store
+        .faults(session.zookeeper_session().unwrap().0)
+        .delay_replies(Duration::from_millis(1_200));
+    let minute = Duration::from_secs(60);
+    drop(session.mutex("a").unwrap().acquire_timeout(minute).await.unwrap());
+    drop(printers(&session, 1).acquire_timeout(minute).await.unwrap());
+}
+
 /// Whoever asks again asks less and less often, however quickly it is answered.
 #[tokio::test(start_paused = true)]
 async fn there_is_a_pause_after_each_answer_about_the_inner_lock_that_says_nothing() {
