@@ -25,7 +25,7 @@ async fn a_cancelled_waiter_removes_its_node() {
     let nodes = contenders(&store, "/zklock/a").await;
     assert_eq!(nodes.len(), 1);
     assert!(held.path().ends_with(&nodes[0]) && held.is_valid());
-    drop(held);
+    held.release().await.unwrap();
     drop(mutex.try_acquire().await.unwrap());
 }
 

@@ -49,7 +49,7 @@ async fn the_second_member_fails_and_the_first_is_released() {
     }
     settle().await;
     assert!(contenders(&store, "/zklock/a").await.is_empty());
-    drop(held);
+    held.release().await.unwrap();
     drop(multi.try_acquire().await.unwrap());
 }
 

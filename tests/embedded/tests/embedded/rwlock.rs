@@ -43,7 +43,8 @@ async fn reader_second_reader_writer_yes_yes_no() {
     assert!(refused.is_busy(), "{refused}");
     let refused = lock(&session).try_write().await.unwrap_err();
     assert!(refused.is_busy() && format!("{refused:#}").contains("scope"), "{refused}");
-    drop((first, second));
+    first.release().await.unwrap();
+    second.release().await.unwrap();
     drop(lock(&session).try_write().await.unwrap());
 }
 
