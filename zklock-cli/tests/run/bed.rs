@@ -41,6 +41,8 @@ impl Bed {
         // Nobody looks silent or loses a lock because the machine is busy: with 4 s, what stood still for
         // 2.4 s lost it.
         command.env("ZKLOCK_SESSION_TIMEOUT", "20s").current_dir(&self.folder);
+        // Who does not say how long it waits gets the lock, however slow the machine is.
+        command.env("ZKLOCK_TIMEOUT", "60s");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }

@@ -36,6 +36,7 @@ fn in_a_shell(bed: &Bed, steps: &[(&str, &str)]) -> String {
     shell.arg(TERMINAL).args(steps.iter().flat_map(|(wait, text)| [wait, text]));
     shell
         .env("ZKLOCK_CONNECT", ZooKeeper::shared().addr())
+        .env("ZKLOCK_TIMEOUT", "60s")
         .env("ZKLOCK_ROOT", bed.path("").trim_end_matches('/'));
     let output = shell.current_dir(&bed.folder).output().unwrap();
     let shown = String::from_utf8_lossy(&output.stdout).into_owned();
