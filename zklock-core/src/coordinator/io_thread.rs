@@ -19,7 +19,7 @@ use tokio::runtime::{Builder, Handle};
 use tokio::sync::Notify;
 
 use crate::base::error::{ErrorKind, LockError};
-use crate::coordinator::wakes::wake_callers;
+use crate::coordinator::wakes::{self, wake_callers};
 
 static COUNT: AtomicU64 = AtomicU64::new(1);
 
@@ -74,6 +74,7 @@ impl IoThread {
             // A task that panics, perhaps one of the client library, ends alone.
             let run = || async_io::block_on(executor.run(stopped.notified()));
             while catch_unwind(AssertUnwindSafe(run)).is_err() {}
+            wakes::end();
         })?;
         Ok(IoThread { handle, stop })
     }

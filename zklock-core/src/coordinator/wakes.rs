@@ -5,7 +5,7 @@
 
 use std::cell::RefCell;
 use std::future::poll_fn;
-use std::mem::{swap, take};
+use std::mem::swap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
@@ -24,14 +24,15 @@ struct Later {
 
 /// Wakes a caller: at once, or on an I/O thread after what is ready there.
 pub(crate) fn wake(caller: Waker) {
-    let now = LATER.with_borrow_mut(|later| match later {
-        None => Some(caller),
-        Some(later) => {
-            later.callers.push(caller);
-            later.task.take()
-        }
+    let mut caller = Some(caller);
+    // There is no list on a thread that is ending, where whatever holds a guard may be dropped later.
+    let task = LATER.try_with(|later| {
+        let mut later = later.borrow_mut();
+        let later = later.as_mut()?;
+        later.callers.extend(caller.take());
+        later.task.take()
     });
-    if let Some(now) = now {
+    for now in task.ok().flatten().into_iter().chain(caller) {
         now.wake();
     }
 }
@@ -39,7 +40,6 @@ pub(crate) fn wake(caller: Waker) {
 /// The task of an I/O thread that wakes the callers. It never ends; while it is there, [`wake`] leaves
 /// them to it.
 pub(crate) async fn wake_callers() {
-    let _end = End;
     let mut callers = Vec::new();
     poll_fn(|cx| {
         LATER.with_borrow_mut(|later| {
@@ -60,13 +60,10 @@ fn wake_all(callers: &mut Vec<Waker>) {
     }
 }
 
-/// Nobody is left behind by a thread that ends.
-struct End;
-
-impl Drop for End {
-    fn drop(&mut self) {
-        let later = LATER.with_borrow_mut(take);
-        wake_all(&mut later.unwrap_or_default().callers);
+/// Wakes the callers that an I/O thread was about to wake: it ends. From here on, it wakes them at once.
+pub(crate) fn end() {
+    if let Ok(Some(mut later)) = LATER.try_with(RefCell::take) {
+        wake_all(&mut later.callers);
     }
 }
 
@@ -97,7 +94,7 @@ impl Wake for Caller {
 
 #[cfg(test)]
 mod tests {
-    use std::future::pending;
+    use std::future::{Future, pending};
     use std::sync::Mutex;
     use std::sync::mpsc::channel;
     use std::time::Duration;
@@ -161,12 +158,25 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_left_asleep_by_a_thread_that_ends() {
+    fn nobody_is_left_asleep_when_the_thread_ends() {
+        let noted = Arc::new(Mutex::new(Vec::new()));
+        let waker = |number| Waker::from(Arc::new(Noted(number, noted.clone())));
+        let mut task = Box::pin(wake_callers());
+        assert!(task.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        wake(waker(1));
+        assert_eq!(*noted.lock().unwrap(), [0; 0]);
+        end();
+        wake(waker(3));
+        assert_eq!(*noted.lock().unwrap(), [1, 3]);
+    }
+
+    #[test]
+    fn what_is_dropped_with_an_io_thread_is_told() {
         let (tell, told) = channel();
         let io = IoThread::start().unwrap();
-        let (noted, handle) = (Arc::new(Mutex::new(Vec::new())), io.handle().clone());
+        let noted = Arc::new(Mutex::new(Vec::new()));
         let noting = noted.clone();
-        handle.spawn(async move {
+        io.handle().spawn(async move {
             let _last = Last(noting);
             tell.send(()).unwrap();
             pending::<()>().await
@@ -180,7 +190,24 @@ mod tests {
         assert_eq!(*noted.lock().unwrap(), [1]);
     }
 
-    /// Wakes a caller when its task is dropped with the thread.
+    /// As a guard in a thread-local does, which is older than the list and is dropped after it.
+    #[test]
+    fn whoever_lets_go_at_the_end_of_its_thread_wakes_the_next() {
+        thread_local! {
+            static KEPT: RefCell<Option<Last>> = const { RefCell::new(None) };
+        }
+        let noted = Arc::new(Mutex::new(Vec::new()));
+        let noting = noted.clone();
+        let thread = std::thread::spawn(move || {
+            KEPT.with_borrow_mut(|kept| *kept = None);
+            wake(Waker::noop().clone());
+            KEPT.set(Some(Last(noting)));
+        });
+        thread.join().unwrap();
+        assert_eq!(*noted.lock().unwrap(), [1]);
+    }
+
+    /// Wakes a caller when it is dropped.
     struct Last(Arc<Mutex<Vec<u32>>>);
 
     impl Drop for Last {

@@ -206,7 +206,8 @@ async fn within<Q: WaitQueue>(
     tries: u32,
 ) -> Result<Hold, LockError> {
     let clock = place.queue().session().clock();
-    let number = present_try(clock.now().since(start), timeout).min(tries.max(1));
+    let tries = tries.max(1);
+    let number = present_try(clock.now().since(start), timeout).min(tries);
     let end = start + timeout.saturating_mul(number);
     let first = Deadline::at(clock.clone(), end - ask_ahead(timeout));
     match first.bound(&mut place).await {
