@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::mpsc;
 use std::time::Duration;
 
 use zklock_core::session::Session;
@@ -10,6 +10,7 @@ use zklock_simulation::chooser::Chooser;
 use zklock_simulation::ensemble::{Connecting, Ensemble, Options, Weather};
 use zklock_simulation::executor::World;
 use zklock_simulation::host::Host;
+use zklock_test_support::Warnings;
 
 /// A lease is 5.5 s.
 const T: Duration = Duration::from_secs(10);
@@ -33,8 +34,7 @@ struct Outcome {
 /// Acquires a lock, or steps down from a writer to a reader, while answers take so long, and up to twice
 /// as long where the client library sends a request only once the one before has arrived.
 fn where_answers_take(answer: u64, steps_down: bool) -> Outcome {
-    let lines = Lines::default();
-    let _collecting = tracing::subscriber::set_default(lines.clone());
+    let warnings = Warnings::collect();
     let world = World::new(Chooser::random(1), false);
     let ensemble = Ensemble::new(&world, Options { tick: 2 * SECOND, ..Options::default() });
     let process = world.process();
@@ -73,8 +73,8 @@ fn where_answers_take(answer: u64, steps_down: bool) -> Outcome {
         world.at(at, move || network.set_weather(weather));
     }
     while world.now() < SLOW.1 + 60 * SECOND && world.step() {}
-    let warnings = std::mem::take(&mut *lines.0.lock().unwrap());
-    Outcome { granted: told.try_recv().unwrap(), warnings, error: said.try_recv().unwrap() }
+    let (granted, error) = (told.try_recv().unwrap(), said.try_recv().unwrap());
+    Outcome { granted, warnings: warnings.take(), error }
 }
 
 #[test]
@@ -100,34 +100,4 @@ fn where_they_do_a_lock_is_granted_and_nothing_is_said() {
         assert!(granted < SLOW.0 + 30 * SECOND, "{granted}");
         assert_eq!((warnings, error), (Vec::new(), None));
     }
-}
-
-/// Collects what is logged as a warning or worse.
-#[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<String>>>);
-
-impl tracing::Subscriber for Lines {
-    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
-        *metadata.level() <= tracing::Level::WARN
-    }
-
-    fn event(&self, event: &tracing::Event<'_>) {
-        let mut line = String::new();
-        event.record(&mut |field: &tracing::field::Field, value: &dyn std::fmt::Debug| {
-            line.push_str(&format!("{field}={value:?} "));
-        });
-        self.0.lock().unwrap().push(line);
-    }
-
-    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
-        tracing::span::Id::from_u64(1)
-    }
-
-    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
-
-    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
-
-    fn enter(&self, _: &tracing::span::Id) {}
-
-    fn exit(&self, _: &tracing::span::Id) {}
 }

@@ -2,26 +2,32 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use zklock_core::session::Session;
 use zklock_simulation::chooser::Chooser;
 use zklock_simulation::ensemble::{Connecting, Ensemble, Options};
-use zklock_simulation::executor::World;
+use zklock_simulation::executor::{Process, World};
 use zklock_simulation::host::Host;
 
 const T: Duration = Duration::from_secs(10);
 
-/// For half a tick, its commits prove too little for a grant: it must not ask all the time.
-#[test]
-fn who_downgrades_just_after_a_standstill_asks_few_times() {
+/// An ensemble, and a process with a session there.
+fn start() -> (Arc<World>, Ensemble, Process, Session) {
     let world = World::new(Chooser::random(1), false);
     let ensemble = Ensemble::new(&world, Options { tick: 2_000_000, ..Options::default() });
     let process = world.process();
     let connector = ensemble.connector(&process, Connecting::new(T));
     let session = Session::simulated_builder(connector, Host::of(&process));
     let session = session.tick_time(T / 5).open().unwrap();
+    (world, ensemble, process, session)
+}
+
+/// For half a tick, its commits prove too little for a grant: it must not ask all the time.
+#[test]
+fn who_downgrades_just_after_a_standstill_asks_few_times() {
+    let (world, ensemble, process, session) = start();
     let (tell, told) = mpsc::channel();
     let (asleep, counting) = (world.clone(), ensemble.clone());
     process.spawn(async move {
@@ -44,12 +50,7 @@ fn who_downgrades_just_after_a_standstill_asks_few_times() {
 fn who_downgrades_asks_for_no_node_while_the_connection_is_down() {
     const SILENT: u64 = 20_000_000;
     for (until, in_time) in [(SILENT + 5_000_000, true), (SILENT + 9_000_000, false)] {
-        let world = World::new(Chooser::random(1), false);
-        let ensemble = Ensemble::new(&world, Options { tick: 2_000_000, ..Options::default() });
-        let process = world.process();
-        let connector = ensemble.connector(&process, Connecting::new(T));
-        let session = Session::simulated_builder(connector, Host::of(&process));
-        let session = session.tick_time(T / 5).open().unwrap();
+        let (world, ensemble, process, session) = start();
         let (tell, told) = mpsc::channel();
         let (asleep, network) = (world.clone(), ensemble.clone());
         process.spawn(async move {

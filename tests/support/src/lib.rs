@@ -6,6 +6,7 @@
 //!   demand: cuts, silence, delays, and rules on single frames.
 //! - [`peers`] runs Apache Curator's and kazoo's locks beside ours.
 //! - [`Certificates`] are for servers that speak TLS.
+//! - [`Warnings`] collects what is logged.
 //! - [`RawClient`] speaks to a server frame by frame, without the library under test.
 //!
 //! Everything here blocks and uses threads only, so it works with any runtime or none. Whatever
@@ -27,6 +28,7 @@ mod process;
 mod proxy;
 mod raw_client;
 mod scratch;
+mod warnings;
 mod wire;
 mod zookeeper;
 
@@ -36,6 +38,7 @@ pub use control::{BOUND, Control};
 pub use port::ReservedPort;
 pub use proxy::{Action, Chaos, Cut, Direction, Frame, Matcher, Proxy, Rule};
 pub use raw_client::{CreateMode, RawClient, RawError, Reply, SessionKey};
+pub use warnings::Warnings;
 pub use wire::OpCode;
 pub use zookeeper::{Builder, Ensemble, ServerSession, ZooKeeper};
 

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 use zklock::{LockError, LockOptions, Session, StopAt};
+use zklock_test_support::Warnings;
 
-use crate::support::{Warnings, contenders, on, store};
+use crate::support::{contenders, on, store};
 
 const DELAY: Duration = Duration::from_secs(5);
 

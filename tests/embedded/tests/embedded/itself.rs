@@ -9,8 +9,9 @@ use tokio::time::{Instant, sleep, timeout};
 use zklock::{
     AnyGuard, AnyLock, ErrorKind, LockError, LockOptions, MultiLock, Session, ZkLockTemplate, carry,
 };
+use zklock_test_support::Warnings;
 
-use crate::support::{Warnings, join_all, store};
+use crate::support::{join_all, store};
 
 /// One lock of every kind that excludes, each of a name of its own.
 fn kinds(session: &Session) -> [AnyLock; 6] {

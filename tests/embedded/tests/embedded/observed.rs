@@ -9,8 +9,9 @@ use zklock::{
     Acl, Embedded, Event, FencingToken, GrantedBy, LockError, LockName, LockOptions, LossReason,
     Mode, Observer, Session, StopAt, lock_name, zk_locked,
 };
+use zklock_test_support::Warnings;
 
-use crate::support::{Warnings, client};
+use crate::support::client;
 
 #[derive(Debug)]
 struct Lines(StdMutex<Sender<String>>);

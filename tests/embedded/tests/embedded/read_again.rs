@@ -9,8 +9,9 @@ use zklock::{
     Embedded, ErrorKind, FencingToken, Handoffs, LockError, LockOptions, RwLock, Session, StopAt,
     blocking, carry,
 };
+use zklock_test_support::Warnings;
 
-use crate::support::{Warnings, client, contenders, on, store};
+use crate::support::{client, contenders, on, store};
 
 const LIMIT: Duration = Duration::from_secs(5);
 
