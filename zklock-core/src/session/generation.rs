@@ -275,23 +275,11 @@ impl Generation {
         self.late.trouble(&self.lease.timing(), self.lease.clock().now())
     }
 
-    /// Whether a lease of a term is valid at `now`, which was just read.
+    /// Whether a lease of a term is valid at `now`, which was just read. Once it is not, that is final: the
+    /// keeper may not look before the connection is back.
     pub fn is_valid_at(&self, term: Term, now: Instant) -> bool {
-        let over = self.is_over();
-        // A commit that is answered after the end of the lease first ends the term and then feeds
-        // the clock; in the other order, the lease would be valid once more.
-        let until = self.lease.valid_until();
-        let valid = !over && self.lease.is_present(term);
-        match term.stop_at() {
-            StopAt::Lost => valid && now < until,
-            StopAt::Suspect => valid && !self.is_suspect_at(now),
-        }
-    }
-
-    /// Whether the connection is in doubt. Once seen, this is final: the keeper may not look before
-    /// the connection is back.
-    fn is_suspect_at(&self, now: Instant) -> bool {
-        self.lease.doubt_at(now, || self.coordinator.link() == Link::Up)
+        let connected = || self.coordinator.link() == Link::Up;
+        !self.is_over() && !self.lease.is_over_at(term, now, connected)
     }
 
     /// Until when leases are valid if ZooKeeper sends nothing more.
@@ -331,42 +319,44 @@ impl Generation {
     /// Ends the generation: everything held in it is lost.
     pub fn end(&self) {
         if !self.over.swap(true, Ordering::AcqRel) {
-            self.lose_leases(LossReason::SessionEnded);
+            self.lose_leases();
         }
     }
 
     /// Loses all leases granted so far; their nodes may still exist.
-    pub fn lose_leases(&self, why: LossReason) {
+    pub fn lose_leases(&self) {
         self.lease.end_epoch();
-        self.lose_past(why);
-    }
-
-    /// Reports the leases that were lost when their epoch ended. What was granted since then stays.
-    fn lose_past(&self, why: LossReason) {
-        self.losses.fetch_add(1, Ordering::AcqRel);
-        for node in self.take_past() {
-            node.tell_loss(&self.events, why);
-        }
+        self.lose_past();
         self.changed.notify_waiters();
     }
 
     /// Records that the connection is in doubt: leases that stop at this point are lost.
     pub fn doubt(&self) {
         self.lease.doubt();
-        self.lose_doubted();
+        self.lose_past();
     }
 
-    /// Reports the leases that were lost because the connection was in doubt.
-    pub fn lose_doubted(&self) {
+    /// Reports the leases that were lost when their term ended. What was granted since then stays.
+    pub fn lose_past(&self) {
         let lost = self.take_past();
         if lost.is_empty() {
             return;
         }
         self.losses.fetch_add(1, Ordering::AcqRel);
         for node in lost {
-            node.tell_loss(&self.events, LossReason::Suspect);
+            node.tell_loss(&self.events, self.why_over(node.term));
         }
         self.changed.notify_waiters();
+    }
+
+    /// Why a term is over.
+    fn why_over(&self, term: Term) -> LossReason {
+        match term.stop_at() {
+            // ZooKeeper deletes the nodes of a session that ends.
+            _ if self.is_over() => LossReason::SessionEnded,
+            StopAt::Suspect => LossReason::Suspect,
+            StopAt::Lost => LossReason::Silence,
+        }
     }
 
     /// Takes the nodes of terms that are over out of the heartbeat's care. Nodes granted since then
@@ -484,8 +474,7 @@ mod tests {
     async fn whatever_is_granted_while_leases_are_lost_is_cared_for_or_lost() {
         let generation = generation().await;
         let other = generation.clone();
-        let losing =
-            thread::spawn(move || (0..2_000).for_each(|_| other.lose_leases(LossReason::Silence)));
+        let losing = thread::spawn(move || (0..2_000).for_each(|_| other.lose_leases()));
         let mut number = 0;
         while !losing.is_finished() {
             number += 1;

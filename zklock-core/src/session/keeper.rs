@@ -12,7 +12,6 @@ use crate::base::clock::Instant;
 use crate::base::policy::StopAt;
 use crate::base::session_state::SessionState;
 use crate::coordinator::traits::Link;
-use crate::observe::observer::LossReason;
 use crate::session::generation::Generation;
 use crate::session::health::LaneReport;
 use crate::session::heartbeat::heartbeat;
@@ -33,7 +32,7 @@ pub struct Keeping {
 /// Keeps a generation until its ZooKeeper session is over, or until nothing is held after it was
 /// retired; then closes it.
 pub async fn keep(generation: Arc<Generation>, keeping: Keeping) {
-    let (mut losses, mut doubts, mut was_suspect) = (0, 0, false);
+    let (mut losses, mut term, mut was_suspect) = (0, None, false);
     let (mut beat, mut late): (Option<Beat>, Option<Beat>) = (None, None);
     let (mut next_beat, mut check_at) = (Instant::ORIGIN, Instant::ORIGIN);
     let mut seen = generation.coordinator().link();
@@ -63,23 +62,24 @@ pub async fn keep(generation: Arc<Generation>, keeping: Keeping) {
         }
         let until = generation.valid_until(StopAt::Lost);
         if holds && now >= until {
-            generation.lose_leases(LossReason::Silence);
+            generation.lose_leases();
             continue;
         }
         let self_aware = generation.is_self_aware();
         generation.awake(now);
         let overdue = holds && !self_aware && generation.lease().condition(now) != Condition::Held;
         let suspect = link == Link::Down || overdue;
-        let counted = generation.lease().doubts();
+        let present = Some(generation.lease().term(StopAt::Suspect));
         if suspect {
             if !std::mem::replace(&mut was_suspect, true) {
                 generation.tell_suspect();
             }
             generation.doubt();
-        } else if counted != doubts {
-            generation.lose_doubted();
+        } else if present != term {
+            // Somebody has seen that leases are over.
+            generation.lose_past();
         }
-        (doubts, was_suspect) = (counted, suspect);
+        (term, was_suspect) = (present, suspect);
         if now >= check_at {
             // Other commits prove nothing about a held node. What is acquired from now on is
             // checked later.

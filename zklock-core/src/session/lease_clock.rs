@@ -19,6 +19,10 @@
 //! commits, one of which was answered before the other was sent: a follower reads what its leader says in
 //! order, so by that answer it had replied to the pings before it, and the leader hears these replies
 //! before the second request.
+//!
+//! A lease that somebody [has seen to be over](LeaseClock::is_over_at) stays so. A commit alone cannot
+//! ensure that: the thread that records it may stand still between the look at the clock and the record,
+//! and meanwhile others see that the clock ran out.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -141,7 +145,7 @@ impl LeaseClock {
 
     /// The present term.
     pub fn term(&self, stop_at: StopAt) -> Term {
-        let doubts = (stop_at == StopAt::Suspect).then(|| self.doubts());
+        let doubts = (stop_at == StopAt::Suspect).then(|| self.doubts.load(Ordering::Acquire));
         Term { epoch: self.epoch.load(Ordering::Acquire), doubts }
     }
 
@@ -155,7 +159,7 @@ impl LeaseClock {
     /// the session had been suspect, the leases of that time stay lost. Returns the condition
     /// before.
     pub fn committed(&self, sent: Instant, earlier: Instant, now: Instant) -> Condition {
-        let counting = (self.condition(now) != Condition::Held).then(|| self.counting());
+        let _counting = self.counting();
         let condition = self.condition(now);
         match condition {
             Condition::Held => {}
@@ -164,7 +168,6 @@ impl LeaseClock {
         }
         self.last.fetch_max(sent.as_nanos(), Ordering::AcqRel);
         self.proven.fetch_max(earlier.as_nanos(), Ordering::AcqRel);
-        drop(counting);
         condition
     }
 
@@ -183,28 +186,29 @@ impl LeaseClock {
         self.epoch.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// The number of times that the session was suspect.
-    pub fn doubts(&self) -> u64 {
-        self.doubts.load(Ordering::Acquire)
-    }
-
     /// Loses all leases granted so far that stop where the session is suspect.
     pub fn doubt(&self) {
         self.doubts.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// The same if the session is suspect at `now`, which was just read: because it is not connected, or
-    /// because no commit was answered.
-    pub fn doubt_at(&self, now: Instant, connected: impl Fn() -> bool) -> bool {
-        if connected() && self.condition(now) == Condition::Held {
-            return false;
+    /// Whether the leases of a term are over at `now`, which was just read. Once seen, this is final: it
+    /// ends the term, whatever is answered afterwards.
+    pub fn is_over_at(&self, term: Term, now: Instant, connected: impl Fn() -> bool) -> bool {
+        let is_over = || match term.stop_at() {
+            StopAt::Lost => now >= self.valid_until(),
+            StopAt::Suspect => !connected() || self.condition(now) != Condition::Held,
+        };
+        // In this order: a commit that is answered late first ends the term, and then feeds the clock.
+        if is_over() && self.is_present(term) {
+            // Meanwhile the connection may be back, a commit answered, and something granted.
+            let _counting = self.counting();
+            match term.stop_at() {
+                _ if !is_over() => {}
+                StopAt::Lost => self.end_epoch(),
+                StopAt::Suspect => self.doubt(),
+            }
         }
-        // Meanwhile the connection may be back, a commit answered, and something granted.
-        let _counting = self.counting();
-        if !connected() || self.condition(now) != Condition::Held {
-            self.doubt();
-        }
-        true
+        !self.is_present(term)
     }
 }
 
@@ -259,6 +263,30 @@ mod tests {
         assert_eq!(clock.committed(start + T, start, start + T), Condition::Lost);
         assert_eq!(clock.condition(start + T), Condition::Held);
         assert_eq!(terms.map(|term| clock.is_present(term)), [false, false]);
+    }
+
+    /// The thread that records an answer may stand still after it has looked at the clock.
+    #[tokio::test(start_paused = true)]
+    async fn what_was_seen_to_be_over_stays_so_whatever_is_recorded_late() {
+        for stop_at in [StopAt::Lost, StopAt::Suspect] {
+            let (clock, start) = started();
+            let (term, early, later) = (clock.term(stop_at), start + T / 4, start + T * 3 / 5);
+            assert!(!clock.is_over_at(term, early, || true));
+            assert!(clock.is_over_at(term, later, || true));
+            assert_eq!(clock.committed(early, start, early), Condition::Held);
+            assert!(clock.is_over_at(term, later, || true));
+            // What is granted afterwards is not.
+            assert!(!clock.is_over_at(clock.term(StopAt::Lost), later, || true));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_in_doubt_at_the_first_look_only_is_not_over() {
+        let (clock, start) = started();
+        let (term, looks) = (clock.term(StopAt::Suspect), AtomicU64::new(0));
+        let comes_back = || looks.fetch_add(1, Ordering::AcqRel) > 0;
+        assert!(!clock.is_over_at(term, start, comes_back) && clock.is_present(term));
+        assert!(clock.is_over_at(term, start, || false) && !clock.is_present(term));
     }
 
     /// The second would lose what was granted after the first.

@@ -7,7 +7,6 @@ use std::sync::{Arc, PoisonError, Weak};
 use super::{Generation, HeldNode};
 use crate::base::clock::Instant;
 use crate::coordinator::traits::{Created, NodeKind, Operation, Reply, RequestError};
-use crate::observe::observer::LossReason;
 use crate::session::lease_clock::Condition;
 
 /// The largest number of nodes that one request checks: a server takes tens of milliseconds for a
@@ -186,10 +185,9 @@ impl Generation {
             // recently.
             self.observe();
         }
-        match self.lease.committed(self.standstill.counts_from(sent.at), sent.earlier, now) {
-            Condition::Held => {}
-            Condition::Suspect => self.lose_doubted(),
-            Condition::Lost => self.lose_past(LossReason::Silence),
+        let before = self.lease.committed(self.standstill.counts_from(sent.at), sent.earlier, now);
+        if before != Condition::Held {
+            self.lose_past();
         }
     }
 }

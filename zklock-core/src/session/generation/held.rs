@@ -333,13 +333,8 @@ impl Generation {
         if !remove(&mut self.lock_held(), node) {
             return;
         }
-        let why = match node.term.stop_at() {
-            _ if self.is_over() => LossReason::SessionEnded,
-            StopAt::Suspect => LossReason::Suspect,
-            StopAt::Lost => LossReason::Silence,
-        };
         self.losses.fetch_add(1, Ordering::AcqRel);
-        self.events.tell(|| node.loss(why));
+        self.events.tell(|| node.loss(self.why_over(node.term)));
         self.changed.notify_waiters();
     }
 

@@ -238,6 +238,31 @@ async fn heartbeats_and_silence_are_told() {
     }
 }
 
+/// The answer that is recorded afterwards may have come before.
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_was_seen_to_be_over_stays_so_and_is_told_within_a_heartbeat() {
+    for (stop_at, why) in
+        [(StopAt::Lost, LossReason::Silence), (StopAt::Suspect, LossReason::Suspect)]
+    {
+        let kept = kept().await;
+        let (node, other) = (kept.hold("/a", stop_at).await, kept.hold("/b", StopAt::Lost).await);
+        let seen = kept.generation.valid_until(stop_at);
+        assert!(!kept.generation.is_valid_at(node.term, seen));
+        kept.generation.check(["/a".into()]).await.unwrap();
+        assert!(!kept.is_valid(&node));
+        assert_eq!(kept.is_valid(&other), stop_at == StopAt::Suspect);
+        sleep(T / 6 + MOMENT).await;
+        assert!(!kept.generation.is_held(&node));
+        // Heartbeats are told as well.
+        let told = std::iter::from_fn(|| kept.events.recv_timeout(Duration::from_secs(60)).ok());
+        let mut losses = told.filter_map(|event| match event {
+            Event::Lost { why, .. } => Some(why),
+            _ => None,
+        });
+        assert_eq!(losses.next(), Some(why));
+    }
+}
+
 /// A caller that begins anew lets go of the lease that it lost, perhaps before the keeper looks.
 #[tokio::test(start_paused = true)]
 async fn who_lets_go_of_a_lost_lease_tells_those_who_wait_for_its_end() {
