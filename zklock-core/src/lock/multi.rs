@@ -1,16 +1,19 @@
 //! Several locks as one.
 
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, pending};
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
+
+use futures_lite::future::or;
 
 use crate::base::caller::Caller;
 use crate::base::cancel_policy::CancelPolicy;
 use crate::base::clock::Instant;
 use crate::base::error::{ErrorKind, LockError};
-use crate::base::first::all;
+use crate::base::first::{all, first};
+use crate::base::policy::RetryPolicy;
 use crate::guard::context::{Frame, inside, inside_sync};
 use crate::guard::limit::GuardLimit;
 use crate::guard::view::GuardView;
@@ -233,35 +236,51 @@ impl MultiLock {
         how: Wait,
         unscoped: bool,
     ) -> Result<MultiGuard, LockError> {
+        let clock = self.members.first().ok_or_else(no_members)?.session().clock();
         let begun: Vec<Instant> =
             self.members.iter().map(|member| member.session().clock().now()).collect();
+        let mut interruptions = 0;
         loop {
-            let guard = self.enter_all(who, how, unscoped, &begun).await?;
-            // One may be lost while another is waited for.
-            // Their time begins when all are held.
-            let limits = || guard.members.iter().filter_map(AnyGuard::own_limit);
-            limits().for_each(GuardLimit::restart);
-            let leased = |member: &AnyGuard| member.grant().is_valid();
-            if guard.members.iter().all(leased) {
-                guard.members.iter().for_each(|member| member.grant().lease().take(true));
-                return Ok(guard);
+            if let Some(guard) = self.enter_all(who, how, unscoped, &begun).await? {
+                // One may be lost while another is waited for.
+                // Their time begins when all are held.
+                let limits = || guard.members.iter().filter_map(AnyGuard::own_limit);
+                limits().for_each(GuardLimit::restart);
+                let leased = |member: &AnyGuard| member.grant().is_valid();
+                if guard.members.iter().all(leased) {
+                    guard.members.iter().for_each(|member| member.grant().lease().take(true));
+                    return Ok(guard);
+                }
+            } else {
+                interruptions += 1;
+                clock.sleep_until(clock.now() + RetryPolicy::default().pause(interruptions)).await;
             }
         }
     }
 
+    /// `None` if those that were acquired have to be let go, so that the next one is granted.
     async fn enter_all(
         &self,
         who: Caller,
         how: Wait,
         unscoped: bool,
         begun: &[Instant],
-    ) -> Result<MultiGuard, LockError> {
+    ) -> Result<Option<MultiGuard>, LockError> {
         let mut guard = None;
         for (member, &begun) in self.members.iter().zip(begun) {
             // All members have one deadline, and the same tries. Each session has its own clock.
             let how = how.begun(begun, member.session().clock().now());
             // On an error, the members that were acquired are released, the last one first.
-            let taken = member.enter(who, how, unscoped).await?;
+            let entering = async { member.enter(who, how, unscoped).await.map(Some) };
+            let retired = async {
+                match &guard {
+                    // Who waits at most for a time lets go of them in any case.
+                    Some(guard) if how == Wait::Forever => retired(guard).await,
+                    _ => pending().await,
+                }
+                Ok(None)
+            };
+            let Some(taken) = or(entering, retired).await? else { return Ok(None) };
             // Until all are acquired, nobody runs under them. One that a call around holds is in
             // use.
             if taken.grant().holds() == 1 {
@@ -270,8 +289,23 @@ impl MultiLock {
             taken.own_limit().into_iter().for_each(GuardLimit::pause);
             guard = Some(MultiGuard::with(guard, taken));
         }
-        guard.ok_or_else(no_members)
+        guard.ok_or_else(no_members).map(Some)
     }
+}
+
+/// Resolves when a ZooKeeper session is used no more in which members are held. Where a deletion was
+/// refused, the node goes with its session, and that with the last guard in it: which may be one of these,
+/// and wait for the place of that node. A lost one does not keep its session, and one that a call around
+/// holds stays in any case.
+async fn retired(guard: &MultiGuard) {
+    let own = guard.members.iter().map(|member| member.grant()).filter(|grant| grant.holds() == 1);
+    let retired = own.flat_map(|grant| grant.leases()).map(async |lease| {
+        lease.retired().await;
+        if !lease.is_valid() {
+            pending().await
+        }
+    });
+    first(retired).await
 }
 
 /// Holds all members of a [`MultiLock`]. When it is dropped, it releases them without waiting, the

@@ -308,3 +308,24 @@ async fn a_time_that_is_shorter_than_the_acquire_itself_ends_the_guard_and_not_t
     assert!(!guard.is_valid());
     assert!(guard.release().await.unwrap_err().is_held_too_long());
 }
+
+/// A node whose deletion is refused goes with its session, and that with the last guard in it: which is
+/// not the member of a multi-lock that waits for the place of this node.
+#[tokio::test(start_paused = true)]
+async fn a_multi_lock_does_not_wait_for_a_node_that_is_stuck_in_the_session_of_its_own_member() {
+    let (store, session) = store();
+    let alone = LockOptions::default().fair(true);
+    let mutex = |name: &str| session.mutex(name).unwrap().with_options(alone);
+    let held = mutex("b").acquire().await.unwrap();
+    let all = MultiLock::new(["a", "b"].map(mutex)).unwrap();
+    let waiting = tokio::spawn(async move { all.acquire().await });
+    settle().await;
+    assert_eq!(contenders(&store, "/zklock/a").await.len(), 1);
+    let (id, generation) = session.zookeeper_session().unwrap();
+    let refused = Fault::refuse(RequestError::NoAuth).on(Op::Delete).path(held.path());
+    store.faults(id).inject(refused.times(u64::MAX));
+    assert_eq!(held.release().await.unwrap_err().kind(), ErrorKind::Unauthorized);
+    let guard = tokio::time::timeout(Duration::from_secs(60), waiting).await;
+    let guard = guard.expect("it waits for itself").unwrap().unwrap();
+    assert!(guard.is_valid() && session.zookeeper_session().unwrap().1 > generation);
+}
