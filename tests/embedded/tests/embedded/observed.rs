@@ -11,7 +11,7 @@ use zklock::{
 };
 use zklock_test_support::Warnings;
 
-use crate::support::client;
+use crate::support::{client, contenders, on, prompt};
 
 #[derive(Debug)]
 struct Lines(StdMutex<Sender<String>>);
@@ -147,6 +147,30 @@ async fn observers_are_told_apart_and_one_that_is_slow_or_panics_goes_on() {
     };
     // 4,096 waited, one was being told, and the state of the session was told first.
     assert!((6_000 - 4_098..=6_000 - 4_096).contains(&dropped), "{dropped}");
+}
+
+/// Whoever waits for a permit has the inner lock, which nobody was granted.
+#[tokio::test(start_paused = true)]
+async fn only_what_somebody_was_granted_is_logged_as_lost() {
+    let (store, session) = prompt();
+    let (outside, warnings) = (client(&store).await, Warnings::collect());
+    let losses = || {
+        let lines = warnings.take();
+        lines.iter().filter(|line| line.contains("a held lock was lost")).count()
+    };
+    let semaphore = session.semaphore("printers", 1).unwrap();
+    let permit = on(&store).semaphore("printers", 1).unwrap().acquire().await.unwrap();
+    let waiting = tokio::spawn(async move { semaphore.acquire().await.unwrap() });
+    tokio::time::sleep(SECOND).await;
+    let inner = contenders(&store, "/zklock/printers/locks").await;
+    outside.delete(&format!("/zklock/printers/locks/{}", inner[0])).await.unwrap();
+    tokio::time::sleep(SECOND).await;
+    permit.release().await.unwrap();
+    let permit = waiting.await.unwrap();
+    assert_eq!(losses(), 0);
+    outside.delete(permit.path()).await.unwrap();
+    permit.lost().await;
+    assert_eq!(losses(), 1);
 }
 
 #[test]

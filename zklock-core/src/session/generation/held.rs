@@ -108,7 +108,16 @@ impl HeldNode {
     /// Tells the log and the observers of its loss.
     pub(super) fn tell_loss(&self, events: &Events, why: LossReason) {
         let (lock, path) = (&*self.of.name, &*self.path);
-        tracing::error!(lock, path, ?why, "a held lock was lost");
+        match self.tokens.latest() {
+            Some(_) => tracing::error!(lock, path, ?why, "a held lock was lost"),
+            // Whoever wants it acquires it again.
+            None => tracing::info!(
+                lock,
+                path,
+                ?why,
+                "a node was lost under which nobody was granted the lock"
+            ),
+        }
         events.tell(|| self.loss(why));
     }
 
