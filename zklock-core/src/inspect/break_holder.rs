@@ -80,6 +80,8 @@ async fn delete(
 ) -> Result<bool, RequestError> {
     let mut patience = generation.patience();
     loop {
+        // This server may not know yet that the node is another one by now.
+        drop(generation.coordinator().sync(path));
         let version = match generation.coordinator().get(path).await {
             Ok((_, stat)) if stat.czxid == czxid => stat.version,
             Ok(_) | Err(RequestError::NoNode) => return Ok(in_doubt.load(Ordering::Relaxed)),

@@ -236,7 +236,9 @@ impl LockDriver for HostNodes {
 /// With a hundred waiting processes, a release causes a hundred events and two hundred requests,
 /// where the default layout causes at most two events. There is no order either: the first to send
 /// wins, and a process can wait for ever. Only the tasks of one process are served in order.
-/// can wait for ever. Only tasks of one process are served in theirs.
+///
+/// All nodes have the same name. If somebody deletes the node of a holder by hand, and another takes the
+/// lock within the round trip in which that holder releases it, the release deletes the other's node.
 ///
 /// ```
 /// # zklock::blocking::block_on(async {

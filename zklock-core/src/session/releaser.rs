@@ -126,7 +126,9 @@ impl Drop for Deletion {
 }
 
 /// Deletes a node, or only the one with this czxid; the caller bounds the wait. Between the read and the
-/// deletion nobody else can create a node at this path, because the present one is in the way.
+/// deletion nobody else can create a node at this path, because the present one is in the way: unless a
+/// stranger deletes that one within this round trip. ZooKeeper can compare the version of a node with a
+/// given one, which is the same in each new node, and not its czxid.
 fn delete(
     generation: &Arc<Generation>,
     path: &Arc<str>,
@@ -185,7 +187,13 @@ async fn delete_until_gone(
         back_off(&generation, &mut pause).await;
         patience = more(&generation, patience);
         let next: Background<_> = match &mark {
-            None => Box::pin(delete(&generation, &path, heed.only)),
+            None => {
+                if heed.only.is_some() {
+                    // Another server may not know yet that an earlier request has deleted it.
+                    drop(generation.coordinator().sync(&path));
+                }
+                Box::pin(delete(&generation, &path, heed.only))
+            }
             Some(mark) => mark.as_ref().clone().send(&generation, &path),
         };
         outcome = or_forgotten(&generation, patience, next).await;

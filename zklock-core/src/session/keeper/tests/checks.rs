@@ -14,7 +14,7 @@ use crate::coordinator::traits::{NodeKind, RequestError};
 use crate::layout::driver::{NewNode, Proof};
 use crate::observe::observer::{Event, LossReason};
 use crate::session::generation::{Generation, MOST_CHECKED};
-use crate::session::releaser::{Deletion, PendingCreate};
+use crate::session::releaser::{DeleteOptions, Deletion, PendingCreate};
 
 /// Commits again and again, as short locks on the same session do.
 async fn is_busy(generation: Arc<Generation>) {
@@ -126,6 +126,23 @@ async fn a_node_is_deleted_and_made_although_the_answers_are_forgotten() {
     timeout(2 * T, deletion).await.unwrap().unwrap();
     assert!(coordinator.children("/d").await.unwrap().is_empty());
     generation.clean().await;
+}
+
+/// The server of a new connection may be behind: it would show the node that is deleted, and what is at
+/// its path by then is another's.
+#[tokio::test(start_paused = true)]
+async fn who_deletes_again_looks_at_nothing_older_than_its_first_deletion() {
+    let kept = kept().await;
+    let (generation, coordinator) = (&kept.generation, kept.generation.coordinator());
+    for recurs in [false, true] {
+        let made = coordinator.create("/d", b"", NodeKind::Ephemeral).await.unwrap();
+        let heed = DeleteOptions { only: recurs.then_some(made.stat.czxid), directory: false };
+        kept.forgets.store(1, Ordering::SeqCst);
+        let deletion = Deletion::heeding(generation, "/d".into(), heed);
+        timeout(2 * T, deletion).await.unwrap().unwrap();
+        assert_eq!(coordinator.get("/d").await.unwrap_err(), RequestError::NoNode);
+        assert_eq!(kept.syncs.load(Ordering::SeqCst), u32::from(recurs));
+    }
 }
 
 #[tokio::test(start_paused = true)]
