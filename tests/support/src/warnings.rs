@@ -1,6 +1,6 @@
 //! What is logged as a warning or worse.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// The warnings and errors that are logged on this thread, as text.
 #[derive(Debug)]
@@ -15,6 +15,22 @@ impl Warnings {
         let lines = Lines::default();
         let _collecting = tracing::subscriber::set_default(lines.clone());
         Warnings { lines, _collecting }
+    }
+
+    /// Collects those of all threads of this process, from the first call on, except where others are
+    /// collected. Answers those that contain a text.
+    ///
+    /// # Panics
+    ///
+    /// If something else listens to the whole process.
+    pub fn everywhere() -> impl Fn(&str) -> Vec<String> {
+        static ALL: OnceLock<Lines> = OnceLock::new();
+        let all = ALL.get_or_init(|| {
+            let lines = Lines::default();
+            tracing::subscriber::set_global_default(lines.clone()).unwrap();
+            lines
+        });
+        |text| all.0.lock().unwrap().iter().filter(|line| line.contains(text)).cloned().collect()
     }
 
     /// How many there are, asked from any thread.

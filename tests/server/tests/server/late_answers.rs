@@ -1,0 +1,70 @@
+//! Answers that take long, on a busy day.
+
+use std::time::{Duration, Instant};
+
+use zklock::ErrorKind;
+use zklock::layout::Kazoo;
+use zklock_test_support::{Control, Warnings};
+
+use crate::bed::{Bed, PATIENCE, acquiring, soon};
+
+const T: Duration = Duration::from_secs(10);
+
+/// They take longer than is waited for at first.
+#[tokio::test]
+async fn permits_are_granted_where_answers_take_long_on_a_busy_day() {
+    const ANSWER: Duration = Duration::from_millis(1_400);
+    let bed = Bed::shared("late-permits");
+    let proxy = bed.proxy();
+    let session = bed.session_through(&proxy).await;
+    let busy = bed.busy(&[&session]).await;
+    let semaphore = session.semaphore("printers", 1).unwrap().driver(Kazoo::default()).unwrap();
+    proxy.delay(ANSWER / 2);
+    let start = Instant::now();
+    let permit = semaphore.acquire_timeout(PATIENCE).await.unwrap();
+    println!("a permit after {:?}, each answer after {ANSWER:?}", start.elapsed());
+    assert!(permit.is_valid());
+    proxy.heal();
+    permit.release().await.unwrap();
+    drop(busy);
+    bed.end().await;
+}
+
+/// Two answers, one after the other, must come within a lease of 5.5 s.
+#[tokio::test]
+async fn where_two_answers_do_not_fit_into_a_lease_it_is_said_why_nothing_is_granted() {
+    const ANSWER: Duration = Duration::from_secs(3);
+    let bed = Bed::shared("late-answers");
+    let said = Warnings::everywhere();
+    let proxy = bed.proxy();
+    let builder = bed.builder_at(&proxy.addr()).session_timeout(T);
+    let session = bed.adopt(builder.connect().await.unwrap());
+    assert_eq!(session.timing().unwrap().lease, T * 55 / 100);
+    let busy = bed.busy(&[&session]).await;
+    // Not at once: the client library leaves a server that is silent for so long.
+    for answer in [ANSWER / 3, ANSWER] {
+        proxy.delay(answer / 2);
+        tokio::time::sleep(T * 6 / 10).await;
+    }
+    let waiting = acquiring(&session, "late-orders");
+    let control = Control::timers();
+    let start = Instant::now();
+    let timed = session.mutex("late-bills").unwrap().acquire_timeout(2 * T).await;
+    control.within("an acquire in vain", start.elapsed(), 2 * T);
+    let error = timed.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    let told = format!("{error:#}");
+    assert!(told.contains("its answers take ") && told.contains("for a lease of 5.5s"), "{told}");
+    assert!(!waiting.is_finished());
+    let why = "nobody is ahead, and the lock is not granted: ZooKeeper's answers take too long";
+    let lines = said(why);
+    // Once a minute on each of its connections, of whichever lock it is: perhaps one of the traffic.
+    let connections = usize::try_from(proxy.connections_total()).unwrap();
+    assert!((1..=connections).contains(&lines.len()), "{lines:#?}");
+    let told = |line: &String| line.contains("lock=\"") && line.contains("lease=5.5s");
+    assert!(lines.iter().all(told), "{lines:#?}");
+    proxy.heal();
+    soon("the lock", waiting).await.unwrap().release().await.unwrap();
+    drop(busy);
+    bed.end().await;
+}

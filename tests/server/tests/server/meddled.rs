@@ -1,0 +1,111 @@
+//! Strangers that delete nodes and write to them, on a busy day.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use zklock::{LockOptions, StopAt};
+use zklock_test_support::{Action, Control, Matcher};
+
+use crate::bed::{Bed, soon, until};
+use crate::kinds::{KINDS, lost};
+
+/// The promises are fractions of it.
+const T: Duration = Duration::from_secs(6);
+const HEARTBEAT: Duration = Duration::from_secs(1);
+
+/// So long that no heartbeat comes while a test looks.
+const LONG: Duration = Duration::from_secs(120);
+
+/// Another of its process has the lock now, by a node of the same ZooKeeper session at the same path. No
+/// heartbeat has come, and no watch has told.
+#[tokio::test]
+async fn a_lock_that_another_of_its_session_was_granted_by_a_node_at_its_path_is_lost_at_once() {
+    const ROUNDS: u32 = 3;
+    let bed = Bed::own_with(|server| server.max_session_timeout(LONG));
+    let proxy = bed.proxy();
+    let builder = bed.builder_at(&proxy.addr()).session_timeout(LONG);
+    let session = bed.adopt(builder.connect().await.unwrap());
+    let busy = bed.busy(&[&session]).await;
+    let deaf = proxy.on(Matcher::notification().path("/one/"), Action::Drop);
+    // Callers with other options do not hand it on to each other.
+    let [patient, careful] = [StopAt::Lost, StopAt::Suspect].map(|stop_at| {
+        let options = LockOptions::default().stop_at(stop_at);
+        session.exclusive("one").unwrap().with_options(options)
+    });
+    let owner = |path: &str| {
+        let owns = |held: &String| held == path;
+        bed.server().sessions().iter().find(|one| one.ephemerals.iter().any(owns)).map(|one| one.id)
+    };
+    let control = Control::of(bed.server());
+    let (mut same, limit) = (0, Instant::now() + crate::bed::PATIENCE);
+    while same < ROUNDS {
+        assert!(Instant::now() < limit, "{same} rounds on one connection");
+        let before = soon("the lock", patient.acquire()).await.unwrap();
+        let first = owner(before.path());
+        bed.delete(before.path());
+        let next = careful.clone();
+        let after = tokio::spawn(async move { soon("the lock", next.acquire()).await.unwrap() });
+        let (after, start) = (after.await.unwrap(), Instant::now());
+        assert_eq!(after.path(), before.path());
+        if first.is_some() && first == owner(after.path()) {
+            same += 1;
+            soon("the loss", before.lost()).await;
+            control.within("held anew at its path", start.elapsed(), Duration::ZERO);
+            assert!(!before.is_valid() && after.fencing_token() > before.fencing_token());
+            assert!(before.release().await.unwrap_err().is_lost());
+        } else {
+            drop(before);
+        }
+        // Its node is not the other's.
+        assert!(after.is_valid() && owner(after.path()).is_some());
+        after.release().await.unwrap();
+    }
+    deaf.release();
+    drop(busy);
+    bed.end().await;
+}
+
+/// Whenever a heartbeat has read it, it is written again before the check.
+#[tokio::test]
+async fn a_node_that_is_written_all_the_time_hides_no_deletion_on_a_busy_day() {
+    let bed = Bed::shared("written-all-the-time");
+    let proxy = bed.proxy();
+    let builder = bed.builder_at(&proxy.addr()).session_timeout(T);
+    let session = bed.adopt(builder.connect().await.unwrap());
+    let busy = bed.busy(&[&session]).await;
+    // No watch tells.
+    let deaf = proxy.on(Matcher::notification(), Action::Drop);
+    let written = soon("the lock", session.mutex("written").unwrap().acquire()).await.unwrap();
+    let (stop, writes) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let writing = [(); 2].map(|()| {
+        let (mut raw, path) = (bed.raw(), written.path().to_owned());
+        let (stop, writes) = (stop.clone(), writes.clone());
+        thread::spawn(move || {
+            while !stop.load(Ordering::Relaxed) {
+                raw.set_data(&path, b"a stranger's").unwrap();
+                writes.fetch_add(1, Ordering::Relaxed);
+            }
+            raw.close().unwrap();
+        })
+    });
+    until("it is written", || (writes.load(Ordering::Relaxed) > 0).then_some(())).await;
+    let control = Control::of(bed.server());
+    for kind in KINDS {
+        let held = kind.acquire(&session).await;
+        bed.delete(held.path());
+        let took = lost(kind, &held, Instant::now()).await;
+        let what = format!("{kind:?} deleted beside one that is written");
+        // A heartbeat reads it again for each of the locks that it checks.
+        control.within_answers(&what, took, HEARTBEAT, 30);
+    }
+    assert!(written.is_valid());
+    stop.store(true, Ordering::Relaxed);
+    writing.into_iter().for_each(|thread| thread.join().unwrap());
+    println!("{} writes", writes.load(Ordering::Relaxed));
+    written.release().await.unwrap();
+    deaf.release();
+    drop(busy);
+    bed.end().await;
+}
