@@ -100,9 +100,10 @@ impl AcquireLoop<'_> {
             .bearing(payload)
             .marking(mark)
             .with_directory(driver.removes_directory());
-        let mine = driver.parse(node.name()).filter(|mine| mine.name == node.name());
+        let name = node.name();
+        let mine = driver.parse(name).filter(|mine| mine.name == name);
         let Some(mine) = mine else {
-            return Err(Setback::Failed(unread(&**driver, node.name())));
+            return Err(Setback::Failed(unread(&**driver, name)));
         };
         // The name may not show whether the node is a writer's or a mutex's.
         let mine = Contender { mode, ..mine };

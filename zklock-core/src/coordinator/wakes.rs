@@ -3,7 +3,7 @@
 //! To wake a thread that sleeps takes longer than most of what an I/O thread does. If it wakes a
 //! runtime for one caller after the other, the runtime's threads are asleep again each time.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::mem::swap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,6 +11,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
 thread_local! {
+    /// Whether this is an I/O thread. Everywhere else this is all that waking a caller costs more.
+    static COLLECTS: Cell<bool> = const { Cell::new(false) };
+
     static LATER: RefCell<Option<Later>> = const { RefCell::new(None) };
 }
 
@@ -24,6 +27,9 @@ struct Later {
 
 /// Wakes a caller: at once, or on an I/O thread after what is ready there.
 pub(crate) fn wake(caller: Waker) {
+    if !COLLECTS.get() {
+        return caller.wake();
+    }
     let mut caller = Some(caller);
     // There is no list on a thread that is ending, where whatever holds a guard may be dropped later.
     let task = LATER.try_with(|later| {
@@ -42,6 +48,7 @@ pub(crate) fn wake(caller: Waker) {
 pub(crate) async fn wake_callers() {
     let mut callers = Vec::new();
     poll_fn(|cx| {
+        COLLECTS.set(true);
         LATER.with_borrow_mut(|later| {
             let later = later.get_or_insert_default();
             later.task = Some(cx.waker().clone());
@@ -62,6 +69,7 @@ fn wake_all(callers: &mut Vec<Waker>) {
 
 /// Wakes the callers that an I/O thread was about to wake: it ends. From here on, it wakes them at once.
 pub(crate) fn end() {
+    COLLECTS.set(false);
     if let Ok(Some(mut later)) = LATER.try_with(RefCell::take) {
         wake_all(&mut later.callers);
     }

@@ -153,7 +153,12 @@ impl Attempt {
     /// assert_eq!(Attempt::new().hyphenated().len(), 36);
     /// ```
     pub fn hyphenated(&self) -> String {
-        self.0.hyphenated().encode_lower(&mut Uuid::encode_buffer()).to_owned()
+        self.hyphenated_in(&mut [0; 36]).to_owned()
+    }
+
+    /// The same, written into a buffer.
+    pub(crate) fn hyphenated_in<'a>(&self, buffer: &'a mut [u8; 36]) -> &'a str {
+        self.0.hyphenated().encode_lower(buffer)
     }
 
     /// Returns the text without hyphens, 32 characters.

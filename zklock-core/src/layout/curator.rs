@@ -10,6 +10,7 @@ use crate::base::mode::Mode;
 use crate::layout::contender::{Attempt, Contender};
 use crate::layout::driver::LockDriver;
 use crate::layout::kinds::{Kind, Sign, directory_of_permits};
+use crate::name::path::digits_of;
 
 /// The layout of Curator's locks, which is the default: locks of zklock and of a Java service on
 /// the same path exclude each other. The nodes of go-zookeeper and names like `lock-0000000001`
@@ -41,7 +42,7 @@ fn marker(mode: Mode) -> &'static str {
 
 impl LockDriver for Curator {
     fn prefix(&self, attempt: &Attempt, mode: Mode) -> String {
-        ["_c_", &attempt.hyphenated(), "-", marker(mode)].concat()
+        ["_c_", attempt.hyphenated_in(&mut [0; 36]), "-", marker(mode)].concat()
     }
 
     fn parse(&self, name: &str) -> Option<Contender> {
@@ -70,13 +71,7 @@ impl LockDriver for Curator {
     /// name.
     fn is_counted_by_others(&self, child: &str, number: i64) -> bool {
         let key = child.rsplit_once("lock-").map_or(child, |(_, key)| key);
-        let Ok(mut rest) = u32::try_from(number) else { return false };
-        let mut digits = [b'0'; 10];
-        for digit in digits.iter_mut().rev() {
-            *digit += (rest % 10) as u8;
-            rest /= 10;
-        }
-        *key.as_bytes() < digits[..]
+        u32::try_from(number).is_ok_and(|number| *key.as_bytes() < digits_of(number)[..])
     }
 }
 

@@ -65,6 +65,8 @@ struct Common {
     singles: Singles,
     /// Whether it was checked that this process does not use the lock in another layout.
     unrivalled: AtomicBool,
+    /// Whether this session has, or had, another queue of the lock, for other options.
+    divided: AtomicBool,
     /// Whether this process has, or had, a semaphore of the same name.
     beside: AtomicBool,
 }
@@ -115,9 +117,9 @@ impl Queue {
             (target.directory.clone(), target.key(stop_at, vanished), target.driver.clone());
         let (lock, local_queues) = (target.lock.clone(), session.local_queues());
         let make = |key| {
-            let [unrivalled, beside] = [false, false].map(AtomicBool::new);
+            let [unrivalled, divided, beside] = [(); 3].map(|()| AtomicBool::new(false));
             let (session, singles) = (session.clone(), Singles::default());
-            let common = Common { session, target, vanished, singles, unrivalled, beside };
+            let common = Common { session, target, vanished, singles, unrivalled, divided, beside };
             Queue::make(Arc::new(common), key, None)
         };
         let refuse = |present: &dyn LockDriver| mixed(present, &*driver).on(lock.clone());
@@ -131,6 +133,12 @@ impl Queue {
         // this one.
         if !queue.common.unrivalled.load(Ordering::Acquire) {
             let mut others = local_queues.under(directory.as_str());
+            for other in others.iter().filter_map(of_type::<Queue>) {
+                if !Arc::ptr_eq(&other, &queue) {
+                    other.common.divided.store(true, Ordering::Release);
+                    queue.common.divided.store(true, Ordering::Release);
+                }
+            }
             others.extend(local_queues.elsewhere(directory.as_str()));
             // A semaphore is another kind of lock, whatever its layout.
             others.retain(|other| !other.is_semaphore());
@@ -193,10 +201,19 @@ impl Queue {
         let may_stop = who.is_blocking() && !waiting.once;
         let mut inner = self.lock();
         let is_own = |holder: &Grant| holder.is_kept_by_guard() && is_own(holder.who());
-        let conflict = |by: &Weak<Grant>| match by.upgrade() {
-            Some(by) if starts_anew(&who, &by) => Conflict::LetGo(by.lease().clone()),
-            Some(by) if is_own(&by) && by.is_valid() || stops_holder(&who, &by) => Conflict::Own,
-            _ => Conflict::None,
+        let own = OnceCell::new();
+        let conflict = |by: &Weak<Grant>| {
+            let Some(by) = by.upgrade() else { return Conflict::None };
+            let (is_own, stops) = (is_own(&by), stops_holder(&who, &by));
+            let conflict = match starts_anew(&who, &by) {
+                true => Conflict::LetGo(by.lease().clone()),
+                false if is_own && by.is_valid() || stops => Conflict::Own,
+                false => Conflict::None,
+            };
+            if is_own {
+                let _ = own.set(by);
+            }
+            conflict
         };
         let give = |waiting: &Waiter, lease: &Arc<Lease>| self.grant(waiting, lease, since);
         let seen = waiting.once && inner.obstacle().is_some();
@@ -206,7 +223,6 @@ impl Queue {
             return (Joined::Granted(hold), None);
         }
         let others_may_hold = !inner.state.excludes_others();
-        let own = inner.state.in_the_way().filter_map(Weak::upgrade).find(|by| is_own(by));
         let mut stuck = matches!(decided, Decided::Waits(_)) && may_stop;
         let mut ahead = Vec::new();
         if stuck {
@@ -230,7 +246,7 @@ impl Queue {
         if stuck {
             return (self.refuse(itself::stuck()), None);
         }
-        let own = own.or_else(|| beside.into_iter().find(|by| is_own(by)));
+        let own = own.into_inner().or_else(|| beside.into_iter().find(|by| is_own(by)));
         let elsewhere =
             if own.is_none() && others_may_hold { self.elsewhere() } else { Vec::new() };
         let own = own.or_else(|| elsewhere.into_iter().find(|by| is_own(by)));
@@ -243,7 +259,11 @@ impl Queue {
 
     /// Holders of this lock in another queue of this session, for other options.
     fn beside(self: &Arc<Self>, who: &Caller) -> Vec<Arc<Grant>> {
-        let mut holders = self.holders_in(self.session().local_queues().under(self.path()));
+        let mut holders = if self.common.divided.load(Ordering::Acquire) {
+            self.holders_in(&self.session().local_queues().under(self.path()))
+        } else {
+            self.holders_of([self.main.as_ref().unwrap_or(self).clone()])
+        };
         // The caller may have been granted it meanwhile.
         let own = Arc::as_ptr(self).cast::<()>();
         holders.retain(|by| !std::ptr::eq(Arc::as_ptr(by.queue()).cast(), own));
@@ -259,13 +279,20 @@ impl Queue {
 
     /// Holders of this lock in another session of this process.
     fn elsewhere(self: &Arc<Self>) -> Vec<Arc<Grant>> {
-        self.holders_in(self.session().local_queues().elsewhere(self.path()))
+        self.holders_in(&self.session().local_queues().elsewhere(self.path()))
+    }
+
+    fn holders_in(self: &Arc<Self>, queues: &[Arc<dyn LocalQueue>]) -> Vec<Arc<Grant>> {
+        self.holders_of(queues.iter().filter_map(of_type::<Queue>))
     }
 
     /// Holders of this lock in these queues, besides this one.
-    fn holders_in(self: &Arc<Self>, queues: Vec<Arc<dyn LocalQueue>>) -> Vec<Arc<Grant>> {
+    fn holders_of(
+        self: &Arc<Self>,
+        queues: impl IntoIterator<Item = Arc<Queue>>,
+    ) -> Vec<Arc<Grant>> {
         let mut holders = Vec::new();
-        for other in queues.iter().filter_map(of_type::<Queue>) {
+        for other in queues {
             if !Arc::ptr_eq(&other, self) {
                 holders.extend(other.in_the_way());
             }
@@ -369,6 +396,25 @@ impl Queue {
     /// node.
     fn carry_out(
         self: &Arc<Self>,
+        inner: MutexGuard<'_, Inner>,
+        mut todo: Todo<Lease>,
+    ) -> Option<Deletion> {
+        let (next, others) = (todo.wake.take(), std::mem::take(&mut todo.wake_all));
+        let deletion = match todo.only_wakes() {
+            true => {
+                drop(inner);
+                None
+            }
+            false => self.carry_out_more(inner, todo),
+        };
+        next.into_iter().for_each(wake);
+        others.into_iter().for_each(wake);
+        deletion
+    }
+
+    /// The rest of it, before anybody is woken.
+    fn carry_out_more(
+        self: &Arc<Self>,
         mut inner: MutexGuard<'_, Inner>,
         todo: Todo<Lease>,
     ) -> Option<Deletion> {
@@ -439,7 +485,6 @@ impl Queue {
         if let Some((lease, stop)) = accompany {
             self.session().spawner().spawn(self.clone().accompany(lease, stop));
         }
-        todo.wake.into_iter().chain(todo.wake_all).for_each(wake);
         if quiet {
             self.session().local_queues().left();
         }

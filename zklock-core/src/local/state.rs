@@ -142,12 +142,12 @@ pub struct Todo<L> {
     pub ask: Option<Arc<L>>,
     /// Watch for contenders behind the node from now on.
     pub accompany: Option<Arc<L>>,
+    /// These only tried, and hold the lock now in this mode.
+    pub tried: Vec<(Caller, Mode)>,
     /// Wake these.
     pub wake: Option<Waker>,
     /// And these.
     pub wake_all: Vec<Waker>,
-    /// These only tried, and hold the lock now in this mode.
-    pub tried: Vec<(Caller, Mode)>,
 }
 
 impl<L> Default for Todo<L> {
@@ -163,6 +163,15 @@ impl<L> Default for Todo<L> {
             wake_all: Vec::new(),
             tried: Vec::new(),
         }
+    }
+}
+
+impl<L> Todo<L> {
+    /// Whether there is nothing to do but to wake waiters: most often, this is all.
+    pub fn only_wakes(&self) -> bool {
+        let Todo { release, let_go, cancel, fetch, ask, accompany, tried, .. } = self;
+        let leases = release.is_some() || ask.is_some() || accompany.is_some();
+        !(leases || *cancel || fetch.is_some() || !let_go.is_empty() || !tried.is_empty())
     }
 }
 

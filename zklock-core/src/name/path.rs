@@ -122,6 +122,17 @@ pub fn name_of(path: &str) -> &str {
     path.rsplit_once('/').map_or(path, |(_, name)| name)
 }
 
+/// The digits that ZooKeeper appends to the name of a sequential node. Not by `format!`, which takes ten
+/// times as long, at every acquire.
+pub fn digits_of(mut sequence: u32) -> [u8; 10] {
+    let mut digits = [b'0'; 10];
+    for digit in digits.iter_mut().rev() {
+        *digit += (sequence % 10) as u8;
+        sequence /= 10;
+    }
+    digits
+}
+
 impl fmt::Display for ZnodePath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)

@@ -142,14 +142,14 @@ impl Lanes {
     fn board_another(self: &Arc<Self>, now: Instant) -> LanePermit {
         let mut more = self.lock();
         let lanes = || std::iter::once(&self.first).chain(&more.lanes);
-        // A lane that gets no connection is no help, and neither is a second one.
-        let all_ready = lanes().all(|lane| lane.current().is_some());
-        let ready = lanes().filter(|lane| lane.current().is_some());
+        let is_ready = |lane: &&Arc<Lane>| lane.current().is_some();
+        let ready = lanes().filter(is_ready);
         let best =
             ready.min_by_key(|lane| (!lane.is_served_at(now), lane.riders() >= FULL, lane.busy()));
         let lane = best.unwrap_or(&self.first);
         let (lane_permit, wanted) = (lane.lane_permit(now), !has_room(lane) && !more.complete);
-        if wanted && all_ready && 1 + more.lanes.len() < self.lane_config.most {
+        // A lane that gets no connection is no help, and neither is a second one.
+        if wanted && 1 + more.lanes.len() < self.lane_config.most && lanes().all(|l| is_ready(&l)) {
             let lane = self.lane_config.lay();
             self.close_when_idle(&lane);
             more.lanes.push(lane);

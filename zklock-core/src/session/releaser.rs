@@ -164,7 +164,9 @@ async fn delete_until_gone(
     loop {
         match outcome {
             Ok(()) | Err(RequestError::NoNode) => {
-                if let Some((directory, _)) = path.rsplit_once('/').filter(|_| heed.directory) {
+                if heed.directory
+                    && let Some((directory, _)) = path.rsplit_once('/')
+                {
                     // Others may be in the directory; its deletion is only tidiness.
                     let removal = generation.delete(directory);
                     generation.spawner().spawn(async move {

@@ -21,9 +21,13 @@ use crate::coordinator::limits::{check_multi, check_size};
 use crate::coordinator::traits::{
     Coordinator, Created, Link, NodeKind, Operation, Reply, RequestError, Stat, Watch,
 };
+use crate::name::path::digits_of;
 
 /// The length of a negative number that ZooKeeper appends.
 const LONGEST_SEQUENCE: usize = 11;
+
+/// The largest number that it appends with ten digits.
+const LAST_SEQUENCE: u32 = i32::MAX as u32;
 
 /// One ZooKeeper session. Dropping it closes the session.
 pub struct ZooKeeperCoordinator {
@@ -167,8 +171,11 @@ impl Coordinator for ZooKeeperCoordinator {
             let options = mode(kind).with_acls(zk::Acls::new(&acl));
             let (created, sequence) = client.create(&full, &data, &options).await?;
             if kind == NodeKind::EphemeralSequential {
-                // Writing to a `String` cannot fail.
-                let _ = write!(full, "{sequence}");
+                match u32::try_from(sequence.into_i64()).ok().filter(|n| *n <= LAST_SEQUENCE) {
+                    Some(number) => full.extend(digits_of(number).map(char::from)),
+                    // Writing to a `String` cannot fail.
+                    None => drop(write!(full, "{sequence}")),
+                }
             }
             Ok(Created { path: full, stat: stat(&created) })
         })
