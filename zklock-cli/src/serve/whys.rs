@@ -49,9 +49,9 @@ impl Whys {
             Ok(Ok(turn)) => turn,
             Ok(Err(known)) => return known,
             Err(_) => {
-                return Err(format!(
-                    "{AT_ONCE} other questions are asked, and ZooKeeper is slow to answer: ask again"
-                ));
+                // It may be one question about the same lock, or many about others.
+                let slow = "ZooKeeper is slow to answer what others have asked: ask again";
+                return Err(slow.to_owned());
             }
         };
         let known = known(name, WITHIN, &self.again, true).await;
