@@ -6,16 +6,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 use zklock_test_support::{RawClient, ZooKeeper};
 
-/// As long as nothing that is well takes.
-pub(crate) const BOUND: Duration = Duration::from_secs(60);
+#[path = "../run/until.rs"]
+mod until;
+
+pub(crate) use until::{BOUND, until};
 
 /// Where zkCli.sh is where Debian installed ZooKeeper.
 const ZK_CLI: &str = "/usr/share/zookeeper/bin/zkCli.sh";
@@ -188,18 +188,6 @@ impl Drop for Running {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
-    }
-}
-
-/// Waits until something is there.
-pub(crate) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let start = Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(start.elapsed() < BOUND, "not within {BOUND:?}: {what}");
-        sleep(Duration::from_millis(50));
     }
 }
 

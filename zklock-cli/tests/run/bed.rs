@@ -3,16 +3,17 @@
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use zklock_test_support::{RawClient, ZooKeeper};
 
-/// As long as nothing that is well takes, not even what begins with the next minute.
-pub(crate) const BOUND: Duration = Duration::from_secs(120);
+#[path = "until.rs"]
+mod until;
+
+pub(crate) use until::{BOUND, until};
 
 /// A root of its own on the shared server, and a folder.
 pub(crate) struct Bed {
@@ -102,18 +103,6 @@ pub(crate) fn raw() -> RawClient {
 
 /// A shell and a program that it waits for: both write their numbers.
 pub(crate) const TWO: &str = "echo $$ > pids; sleep 1000 & echo $! >> pids; wait";
-
-/// Waits until something is there.
-pub(crate) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let start = Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(start.elapsed() < BOUND, "not within {BOUND:?}: {what}");
-        sleep(Duration::from_millis(10));
-    }
-}
 
 pub(crate) fn is_alive(process: Pid) -> bool {
     // Of a zombie only its exit code is left.
