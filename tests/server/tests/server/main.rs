@@ -13,6 +13,7 @@ mod built;
 mod busy;
 mod busy_day;
 mod chaos;
+mod checklist;
 mod closing;
 mod connecting;
 mod cost;

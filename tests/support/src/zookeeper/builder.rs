@@ -23,6 +23,7 @@ pub struct Builder {
     init_limit: u32,
     sync_limit: u32,
     direct: bool,
+    shipped: bool,
     class_path: Vec<String>,
     properties: Vec<(String, String)>,
     lines: Vec<String>,
@@ -43,6 +44,7 @@ impl Default for Builder {
             init_limit: 25,
             sync_limit: 10,
             direct: false,
+            shipped: false,
             class_path: Vec::new(),
             properties: Vec::new(),
             lines: Vec::new(),
@@ -90,6 +92,14 @@ impl Builder {
         self.fsync = true;
         self.full_jit = true;
         self.heap_mb = 512;
+        self.tick = Duration::from_secs(2);
+        self
+    }
+
+    /// Leaves to ZooKeeper whatever it has a default for, with a tick of 2 s as in its sample configuration.
+    /// Its log says what it uses.
+    pub fn as_shipped(mut self) -> Self {
+        self.shipped = true;
         self.tick = Duration::from_secs(2);
         self
     }
@@ -216,15 +226,16 @@ impl Builder {
     pub(super) fn cfg(&self, dir: &Path, port: u16) -> String {
         let mut cfg = format!(
             "dataDir={dir}/data\nclientPort={port}\nclientPortAddress=127.0.0.1\n\
-             maxClientCnxns=0\ntickTime={tick}\nminSessionTimeout={min}\nmaxSessionTimeout={max}\n\
-             initLimit={init}\nsyncLimit={sync}\n",
+             tickTime={tick}\ninitLimit={init}\nsyncLimit={sync}\n",
             dir = dir.display(),
             tick = self.tick.as_millis(),
-            min = self.min_session.as_millis(),
-            max = self.max_session.as_millis(),
             init = self.init_limit,
             sync = self.sync_limit,
         );
+        if !self.shipped {
+            let (min, max) = (self.min_session.as_millis(), self.max_session.as_millis());
+            _ = writeln!(cfg, "maxClientCnxns=0\nminSessionTimeout={min}\nmaxSessionTimeout={max}");
+        }
         for line in &self.lines {
             _ = writeln!(cfg, "{line}");
         }
@@ -247,12 +258,15 @@ impl Builder {
             java.arg(format!("-D{name}={value}"));
         };
         property("java.net.preferIPv4Stack", "true");
-        property("org.slf4j.simpleLogger.defaultLogLevel", "warn");
-        property("zookeeper.4lw.commands.whitelist", "*");
         property("zookeeper.admin.enableServer", "false");
         property("zookeeper.extendedTypesEnabled", "true");
         property("zookeeper.forceSync", if self.fsync { "yes" } else { "no" });
-        property("znode.container.checkIntervalMs", &self.container_check.as_millis().to_string());
+        if !self.shipped {
+            property("org.slf4j.simpleLogger.defaultLogLevel", "warn");
+            property("zookeeper.4lw.commands.whitelist", "*");
+            let interval = self.container_check.as_millis().to_string();
+            property("znode.container.checkIntervalMs", &interval);
+        }
         for (name, value) in &self.properties {
             property(name, value);
         }
