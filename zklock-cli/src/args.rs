@@ -132,8 +132,11 @@ pub(crate) enum Command {
         /// The shell
         shell: clap_complete::Shell,
     },
-    /// Prints the manual page, for `man -l -`
-    Man,
+    /// Prints a manual page, for `man -l -`
+    Man {
+        /// The command that the page is about; without one it is about zklock as a whole
+        command: Option<String>,
+    },
 }
 
 #[derive(Debug, clap::Args)]

@@ -87,14 +87,25 @@ fn begin(args: Args) -> Result<u8, Failure> {
                 clap_complete::generate(shell, &mut Args::command(), "zklock", &mut script);
                 print(&script)
             }
-            Command::Man => {
-                let mut page = Vec::new();
-                let rendered = clap_mangen::Man::new(Args::command()).render(&mut page);
-                rendered.map_err(|error| Failure::own(format!("no page: {error}")))?;
-                print(&page)
-            }
+            Command::Man { command } => print(&manual(command.as_deref())?),
         }
     })
+}
+
+/// Returns the manual page of a command, or of all.
+fn manual(of: Option<&str>) -> Result<Vec<u8>, Failure> {
+    let mut all = Args::command();
+    // Only then do commands know their whole names.
+    all.build();
+    let page = match of {
+        Some(name) => all.find_subcommand(name).cloned(),
+        None => Some(all),
+    };
+    let page = page.ok_or_else(|| Failure::own("there is no such command: see zklock --help"))?;
+    let mut text = Vec::new();
+    let rendered = clap_mangen::Man::new(page).render(&mut text);
+    rendered.map_err(|error| Failure::own(format!("no page: {error}")))?;
+    Ok(text)
 }
 
 /// Prints a text. Who reads it may have ended.

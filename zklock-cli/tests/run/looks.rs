@@ -330,15 +330,41 @@ fn what_a_node_says_does_nothing_to_a_terminal() {
     }
 }
 
+/// Fails if a program has anything to say about a file. One that is not installed may be missing, except in
+/// the long form, for which `tests/run` installs it.
+fn accepts(bed: &Bed, command: &[&str]) {
+    match Command::new(command[0]).args(&command[1..]).current_dir(&bed.folder).output() {
+        Ok(said) => {
+            assert!(said.status.success() && said.stderr.is_empty(), "{command:?}: {said:?}")
+        }
+        Err(error) => assert!(std::env::var_os("ZKLOCK_LONG").is_none(), "{command:?}: {error}"),
+    }
+}
+
 #[test]
 fn shells_and_man_know_the_command() {
     let bed = Bed::new("man");
-    let man = String::from_utf8(bed.output(&["man"]).stdout).unwrap();
-    assert!(man.contains(".TH zklock"), "{man}");
+    let written = |file: &str, arguments: &[&str]| {
+        let text = String::from_utf8(bed.output(arguments).stdout).unwrap();
+        std::fs::write(bed.folder.join(file), &text).unwrap();
+        text
+    };
+    let page = written("zklock.1", &["man"]);
+    assert!(page.contains(".TH zklock 1"), "{page}");
+    accepts(&bed, &["groff", "-man", "-ww", "-z", "-Tutf8", "zklock.1"]);
+    // It refers to a page for each command.
+    let pages = page.lines().filter_map(|line| line.strip_prefix(r"zklock\-")?.strip_suffix("(1)"));
+    let pages: Vec<_> = pages.filter(|page| *page != "help").collect();
+    assert!(pages.contains(&"run") && pages.contains(&"why"), "{pages:?}");
+    for command in pages {
+        let page = written(command, &["man", command]);
+        assert!(page.contains(&format!(".TH zklock-{command} 1")), "{page}");
+        accepts(&bed, &["groff", "-man", "-ww", "-z", "-Tutf8", command]);
+    }
+    assert_eq!(bed.code(&["man", "walk"]), 125);
     for shell in ["bash", "zsh", "fish"] {
-        let script = String::from_utf8(bed.output(&["completions", shell]).stdout).unwrap();
-        assert!(script.contains("hold-at-most"), "{shell}");
-        std::fs::write(bed.folder.join(shell), script).unwrap();
+        assert!(written(shell, &["completions", shell]).contains("hold-at-most"), "{shell}");
+        accepts(&bed, &[shell, "-n", shell]);
     }
     let typed = "source ./bash; COMP_WORDS=(zklock run --hold); COMP_CWORD=2; \
                  $(complete -p zklock | sed 's/.*-F \\([^ ]*\\).*/\\1/') zklock --hold run; \
