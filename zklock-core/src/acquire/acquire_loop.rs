@@ -432,7 +432,7 @@ impl AcquireLoop<'_> {
         let behind = obstacle.ahead.saturating_sub(others.len()).max(usize::from(!is_next));
         let times = u32::try_from(behind).ok().and_then(|behind| 1_u32.checked_shl(behind));
         let times = times.unwrap_or(u32::MAX);
-        if !generation.is_long_at_head(self.directory(), &obstacle.head, times) {
+        if !generation.is_check_due(self.directory(), &obstacle.head, times) {
             return Ok(());
         }
         match phantom_among(generation, others).await {
@@ -453,7 +453,7 @@ impl AcquireLoop<'_> {
             match reply.await {
                 Ok((_, stat)) if self.is_other_lock(&stat) => self.passed().add(path),
                 Ok((data, stat)) if stat.owner == 0 => {
-                    if generation.stays_long(self.directory(), stat.czxid, own) {
+                    if generation.has_stayed(self.directory(), stat.czxid, own) {
                         staying.push((path, data));
                     }
                 }

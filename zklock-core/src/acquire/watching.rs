@@ -151,7 +151,7 @@ impl AcquireLoop<'_> {
 
     /// When a waiter whose watch did not fire looks again.
     fn look_again_at(&self, generation: &Arc<Generation>) -> Instant {
-        let (now, long) = (self.lane_permit.lane().clock().now(), generation.long());
+        let (now, long) = (self.lane_permit.lane().clock().now(), generation.long_wait());
         if !self.how.has_many_nodes {
             return now + long;
         }

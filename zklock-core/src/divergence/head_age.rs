@@ -1,28 +1,23 @@
-//! The node at the head of each queue, and since when: a node that has been there for long may have
-//! no owner, and this must be noticed even if each caller's deadline is shorter than that.
+//! The contender at the head of each queue, and since when: one that has been there for longer than a
+//! session timeout may have no owner, and this must be noticed even if each caller's deadline is shorter
+//! than that.
 
-use std::collections::{BTreeMap, HashMap};
+use std::borrow::Borrow;
+use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::base::clock::Instant;
 
-/// From this number of queues on, those that nobody looks at any more are forgotten.
+/// From this number of entries on, those that nobody looks at any more are forgotten.
 const MANY: usize = 1_000;
 
 /// The age of the head of each queue in which somebody waited recently.
 #[derive(Debug)]
 pub struct HeadAges {
-    long: Duration,
-    heads: Mutex<Heads>,
-}
-
-#[derive(Debug)]
-struct Heads {
-    by_directory: HashMap<Box<str>, Head>,
-    /// The number from which on they are looked through: twice as many as the last time there were
-    /// left, so that it costs little for each.
-    full: usize,
+    check_after: Duration,
+    heads: Mutex<Recent<Box<str>, Head>>,
 }
 
 /// Since when a node has certainly existed. Whatever was created before it has existed for as long.
@@ -38,70 +33,96 @@ pub struct Age {
 struct Head {
     path: Arc<str>,
     since: Instant,
-    /// When somebody looked last.
-    seen: Instant,
-    /// The nodes of this queue that were found to belong to no session, by czxid, because a path may be
-    /// that of one node after the other; and since when each was there.
-    staying: BTreeMap<i64, Instant>,
+    /// The contenders of this queue that were found to belong to no session, by czxid, because a path may
+    /// be that of one node after the other; and since when each was there.
+    staying: Recent<i64, Instant>,
 }
 
-impl Head {
-    fn new(path: &Arc<str>, now: Instant) -> Self {
-        Head { path: path.clone(), since: now, seen: now, staying: BTreeMap::new() }
+/// What somebody looked at recently.
+#[derive(Debug)]
+struct Recent<K, V> {
+    /// Each with the time of the last look.
+    seen: HashMap<K, (V, Instant)>,
+    /// The number from which on they are looked through: twice as many as the last time there were
+    /// left, so that it costs little for each.
+    full: usize,
+    /// Who has not been looked at for so long is forgotten then.
+    recent: Duration,
+}
+
+impl<K: Eq + Hash, V> Recent<K, V> {
+    fn new(recent: Duration) -> Self {
+        Recent { seen: HashMap::new(), full: MANY, recent }
+    }
+
+    fn get_mut<Q>(&mut self, key: &Q, now: Instant) -> Option<&mut V>
+    where
+        K: Borrow<Q>,
+        Q: Eq + Hash + ?Sized,
+    {
+        let (value, seen) = self.seen.get_mut(key)?;
+        *seen = now;
+        Some(value)
+    }
+
+    fn insert(&mut self, key: K, value: V, now: Instant) {
+        if self.seen.len() >= self.full {
+            self.seen.retain(|_, (_, seen)| now.since(*seen) < self.recent);
+            self.full = (2 * self.seen.len()).max(MANY);
+        }
+        self.seen.insert(key, (value, now));
     }
 }
 
 impl HeadAges {
-    /// `long` is the age from which a head is checked.
-    pub fn new(long: Duration) -> Self {
-        HeadAges { long, heads: Mutex::new(Heads { by_directory: HashMap::new(), full: MANY }) }
+    /// `check_after` is the age from which a head is checked.
+    pub fn new(check_after: Duration) -> Self {
+        let heads = Mutex::new(Recent::new(check_after.saturating_mul(2)));
+        HeadAges { check_after, heads }
     }
 
     /// The age from which a head is checked.
-    pub fn long(&self) -> Duration {
-        self.long
+    pub fn check_after(&self) -> Duration {
+        self.check_after
     }
 
     /// Records the head of the queue in a directory. Returns whether it has been there for so many times
-    /// as long as counts as long; its age then begins anew, so that only one of the waiters checks it.
-    pub fn is_long_there(
-        &self,
-        directory: &str,
-        path: &Arc<str>,
-        times: u32,
-        now: Instant,
-    ) -> bool {
-        let long = self.long.saturating_mul(times);
+    /// the age from which it is checked; its age then begins anew, so that only one of the waiters checks it.
+    pub fn is_check_due(&self, directory: &str, path: &Arc<str>, times: u32, now: Instant) -> bool {
+        let due = self.check_after.saturating_mul(times);
         let mut heads = self.heads.lock().unwrap_or_else(PoisonError::into_inner);
-        let Heads { by_directory, full } = &mut *heads;
-        if let Some(head) = by_directory.get_mut(directory) {
-            let (same, long) = (head.path == *path, now.since(head.since) >= long);
-            head.seen = now;
-            if !same {
-                *head = Head::new(path, now);
-            } else if long {
-                head.since = now;
-            }
-            return same && long;
+        let recent = heads.recent;
+        let new = || Head { path: path.clone(), since: now, staying: Recent::new(recent) };
+        let Some(head) = heads.get_mut(directory, now) else {
+            heads.insert(directory.into(), new(), now);
+            return false;
+        };
+        if head.path != *path {
+            *head = new();
+            return false;
         }
-        if by_directory.len() >= *full {
-            let recent = self.long.saturating_mul(2);
-            by_directory.retain(|_, head| now.since(head.seen) < recent);
-            *full = (2 * by_directory.len()).max(MANY);
+        let is_due = now.since(head.since) >= due;
+        if is_due {
+            head.since = now;
         }
-        by_directory.insert(directory.into(), Head::new(path, now));
-        false
+        is_due
     }
 
-    /// Records a node of a queue that belongs to no session, and exists. Returns whether it has been there
-    /// for long: at an earlier look, or because it is older than the caller's `own` node.
-    pub fn stays_long(&self, directory: &str, czxid: i64, own: Option<Age>, now: Instant) -> bool {
-        let since = own.filter(|own| czxid < own.czxid).map_or(now, |own| own.since);
+    /// Records a contender that belongs to no session, and exists. Returns whether it has been there for
+    /// the age from which a head is checked: since an earlier look, or because it is older than the
+    /// caller's `own` node.
+    pub fn has_stayed(&self, directory: &str, czxid: i64, own: Option<Age>, now: Instant) -> bool {
+        let mut since = own.filter(|own| czxid < own.czxid).map_or(now, |own| own.since);
         let mut heads = self.heads.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(head) = heads.by_directory.get_mut(directory) else { return false };
-        let known = head.staying.entry(czxid).or_insert(since);
-        *known = since.min(*known);
-        now.since(*known) >= self.long
+        let Some(head) = heads.get_mut(directory, now) else { return false };
+        match head.staying.get_mut(&czxid, now) {
+            Some(known) => {
+                *known = since.min(*known);
+                since = *known;
+            }
+            None => head.staying.insert(czxid, since, now),
+        }
+        now.since(since) >= self.check_after
     }
 }
 
@@ -109,58 +130,74 @@ impl HeadAges {
 mod tests {
     use super::*;
 
-    const LONG: Duration = Duration::from_secs(10);
+    const CHECK_AFTER: Duration = Duration::from_secs(10);
 
     fn at(seconds: u64) -> Instant {
         Instant::ORIGIN + Duration::from_secs(seconds)
     }
 
     #[test]
-    fn a_head_is_looked_into_once_in_so_long() {
-        let (head_ages, [a, b]) = (HeadAges::new(LONG), ["/l/a", "/l/b"].map(Arc::from));
-        let asked = [0, 9, 10, 11, 19, 20].map(|now| head_ages.is_long_there("/l", &a, 1, at(now)));
+    fn a_head_is_checked_once_in_a_session_timeout() {
+        let (head_ages, [a, b]) = (HeadAges::new(CHECK_AFTER), ["/l/a", "/l/b"].map(Arc::from));
+        let asked = [0, 9, 10, 11, 19, 20].map(|now| head_ages.is_check_due("/l", &a, 1, at(now)));
         assert_eq!(asked, [false, false, true, false, false, true]);
-        assert!(!head_ages.is_long_there("/l", &b, 1, at(40)), "another");
-        assert!(!head_ages.is_long_there("/m", &b, 1, at(50)), "of another queue");
-        assert!(head_ages.is_long_there("/l", &b, 1, at(50)));
-        let asked = [65, 79, 80, 95].map(|now| head_ages.is_long_there("/l", &b, 3, at(now)));
+        assert!(!head_ages.is_check_due("/l", &b, 1, at(40)), "another");
+        assert!(!head_ages.is_check_due("/m", &b, 1, at(50)), "of another queue");
+        assert!(head_ages.is_check_due("/l", &b, 1, at(50)));
+        let asked = [65, 79, 80, 95].map(|now| head_ages.is_check_due("/l", &b, 3, at(now)));
         assert_eq!(asked, [false, false, true, false], "for whom it is not the first to ask");
         // Another one of the same process that is nearer has asked.
-        assert!(head_ages.is_long_there("/l", &b, 1, at(100)));
-        assert!(!head_ages.is_long_there("/l", &b, 3, at(120)));
+        assert!(head_ages.is_check_due("/l", &b, 1, at(100)));
+        assert!(!head_ages.is_check_due("/l", &b, 3, at(120)));
     }
 
     #[test]
     fn a_node_that_stays_has_an_age_of_its_own() {
-        let (head_ages, head) = (HeadAges::new(LONG), Arc::from("/l/a"));
-        let stays_long = |czxid, since: Option<u64>, now| {
+        let (head_ages, head) = (HeadAges::new(CHECK_AFTER), Arc::from("/l/a"));
+        let has_stayed = |czxid, since: Option<u64>, now| {
             let own = since.map(|since| Age { czxid: 10, since: at(since) });
-            head_ages.stays_long("/l", czxid, own, at(now))
+            head_ages.has_stayed("/l", czxid, own, at(now))
         };
-        assert!(!head_ages.is_long_there("/l", &head, 1, at(0)));
-        assert!(head_ages.is_long_there("/l", &head, 1, at(20)));
-        assert!(!stays_long(7, None, 20) && !stays_long(8, Some(11), 20));
-        assert!(stays_long(9, Some(10), 20) && !stays_long(11, Some(10), 20));
-        assert!(head_ages.is_long_there("/l", &head, 1, at(30)));
-        assert!(stays_long(7, None, 30) && !stays_long(12, None, 30), "another at the same path");
+        assert!(!head_ages.is_check_due("/l", &head, 1, at(0)));
+        assert!(head_ages.is_check_due("/l", &head, 1, at(20)));
+        assert!(!has_stayed(7, None, 20) && !has_stayed(8, Some(11), 20));
+        assert!(has_stayed(9, Some(10), 20) && !has_stayed(11, Some(10), 20));
+        assert!(head_ages.is_check_due("/l", &head, 1, at(30)));
+        assert!(has_stayed(7, None, 30) && !has_stayed(12, None, 30), "another at the same path");
     }
 
     #[test]
     fn queues_in_which_nobody_waits_are_forgotten() {
-        let (head_ages, head) = (HeadAges::new(LONG), Arc::from("/l/a"));
+        let (head_ages, head) = (HeadAges::new(CHECK_AFTER), Arc::from("/l/a"));
         for number in 0..10 * MANY {
             let now = at(number as u64 / 50);
-            assert!(!head_ages.is_long_there(&number.to_string(), &head, 1, now));
-            assert!(head_ages.heads.lock().unwrap().by_directory.len() <= 2 * MANY);
+            assert!(!head_ages.is_check_due(&number.to_string(), &head, 1, now));
+            assert!(head_ages.heads.lock().unwrap().seen.len() <= 2 * MANY);
         }
     }
 
     #[test]
     fn many_queues_at_the_same_time_are_not_looked_through_for_each_of_them() {
-        let (head_ages, head) = (HeadAges::new(LONG), Arc::from("/l/a"));
+        let (head_ages, head) = (HeadAges::new(CHECK_AFTER), Arc::from("/l/a"));
         for number in 0..10 * MANY {
-            assert!(!head_ages.is_long_there(&number.to_string(), &head, 1, at(0)));
+            assert!(!head_ages.is_check_due(&number.to_string(), &head, 1, at(0)));
         }
         assert!(head_ages.heads.lock().unwrap().full >= 10 * MANY);
+    }
+
+    /// They come and go while the head stays.
+    #[test]
+    fn nodes_of_no_session_that_are_gone_are_forgotten() {
+        let (head_ages, head) = (HeadAges::new(CHECK_AFTER), Arc::from("/l/a"));
+        assert!(!head_ages.is_check_due("/l", &head, 1, at(0)));
+        for czxid in 0..10 * MANY {
+            let now = at(czxid as u64 / 50);
+            let czxid = czxid as i64 + 2;
+            assert!(!head_ages.has_stayed("/l", czxid, None, now));
+            // This one is looked at all the time.
+            assert_eq!(head_ages.has_stayed("/l", 1, None, now), now >= at(10));
+            let heads = head_ages.heads.lock().unwrap();
+            assert!(heads.seen["/l"].0.staying.seen.len() <= 2 * MANY + 2);
+        }
     }
 }

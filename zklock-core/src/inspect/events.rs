@@ -111,7 +111,7 @@ impl View {
         let View { generation, reconnects, watch, watching } = self;
         // Watches have been seen to get lost; an occasional look without one costs little.
         let slowly = match watching {
-            Some(_) => generation.long(),
+            Some(_) => generation.long_wait(),
             None => generation.slow_look(),
         };
         let mut slow = pin!(clock.sleep_until(clock.now() + slowly));

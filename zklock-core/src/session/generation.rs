@@ -398,8 +398,8 @@ impl Generation {
     }
 
     /// From when on a wait counts as long, so that the head of the queue is checked.
-    pub fn long(&self) -> Duration {
-        self.head_ages.long()
+    pub fn long_wait(&self) -> Duration {
+        self.head_ages.check_after()
     }
 
     /// The pause between two looks without a watch.
@@ -407,16 +407,16 @@ impl Generation {
         times::look_without_watch(self.lease.timeout())
     }
 
-    /// Whether a node has been at the head of a queue for so many times as long as counts as long, as seen
-    /// by those who waited there. True once per such time.
-    pub fn is_long_at_head(&self, directory: &str, path: &Arc<str>, times: u32) -> bool {
-        self.head_ages.is_long_there(directory, path, times, self.lease.clock().now())
+    /// Whether a contender has been at the head of a queue for so many long waits, as seen by those who
+    /// waited there. True once per such time.
+    pub fn is_check_due(&self, directory: &str, path: &Arc<str>, times: u32) -> bool {
+        self.head_ages.is_check_due(directory, path, times, self.lease.clock().now())
     }
 
-    /// Whether a node of a queue that belongs to no session has been there for as long as counts as long,
-    /// as far as is known; `own` is the age of the caller's node.
-    pub fn stays_long(&self, directory: &str, czxid: i64, own: Option<Age>) -> bool {
-        self.head_ages.stays_long(directory, czxid, own, self.lease.clock().now())
+    /// Whether a contender that belongs to no session has been there for a long wait, as far as is known;
+    /// `own` is the age of the caller's node.
+    pub fn has_stayed(&self, directory: &str, czxid: i64, own: Option<Age>) -> bool {
+        self.head_ages.has_stayed(directory, czxid, own, self.lease.clock().now())
     }
 
     fn take_out_of_use(&self) {
