@@ -250,6 +250,36 @@ mod tests {
         );
     }
 
+    /// The guide shows a screen, which is this one.
+    #[test]
+    fn the_guide_shows_the_screen() {
+        let row = |name: &str, holder: &str| Row {
+            name: name.to_owned(),
+            rate: 0.0,
+            held: Duration::from_millis(200),
+            waited: Duration::ZERO,
+            waiting: 0,
+            holder: holder.to_owned(),
+            warnings: Vec::new(),
+        };
+        let nightly = r#"billing on db7 (process 4214) for "invoices of May""#;
+        let nightly = Row {
+            held: Duration::from_secs(185),
+            waited: Duration::from_secs(62),
+            waiting: 1,
+            warnings: vec![
+                "its holder is silent".to_owned(),
+                "held for more than a minute while others wait".to_owned(),
+            ],
+            ..row("nightly", nightly)
+        };
+        let orders = Row { rate: 5.0, ..row("orders", "shop on web1 (process 88)") };
+        let model = Model { rows: vec![nightly, orders], ..Model::default() };
+        let screen = model.lines((200, 50), None).join("\n");
+        let guide = include_str!("../../README.md");
+        assert!(guide.contains(&format!("```text\n{screen}\n```")), "{screen}");
+    }
+
     #[test]
     fn keys_are_read() {
         assert_eq!(Key::of('w'), Some(Key::Sort(Sort::Waited)));

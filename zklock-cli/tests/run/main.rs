@@ -5,6 +5,7 @@ mod bed;
 mod codes;
 mod documented;
 mod ends;
+mod guide;
 mod jobs;
 mod looks;
 mod places;
