@@ -142,6 +142,9 @@ impl Scene {
         let output = self.ask_why(lock, &[]);
         let text = String::from_utf8(output.stdout).unwrap();
         println!("{text}");
+        for words in of_the_runbook(code) {
+            assert!(problem["says"].as_str().unwrap().contains(&words), "the runbook says {words}");
+        }
         let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
         // Times go on meanwhile; the first words do not.
         let begins = words(problem["says"].as_str().unwrap())[..4].join(" ");
@@ -160,6 +163,17 @@ impl Scene {
         println!("{}", String::from_utf8_lossy(&output.stdout));
         assert!(output.status.success(), "{advice}: {output:?}");
     }
+}
+
+/// The words that the runbook quotes for a cause.
+fn of_the_runbook(code: &str) -> Vec<String> {
+    let runbook = include_str!("../../../docs/runbook.md");
+    let cell = format!(" | `{code}` | ");
+    let row = runbook.lines().find_map(|line| Some(line.split_once(&cell)?.0));
+    let row = row.unwrap_or_else(|| panic!("the runbook does not know {code}"));
+    let quoted: Vec<_> = row.split('"').skip(1).step_by(2).map(str::to_owned).collect();
+    assert!(!quoted.is_empty(), "the runbook quotes nothing for {code}");
+    quoted
 }
 
 impl Running {
