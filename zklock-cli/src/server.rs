@@ -105,6 +105,16 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
+/// Whether the servers are spoken to over TLS, and so may not understand four-letter words.
+pub(crate) fn over_tls() -> bool {
+    env::var_os("ZKLOCK_TLS_CA").is_some_and(|file| !file.is_empty())
+}
+
+/// Whether the servers know this client by its certificate.
+pub(crate) fn has_certificate() -> bool {
+    env::var_os("ZKLOCK_TLS_CERT").is_some_and(|file| !file.is_empty())
+}
+
 /// Connects as the environment says.
 pub(crate) async fn connect() -> Result<Session, Failure> {
     given()?;

@@ -8,6 +8,8 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use crate::server::over_tls;
+
 /// The port of the AdminServer, unless `ZKLOCK_ADMIN_PORT` says another.
 const ADMIN_PORT: &str = "8080";
 /// The longest answer that is read.
@@ -28,7 +30,9 @@ pub(crate) struct Connection {
 
 /// Sends a four-letter word. An error says in words why there is no answer.
 pub(crate) async fn word(server: &str, word: &str) -> Result<String, String> {
-    let said = exchange(server, word).await.map_err(|error| error.to_string())?;
+    // A port that speaks TLS only waits for a fifth byte, and then sees that this is something else.
+    let line = if over_tls() { format!("{word}\n") } else { word.to_owned() };
+    let said = exchange(server, &line).await.map_err(|error| error.to_string())?;
     match said {
         said if said.is_empty() => Err(format!("it does not answer `{word}`")),
         said if said.contains("is not executed because it is not in the whitelist") => {

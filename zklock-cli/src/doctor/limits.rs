@@ -9,6 +9,7 @@ use zklock::Session;
 
 use crate::doctor::Check;
 use crate::exit::Failure;
+use crate::server::over_tls;
 use crate::words::word;
 
 /// So many connections from one machine are little: three processes that take many locks at once.
@@ -19,6 +20,8 @@ const PROBES: usize = 3;
 const PACKET: usize = 64 << 10;
 /// How long a server may take to answer. One that does not answer in time counts as if it had.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// What is sent here is not encrypted.
+const UNCHECKED: &str = "not checked over TLS";
 
 /// Sends something that every server answers, and returns whether it does. Otherwise it has ended the
 /// connection.
@@ -37,6 +40,9 @@ fn host(server: &str) -> &str {
 
 /// Opens connections as several processes of one machine would.
 pub(super) async fn connections(servers: &[String]) -> Check {
+    if over_tls() {
+        return Check::note("connections", UNCHECKED);
+    }
     for server in servers {
         // Asked before, because later there is no room for the question.
         let told = word(host(server), "conf").await.unwrap_or_default();
@@ -69,6 +75,9 @@ fn few(server: &str, told: &str) -> Check {
 
 /// Whether the list of the longest queue fits into a packet.
 pub(super) async fn buffer(session: &Session, servers: &[String]) -> Result<Check, Failure> {
+    if over_tls() {
+        return Ok(Check::note("buffer", UNCHECKED));
+    }
     let mut longest = (0, String::new(), 0);
     for name in session.lock_names(None).await? {
         let Ok(sites) = session.sites(&*name).await else { continue };

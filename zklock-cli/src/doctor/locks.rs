@@ -9,6 +9,7 @@ use zklock::{AclEntry, ErrorKind, Permissions, Session};
 
 use crate::doctor::Check;
 use crate::exit::Failure;
+use crate::server::has_certificate;
 use crate::when::span;
 
 /// The name of a lock that is taken for a moment. The directory of another process's may belong to
@@ -40,24 +41,26 @@ pub(super) async fn access(session: &Session) -> Result<(Vec<Check>, bool), Fail
     let may = |entry: &AclEntry| changes.iter().any(|one| entry.permissions.contains(*one));
     let root_is_open = acl.iter().any(|entry| entry.scheme == "world" && may(entry));
     let locks_are_open = matches!(env::var("ZKLOCK_ACL").as_deref(), Err(_) | Ok("" | "open"));
+    // Who asks for a certificate may do so for the network's sake.
+    let is_nobody = user.is_none() && (locks_are_open || !has_certificate());
     let mut checks = vec![Check::well("auth", "a lock was taken and released")];
-    checks.push(match (&user, root_is_open, locks_are_open) {
-        (None, ..) => Check::note(
+    checks.push(match (is_nobody, root_is_open, locks_are_open) {
+        (true, ..) => Check::note(
             "acl",
             "everybody who reaches the servers may take and delete locks; ZKLOCK_AUTH and \
              ZKLOCK_ACL=creator change that",
         ),
-        (Some(_), _, true) => Check::wrong(
+        (false, _, true) => Check::wrong(
             "acl",
             "this client has credentials, but everybody may change what it creates",
             "ZKLOCK_ACL=creator, or read-only-others",
         ),
-        (Some(_), true, _) => Check::wrong(
+        (false, true, _) => Check::wrong(
             "acl",
             format!("this client has credentials, but everybody may change {root}"),
             format!("zkCli.sh setAcl {root} auth::cdrwa, after addauth"),
         ),
-        (Some(_), false, false) => Check::well(
+        (false, false, false) => Check::well(
             "acl",
             format!("only those with credentials may change {root} and its locks"),
         ),

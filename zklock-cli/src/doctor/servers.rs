@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use tokio::time::timeout;
+use zklock::{ErrorKind, Session};
 
 use crate::doctor::Check;
+use crate::server::over_tls;
 use crate::words::word;
 
 enum Server {
@@ -17,8 +19,13 @@ enum Server {
 /// More than half of the servers must serve. A server says only for itself that it does not.
 pub(super) async fn quorum(servers: &[String], within: Duration) -> Check {
     let asked = servers.iter().map(|server| {
-        let host = server.split('/').next().unwrap_or_default().to_owned();
-        tokio::spawn(async move { ask(&host, within).await })
+        let server = server.clone();
+        tokio::spawn(async move {
+            match over_tls() {
+                true => open(&server, within).await,
+                false => ask(server.split('/').next().unwrap_or_default(), within).await,
+            }
+        })
     });
     let (mut serve, mut failed) = (0, Vec::new());
     for (server, asked) in servers.iter().zip(asked.collect::<Vec<_>>()) {
@@ -36,6 +43,23 @@ pub(super) async fn quorum(servers: &[String], within: Duration) -> Check {
             Check::wrong("quorum", format!("no server serves: there is no quorum ({why})"), helps)
         }
         _ => Check::wrong("quorum", format!("only {serve} of {all} servers serve ({why})"), helps),
+    }
+}
+
+/// Only a server that serves opens a session.
+async fn open(server: &str, within: Duration) -> Server {
+    let opened = async {
+        let session = Session::builder_from_env(server)?.connect_timeout(within).connect().await?;
+        session.close().await;
+        Ok::<_, zklock::LockError>(())
+    };
+    match opened.await {
+        Ok(()) => Server::Serves,
+        // That is another check.
+        Err(error) if matches!(error.kind(), ErrorKind::NoChroot | ErrorKind::Unauthorized) => {
+            Server::Answers
+        }
+        Err(error) => Server::Fails(format!("{error:#}")),
     }
 }
 
