@@ -1,7 +1,5 @@
 //! Options as they were written, each with its place in the source.
 
-use std::time::Duration;
-
 use proc_macro2::{Span, TokenStream, TokenTree};
 use syn::{
     Expr, Ident, Lit, LitStr, Path, Token,
@@ -10,8 +8,9 @@ use syn::{
 };
 
 use crate::{
-    choice::{self, OnBusy, OnLost, OnRevoked, StopAt},
+    choice::{self, OnBusy},
     errors::Errors,
+    lock_options::{self, LockOptions, Setting},
     mode::{self, Mode},
     options,
     value::{self, Given, Value},
@@ -38,22 +37,9 @@ pub(crate) struct Args {
 #[derive(Default)]
 pub(crate) struct Settings {
     pub(crate) mode: Option<Mode>,
-    pub(crate) timeout: Option<Value<Duration>>,
-    pub(crate) retries: Option<Value<u32>>,
     pub(crate) try_once: Option<Value<bool>>,
-    /// Of a plain function there is no choice.
-    pub(crate) on_lost: Option<OnLost>,
-    pub(crate) on_revoked: Option<OnRevoked>,
-    pub(crate) stop_at: Option<StopAt>,
     pub(crate) condition: Option<Expr>,
-    pub(crate) reentrant: Option<Value<bool>>,
-    pub(crate) fair: Option<Value<bool>>,
-    pub(crate) linger: Option<Value<Duration>>,
-    pub(crate) hold_at_least: Option<Value<Duration>>,
-    pub(crate) hold_at_most: Option<Value<Duration>>,
-    pub(crate) lock_delay: Option<Value<Duration>>,
-    pub(crate) warn_waiting: Option<Value<Duration>>,
-    pub(crate) warn_holding: Option<Value<Duration>>,
+    pub(crate) lock: LockOptions,
     pub(crate) options: Option<Expr>,
     pub(crate) session: Option<Expr>,
     pub(crate) driver: Option<Expr>,
@@ -167,44 +153,19 @@ impl Reader<'_> {
             "key" => args.keys.push(value::key(value, &args.keys)?),
             "mode" => args.settings.mode = Some(mode::read(value)?),
             "namespace" => args.namespace = Some(value::namespace(value)?),
-            "timeout" => args.settings.timeout = Some(value::timeout(value)?),
-            "retries" => args.settings.retries = Some(value::retries(value)?),
-            "try_once" | "reentrant" | "fair" => {
-                let flag = choice::flag(option, value)?;
-                self.flag(option, flag);
-            }
+            "try_once" => args.settings.try_once = Some(choice::flag(option, value)?),
             "on_busy" => args.on_busy = Some(choice::on_busy(value)?),
-            "on_error" => args.on_error = Some(choice::on_error(value)?),
-            "map_err" => args.map_err = Some(choice::map_err(value)?),
-            "on_lost" => args.settings.on_lost = Some(choice::on_lost(&value)?),
-            "on_revoked" => args.settings.on_revoked = Some(choice::on_revoked(&value)?),
-            "stop_at" => args.settings.stop_at = Some(choice::stop_at(&value)?),
+            "on_error" => args.on_error = Some(choice::on_failure(option, value)?),
+            "map_err" => args.map_err = Some(choice::on_failure(option, value)?),
             "condition" => args.settings.condition = Some(choice::condition(value)?),
-            "linger" => args.settings.linger = Some(value::linger(value)?),
-            "hold_at_least" => args.settings.hold_at_least = Some(value::hold_at_least(value)?),
-            "hold_at_most" => args.settings.hold_at_most = Some(value::hold_at_most(value)?),
-            "lock_delay" => args.settings.lock_delay = Some(value::lock_delay(value)?),
-            "warn_waiting" => {
-                args.settings.warn_waiting = Some(value::warn("warn_waiting", value)?);
-            }
-            "warn_holding" => {
-                args.settings.warn_holding = Some(value::warn("warn_holding", value)?);
-            }
             "label" => args.label = Some(value::label(value)?),
             "options" => args.settings.options = Some(value::options(value)?),
             "session" => args.settings.session = Some(value::session(value)?),
             "driver" => args.settings.driver = Some(value::driver(value)?),
-            _ => args.krate = Some(value::krate(&value)?),
+            "crate" => args.krate = Some(value::krate(&value)?),
+            _ => args.settings.lock.set(option, lock_options::read(option, value)?),
         }
         Ok(())
-    }
-
-    fn flag(&mut self, option: &str, flag: Value<bool>) {
-        match option {
-            "try_once" => self.args.settings.try_once = Some(flag),
-            "fair" => self.args.settings.fair = Some(flag),
-            _ => self.args.settings.reentrant = Some(flag),
-        }
     }
 
     fn name(&mut self, value: &Expr) -> syn::Result<()> {
@@ -234,7 +195,11 @@ impl Reader<'_> {
         if alone && options::is_flag(&text) {
             input.call(Ident::parse_any)?;
             self.announce(&word)?;
-            self.flag(&text, Value::Known(true));
+            let (flag, settings) = (Value::Known(true), &mut self.args.settings);
+            match text.as_str() {
+                "try_once" => settings.try_once = Some(flag),
+                option => settings.lock.set(option, Setting::Flag(flag)),
+            }
             return Ok(());
         }
         if options::is_known(&text) && text != "crate" {

@@ -5,13 +5,13 @@ use quote::{ToTokens as _, quote, quote_spanned};
 use syn::{Expr, ExprPath, ExprReference, LitStr, Path, Token, spanned::Spanned as _};
 
 use crate::{
-    choice::{OnBusy, OnLost, OnRevoked, StopAt},
+    choice::OnBusy,
     item::internal,
     mode::Mode,
     model::{Label, Other, Plan},
     name::{Name, Part},
     pattern::Piece,
-    value::{Value, peel},
+    value::peel,
 };
 
 /// Shows a path at a place in the source; it still means what it meant.
@@ -74,72 +74,19 @@ fn conditional(plan: &Plan) -> TokenStream {
 fn call(plan: &Plan) -> TokenStream {
     let Plan { private, settings, .. } = plan;
     let new = new(plan);
-    let known = |method: &str, value: TokenStream| {
-        let method = Ident::new(method, Span::mixed_site());
-        quote!(.#method(#value))
-    };
     let session = settings.session.as_ref().map(|expr| {
         let session = borrowed(expr);
         quote_spanned!(ours(expr.span())=> .session(#session))
     });
-    let duration = |method: &str, value: &Option<Value<std::time::Duration>>| {
-        value.as_ref().map(|value| match value {
-            Value::Known(time) => {
-                let (seconds, nanos) = (time.as_secs(), time.subsec_nanos());
-                known(method, quote!(#private::std::time::Duration::new(#seconds, #nanos)))
-            }
-            Value::Expression(expr) => known(method, expr.to_token_stream()),
-        })
-    };
-    let flag = |method: &str, value: &Option<Value<bool>>| {
-        value.as_ref().map(|value| match value {
-            Value::Known(flag) => known(method, flag.to_token_stream()),
-            Value::Expression(expr) => known(method, expr.to_token_stream()),
-        })
-    };
     let mode = match &settings.mode {
         None | Some(Mode::Exclusive) => None,
         Some(Mode::Read) => Some(quote!(.read())),
         Some(Mode::Write) => Some(quote!(.write())),
-        Some(Mode::Semaphore(Value::Known(limit))) => Some(quote!(.semaphore(#limit))),
-        Some(Mode::Semaphore(Value::Expression(limit))) => {
-            Some(known("semaphore", limit.to_token_stream()))
-        }
+        Some(Mode::Semaphore(limit)) => Some(quote!(.semaphore(#limit))),
     };
-    let timeout = duration("timeout", &settings.timeout);
-    let retries = settings.retries.as_ref().map(|retries| match retries {
-        Value::Known(retries) => known("retries", retries.to_token_stream()),
-        Value::Expression(expr) => known("retries", expr.to_token_stream()),
-    });
-    let once = flag("try_once", &settings.try_once);
-    let reentrant = flag("reentrant", &settings.reentrant);
-    let fair = flag("fair", &settings.fair);
-    let linger = duration("linger", &settings.linger);
-    let on_lost = settings.on_lost.as_ref().map(|on_lost| match on_lost {
-        OnLost::Cancel(_) => quote!(.on_lost(#private::OnLost::Cancel)),
-        OnLost::Finish => quote!(.on_lost(#private::OnLost::Finish)),
-    });
-    let on_revoked = settings.on_revoked.as_ref().map(|on_revoked| match on_revoked {
-        OnRevoked::Cancel => quote!(.on_revoked(#private::OnRevoked::Cancel)),
-        OnRevoked::Ignore => quote!(.on_revoked(#private::OnRevoked::Ignore)),
-    });
-    let stop_at = settings.stop_at.as_ref().map(|stop_at| match stop_at {
-        StopAt::Suspect => quote!(.stop_at(#private::StopAt::Suspect)),
-        StopAt::Lost => quote!(.stop_at(#private::StopAt::Lost)),
-    });
-    let hold = duration("hold_at_least", &settings.hold_at_least);
-    let at_most = duration("hold_at_most", &settings.hold_at_most);
-    let delay = duration("lock_delay", &settings.lock_delay);
-    let waiting = duration("warn_waiting", &settings.warn_waiting);
-    let holding = duration("warn_holding", &settings.warn_holding);
+    let once = settings.try_once.as_ref().map(|once| quote!(.try_once(#once)));
     let label = plan.label.as_ref().map(|text| label(text, private));
-    let options = [
-        timeout, retries, reentrant, fair, linger, hold, at_most, delay, waiting, holding, on_lost,
-        on_revoked, stop_at,
-    ];
-    let options: Vec<_> = options.into_iter().flatten().collect();
-    let options =
-        (!options.is_empty()).then(|| quote!(.options(#private::LockOptions::new() #(#options)*)));
+    let options = settings.lock.tokens(private);
     let others =
         settings.options.as_ref().map(|expr| quote_spanned!(ours(expr.span())=> .options(#expr)));
     let driver =

@@ -1,7 +1,7 @@
 //! Options that choose: what is done when something happens, and whether something is.
 
-use proc_macro2::{Ident, Span};
-use syn::{Expr, Lit, LitBool, spanned::Spanned as _};
+use proc_macro2::Ident;
+use syn::{Expr, Lit, LitBool};
 
 use crate::{
     suggest,
@@ -18,22 +18,15 @@ pub(crate) enum OnBusy {
     Handler(Expr),
 }
 
-/// What becomes of an async body whose lock is lost.
-pub(crate) enum OnLost {
-    Cancel(Span),
-    Finish,
-}
+/// A word that is accepted, the variant that it stands for, and what others call it.
+pub(crate) type Word = (&'static str, &'static str, &'static [&'static str]);
 
-/// What becomes of a body whose lock is to be let go.
-pub(crate) enum OnRevoked {
-    Cancel,
-    Ignore,
-}
-
-/// When a guard stops being valid, if the connection is in trouble.
-pub(crate) enum StopAt {
-    Suspect,
-    Lost,
+/// An option that is one of two words.
+pub(crate) struct Choice {
+    /// The type of the variants.
+    pub(crate) of: &'static str,
+    pub(crate) words: [Word; 2],
+    pub(crate) usage: &'static str,
 }
 
 const ON_BUSY: &str = "on_busy is `error`, `skip`, or a function that makes the result from the \
@@ -42,11 +35,6 @@ const ON_ERROR: &str = "on_error is a function that makes the result from the er
     `on_error = |error| Answer::from(error)`";
 const MAP_ERR: &str = "map_err is a function that makes the function's own error from the \
     `LockError`: `map_err = ApiError::Lock`";
-const ON_LOST: &str = "on_lost is `cancel` (the body is dropped at its next await) or `finish`";
-const ON_REVOKED: &str = "on_revoked is `cancel` (the body is dropped at its next await when \
-    somebody asks that the lock be let go) or `ignore`";
-const STOP_AT: &str = "stop_at is `suspect` (the lock is lost as soon as the connection is in \
-    doubt) or `lost` (only when it could not be kept)";
 const CONDITION: &str = "condition is an expression of type `bool`; when it is false the function \
     runs without the lock: `condition = amount > 0`";
 
@@ -65,26 +53,16 @@ pub(crate) fn on_busy(value: Expr) -> syn::Result<OnBusy> {
     }
 }
 
-/// Reads `on_error`: a path or a closure.
-pub(crate) fn on_error(value: Expr) -> syn::Result<Expr> {
+/// Reads `on_error` or `map_err`: a path or a closure.
+pub(crate) fn on_failure(option: &str, value: Expr) -> syn::Result<Expr> {
+    let usage = if option == "on_error" { ON_ERROR } else { MAP_ERR };
     if word(&value).is_some_and(|word| word == "skip" || word == "error") {
         return Err(syn::Error::new_spanned(
             value,
-            format!("{ON_ERROR}; only a busy lock can be skipped: `on_busy = skip`"),
+            format!("{usage}; only a busy lock can be skipped: `on_busy = skip`"),
         ));
     }
-    handler("on_error", value, ON_ERROR)
-}
-
-/// Reads `map_err`: a path or a closure.
-pub(crate) fn map_err(value: Expr) -> syn::Result<Expr> {
-    if word(&value).is_some_and(|word| word == "skip" || word == "error") {
-        return Err(syn::Error::new_spanned(
-            value,
-            format!("{MAP_ERR}; only a busy lock can be skipped: `on_busy = skip`"),
-        ));
-    }
-    handler("map_err", value, MAP_ERR)
+    handler(option, value, usage)
 }
 
 fn handler(option: &str, value: Expr, usage: &str) -> syn::Result<Expr> {
@@ -104,57 +82,26 @@ fn handler(option: &str, value: Expr, usage: &str) -> syn::Result<Expr> {
     }
 }
 
-/// Reads `on_lost`: one of two words.
-pub(crate) fn on_lost(value: &Expr) -> syn::Result<OnLost> {
-    let cancels = cancels_or(value, "finish", ON_LOST)?;
-    Ok(if cancels { OnLost::Cancel(value.span()) } else { OnLost::Finish })
-}
-
-/// Reads `on_revoked`: one of two words.
-pub(crate) fn on_revoked(value: &Expr) -> syn::Result<OnRevoked> {
-    let cancels = cancels_or(value, "ignore", ON_REVOKED)?;
-    Ok(if cancels { OnRevoked::Cancel } else { OnRevoked::Ignore })
-}
-
-/// Reads `stop_at`: one of two words.
-pub(crate) fn stop_at(value: &Expr) -> syn::Result<StopAt> {
-    let suspect = first_of(value, ["suspect", "lost"], STOP_AT, |text| match text {
-        "suspended" | "doubt" | "standard" => Some("suspect"),
-        "expired" | "session" => Some("lost"),
-        _ => None,
-    })?;
-    Ok(if suspect { StopAt::Suspect } else { StopAt::Lost })
-}
-
-/// Reads `cancel` or another word.
-fn cancels_or(value: &Expr, other: &str, usage: &str) -> syn::Result<bool> {
-    first_of(value, ["cancel", other], usage, |text| match text {
-        "abort" | "drop" | "stop" => Some("cancel"),
-        "finish" | "ignore" | "keep" | "go_on" => Some(other),
-        _ => None,
-    })
-}
-
-/// Reads one of two words, and says whether it is the first; `meant` knows what others call them.
-fn first_of<'a>(
-    value: &Expr,
-    words: [&'a str; 2],
-    usage: &str,
-    meant: impl FnOnce(&str) -> Option<&'a str>,
-) -> syn::Result<bool> {
-    let Some(word) = word(value) else {
-        let quoted = words.iter().any(|word| quotes(value, word));
-        let hint = if quoted { "; without quotes" } else { "" };
-        return Err(syn::Error::new_spanned(value, format!("{usage}{hint}")));
-    };
-    let text = word.to_string();
-    if let Some(at) = words.iter().position(|word| *word == text) {
-        return Ok(at == 0);
+impl Choice {
+    /// Reads the word, and returns its variant.
+    pub(crate) fn read(&self, value: &Expr) -> syn::Result<&'static str> {
+        let Choice { words, usage, .. } = self;
+        let Some(given) = word(value) else {
+            let quoted = words.iter().any(|(word, ..)| quotes(value, word));
+            let hint = if quoted { "; without quotes" } else { "" };
+            return Err(syn::Error::new_spanned(value, format!("{usage}{hint}")));
+        };
+        if let Some((_, variant, _)) = words.iter().find(|(word, ..)| given == word) {
+            return Ok(variant);
+        }
+        let text = given.to_string().to_lowercase();
+        let meant = words.iter().find(|(.., elsewhere)| elsewhere.contains(&text.as_str()));
+        let meant = meant
+            .map(|(word, ..)| *word)
+            .or_else(|| suggest::closest(&text, &words.map(|(word, ..)| word)));
+        let guess = meant.map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default();
+        Err(syn::Error::new(given.span(), format!("{usage}{guess}")))
     }
-    let text = text.to_lowercase();
-    let meant = meant(&text).or_else(|| suggest::closest(&text, &words));
-    let guess = meant.map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default();
-    Err(syn::Error::new(word.span(), format!("{usage}{guess}")))
 }
 
 /// Reads `condition`: an expression that can be true.

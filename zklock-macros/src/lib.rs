@@ -8,6 +8,7 @@ mod expand;
 mod fallback;
 mod item;
 mod lock_name;
+mod lock_options;
 mod mentions;
 mod mode;
 mod model;

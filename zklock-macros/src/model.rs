@@ -5,9 +5,10 @@ use syn::{Expr, Ident, Path, parse_quote};
 
 use crate::{
     args::{self, Args, Settings},
-    choice::{OnBusy, OnLost},
+    choice::OnBusy,
     errors::Errors,
     item::Function,
+    lock_options::Setting,
     mentions::mentions,
     mode::Mode,
     name::Name,
@@ -96,7 +97,10 @@ fn build(args: Args, function: Function, errors: &mut Errors) -> Option<Plan> {
         Value::Known(text) => Label::Pattern(pattern::parse(&text, Scope::Params(&params), errors)),
         Value::Expression(text) => Label::Expression(text),
     });
-    settings.on_lost = settings.on_lost.filter(|_| !matches!(shape, Shape::Sync));
+    if matches!(shape, Shape::Sync) {
+        // It finishes in any case.
+        settings.lock.remove("on_lost");
+    }
     let other = match (on_error, map_err) {
         (Some(handler), _) => Other::Handler(handler),
         (None, Some(map)) => Other::Mapped(map),
@@ -111,94 +115,78 @@ fn build(args: Args, function: Function, errors: &mut Errors) -> Option<Plan> {
 
 /// Refuses options that say the opposite of each other.
 fn contradictions(args: &Args, shape: &Shape, errors: &mut Errors) {
+    let Settings { mode, try_once, lock, driver, .. } = &args.settings;
     // What only an expression knows is found out by the call.
-    let on = |value: &Option<Value<bool>>| matches!(value, Some(Value::Known(true)));
-    let settings = &args.settings;
-    let mut refuse = |place, why: &str| errors.push(syn::Error::new(place, why));
-    let lingers = matches!(settings.linger, Some(Value::Known(time)) if !time.is_zero());
-    if on(&settings.try_once) {
-        if settings.retries.is_some() {
-            refuse(
-                args.place("retries"),
-                "`try_once` asks once without waiting; remove it or `retries`",
-            );
-        }
-        if lingers {
-            refuse(
-                args.place("linger"),
-                "a lock with `linger` cannot be tried: its idle node looks held to tries in other \
-                 processes; remove `linger` or `try_once`",
-            );
-        }
-    }
-    if lingers && on(&settings.fair) {
-        refuse(
-            args.place("linger"),
+    let tries = matches!(try_once, Some(Value::Known(true)));
+    let is_fair = matches!(lock.get("fair"), Some(Setting::Flag(Value::Known(true))));
+    let lingers = lock.time("linger").is_some_and(|time| !time.is_zero());
+    let shares = matches!(mode, Some(Mode::Semaphore(_)));
+    let reads_or_writes = matches!(mode, Some(Mode::Read | Mode::Write));
+    let has = |option| lock.get(option).is_some();
+    let single = "a semaphore supports neither `lock_delay` nor `hold_at_least`, which are for a \
+                  single holder; use a mutex";
+    let is_shorter = match (lock.time("hold_at_most"), lock.time("hold_at_least")) {
+        (Some(most), Some(least)) => most < least,
+        _ => false,
+    };
+    let contradictions = [
+        (
+            tries && has("retries"),
+            "retries",
+            "`try_once` asks once without waiting; remove it or `retries`",
+        ),
+        (
+            tries && lingers,
+            "linger",
+            "a lock with `linger` cannot be tried: its idle node looks held to tries in other \
+             processes; remove `linger` or `try_once`",
+        ),
+        (
+            is_fair && lingers,
+            "linger",
             "a fair lock cannot linger: every waiter has its own node; choose one",
-        );
-    }
-    if lingers && matches!(settings.mode, Some(Mode::Semaphore(_))) {
-        refuse(
-            args.place("linger"),
+        ),
+        (
+            shares && lingers,
+            "linger",
             "a semaphore cannot linger: its permits go to the next waiter; remove `linger`",
-        );
-    }
-    for (is_set, option) in [
-        (settings.lock_delay.is_some(), "lock_delay"),
-        (settings.hold_at_least.is_some(), "hold_at_least"),
-    ] {
-        if is_set && matches!(settings.mode, Some(Mode::Semaphore(_))) {
-            refuse(
-                args.place(option),
-                "a semaphore supports neither `lock_delay` nor `hold_at_least`, which are for a \
-                 single holder; use a mutex",
-            );
-        }
-    }
-    if args.on_error.is_some() && args.map_err.is_some() {
-        refuse(
-            args.place("map_err"),
+        ),
+        (shares && has("lock_delay"), "lock_delay", single),
+        (shares && has("hold_at_least"), "hold_at_least", single),
+        (
+            args.on_error.is_some() && args.map_err.is_some(),
+            "map_err",
             "`on_error` makes the whole result from the error, and `map_err` only the function's \
              error; keep one of them",
-        );
-    }
-    if settings.driver.is_some() && matches!(settings.mode, Some(Mode::Semaphore(_))) {
-        refuse(
-            args.place("driver"),
+        ),
+        (
+            shares && driver.is_some(),
+            "driver",
             "a semaphore has a layout of its own, which no driver changes; remove `driver`",
-        );
+        ),
+        (is_shorter, "hold_at_most", "`hold_at_most` must not be shorter than `hold_at_least`"),
+        (
+            has("hold_at_least") && lingers,
+            "hold_at_least",
+            "a lock with `hold_at_least` cannot linger: a lingering lock is released as soon as \
+             somebody waits; choose one",
+        ),
+        (
+            has("hold_at_least") && reads_or_writes,
+            "hold_at_least",
+            "`hold_at_least` is only for mutexes, which have one holder; remove it, or use a mutex",
+        ),
+    ];
+    for (is_there, option, why) in contradictions {
+        if is_there {
+            errors.push(syn::Error::new(args.place(option), why));
+        }
     }
-    if let (Some(Value::Known(least)), Some(Value::Known(most))) =
-        (&settings.hold_at_least, &settings.hold_at_most)
-        && most < least
+    if let (Some(Setting::Variant(_, "Cancel", place)), Shape::Sync) = (lock.get("on_lost"), shape)
     {
-        refuse(
-            args.place("hold_at_most"),
-            "`hold_at_most` must not be shorter than `hold_at_least`",
-        );
-    }
-    if settings.hold_at_least.is_some() {
-        if lingers {
-            refuse(
-                args.place("hold_at_least"),
-                "a lock with `hold_at_least` cannot linger: a lingering lock is released as soon \
-                 as somebody waits; choose one",
-            );
-        }
-        if matches!(settings.mode, Some(Mode::Read | Mode::Write)) {
-            refuse(
-                args.place("hold_at_least"),
-                "`hold_at_least` is only for mutexes, which have one holder; remove it, or use a \
-                 mutex",
-            );
-        }
-    }
-    if let (Some(OnLost::Cancel(place)), Shape::Sync) = (&settings.on_lost, shape) {
-        refuse(
-            *place,
-            "a plain function cannot be stopped half way: it finishes, and answers that the lock \
-             was lost; make it an `async fn` or remove `on_lost`",
-        );
+        let why = "a plain function cannot be stopped half way: it finishes, and answers that the \
+                   lock was lost; make it an `async fn` or remove `on_lost`";
+        errors.push(syn::Error::new(*place, why));
     }
 }
 
@@ -251,19 +239,9 @@ impl Settings {
             self.session.as_ref(),
             self.driver.as_ref(),
             self.options.as_ref(),
-            self.timeout.as_ref().and_then(Value::expression),
-            self.retries.as_ref().and_then(Value::expression),
             self.try_once.as_ref().and_then(Value::expression),
-            self.reentrant.as_ref().and_then(Value::expression),
-            self.fair.as_ref().and_then(Value::expression),
-            self.linger.as_ref().and_then(Value::expression),
-            self.hold_at_least.as_ref().and_then(Value::expression),
-            self.hold_at_most.as_ref().and_then(Value::expression),
-            self.lock_delay.as_ref().and_then(Value::expression),
-            self.warn_waiting.as_ref().and_then(Value::expression),
-            self.warn_holding.as_ref().and_then(Value::expression),
             self.condition.as_ref(),
         ];
-        values.into_iter().flatten()
+        values.into_iter().flatten().chain(self.lock.expressions())
     }
 }

@@ -2,25 +2,13 @@
 
 use std::time::Duration;
 
-use proc_macro2::Span;
-use quote::ToTokens as _;
+use proc_macro2::{Span, TokenStream};
+use quote::ToTokens;
 use syn::{
     Expr, ExprLit, ExprPath, ExprUnary, Lit, LitInt, LitStr, Path, UnOp, spanned::Spanned as _,
 };
 
 const DURATIONS: &str = "write it like \"2s\", \"500ms\" or \"1m 30s\"";
-const NOT_ZERO: &str = "the timeout of a try must be longer than zero, for instance `timeout = \"2s\"`; \
-                        to try without waiting, write `try_once`";
-const NEGATIVE: &str = "linger is how long the node is kept after the last release; it cannot be \
-                        negative";
-const NO_DELAY: &str =
-    "lock_delay is how long nobody gets the lock after its holder was lost; it cannot be negative";
-const NO_HOLD: &str = "hold_at_least must be greater than zero: for so long from the grant nobody \
-                       else gets the lock; without the option it is free when the function is over";
-const NO_TIME: &str = "`hold_at_most` must be longer than zero, for instance `hold_at_most = \"10m\"`; \
-                       without the option there is no limit";
-const NO_WARNING: &str = "`warn_waiting` and `warn_holding` must be longer than zero, for instance \
-                          `warn_waiting = \"10s\"`; without the option nothing is logged";
 const TRIES: &str = "`retries` is the total number of tries and must be at least 1; `retries = 1` \
                      tries once, and `try_once` does not wait";
 
@@ -40,44 +28,25 @@ impl<T> Value<T> {
     }
 }
 
-/// Reads `timeout`: a humantime literal or an expression of type `Duration`.
-pub(crate) fn timeout(value: Expr) -> syn::Result<Value<Duration>> {
-    match duration("timeout", value, NOT_ZERO)? {
-        (Value::Known(Duration::ZERO), span) => Err(syn::Error::new(span, NOT_ZERO)),
-        (value, _) => Ok(value),
+impl<T: ToTokens> ToTokens for Value<T> {
+    fn to_tokens(&self, tokens: &mut TokenStream) {
+        match self {
+            Value::Known(known) => known.to_tokens(tokens),
+            Value::Expression(expression) => expression.to_tokens(tokens),
+        }
     }
 }
 
-/// Reads `linger`: as `timeout`, and zero is no linger.
-pub(crate) fn linger(value: Expr) -> syn::Result<Value<Duration>> {
-    duration("linger", value, NEGATIVE).map(|(value, _)| value)
+/// Reads a time: a humantime literal or an expression of type `Duration`. `negative` is said of one that
+/// is negative.
+pub(crate) fn time(option: &str, value: Expr, negative: &str) -> syn::Result<Value<Duration>> {
+    duration(option, value, negative).map(|(value, _)| value)
 }
 
-/// Reads `hold_at_least`: as `timeout`.
-pub(crate) fn hold_at_least(value: Expr) -> syn::Result<Value<Duration>> {
-    match duration("hold_at_least", value, NO_HOLD)? {
-        (Value::Known(Duration::ZERO), span) => Err(syn::Error::new(span, NO_HOLD)),
-        (value, _) => Ok(value),
-    }
-}
-
-/// Reads `hold_at_most`: as `timeout`.
-pub(crate) fn hold_at_most(value: Expr) -> syn::Result<Value<Duration>> {
-    match duration("hold_at_most", value, NO_TIME)? {
-        (Value::Known(Duration::ZERO), span) => Err(syn::Error::new(span, NO_TIME)),
-        (value, _) => Ok(value),
-    }
-}
-
-/// Reads `lock_delay`: as `timeout`, and zero is no delay.
-pub(crate) fn lock_delay(value: Expr) -> syn::Result<Value<Duration>> {
-    duration("lock_delay", value, NO_DELAY).map(|(value, _)| value)
-}
-
-/// Reads `warn_waiting` and `warn_holding`: as `timeout`.
-pub(crate) fn warn(option: &str, value: Expr) -> syn::Result<Value<Duration>> {
-    match duration(option, value, NO_WARNING)? {
-        (Value::Known(Duration::ZERO), span) => Err(syn::Error::new(span, NO_WARNING)),
+/// Reads a time that is longer than zero. `wrong` is said of one that is not.
+pub(crate) fn positive(option: &str, value: Expr, wrong: &str) -> syn::Result<Value<Duration>> {
+    match duration(option, value, wrong)? {
+        (Value::Known(Duration::ZERO), span) => Err(syn::Error::new(span, wrong)),
         (value, _) => Ok(value),
     }
 }

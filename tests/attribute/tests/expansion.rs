@@ -27,6 +27,8 @@ mod fallback;
 mod item;
 #[path = "../../../zklock-macros/src/lock_name.rs"]
 mod lock_name;
+#[path = "../../../zklock-macros/src/lock_options.rs"]
+mod lock_options;
 #[path = "../../../zklock-macros/src/mentions.rs"]
 mod mentions;
 #[path = "../../../zklock-macros/src/mode.rs"]
