@@ -75,7 +75,9 @@ pub use zklock_core::guard::typed::{
 };
 pub use zklock_core::guard::view::{Current, GuardView, current, is_held};
 pub use zklock_core::inspect::{LockEvent, LockEvents, Participant, Site, Survey};
-pub use zklock_core::lock::{AnyGuard, AnyLock, MultiGuard, MultiLock, Mutex, RwLock, Semaphore};
+pub use zklock_core::lock::{
+    AnyGuard, AnyLock, LockInfo, MultiGuard, MultiLock, Mutex, RwLock, Semaphore,
+};
 pub use zklock_core::name::lock_name::{IntoLockName, LockName};
 pub use zklock_core::name::path::ZnodePath;
 pub use zklock_core::observe::observer::{Event, GrantedBy, LossReason, Observer};

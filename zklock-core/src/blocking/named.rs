@@ -51,7 +51,7 @@ impl Mutex {
     ///
     /// As [`try_acquire`](Mutex::try_acquire).
     pub fn blocking_try_acquire(&self) -> Result<MutexGuard, LockError> {
-        enter(self.named(), self.named().once()?)
+        enter(self.named(), self.once()?)
     }
 
     /// Acquires the lock, and blocks this thread for at most `timeout`, connecting included.
@@ -69,7 +69,7 @@ impl Mutex {
     ///
     /// As [`acquire_timeout`](Mutex::acquire_timeout).
     pub fn blocking_acquire_timeout(&self, timeout: Duration) -> Result<MutexGuard, LockError> {
-        enter(self.named(), self.named().within(timeout)?)
+        enter(self.named(), self.within(timeout)?)
     }
 
     /// Acquires the lock, and blocks this thread for at most `timeout × retries` of its options.
@@ -86,7 +86,7 @@ impl Mutex {
     ///
     /// As [`acquire_tries`](Mutex::acquire_tries).
     pub fn blocking_acquire_tries(&self) -> Result<MutexGuard, LockError> {
-        enter(self.named(), self.named().tries())
+        enter(self.named(), self.tries())
     }
 }
 
@@ -125,7 +125,7 @@ impl RwLock {
     ///
     /// As [`try_read`](RwLock::try_read).
     pub fn blocking_try_read(&self) -> Result<RwLockReadGuard, LockError> {
-        enter(self.named(), self.named().once()?)
+        enter(self.named(), self.once()?)
     }
 
     /// Acquires the lock for reading, and blocks this thread for at most `timeout`, connecting
@@ -144,7 +144,7 @@ impl RwLock {
     ///
     /// As [`read_timeout`](RwLock::read_timeout).
     pub fn blocking_read_timeout(&self, timeout: Duration) -> Result<RwLockReadGuard, LockError> {
-        enter(self.named(), self.named().within(timeout)?)
+        enter(self.named(), self.within(timeout)?)
     }
 
     /// Acquires the lock for reading, and blocks this thread for at most `timeout × retries` of its
@@ -162,7 +162,7 @@ impl RwLock {
     ///
     /// As [`read_tries`](RwLock::read_tries).
     pub fn blocking_read_tries(&self) -> Result<RwLockReadGuard, LockError> {
-        enter(self.named(), self.named().tries())
+        enter(self.named(), self.tries())
     }
 
     /// Acquires the lock for writing, and blocks this thread until it is granted.
@@ -199,7 +199,7 @@ impl RwLock {
     ///
     /// As [`try_write`](RwLock::try_write).
     pub fn blocking_try_write(&self) -> Result<RwLockWriteGuard, LockError> {
-        enter(self.named(), self.named().once()?)
+        enter(self.named(), self.once()?)
     }
 
     /// Acquires the lock for writing, and blocks this thread for at most `timeout`, connecting
@@ -218,7 +218,7 @@ impl RwLock {
     ///
     /// As [`write_timeout`](RwLock::write_timeout).
     pub fn blocking_write_timeout(&self, timeout: Duration) -> Result<RwLockWriteGuard, LockError> {
-        enter(self.named(), self.named().within(timeout)?)
+        enter(self.named(), self.within(timeout)?)
     }
 
     /// Acquires the lock for writing, and blocks this thread for at most `timeout × retries` of its
@@ -236,6 +236,6 @@ impl RwLock {
     ///
     /// As [`write_tries`](RwLock::write_tries).
     pub fn blocking_write_tries(&self) -> Result<RwLockWriteGuard, LockError> {
-        enter(self.named(), self.named().tries())
+        enter(self.named(), self.tries())
     }
 }

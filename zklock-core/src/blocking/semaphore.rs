@@ -78,7 +78,7 @@ impl Semaphore {
     ///
     /// As [`try_acquire_many`](Semaphore::try_acquire_many).
     pub fn blocking_try_acquire_many(&self, permits: u32) -> Result<SemaphorePermit, LockError> {
-        self.block(permits, self.once())
+        self.block(permits, self.once()?)
     }
 
     /// Acquires one permit, and blocks this thread for at most `timeout`, connecting included.

@@ -4,7 +4,6 @@
 //! ahead runs on that thread. If the same task holds the lock, that proves nothing: a task may run
 //! several futures concurrently, and a guard may be moved. For such a wait, a warning is logged
 //! after a while, and the error at the end says so.
-//! at the end says so.
 
 use std::fmt;
 use std::future::Future;
@@ -72,6 +71,22 @@ impl fmt::Debug for Perhaps {
     }
 }
 
+/// Waits, and reports what may be wrong if it may be a wait for oneself.
+///
+/// # Cancel safety
+///
+/// That of `wait`.
+pub async fn telling<T>(
+    perhaps: Option<Perhaps>,
+    waits: impl fmt::Display,
+    wait: impl Future<Output = Result<T, LockError>>,
+) -> Result<T, LockError> {
+    match perhaps {
+        None => wait.await,
+        Some(perhaps) => perhaps.tell(waits, wait).await,
+    }
+}
+
 impl Perhaps {
     /// A wait for a lock that the caller partly holds; `held` describes what it holds, while it
     /// does.
@@ -89,7 +104,7 @@ impl Perhaps {
     /// # Cancel safety
     ///
     /// That of `wait`.
-    pub async fn tell<T>(
+    async fn tell<T>(
         self,
         waits: impl fmt::Display,
         wait: impl Future<Output = Result<T, LockError>>,

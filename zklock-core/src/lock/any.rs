@@ -5,19 +5,17 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::base::caller::Caller;
-use crate::base::cancel_policy::CancelPolicy;
 use crate::base::error::LockError;
-use crate::base::settings::Settings;
 use crate::guard::context::{Frame, inside, inside_sync};
 use crate::guard::fenced::Fenced;
 use crate::guard::limit::GuardLimit;
 use crate::guard::typed::{MutexGuard, RwLockReadGuard, RwLockWriteGuard, SemaphorePermit};
 use crate::guard::view::GuardView;
 use crate::local::wait::Wait;
+use crate::lock::info::LockInfo;
 use crate::lock::mutex::Mutex;
 use crate::lock::rwlock::RwLock;
 use crate::lock::semaphore::Semaphore;
-use crate::session::handle::Session;
 
 /// A lock, and the mode in which it is acquired.
 ///
@@ -62,6 +60,18 @@ impl From<Semaphore> for AnyLock {
     }
 }
 
+impl Deref for AnyLock {
+    type Target = LockInfo;
+
+    fn deref(&self) -> &LockInfo {
+        match self {
+            AnyLock::Mutex(lock) => lock,
+            AnyLock::Read(lock) | AnyLock::Write(lock) => lock,
+            AnyLock::Permits(lock, _) => lock,
+        }
+    }
+}
+
 impl AnyLock {
     /// Returns the name of the lock.
     ///
@@ -74,11 +84,7 @@ impl AnyLock {
     /// # Ok::<(), zklock::LockError>(())
     /// ```
     pub fn name(&self) -> &str {
-        match self {
-            AnyLock::Mutex(lock) => lock.name().as_str(),
-            AnyLock::Read(lock) | AnyLock::Write(lock) => lock.name().as_str(),
-            AnyLock::Permits(lock, _) => lock.name().as_str(),
-        }
+        self.name.as_str()
     }
 
     /// Acquires the lock, and waits until it is granted.
@@ -159,48 +165,8 @@ impl AnyLock {
     /// The path of the lock's directory, with chroot and servers: the same for the same lock, in
     /// every process that names the servers in the same way.
     pub(crate) fn identity(&self) -> (String, String) {
-        let path = match self {
-            AnyLock::Mutex(lock) => lock.path(),
-            AnyLock::Read(lock) | AnyLock::Write(lock) => lock.path(),
-            AnyLock::Permits(lock, _) => lock.path(),
-        };
-        let place = self.session().local_queues().place();
-        ([&place.chroot, path].concat(), place.common())
-    }
-
-    pub(crate) fn session(&self) -> &Session {
-        match self {
-            AnyLock::Mutex(lock) => lock.named().session(),
-            AnyLock::Read(lock) | AnyLock::Write(lock) => lock.named().session(),
-            AnyLock::Permits(lock, _) => lock.session(),
-        }
-    }
-
-    /// A wait for replies only, not for other contenders.
-    pub(crate) fn once(&self) -> Result<Wait, LockError> {
-        match self {
-            AnyLock::Mutex(lock) => lock.named().once(),
-            AnyLock::Read(lock) | AnyLock::Write(lock) => lock.named().once(),
-            AnyLock::Permits(lock, _) => Ok(lock.once()),
-        }
-    }
-
-    /// A wait with the tries of the options.
-    pub(crate) fn tries(&self) -> Wait {
-        Wait::tries(self.settings())
-    }
-
-    /// What ends a body under this lock.
-    pub(crate) fn cancel_policy(&self) -> CancelPolicy {
-        self.settings().cancel_policy()
-    }
-
-    fn settings(&self) -> &Settings {
-        match self {
-            AnyLock::Mutex(lock) => lock.named().settings(),
-            AnyLock::Read(lock) | AnyLock::Write(lock) => lock.named().settings(),
-            AnyLock::Permits(lock, _) => lock.settings(),
-        }
+        let place = self.session.local_queues().place();
+        ([&place.chroot, self.path()].concat(), place.common())
     }
 
     pub(crate) async fn enter(

@@ -1,6 +1,7 @@
 //! The locks.
 
 pub mod any;
+pub mod info;
 pub mod multi;
 pub mod mutex;
 pub mod named;
@@ -10,6 +11,7 @@ pub mod semaphore;
 pub mod spec;
 
 pub use any::{AnyGuard, AnyLock};
+pub use info::LockInfo;
 pub use multi::{MultiGuard, MultiLock};
 pub use mutex::Mutex;
 pub use rwlock::RwLock;

@@ -218,14 +218,18 @@ impl MultiLock {
             Wait::Tries(timeout, tries) => timeout.saturating_mul(*tries),
             _ => Duration::ZERO,
         };
-        self.members.iter().map(AnyLock::tries).max_by_key(longest).unwrap_or(Wait::Forever)
+        self.members
+            .iter()
+            .map(|member| member.tries())
+            .max_by_key(longest)
+            .unwrap_or(Wait::Forever)
     }
 
     /// What ends a body under all members: whatever ends it under one.
     pub(crate) fn cancel_policy(&self) -> CancelPolicy {
         self.members
             .iter()
-            .map(AnyLock::cancel_policy)
+            .map(|member| member.settings.cancel_policy())
             .reduce(CancelPolicy::and)
             .unwrap_or_default()
     }
@@ -236,9 +240,9 @@ impl MultiLock {
         how: Wait,
         unscoped: bool,
     ) -> Result<MultiGuard, LockError> {
-        let clock = self.members.first().ok_or_else(no_members)?.session().clock();
+        let clock = self.members.first().ok_or_else(no_members)?.session.clock();
         let begun: Vec<Instant> =
-            self.members.iter().map(|member| member.session().clock().now()).collect();
+            self.members.iter().map(|member| member.session.clock().now()).collect();
         let mut interruptions = 0;
         loop {
             if let Some(guard) = self.enter_all(who, how, unscoped, &begun).await? {
@@ -269,7 +273,7 @@ impl MultiLock {
         let mut guard = None;
         for (member, &begun) in self.members.iter().zip(begun) {
             // All members have one deadline, and the same tries. Each session has its own clock.
-            let how = how.begun(begun, member.session().clock().now());
+            let how = how.begun(begun, member.session.clock().now());
             // On an error, the members that were acquired are released, the last one first.
             let entering = async { member.enter(who, how, unscoped).await.map(Some) };
             let retired = async {

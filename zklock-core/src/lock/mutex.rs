@@ -1,5 +1,6 @@
 //! The mutex.
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,10 +11,10 @@ use crate::base::error::LockError;
 use crate::base::mode::Mode;
 use crate::base::options::LockOptions;
 use crate::guard::typed::MutexGuard;
-use crate::inspect::site::Site;
 use crate::layout::driver::LockDriver;
 use crate::layout::plain::OneNode;
 use crate::local::wait::Forever;
+use crate::lock::info::LockInfo;
 use crate::lock::named::NamedLock;
 use crate::name::lock_name::{IntoLockName, LockName};
 use crate::session::handle::Session;
@@ -41,6 +42,14 @@ use crate::session::handle::Session;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Mutex(NamedLock);
+
+impl Deref for Mutex {
+    type Target = LockInfo;
+
+    fn deref(&self) -> &LockInfo {
+        &self.0
+    }
+}
 
 impl Mutex {
     /// Returns a mutex with the session's default options.
@@ -99,65 +108,11 @@ impl Mutex {
     /// parse its own names, or whose names ZooKeeper refuses;
     /// [`Unsupported`](crate::base::error::ErrorKind::Unsupported) for one without mutexes.
     pub fn driver(self, driver: impl LockDriver) -> Result<Self, LockError> {
-        self.shared_driver(Arc::new(driver))
+        self.laid_out(Some(Arc::new(driver)))
     }
 
-    pub(crate) fn shared_driver(self, driver: Arc<dyn LockDriver>) -> Result<Self, LockError> {
+    pub(crate) fn laid_out(self, driver: Option<Arc<dyn LockDriver>>) -> Result<Self, LockError> {
         self.0.with_driver(driver, &[Mode::Mutex]).map(Mutex)
-    }
-
-    /// Returns the queue of this lock, to look at it without acquiring the lock.
-    ///
-    /// ```
-    /// # zklock::blocking::block_on(async {
-    /// # let session = zklock::Session::embedded();
-    /// use zklock::layout::Kazoo;
-    ///
-    /// let mutex = session.mutex("imports")?.driver(Kazoo::default())?;
-    /// let _guard = mutex.acquire().await?;
-    /// assert_eq!(mutex.site().contenders().await?.len(), 1);
-    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
-    /// ```
-    pub fn site(&self) -> Site {
-        self.0.site()
-    }
-
-    /// Returns the name of the lock.
-    ///
-    /// ```
-    /// # let session = zklock::Session::embedded();
-    /// let mutex = session.mutex("orders/create")?;
-    /// assert_eq!(mutex.name().as_str(), "orders/create");
-    /// # Ok::<(), zklock::LockError>(())
-    /// ```
-    pub fn name(&self) -> &LockName {
-        self.0.name()
-    }
-
-    /// Returns the path of the lock's directory.
-    ///
-    /// ```
-    /// # let session = zklock::Session::embedded();
-    /// // For `zkCli.sh ls`.
-    /// assert_eq!(session.mutex("orders/create")?.path(), "/zklock/orders/create");
-    /// # Ok::<(), zklock::LockError>(())
-    /// ```
-    pub fn path(&self) -> &str {
-        self.0.path()
-    }
-
-    /// Returns the options in effect: every field is set.
-    ///
-    /// ```
-    /// # let session = zklock::Session::embedded();
-    /// use std::time::Duration;
-    ///
-    /// let options = session.mutex("orders")?.options();
-    /// assert_eq!((options.retries, options.timeout), (Some(2), Some(Duration::from_secs(2))));
-    /// # Ok::<(), zklock::LockError>(())
-    /// ```
-    pub fn options(&self) -> LockOptions {
-        self.0.settings().to_options()
     }
 
     /// Acquires the lock, and waits until it is granted.
@@ -217,7 +172,7 @@ impl Mutex {
     ///
     /// As [`acquire`](Mutex::acquire).
     pub async fn try_acquire(&self) -> Result<MutexGuard, LockError> {
-        self.0.enter(Caller::task(), self.0.once()?, true).await
+        self.0.enter(Caller::task(), self.once()?, true).await
     }
 
     /// Acquires the lock, and waits at most `timeout`, connecting included. The limit holds to
@@ -243,7 +198,7 @@ impl Mutex {
     ///
     /// As [`acquire`](Mutex::acquire).
     pub async fn acquire_timeout(&self, timeout: Duration) -> Result<MutexGuard, LockError> {
-        self.0.enter(Caller::task(), self.0.within(timeout)?, true).await
+        self.0.enter(Caller::task(), self.within(timeout)?, true).await
     }
 
     /// Acquires the lock within the limits of its options: at most `retries` tries of at most
@@ -272,7 +227,7 @@ impl Mutex {
     ///
     /// As [`acquire`](Mutex::acquire).
     pub async fn acquire_tries(&self) -> Result<MutexGuard, LockError> {
-        self.0.enter(Caller::task(), self.0.tries(), true).await
+        self.0.enter(Caller::task(), self.tries(), true).await
     }
 
     /// Returns whether a call around the caller holds this lock, and the lock is still valid. A

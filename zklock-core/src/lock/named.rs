@@ -1,13 +1,13 @@
 //! What all locks with a name have in common: options, acquiring, reentrancy.
 
 use std::future::Future;
+use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::acquire::acquire_loop::Target;
 use crate::base::caller::Caller;
-use crate::base::clock::Instant;
 use crate::base::deadline::Deadline;
 use crate::base::error::{ErrorKind, LockError};
 use crate::base::mode::Mode;
@@ -19,19 +19,16 @@ use crate::guard::context::{self, Frame};
 use crate::guard::typed::Guard;
 use crate::guard::typed::kind::Kind;
 use crate::guard::view::GuardView;
-use crate::inspect::site::Site;
 use crate::layout::driver::{LockDriver, check, is_same_layout, mixed};
-use crate::local::grant::{Grant, Hold, Kept};
-use crate::local::itself::{Perhaps, stuck};
+use crate::local::grant::{Grant, Kept};
+use crate::local::itself::{Perhaps, stuck, telling};
 use crate::local::queue::Queue;
 use crate::local::state::{QueuePolicy, Waiter};
 use crate::local::wait::{Patience, Wait};
 use crate::local::wait_queue::Joined;
+use crate::lock::info::{Asking, LockInfo, Waits};
 use crate::name::lock_name::LockName;
-use crate::name::path::ZnodePath;
-use crate::observe::spans::Acquiring;
 use crate::session::handle::Session;
-use crate::session::slow::Slow;
 
 /// A lock with a name, which is acquired in a mode. Its clones share their contents: ten thousand
 /// waiting tasks have one clone each.
@@ -40,98 +37,48 @@ pub struct NamedLock(Arc<Shared>);
 
 #[derive(Clone, Debug)]
 struct Shared {
-    session: Session,
-    name: LockName,
-    directory: ZnodePath,
-    settings: Settings,
-    /// What is wrong with its options.
-    flaw: Option<LockError>,
-    label: Option<Arc<str>>,
-    driver: Arc<dyn LockDriver>,
+    info: LockInfo,
     queue: OnceLock<Arc<Queue>>,
+}
+
+impl Deref for NamedLock {
+    type Target = LockInfo;
+
+    fn deref(&self) -> &LockInfo {
+        &self.0.info
+    }
 }
 
 impl NamedLock {
     /// A lock that is acquired in this mode, with those default options of its session that the mode
     /// supports.
     pub fn new(session: &Session, name: LockName, mode: Mode) -> Self {
-        let directory = name.under(session.root());
-        let settings = session.settings().of_session(mode);
-        let (session, driver) = (session.clone(), session.driver().clone());
-        let (flaw, label, queue) = (None, shared_label(&settings), OnceLock::new());
-        let shared = Shared { session, name, directory, settings, flaw, label, driver, queue };
-        NamedLock(Arc::new(shared))
+        let place = (name.under(session.root()), session.driver().clone());
+        let info = LockInfo::new(session, name, mode, place);
+        NamedLock(Arc::new(Shared { info, queue: OnceLock::new() }))
     }
 
     /// Sets options of a lock that is acquired in this mode.
     pub fn with_options(mut self, options: &LockOptions, mode: Mode) -> Self {
         let shared = Arc::make_mut(&mut self.0);
-        shared.settings = shared.settings.with(options);
-        shared.label = shared_label(&shared.settings);
-        let checked = shared.settings.check(mode, shared.session.settings());
-        shared.flaw = checked.err().map(|error| error.on(shared.name.to_shared()));
+        shared.info.set(options, mode);
         shared.queue = OnceLock::new();
         self
     }
 
-    /// Sets the layout, which must support these modes.
+    /// Sets the layout, which must support these modes; `None` leaves it as it is.
     pub fn with_driver(
         mut self,
-        driver: Arc<dyn LockDriver>,
+        driver: Option<Arc<dyn LockDriver>>,
         modes: &[Mode],
     ) -> Result<Self, LockError> {
+        let Some(driver) = driver else { return Ok(self) };
         for mode in modes {
-            check(&*driver, *mode).map_err(|error| error.on(self.0.name.to_shared()))?;
+            check(&*driver, *mode).map_err(|error| self.on(error))?;
         }
         let shared = Arc::make_mut(&mut self.0);
-        (shared.driver, shared.queue) = (driver, OnceLock::new());
+        (shared.info.driver, shared.queue) = (driver, OnceLock::new());
         Ok(self)
-    }
-
-    /// The queue of this lock, to look at.
-    pub fn site(&self) -> Site {
-        Site::new(&self.0.session, self.0.name.clone(), self.0.driver.clone())
-    }
-
-    /// The session.
-    pub fn session(&self) -> &Session {
-        &self.0.session
-    }
-
-    /// The name of the lock.
-    pub fn name(&self) -> &LockName {
-        &self.0.name
-    }
-
-    /// The path of its directory.
-    pub fn path(&self) -> &str {
-        self.0.directory.as_str()
-    }
-
-    /// The settings.
-    pub fn settings(&self) -> &Settings {
-        &self.0.settings
-    }
-
-    /// A wait for replies only, not for other contenders. Refused with `linger`: to a try in
-    /// another process, a lingering node looks held.
-    pub fn once(&self) -> Result<Wait, LockError> {
-        if self.0.settings.linger.is_zero() {
-            return Ok(Wait::once(&self.0.settings));
-        }
-        let why = "a lock with `linger` cannot be tried: its idle node looks held to tries in \
-                   other processes; use `acquire_timeout`, or remove `linger`";
-        Err(self.error(ErrorKind::InvalidOption, why))
-    }
-
-    /// A wait of at most `timeout`.
-    pub fn within(&self, timeout: Duration) -> Result<Wait, LockError> {
-        Wait::within(timeout).map_err(|error| error.on(self.0.name.to_shared()))
-    }
-
-    /// A wait with the tries of the options.
-    pub fn tries(&self) -> Wait {
-        Wait::tries(&self.0.settings)
     }
 
     /// Whether a call around the caller holds this lock, in this mode or one that includes it.
@@ -144,7 +91,7 @@ impl NamedLock {
 
     fn is_of(&self, grant: &Grant) -> bool {
         let queue = grant.queue();
-        queue.session().id() == self.0.session.id()
+        queue.session().id() == self.session.id()
             && queue.path() == self.path()
             && grant.mode() != Mode::Permit
     }
@@ -156,14 +103,15 @@ impl NamedLock {
         patience: impl Patience,
         unscoped: bool,
     ) -> Result<Guard<K>, LockError> {
-        if let Some(flaw) = &self.0.flaw {
+        if let Some(flaw) = &self.flaw {
             return Err(flaw.clone());
         }
-        let how = patience.how();
-        let started = self.0.session.clock().now();
-        // All that is kept of `how` while it waits.
-        let began = (started, patience.one_try());
-        let joined = match self.way_in(who, (how, started), unscoped) {
+        let since = self.session.clock().now();
+        // All that is kept of how it waits.
+        let began = (since, patience.one_try());
+        let asking = Asking { who, how: patience.how(), since, unscoped };
+        // Only the usual wait is outside of the match, whose value a waiter would keep.
+        let joined = match self.way_in(asking) {
             WayIn::Usual(joined) => joined,
             WayIn::Rare(rare) => return self.ended(rare.await, began),
         };
@@ -171,78 +119,40 @@ impl NamedLock {
         self.ended(result, began)
     }
 
-    /// Tells the observers how an acquire ended.
-    fn ended<K: Kind>(
-        &self,
-        result: Result<Guard<K>, LockError>,
-        began: (Instant, impl Into<Option<Duration>>),
-    ) -> Result<Guard<K>, LockError> {
-        if let Ok(guard) = &result {
-            guard.begin_span();
-        }
-        let end = || result.as_ref().map(Guard::as_granted).map_err(LockError::clone);
-        self.0.session.tell_end((&self.0.name, K::MODE), end, began);
-        result
-    }
-
-    fn way_in<K: Kind>(
-        &self,
-        who: Caller,
-        (how, started): (Wait, Instant),
-        unscoped: bool,
-    ) -> WayIn<'_, K> {
+    fn way_in<K: Kind>(&self, asking: Asking) -> WayIn<'_, K> {
         let around = context::current();
-        let began = (started, how.one_try());
-        let span = Acquiring::begin((&self.0.name, K::MODE), self.0.session.clock(), began);
+        let span = self.span(K::MODE, &asking);
         if let Some(frame) = context::find_in(&around, |grant| self.is_of(grant)) {
-            let nesting = self.nest(frame, who, (how, started), unscoped);
-            return WayIn::Rare(traced(span, nesting));
+            let nesting = self.nest(frame, asking);
+            return WayIn::Rare(match span {
+                None => Box::pin(nesting),
+                Some(span) => Box::pin(span.around(nesting, |guard| Some(guard.as_granted()))),
+            });
         }
-        let (joined, perhaps) = self.join(who, around, K::MODE, how, started);
-        let limit = self.0.settings.warn_waiting;
-        let warns = limit < Duration::MAX && matches!(joined, Joined::Waits(_));
-        if perhaps.is_none() && span.is_none() && !warns {
-            return WayIn::Usual(joined);
+        match self.waits(asking, span, self.join(asking, around, K::MODE)) {
+            Waits::Usual(joined) => WayIn::Usual(joined),
+            Waits::Rare(rare) => WayIn::Rare(Box::pin(async move {
+                rare.await.and_then(|hold| self.guard(hold, asking.unscoped))
+            })),
         }
-        let (lock, label) = (self.0.name.to_shared(), self.0.label.clone());
-        let slow = Slow { lock, who, label, since: started, limit };
-        let waiting = async move {
-            let waiting = async {
-                match perhaps {
-                    None => how.wait(joined).await,
-                    Some(perhaps) => perhaps.tell(who, how.wait(joined)).await,
-                }
-            };
-            let granted = slow.waiting(self.0.session.clock(), waiting).await;
-            granted.and_then(|hold| self.guard(hold, unscoped))
-        };
-        WayIn::Rare(traced(span, waiting))
     }
 
     /// Takes a place in the queue. The result also says whether this may be a wait for oneself.
     fn join(
         &self,
-        who: Caller,
+        Asking { who, how, since, .. }: Asking,
         around: Option<Arc<Frame>>,
         mode: Mode,
-        how: Wait,
-        since: Instant,
     ) -> (Joined<Queue>, Option<Perhaps>) {
-        let (once, queue_policy, label) =
-            (how.is_once(), self.queue_policy(), self.0.label.clone());
+        let (once, queue_policy, label) = (how.is_once(), self.queue_policy(), self.label.clone());
         let is_own = context::is_own(who, &around);
         let who = context::scoped(who, &around);
         let waiting = Waiter { who, mode, since, once, queue_policy, label, ahead: 0 };
         let joined = match self.has_own_nodes() {
-            true => self.own_queue().map(|queue| queue.join(waiting, is_own)),
+            true => self.queue().and_then(Queue::single).map(|queue| queue.join(waiting, is_own)),
             false => self.queue().map(|queue| queue.join(waiting, is_own)),
         };
         joined.unwrap_or_else(|error| (Joined::Refused(error), None))
-    }
-
-    fn guard<K: Kind>(&self, hold: Hold, unscoped: bool) -> Result<Guard<K>, LockError> {
-        let granted = Guard::granted(hold, &self.0.settings, unscoped);
-        granted.map_err(|error| error.on(self.0.name.to_shared()))
     }
 
     /// Acquires the lock inside a call that holds it, in turn with the siblings. If that call
@@ -250,25 +160,22 @@ impl NamedLock {
     async fn nest<K: Kind>(
         &self,
         frame: Arc<Frame>,
-        who: Caller,
-        (how, started): (Wait, Instant),
-        unscoped: bool,
+        asking: Asking,
     ) -> Result<Guard<K>, LockError> {
         let mut next = Some(frame);
         while let Some(frame) = next {
-            if let Some(guard) = self.take_turn(&frame, who, (how, started), unscoped).await? {
+            if let Some(guard) = self.take_turn(&frame, asking).await? {
                 return Ok(guard);
             }
             next = context::find(|grant| self.is_of(grant));
         }
         // The grant is checked at the present time, not at that of the call.
-        let now = self.0.session.clock().now();
-        let how = how.begun(started, now);
-        let (joined, perhaps) = self.join(who, context::current(), K::MODE, how, now);
-        let granted = match perhaps {
-            None => how.wait(joined).await,
-            Some(perhaps) => perhaps.tell(who, how.wait(joined)).await,
-        };
+        let Asking { who, how, since: started, unscoped } = asking;
+        let since = self.session.clock().now();
+        let how = how.begun(started, since);
+        let asking = Asking { how, since, ..asking };
+        let (joined, perhaps) = self.join(asking, context::current(), K::MODE);
+        let granted = telling(perhaps, who, how.wait(joined)).await;
         granted.and_then(|hold| self.guard(hold, unscoped))
     }
 
@@ -276,13 +183,11 @@ impl NamedLock {
     async fn take_turn<K: Kind>(
         &self,
         frame: &Frame,
-        who: Caller,
-        (how, started): (Wait, Instant),
-        unscoped: bool,
+        Asking { who, how, since, unscoped }: Asking,
     ) -> Result<Option<Guard<K>>, LockError> {
         let held = frame.grant().queue().layout();
-        if !is_same_layout(held, &*self.0.driver) {
-            return Err(mixed(held, &*self.0.driver).on(self.0.name.to_shared()));
+        if !is_same_layout(held, &*self.driver) {
+            return Err(self.on(mixed(held, &*self.driver)));
         }
         if !includes(frame.grant().mode(), K::MODE) {
             let why = "a call around this one holds it for reading, and a reader never becomes a \
@@ -290,74 +195,62 @@ impl NamedLock {
                        writing at first";
             return Err(self.error(ErrorKind::Deadlock, why));
         }
-        if !self.0.settings.reentrant {
+        if !self.settings.reentrant {
             let why = "a call around this one holds it, and it is not reentrant";
             return Err(self.error(ErrorKind::Deadlock, why));
         }
         let kept = if unscoped { Kept::ByGuard } else { Kept::InScope };
         let asked = frame.ask(who, K::MODE, kept);
         if !how.is_once() && asked.is_stuck(&who) {
-            return Err(stuck().on(self.0.name.to_shared()));
+            return Err(self.on(stuck()));
         }
-        let clock = self.0.session.clock().clone();
-        let (own, busy) = (asked.own(who), || self.busy_inside(frame));
+        let clock = self.session.clock().clone();
+        let own = asked.own(who);
+        let perhaps = own.map(|own| Perhaps::new(clock.clone(), self.name.to_shared(), own));
         let turn = async {
             let turn = match how {
                 Wait::Forever => asked.turn().await,
                 Wait::Once(_) => asked.turn_now(),
                 Wait::Tries(timeout, tries) | Wait::Begun(_, timeout, tries) => {
-                    let begun = if let Wait::Begun(at, ..) = how { at } else { started };
+                    let begun = if let Wait::Begun(at, ..) = how { at } else { since };
                     let end = begun + timeout.saturating_mul(tries);
                     let deadline = Deadline::at(clock.clone(), end);
                     deadline.bound(asked.turn()).await.ok().flatten()
                 }
             };
-            turn.ok_or_else(busy)
+            turn.ok_or_else(|| {
+                let holder = frame.grant().queue().holder_here(None);
+                let why = "by another call nested in the same scope";
+                self.error(ErrorKind::Busy, why).held_by(holder)
+            })
         };
-        let turn = match own {
-            None => turn.await?,
-            Some(own) => {
-                let perhaps = Perhaps::new(clock.clone(), self.0.name.to_shared(), own);
-                perhaps.tell(who, turn).await?
-            }
-        };
+        let turn = telling(perhaps, who, turn).await?;
         let Some(hold) = frame.hold_again() else { return Ok(None) };
         let view = GuardView::of_one(frame);
         if !frame.grant().lease().is_valid() || view.is_over_time() {
             return Err(view.lost_error());
         }
-        if self.0.settings.is_revocable() {
+        if self.settings.is_revocable() {
             frame.grant().watch();
         }
-        let nested = Guard::new(hold, Some(turn));
-        let nested = nested.map_err(|error| error.on(self.0.name.to_shared()))?;
-        let (at_most, around) = (self.0.settings.hold_at_most, frame.limit().cloned());
+        let nested = Guard::new(hold, Some(turn)).map_err(|error| self.on(error))?;
+        let (at_most, around) = (self.settings.hold_at_most, frame.limit().cloned());
         Ok(Some(nested.limited(at_most, clock.now(), around)))
-    }
-
-    fn busy_inside(&self, frame: &Frame) -> LockError {
-        let holder = frame.grant().queue().holder_here(None);
-        let busy = self.error(ErrorKind::Busy, "by another call nested in the same scope");
-        busy.held_by(holder)
-    }
-
-    fn error(&self, kind: ErrorKind, detail: &str) -> LockError {
-        LockError::new(kind, detail).on(self.0.name.to_shared())
     }
 
     /// Whether every acquire has its own node: a lock with `hold_at_least` is not handed on. In a
     /// layout with a single node, only the queue of this process keeps an order.
     fn has_own_nodes(&self) -> bool {
-        let is_queue = self.0.driver.kind() == NodeKind::EphemeralSequential;
-        self.0.settings.fair && is_queue || !self.0.settings.hold_at_least.is_zero()
+        let is_queue = self.driver.kind() == NodeKind::EphemeralSequential;
+        self.settings.fair && is_queue || !self.settings.hold_at_least.is_zero()
     }
 
     fn queue_policy(&self) -> QueuePolicy {
-        let stop_at = self.0.settings.stop_at;
-        if self.0.settings.fair || self.has_own_nodes() {
+        let stop_at = self.settings.stop_at;
+        if self.settings.fair || self.has_own_nodes() {
             return QueuePolicy { handoffs: Handoffs::NONE, linger: Duration::ZERO, stop_at };
         }
-        let Settings { handoffs, linger, .. } = self.0.settings;
+        let Settings { handoffs, linger, .. } = self.settings;
         QueuePolicy { handoffs, linger, stop_at }
     }
 
@@ -366,55 +259,34 @@ impl NamedLock {
         match self.0.queue.get() {
             Some(queue) => Ok(queue),
             None => {
-                let Settings { stop_at, vanished, .. } = self.0.settings;
-                let queue = Queue::of(&self.0.session, self.target(), (stop_at, vanished))?;
+                let Settings { stop_at, vanished, .. } = self.settings;
+                let queue = Queue::of(&self.session, self.target(), (stop_at, vanished))?;
                 Ok(self.0.queue.get_or_init(|| queue))
             }
         }
     }
 
-    /// A queue for a single acquire of a lock that is not handed on.
-    fn own_queue(&self) -> Result<Arc<Queue>, LockError> {
-        Queue::single(self.queue()?)
-    }
-
     fn target(&self) -> Target {
         Target {
-            lock: self.0.name.to_shared(),
-            pattern: self.0.name.pattern_number(),
-            directory: self.0.directory.clone(),
+            lock: self.name.to_shared(),
+            pattern: self.name.pattern_number(),
+            directory: self.directory.clone(),
             beside: None,
-            app: self.0.session.shared_app().cloned(),
-            driver: self.0.driver.clone(),
-            marks: self.0.settings.marks(),
+            app: self.session.shared_app().cloned(),
+            driver: self.driver.clone(),
+            marks: self.settings.marks(),
             limit: None,
         }
     }
 }
 
-/// Waits inside the span of the acquire, if there is one.
-fn traced<'a, K: Kind>(
-    span: Option<Acquiring>,
-    waiting: impl Future<Output = Result<Guard<K>, LockError>> + Send + 'a,
-) -> Pin<Box<dyn Future<Output = Result<Guard<K>, LockError>> + Send + 'a>> {
-    match span {
-        None => Box::pin(waiting),
-        Some(span) => Box::pin(span.around(waiting, |guard| Some(guard.as_granted()))),
-    }
-}
-
-/// How an acquire waits. Rare cases are boxed, so that the future of a waiter stays small.
+/// How an acquire waits.
 enum WayIn<'a, K: Kind> {
-    /// In the queue.
+    /// In the queue, with nothing to do meanwhile.
     Usual(Joined<Queue>),
-    /// Inside a call that holds the lock, or in the queue with a check for a wait for oneself, or with a
-    /// warning.
+    /// Inside a call that holds the lock, or in the queue with something to do meanwhile; boxed, so that
+    /// the future of a waiter stays small.
     Rare(Pin<Box<dyn Future<Output = Result<Guard<K>, LockError>> + Send + 'a>>),
-}
-
-/// The label, if there is one, for the waiters of a handle.
-pub fn shared_label(settings: &Settings) -> Option<Arc<str>> {
-    (!settings.label.is_empty()).then(|| Arc::from(&*settings.label))
 }
 
 /// Whether a holder in one mode may act in another one.

@@ -1,5 +1,6 @@
 //! The read/write lock.
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,9 +9,9 @@ use crate::base::error::LockError;
 use crate::base::mode::Mode;
 use crate::base::options::LockOptions;
 use crate::guard::typed::{RwLockReadGuard, RwLockWriteGuard};
-use crate::inspect::site::Site;
 use crate::layout::driver::LockDriver;
 use crate::local::wait::Forever;
+use crate::lock::info::LockInfo;
 use crate::lock::named::NamedLock;
 use crate::name::lock_name::{IntoLockName, LockName};
 use crate::session::handle::Session;
@@ -53,6 +54,14 @@ use crate::session::handle::Session;
 /// ```
 #[derive(Clone, Debug)]
 pub struct RwLock(NamedLock);
+
+impl Deref for RwLock {
+    type Target = LockInfo;
+
+    fn deref(&self) -> &LockInfo {
+        &self.0
+    }
+}
 
 impl RwLock {
     /// Returns a read/write lock with the session's default options.
@@ -108,60 +117,11 @@ impl RwLock {
     /// [`Unsupported`](crate::base::error::ErrorKind::Unsupported) for one without readers and
     /// writers.
     pub fn driver(self, driver: impl LockDriver) -> Result<Self, LockError> {
-        self.shared_driver(Arc::new(driver))
+        self.laid_out(Some(Arc::new(driver)))
     }
 
-    pub(crate) fn shared_driver(self, driver: Arc<dyn LockDriver>) -> Result<Self, LockError> {
+    pub(crate) fn laid_out(self, driver: Option<Arc<dyn LockDriver>>) -> Result<Self, LockError> {
         self.0.with_driver(driver, &[Mode::Read, Mode::Write]).map(RwLock)
-    }
-
-    /// Returns the queue of this lock, to look at it without acquiring the lock.
-    ///
-    /// ```
-    /// # zklock::blocking::block_on(async {
-    /// # let session = zklock::Session::embedded();
-    /// use zklock::Mode;
-    ///
-    /// let prices = session.rw_lock("prices")?;
-    /// let _reading = prices.read().await?;
-    /// assert_eq!(prices.site().contenders().await?[0].mode, Mode::Read);
-    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
-    /// ```
-    pub fn site(&self) -> Site {
-        self.0.site()
-    }
-
-    /// Returns the name of the lock.
-    ///
-    /// ```
-    /// # let session = zklock::Session::embedded();
-    /// assert_eq!(session.rw_lock("shop/prices")?.name().as_str(), "shop/prices");
-    /// # Ok::<(), zklock::LockError>(())
-    /// ```
-    pub fn name(&self) -> &LockName {
-        self.0.name()
-    }
-
-    /// Returns the path of the lock's directory.
-    ///
-    /// ```
-    /// # let session = zklock::Session::embedded();
-    /// assert_eq!(session.rw_lock("shop/prices")?.path(), "/zklock/shop/prices");
-    /// # Ok::<(), zklock::LockError>(())
-    /// ```
-    pub fn path(&self) -> &str {
-        self.0.path()
-    }
-
-    /// Returns the options in effect: every field is set.
-    ///
-    /// ```
-    /// # let session = zklock::Session::embedded();
-    /// assert_eq!(session.rw_lock("prices")?.options().reentrant, Some(true));
-    /// # Ok::<(), zklock::LockError>(())
-    /// ```
-    pub fn options(&self) -> LockOptions {
-        self.0.settings().to_options()
     }
 
     /// Acquires the lock for reading, and waits until it is granted.
@@ -210,7 +170,7 @@ impl RwLock {
     ///
     /// As [`read`](RwLock::read).
     pub async fn try_read(&self) -> Result<RwLockReadGuard, LockError> {
-        self.0.enter(Caller::task(), self.0.once()?, true).await
+        self.0.enter(Caller::task(), self.once()?, true).await
     }
 
     /// Acquires the lock for reading, and waits at most `timeout`, connecting included.
@@ -233,7 +193,7 @@ impl RwLock {
     ///
     /// As [`read`](RwLock::read).
     pub async fn read_timeout(&self, timeout: Duration) -> Result<RwLockReadGuard, LockError> {
-        self.0.enter(Caller::task(), self.0.within(timeout)?, true).await
+        self.0.enter(Caller::task(), self.within(timeout)?, true).await
     }
 
     /// Acquires the lock for reading, with at most `retries` tries of `timeout` each.
@@ -261,7 +221,7 @@ impl RwLock {
     ///
     /// As [`read`](RwLock::read).
     pub async fn read_tries(&self) -> Result<RwLockReadGuard, LockError> {
-        self.0.enter(Caller::task(), self.0.tries(), true).await
+        self.0.enter(Caller::task(), self.tries(), true).await
     }
 
     /// Acquires the lock for writing, and waits until it is granted.
@@ -310,7 +270,7 @@ impl RwLock {
     ///
     /// As [`write`](RwLock::write).
     pub async fn try_write(&self) -> Result<RwLockWriteGuard, LockError> {
-        self.0.enter(Caller::task(), self.0.once()?, true).await
+        self.0.enter(Caller::task(), self.once()?, true).await
     }
 
     /// Acquires the lock for writing, and waits at most `timeout`, connecting included.
@@ -336,7 +296,7 @@ impl RwLock {
     ///
     /// As [`write`](RwLock::write).
     pub async fn write_timeout(&self, timeout: Duration) -> Result<RwLockWriteGuard, LockError> {
-        self.0.enter(Caller::task(), self.0.within(timeout)?, true).await
+        self.0.enter(Caller::task(), self.within(timeout)?, true).await
     }
 
     /// Acquires the lock for writing, with at most `retries` tries of `timeout` each.
@@ -358,7 +318,7 @@ impl RwLock {
     ///
     /// As [`write`](RwLock::write).
     pub async fn write_tries(&self) -> Result<RwLockWriteGuard, LockError> {
-        self.0.enter(Caller::task(), self.0.tries(), true).await
+        self.0.enter(Caller::task(), self.tries(), true).await
     }
 
     /// Returns whether a call around the caller holds this lock for reading or writing, and the

@@ -1,13 +1,11 @@
 //! The semaphore.
 
+use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use futures_lite::future::Boxed;
-
 use crate::acquire::acquire_loop::Target;
 use crate::base::caller::Caller;
-use crate::base::clock::Instant;
 use crate::base::error::{ErrorKind, LockError};
 use crate::base::mode::Mode;
 use crate::base::options::LockOptions;
@@ -15,21 +13,17 @@ use crate::base::policy::Handoffs;
 use crate::base::settings::Settings;
 use crate::guard::context;
 use crate::guard::typed::SemaphorePermit;
-use crate::inspect::site::Site;
 use crate::layout::driver::{LockDriver, SemaphoreLayout};
-use crate::local::grant::{GrantSource, Hold};
 use crate::local::limit::LimitSource;
 use crate::local::permit_queue::{Handle, PermitQueue};
 use crate::local::permits::PermitWaiter;
 use crate::local::state::QueuePolicy;
-use crate::local::wait::{Forever, Patience, Wait};
+use crate::local::wait::{Forever, Patience};
 use crate::local::wait_queue::Joined;
-use crate::lock::named::shared_label;
+use crate::lock::info::{Asking, LockInfo, Waits};
 use crate::lock::permits::{Asked, check_alone, find};
 use crate::name::lock_name::{IntoLockName, LockName};
-use crate::observe::spans::Acquiring;
 use crate::session::handle::Session;
-use crate::session::slow::Slow;
 
 /// The largest number of permits that one acquire takes.
 pub const MOST_PERMITS: u32 = 1_000;
@@ -60,16 +54,19 @@ pub struct Semaphore(Arc<Shared>);
 
 #[derive(Clone, Debug)]
 struct Shared {
-    session: Session,
-    name: LockName,
-    settings: Settings,
-    /// The error of options that are not accepted.
-    flaw: Option<LockError>,
-    label: Option<Arc<str>>,
+    info: LockInfo,
     asked: Asked,
     queue: Handle,
     /// Whether it was checked that this process does not use the semaphore in another layout.
     unmixed: OnceLock<()>,
+}
+
+impl Deref for Semaphore {
+    type Target = LockInfo;
+
+    fn deref(&self) -> &LockInfo {
+        &self.0.info
+    }
 }
 
 impl Semaphore {
@@ -140,13 +137,14 @@ impl Semaphore {
     /// # }
     /// ```
     pub fn driver(self, driver: impl LockDriver) -> Result<Self, LockError> {
-        let Shared { session, name, settings, flaw, label, asked, queue, .. } =
-            Arc::unwrap_or_clone(self.0);
+        let Shared { info, asked, queue, .. } = Arc::unwrap_or_clone(self.0);
         // This process has not used it in that layout, except through other handles.
         drop(queue);
-        let mut laid_out = Self::with_limit(&session, name, asked, &driver.semaphore())?;
-        let shared = Arc::make_mut(&mut laid_out.0);
-        (shared.settings, shared.flaw, shared.label) = (settings, flaw, label);
+        let (session, name) = (&info.session, info.name.clone());
+        let mut laid_out = Self::with_limit(session, name, asked, &driver.semaphore())?;
+        let new = &mut Arc::make_mut(&mut laid_out.0).info;
+        let (directory, driver) = (new.directory.clone(), new.driver.clone());
+        *new = LockInfo { directory, driver, ..info };
         Ok(laid_out)
     }
 
@@ -158,10 +156,10 @@ impl Semaphore {
     ) -> Result<Self, LockError> {
         let queue =
             find(session, &name, &asked, layout).map_err(|error| error.on(name.to_shared()))?;
-        let (session, settings) = (session.clone(), session.settings().of_session(Mode::Permit));
-        let (flaw, label, unmixed) = (None, shared_label(&settings), OnceLock::new());
-        let shared = Shared { session, name, settings, flaw, label, asked, queue, unmixed };
-        Ok(Semaphore(Arc::new(shared)))
+        let Target { directory, driver, .. } = &queue.targets().leases;
+        let place = (directory.clone(), driver.clone());
+        let info = LockInfo::new(session, name, Mode::Permit, place);
+        Ok(Semaphore(Arc::new(Shared { info, asked, queue, unmixed: OnceLock::new() })))
     }
 
     /// Sets options. An option that is not set in `options` stays as an earlier call set it, or as
@@ -185,53 +183,8 @@ impl Semaphore {
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn with_options(mut self, options: LockOptions) -> Self {
-        let shared = Arc::make_mut(&mut self.0);
-        shared.settings = shared.settings.with(&options);
-        shared.label = shared_label(&shared.settings);
-        let checked = shared.settings.check(Mode::Permit, shared.session.settings());
-        shared.flaw = checked.err().map(|error| error.on(shared.name.to_shared()));
+        Arc::make_mut(&mut self.0).info.set(&options, Mode::Permit);
         self
-    }
-
-    pub(crate) fn session(&self) -> &Session {
-        &self.0.session
-    }
-
-    /// Returns the path of the directory of its permits.
-    ///
-    /// ```
-    /// # let session = zklock::Session::embedded();
-    /// assert_eq!(session.semaphore("printers", 3)?.path(), "/zklock/printers/leases");
-    /// # Ok::<(), zklock::LockError>(())
-    /// ```
-    pub fn path(&self) -> &str {
-        self.0.queue.path()
-    }
-
-    /// Returns the name of the semaphore.
-    ///
-    /// ```
-    /// # let session = zklock::Session::embedded();
-    /// assert_eq!(session.semaphore("shop/printers", 3)?.name().as_str(), "shop/printers");
-    /// # Ok::<(), zklock::LockError>(())
-    /// ```
-    pub fn name(&self) -> &LockName {
-        &self.0.name
-    }
-
-    /// Returns the queue of its permits, to look at the holders and the next waiter.
-    ///
-    /// ```
-    /// # zklock::blocking::block_on(async {
-    /// # let session = zklock::Session::embedded();
-    /// let printers = session.semaphore("printers", 3)?;
-    /// let _two = printers.acquire_many(2).await?;
-    /// assert_eq!(printers.site().contenders().await?.len(), 2); // One node for each permit.
-    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
-    /// ```
-    pub fn site(&self) -> Site {
-        let Target { directory, driver, .. } = &self.0.queue.targets().leases;
-        Site::at(&self.0.session, self.0.name.clone(), directory.clone(), driver.clone())
     }
 
     /// Returns the limit, if it is known; 0 while the node of the limit is being read.
@@ -243,22 +196,6 @@ impl Semaphore {
     /// ```
     pub fn limit(&self) -> u32 {
         self.0.queue.limit().now()
-    }
-
-    /// Returns the options in effect: every field is set.
-    ///
-    /// ```
-    /// # let session = zklock::Session::embedded();
-    /// let options = session.semaphore("printers", 3)?.options();
-    /// assert_eq!(options.retries, Some(2));
-    /// # Ok::<(), zklock::LockError>(())
-    /// ```
-    pub fn options(&self) -> LockOptions {
-        self.0.settings.to_options()
-    }
-
-    pub(crate) fn settings(&self) -> &Settings {
-        &self.0.settings
     }
 
     /// Acquires one permit, and waits until it is granted.
@@ -355,7 +292,7 @@ impl Semaphore {
     ///
     /// As [`acquire`](Semaphore::acquire).
     pub async fn try_acquire_many(&self, permits: u32) -> Result<SemaphorePermit, LockError> {
-        self.enter(Caller::task(), permits, self.once(), true).await
+        self.enter(Caller::task(), permits, self.once()?, true).await
     }
 
     /// Acquires one permit, and waits at most `timeout`, connecting included.
@@ -458,18 +395,6 @@ impl Semaphore {
         self.enter(Caller::task(), permits, self.tries(), true).await
     }
 
-    pub(crate) fn once(&self) -> Wait {
-        Wait::once(&self.0.settings)
-    }
-
-    pub(crate) fn within(&self, timeout: Duration) -> Result<Wait, LockError> {
-        Wait::within(timeout).map_err(|error| error.on(self.0.name.to_shared()))
-    }
-
-    pub(crate) fn tries(&self) -> Wait {
-        Wait::tries(&self.0.settings)
-    }
-
     pub(crate) async fn enter(
         &self,
         who: Caller,
@@ -477,75 +402,44 @@ impl Semaphore {
         patience: impl Patience,
         unscoped: bool,
     ) -> Result<SemaphorePermit, LockError> {
-        if let Some(flaw) = &self.0.flaw {
+        if let Some(flaw) = &self.flaw {
             return Err(flaw.clone());
         }
-        let how = patience.how();
         self.check(permits)?;
         if self.0.unmixed.get().is_none() {
-            check_alone(&self.0.queue).map_err(|error| error.on(self.0.name.to_shared()))?;
+            check_alone(&self.0.queue).map_err(|error| self.on(error))?;
             let _ = self.0.unmixed.set(());
         }
-        let since = self.0.session.clock().now();
-        // All that is kept of `how` while it waits.
+        let since = self.session.clock().now();
+        // All that is kept of how it waits.
         let began = (since, patience.one_try());
-        let granted = match self.join(who, permits, how, since) {
-            WayIn::Usual(joined) => patience.wait(joined).await,
-            WayIn::Rare(rare) => rare.await,
+        let asking = Asking { who, how: patience.how(), since, unscoped };
+        let granted = match self.join(asking, permits) {
+            Waits::Usual(joined) => patience.wait(joined).await,
+            Waits::Rare(rare) => rare.await,
         };
-        let result = granted.and_then(|hold| {
-            let granted = SemaphorePermit::granted(hold, &self.0.settings, unscoped);
-            granted.map_err(|error| error.on(self.0.name.to_shared()))
-        });
-        if let Ok(permit) = &result {
-            permit.begin_span();
-        }
-        let end = || result.as_ref().map(SemaphorePermit::as_granted).map_err(LockError::clone);
-        self.0.session.tell_end((&self.0.name, Mode::Permit), end, began);
-        result
+        self.ended(granted.and_then(|hold| self.guard(hold, unscoped)), began)
     }
 
     /// Takes a place in the queue.
-    fn join(&self, who: Caller, permits: u32, how: Wait, since: Instant) -> WayIn {
+    fn join(&self, asking: Asking, permits: u32) -> Waits<PermitQueue> {
+        let Asking { who, how, since, .. } = asking;
         let around = context::current();
-        let Settings { fair, handoffs, stop_at, vanished, .. } = self.0.settings;
+        let Settings { fair, handoffs, stop_at, vanished, .. } = self.settings;
         let handoffs = if fair { Handoffs::NONE } else { handoffs };
         let queue_policy = QueuePolicy { handoffs, stop_at, ..QueuePolicy::default() };
-        let (once, label) = (how.is_once(), self.0.label.clone());
+        let (once, label) = (how.is_once(), self.label.clone());
         let is_own = context::is_own(who, &around);
-        let who = context::scoped(who, &around);
-        let ahead = 0;
+        let (who, ahead) = (context::scoped(who, &around), 0);
         let wanting =
             PermitWaiter { who, since, permits, once, queue_policy, vanished, label, ahead };
-        let began = (since, how.one_try());
-        let of = (&self.0.name, Mode::Permit);
-        let span = Acquiring::begin(of, self.0.session.clock(), began);
+        let span = self.span(Mode::Permit, &asking);
         let joined = match fair {
             true => PermitQueue::single(&self.0.queue).map(|queue| queue.join(wanting, is_own)),
             false => Ok(self.0.queue.join(wanting, is_own)),
         };
-        let (joined, perhaps) = joined.unwrap_or_else(|error| (Joined::Refused(error), None));
-        let limit = self.0.settings.warn_waiting;
-        let warns = limit < Duration::MAX && matches!(joined, Joined::Waits(_));
-        if perhaps.is_none() && span.is_none() && !warns {
-            return WayIn::Usual(joined);
-        }
-        let (lock, label) = (self.0.name.to_shared(), self.0.label.clone());
-        let slow = Slow { lock, who, label, since, limit };
-        let clock = self.0.session.clock().clone();
-        WayIn::Rare(Box::pin(async move {
-            let waiting = async move {
-                match perhaps {
-                    None => how.wait(joined).await,
-                    Some(perhaps) => perhaps.tell(who, how.wait(joined)).await,
-                }
-            };
-            let waiting = slow.waiting(&clock, waiting);
-            match span {
-                None => waiting.await,
-                Some(span) => span.around(waiting, Hold::as_granted).await,
-            }
-        }))
+        let joined = joined.unwrap_or_else(|error| (Joined::Refused(error), None));
+        self.waits(asking, span, joined)
     }
 
     fn check(&self, permits: u32) -> Result<(), LockError> {
@@ -560,18 +454,6 @@ impl Semaphore {
         let why = format!("{permits} permits cannot be acquired together; 1 to {most} can");
         Err(self.error(ErrorKind::InvalidOption, &why))
     }
-
-    fn error(&self, kind: ErrorKind, detail: &str) -> LockError {
-        LockError::new(kind, detail).on(self.0.name.to_shared())
-    }
-}
-
-/// How an acquire waits. Rare cases are boxed, so that the future of a waiter stays small.
-enum WayIn {
-    /// In the queue.
-    Usual(Joined<PermitQueue>),
-    /// In the queue, with a check for a wait for oneself, or with a warning.
-    Rare(Boxed<Result<Hold, LockError>>),
 }
 
 impl Session {

@@ -54,28 +54,20 @@ impl LockSpec {
     /// [`ErrorKind::Unsupported`](crate::base::error::ErrorKind::Unsupported) if the layout does
     /// not support it, and those of [`Semaphore::new`].
     pub fn lock(&self, session: &Session, name: LockName) -> Result<AnyLock, LockError> {
-        let rw_lock = |name| {
-            let lock = RwLock::new(session, name).with_options(self.options);
-            match &self.driver {
-                Some(driver) => lock.shared_driver(driver.clone()),
-                None => Ok(lock),
-            }
-        };
+        let (options, driver) = (self.options, self.driver.clone());
+        let rw_lock = |name| RwLock::new(session, name).with_options(options);
         Ok(match self.kind {
             Kind::Mutex => {
-                let lock = Mutex::new(session, name).with_options(self.options);
-                AnyLock::Mutex(match &self.driver {
-                    Some(driver) => lock.shared_driver(driver.clone())?,
-                    None => lock,
-                })
+                let mutex = Mutex::new(session, name).with_options(options);
+                AnyLock::Mutex(mutex.laid_out(driver)?)
             }
-            Kind::Read => AnyLock::Read(rw_lock(name)?),
-            Kind::Write => AnyLock::Write(rw_lock(name)?),
+            Kind::Read => AnyLock::Read(rw_lock(name).laid_out(driver)?),
+            Kind::Write => AnyLock::Write(rw_lock(name).laid_out(driver)?),
             Kind::Permits { limit, permits } => {
-                if let Some(driver) = &self.driver {
-                    return Err(unsupported(&**driver, Mode::Permit).on(name.to_shared()));
+                if let Some(driver) = driver {
+                    return Err(unsupported(&*driver, Mode::Permit).on(name.to_shared()));
                 }
-                let semaphore = Semaphore::new(session, name, limit)?.with_options(self.options);
+                let semaphore = Semaphore::new(session, name, limit)?.with_options(options);
                 AnyLock::Permits(semaphore, permits)
             }
         })

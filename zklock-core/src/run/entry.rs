@@ -24,7 +24,7 @@ pub(crate) enum Locks {
 impl Locks {
     pub(crate) fn cancel_policy(&self) -> CancelPolicy {
         match self {
-            Locks::One(lock) => lock.cancel_policy(),
+            Locks::One(lock) => lock.settings.cancel_policy(),
             Locks::Several(locks) => locks.cancel_policy(),
         }
     }
