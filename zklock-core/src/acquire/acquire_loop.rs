@@ -602,9 +602,7 @@ impl AcquireLoop<'_> {
         if generation.is_retired() || error.is_definite() || error.ends_session() {
             return Err(setback(error));
         }
-        let clock = self.lane_permit.lane().clock();
-        let timer = clock.sleep_until(clock.now() + RetryPolicy::default().pause(3));
-        futures_lite::future::or(timer, generation.changed()).await;
+        generation.pause(RetryPolicy::default().pause(3)).await;
         Ok(())
     }
 }

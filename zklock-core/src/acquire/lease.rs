@@ -306,14 +306,7 @@ impl Lease {
     }
 
     async fn until(&self, so: impl Fn(&Lease) -> bool) {
-        loop {
-            let mut changed = std::pin::pin!(self.generation.changed());
-            changed.as_mut().enable();
-            if so(self) {
-                return;
-            }
-            changed.await;
-        }
+        self.generation.until(|| so(self)).await;
     }
 
     /// Records whether a caller was given the lock; only then does `hold_at_least` apply.

@@ -114,8 +114,7 @@ pub async fn stand_in(
             }
             Err(_) => {
                 patience = more(generation, patience);
-                let timer = clock.sleep_until(clock.now() + RetryPolicy::default().pause(3));
-                or(timer, generation.changed()).await;
+                generation.pause(RetryPolicy::default().pause(3)).await;
                 continue;
             }
         };

@@ -19,11 +19,6 @@ pub struct Deadline {
 pub struct Elapsed;
 
 impl Deadline {
-    /// A deadline that never comes.
-    pub fn never(clock: Clock) -> Self {
-        Deadline { clock, at: Instant::FAR }
-    }
-
     /// A deadline `within` from now.
     pub fn after(clock: Clock, within: Duration) -> Self {
         let at = clock.now() + within;
@@ -45,14 +40,9 @@ impl Deadline {
         &self.clock
     }
 
-    /// Whether there is no deadline.
-    pub fn is_never(&self) -> bool {
-        self.at == Instant::FAR
-    }
-
     /// Whether the time has come.
     pub fn has_passed(&self) -> bool {
-        !self.is_never() && self.clock.now() >= self.at
+        self.clock.now() >= self.at
     }
 
     /// Waits for `work`, at most until the deadline. Work that is ready wins over a deadline that

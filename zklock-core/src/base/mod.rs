@@ -17,3 +17,4 @@ pub mod session_state;
 pub mod settings;
 pub mod times;
 pub mod token;
+pub mod until;

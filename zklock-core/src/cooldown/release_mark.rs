@@ -108,13 +108,10 @@ impl ReleaseMark {
                 drop(cleaning);
             }
             let clock = generation.lease().clock();
-            while clock.now() < until {
-                let mut changed = std::pin::pin!(generation.changed());
-                changed.as_mut().enable();
-                if generation.is_over() {
-                    return;
-                }
-                futures_lite::future::or(clock.sleep_until(until), changed).await;
+            let over = generation.until(|| generation.is_over());
+            futures_lite::future::or(clock.sleep_until(until), over).await;
+            if generation.is_over() {
+                return;
             }
             drop(Deletion::clearing(&generation, path, clearing));
         });

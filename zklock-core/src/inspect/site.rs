@@ -109,8 +109,7 @@ impl Site {
                     Ok(seen) => return Ok(seen),
                     Err(error) if error.is_definite() => return Err(refused(error)),
                     Err(_) => {
-                        let pause = clock.sleep_until(clock.now() + times::FAILED_LOOK);
-                        futures_lite::future::or(pause, generation.changed()).await;
+                        generation.pause(times::FAILED_LOOK).await;
                     }
                 }
             }

@@ -180,7 +180,7 @@ async fn agree(session: &Session, path: &ZnodePath, limit: u32) -> Result<(), Lo
             // Another client may have created it at the same time: compare.
             Ok(()) => {}
             Err(error) if error.is_definite() => return Ok(()),
-            Err(_) => pause(session, &generation).await,
+            Err(_) => generation.pause(RetryPolicy::default().pause(4)).await,
         }
     }
 }
@@ -199,13 +199,6 @@ async fn make(
         }
     }
     Ok(())
-}
-
-/// Waits a little, or until something about the session changed.
-async fn pause(session: &Session, generation: &Generation) {
-    let clock = session.clock();
-    let timer = clock.sleep_until(clock.now() + RetryPolicy::default().pause(4));
-    futures_lite::future::or(timer, generation.changed()).await;
 }
 
 struct Follower {
@@ -238,7 +231,7 @@ impl Follower {
                 if let Err(error) = self.look(&generation).await {
                     tracing::debug!(path = self.path.as_str(), %error, "the limit of a semaphore \
                                                                         could not be read");
-                    pause(&self.session, &generation).await;
+                    generation.pause(RetryPolicy::default().pause(4)).await;
                 }
             }
         })

@@ -470,7 +470,7 @@ impl Queue {
                     if !queue.lock().state.asks_again(&lease) {
                         break true;
                     }
-                    queue.pause(&lease).await;
+                    lease.generation().pause(RetryPolicy::default().pause(3)).await;
                 };
                 let (now, mut inner) = (queue.now(), queue.lock());
                 let handed = OnceCell::new();
@@ -588,13 +588,6 @@ impl Queue {
         };
         let looked = async { Ok(self.stands_behind(&listed, lease)) };
         Some(catch(self.layout(), looked).await.unwrap_or(true))
-    }
-
-    /// Waits for a moment, or until something happens to the session.
-    async fn pause(&self, lease: &Lease) {
-        let clock = self.session().clock();
-        let timer = clock.sleep_until(clock.now() + RetryPolicy::default().pause(3));
-        or(timer, lease.generation().changed()).await;
     }
 
     /// Watches for contenders behind a node, and ends its lingering.

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering}
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
+use futures_lite::future::or;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
@@ -23,6 +24,7 @@ use crate::base::clock::Instant;
 use crate::base::error::{ErrorKind, LockError};
 use crate::base::policy::StopAt;
 use crate::base::times;
+use crate::base::until::until;
 use crate::coordinator::traits::{Coordinator, Link, RequestError};
 use crate::divergence::head_age::{Age, HeadAges};
 use crate::divergence::phantom::PhantomNode;
@@ -301,6 +303,17 @@ impl Generation {
     /// Waits for the next change in this generation. Enable the future before looking.
     pub fn changed(&self) -> Notified<'_> {
         self.changed.notified()
+    }
+
+    /// Waits until something is so that a change in this generation may bring about.
+    pub async fn until(&self, so: impl Fn() -> bool) {
+        until(&self.changed, so).await;
+    }
+
+    /// Waits for a time, or until something about the session has changed.
+    pub async fn pause(&self, time: Duration) {
+        let clock = self.lease.clock();
+        or(clock.sleep_until(clock.now() + time), self.changed()).await;
     }
 
     /// The number of reconnects.

@@ -335,7 +335,7 @@ async fn run(lane: Arc<Lane>) {
                     generation.coordinator().close().await;
                     break;
                 }
-                until_retired(&generation).await;
+                generation.until(|| generation.is_retired()).await;
                 phantom = generation.phantom().cloned().or(phantom);
                 lane.set(Status::Connecting(None));
             }
@@ -405,17 +405,6 @@ async fn timed(
             coordinator.close().await;
             Err(RequestError::BadArguments(why))
         }
-    }
-}
-
-async fn until_retired(generation: &Arc<Generation>) {
-    loop {
-        let mut changed = std::pin::pin!(generation.changed());
-        changed.as_mut().enable();
-        if generation.is_retired() {
-            return;
-        }
-        changed.await;
     }
 }
 

@@ -15,6 +15,7 @@ use crate::base::error::{ErrorKind, LockError};
 use crate::base::mode::Mode;
 use crate::base::pattern::Pattern;
 use crate::base::token::FencingToken;
+use crate::base::until::until;
 use crate::layout::driver::LockDriver;
 use crate::name::path::parent_of;
 
@@ -352,14 +353,7 @@ impl LocalQueues {
 
     /// Waits until no lock is held.
     pub async fn until_empty(&self) {
-        loop {
-            let mut left = std::pin::pin!(self.left.notified());
-            left.as_mut().enable();
-            if self.held().is_empty() {
-                return;
-            }
-            left.await;
-        }
+        until(&self.left, || self.held().is_empty()).await;
     }
 }
 

@@ -51,30 +51,27 @@ impl Deletion {
 
     /// Sends the deletion of a node.
     pub fn heeding(generation: &Arc<Generation>, path: Arc<str>, heed: DeleteOptions) -> Self {
-        // Counted from here on, so that a session that is closed at once waits for it.
-        let cleaning = generation.cleaning();
-        let sent = generation.lease().clock().now();
-        let first = delete(generation, &path, heed.only);
-        let work = delete_until_gone(cleaning, generation.clone(), path, heed, None, first);
-        Deletion::by(generation, sent, Box::pin(work))
-    }
-
-    fn by(
-        generation: &Arc<Generation>,
-        sent: Instant,
-        work: Background<Result<(), RequestError>>,
-    ) -> Self {
-        let (generation, work) = (generation.clone(), Unfinished(Some(work)));
-        Deletion { generation, sent, work, limit: None, together: Together::default() }
+        Deletion::begin(generation, path, heed, None)
     }
 
     /// Sends the deletion of a node and of its mark in the directory.
     pub fn clearing(generation: &Arc<Generation>, path: Arc<str>, mark: MarkRemoval) -> Self {
-        let (cleaning, heed) = (generation.cleaning(), DeleteOptions::default());
+        Deletion::begin(generation, path, DeleteOptions::default(), Some(Box::new(mark)))
+    }
+
+    fn begin(
+        generation: &Arc<Generation>,
+        path: Arc<str>,
+        heed: DeleteOptions,
+        mark: Option<Box<MarkRemoval>>,
+    ) -> Self {
+        // Counted from here on, so that a session that is closed at once waits for it.
+        let cleaning = generation.cleaning();
         let sent = generation.lease().clock().now();
-        let (first, mark) = (mark.clone().send(generation, &path), Some(Box::new(mark)));
+        let first = attempt(generation, &path, heed.only, mark.as_deref());
         let work = delete_until_gone(cleaning, generation.clone(), path, heed, mark, first);
-        Deletion::by(generation, sent, Box::pin(work))
+        let (generation, work) = (generation.clone(), Unfinished(Some(Box::pin(work) as _)));
+        Deletion { generation, sent, work, limit: None, together: Together::default() }
     }
 
     /// Resolves when the session can no longer keep the node. A coordinator that knows when it was
@@ -125,30 +122,31 @@ impl Drop for Deletion {
     }
 }
 
-/// Deletes a node, or only the one with this czxid; the caller bounds the wait. Between the read and the
-/// deletion nobody else can create a node at this path, because the present one is in the way: unless a
-/// stranger deletes that one within this round trip. ZooKeeper can compare the version of a node with a
-/// given one, which is the same in each new node, and not its czxid.
-fn delete(
+/// Sends the deletion of a node: with its mark, or of the one with this czxid only. The caller bounds the
+/// wait. Between a read and the deletion nobody else can create a node at this path, because the present
+/// one is in the way: unless a stranger deletes that one within this round trip. ZooKeeper can compare the
+/// version of a node with a given one, which is the same in each new node, and not its czxid.
+fn attempt(
     generation: &Arc<Generation>,
     path: &Arc<str>,
     only: Option<i64>,
-) -> impl Future<Output = Result<(), RequestError>> + Send + 'static + use<> {
-    let sent = match only {
-        None => Ok(generation.delete_patiently(path)),
-        Some(czxid) => Err((czxid, generation.coordinator().get(path))),
+    mark: Option<&MarkRemoval>,
+) -> Background<Result<(), RequestError>> {
+    let Some(czxid) = only else {
+        return match mark {
+            Some(mark) => mark.clone().send(generation, path),
+            None => Box::pin(generation.delete(path)),
+        };
     };
+    let looked = generation.coordinator().get(path);
     let (generation, path) = (generation.clone(), path.clone());
-    async move {
-        match sent {
-            Ok(deletion) => deletion.await,
-            Err((czxid, looked)) => match looked.await {
-                Ok((_, stat)) if stat.czxid == czxid => generation.delete_patiently(&path).await,
-                Ok(_) => Ok(()),
-                Err(error) => Err(error),
-            },
+    Box::pin(async move {
+        match looked.await {
+            Ok((_, stat)) if stat.czxid == czxid => generation.delete(&path).await,
+            Ok(_) => Ok(()),
+            Err(error) => Err(error),
         }
-    }
+    })
 }
 
 async fn delete_until_gone(
@@ -157,7 +155,7 @@ async fn delete_until_gone(
     path: Arc<str>,
     heed: DeleteOptions,
     mark: Option<Box<MarkRemoval>>,
-    first: impl Future<Output = Result<(), RequestError>> + Send + 'static,
+    first: Background<Result<(), RequestError>>,
 ) -> Result<(), RequestError> {
     let (mut pause, mut patience) = (times::DELETE.0, generation.patience());
     let mut outcome = or_forgotten(&generation, patience, first).await;
@@ -169,8 +167,9 @@ async fn delete_until_gone(
                 {
                     // Others may be in the directory; its deletion is only tidiness.
                     let removal = generation.delete(directory);
-                    generation.spawner().spawn(async move {
-                        drop(removal.await);
+                    let limit = generation.lease().timeout();
+                    generation.clone().spawner().spawn(async move {
+                        drop(in_time(&generation, limit, removal).await);
                         drop(cleaning);
                     });
                 }
@@ -188,16 +187,11 @@ async fn delete_until_gone(
         }
         back_off(&generation, &mut pause).await;
         patience = more(&generation, patience);
-        let next: Background<_> = match &mark {
-            None => {
-                if heed.only.is_some() {
-                    // Another server may not know yet that an earlier request has deleted it.
-                    drop(generation.coordinator().sync(&path));
-                }
-                Box::pin(delete(&generation, &path, heed.only))
-            }
-            Some(mark) => mark.as_ref().clone().send(&generation, &path),
-        };
+        if heed.only.is_some() {
+            // Another server may not know yet that an earlier request has deleted it.
+            drop(generation.coordinator().sync(&path));
+        }
+        let next = attempt(&generation, &path, heed.only, mark.as_deref());
         outcome = or_forgotten(&generation, patience, next).await;
     }
 }
@@ -295,7 +289,7 @@ impl CreateTask {
         let path = [&*self.directory, "/", &self.node.prefix].concat();
         // All earlier nodes of this session have a smaller czxid.
         let before = self.generation.newest();
-        let first = self.generation.create_patiently(&path, &self.node.payload, self.node.kind);
+        let first = self.generation.create(&path, &self.node.payload, self.node.kind);
         self.create_or_find(before, first)
     }
 
@@ -435,9 +429,7 @@ async fn in_time<F: Future>(
 
 /// Waits a little, or until something about the session changed.
 pub(super) async fn back_off(generation: &Arc<Generation>, pause: &mut Duration) {
-    let clock = generation.lease().clock();
-    let timer = clock.sleep_until(clock.now() + *pause);
-    futures_lite::future::or(timer, generation.changed()).await;
+    generation.pause(*pause).await;
     *pause = (*pause * 2).min(times::DELETE.1);
 }
 

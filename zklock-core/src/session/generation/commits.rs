@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, Weak};
 
 use super::{Generation, HeldNode};
 use crate::base::clock::Instant;
-use crate::coordinator::traits::{Created, NodeKind, Operation, Reply, RequestError};
+use crate::coordinator::traits::{Created, NodeKind, Operation, RequestError};
 use crate::session::lease_clock::Condition;
 
 /// The largest number of nodes that one request checks: a server takes tens of milliseconds for a
@@ -49,34 +49,20 @@ impl Generation {
         gate
     }
 
-    /// Creates a node; a reply feeds the lease clock. The request is sent by this call.
+    /// Creates a node; a reply feeds the lease clock. The request is sent by this call. The caller
+    /// bounds the wait for an ephemeral node, which is looked for if there is no reply.
     pub fn create(
         self: &Arc<Self>,
         path: &str,
         data: &[u8],
         kind: NodeKind,
     ) -> impl Future<Output = Result<Created, RequestError>> + Send + 'static + use<> {
-        let sent = self.sends();
-        self.creating(sent, self.coordinator.create(path, data, kind))
-    }
-
-    /// Like [`create`](Self::create), for a caller that bounds the wait itself.
-    pub fn create_patiently(
-        self: &Arc<Self>,
-        path: &str,
-        data: &[u8],
-        kind: NodeKind,
-    ) -> impl Future<Output = Result<Created, RequestError>> + Send + 'static + use<> {
-        let sent = self.sends();
-        self.creating(sent, self.patient.create(path, data, kind))
-    }
-
-    fn creating(
-        self: &Arc<Self>,
-        sent: Sent,
-        reply: Reply<Created>,
-    ) -> impl Future<Output = Result<Created, RequestError>> + Send + 'static + use<> {
-        let this = self.clone();
+        let coordinator = match kind {
+            NodeKind::Persistent | NodeKind::Container => &self.coordinator,
+            NodeKind::Ephemeral | NodeKind::EphemeralSequential => &self.patient,
+        };
+        let (this, sent) = (self.clone(), self.sends());
+        let reply = coordinator.create(path, data, kind);
         async move {
             let created = reply.await?;
             let owner = created.stat.owner;
@@ -92,16 +78,9 @@ impl Generation {
         }
     }
 
-    /// Deletes a node; a reply feeds the lease clock. The request is sent by this call.
+    /// Deletes a node; a reply feeds the lease clock. The request is sent by this call. The caller
+    /// bounds the wait.
     pub fn delete(
-        self: &Arc<Self>,
-        path: &str,
-    ) -> impl Future<Output = Result<(), RequestError>> + Send + 'static {
-        self.feeding(self.sends(), self.coordinator.delete(path))
-    }
-
-    /// Like [`delete`](Self::delete), for a caller that bounds the wait itself.
-    pub fn delete_patiently(
         self: &Arc<Self>,
         path: &str,
     ) -> impl Future<Output = Result<(), RequestError>> + Send + 'static + use<> {

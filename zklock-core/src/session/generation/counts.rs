@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Generation;
+use crate::base::until::until;
 
 impl Generation {
     /// Counts a deletion until the returned value is dropped.
@@ -36,14 +37,7 @@ impl Generation {
 
     /// Waits until every deletion is confirmed, or nothing is left to delete.
     pub async fn clean(&self) {
-        loop {
-            let mut cleaned = std::pin::pin!(self.cleaned.notified());
-            cleaned.as_mut().enable();
-            if self.is_clean() || self.is_over() {
-                return;
-            }
-            cleaned.await;
-        }
+        until(&self.cleaned, || self.is_clean() || self.is_over()).await;
     }
 }
 
