@@ -15,7 +15,7 @@ use crate::coordinator::traits::{NodeKind, Operation, RequestError};
 use crate::layout::contender::{Contender, LAST_SAFE_SEQUENCE};
 use crate::layout::driver::{Proof, unmarked, unread, unsupported};
 use crate::session::generation::{Generation, Since};
-use crate::session::releaser::PendingCreate;
+use crate::session::releaser::{DeleteOptions, PendingCreate};
 
 /// The result of creating a node.
 pub(crate) enum Enqueued {
@@ -49,15 +49,15 @@ impl AcquireLoop<'_> {
         new.check(&**driver).map_err(Setback::Failed)?;
         let (recurring, kind) = (new.proof != Proof::Name, new.kind);
         // A single name that every contender tries to create; otherwise the name is unique.
-        let only = (kind == NodeKind::Ephemeral && recurring).then(|| new.prefix.clone());
+        let single = (kind == NodeKind::Ephemeral && recurring).then(|| new.prefix.clone());
         let clock = runtime.clock();
         let sent = marks.then(|| clock.now());
         let payload = new.payload.as_slice().into();
         let mut pending_create =
             PendingCreate::send(generation, self.target.directory.to_shared(), new);
         // If there is a single node, there is nothing to list.
-        let looking =
-            (only.is_none() && pending_create.is_sent()).then(|| self.look(generation, Since::Now));
+        let looking = (single.is_none() && pending_create.is_sent())
+            .then(|| self.look(generation, Since::Now));
         // Of two kinds that come at the same time, the one whose node is later sees the other.
         let beside = self.target.beside.as_ref().filter(|_| pending_create.is_sent());
         let beside = beside.map(|beside| generation.coordinator().get(beside.as_str()));
@@ -84,7 +84,7 @@ impl AcquireLoop<'_> {
                 Box::pin(self.make_directory(generation)).await?;
                 return Err(Setback::NoDirectory);
             }
-            Err(RequestError::NodeExists) => match only {
+            Err(RequestError::NodeExists) => match single {
                 Some(name) => return Ok(Enqueued::Taken(self.path_of(&name))),
                 None => return Err(Box::pin(self.skip_number(generation)).await),
             },
@@ -95,11 +95,11 @@ impl AcquireLoop<'_> {
             let time = ServerTime { ctime, sent, answered: clock.now() };
             Box::new(ReleaseMark::new(self.directory().into(), time))
         });
-        let node = QueuedNode::new(generation.clone(), created.path.into(), czxid)
-            .recurring(recurring)
-            .bearing(payload)
-            .marking(mark)
-            .with_directory(driver.removes_directory());
+        let only = recurring.then_some(czxid);
+        let delete_options = DeleteOptions { only, directory: driver.removes_directory() };
+        let path = created.path.into();
+        let node =
+            QueuedNode::new(generation.clone(), path, czxid, payload, delete_options).marking(mark);
         let name = node.name();
         let mine = driver.parse(name).filter(|mine| mine.name == name);
         let Some(mine) = mine else {
@@ -113,7 +113,7 @@ impl AcquireLoop<'_> {
         if let Some(beside) = beside {
             Box::pin(self.check_beside(generation, beside.await)).await?;
         }
-        let known = match (looking, only) {
+        let known = match (looking, single) {
             (_, Some(name)) => Some(self.saw(vec![name])),
             // A list from before the node was found again is out of date.
             (Some(looking), None) => {

@@ -42,16 +42,21 @@ pub struct QueuedNode {
     delete_options: DeleteOptions,
     mark: Option<Box<ReleaseMark>>,
     own: Option<Box<OwnWatch>>,
-    payload: Option<Arc<[u8]>>,
+    payload: Arc<[u8]>,
     kept: bool,
     /// The number of contenders that were ahead at first, once they were counted.
     ahead: Option<NonZeroU32>,
 }
 
 impl QueuedNode {
-    /// Takes responsibility for a node.
-    pub fn new(generation: Arc<Generation>, path: Arc<str>, czxid: i64) -> Self {
-        let delete_options = DeleteOptions::default();
+    /// Takes responsibility for a node with this payload.
+    pub fn new(
+        generation: Arc<Generation>,
+        path: Arc<str>,
+        czxid: i64,
+        payload: Arc<[u8]>,
+        delete_options: DeleteOptions,
+    ) -> Self {
         QueuedNode {
             generation,
             path,
@@ -60,28 +65,10 @@ impl QueuedNode {
             delete_options,
             mark: None,
             own: None,
-            payload: None,
+            payload,
             kept: true,
             ahead: None,
         }
-    }
-
-    /// Sets whether a later node, of another contender, may have the same path.
-    pub fn recurring(mut self, recurring: bool) -> Self {
-        self.delete_options.only = recurring.then_some(self.czxid);
-        self
-    }
-
-    /// Sets the data that the node has.
-    pub fn bearing(mut self, payload: Arc<[u8]>) -> Self {
-        self.payload = Some(payload);
-        self
-    }
-
-    /// Sets whether its directory is deleted at the release, if it is empty then.
-    pub fn with_directory(mut self, directory: bool) -> Self {
-        self.delete_options.directory = directory;
-        self
     }
 
     /// Sets the mark that it keeps in its directory.
@@ -155,7 +142,7 @@ impl QueuedNode {
     pub fn grant(mut self, of: OfLock, stop_at: StopAt) -> Result<Lease, QueuedNode> {
         let Some(term) = self.generation.grantable(stop_at) else { return Err(self) };
         let generation = self.generation.clone();
-        let (path, payload) = (self.path.clone(), self.payload.clone());
+        let (path, payload) = (self.path.clone(), Some(self.payload.clone()));
         let held = generation.hold(path, of, self.czxid, term, payload);
         let Some(node) = held else { return Err(self) };
         self.kept = false;

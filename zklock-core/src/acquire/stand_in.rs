@@ -11,7 +11,7 @@ use crate::base::mode::Mode;
 use crate::base::policy::RetryPolicy;
 use crate::coordinator::traits::{Link, NodeKind, RequestError};
 use crate::layout::driver::Proof;
-use crate::session::releaser::{Deletion, more, or_forgotten};
+use crate::session::releaser::{DeleteOptions, Deletion, more, or_forgotten};
 use crate::session::runtime::Runtime;
 
 /// Creates a reader's node beside that of a writer that holds the lock, with the same number, and
@@ -118,9 +118,10 @@ pub async fn stand_in(
                 continue;
             }
         };
-        let node = QueuedNode::new(generation.clone(), path.as_str().into(), made)
-            .recurring(new.proof != Proof::Name)
-            .bearing(new.payload.as_slice().into());
+        let only = (new.proof != Proof::Name).then_some(made);
+        let delete_options = DeleteOptions { only, directory: false };
+        let (path, payload) = (path.as_str().into(), new.payload.as_slice().into());
+        let node = QueuedNode::new(generation.clone(), path, made, payload, delete_options);
         match node.succeed(target.of_lock(Mode::Read), writer) {
             Ok(lease) => return Ok(Some(lease)),
             // The commits waited for a connection, and were sent too long ago for a grant; or the process

@@ -3,7 +3,7 @@
 use std::iter::empty;
 use std::ops::Deref;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Poll, Waker};
 use std::time::Duration;
@@ -71,7 +71,8 @@ struct Common {
     path: ZnodePath,
     targets: Targets,
     limit: Limit,
-    handles: AtomicUsize,
+    /// Each handle has a clone.
+    handles: Arc<()>,
     used: AtomicBool,
     /// The queues of single acquires.
     singles: Singles,
@@ -80,34 +81,14 @@ struct Common {
 }
 
 /// A user's reference to a queue. A task that is about to end refers to the queue itself.
-#[derive(Debug)]
-pub struct Handle(Arc<PermitQueue>);
-
-impl Handle {
-    /// A handle of a queue in which it was [counted](PermitQueue::count_handle).
-    pub fn counted(queue: Arc<PermitQueue>) -> Self {
-        Handle(queue)
-    }
-}
-
-impl Clone for Handle {
-    fn clone(&self) -> Self {
-        self.count_handle();
-        Handle(self.0.clone())
-    }
-}
+#[derive(Clone, Debug)]
+pub struct Handle(Arc<PermitQueue>, #[allow(dead_code, reason = "it is counted")] Arc<()>);
 
 impl Deref for Handle {
     type Target = Arc<PermitQueue>;
 
     fn deref(&self) -> &Arc<PermitQueue> {
         &self.0
-    }
-}
-
-impl Drop for Handle {
-    fn drop(&mut self) {
-        self.0.common.handles.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -143,7 +124,7 @@ impl PermitQueue {
         limit: Limit,
         key: Arc<str>,
     ) -> Arc<Self> {
-        let (handles, singles) = (AtomicUsize::new(0), Singles::default());
+        let (handles, singles) = (Arc::new(()), Singles::default());
         let [used, beside] = [false, false].map(AtomicBool::new);
         let common = Common { session, path, targets, limit, handles, used, singles, beside };
         PermitQueue::make(Arc::new(common), key, None)
@@ -176,9 +157,9 @@ impl PermitQueue {
         &self.common.path
     }
 
-    /// Counts a handle.
-    pub fn count_handle(&self) {
-        self.common.handles.fetch_add(1, Ordering::SeqCst);
+    /// A handle.
+    pub fn handle(self: &Arc<Self>) -> Handle {
+        Handle(self.clone(), self.common.handles.clone())
     }
 
     /// Whether somebody has a handle, holds permits or waits for some.
@@ -187,7 +168,7 @@ impl PermitQueue {
             let state = &self.lock().state;
             state.waiting().next().is_some() || state.holders().any(|by| by.strong_count() > 0)
         };
-        self.common.handles.load(Ordering::SeqCst) > 0
+        Arc::strong_count(&self.common.handles) > 1
             || is_used()
             || !self.common.singles.holders().is_empty()
     }
@@ -368,7 +349,7 @@ impl PermitQueue {
         self: &Arc<Self>,
         mut inner: MutexGuard<'_, Inner>,
         todo: Todo<Lease>,
-    ) -> Deletions {
+    ) -> Option<Deletion> {
         let cancelled = todo.cancel.then(|| inner.attempt.take()).flatten();
         let fetch = todo.fetch.map(|fetch| {
             let looks = Looks::default();
@@ -380,7 +361,8 @@ impl PermitQueue {
             attempt.locks.stop();
         }
         let quiet = todo.cancel || !todo.release.is_empty();
-        let deletions = todo.release.iter().filter_map(|lease| lease.release()).collect();
+        let sent = todo.release.iter().filter_map(|lease| lease.release());
+        let mut deletions: Vec<_> = sent.collect();
         if let Some((fetch, looks)) = fetch {
             let (queue, session) = (self.clone(), self.session());
             let (lane_permit, place) = match self.main {
@@ -402,7 +384,9 @@ impl PermitQueue {
         if todo.tried {
             self.refuse_stuck();
         }
-        Deletions(deletions)
+        // The last reply counts for all: the requests go out in order. The others are awaited in the
+        // background.
+        deletions.pop()
     }
 
     async fn fetch(
@@ -619,10 +603,6 @@ impl PermitQueue {
         };
         Ok(Some((queue.into_iter().map(|node| node.name).collect(), busy)))
     }
-
-    fn lock_error(&self) -> LockError {
-        closed().on(self.lock_name().clone())
-    }
 }
 
 /// The number of permits that those of these waiters need which `who` stops.
@@ -644,9 +624,6 @@ fn busy() -> LockError {
 fn no_lease() -> LockError {
     LockError::new(ErrorKind::Lost, "its lease ran out during the grant")
 }
-
-/// Pending deletions; when they are dropped, they continue in the background.
-struct Deletions(Vec<Deletion>);
 
 impl GrantSource for PermitQueue {
     fn session(&self) -> &Session {
@@ -712,8 +689,7 @@ impl GrantSource for PermitQueue {
             Some(granted)
         };
         let todo = inner.state.release(leases, is_holder, now, grant, no_lease);
-        // The last reply counts for all: the requests go out in order.
-        let deletion = self.carry_out(inner, todo).0.pop();
+        let deletion = self.carry_out(inner, todo);
         if let Some(token) = handed {
             self.session().events().tell(|| {
                 let (lock, pattern) = (self.lock_name().clone(), self.pattern().text());
@@ -757,10 +733,6 @@ impl WaitQueue for PermitQueue {
         let found = self.find_holder(&other, permits).await;
         Some(found.map(|holder| holder.map_or_else(busy, |(_, busy)| busy)))
     }
-
-    fn trouble(&self) -> Option<LockError> {
-        self.session().lane().trouble()
-    }
 }
 
 impl LocalQueue for PermitQueue {
@@ -792,7 +764,7 @@ impl LocalQueue for PermitQueue {
 
     fn close(self: Arc<Self>) {
         let mut inner = self.lock();
-        let todo = inner.state.close(|| self.lock_error());
+        let todo = inner.state.close(|| closed().on(self.lock_name().clone()));
         drop(self.carry_out(inner, todo));
     }
 

@@ -824,10 +824,6 @@ impl WaitQueue for Queue {
         // The result of the driver is that of the caller.
         Some(asked.await.unwrap_or_else(Ok))
     }
-
-    fn trouble(&self) -> Option<LockError> {
-        self.session().lane().trouble()
-    }
 }
 
 impl LocalQueue for Queue {

@@ -342,7 +342,7 @@ fn busy(holder: Option<Holder>) -> LockError {
 fn unreachable(queue: &impl WaitQueue) -> LockError {
     let generations = queue.session().generations();
     let late = || generations.iter().find_map(|generation| generation.late_answers());
-    let (detail, trouble) = match queue.trouble() {
+    let (detail, trouble) = match queue.session().lane().trouble() {
         None => ("ZooKeeper did not answer in time", late()),
         trouble => ("ZooKeeper could not be reached in time", trouble),
     };

@@ -35,9 +35,6 @@ pub trait WaitQueue: GrantSource + Sized {
     /// Asks ZooKeeper who is in the way, and returns the error of a busy lock. `None` while nobody
     /// was seen.
     fn ask(&self) -> impl Future<Output = Option<Result<LockError, RequestError>>> + Send;
-
-    /// Why there is no connection, if that is known.
-    fn trouble(&self) -> Option<LockError>;
 }
 
 /// Describes a waiter for people.

@@ -1,5 +1,6 @@
 //! The nodes of a semaphore in its layout, and its queue in this process.
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
@@ -44,10 +45,12 @@ pub fn find(
     let source = source(asked, layout, &directory)?;
     let key = key(layout, &directory);
     // A queue that is no longer used may still be ending.
-    let will_do = |queue: &PermitQueue| {
-        let same = *queue.limit().source() == source;
+    let handle = OnceCell::new();
+    let is_same = |queue: &PermitQueue| *queue.limit().source() == source;
+    let will_do = |queue: &Arc<PermitQueue>| {
+        let same = is_same(queue);
         if same {
-            queue.count_handle();
+            let _ = handle.set(queue.handle());
         }
         same || queue.is_wanted()
     };
@@ -55,17 +58,15 @@ pub fn find(
         let limit = Limit::follow(session, source.clone());
         let targets = targets(session, name, layout, directory.clone(), &limit);
         let queue = PermitQueue::new(session.clone(), directory.clone(), targets, limit, key);
-        queue.count_handle();
+        let _ = handle.set(queue.handle());
         queue
     });
     let queue = queue.map_err(|other| mixed(&**other.driver(), &*rule(layout, Arc::default())))?;
     kinds::meet(session.local_queues(), directory.as_str(), &*queue);
-    let is_same = |queue: &PermitQueue| *queue.limit().source() == source;
-    let handle = is_same(&queue).then(|| Handle::counted(queue));
     let elsewhere = session.local_queues().elsewhere(&key);
     let mut others = elsewhere.iter().filter_map(of_type::<PermitQueue>);
     let differs = others.any(|other| other.is_wanted() && !is_same(&other));
-    let Some(handle) = handle.filter(|_| !differs) else {
+    let Some(handle) = handle.into_inner().filter(|_| !differs) else {
         let why = "this process already uses this semaphore with another limit; use one limit for \
                    all, or keep a limit that changes in a node (`Semaphore::limit_at`)";
         return Err(LockError::new(ErrorKind::InvalidOption, why));

@@ -17,8 +17,10 @@ use crate::coordinator::traits::{Connector, Coordinator, Link, RequestError};
 use crate::divergence::phantom::PhantomNode;
 use crate::observe::observer::Events;
 use crate::session::generation::Generation;
+use crate::session::health::SessionHealth;
 use crate::session::keeper::{Keeping, keep};
 use crate::session::lease_clock::{Condition, LeaseClock};
+use crate::session::local_queues::LocalQueues;
 use crate::session::runtime::Runtime;
 use crate::session::spawner::Spawner;
 use crate::session::standstill::noting;
@@ -38,13 +40,29 @@ pub enum Status {
     Closed,
 }
 
+/// The configuration of lanes.
+#[derive(Debug)]
+pub struct LaneConfig {
+    /// Opens ZooKeeper sessions.
+    pub connector: Arc<dyn Connector>,
+    /// The runtime of all lanes.
+    pub runtime: Runtime,
+    /// The server's tick, if known.
+    pub tick: Option<Duration>,
+    /// The largest number of lanes.
+    pub most: usize,
+    /// The receivers of events.
+    pub events: Events,
+    /// The state of all lanes together.
+    pub health: SessionHealth,
+    /// The queues that are told about lost leases.
+    pub local_queues: Arc<LocalQueues>,
+}
+
 /// Opens generations, one after the other.
 #[derive(Debug)]
 pub struct Lane {
-    connector: Arc<dyn Connector>,
-    runtime: Runtime,
-    tick: Option<Duration>,
-    events: Events,
+    config: Arc<LaneConfig>,
     status: watch::Sender<Status>,
     /// The generations of this lane that are in use: a held node may belong to an older one than
     /// new acquires use.
@@ -65,21 +83,13 @@ pub struct Lane {
 
 impl Lane {
     /// Starts a lane.
-    pub fn start(
-        connector: Arc<dyn Connector>,
-        runtime: Runtime,
-        tick: Option<Duration>,
-        events: Events,
-        keeping: Keeping,
-    ) -> Arc<Self> {
+    pub fn start(config: Arc<LaneConfig>) -> Arc<Self> {
+        let (health, local_queues) = (config.health.of_another(), config.local_queues.clone());
         let lane = Arc::new(Lane {
-            connector,
-            runtime,
-            tick,
-            events,
+            config,
             status: watch::Sender::new(Status::Connecting(None)),
             opened: Mutex::default(),
-            keeping,
+            keeping: Keeping { health, local_queues },
             closed: AtomicBool::new(false),
             over: watch::Sender::new(false),
             riders: AtomicUsize::new(0),
@@ -93,17 +103,17 @@ impl Lane {
 
     /// The runtime of this lane.
     pub fn runtime(&self) -> &Runtime {
-        &self.runtime
+        &self.config.runtime
     }
 
     /// The clock of this lane.
     pub fn clock(&self) -> &Clock {
-        self.runtime.clock()
+        self.runtime().clock()
     }
 
     /// Runs background tasks.
     pub fn spawner(&self) -> &Spawner {
-        self.runtime.spawner()
+        self.runtime().spawner()
     }
 
     /// The number of acquires in progress.
@@ -311,7 +321,7 @@ async fn run(lane: Arc<Lane>) {
         let opening = async {
             let session = open(&lane).await?;
             let session = without(phantom.as_ref(), session, lane.clock()).await;
-            Some(timed(session, lane.tick).await)
+            Some(timed(session, lane.config.tick).await)
         };
         let (Some(session), stood) = noting(lane.clock(), opening).await else { break };
         match session {
@@ -319,7 +329,7 @@ async fn run(lane: Arc<Lane>) {
                 pause = times::RECONNECT.0;
                 number += 1;
                 let lease = LeaseClock::new(lane.clock().clone(), timing, opened);
-                let (spawner, events) = (lane.spawner().clone(), lane.events.clone());
+                let (spawner, events) = (lane.spawner().clone(), lane.config.events.clone());
                 let watches = WatchBudget::new(&lane.keeping.local_queues.place().chroot);
                 let generation =
                     Generation::new(number, coordinator, lease, spawner, events, watches, stood);
@@ -357,7 +367,7 @@ async fn run(lane: Arc<Lane>) {
 
 /// Opens a session; `None` if the lane was closed and no server can have opened one.
 async fn open(lane: &Lane) -> Option<Result<Arc<dyn Coordinator>, RequestError>> {
-    let (mut opening, mut status) = (lane.connector.connect(), lane.status());
+    let (mut opening, mut status) = (lane.config.connector.connect(), lane.status());
     let mut closed = pin!(status.wait_for(|status| matches!(status, Status::Closed)));
     poll_fn(|cx| {
         if let Poll::Ready(session) = opening.as_mut().poll(cx) {
@@ -366,7 +376,7 @@ async fn open(lane: &Lane) -> Option<Result<Arc<dyn Coordinator>, RequestError>>
         if !lane.is_closed() && closed.as_mut().poll(cx).is_pending() {
             return Poll::Pending;
         }
-        if lane.connector.is_opening() { Poll::Pending } else { Poll::Ready(None) }
+        if lane.config.connector.is_opening() { Poll::Pending } else { Poll::Ready(None) }
     })
     .await
 }

@@ -12,19 +12,13 @@
 //! while another one is served. A lane that was not used for a minute is closed.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use crate::base::clock::{Clock, Instant};
 use crate::base::deadline::Deadline;
 use crate::base::times;
 use crate::coordinator::io_thread::IoThread;
-use crate::coordinator::traits::Connector;
-use crate::observe::observer::Events;
 use crate::session::generation::Generation;
-use crate::session::health::SessionHealth;
-use crate::session::keeper::Keeping;
-use crate::session::lane::{Lane, LanePermit};
-use crate::session::local_queues::LocalQueues;
+use crate::session::lane::{Lane, LaneConfig, LanePermit};
 use crate::session::runtime::Runtime;
 
 /// The number of acquires that may wait for the server in a lane before another one is opened.
@@ -34,34 +28,6 @@ const BUSY: usize = 8;
 /// used. Each needs watches. The bytes of these are counted elsewhere, so this is only an estimate
 /// of when another connection is better than looking without watches.
 const FULL: usize = 500;
-
-/// The configuration of lanes.
-#[derive(Debug)]
-pub struct LaneConfig {
-    /// Opens ZooKeeper sessions.
-    pub connector: Arc<dyn Connector>,
-    /// The runtime of all lanes.
-    pub runtime: Runtime,
-    /// The server's tick, if known.
-    pub tick: Option<Duration>,
-    /// The largest number of lanes.
-    pub most: usize,
-    /// The receivers of events.
-    pub events: Events,
-    /// The state of all lanes together.
-    pub health: SessionHealth,
-    /// The queues that are told about lost leases.
-    pub local_queues: Arc<LocalQueues>,
-}
-
-impl LaneConfig {
-    fn lay(&self) -> Arc<Lane> {
-        let keeping =
-            Keeping { health: self.health.of_another(), local_queues: self.local_queues.clone() };
-        let (connector, runtime) = (self.connector.clone(), self.runtime.clone());
-        Lane::start(connector, runtime, self.tick, self.events.clone(), keeping)
-    }
-}
 
 /// The lanes besides the first.
 #[derive(Debug, Default)]
@@ -74,7 +40,7 @@ struct More {
 /// The lanes of a session: one, and more when it is busy.
 #[derive(Debug)]
 pub struct Lanes {
-    lane_config: LaneConfig,
+    lane_config: Arc<LaneConfig>,
     first: Arc<Lane>,
     more: Mutex<More>,
     /// The thread of all lanes, which ends with them. The client library has one poller per
@@ -86,7 +52,8 @@ pub struct Lanes {
 impl Lanes {
     /// Starts the first lane.
     pub fn start(lane_config: LaneConfig, io: Option<IoThread>) -> Self {
-        let first = lane_config.lay();
+        let lane_config = Arc::new(lane_config);
+        let first = Lane::start(lane_config.clone());
         Lanes { lane_config, first, more: Mutex::default(), _io: io }
     }
 
@@ -150,7 +117,7 @@ impl Lanes {
         let (lane_permit, wanted) = (lane.lane_permit(now), !has_room(lane) && !more.complete);
         // A lane that gets no connection is no help, and neither is a second one.
         if wanted && 1 + more.lanes.len() < self.lane_config.most && lanes().all(|l| is_ready(&l)) {
-            let lane = self.lane_config.lay();
+            let lane = Lane::start(self.lane_config.clone());
             self.close_when_idle(&lane);
             more.lanes.push(lane);
         }
@@ -196,9 +163,12 @@ mod tests {
     use crate::base::session_state::SessionState;
     use crate::coordinator::memory::Embedded;
     use crate::coordinator::traits::{NodeKind, RequestError};
-    use crate::session::local_queues::Place;
+    use crate::observe::observer::Events;
+    use crate::session::health::SessionHealth;
+    use crate::session::local_queues::{LocalQueues, Place};
     use crate::session::runtime::Host;
     use futures_lite::future::block_on;
+    use std::time::Duration;
     use tokio::sync::watch;
 
     fn lanes(store: &Embedded) -> Arc<Lanes> {

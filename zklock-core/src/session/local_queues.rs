@@ -259,7 +259,7 @@ impl LocalQueues {
     pub fn resident_if<R: LocalQueue>(
         &self,
         key: impl Into<Arc<str>>,
-        will_do: impl FnOnce(&R) -> bool,
+        will_do: impl FnOnce(&Arc<R>) -> bool,
         make: impl FnOnce(Arc<str>) -> Arc<R>,
     ) -> Result<Arc<R>, Arc<dyn LocalQueue>> {
         let key = key.into();
