@@ -78,7 +78,7 @@ pub use zklock_core::inspect::{LockEvent, LockEvents, Participant, Site, Survey}
 pub use zklock_core::lock::{
     AnyGuard, AnyLock, LockInfo, MultiGuard, MultiLock, Mutex, RwLock, Semaphore,
 };
-pub use zklock_core::name::lock_name::{IntoLockName, LockName};
+pub use zklock_core::name::lock_name::{IntoLockName, LockName, NameBuilder};
 pub use zklock_core::name::path::ZnodePath;
 pub use zklock_core::observe::observer::{Event, GrantedBy, LossReason, Observer};
 pub use zklock_core::run::lock_template::{BoxFuture, LockTemplate, LockTemplateExt};

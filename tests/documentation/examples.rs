@@ -32,7 +32,7 @@ struct Item {
     name: String,
     place: String,
     module: ModulePath,
-    /// Of a function or an alias, from its first word to the body.
+    /// From its first word to the body; of a type, what is public in it.
     signature: String,
     public: bool,
     example: bool,
@@ -82,6 +82,14 @@ struct Sources {
     modules: BTreeMap<ModulePath, Module>,
     /// The inherent functions: of which type, as it is written in which module.
     inherent: Vec<(ModulePath, Vec<String>, Vec<Item>)>,
+}
+
+/// What users can reach.
+struct Reachable {
+    name: String,
+    example: bool,
+    /// Where the signature is that names it, if it is exported nowhere.
+    by: Option<String>,
 }
 
 enum Found<'a> {
@@ -192,14 +200,27 @@ impl File {
     }
 
     fn item(&self, line: usize, name: &str, docs: &Docs, module: &[String], public: bool) -> Item {
-        let (_, signature) = self.until(line, &['{', ';', '}']);
-        // The fields of a type are its own affair.
-        let names = signature.contains("fn ") || signature.contains("type ");
+        let (open, mut signature) = self.until(line, &['{', ';', '}']);
+        let is_enum = signature.contains("enum ");
+        if is_enum || signature.contains("struct ") {
+            // Of a type: its public fields, or its variants.
+            let indent = self.lines[line].len() - self.lines[line].trim_start().len();
+            let fields = match signature.ends_with('{') {
+                true => {
+                    let inside = self.lines[open + 1..self.end(open, indent)].iter();
+                    inside.map(|line| line.trim()).filter(|line| !line.starts_with('/')).collect()
+                }
+                false => signature.split_once('(').unwrap_or_default().1.to_owned(),
+            };
+            let fields = fields.split([',', '(']).map(str::trim);
+            let public = fields.filter(|field| is_enum || field.starts_with("pub "));
+            signature = public.collect::<Vec<_>>().join(",");
+        }
         Item {
             name: name.to_owned(),
             place: format!("{}:{}", self.name, line + 1),
             module: module.to_vec(),
-            signature: if names { signature } else { String::new() },
+            signature,
             public: public && !docs.has("#[doc(hidden)]"),
             example: docs.example(),
             methods: Vec::new(),
@@ -347,11 +368,11 @@ impl Sources {
         of.methods.iter().chain(inherent.flat_map(|(_, _, found)| found))
     }
 
-    /// Everything that users of the facade can reach: place, name, and whether it has an example.
-    fn reachable(&self) -> BTreeMap<String, (String, bool)> {
-        let (mut found, mut modules) = (BTreeMap::new(), BTreeSet::new());
-        let mut todo = vec![Found::Module(owned(&["zklock"]))];
-        while let Some(next) = todo.pop() {
+    /// Everything that users of the facade can reach.
+    fn reachable(&self) -> BTreeMap<String, Reachable> {
+        let (mut found, mut modules) = (BTreeMap::<_, Reachable>::new(), BTreeSet::new());
+        let mut todo = vec![(None, Found::Module(owned(&["zklock"])))];
+        while let Some((by, next)) = todo.pop() {
             let item = match next {
                 Found::Module(path) => {
                     if modules.insert(path.clone()) {
@@ -360,24 +381,32 @@ impl Sources {
                         let inside = inside.map(|(name, _)| std::slice::from_ref(name));
                         let uses = module.uses.values().filter(|(public, _)| *public);
                         let paths = inside.chain(uses.map(|(_, from)| from.as_slice()));
-                        todo.extend(paths.filter_map(|inner| self.find(&path, inner)));
-                        todo.extend(module.items.values().map(Found::Item));
+                        let found = paths.filter_map(|inner| self.find(&path, inner));
+                        let found = found.chain(module.items.values().map(Found::Item));
+                        todo.extend(found.map(|inner| (None, inner)));
                     }
                     continue;
                 }
-                Found::Item(item) if !item.public || found.contains_key(&item.place) => continue,
+                Found::Item(item) if !item.public => continue,
                 Found::Item(item) => item,
             };
-            found.insert(item.place.clone(), (item.name.clone(), item.example));
+            if let Some(known) = found.get_mut(&item.place) {
+                known.by = known.by.take().filter(|_| by.is_some());
+                continue;
+            }
+            let (name, example) = (item.name.clone(), item.example);
+            found.insert(item.place.clone(), Reachable { name, example, by });
             let functions: Vec<_> = self.functions(item).collect();
             for function in &functions {
                 let name = format!("{}::{}", item.name, function.name);
-                found.insert(function.place.clone(), (name, function.example));
+                let of = Reachable { name, example: function.example, by: None };
+                found.insert(function.place.clone(), of);
             }
             for named in functions.into_iter().chain([item]) {
                 let words = named.signature.split(|c: char| !(c.is_alphanumeric() || c == '_'));
                 let types = words.filter(|word| word.starts_with(char::is_uppercase));
-                todo.extend(types.filter_map(|name| self.find(&named.module, &owned(&[name]))));
+                let types = types.filter_map(|name| self.find(&named.module, &owned(&[name])));
+                todo.extend(types.map(|found| (Some(named.place.clone()), found)));
             }
         }
         found
@@ -395,16 +424,24 @@ fn source(module: &[String]) -> Option<PathBuf> {
 #[test]
 fn every_public_item_has_an_example_that_compiles() {
     let reachable = Sources::read().reachable();
-    let without = reachable.iter().filter(|(_, (_, example))| !example);
-    let without: Vec<_> = without.map(|(place, (name, _))| format!("{place}: {name}")).collect();
+    let without = reachable.iter().filter(|(_, item)| !item.example);
+    let without: Vec<_> = without.map(|(place, item)| format!("{place}: {}", item.name)).collect();
     assert!(without.is_empty(), "without an example:\n{}", without.join("\n"));
+}
+
+#[test]
+fn everything_that_a_public_signature_names_can_be_named() {
+    let reachable = Sources::read().reachable();
+    let named = reachable.values().filter_map(|item| Some((item.by.as_ref()?, &item.name)));
+    let named: Vec<_> = named.map(|(by, name)| format!("{by}: {name}")).collect();
+    assert!(named.is_empty(), "not exported:\n{}", named.join("\n"));
 }
 
 /// What is looked at is what is there: of each way to be public, one that is found by it.
 #[test]
 fn public_items_are_found_wherever_they_are() {
     let reachable = Sources::read().reachable();
-    let names: BTreeSet<_> = reachable.values().map(|(name, _)| name.as_str()).collect();
+    let names: BTreeSet<_> = reachable.values().map(|item| item.name.as_str()).collect();
     for name in [
         "zk_locked",                   // a macro
         "carry",                       // a function
