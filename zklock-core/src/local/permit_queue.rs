@@ -374,8 +374,8 @@ impl PermitQueue {
                 }
             };
             let stop = looks.locks.clone();
-            let acquire = move |lane_permit| queue.fetch(lane_permit, place, fetch, looks);
-            session.drive_on(lane_permit, stop, acquire);
+            let spawner = lane_permit.lane().spawner().clone();
+            spawner.spawn_until(stop, move || queue.fetch(lane_permit, place, fetch, looks));
         }
         todo.wake.into_iter().for_each(wake);
         if quiet {

@@ -457,8 +457,8 @@ impl Queue {
         if let Some((driver, how, seen)) = fetch {
             let (queue, stop) = (self.clone(), seen.clone());
             let (lane_permit, place) = self.assign();
-            let acquire = move |lane_permit| queue.fetch(lane_permit, place, (driver, how), seen);
-            self.session().drive_on(lane_permit, stop, acquire);
+            let spawner = lane_permit.lane().spawner().clone();
+            spawner.spawn_until(stop, move || queue.fetch(lane_permit, place, (driver, how), seen));
         }
         if let Some(lease) = todo.ask {
             let queue = self.clone();

@@ -2,15 +2,13 @@
 
 use std::convert::Infallible;
 use std::fmt;
-use std::future::Future;
 use std::sync::Arc;
 #[cfg(feature = "metrics")]
 use std::sync::Weak;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use futures_lite::future::or;
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 
 use crate::base::clock::{Clock, Instant};
 use crate::base::deadline::Deadline;
@@ -58,6 +56,7 @@ pub struct Session(Arc<Inner>);
 
 struct Inner {
     id: u64,
+    runtime: Runtime,
     lanes: Arc<Lanes>,
     root: ZnodePath,
     app: Option<Arc<str>>,
@@ -136,7 +135,7 @@ impl Session {
         let Parts { root, app, driver, events, .. } = parts;
         let lane_config = LaneConfig {
             connector: parts.connector,
-            runtime,
+            runtime: runtime.clone(),
             tick: parts.tick,
             most: parts.most_connections,
             events: events.clone(),
@@ -146,7 +145,8 @@ impl Session {
         let lanes = Arc::new(Lanes::start(lane_config, io));
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
         report_states(id, lanes.first().spawner(), &state, &events);
-        let inner = Inner { id, lanes, root, app, settings, driver, events, state, local_queues };
+        let inner =
+            Inner { id, runtime, lanes, root, app, settings, driver, events, state, local_queues };
         Ok(Session(Arc::new(inner)))
     }
 
@@ -200,23 +200,6 @@ impl Session {
         self.0.lanes.assign()
     }
 
-    /// Runs `acquire` on the given lane in the background, until `stop` is notified.
-    pub(crate) fn drive_on<F>(
-        &self,
-        lane_permit: LanePermit,
-        stop: impl AsRef<Notify> + Send + 'static,
-        acquire: impl FnOnce(LanePermit) -> F + Send + 'static,
-    ) where
-        F: Future<Output = ()> + Send + 'static,
-    {
-        let spawner = lane_permit.lane().spawner().clone();
-        // Created and boxed inside the task: on its way into the task it would be moved several
-        // times, and freeing what another thread allocated costs more.
-        spawner.spawn(
-            async move { or(Box::pin(acquire(lane_permit)), stop.as_ref().notified()).await },
-        );
-    }
-
     /// Tells the observers how an acquire ended.
     pub(crate) fn tell_end(
         &self,
@@ -257,7 +240,7 @@ impl Session {
 
     /// Provides tasks, clock and random numbers.
     pub(crate) fn runtime(&self) -> &Runtime {
-        self.0.lanes.runtime()
+        &self.0.runtime
     }
 
     /// The clock of deadlines and leases.

@@ -7,6 +7,9 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
+use futures_lite::future::or;
+use tokio::sync::Notify;
+
 use crate::base::machine::Machine;
 use crate::coordinator::io_thread::IoHandle;
 
@@ -40,6 +43,17 @@ impl Spawner {
                 task.wake();
             }
         }
+    }
+
+    /// Starts the work that `make` returns, until `stop` is notified.
+    pub fn spawn_until<W: Future<Output = ()> + Send + 'static>(
+        &self,
+        stop: impl AsRef<Notify> + Send + 'static,
+        make: impl FnOnce() -> W + Send + 'static,
+    ) {
+        // Created and boxed inside the task: on its way into the task it would be moved several
+        // times, and freeing what another thread allocated costs more.
+        self.spawn(async move { or(Box::pin(make()), stop.as_ref().notified()).await });
     }
 }
 
