@@ -228,7 +228,7 @@ impl TestLocks {
 
     /// Asks the holders of a lock of the default session to release it, as another process would,
     /// and returns their number. It finds only locks in the session's layout, and no semaphores;
-    /// those have [`Semaphore::site`](crate::lock::Semaphore::site).
+    /// those have [`Semaphore::site`](crate::lock::LockInfo::site).
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
