@@ -121,13 +121,15 @@ async fn contenders_of_thousands_are_listed_in_order() {
     const COUNT: usize = 1_000;
     let bed = Bed::shared("many");
     let session = bed.session().await;
-    session.mutex("a").unwrap().acquire().await.unwrap().release().await.unwrap();
+    // While it is held: an empty directory may be reaped at any moment.
+    let first = session.mutex("a").unwrap().acquire().await.unwrap();
     let mut raw: RawClient = bed.raw();
     let path = bed.path("a/lock-");
     for _ in 0..COUNT {
         raw.create(&path, b"10.0.0.7", zklock_test_support::CreateMode::EphemeralSequential)
             .unwrap();
     }
+    first.release().await.unwrap();
     let queue = session.site("a").unwrap().contenders().await.unwrap();
     assert_eq!(queue.len(), COUNT);
     assert!(queue.windows(2).all(|pair| pair[0].node < pair[1].node));

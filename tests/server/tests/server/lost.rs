@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use zklock::{LockOptions, Session, SessionState, StopAt};
-use zklock_test_support::{Control, Proxy, RawClient, ZooKeeper};
+use zklock_test_support::{BOUND, Control, Proxy, RawClient, ZooKeeper};
 
 use crate::bed::{Bed, soon, until};
 use crate::kinds::{Held, KINDS, Kind, Wait, all, had_by_another, lost};
@@ -18,22 +18,28 @@ const LONG: Duration = Duration::from_secs(120);
 /// All of them are valid for as long as they said when the silence had begun, and no longer.
 /// Answers when they were lost.
 async fn lost_in_silence(control: &Control, all: &[(Kind, Held)]) -> Vec<Instant> {
-    // What was under way may still have been answered, and a busy machine reads it late: a commit that is
-    // read after the next lines keeps them for longer than these say.
-    tokio::time::sleep(HEARTBEAT / 2).await;
-    let mut at = Vec::new();
+    // What was under way may still have been answered.
+    tokio::time::sleep(BOUND).await;
+    let mut ends = Vec::new();
     for (kind, held) in all {
         assert!(held.is_valid(), "{kind:?}");
-        at.push(Instant::now() + held.remaining());
+        ends.push(Instant::now() + held.remaining());
     }
-    for ((kind, held), until) in all.iter().zip(&at) {
+    // They are in two lanes, and those of one may end before those of the other: whoever waits for the
+    // later one first sees the earlier one late.
+    let mut order: Vec<_> = (0..all.len()).collect();
+    order.sort_by_key(|number| ends[*number]);
+    let mut lost = ends.clone();
+    for number in order {
+        let ((kind, held), end) = (&all[number], ends[number]);
         soon(&format!("the loss of {kind:?}"), held.lost()).await;
         let now = Instant::now();
-        assert!(now >= *until, "{kind:?} was lost before its time");
-        control.within(&format!("{kind:?} in silence"), now - *until, Duration::ZERO);
+        assert!(now >= end, "{kind:?} was lost before its time");
+        control.within(&format!("{kind:?} in silence"), now - end, Duration::ZERO);
         assert!(!held.is_valid() && held.remaining().is_zero());
+        lost[number] = now;
     }
-    at
+    lost
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
