@@ -15,7 +15,7 @@ impl AnyLock {
     /// ```
     /// # let session = zklock::Session::embedded();
     /// let lock: zklock::AnyLock = session.mutex("orders")?.into();
-    /// assert_eq!(lock.blocking_acquire()?.lock(), lock.name());
+    /// assert_eq!(lock.blocking_acquire()?.lock(), lock.name().as_str());
     /// # Ok::<(), zklock::LockError>(())
     /// ```
     ///
@@ -65,14 +65,14 @@ impl AnyLock {
     }
 
     fn block(&self, how: Wait) -> Result<AnyGuard, LockError> {
-        block_on_patiently(self.name(), self.enter(Caller::thread(), how, true))
+        block_on_patiently(self.name().as_str(), self.enter(Caller::thread(), how, true))
     }
 }
 
 impl MultiLock {
     /// The name of the first member.
     pub(super) fn name(&self) -> &str {
-        self.members().first().map_or("", AnyLock::name)
+        self.members().first().map_or("", |member| member.name().as_str())
     }
 
     /// Acquires all locks, and blocks this thread until they are granted.

@@ -159,7 +159,7 @@ impl Entry {
         let entered = match &self.lock {
             Locks::One(lock) => {
                 let entering = lock.enter(Caller::thread(), how, false);
-                block_on_patiently(lock.name(), entering).map(Entered::One)
+                block_on_patiently(lock.name().as_str(), entering).map(Entered::One)
             }
             Locks::Several(locks) => {
                 let entering = locks.enter(Caller::thread(), how, false);

@@ -81,8 +81,10 @@ async fn delete(
     let mut patience = generation.patience();
     loop {
         // This server may not know yet that the node is another one by now.
-        drop(generation.coordinator().sync(path));
-        let version = match generation.coordinator().get(path).await {
+        let synced = generation.coordinator().sync(path);
+        let looked = generation.coordinator().get(path);
+        synced.await?;
+        let version = match looked.await {
             Ok((_, stat)) if stat.czxid == czxid => stat.version,
             Ok(_) | Err(RequestError::NoNode) => return Ok(in_doubt.load(Ordering::Relaxed)),
             Err(error) => return Err(error),

@@ -169,7 +169,8 @@ impl<L> Default for Todo<L> {
 impl<L> Todo<L> {
     /// Whether there is nothing to do but to wake waiters: most often, this is all.
     pub fn only_wakes(&self) -> bool {
-        let Todo { release, let_go, cancel, fetch, ask, accompany, tried, .. } = self;
+        let Todo { release, let_go, cancel, fetch, ask, accompany, tried, wake: _, wake_all: _ } =
+            self;
         let leases = release.is_some() || ask.is_some() || accompany.is_some();
         !(leases || *cancel || fetch.is_some() || !let_go.is_empty() || !tried.is_empty())
     }

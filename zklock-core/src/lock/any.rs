@@ -73,20 +73,6 @@ impl Deref for AnyLock {
 }
 
 impl AnyLock {
-    /// Returns the name of the lock.
-    ///
-    /// ```
-    /// # let session = zklock::Session::embedded();
-    /// use zklock::AnyLock;
-    ///
-    /// let lock: AnyLock = session.mutex("orders")?.into();
-    /// assert_eq!(lock.name(), "orders");
-    /// # Ok::<(), zklock::LockError>(())
-    /// ```
-    pub fn name(&self) -> &str {
-        self.name.as_str()
-    }
-
     /// Acquires the lock, and waits until it is granted.
     ///
     /// ```
@@ -96,7 +82,7 @@ impl AnyLock {
     ///
     /// for lock in [session.mutex("orders")?.into(), AnyLock::Write(session.rw_lock("prices")?)] {
     ///     let guard = lock.acquire().await?;
-    ///     assert_eq!(guard.lock(), lock.name());
+    ///     assert_eq!(guard.lock(), lock.name().as_str());
     /// }
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use futures_lite::future::or;
 
+use crate::acquire::lease::Lease;
 use crate::base::caller::Caller;
 use crate::base::cancel_policy::CancelPolicy;
 use crate::base::clock::Instant;
@@ -78,7 +79,9 @@ impl MultiLock {
         if let Some(pair) = twice {
             let why = "it is given twice to one multi-lock, which would wait for itself; give it \
                        once";
-            return Err(LockError::new(ErrorKind::InvalidOption, why).on(Arc::from(pair[0].name())));
+            return Err(
+                LockError::new(ErrorKind::InvalidOption, why).on(pair[0].name().to_shared())
+            );
         }
         Ok(MultiLock { members })
     }
@@ -89,7 +92,7 @@ impl MultiLock {
     /// # let session = zklock::Session::embedded();
     /// # let (b, a) = (session.mutex("b")?, session.mutex("a")?);
     /// # let both = zklock::MultiLock::new([b, a])?;
-    /// let names: Vec<_> = both.members().iter().map(|member| member.name()).collect();
+    /// let names: Vec<_> = both.members().iter().map(|member| member.name().as_str()).collect();
     /// assert_eq!(names, ["a", "b"]); // Whatever the order of the arguments.
     /// # Ok::<(), zklock::LockError>(())
     /// ```
@@ -243,48 +246,58 @@ impl MultiLock {
         let clock = self.members.first().ok_or_else(no_members)?.session.clock();
         let begun: Vec<Instant> =
             self.members.iter().map(|member| member.session.clock().now()).collect();
-        let mut interruptions = 0;
+        let mut left = Vec::new();
         loop {
-            if let Some(guard) = self.enter_all(who, how, unscoped, &begun).await? {
-                // One may be lost while another is waited for.
-                // Their time begins when all are held.
-                let limits = || guard.members.iter().filter_map(AnyGuard::own_limit);
-                limits().for_each(GuardLimit::restart);
-                let leased = |member: &AnyGuard| member.grant().is_valid();
-                if guard.members.iter().all(leased) {
-                    guard.members.iter().for_each(|member| member.grant().lease().take(true));
-                    return Ok(guard);
+            match self.enter_all(who, how, unscoped, &begun, &left).await? {
+                Ok(guard) => {
+                    // One may be lost while another is waited for.
+                    // Their time begins when all are held.
+                    let limits = || guard.members.iter().filter_map(AnyGuard::own_limit);
+                    limits().for_each(GuardLimit::restart);
+                    let leased = |member: &AnyGuard| member.grant().is_valid();
+                    if guard.members.iter().all(leased) {
+                        guard.members.iter().for_each(|member| member.grant().lease().take(true));
+                        return Ok(guard);
+                    }
                 }
-            } else {
-                interruptions += 1;
-                clock.sleep_until(clock.now() + RetryPolicy::default().pause(interruptions)).await;
+                // Once for each: one that lingers, or is read beside another caller, comes back with the
+                // same session, and is not let go again and again.
+                Err(session) => {
+                    left.push(session);
+                    let pause = RetryPolicy::default().pause(1);
+                    clock.sleep_until(clock.now() + pause).await;
+                }
             }
         }
     }
 
-    /// `None` if those that were acquired have to be let go, so that the next one is granted.
+    /// Acquires one after the other. The inner error is the ZooKeeper session of members that were let
+    /// go so that the next one can be granted: none of those that were `left` before.
     async fn enter_all(
         &self,
         who: Caller,
         how: Wait,
         unscoped: bool,
         begun: &[Instant],
-    ) -> Result<Option<MultiGuard>, LockError> {
+        left: &[i64],
+    ) -> Result<Result<MultiGuard, i64>, LockError> {
         let mut guard = None;
         for (member, &begun) in self.members.iter().zip(begun) {
             // All members have one deadline, and the same tries. Each session has its own clock.
             let how = how.begun(begun, member.session.clock().now());
             // On an error, the members that were acquired are released, the last one first.
-            let entering = async { member.enter(who, how, unscoped).await.map(Some) };
+            let entering = async { Ok(member.enter(who, how, unscoped).await) };
             let retired = async {
                 match &guard {
                     // Who waits at most for a time lets go of them in any case.
-                    Some(guard) if how == Wait::Forever => retired(guard).await,
+                    Some(guard) if how == Wait::Forever => Err(retired(guard, left).await),
                     _ => pending().await,
                 }
-                Ok(None)
             };
-            let Some(taken) = or(entering, retired).await? else { return Ok(None) };
+            let taken = match or(entering, retired).await {
+                Ok(taken) => taken?,
+                Err(session) => return Ok(Err(session)),
+            };
             // Until all are acquired, nobody runs under them. One that a call around holds is in
             // use.
             if taken.grant().holds() == 1 {
@@ -293,21 +306,25 @@ impl MultiLock {
             taken.own_limit().into_iter().for_each(GuardLimit::pause);
             guard = Some(MultiGuard::with(guard, taken));
         }
-        guard.ok_or_else(no_members).map(Some)
+        guard.ok_or_else(no_members).map(Ok)
     }
 }
 
-/// Resolves when a ZooKeeper session is used no more in which members are held. Where a deletion was
+/// Resolves to a ZooKeeper session that is used no more, in which members are held. Where a deletion was
 /// refused, the node goes with its session, and that with the last guard in it: which may be one of these,
 /// and wait for the place of that node. A lost one does not keep its session, and one that a call around
 /// holds stays in any case.
-async fn retired(guard: &MultiGuard) {
+async fn retired(guard: &MultiGuard, left: &[i64]) -> i64 {
+    let session = |lease: &Lease| lease.generation().coordinator().session_id();
     let own = guard.members.iter().map(|member| member.grant()).filter(|grant| grant.holds() == 1);
-    let retired = own.flat_map(|grant| grant.leases()).map(async |lease| {
+    let leases =
+        own.flat_map(|grant| grant.leases()).filter(|lease| !left.contains(&session(lease)));
+    let retired = leases.map(async |lease| {
         lease.retired().await;
         if !lease.is_valid() {
-            pending().await
+            pending::<()>().await;
         }
+        session(lease)
     });
     first(retired).await
 }

@@ -64,6 +64,8 @@ pub struct Generation {
     changed: Notify,
     /// The number of times that leases were lost.
     losses: AtomicU64,
+    /// How many terms had ended when leases were last looked at for that.
+    told: AtomicU64,
     held: Mutex<HashMap<Arc<str>, Arc<HeldNode>>>,
     /// Whether the keeper sleeps because nothing is held, and what wakes it then.
     keeper_rests: AtomicBool,
@@ -116,6 +118,7 @@ impl Generation {
             reconnected_at: AtomicU64::new(0),
             changed: Notify::new(),
             losses: AtomicU64::new(0),
+            told: AtomicU64::new(0),
             held: Mutex::default(),
             keeper_rests: AtomicBool::new(false),
             keeper: Notify::new(),
@@ -347,6 +350,15 @@ impl Generation {
     pub fn doubt(&self) {
         self.lease.doubt();
         self.lose_past();
+    }
+
+    /// The same as [`lose_past`](Self::lose_past), if a term has ended since the last time: whoever sees
+    /// that a lease is over only ends its term, and may hold the lock of a queue.
+    pub fn lose_what_ended(&self) {
+        let ended = self.lease.ended();
+        if self.told.swap(ended, Ordering::AcqRel) != ended {
+            self.lose_past();
+        }
     }
 
     /// Reports the leases that were lost when their term ended. What was granted since then stays.

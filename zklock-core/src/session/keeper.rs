@@ -32,7 +32,7 @@ pub struct Keeping {
 /// Keeps a generation until its ZooKeeper session is over, or until nothing is held after it was
 /// retired; then closes it.
 pub async fn keep(generation: Arc<Generation>, keeping: Keeping) {
-    let (mut losses, mut term, mut was_suspect) = (0, None, false);
+    let (mut losses, mut was_suspect) = (0, false);
     let (mut beat, mut late): (Option<Beat>, Option<Beat>) = (None, None);
     let (mut next_beat, mut check_at) = (Instant::ORIGIN, Instant::ORIGIN);
     let mut seen = generation.coordinator().link();
@@ -69,17 +69,15 @@ pub async fn keep(generation: Arc<Generation>, keeping: Keeping) {
         generation.awake(now);
         let overdue = holds && !self_aware && generation.lease().condition(now) != Condition::Held;
         let suspect = link == Link::Down || overdue;
-        let present = Some(generation.lease().term(StopAt::Suspect));
         if suspect {
             if !std::mem::replace(&mut was_suspect, true) {
                 generation.tell_suspect();
             }
             generation.doubt();
-        } else if present != term {
-            // Somebody has seen that leases are over.
-            generation.lose_past();
+        } else {
+            generation.lose_what_ended();
         }
-        (term, was_suspect) = (present, suspect);
+        was_suspect = suspect;
         if now >= check_at {
             // Other commits prove nothing about a held node. What is acquired from now on is
             // checked later.

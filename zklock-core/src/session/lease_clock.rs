@@ -46,8 +46,9 @@ pub struct LeaseClock {
     /// How often the session was suspect; a lease that stops at this point and has a smaller count
     /// stays lost.
     doubts: AtomicU64,
-    /// Held by whoever counts that the clock ran out, or that the session was suspect. Two callers that
-    /// see the same must count it once: the second would lose what was granted after the first.
+    /// Held by whoever looks whether the clock ran out or the session was suspect, and counts it. Two
+    /// callers that see the same must count it once: the second would lose what was granted after the
+    /// first. The keeper counts without it; what it loses in addition is told, and acquired again.
     counting: Mutex<()>,
 }
 
@@ -184,6 +185,11 @@ impl LeaseClock {
     /// Loses all leases granted so far.
     pub fn end_epoch(&self) {
         self.epoch.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// How many terms have ended, of either kind.
+    pub fn ended(&self) -> u64 {
+        self.epoch.load(Ordering::Acquire) + self.doubts.load(Ordering::Acquire)
     }
 
     /// Loses all leases granted so far that stop where the session is suspect.

@@ -138,9 +138,12 @@ fn attempt(
             None => Box::pin(generation.delete(path)),
         };
     };
+    // This server may not know yet that an earlier request, or a stranger, has deleted it.
+    let synced = generation.coordinator().sync(path);
     let looked = generation.coordinator().get(path);
     let (generation, path) = (generation.clone(), path.clone());
     Box::pin(async move {
+        synced.await?;
         match looked.await {
             Ok((_, stat)) if stat.czxid == czxid => generation.delete(&path).await,
             Ok(_) => Ok(()),
@@ -187,10 +190,6 @@ async fn delete_until_gone(
         }
         back_off(&generation, &mut pause).await;
         patience = more(&generation, patience);
-        if heed.only.is_some() {
-            // Another server may not know yet that an earlier request has deleted it.
-            drop(generation.coordinator().sync(&path));
-        }
         let next = attempt(&generation, &path, heed.only, mark.as_deref());
         outcome = or_forgotten(&generation, patience, next).await;
     }

@@ -102,7 +102,10 @@ async fn a_wait_for_a_guard_of_the_same_task_is_told_after_a_second_and_at_the_e
         assert!(timeout(Duration::from_millis(1_100), lock.acquire()).await.is_err());
         let told = warnings.take();
         assert_eq!(told.len(), 1, "{told:?}");
-        assert!(told[0].contains(lock.name()) && told[0].contains("guard.scope(…)"), "{told:?}");
+        assert!(
+            told[0].contains(lock.name().as_str()) && told[0].contains("guard.scope(…)"),
+            "{told:?}"
+        );
         let error = alone(&lock).acquire_timeout(Duration::from_secs(2)).await.unwrap_err();
         assert_told(&error);
         assert_eq!(start.elapsed(), Duration::from_secs(4));
@@ -154,7 +157,7 @@ async fn two_nested_guards_of_one_task_are_told() {
                 assert!(waited.is_err());
                 let told = warnings.take();
                 assert_eq!(told.len(), 1, "{told:?}");
-                assert!(told[0].contains(lock.name()), "{told:?}");
+                assert!(told[0].contains(lock.name().as_str()), "{told:?}");
                 let error = alone(&lock).acquire_timeout(Duration::from_secs(2)).await;
                 assert_told(&error.unwrap_err());
                 assert_told(&lock.try_acquire().await.unwrap_err());
@@ -331,7 +334,7 @@ async fn a_blocking_acquire_waits_behind_a_try_of_its_own_thread() {
             async move { lock.try_acquire().await.map(drop) }
         });
         tokio::task::yield_now().await;
-        let (name, watched) = (lock.name().to_owned(), session.clone());
+        let (name, watched) = (lock.name().as_str().to_owned(), session.clone());
         let release = std::thread::spawn(move || {
             let waits = |held: &zklock::Held| *held.lock == name && held.who.contains("thread");
             while !watched.held().iter().any(waits) || watched.held().len() > 1 {

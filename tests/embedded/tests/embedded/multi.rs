@@ -329,3 +329,31 @@ async fn a_multi_lock_does_not_wait_for_a_node_that_is_stuck_in_the_session_of_i
     let guard = guard.expect("it waits for itself").unwrap().unwrap();
     assert!(guard.is_valid() && session.zookeeper_session().unwrap().1 > generation);
 }
+
+/// Nothing is stuck there: the member that lingers keeps its session, and comes back with it.
+#[tokio::test(start_paused = true)]
+async fn a_multi_lock_lets_go_once_of_a_member_that_lingers_in_a_session_that_is_used_no_more() {
+    let (store, session) = store();
+    let alone = LockOptions::default().fair(true);
+    let lingers = LockOptions::default().linger(Duration::from_secs(3600));
+    let mutex = |name: &str, options| session.mutex(name).unwrap().with_options(options);
+    mutex("a", lingers).acquire().await.unwrap().release().await.unwrap();
+    let other = mutex("c", alone).acquire().await.unwrap();
+    let (id, generation) = session.zookeeper_session().unwrap();
+    let refused = Fault::refuse(RequestError::NoAuth).on(Op::Delete).path(other.path());
+    store.faults(id).inject(refused.times(u64::MAX));
+    assert_eq!(other.release().await.unwrap_err().kind(), ErrorKind::Unauthorized);
+    let rival = on(&store);
+    let held = rival.mutex("b").unwrap().acquire().await.unwrap();
+    let all = MultiLock::new([mutex("a", lingers), mutex("b", alone)]).unwrap();
+    store.record();
+    let waiting = tokio::spawn(async move { all.acquire().await });
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    held.release().await.unwrap();
+    let granted = tokio::time::timeout(Duration::from_secs(5), waiting).await;
+    let guard = granted.expect("it lets go again and again").unwrap().unwrap();
+    assert!(guard.is_valid() && session.zookeeper_session().unwrap().1 > generation);
+    // Each time it lets go, its node in the other queue is deleted, and the next time it makes one.
+    let made = store.recorded().iter().filter(|asked| asked.op == Op::Create).count();
+    assert!(made <= 5, "{made} nodes were made");
+}

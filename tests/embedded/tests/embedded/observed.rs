@@ -499,3 +499,24 @@ async fn a_lock_whose_session_is_suspect_is_told_before_it_is_lost() {
     sleep(60 * SECOND).await;
     assert!(matches!(but_released(&told), Event::Lost { .. }));
 }
+
+/// A store knows by itself when it was last in contact, and its session has no heartbeat.
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_somebody_sees_to_be_over_is_told_with_the_next_commit() {
+    let (store, session, told) = all_observed();
+    let guard = session.mutex("a").unwrap().acquire().await.unwrap();
+    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    faults.hold_replies();
+    tokio::time::advance(Duration::from_secs(60)).await;
+    assert!(!guard.is_valid());
+    faults.release();
+    session.mutex("b").unwrap().acquire().await.unwrap().release().await.unwrap();
+    assert!(!guard.is_valid());
+    tokio::time::timeout(Duration::from_secs(1), guard.lost()).await.expect("nobody tells of it");
+    let lost = std::iter::repeat_with(|| of_lock(&told));
+    let lost = lost.take(8).find_map(|event| match event {
+        Event::Lost { lock, why, .. } => Some((lock.to_string(), why)),
+        _ => None,
+    });
+    assert_eq!(lost, Some(("a".to_owned(), LossReason::Silence)));
+}

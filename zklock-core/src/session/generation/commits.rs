@@ -164,9 +164,7 @@ impl Generation {
             // recently.
             self.observe();
         }
-        let before = self.lease.committed(self.standstill.counts_from(sent.at), sent.earlier, now);
-        if before != Condition::Held {
-            self.lose_past();
-        }
+        self.lease.committed(self.standstill.counts_from(sent.at), sent.earlier, now);
+        self.lose_what_ended();
     }
 }
