@@ -124,23 +124,34 @@ fn skip_generics(text: &str) -> &str {
     text
 }
 
+/// What is between the commas that are in no brackets, up to a bracket that closes what is not opened here.
+fn parts(text: &str) -> Vec<&str> {
+    let (mut depth, mut start, mut end) = (0, 0, text.len());
+    let mut found = Vec::new();
+    for (at, c) in text.char_indices() {
+        match c {
+            '(' | '[' | '{' | '<' => depth += 1,
+            ')' | ']' | '}' | '>' => depth -= 1,
+            ',' if depth == 0 => {
+                found.push(text[start..at].trim());
+                start = at + 1;
+            }
+            _ => {}
+        }
+        if depth < 0 {
+            end = at;
+            break;
+        }
+    }
+    found.push(text[start..end].trim());
+    found
+}
+
 /// The names that a `use` brings, each with its whole path.
 fn imports(prefix: &[String], tree: &str, found: &mut Vec<(String, Vec<String>)>) {
     let tree = tree.trim();
     if let Some(group) = tree.strip_prefix('{').and_then(|group| group.strip_suffix('}')) {
-        let (mut depth, mut start) = (0, 0);
-        for (at, c) in group.char_indices() {
-            match c {
-                '{' => depth += 1,
-                '}' => depth -= 1,
-                ',' if depth == 0 => {
-                    imports(prefix, &group[start..at], found);
-                    start = at + 1;
-                }
-                _ => {}
-            }
-        }
-        imports(prefix, &group[start..], found);
+        parts(group).into_iter().for_each(|part| imports(prefix, part, found));
     } else if let Some((first, rest)) = tree.split_once("::") {
         imports(&[prefix, &[first.to_owned()]].concat(), rest, found);
     } else if !tree.is_empty() {
@@ -205,14 +216,17 @@ impl File {
         if is_enum || signature.contains("struct ") {
             // Of a type: its public fields, or its variants.
             let indent = self.lines[line].len() - self.lines[line].trim_start().len();
-            let fields = match signature.ends_with('{') {
-                true => {
-                    let inside = self.lines[open + 1..self.end(open, indent)].iter();
-                    inside.map(|line| line.trim()).filter(|line| !line.starts_with('/')).collect()
-                }
-                false => signature.split_once('(').unwrap_or_default().1.to_owned(),
+            let fields: String = if signature.ends_with('{') {
+                let inside =
+                    self.lines[open + 1..self.end(open, indent)].iter().map(|it| it.trim());
+                let inside = inside.filter(|line| !line.starts_with(['/', '#']));
+                inside.collect::<String>().replace("->", "")
+            } else {
+                let signature = signature.replace("->", "");
+                let behind = signature.split_once(name).unwrap_or_default().1;
+                skip_generics(behind).trim_start_matches('(').to_owned()
             };
-            let fields = fields.split([',', '(']).map(str::trim);
+            let fields = parts(&fields).into_iter();
             let public = fields.filter(|field| is_enum || field.starts_with("pub "));
             signature = public.collect::<Vec<_>>().join(",");
         }
@@ -411,6 +425,13 @@ impl Sources {
         }
         found
     }
+
+    /// What public signatures name and users cannot, each with where it is named.
+    fn not_exported(&self) -> Vec<String> {
+        let reachable = self.reachable();
+        let named = reachable.values().filter_map(|item| Some((item.by.as_ref()?, &item.name)));
+        named.map(|(by, name)| format!("{by}: {name}")).collect()
+    }
 }
 
 /// The file of a module.
@@ -431,10 +452,61 @@ fn every_public_item_has_an_example_that_compiles() {
 
 #[test]
 fn everything_that_a_public_signature_names_can_be_named() {
-    let reachable = Sources::read().reachable();
-    let named = reachable.values().filter_map(|item| Some((item.by.as_ref()?, &item.name)));
-    let named: Vec<_> = named.map(|(by, name)| format!("{by}: {name}")).collect();
+    let named = Sources::read().not_exported();
     assert!(named.is_empty(), "not exported:\n{}", named.join("\n"));
+}
+
+#[test]
+fn a_type_that_is_only_named_is_found_wherever_it_is_named() {
+    let text = "\
+pub use inside::{Fields, Pair, Variants, call};
+mod inside {
+    pub struct Fields {
+        pub one: Result<u8, Second>,
+        #[doc(hidden)]
+        pub(crate) own: Internal,
+        other: (Internal, u8),
+        pub many: HashMap<
+            Key,
+            Value,
+        >,
+    }
+    pub struct Pair<F: Fn(u8) -> u8>(pub fn(Argument) -> F, Internal, pub Last);
+    pub enum Variants {
+        Tuple(u8, InTuple),
+        Named { field: InNamed },
+    }
+    pub fn call(value: Option<Parameter>) -> Returned {}
+    pub struct Argument;
+    pub struct InNamed;
+    pub struct InTuple;
+    pub struct Internal;
+    pub struct Key;
+    pub struct Last;
+    pub struct Parameter;
+    pub struct Returned;
+    pub struct Second;
+    pub struct Value;
+}";
+    let lines: Vec<_> = text.lines().map(str::to_owned).collect();
+    let file = File { name: "text".to_owned(), lines };
+    let mut sources = Sources::default();
+    sources.scan(&file, 0..file.lines.len(), 0, &owned(&["zklock"]));
+    let found = sources.not_exported();
+    let mut found: Vec<_> = found.iter().filter_map(|line| line.rsplit(' ').next()).collect();
+    found.sort_unstable();
+    let expected = [
+        "Argument",
+        "InNamed",
+        "InTuple",
+        "Key",
+        "Last",
+        "Parameter",
+        "Returned",
+        "Second",
+        "Value",
+    ];
+    assert_eq!(found, expected);
 }
 
 /// What is looked at is what is there: of each way to be public, one that is found by it.
