@@ -19,6 +19,11 @@ fn says(words: &str) {
     assert!(page().contains(words), "docs/production.md does not say: {words}");
 }
 
+/// Whether the servers are those that the tests find by themselves.
+fn is_debians() -> bool {
+    std::env::var_os("ZKLOCK_ZOOKEEPER_CLASSPATH").is_none()
+}
+
 /// Seconds as the page writes them.
 fn seconds(time: Duration) -> String {
     format!("{} s", time.as_secs_f64())
@@ -82,18 +87,19 @@ async fn the_numbers_of_the_checklist_are_those_of_a_server() {
     guard.release().await.unwrap();
     session.close().await;
 
-    // Where the server has a logger.
+    // Debian's tells them; of others the log may be empty, for want of a logger.
     let log = server.log();
     let number = |name: &str| -> Option<u64> {
         let said = log.lines().find(|line| line.contains("Using checkIntervalMs="))?;
         let value = said.split_whitespace().find_map(|word| word.strip_prefix(name))?;
         value.strip_prefix('=')?.parse().ok()
     };
-    assert_eq!(log.contains("INFO"), number("checkIntervalMs").is_some(), "{log}");
-    if let Some(interval) = number("checkIntervalMs") {
-        let most = number("maxPerMinute").unwrap();
-        assert_eq!((interval, most), (60_000, 10_000));
-        assert_eq!(number("maxNeverUsedIntervalMs"), Some(0), "off");
+    if is_debians() || log.contains("INFO") {
+        let numbers = ["checkIntervalMs", "maxPerMinute", "maxNeverUsedIntervalMs"].map(number);
+        // The last one is off.
+        assert_eq!(numbers, [60_000, 10_000, 0].map(Some), "{log}");
+    } else {
+        println!("not compared: what this server uses for its containers, which it does not log");
     }
     says(
         "`znode.container.checkIntervalMs` (60 s), at most `znode.container.maxPerMinute` (10,000).",
@@ -108,5 +114,14 @@ fn the_versions_of_the_checklist_are_those_that_are_tested() {
         others.lines().find_map(|line| line.strip_prefix("[ \"${#versions[@]}\" -gt 0 ] || "));
     let listed = listed.unwrap().strip_prefix("versions=(").unwrap().trim_end_matches(')');
     let [old, new] = listed.split(' ').collect::<Vec<_>>()[..] else { panic!("{listed}") };
-    says(&format!("the tests run on {old}, 3.8 and {new}"));
+    says(&format!("the tests run on {old}, "));
+    says(&format!(" and {new}. Know"));
+    if is_debians() {
+        let told = ZooKeeper::shared().four_letter("srvr").unwrap();
+        let version = told.strip_prefix("Zookeeper version: ").expect(&told);
+        let [major, minor] = version.split('.').take(2).collect::<Vec<_>>()[..] else {
+            panic!("{told}")
+        };
+        says(&format!("the tests run on {old}, {major}.{minor} and {new}"));
+    }
 }
