@@ -44,9 +44,12 @@ pub(crate) fn own_path() -> Result<std::path::PathBuf, Failure> {
     env::current_exe().map_err(|error| Failure::own(format!("cannot find this program: {error}")))
 }
 
-/// The servers of the connect string, one by one, each with its port and the chroot.
+/// The servers of the connect string, one by one, each with its port and the chroot. A wrong setting is
+/// noticed here, before they are asked.
 pub(crate) fn servers() -> Result<Vec<String>, Failure> {
-    given().map(|connect| each(&connect))
+    let connect = given()?;
+    Session::builder_from_env(&connect).map(drop)?;
+    Ok(each(&connect))
 }
 
 fn given() -> Result<String, Failure> {
@@ -108,6 +111,11 @@ fn quoted(word: &str) -> String {
 /// Whether the servers are spoken to over TLS, and so may not understand four-letter words.
 pub(crate) fn over_tls() -> bool {
     env::var_os("ZKLOCK_TLS_CA").is_some_and(|file| !file.is_empty())
+}
+
+/// The credentials of this client, other than its certificate.
+pub(crate) fn auth() -> Option<String> {
+    env::var("ZKLOCK_AUTH").ok().filter(|auth| !auth.is_empty())
 }
 
 /// Whether the servers know this client by its certificate.

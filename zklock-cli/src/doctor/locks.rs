@@ -8,8 +8,9 @@ use zklock::layout::{Curator, Removed};
 use zklock::{AclEntry, ErrorKind, Permissions, Session};
 
 use crate::doctor::Check;
+use crate::doctor::session::other_credentials;
 use crate::exit::Failure;
-use crate::server::has_certificate;
+use crate::server::{auth, has_certificate};
 use crate::when::span;
 
 /// The name of a lock that is taken for a moment. The directory of another process's may belong to
@@ -25,7 +26,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 
 /// Takes a lock, and looks at the access control lists. Returns whether a lock can be taken.
 pub(super) async fn access(session: &Session) -> Result<(Vec<Check>, bool), Failure> {
-    let user = env::var("ZKLOCK_AUTH").ok().filter(|auth| !auth.is_empty());
+    let user = auth();
     let root = session.root().as_str();
     let lock = session.mutex(trial("access"))?.driver(Removed::after(Curator))?;
     let guard = match lock.acquire_timeout(TAKING).await {
@@ -58,7 +59,10 @@ pub(super) async fn access(session: &Session) -> Result<(Vec<Check>, bool), Fail
         (false, true, _) => Check::wrong(
             "acl",
             format!("this client has credentials, but everybody may change {root}"),
-            format!("zkCli.sh setAcl {root} auth::cdrwa, after addauth"),
+            match user {
+                Some(_) => format!("zkCli.sh setAcl {root} auth::cdrwa, after addauth"),
+                None => format!("zkCli.sh setAcl {root} auth::cdrwa, with the same certificate"),
+            },
         ),
         (false, false, false) => Check::well(
             "acl",
@@ -72,8 +76,9 @@ pub(super) async fn access(session: &Session) -> Result<(Vec<Check>, bool), Fail
 async fn refused(session: &Session, auth: Option<&str>) -> Check {
     let root = session.root().as_str();
     let Some(auth) = auth else {
-        let says = format!("the access control list of {root} denies access without credentials");
-        return Check::wrong("auth", says, "set ZKLOCK_AUTH=digest:user:password");
+        let who = if has_certificate() { "to this certificate" } else { "without credentials" };
+        let says = format!("the access control list of {root} denies access {who}");
+        return Check::wrong("auth", says, other_credentials());
     };
     let mut words = auth.splitn(3, ':');
     let (scheme, user) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
@@ -88,7 +93,7 @@ async fn refused(session: &Session, auth: Option<&str>) -> Check {
              or its password is another, so that the digests differ"
         )
     };
-    Check::wrong("auth", says, "correct ZKLOCK_AUTH")
+    Check::wrong("auth", says, other_credentials())
 }
 
 /// Whether the servers remove the empty directory of the lock that was taken.

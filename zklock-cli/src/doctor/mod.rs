@@ -8,6 +8,7 @@ mod session;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use zklock::{ErrorKind, Session};
 
 use crate::exit::{Failure, PROBLEM};
 use crate::inspect::say;
@@ -100,16 +101,15 @@ async fn examine(containers: Option<Duration>, within: Duration) -> Result<Vec<C
         return Ok(checks);
     }
     checks.push(limits::connections(&servers).await);
-    let session = match session::open().await {
-        Ok((session, opened)) => {
-            checks.extend(opened);
-            session
-        }
-        Err(refused) => {
-            checks.push(refused);
+    let session = match Session::from_env().await {
+        Ok(session) => session,
+        Err(error) if error.kind() == ErrorKind::InvalidOption => return Err(error.into()),
+        Err(error) => {
+            checks.push(session::refused(&error));
             return Ok(checks);
         }
     };
+    checks.extend(session::opened(&session));
     let (access, may_lock) = locks::access(&session).await?;
     checks.extend(access);
     if may_lock {

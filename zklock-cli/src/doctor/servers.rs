@@ -9,6 +9,10 @@ use crate::doctor::Check;
 use crate::server::over_tls;
 use crate::words::word;
 
+/// Why a session may not be opened although the server serves.
+const OTHERS: [ErrorKind; 3] =
+    [ErrorKind::NoChroot, ErrorKind::Unauthorized, ErrorKind::InvalidOption];
+
 enum Server {
     Serves,
     /// It answers, but does not say whether it serves.
@@ -56,9 +60,7 @@ async fn open(server: &str, within: Duration) -> Server {
     match opened.await {
         Ok(()) => Server::Serves,
         // That is another check.
-        Err(error) if matches!(error.kind(), ErrorKind::NoChroot | ErrorKind::Unauthorized) => {
-            Server::Answers
-        }
+        Err(error) if OTHERS.contains(&error.kind()) => Server::Answers,
         Err(error) => Server::Fails(format!("{error:#}")),
     }
 }

@@ -1,35 +1,47 @@
-//! Whether a session is opened, and is as it was asked for.
+//! Why no session is opened, and whether one is as it was asked for.
 
 use std::env;
 use std::time::Duration;
 
-use zklock::{ErrorKind, Session};
+use zklock::{ErrorKind, LockError, Session};
 
 use crate::doctor::Check;
+use crate::server::{auth, has_certificate};
 use crate::when::span;
 
 /// What is asked for without `ZKLOCK_SESSION_TIMEOUT`.
 const DEFAULT: Duration = Duration::from_secs(10);
 
-/// Opens a session, or returns why there is none.
-pub(super) async fn open() -> Result<(Session, Vec<Check>), Check> {
-    let session = Session::from_env().await.map_err(|error| {
-        let says = format!("{error:#}");
-        match error.kind() {
-            ErrorKind::NoChroot => {
-                let helps = "create that node (zkCli.sh create), or correct the path behind the \
-                             servers in ZKLOCK_CONNECT";
-                Check::wrong("chroot", says, helps)
-            }
-            ErrorKind::Unauthorized => Check::wrong("auth", says, "correct ZKLOCK_AUTH"),
-            _ => Check::wrong("session", says, "look at the log of the servers"),
+/// Why there is no session.
+pub(super) fn refused(error: &LockError) -> Check {
+    let says = format!("{error:#}");
+    match error.kind() {
+        ErrorKind::NoChroot => {
+            let helps = "create that node (zkCli.sh create), or correct the path behind the \
+                         servers in ZKLOCK_CONNECT";
+            Check::wrong("chroot", says, helps)
         }
-    })?;
-    let mut checks = vec![Check::well("chroot", "it exists, and a session is opened")];
-    if let Some(timing) = session.timing() {
-        checks.push(timeout(timing.session_timeout));
+        ErrorKind::Unauthorized => Check::wrong("auth", says, other_credentials()),
+        _ => Check::wrong("session", says, "look at the log of the servers"),
     }
-    Ok((session, checks))
+}
+
+/// What helps where the credentials of this client are not those that are asked for.
+pub(super) fn other_credentials() -> &'static str {
+    match (auth(), has_certificate()) {
+        (Some(_), _) => "correct ZKLOCK_AUTH",
+        (None, true) => {
+            "set ZKLOCK_TLS_CERT and ZKLOCK_TLS_KEY to a certificate that the list names"
+        }
+        (None, false) => "set ZKLOCK_AUTH=digest:user:password",
+    }
+}
+
+/// What a session tells that was opened.
+pub(super) fn opened(session: &Session) -> Vec<Check> {
+    let mut checks = vec![Check::well("chroot", "it exists, and a session is opened")];
+    checks.extend(session.timing().map(|timing| timeout(timing.session_timeout)));
+    checks
 }
 
 fn timeout(granted: Duration) -> Check {

@@ -8,11 +8,11 @@ pub(crate) mod view;
 
 use std::time::Duration;
 
-use crate::exit::{Failure, PROBLEM, UNREACHABLE};
+use crate::exit::{Failure, OWN, PROBLEM, UNREACHABLE};
 use crate::inspect::say;
 use crate::server::{Again, servers};
 use crate::why::problems::Facts;
-use crate::why::view::Queue;
+use crate::why::view::{Queue, View};
 
 /// What is known of a lock, in words or as JSON.
 #[derive(Debug)]
@@ -51,11 +51,15 @@ pub(crate) async fn known(
         views.iter().filter_map(|view| Some((view, &**view.queues.as_ref().ok()?))).collect();
     answering.sort_by_key(|(_, queues)| differs(queues));
     let Some((view, queues)) = answering.first().copied() else {
-        let told = views.iter().filter_map(|view| {
-            let why = view.queues.as_ref().err()?;
-            Some(format!("\n  {}: {why}", view.server))
-        });
-        let message = format!("ZooKeeper does not answer{}", told.collect::<String>());
+        let mut message = "ZooKeeper does not answer".to_owned();
+        for View { server, queues, .. } in views {
+            match queues {
+                // Also a refusal is an answer.
+                Err(why) if why.code == OWN => return Err(why),
+                Err(why) => message += &format!("\n  {server}: {}", why.message),
+                Ok(_) => {}
+            }
+        }
         return Err(Failure { code: UNREACHABLE, message });
     };
     let server = &view.server;

@@ -79,7 +79,7 @@ impl Facts<'_> {
             let queues = match &view.queues {
                 Ok(queues) => queues,
                 Err(why) => {
-                    let says = format!("The server {server} does not serve: {why}.");
+                    let says = format!("The server {server} does not serve: {}.", why.message);
                     problems.push(Problem::new("server", says, Vec::new()));
                     continue;
                 }

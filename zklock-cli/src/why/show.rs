@@ -122,7 +122,7 @@ pub(crate) fn json(facts: &Facts<'_>, problems: &[Problem]) -> Value {
         json!({
             "address": view.server,
             "answers": view.queues.is_ok(),
-            "why_not": view.queues.as_ref().err(),
+            "why_not": view.queues.as_ref().err().map(|why| &why.message),
             "tells_connections": view.connections.is_ok(),
         })
     });

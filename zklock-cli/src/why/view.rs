@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout, timeout_at};
 use zklock::{Participant, Session, Survey};
 
+use crate::exit::{Failure, UNREACHABLE};
 use crate::ls::twins;
 use crate::when::since;
 use crate::words::{Connection, connections};
@@ -32,7 +33,7 @@ pub(crate) struct Queue {
 pub(crate) struct View {
     pub(crate) server: String,
     /// The queues, or why they could not be read.
-    pub(crate) queues: Result<Vec<Queue>, String>,
+    pub(crate) queues: Result<Vec<Queue>, Failure>,
     /// The connections of its clients, or why it does not tell.
     pub(crate) connections: Result<Vec<Connection>, String>,
     /// The session in which it was asked.
@@ -60,16 +61,14 @@ async fn ask_one(name: &str, server: String, end: Instant, within: Duration) -> 
     // A little less, so that it is told in time why there is no session.
     let connecting = within.saturating_sub(2 * REST).max(REST);
     let reading = async {
-        let opened = Session::builder_from_env(&server).map(|new| new.connect_timeout(connecting));
-        let session = match opened {
-            Ok(builder) => builder.connect().await.map_err(|error| format!("{error:#}"))?,
-            Err(error) => return Err(format!("{error:#}")),
-        };
+        let builder = Session::builder_from_env(&server)?.connect_timeout(connecting);
+        let session = builder.connect().await?;
         let own = session.zookeeper_session().map(|(id, _)| id);
         let queues = read(&session, name).await;
         Ok((session, own, queues))
     };
-    let reading = async { timeout_at(end, reading).await.unwrap_or_else(|_| Err(unanswered())) };
+    let late = || Err(Failure { code: UNREACHABLE, message: unanswered() });
+    let reading = async { timeout_at(end, reading).await.unwrap_or_else(|_| late()) };
     let (session, own, queues) = match reading.await {
         Ok((session, own, queues)) => (Some(session), own, queues),
         Err(why) => (None, None, Err(why)),
@@ -99,11 +98,10 @@ async fn tells(server: &str) -> Result<Vec<Connection>, String> {
     connections(server.split('/').next().unwrap_or_default()).await
 }
 
-async fn read(session: &Session, name: &str) -> Result<Vec<Queue>, String> {
-    let told = |error: zklock::LockError| format!("{error:#}");
+async fn read(session: &Session, name: &str) -> Result<Vec<Queue>, Failure> {
     let mut queues = Vec::new();
-    for site in session.sites(name).await.map_err(told)? {
-        let survey = site.survey().await.map_err(told)?;
+    for site in session.sites(name).await? {
+        let survey = site.survey().await?;
         let (path, layout, inner) = (site.path().to_owned(), site.layout(), site.is_inner());
         queues.push(Queue { path, layout, inner, survey });
     }

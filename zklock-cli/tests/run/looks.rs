@@ -288,6 +288,42 @@ fn locks_of_every_layout_are_listed() {
     assert_eq!(said(&bed, &["ls"]).0, "no lock is in use\n");
 }
 
+#[test]
+fn a_wrong_setting_is_not_blamed_on_the_servers() {
+    let bed = Bed::new("setting");
+    let (up, down) = (ZooKeeper::shared().addr(), "127.0.0.1:1".to_owned());
+    let no_root = format!("{up}/no/such/node");
+    for asks in [&["why", "a", "--within", "20s"][..], &["doctor", "--within", "20s"], &["ls"]] {
+        for (setting, wrong) in [
+            ("ZKLOCK_ACL", "creators"),
+            ("ZKLOCK_AUTH", "password"),
+            ("ZKLOCK_TLS_CA", "/no/such/file"),
+        ] {
+            for servers in [&up, &down] {
+                let output = bed.zklock_at(servers, asks).env(setting, wrong).output().unwrap();
+                println!("{setting} {asks:?}: {output:?}");
+                let text = String::from_utf8_lossy(&output.stderr);
+                assert_eq!(output.status.code(), Some(125), "{text}");
+                assert!(text.contains(setting) && !text.contains("does not answer"), "{text}");
+                assert!(output.stdout.is_empty());
+            }
+        }
+        // It is noticed when a session is opened.
+        let mut command = bed.zklock_at(&up, asks);
+        let output = command.env("ZKLOCK_SESSION_TIMEOUT", "30days").output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(125) && text.contains("24 days"), "{output:?}");
+    }
+    // A chroot that is not there is said by a server, which therefore answers.
+    until("the chroot is blamed", || {
+        let why = bed.zklock_at(&no_root, &["why", "a", "--within", "20s"]).output().unwrap();
+        let text = String::from_utf8_lossy(&why.stderr);
+        println!("{text}");
+        let is_blamed = text.contains("does not exist") && !text.contains("does not answer");
+        (is_blamed && why.status.code() == Some(125)).then_some(())
+    });
+}
+
 /// Sixty locks take a few round trips each, and one is below a dozen directories.
 #[test]
 fn many_locks_are_listed_over_a_slow_network() {
