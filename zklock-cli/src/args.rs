@@ -5,7 +5,8 @@ use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 
-use clap::{Parser, Subcommand};
+use clap::builder::PossibleValuesParser;
+use clap::{CommandFactory, Parser, Subcommand};
 
 /// Distributed locks on Apache ZooKeeper.
 ///
@@ -212,6 +213,17 @@ pub(crate) struct Serve {
     pub(crate) token_file: Option<std::path::PathBuf>,
 }
 
+/// Returns the arguments as clap describes them. The manual knows each command, and so do the shells.
+pub(crate) fn command() -> clap::Command {
+    let mut built = Args::command();
+    // Only then is `help` one of them.
+    built.build();
+    let names = built.get_subcommands().map(|command| command.get_name().to_owned());
+    let pages = PossibleValuesParser::new(names.collect::<Vec<_>>());
+    Args::command()
+        .mut_subcommand("man", |man| man.mut_arg("command", |command| command.value_parser(pages)))
+}
+
 fn longer_than_zero(text: &str) -> Result<Duration, String> {
     let time = humantime::parse_duration(text).map_err(|error| error.to_string())?;
     let longer = (!time.is_zero()).then_some(time);
@@ -278,8 +290,7 @@ mod tests {
 
     #[test]
     fn whatever_shows_or_does_something_prints_json() {
-        use clap::CommandFactory;
-        let command = Args::command();
+        let command = command();
         let has_json = |command: &clap::Command| {
             command.get_arguments().any(|argument| argument.get_long() == Some("json"))
         };
@@ -292,7 +303,6 @@ mod tests {
 
     #[test]
     fn the_arguments_are_consistent() {
-        use clap::CommandFactory;
-        Args::command().debug_assert();
+        command().debug_assert();
     }
 }

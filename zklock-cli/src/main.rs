@@ -26,7 +26,7 @@ mod words;
 use std::io::{Write, stdout};
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
+use clap::FromArgMatches;
 
 use crate::args::{Args, Command};
 use crate::exit::Failure;
@@ -37,7 +37,8 @@ fn main() -> ExitCode {
     if let Some(code) = run::helper(std::env::args_os()) {
         return ExitCode::from(code);
     }
-    let args = match Args::try_parse() {
+    let parsed = args::command().try_get_matches();
+    let args = match parsed.and_then(|matches| Args::from_arg_matches(&matches)) {
         Ok(args) => args,
         Err(error) => {
             let code = if error.use_stderr() { exit::OWN } else { 0 };
@@ -84,7 +85,7 @@ fn begin(args: Args) -> Result<u8, Failure> {
             Command::Revoke { name, json } => inspect::revoke(&name, json).await,
             Command::Completions { shell } => {
                 let mut script = Vec::new();
-                clap_complete::generate(shell, &mut Args::command(), "zklock", &mut script);
+                clap_complete::generate(shell, &mut args::command(), "zklock", &mut script);
                 print(&script)
             }
             Command::Man { command } => print(&manual(command.as_deref())?),
@@ -94,16 +95,13 @@ fn begin(args: Args) -> Result<u8, Failure> {
 
 /// Returns the manual page of a command, or of all.
 fn manual(of: Option<&str>) -> Result<Vec<u8>, Failure> {
-    let mut all = Args::command();
+    let mut all = args::command();
     // Only then do commands know their whole names.
     all.build();
-    let page = match of {
-        Some(name) => all.find_subcommand(name).cloned(),
-        None => Some(all),
-    };
-    let page = page.ok_or_else(|| Failure::own("there is no such command: see zklock --help"))?;
+    // Others are refused with the arguments.
+    let page = of.and_then(|name| all.find_subcommand(name)).unwrap_or(&all);
     let mut text = Vec::new();
-    let rendered = clap_mangen::Man::new(page).render(&mut text);
+    let rendered = clap_mangen::Man::new(page.clone()).render(&mut text);
     rendered.map_err(|error| Failure::own(format!("no page: {error}")))?;
     Ok(text)
 }

@@ -366,14 +366,21 @@ fn what_a_node_says_does_nothing_to_a_terminal() {
     }
 }
 
-/// Fails if a program has anything to say about a file. One that is not installed may be missing, except in
-/// the long form, for which `tests/run` installs it.
+/// A program that knows nothing of who runs the test: neither a file of a home nor a locale.
+fn alone(bed: &Bed, program: &str) -> Command {
+    let mut command = Command::new(program);
+    command.env_clear().env("PATH", std::env::var_os("PATH").unwrap());
+    command.env("HOME", &bed.folder).env("LC_ALL", "C").current_dir(&bed.folder);
+    command
+}
+
+/// Fails if a program has anything to say about a file. Only bash is asked in the short form: `tests/run`
+/// installs the others for the long one.
 fn accepts(bed: &Bed, command: &[&str]) {
-    match Command::new(command[0]).args(&command[1..]).current_dir(&bed.folder).output() {
-        Ok(said) => {
-            assert!(said.status.success() && said.stderr.is_empty(), "{command:?}: {said:?}")
-        }
-        Err(error) => assert!(std::env::var_os("ZKLOCK_LONG").is_none(), "{command:?}: {error}"),
+    if command[0] == "bash" || std::env::var("ZKLOCK_LONG").is_ok_and(|long| long == "1") {
+        let said = alone(bed, command[0]).args(&command[1..]).output();
+        let said = said.unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        assert!(said.status.success() && said.stderr.is_empty(), "{command:?}: {said:?}");
     }
 }
 
@@ -392,19 +399,25 @@ fn shells_and_man_know_the_command() {
     let pages = page.lines().filter_map(|line| line.strip_prefix(r"zklock\-")?.strip_suffix("(1)"));
     let pages: Vec<_> = pages.filter(|page| *page != "help").collect();
     assert!(pages.contains(&"run") && pages.contains(&"why"), "{pages:?}");
-    for command in pages {
+    for &command in &pages {
         let page = written(command, &["man", command]);
         assert!(page.contains(&format!(".TH zklock-{command} 1")), "{page}");
         accepts(&bed, &["groff", "-man", "-ww", "-z", "-Tutf8", command]);
     }
-    assert_eq!(bed.code(&["man", "walk"]), 125);
+    let (said, code) = said(&bed, &["man", "walk"]);
+    assert!(code == 125 && said.contains("'walk'"), "{said}");
+    assert!(pages.iter().all(|page| said.contains(&format!(" {page},"))), "{said}");
     for shell in ["bash", "zsh", "fish"] {
         assert!(written(shell, &["completions", shell]).contains("hold-at-most"), "{shell}");
         accepts(&bed, &[shell, "-n", shell]);
     }
-    let typed = "source ./bash; COMP_WORDS=(zklock run --hold); COMP_CWORD=2; \
-                 $(complete -p zklock | sed 's/.*-F \\([^ ]*\\).*/\\1/') zklock --hold run; \
-                 echo ${COMPREPLY[*]}";
-    let bash = Command::new("bash").args(["-c", typed]).current_dir(&bed.folder).output().unwrap();
-    assert_eq!(String::from_utf8_lossy(&bash.stdout), "--hold-at-most\n", "{bash:?}");
+    for (command, word, whole) in [("run", "--hold", "--hold-at-most"), ("man", "wh", "why")] {
+        let typed = format!(
+            "source ./bash; COMP_WORDS=(zklock {command} {word}); COMP_CWORD=2; \
+             $(complete -p zklock | sed 's/.*-F \\([^ ]*\\).*/\\1/') zklock {word} {command}; \
+             echo ${{COMPREPLY[*]}}"
+        );
+        let bash = alone(&bed, "bash").args(["-c", &typed]).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&bash.stdout), format!("{whole}\n"), "{bash:?}");
+    }
 }
