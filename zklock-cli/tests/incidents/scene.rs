@@ -1,10 +1,8 @@
 //! A place with locks, and the command `zklock` as an operator calls it.
 
 use std::io::Write;
-use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use nix::sys::signal::{Signal, kill};
@@ -17,8 +15,8 @@ mod until;
 
 pub(crate) use until::{BOUND, until};
 
-/// Where zkCli.sh is where Debian installed ZooKeeper.
-const ZK_CLI: &str = "/usr/share/zookeeper/bin/zkCli.sh";
+/// The folder of zkCli.sh where Debian installed ZooKeeper.
+const ZK_CLI: &str = "/usr/share/zookeeper/bin";
 
 pub(crate) struct Scene {
     pub(crate) servers: String,
@@ -64,9 +62,9 @@ impl Scene {
     /// A command with the settings of these locks.
     pub(crate) fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new(program);
-        let folder = folder().display();
+        let zklock = Path::new(env!("CARGO_BIN_EXE_zklock")).parent().unwrap().display();
         let path = std::env::var("PATH").unwrap();
-        command.env("PATH", format!("{folder}:{path}"));
+        command.env("PATH", format!("{zklock}:{ZK_CLI}:{path}"));
         command.env("ZKLOCK_CONNECT", &self.servers).env("ZKLOCK_ROOT", &self.root);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
@@ -203,22 +201,4 @@ impl Drop for Running {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
-}
-
-/// A folder with the programs that are advised.
-fn folder() -> &'static Path {
-    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
-    FOLDER.get_or_init(|| {
-        let folder = std::env::temp_dir().join(format!("zklock-incidents-{}", std::process::id()));
-        // An earlier process may have had the same number.
-        let _ = std::fs::remove_dir_all(&folder);
-        std::fs::create_dir_all(&folder).unwrap();
-        symlink(env!("CARGO_BIN_EXE_zklock"), folder.join("zklock")).unwrap();
-        let script = format!("#!/bin/sh\nexec {ZK_CLI} \"$@\"\n");
-        let path = folder.join("zkCli.sh");
-        std::fs::write(&path, script).unwrap();
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        std::fs::set_permissions(&path, mode).unwrap();
-        folder
-    })
 }

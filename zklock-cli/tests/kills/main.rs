@@ -16,7 +16,7 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use zklock_test_support::{RawClient, ZooKeeper};
+use zklock_test_support::{RawClient, RawError, ZooKeeper};
 
 use crate::plan::{Plan, TIMEOUT};
 use crate::round::{Seen, directory, play};
@@ -122,7 +122,10 @@ fn play_lane(seed: u64, rounds: impl Iterator<Item = u64>, folder: &Path, tally:
     for round in played {
         loop {
             let mut client = RawClient::connect(&server.addr(), Duration::from_secs(10)).unwrap();
-            let nodes = client.children(&directory(round)).unwrap_or_default();
+            let nodes = match client.children(&directory(round)) {
+                Err(RawError::Code(-101)) => Vec::new(),
+                nodes => nodes.unwrap(),
+            };
             if nodes.is_empty() {
                 break;
             }

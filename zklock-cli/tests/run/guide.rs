@@ -1,6 +1,6 @@
 //! What the guide shows is what the commands print, but for machines, processes, nodes and times.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::os::unix::fs::symlink;
 use std::process::{Child, Command, Stdio};
 
@@ -72,6 +72,16 @@ fn masked(text: &str) -> String {
     masked.join(" ")
 }
 
+/// A process that ends with the test, also where it is stopped.
+struct User(Child);
+
+impl Drop for User {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// Servers, and the settings of those who use them.
 struct Stage {
     bed: Bed,
@@ -93,7 +103,7 @@ impl Stage {
     }
 
     /// Starts a command that wants a lock, as an application, and waits until it has a node there.
-    fn user(&self, app: &str, arguments: &str) -> Child {
+    fn user(&self, app: &str, arguments: &str) -> User {
         let directory = format!("{}/{}", self.root, arguments.split(' ').next().unwrap());
         let count = || {
             let mut raw =
@@ -108,7 +118,7 @@ impl Stage {
         user.env("ZKLOCK_APP", app)
             .env("ZKLOCK_SESSION_TIMEOUT", "36s")
             .env("ZKLOCK_TIMEOUT", "600s");
-        let user = user.stdout(Stdio::null()).spawn().unwrap();
+        let user = User(user.stdout(Stdio::null()).spawn().unwrap());
         until("it has a node", || (count() > before).then_some(()));
         user
     }
@@ -187,7 +197,7 @@ fn the_guide_shows_what_the_commands_print() {
         let why = String::from_utf8(output.stdout).unwrap();
         why.contains(" s, since ").then_some(why)
     });
-    signal(&users[0], Signal::SIGSTOP);
+    signal(&users[0].0, Signal::SIGSTOP);
     stage.tells("zklock why nightly", " --within 20s");
     let node = why.lines().find_map(|line| line.strip_prefix("node     ")).unwrap();
     let node = node.split_once(", czxid ");
@@ -200,17 +210,24 @@ fn the_guide_shows_what_the_commands_print() {
     stage.tells("zklock run nightly", "");
     users.push(stage.user("shop", "orders/8 --mode read -- sleep 1000"));
     let (command, expected) = stage.shown("zklock watch orders/8");
-    let mut watching = stage.shell(&format!("exec {command}")).spawn().unwrap();
-    let lines = BufReader::new(watching.stdout.take().unwrap()).lines();
-    let lines: Vec<_> = lines.take(expected.lines().count()).map(Result::unwrap).collect();
-    assert_eq!(masked(&lines.join("\n")), masked(&expected));
-    users.push(watching);
+    let watched = stage.bed.folder.join("watched");
+    let begin = || {
+        std::fs::write(&watched, "").unwrap();
+        User(stage.shell(&format!("exec {command} > watched 2>&1")).spawn().unwrap())
+    };
+    let mut watching = begin();
+    until("it prints what the guide shows", || {
+        let text = std::fs::read_to_string(&watched).unwrap();
+        let begins: Vec<_> = text.lines().take(expected.lines().count()).collect();
+        if watching.0.try_wait().unwrap().is_some() {
+            println!("it ended: {text}");
+            watching = begin();
+        }
+        (masked(&begins.join("\n")) == masked(&expected)).then_some(())
+    });
     stage.does("zklock revoke orders/8", None);
 
-    for mut user in users {
-        user.kill().unwrap();
-        user.wait().unwrap();
-    }
+    drop((users, watching));
     let small = ZooKeeper::builder().cfg_line("maxClientCnxns=5").ensemble(3);
     stage.servers = small.connect_string();
     stage.tells("zklock doctor", "");
