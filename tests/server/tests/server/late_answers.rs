@@ -8,7 +8,8 @@ use zklock_test_support::{Control, Warnings};
 
 use crate::bed::{Bed, PATIENCE, acquiring, soon};
 
-const T: Duration = Duration::from_secs(10);
+/// Not that of another test: the lease follows from it, and tells their lines in the log apart.
+const T: Duration = Duration::from_millis(10_200);
 
 /// They take longer than is waited for at first.
 #[tokio::test]
@@ -30,7 +31,7 @@ async fn permits_are_granted_where_answers_take_long_on_a_busy_day() {
     bed.end().await;
 }
 
-/// Two answers, one after the other, must come within a lease of 5.5 s.
+/// Two answers, one after the other, must come within a lease of 5.61 s.
 #[tokio::test]
 async fn where_two_answers_do_not_fit_into_a_lease_it_is_said_why_nothing_is_granted() {
     const ANSWER: Duration = Duration::from_secs(3);
@@ -54,15 +55,16 @@ async fn where_two_answers_do_not_fit_into_a_lease_it_is_said_why_nothing_is_gra
     let error = timed.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     let told = format!("{error:#}");
-    assert!(told.contains("its answers take ") && told.contains("for a lease of 5.5s"), "{told}");
+    assert!(told.contains("its answers take ") && told.contains("for a lease of 5.61s"), "{told}");
     assert!(!waiting.is_finished());
     let why = "nobody is ahead, and the lock is not granted: ZooKeeper's answers take too long";
-    let lines = said(why);
+    // Other tests of this process have other leases.
+    let mut lines = said(why);
+    lines.retain(|line| line.contains("lease=5.61s"));
     // Once a minute on each of its connections, of whichever lock it is: perhaps one of the traffic.
     let connections = usize::try_from(proxy.connections_total()).unwrap();
     assert!((1..=connections).contains(&lines.len()), "{lines:#?}");
-    let told = |line: &String| line.contains("lock=\"") && line.contains("lease=5.5s");
-    assert!(lines.iter().all(told), "{lines:#?}");
+    assert!(lines.iter().all(|line| line.contains("lock=\"")), "{lines:#?}");
     proxy.heal();
     soon("the lock", waiting).await.unwrap().release().await.unwrap();
     drop(busy);
