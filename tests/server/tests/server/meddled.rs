@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use zklock::{LockOptions, StopAt};
@@ -67,6 +67,44 @@ async fn a_lock_that_another_of_its_session_was_granted_by_a_node_at_its_path_is
     bed.end().await;
 }
 
+/// Two strangers that write a node without a pause, until this is dropped: also when the test fails, because
+/// others use the server.
+struct Writing {
+    stop: Arc<AtomicBool>,
+    writes: Arc<AtomicUsize>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Writing {
+    fn start(bed: &Bed, path: &str) -> Self {
+        let (stop, writes) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+        let threads = [(); 2].map(|()| {
+            let (mut raw, path) = (bed.raw(), path.to_owned());
+            let (stop, writes) = (stop.clone(), writes.clone());
+            thread::spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    raw.set_data(&path, b"a stranger's").unwrap();
+                    writes.fetch_add(1, Ordering::Relaxed);
+                }
+                raw.close().unwrap();
+            })
+        });
+        Writing { stop, writes, threads: threads.into() }
+    }
+
+    fn writes(&self) -> usize {
+        self.writes.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let joined: Vec<_> = self.threads.drain(..).map(JoinHandle::join).collect();
+        assert!(thread::panicking() || joined.iter().all(Result::is_ok), "a writer failed");
+    }
+}
+
 /// Whenever a heartbeat has read it, it is written again before the check.
 #[tokio::test]
 async fn a_node_that_is_written_all_the_time_hides_no_deletion_on_a_busy_day() {
@@ -78,19 +116,8 @@ async fn a_node_that_is_written_all_the_time_hides_no_deletion_on_a_busy_day() {
     // No watch tells.
     let deaf = proxy.on(Matcher::notification(), Action::Drop);
     let written = soon("the lock", session.mutex("written").unwrap().acquire()).await.unwrap();
-    let (stop, writes) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
-    let writing = [(); 2].map(|()| {
-        let (mut raw, path) = (bed.raw(), written.path().to_owned());
-        let (stop, writes) = (stop.clone(), writes.clone());
-        thread::spawn(move || {
-            while !stop.load(Ordering::Relaxed) {
-                raw.set_data(&path, b"a stranger's").unwrap();
-                writes.fetch_add(1, Ordering::Relaxed);
-            }
-            raw.close().unwrap();
-        })
-    });
-    until("it is written", || (writes.load(Ordering::Relaxed) > 0).then_some(())).await;
+    let writing = Writing::start(&bed, written.path());
+    until("it is written", || (writing.writes() > 0).then_some(())).await;
     let control = Control::of(bed.server());
     for kind in KINDS {
         let held = kind.acquire(&session).await;
@@ -101,9 +128,8 @@ async fn a_node_that_is_written_all_the_time_hides_no_deletion_on_a_busy_day() {
         control.within_answers(&what, took, HEARTBEAT, 30);
     }
     assert!(written.is_valid());
-    stop.store(true, Ordering::Relaxed);
-    writing.into_iter().for_each(|thread| thread.join().unwrap());
-    println!("{} writes", writes.load(Ordering::Relaxed));
+    println!("{} writes", writing.writes());
+    drop(writing);
     written.release().await.unwrap();
     deaf.release();
     drop(busy);
