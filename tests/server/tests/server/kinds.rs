@@ -259,6 +259,14 @@ impl Held {
         each!(self, guard => guard.release().await)
     }
 
+    /// The paths of its nodes, one of each lock.
+    pub(crate) fn paths(&self) -> Vec<&str> {
+        match self {
+            Held::Multi(guard) => guard.members().iter().map(|member| member.path()).collect(),
+            one => vec![one.path()],
+        }
+    }
+
     /// The path of its node; of several the last.
     pub(crate) fn path(&self) -> &str {
         match self {
