@@ -1,4 +1,4 @@
-//! What a server tells about its connections: by the four-letter word `cons`, or by its AdminServer.
+//! What a server tells about itself: by the four-letter words `cons` and `mntr`, or by its AdminServer.
 //! Both may be forbidden.
 
 use std::env;
@@ -26,6 +26,14 @@ pub(crate) struct Connection {
     pub(crate) timeout: Duration,
     /// When the server answered it last, in milliseconds of a clock of the server's own.
     pub(crate) answered: i64,
+}
+
+/// How often the data of a server were not those of its leader.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Digests {
+    pub(crate) leads: bool,
+    /// After so many transactions since the server was started, its digest was not the leader's.
+    pub(crate) mismatches: u64,
 }
 
 /// Sends a four-letter word. An error says in words why there is no answer.
@@ -72,6 +80,31 @@ pub(crate) async fn connections(server: &str) -> Result<Vec<Connection>, String>
         Ok(told) => Ok(of_admin(&told)),
         Err(neither) => Err(format!("{why}, and {neither}")),
     }
+}
+
+/// Returns what a server tells of its digests, which servers before 3.6 do not have.
+pub(crate) async fn digests(server: &str) -> Option<Digests> {
+    match word(server, "mntr").await {
+        Ok(said) => of_mntr(&said),
+        Err(_) => of_monitor(&admin(server, "monitor").await.ok()?),
+    }
+}
+
+fn of_mntr(said: &str) -> Option<Digests> {
+    let field = |name: &str| {
+        said.lines().filter_map(|line| line.split_once('\t')).find(|one| one.0 == name)
+    };
+    Some(Digests {
+        leads: field("zk_server_state")?.1 == "leader",
+        mismatches: field("zk_digest_mismatches_count")?.1.parse().ok()?,
+    })
+}
+
+fn of_monitor(told: &Value) -> Option<Digests> {
+    Some(Digests {
+        leads: told["server_state"] == "leader",
+        mismatches: told["digest_mismatches_count"].as_u64()?,
+    })
 }
 
 /// Reads lines such as
@@ -138,5 +171,13 @@ mod tests {
             "last_response_time": 46_315_694,
         }], "command": "connections" });
         assert_eq!(of_admin(&told), [one]);
+    }
+    #[test]
+    fn digests_are_read() {
+        let said = "zk_version\t3.8.0\nzk_server_state\tleader\nzk_digest_mismatches_count\t17\n";
+        let told = serde_json::json!({ "server_state": "leader", "digest_mismatches_count": 17 });
+        let both = Some(Digests { leads: true, mismatches: 17 });
+        assert_eq!((of_mntr(said), of_monitor(&told)), (both.clone(), both));
+        assert_eq!(of_mntr("zk_version\t3.5.9\nzk_server_state\tleader\n"), None);
     }
 }

@@ -1,5 +1,6 @@
 //! `zklock doctor`: whether an ensemble is set up as locks need it.
 
+mod digests;
 mod limits;
 mod locks;
 mod servers;
@@ -116,6 +117,8 @@ async fn examine(containers: Option<Duration>, within: Duration) -> Result<Vec<C
         checks.push(locks::containers(&session, containers).await?);
     }
     checks.push(limits::buffer(&session, &servers).await?);
+    // Behind what writes: a server compares its data at each transaction.
+    checks.extend(digests::digests(&servers, within).await);
     session.close().await;
     Ok(checks)
 }

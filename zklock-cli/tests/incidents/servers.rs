@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use zklock_test_support::ZooKeeper;
 
+use crate::doctor::{examine, wrong};
 use crate::scene::Scene;
 
 #[test]
@@ -25,10 +26,14 @@ fn a_follower_shows_a_node_that_its_leader_does_not_know() {
     assert!(says.starts_with(&format!("The server {} shows ", follower.addr())), "{says}");
     assert!(!helps[0].contains(&follower.addr()), "{helps:?}");
     scene.follow(&format!("{} && zklock run b -- true", helps[0]));
+    // Doctor names it, too, once there was something to compare.
+    let says = wrong(&scene, &[], &[], "digests");
+    assert!(says.starts_with(&format!("{} says that its data", follower.addr())), "{says}");
     // What it says in words: the server copies the data of its leader.
     follower.kill();
     follower.wipe();
     follower.restart();
     assert_eq!(waiter.code(), 0);
+    assert_eq!(examine(&scene, &[], &[]).0, 0);
     assert_eq!(scene.why("a")["problems"].as_array().unwrap().len(), 0);
 }

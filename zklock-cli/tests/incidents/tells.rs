@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use zklock_test_support::{BOUND, ReservedPort, ZooKeeper};
 
+use crate::doctor::examine;
 use crate::scene::{Scene, until};
 
 const JARS: &str = "/usr/share/java";
@@ -20,6 +21,8 @@ fn a_server_that_tells_no_connections_is_named() {
     let scene = Scene::at(&server.addr(), "shy");
     let _holder = scene.holder("30s", &["a"]);
     let why = scene.why("a");
+    let (exit, checks) = examine(&scene, &[], &[]);
+    assert!(exit == 0 && checks.iter().all(|check| check["code"] != "digests"), "{checks:?}");
     let session = &why["holders"][0]["session"];
     assert_eq!(session["state"], "unknown");
     let told = session["why"].as_str().unwrap();
@@ -54,6 +57,8 @@ fn the_admin_server_tells_the_connections_as_well() {
         let known = session["state"] == "connected" && session["timeout_ms"] == 30_000;
         (known && session["heard_ms_ago"].as_u64().unwrap() < 30_000).then_some(())
     });
+    let (_, checks) = examine(&scene, &[("ZKLOCK_ADMIN_PORT", &port)], &[]);
+    assert!(checks.iter().any(|check| check["code"] == "digests"), "{checks:?}");
 }
 
 /// One of three servers is frozen: the others answer for it.
