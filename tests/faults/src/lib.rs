@@ -16,8 +16,3 @@ pub mod locks;
 pub mod record;
 pub mod soak;
 pub mod sweep;
-
-/// Whether the long forms are asked for.
-pub fn long() -> bool {
-    std::env::var("ZKLOCK_LONG").is_ok_and(|long| long == "1")
-}

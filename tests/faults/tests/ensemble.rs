@@ -5,12 +5,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use zklock_fault_tests::ensemble::{Plan, run};
-use zklock_fault_tests::long;
-use zklock_test_support::monotonic_ns;
+use zklock_test_support::{is_long, monotonic_ns};
 
 #[test]
 fn three_servers_and_six_processes_under_fire_keep_every_promise() {
-    let time = Duration::from_secs(if long() { 300 } else { 20 });
+    let time = Duration::from_secs(if is_long() { 300 } else { 20 });
     let history = Path::new(env!("CARGO_TARGET_TMPDIR")).join("fire.jsonl");
     let mean = Duration::from_millis(500);
     let plan = Plan { time, seed: monotonic_ns(), history, mean };

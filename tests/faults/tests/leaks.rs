@@ -4,9 +4,8 @@
 
 use std::time::Duration;
 
-use zklock_fault_tests::long;
 use zklock_fault_tests::soak::soak;
-use zklock_test_support::{RawClient, ZooKeeper};
+use zklock_test_support::{RawClient, ZooKeeper, is_long};
 
 /// The paths of all nodes below one, to say which are left.
 fn paths(raw: &mut RawClient, path: &str) -> Vec<String> {
@@ -21,7 +20,7 @@ fn paths(raw: &mut RawClient, path: &str) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_left_of_locks_at_full_speed() {
     let server = ZooKeeper::start();
-    let time = Duration::from_secs(if long() { 60 } else { 5 });
+    let time = Duration::from_secs(if is_long() { 60 } else { 5 });
     let samples = soak(&server, time, 10, |sample| println!("{sample}")).await.unwrap();
     let (first, last) = (samples[0], samples[samples.len() - 1]);
     assert!(last.acquires > 100, "{last}");

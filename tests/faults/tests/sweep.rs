@@ -6,9 +6,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use zklock_fault_tests::locks::Kind;
-use zklock_fault_tests::long;
 use zklock_fault_tests::sweep::{Scene, Sweep, all};
-use zklock_test_support::{OpCode, ZooKeeper};
+use zklock_test_support::{OpCode, ZooKeeper, is_long};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connection_broken_at_any_frame_costs_neither_exclusion_nor_progress() {
@@ -27,7 +26,7 @@ async fn a_connection_broken_at_any_frame_costs_neither_exclusion_nor_progress()
         cases.len()
     );
     assert!(cases.len() >= 1_000, "{places:?}");
-    if !long() {
+    if !is_long() {
         // Evenly, and every fault, because what lies between them is no multiple of their 18 sorts.
         cases = (0..90).map(|number| cases[number * cases.len() / 90]).collect();
     }

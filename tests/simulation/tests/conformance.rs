@@ -14,7 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use zklock_simulation::conformance::{Class, Script, Simulated, play};
-use zklock_test_support::{Ensemble, ZooKeeper};
+use zklock_test_support::{Ensemble, ZooKeeper, is_long};
 
 use real::{Real, Site};
 
@@ -27,8 +27,7 @@ fn seeds(short: u64, share: u64) -> std::ops::Range<u64> {
     if let Some(seed) = number("ZKLOCK_SEED") {
         return seed..seed + 1;
     }
-    let long = std::env::var_os("ZKLOCK_LONG").is_some();
-    let all = number("ZKLOCK_SCRIPTS").or(long.then_some(10_000));
+    let all = number("ZKLOCK_SCRIPTS").or(is_long().then_some(10_000));
     0..all.map_or(short, |all| all * share / 100)
 }
 

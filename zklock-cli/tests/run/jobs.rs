@@ -2,7 +2,7 @@
 
 use std::process::{Child, Command, Stdio};
 
-use zklock_test_support::ZooKeeper;
+use zklock_test_support::{ZooKeeper, is_long};
 
 use crate::bed::Bed;
 
@@ -23,10 +23,9 @@ struct Cron(Child);
 
 impl Cron {
     fn start(bed: &Bed, jobs: &str) -> Option<Self> {
-        let long = std::env::var("ZKLOCK_LONG").is_ok_and(|long| long == "1");
         let there = std::path::Path::new("/usr/sbin/cron").exists();
         if !there || !nix::unistd::geteuid().is_root() {
-            assert!(!long, "this needs root, and Debian's package cron");
+            assert!(!is_long(), "this needs root, and Debian's package cron");
             println!("skipped: this needs root, and Debian's package cron");
             return None;
         }

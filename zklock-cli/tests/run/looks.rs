@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
-use zklock_test_support::{CreateMode, Proxy, RawClient, ZooKeeper};
+use zklock_test_support::{CreateMode, Proxy, RawClient, ZooKeeper, is_long};
 
 use crate::bed::{Bed, TWO, raw, signal, until};
 
@@ -377,7 +377,7 @@ fn alone(bed: &Bed, program: &str) -> Command {
 /// Fails if a program has anything to say about a file. Only bash is asked in the short form: `tests/run`
 /// installs the others for the long one.
 fn accepts(bed: &Bed, command: &[&str]) {
-    if command[0] == "bash" || std::env::var("ZKLOCK_LONG").is_ok_and(|long| long == "1") {
+    if command[0] == "bash" || is_long() {
         let said = alone(bed, command[0]).args(&command[1..]).output();
         let said = said.unwrap_or_else(|error| panic!("{command:?}: {error}"));
         assert!(said.status.success() && said.stderr.is_empty(), "{command:?}: {said:?}");

@@ -8,7 +8,7 @@ use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use zklock_test_support::ZooKeeper;
+use zklock_test_support::{ZooKeeper, is_long};
 
 use crate::http::{ask, ask_for_text};
 use crate::process::{Folder, Service};
@@ -137,7 +137,7 @@ fn encoded(text: &str) -> String {
 
 #[test]
 fn prometheus_reads_the_metrics_and_the_rules() {
-    if std::env::var_os("ZKLOCK_LONG").is_none() {
+    if !is_long() {
         return;
     }
     let check = |what: &[&str], file: &str| {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use zklock::driver::LockDriver;
 use zklock::{AnyLock, ErrorKind, LockOptions, Session, layout};
 use zklock_test_support::peers::{Agent, Curator, Kazoo, LockKind, Outcome, Run};
-use zklock_test_support::{CreateMode, RawClient, ZooKeeper};
+use zklock_test_support::{CreateMode, RawClient, ZooKeeper, is_long};
 
 use crate::bed::{soon, until};
 
@@ -18,7 +18,7 @@ const SOON: Duration = Duration::from_secs(60);
 
 /// 2,000 critical sections in the long form.
 fn sections() -> usize {
-    if std::env::var("ZKLOCK_LONG").is_ok_and(|long| long == "1") { 2_000 } else { 200 }
+    if is_long() { 2_000 } else { 200 }
 }
 
 /// A process of ours.

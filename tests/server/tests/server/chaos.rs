@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use zklock::{LockOptions, Session};
-use zklock_test_support::monotonic_ns;
+use zklock_test_support::{is_long, monotonic_ns};
 
 use crate::bed::{Bed, PATIENCE, until};
 use crate::inside::Inside;
 
 /// How many acquires; more with `ZKLOCK_LONG=1`.
 fn round() -> usize {
-    if std::env::var("ZKLOCK_LONG").is_ok_and(|long| long == "1") { 1_000 } else { 100 }
+    if is_long() { 1_000 } else { 100 }
 }
 
 /// A number below a bound; the next of a sequence.

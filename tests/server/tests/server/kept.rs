@@ -4,7 +4,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use zklock::{AnyGuard, ErrorKind, LockOptions, RetryPolicy};
-use zklock_test_support::{Action, Control, CreateMode, Matcher};
+use zklock_test_support::{Action, Control, CreateMode, Matcher, is_long};
 
 use crate::bed::{Bed, acquiring, soon, until};
 use crate::kinds::{Held, KINDS, Kind, Wait};
@@ -196,7 +196,7 @@ async fn a_lingering_node_costs_no_request_and_gives_way_at_once() {
 #[tokio::test]
 async fn a_lane_that_nobody_uses_is_closed() {
     // Two looks, half a minute each.
-    if std::env::var_os("ZKLOCK_LONG").is_none() {
+    if !is_long() {
         return;
     }
     const IDLE: Duration = Duration::from_secs(60);
