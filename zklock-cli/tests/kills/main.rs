@@ -11,12 +11,12 @@ mod plan;
 mod round;
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use zklock_test_support::{RawClient, RawError, ZooKeeper};
+use zklock_test_support::{RawClient, RawError, ZooKeeper, is_long};
 
 use crate::plan::{Plan, TIMEOUT};
 use crate::round::{Seen, directory, play};
@@ -30,8 +30,7 @@ fn number(variable: &str) -> Option<u64> {
 
 #[test]
 fn whatever_is_killed_stopped_or_cut_nothing_runs_without_the_lock() {
-    let long = std::env::var("ZKLOCK_LONG").is_ok_and(|long| long == "1");
-    let rounds = number("ZKLOCK_ROUNDS").unwrap_or(if long { 200 } else { 10 });
+    let rounds = number("ZKLOCK_ROUNDS").unwrap_or(if is_long() { 200 } else { 10 });
     let seed = number("ZKLOCK_SEED").unwrap_or_else(|| {
         let now = SystemTime::UNIX_EPOCH.elapsed().unwrap();
         u64::from(now.subsec_nanos())
@@ -42,11 +41,11 @@ fn whatever_is_killed_stopped_or_cut_nothing_runs_without_the_lock() {
         None => (0..rounds).collect(),
     };
     let tally = Mutex::new(Tally::default());
-    let folder = std::env::temp_dir().join(format!("zklock-kills-{}", std::process::id()));
+    let folder = Folder(std::env::temp_dir().join(format!("zklock-kills-{}", std::process::id())));
     let lanes = LANES.min(wanted.len() as u64);
     thread::scope(|scope| {
         for lane in 0..lanes {
-            let (wanted, folder, tally) = (&wanted, &folder, &tally);
+            let (wanted, folder, tally) = (&wanted, &folder.0, &tally);
             scope.spawn(move || {
                 let mine = wanted.iter().copied().enumerate();
                 let mine = mine.filter(|(index, _)| *index as u64 % lanes == lane);
@@ -54,7 +53,6 @@ fn whatever_is_killed_stopped_or_cut_nothing_runs_without_the_lock() {
             });
         }
     });
-    let _ = std::fs::remove_dir_all(&folder);
     let tally = tally.into_inner().unwrap();
     println!(
         "faults, and how many hit a running command: {:?}\nends: {:?}",
@@ -65,6 +63,15 @@ fn whatever_is_killed_stopped_or_cut_nothing_runs_without_the_lock() {
         tally.looks, tally.records, tally.longest
     );
     assert!(tally.wrong.is_empty(), "ZKLOCK_SEED={seed}\n{}", tally.wrong.join("\n\n"));
+}
+
+/// A folder that is removed also where a round panics.
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
 }
 
 #[derive(Default)]
