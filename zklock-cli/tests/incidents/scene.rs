@@ -13,6 +13,7 @@ use zklock_test_support::{RawClient, ZooKeeper};
 #[path = "../run/until.rs"]
 mod until;
 
+use until::children;
 pub(crate) use until::{BOUND, until};
 
 /// The folder of zkCli.sh where Debian installed ZooKeeper.
@@ -54,10 +55,14 @@ impl Scene {
         format!("{}/{lock}", self.root.trim_end_matches('/'))
     }
 
+    /// The server that is asked.
+    fn first(&self) -> &str {
+        self.servers.split(',').next().unwrap()
+    }
+
     pub(crate) fn raw(&self) -> RawClient {
-        let server = self.servers.split(',').next().unwrap();
         // Servers that elect a leader again, as on a busy machine, end a connection without a word.
-        until("a server opens a session", || RawClient::connect(server, BOUND).ok())
+        until("a server opens a session", || RawClient::connect(self.first(), BOUND).ok())
     }
 
     /// A command with the settings of these locks.
@@ -105,7 +110,7 @@ impl Scene {
     }
 
     pub(crate) fn nodes(&self, lock: &str) -> Vec<String> {
-        self.raw().children(&self.path(lock)).unwrap_or_default()
+        children(self.first(), &self.path(lock))
     }
 
     /// Not within a second, because many servers share few processors here.

@@ -13,7 +13,7 @@ use zklock_test_support::{RawClient, ZooKeeper};
 #[path = "until.rs"]
 mod until;
 
-pub(crate) use until::{BOUND, until};
+pub(crate) use until::{BOUND, children, until};
 
 /// A root of its own on the shared server, and a folder.
 pub(crate) struct Bed {
@@ -71,7 +71,7 @@ impl Bed {
     /// The nodes in a lock's queue.
     pub(crate) fn nodes(&self, lock: &str) -> Vec<String> {
         let directory = format!("{}/{lock}", self.root);
-        let children = raw().children(&directory).unwrap_or_default();
+        let children = children(&ZooKeeper::shared().addr(), &directory);
         children.into_iter().map(|child| format!("{directory}/{child}")).collect()
     }
 
