@@ -250,7 +250,8 @@ mod tests {
         );
     }
 
-    /// The guide shows a screen, which is this one.
+    /// The guide shows a screen, which is this one. Whether a terminal shows it is asked by
+    /// `the_guide_shows_what_the_commands_print`.
     #[test]
     fn the_guide_shows_the_screen() {
         let row = |name: &str, holder: &str| Row {
@@ -273,8 +274,8 @@ mod tests {
             ],
             ..row("nightly", nightly)
         };
-        let orders = Row { rate: 5.0, ..row("orders", "shop on web1 (process 88)") };
-        let model = Model { rows: vec![nightly, orders], ..Model::default() };
+        let printers = Row { rate: 5.0, ..row("printers", "spool on db9 (process 4257)") };
+        let model = Model { rows: vec![nightly, printers], sort: Sort::Held, ..Model::default() };
         let screen = model.lines((200, 50), None).join("\n");
         let guide = include_str!("../../README.md");
         assert!(guide.contains(&format!("```text\n{screen}\n```")), "{screen}");

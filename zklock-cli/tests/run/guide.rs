@@ -7,7 +7,8 @@ use std::process::{Child, Command, Stdio};
 use nix::sys::signal::Signal;
 use zklock_test_support::{CreateMode, RawClient, ZooKeeper};
 
-use crate::bed::{BOUND, Bed, signal, until};
+use crate::bed::{BOUND, Bed, children, signal, until};
+use crate::places::TERMINAL;
 
 /// Each command that the guide shows, and what it prints there. The page and what it prints are another
 /// test's, in `serve/breaks.rs`.
@@ -43,7 +44,10 @@ fn masked(text: &str) -> String {
         let unit = rest.peek().copied().unwrap_or_default();
         let core = word.trim_matches(|c: char| !c.is_ascii_alphanumeric());
         let of_unit = unit.trim_end_matches(|c: char| !c.is_ascii_alphanumeric());
-        let mask = if is_number(word) && ["s", "min", "h", "days"].contains(&of_unit) {
+        let mask = if word.contains('.') && is_number(word) && unit.parse::<f64>().is_ok() {
+            // A rate, in a column before a time.
+            "RATE".to_owned()
+        } else if is_number(word) && ["s", "min", "h", "days"].contains(&of_unit) {
             rest.next();
             // Of two units, one is left.
             if masked.last().is_some_and(|last| last == "TIME") {
@@ -105,13 +109,11 @@ impl Stage {
     /// Starts a command that wants a lock, as an application, and waits until it has a node there.
     fn user(&self, app: &str, arguments: &str) -> User {
         let directory = format!("{}/{}", self.root, arguments.split(' ').next().unwrap());
+        let inner = format!("{directory}/leases");
         let count = || {
-            let mut raw =
-                RawClient::connect(self.servers.split(',').next().unwrap(), BOUND).unwrap();
-            let inner = raw.children(&format!("{directory}/leases")).unwrap_or_default().len();
-            raw.children(&directory).unwrap_or_default().len() + inner
+            [&directory, &inner].into_iter().map(|path| children(&self.servers, path).len()).sum()
         };
-        let before = count();
+        let before: usize = count();
         // What is stopped is silent after a third of it, and gone after all of it.
         let line = format!("exec zklock run {arguments}");
         let mut user = self.shell(&line);
@@ -154,6 +156,47 @@ impl Stage {
         });
     }
 
+    /// Looks at the screen of `top` in a terminal as soon as it says that a holder is silent.
+    fn tops(&self) {
+        // A minute, which nobody waits for here, and a busy machine.
+        let varies = ["held for more than a minute", "! a look takes "];
+        let stays = |line: &&str| !varies.iter().any(|words| line.contains(words));
+        let guide = include_str!("../../README.md");
+        let expected = guide.split("```text\n").find(|block| block.starts_with("zklock top: "));
+        let expected = expected.and_then(|block| block.split("```").next()).unwrap();
+        let steps = [
+            ["ready> ", "stty cols 150 rows 30; zklock top --interval 100ms\\n"],
+            ["hottest first", "l"],
+            ["longest held first", ""],
+            ["its holder is silent", "q"],
+            ["ready> ", "exit\\n"],
+        ];
+        let mut shell = self.shell("exec python3 \"$@\"");
+        let output = shell.arg("sh").arg(TERMINAL).args(steps.concat()).output().unwrap();
+        let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{shown}");
+        let mut screens = shown.split("\x1b[1;1H\x1b[1;1H");
+        let awaited = |screen: &&str| {
+            ["longest held first", "its holder is silent"]
+                .iter()
+                .all(|words| screen.contains(words))
+        };
+        let screen = screens.find(awaited).unwrap();
+        // A line begins where the cursor goes.
+        let (screen, _) = screen.split_once("\x1b[?1049l").unwrap_or((screen, ""));
+        let lines = screen.split("\x1b[").map(|part| match part.split_once('H') {
+            Some((place, line)) if place.bytes().all(|b| b.is_ascii_digit() || b == b';') => line,
+            // The end of a line is cleared.
+            _ => part.strip_prefix('K').or(part.strip_prefix('J')).unwrap_or(part),
+        });
+        let text = |lines: Vec<&str>| masked(&lines.join("\n"));
+        println!("{screen:?}");
+        assert_eq!(
+            text(lines.filter(stays).collect()),
+            text(expected.lines().filter(stays).collect())
+        );
+    }
+
     /// Runs a command that does something, with this node instead of the one in the guide. Again if
     /// ZooKeeper does not answer, as on a busy machine: nothing was done then.
     fn does(&mut self, begins: &str, node: Option<(&str, &str)>) {
@@ -180,6 +223,8 @@ fn the_guide_shows_what_the_commands_print() {
     symlink(env!("CARGO_BIN_EXE_zklock"), bed.folder.join("zklock")).unwrap();
     let server = ZooKeeper::start();
     let mut stage = Stage { bed, servers: server.addr(), root: "/zklock", shown: shown() };
+    stage.tells("zklock completions bash", "");
+    stage.tells("zklock man run", "");
     let holds = r#"nightly --label "invoices of May" -- sleep 1000"#;
     let mut users = vec![stage.user("billing", holds), stage.user("report", "nightly -- true")];
     users.push(stage.user("spool", "printers --mode semaphore:3 -- sleep 1000"));
@@ -198,6 +243,8 @@ fn the_guide_shows_what_the_commands_print() {
         why.contains(" s, since ").then_some(why)
     });
     signal(&users[0].0, Signal::SIGSTOP);
+    raw.delete(reader).unwrap();
+    stage.tops();
     stage.tells("zklock why nightly", " --within 20s");
     let node = why.lines().find_map(|line| line.strip_prefix("node     ")).unwrap();
     let node = node.split_once(", czxid ");
