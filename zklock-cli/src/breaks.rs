@@ -19,6 +19,7 @@ pub(crate) async fn break_node(wanted: &Break) -> Result<u8, Failure> {
             say(&line(&one))?;
             if !is_sure()? {
                 session.close().await;
+                say("nothing is deleted")?;
                 return Ok(PROBLEM);
             }
         }
@@ -61,6 +62,10 @@ fn is_sure() -> Result<bool, Failure> {
     let told = write!(stderr(), "{question}").and_then(|()| stderr().flush());
     let mut answer = String::new();
     let read = told.and_then(|()| stdin().lock().read_line(&mut answer));
-    read.map_err(|error| Failure::own(format!("cannot ask: {error}")))?;
+    let read = read.map_err(|error| Failure::own(format!("cannot ask: {error}")))?;
+    if read == 0 {
+        // Nobody has ended the line.
+        let _ = writeln!(stderr());
+    }
     Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
 }

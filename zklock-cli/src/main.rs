@@ -101,7 +101,9 @@ fn manual(of: Option<&str>) -> Result<Vec<u8>, Failure> {
     // Others are refused with the arguments.
     let page = of.and_then(|name| all.find_subcommand(name)).unwrap_or(&all);
     let mut text = Vec::new();
-    let rendered = clap_mangen::Man::new(page.clone()).render(&mut text);
+    // Commands have no version of their own.
+    let source = concat!("zklock ", env!("CARGO_PKG_VERSION"));
+    let rendered = clap_mangen::Man::new(page.clone()).source(source).render(&mut text);
     rendered.map_err(|error| Failure::own(format!("no page: {error}")))?;
     Ok(text)
 }

@@ -41,6 +41,9 @@ fn write(out: &mut String, facts: &Facts<'_>, problems: &[Problem]) -> std::fmt:
                  from a grant.",
                 span(left)
             )?,
+            None if facts.queues.iter().all(|queue| queue.survey.created.is_none()) => {
+                writeln!(out, "\n{}", wrapped(&unknown(facts), 0))?;
+            }
             None => writeln!(out, "\nNobody holds it.")?,
         }
     }
@@ -80,6 +83,16 @@ fn write(out: &mut String, facts: &Facts<'_>, problems: &[Problem]) -> std::fmt:
         }
     }
     Ok(())
+}
+
+/// What is said of a name that ZooKeeper does not know: whoever asks about a stuck lock may have mistaken it.
+fn unknown(facts: &Facts<'_>) -> String {
+    let path = facts.queues.first().map_or(facts.name, |queue| &*queue.path);
+    format!(
+        "Nobody holds it: there is no {path} in ZooKeeper. Either nobody used the lock for some minutes, \
+         or the name or the root (ZKLOCK_ROOT) is another one: `{}` lists the locks in use.",
+        facts.again.command(&["ls"])
+    )
 }
 
 /// Since when a contender holds the lock, where it says so, and how long that is.
