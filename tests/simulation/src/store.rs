@@ -130,6 +130,12 @@ impl Store {
         self.lock().unanswered
     }
 
+    /// Whether a notification is missing.
+    pub fn is_one_unheard(&self) -> bool {
+        self.tally();
+        self.lock().tally.notices > 0
+    }
+
     /// Whether nothing but one answer at most was missing for so long.
     pub fn lost_one_for(&self, long: u64) -> bool {
         self.tally();

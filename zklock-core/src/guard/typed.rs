@@ -367,8 +367,9 @@ impl<K: Kind> Guard<K> {
 
     /// Releases the lock, and waits until the node is deleted or the lock has passed to the next
     /// waiter of this process. If ZooKeeper does not answer, this takes at most the session timeout
-    /// and one tick of the server: by then the server has ended the session, and deleted the node
-    /// with it. See `docs/lost.md`.
+    /// and two ticks of the server: by then the servers have ended the session, and deleted the node
+    /// with it. (With [`OneNode`](crate::layout::OneNode), half a session timeout more.) See
+    /// `docs/lost.md`.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {

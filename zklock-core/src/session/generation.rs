@@ -50,6 +50,8 @@ pub struct Generation {
     spawner: Spawner,
     events: Events,
     over: AtomicBool,
+    /// Whether the keeper has closed the session.
+    closed: AtomicBool,
     retired: AtomicBool,
     /// A node that shows that the server's data differ from its leader's.
     phantom: OnceLock<PhantomNode>,
@@ -60,6 +62,8 @@ pub struct Generation {
     reconnects: AtomicU64,
     /// The time of the last reconnect.
     reconnected_at: AtomicU64,
+    /// The time at which the connection was last lost.
+    lost_at: AtomicU64,
     /// Fires on every change above and when a held node is gone.
     changed: Notify,
     /// The number of times that leases were lost.
@@ -110,12 +114,14 @@ impl Generation {
             spawner,
             events,
             over: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
             retired: AtomicBool::new(false),
             phantom: OnceLock::new(),
             head_ages,
             listings: Listings::default(),
             reconnects: AtomicU64::new(0),
             reconnected_at: AtomicU64::new(0),
+            lost_at: AtomicU64::new(0),
             changed: Notify::new(),
             losses: AtomicU64::new(0),
             told: AtomicU64::new(0),
@@ -324,6 +330,12 @@ impl Generation {
         self.reconnects.load(Ordering::Acquire)
     }
 
+    /// Records that the connection is lost.
+    pub fn disconnected(&self) {
+        let now = self.lease.clock().now();
+        self.lost_at.store(now.as_nanos(), Ordering::Release);
+    }
+
     /// Records that the connection is back.
     pub fn reconnected(&self) {
         let now = self.lease.clock().now();
@@ -337,6 +349,13 @@ impl Generation {
         if !self.over.swap(true, Ordering::AcqRel) {
             self.lose_leases();
         }
+    }
+
+    /// Closes the ZooKeeper session, which is over.
+    pub async fn close(&self) {
+        self.coordinator.close().await;
+        self.closed.store(true, Ordering::Release);
+        self.changed.notify_waiters();
     }
 
     /// Loses all leases granted so far; their nodes may still exist.

@@ -52,6 +52,8 @@ pub async fn keep(generation: Arc<Generation>, keeping: Keeping) {
         if link == Link::Up && seen == Link::Down {
             next_beat = Instant::ORIGIN;
             generation.reconnected();
+        } else if link == Link::Down && seen == Link::Up {
+            generation.disconnected();
         }
         seen = link;
 
@@ -135,5 +137,5 @@ pub async fn keep(generation: Arc<Generation>, keeping: Keeping) {
     if !generation.was_retired() {
         keeping.health.publish(SessionState::Connecting);
     }
-    generation.coordinator().close().await;
+    generation.close().await;
 }

@@ -259,7 +259,7 @@ impl Lane {
         }
         self.close();
         for generation in living {
-            let _ = limit.bound(generation.coordinator().close()).await;
+            let _ = limit.bound(generation.close()).await;
         }
         let _ = limit.bound(self.over.subscribe().wait_for(|over| *over)).await;
     }
@@ -342,7 +342,7 @@ async fn run(lane: Arc<Lane>) {
                 });
                 if !lane.set(Status::Ready(generation.clone())) {
                     generation.end();
-                    generation.coordinator().close().await;
+                    generation.close().await;
                     break;
                 }
                 generation.until(|| generation.is_retired()).await;

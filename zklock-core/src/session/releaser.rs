@@ -7,7 +7,7 @@
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -28,10 +28,19 @@ type Background<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 #[derive(Debug)]
 pub struct Deletion {
     generation: Arc<Generation>,
-    sent: Instant,
+    begun: Instant,
+    only: Option<Arc<OnlyThis>>,
     work: Unfinished<Result<(), RequestError>>,
     limit: Option<Sleep>,
     together: Together,
+}
+
+/// The node at a path where later nodes can be: it is looked at before it is deleted.
+#[derive(Debug)]
+struct OnlyThis {
+    czxid: i64,
+    /// When its deletion was last sent.
+    sent: AtomicU64,
 }
 
 /// Options of a deletion.
@@ -67,11 +76,23 @@ impl Deletion {
     ) -> Self {
         // Counted from here on, so that a session that is closed at once waits for it.
         let cleaning = generation.cleaning();
-        let sent = generation.lease().clock().now();
-        let first = attempt(generation, &path, heed.only, mark.as_deref());
-        let work = delete_until_gone(cleaning, generation.clone(), path, heed, mark, first);
+        let begun = generation.lease().clock().now();
+        let unsent = |czxid| Arc::new(OnlyThis { czxid, sent: AtomicU64::new(0) });
+        let only = heed.only.map(unsent);
+        let first = attempt(generation, &path, only.as_ref(), mark.as_deref());
+        let target = Target { path, only: only.clone(), mark, directory: heed.directory };
+        let work = delete_until_gone(cleaning, generation.clone(), target, first);
         let (generation, work) = (generation.clone(), Unfinished(Some(Box::pin(work) as _)));
-        Deletion { generation, sent, work, limit: None, together: Together::default() }
+        Deletion { generation, begun, only, work, limit: None, together: Together::default() }
+    }
+
+    /// When the deletion was sent, or the last request before it; `None` if there may be one more.
+    fn sent(&self) -> Option<Instant> {
+        let Some(only) = &self.only else { return Some(self.begun) };
+        match only.sent.load(Ordering::Acquire) {
+            0 => self.generation.down_since(),
+            sent => Some(Instant::from_nanos(sent)),
+        }
     }
 
     /// Resolves when the session can no longer keep the node. A coordinator that knows when it was
@@ -79,13 +100,14 @@ impl Deletion {
     fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let clock = self.generation.lease().clock();
         // A caller that waits for the reply looks again by then.
-        let is_late = clock.now() >= self.sent + self.generation.patience();
+        let is_late = clock.now() >= self.begun + self.generation.patience();
         if self.generation.is_self_aware() || !is_late {
             return Poll::Pending;
         }
         loop {
+            let Some(sent) = self.sent() else { return Poll::Pending };
             // The time is later if the connection comes back.
-            let gone_by = self.generation.gone_by(self.sent);
+            let gone_by = self.generation.gone_by(sent);
             if clock.now() >= gone_by {
                 return Poll::Ready(());
             }
@@ -129,10 +151,10 @@ impl Drop for Deletion {
 fn attempt(
     generation: &Arc<Generation>,
     path: &Arc<str>,
-    only: Option<i64>,
+    only: Option<&Arc<OnlyThis>>,
     mark: Option<&MarkRemoval>,
 ) -> Background<Result<(), RequestError>> {
-    let Some(czxid) = only else {
+    let Some(only) = only.cloned() else {
         return match mark {
             Some(mark) => mark.clone().send(generation, path),
             None => Box::pin(generation.delete(path)),
@@ -145,29 +167,38 @@ fn attempt(
     Box::pin(async move {
         synced.await?;
         match looked.await {
-            Ok((_, stat)) if stat.czxid == czxid => generation.delete(&path).await,
+            Ok((_, stat)) if stat.czxid == only.czxid => {
+                let now = generation.lease().clock().now();
+                only.sent.store(now.as_nanos(), Ordering::Release);
+                generation.delete(&path).await
+            }
             Ok(_) => Ok(()),
             Err(error) => Err(error),
         }
     })
 }
 
+/// What is deleted.
+struct Target {
+    path: Arc<str>,
+    only: Option<Arc<OnlyThis>>,
+    mark: Option<Box<MarkRemoval>>,
+    directory: bool,
+}
+
 async fn delete_until_gone(
     cleaning: PendingDeletion,
     generation: Arc<Generation>,
-    path: Arc<str>,
-    heed: DeleteOptions,
-    mark: Option<Box<MarkRemoval>>,
+    target: Target,
     first: Background<Result<(), RequestError>>,
 ) -> Result<(), RequestError> {
+    let Target { path, only, mark, directory } = target;
     let (mut pause, mut patience) = (times::DELETE.0, generation.patience());
     let mut outcome = or_forgotten(&generation, patience, first).await;
     loop {
         match outcome {
             Ok(()) | Err(RequestError::NoNode) => {
-                if heed.directory
-                    && let Some((directory, _)) = path.rsplit_once('/')
-                {
+                if directory && let Some((directory, _)) = path.rsplit_once('/') {
                     // Others may be in the directory; its deletion is only tidiness.
                     let removal = generation.delete(directory);
                     let limit = generation.lease().timeout();
@@ -180,6 +211,7 @@ async fn delete_until_gone(
             }
             Err(error) if error.ends_session() || generation.is_over() => {
                 generation.end();
+                generation.ended().await;
                 return Ok(());
             }
             Err(error) if error.is_definite() => {
@@ -190,7 +222,7 @@ async fn delete_until_gone(
         }
         back_off(&generation, &mut pause).await;
         patience = more(&generation, patience);
-        let next = attempt(&generation, &path, heed.only, mark.as_deref());
+        let next = attempt(&generation, &path, only.as_ref(), mark.as_deref());
         outcome = or_forgotten(&generation, patience, next).await;
     }
 }

@@ -57,10 +57,12 @@ impl Timing {
         }
     }
 
-    /// For how long a server keeps a session that it hears nothing of, at most: it looks each tick.
+    /// For how long the servers keep a session that they hear nothing of, at most: a follower tells its
+    /// leader each half tick whom it has heard, the leader looks each tick, and the end of a session is a
+    /// transaction, for which the rest of the second tick is left.
     pub(crate) fn kept_for(&self) -> Duration {
         let half_tick = self.margin.saturating_sub(self.session_timeout / times::SILENCE);
-        self.session_timeout + 2 * half_tick
+        self.session_timeout + 4 * half_tick
     }
 }
 
@@ -81,7 +83,7 @@ mod tests {
             let timing = of(tick);
             assert_eq!(timing.lease + timing.margin, timing.session_timeout);
             assert!(timing.lease >= 2 * timing.heartbeat);
-            assert_eq!(timing.kept_for(), 10 * SECOND + tick.unwrap_or(5 * SECOND));
+            assert_eq!(timing.kept_for(), 10 * SECOND + 2 * tick.unwrap_or(5 * SECOND));
         }
     }
 

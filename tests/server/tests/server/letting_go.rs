@@ -69,7 +69,9 @@ async fn released_in_silence(root: &str, release: impl Fn(Held) -> JoinHandle<(b
         }
         for (kind, valid, releasing) in releasing {
             let (released, at) = soon("the release", releasing).await.unwrap();
-            let (took, promised) = (at - start, after + T + TICK);
+            // A node that is looked at before it is deleted may never be sent its deletion.
+            let gives_up = if kind == Kind::Exclusive { T / 2 } else { Duration::ZERO };
+            let (took, promised) = (at - start, after + T + 2 * TICK + gives_up);
             control.within(&format!("{kind:?} released after {after:?}"), took, promised);
             assert!(took >= T, "{kind:?}: the server may still have it after {took:?}");
             assert_eq!(released, valid, "{kind:?}");

@@ -81,6 +81,9 @@ impl State {
 /// A call with so long to wait gets an answer where nothing is wrong.
 const LONG: u64 = 1_000_000;
 
+/// When a waiter looks again whose watch does not fire, at the latest, if sessions are short.
+const LONG_WAIT: u64 = 5_000_000;
+
 impl Ledger {
     /// Notes that somebody asks, and for how long at most, in microseconds.
     pub fn asks(self: &Arc<Self>, lock: usize, process: &Process, most: u64) -> Asking {
@@ -210,6 +213,7 @@ impl Ledger {
         // Who waits for the only node has none, and is ahead all the same.
         let waits = plan.layout == Layout::OneNode && mine.behind;
         drop(state);
+        let patience = if self.store.is_one_unheard() { LONG_WAIT } else { self.timeout };
         match kind {
             ErrorKind::InvalidOption if !held && !was_held && !asked => {
                 let below = format!("/zklock/{}", plan.name);
@@ -218,13 +222,14 @@ impl Ledger {
                     self.fail(super::MIXED, what);
                 }
             }
-            // Whoever has not heard of a deletion waits for it, and others behind.
+            // Whoever has not heard of a deletion waits for it, and others behind; if it was told and
+            // the notification is lost, until it looks again.
             ErrorKind::Busy
                 if !held
                     && !was_just_held
                     && !waits
                     && !plan.rests()
-                    && self.calm_for(now - since + self.timeout) =>
+                    && self.calm_for(now - since + patience) =>
             {
                 let below = format!("/zklock/{}", plan.name);
                 if !self.store.ensemble().contended(&below, just, &process) {

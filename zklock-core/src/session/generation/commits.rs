@@ -4,9 +4,11 @@ use std::future::Future;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, Weak};
 
+use futures_lite::future::or;
+
 use super::{Generation, HeldNode};
 use crate::base::clock::Instant;
-use crate::coordinator::traits::{Created, NodeKind, Operation, RequestError};
+use crate::coordinator::traits::{Created, Link, NodeKind, Operation, RequestError};
 use crate::session::lease_clock::Condition;
 
 /// The largest number of nodes that one request checks: a server takes tens of milliseconds for a
@@ -154,6 +156,32 @@ impl Generation {
     pub fn gone_by(&self, sent: Instant) -> Instant {
         let reconnected = Instant::from_nanos(self.reconnected_at.load(Ordering::Acquire));
         sent.max(reconnected) + self.lease.timing().kept_for()
+    }
+
+    /// Since when there is no connection; the server has heard nothing since then.
+    pub fn down_since(&self) -> Option<Instant> {
+        let [lost, back] =
+            [&self.lost_at, &self.reconnected_at].map(|at| at.load(Ordering::Acquire));
+        let is_down = lost > back && self.coordinator.link() == Link::Down;
+        is_down.then(|| Instant::from_nanos(lost))
+    }
+
+    /// Waits until the server has ended the session, which is over here.
+    ///
+    /// The keeper may still be closing it. And a client that reaches no server gives its session up about a
+    /// session timeout after the connection was lost, or later, while the server counts from the last
+    /// request, and looks each tick only. If a session is over sooner than that, the server said so.
+    pub async fn ended(&self) {
+        if self.self_aware {
+            return;
+        }
+        let (clock, lost_at) = (self.lease.clock(), self.lost_at.load(Ordering::Acquire));
+        let (now, lost_at) = (clock.now(), Instant::from_nanos(lost_at));
+        let at_last = clock.sleep_until(self.gone_by(now));
+        or(self.until(|| self.closed.load(Ordering::Acquire)), at_last).await;
+        if now + self.lease.heartbeat() >= lost_at + self.lease.timeout() {
+            clock.sleep_until(lost_at + self.lease.timing().kept_for()).await;
+        }
     }
 
     fn committed(&self, sent: Sent) {
