@@ -20,6 +20,10 @@ pub(crate) struct Ratios {
 }
 
 /// Compares them pair by pair; every other pair runs in reverse order.
+///
+/// Each pair has sessions of its own: what a lock costs depends on the order in which the client library
+/// looks at its work, which it takes from an address, so it differs from session to session and never
+/// changes. With the same two sessions in all pairs, the luck of these two would be what is compared.
 pub(crate) fn run(
     bed: &mut Bed,
     workload: &Workload<'_>,
@@ -28,11 +32,12 @@ pub(crate) fn run(
     pairs: usize,
     each: Duration,
 ) -> Result<Ratios, Failure> {
-    let (mut first, mut second) = (prepare(bed, one, workload)?, prepare(bed, other, workload)?);
-    first.round(each)?;
-    second.round(each)?;
     let mut rounds = Vec::new();
     for pair in 0..pairs {
+        let (mut first, mut second) =
+            (prepare(bed, one, workload)?, prepare(bed, other, workload)?);
+        first.round(each)?;
+        second.round(each)?;
         rounds.push(if pair % 2 == 0 {
             let mine = cpu::round(&mut *first, each)?;
             (mine, cpu::round(&mut *second, each)?)
