@@ -157,6 +157,11 @@ impl Store {
         self.ensemble.expire(session);
     }
 
+    /// Whether somebody ended a session: its client may hear of it before its nodes are gone.
+    pub fn is_killed(&self, session: i64) -> bool {
+        self.lock().killed.contains(&session)
+    }
+
     /// Notes that an outsider deletes a node of a lock now.
     pub fn deletes(&self, lock: usize) {
         let now = self.world.now();

@@ -128,7 +128,9 @@ impl Ledger {
             }
             (false, None) => {
                 held.lost = Some(now);
-                let early = now + SOON < held.until && held.gone.is_none();
+                let early = now + SOON < held.until
+                    && held.gone.is_none()
+                    && !self.store.is_killed(held.owner);
                 let plan = &self.plans[held.entry.lock];
                 let others = held.entry.has_other_nodes() || plan.confused;
                 if early && !plan.stops_early() && !others {
