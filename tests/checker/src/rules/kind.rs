@@ -16,6 +16,9 @@ const ROUNDED: u64 = 1_000_000;
 /// The option of a process whose guards stop as soon as the connection is in trouble.
 const STOPS_EARLY: &str = "--stop-at-suspect";
 
+/// The option of a process after whose loss a lock is unavailable for a while.
+const DELAYS: &str = "--lock-delay-ms";
+
 pub(super) fn check(history: &History, violations: &mut Vec<Violation>) {
     let mut violated = |client: usize, what: String| {
         let what = format!("{}: {what}", history.clients[client]);
@@ -105,7 +108,9 @@ fn in_the_way(history: &History, call: &Call, others: &[usize]) -> bool {
         let timeout = history.session_timeout(other.client);
         let held = other.hold.map(|hold| history.holds[hold].released.unwrap_or(u64::MAX));
         let ended = held.unwrap_or(other.heard);
-        if history.trouble.gone_by(ended, 3 * timeout) < call.asked {
+        if history.trouble.gone_by(ended, 3 * timeout) < call.asked
+            && !other.hold.is_some_and(|hold| delays(history, call, hold, others))
+        {
             return false;
         }
         if call.mode != Mode::Permit {
@@ -118,6 +123,21 @@ fn in_the_way(history: &History, call: &Call, others: &[usize]) -> bool {
             || beside + call.permits.0 > call.permits.1
             || !history.trouble.is_quiet(call.client, other.asked, call.heard)
     })
+}
+
+/// Whether the call found the lock in the delay after the loss of its last holder, which begins when
+/// somebody finds that this one is gone, however much later.
+fn delays(history: &History, call: &Call, last: usize, others: &[usize]) -> bool {
+    let hold = &history.holds[last];
+    let options = &history.starts[hold.client].options;
+    let ended = hold.released.unwrap_or(call.asked);
+    // Nobody saw its release on the servers.
+    let may_be_lost = !history.trouble.is_quiet(hold.client, hold.granted, ended);
+    let held = others.iter().filter_map(|index| history.calls[*index].hold);
+    let mut since = held.map(|other| history.holds[other].granted);
+    options.iter().any(|one| one == DELAYS)
+        && may_be_lost
+        && !since.any(|granted| granted > hold.granted && granted < call.asked)
 }
 
 /// Whether a call wants to write what it reads.
