@@ -20,6 +20,7 @@ use crate::acquire::looking::Looked;
 use crate::acquire::obstacle::{Obstacle, Passed, Seen};
 use crate::acquire::send_order::SendTurn;
 use crate::acquire::watching::Woken;
+use crate::base::clock::Instant;
 use crate::base::deadline::Deadline;
 use crate::base::error::{ErrorKind, Holder, LockError};
 use crate::base::mode::Mode;
@@ -31,7 +32,7 @@ use crate::coordinator::traits::{Link, RequestError, Stat};
 use crate::divergence::check::phantom_among;
 use crate::divergence::head_age::Age;
 use crate::layout::contender::Contender;
-use crate::layout::driver::LockDriver;
+use crate::layout::driver::{LockDriver, Proof};
 use crate::layout::nested;
 use crate::layout::verdict::Verdict;
 use crate::name::path::{ZnodePath, name_of};
@@ -254,10 +255,14 @@ impl AcquireLoop<'_> {
             };
             Box::pin(waited).await?;
         }
-        let (mut node, mine, mut known) = loop {
+        let (mut node, mine, mut known, mut again_at) = loop {
+            let again_at = match self.target.driver.proof() {
+                Proof::Name => Instant::FAR,
+                _ => self.lane_permit.lane().clock().now() + generation.patience(),
+            };
             // Boxed as well: who waits for others keeps no room for it.
             match Box::pin(self.enqueue(generation)).await? {
-                Enqueued::Mine(node, mine, known) => break (node, mine, known),
+                Enqueued::Mine(node, mine, known) => break (node, mine, known, again_at),
                 Enqueued::Taken(path) => {
                     let waiting_for = [path.clone()];
                     let obstacle = self.obstacle(generation, path, 1);
@@ -280,24 +285,31 @@ impl AcquireLoop<'_> {
             let Some(looked) = self.list(generation, known.take(), since).await? else {
                 return Err(Setback::Vanished);
             };
-            if std::mem::take(&mut is_first) {
+            if is_first {
                 let signs = self.signs(&looked);
                 if !signs.is_empty() {
                     Box::pin(self.check_kind(generation, signs)).await?;
                 }
             }
             since = Since::Now;
+            is_first = false;
             let next = self.next(generation, looked, &mine);
             node.was_behind(next.ahead());
             match next {
                 Next::Vanished => return Err(Setback::Vanished),
-                Next::Grant => return self.grant(generation, node).await,
+                Next::Grant => {
+                    // Only the first list is certainly of the own node, if it was not asked for again:
+                    // in a directory that was made anew, its name may be that of another's.
+                    let now = || self.lane_permit.lane().clock().now();
+                    let is_own = again_at == Instant::FAR || now() < again_at;
+                    return self.grant(generation, node, is_own).await;
+                }
                 Next::Wait { obstacle, paths, deletion_grants } => {
                     let (age, own) = (Some(node.age()), deletion_grants.then_some(&mut node));
                     let waiting = self.stand_behind(obstacle, &paths, age, own, &mut gave_way);
                     match Box::pin(waiting).await? {
                         Woken::Gone if deletion_grants => {
-                            return self.grant(generation, node).await;
+                            return self.grant(generation, node, true).await;
                         }
                         Woken::Gone | Woken::News => {}
                         Woken::Time => since = Since::Before,
@@ -308,6 +320,9 @@ impl AcquireLoop<'_> {
                     let waiting = self.crowded(generation, seen, others, excess, own, limit);
                     known = Box::pin(waiting).await?;
                 }
+            }
+            if again_at != Instant::FAR {
+                again_at = Instant::ORIGIN;
             }
         }
     }
@@ -527,11 +542,13 @@ impl AcquireLoop<'_> {
         self.wait_for(&obstacle.generation, paths, own).await
     }
 
-    /// Grants the lock if the lease clock allows it; otherwise a commit must be answered first.
+    /// Grants the lock if the lease clock allows it and the node `is_own`; otherwise a commit must be
+    /// answered first.
     pub(crate) async fn grant(
         &self,
         generation: &Arc<Generation>,
         mut node: QueuedNode,
+        mut is_own: bool,
     ) -> Result<Lease, Setback> {
         let mut asked = None;
         loop {
@@ -540,11 +557,13 @@ impl AcquireLoop<'_> {
                 node = Box::pin(self.mark(generation, node)).await?;
             }
             let of = self.target.of_lock(self.how.mode);
-            node = match node.grant(of, self.how.stop_at) {
-                Ok(lease) => return Ok(lease),
-                Err(_) if generation.is_retired() => return Err(Setback::Interrupted),
-                Err(node) => node,
-            };
+            if is_own {
+                node = match node.grant(of, self.how.stop_at) {
+                    Ok(lease) => return Ok(lease),
+                    Err(_) if generation.is_retired() => return Err(Setback::Interrupted),
+                    Err(node) => node,
+                };
+            }
             if let Some((since, took)) = asked {
                 generation.tell_late(&self.target.lock, since, took);
             }
@@ -556,6 +575,7 @@ impl AcquireLoop<'_> {
             };
             match Box::pin(proven).await {
                 Ok((true, sent)) => {
+                    is_own = true;
                     asked = Some((asked.map_or(sent, |(since, _)| since), now().since(sent)));
                 }
                 Ok((false, _)) => {

@@ -33,6 +33,32 @@ async fn a_deletion_is_known_within_a_heartbeat() {
     bed.end().await;
 }
 
+/// Of a contender whose list was not answered and is asked for again: its name is in it.
+#[tokio::test]
+async fn a_lock_is_not_granted_by_the_name_of_a_node_that_another_has_made_anew() {
+    let bed = Bed::shared("granted-anew");
+    let proxy = bed.proxy();
+    let builder = bed.builder_at(&proxy.addr()).session_timeout(T);
+    let session = bed.adopt(builder.connect().await.unwrap());
+    let mutex = session.mutex("numbered").unwrap().driver(Numbered::dlock()).unwrap();
+    mutex.acquire().await.unwrap().release().await.unwrap();
+    for _ in 0..3 {
+        let unheard = proxy.on(Matcher::reply(OpCode::GetChildren).first(1), Action::Drop);
+        let asking = mutex.clone();
+        let asking = tokio::spawn(async move { asking.acquire_timeout(3 * HEARTBEAT).await });
+        until("the list is lost", || (unheard.hits() == 1).then_some(())).await;
+        let node = until("its node", || bed.contenders_by("numbered", "").pop()).await;
+        let (mut other, path) = (bed.raw(), format!("{}/{node}", bed.path("numbered")));
+        other.delete(&path).unwrap();
+        other.create(&path, b"", CreateMode::Ephemeral).unwrap();
+        let refused = soon("the answer", asking).await.unwrap();
+        assert!(refused.is_err_and(|error| error.is_busy()), "{path} is held by another");
+        other.close().unwrap();
+        unheard.release();
+    }
+    bed.end().await;
+}
+
 /// A node of the same name that another has made between two heartbeats is as new, and no watch tells.
 #[tokio::test]
 async fn a_node_that_another_has_made_anew_is_known_within_a_heartbeat() {
