@@ -31,6 +31,8 @@ struct Done {
     hard: u64,
     forgotten: Vec<u64>,
     meddled: Option<u64>,
+    /// When a notification was lost last.
+    unheard: Option<u64>,
     /// Whether anything befell a server.
     servers: bool,
     /// Until when the world is disturbed, as far as that is known.
@@ -113,6 +115,9 @@ impl Store {
             if tally.strikes - old.strikes != tally.forgets - old.forgets {
                 done.hard = done.hard.max(now).max(tally.until);
             }
+            if old.notices != tally.notices {
+                done.unheard = Some(now);
+            }
             done.forgotten.extend((old.forgets..tally.forgets).map(|_| now));
             if old.meddles != tally.meddles {
                 done.meddled = Some(now);
@@ -130,10 +135,10 @@ impl Store {
         self.lock().unanswered
     }
 
-    /// Whether a notification is missing.
-    pub fn is_one_unheard(&self) -> bool {
+    /// Whether a notification was lost in so long.
+    pub fn is_one_unheard(&self, long: u64) -> bool {
         self.tally();
-        self.lock().tally.notices > 0
+        self.lock().unheard.is_some_and(|at| at + long > self.world.now())
     }
 
     /// Whether nothing but one answer at most was missing for so long.

@@ -5,10 +5,11 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
+use zklock_core::base::options::LockOptions;
 use zklock_core::layout::OneNode;
-use zklock_core::session::Session;
+use zklock_core::session::{Session, SessionBuilder};
 use zklock_simulation::chooser::Chooser;
-use zklock_simulation::ensemble::{Connecting, Ensemble, Options};
+use zklock_simulation::ensemble::{Access, Connecting, Ensemble, Options};
 use zklock_simulation::executor::World;
 use zklock_simulation::host::Host;
 
@@ -22,9 +23,42 @@ const STEPS: u64 = 2_000;
 /// When the network falls silent.
 const SILENT: u64 = 2 * T;
 
-/// Releases a lock at `at` behind a network of which requests or answers do not arrive. Returns how long
-/// that took, and for how much longer the node was there.
-fn release_takes(servers: usize, one_node: bool, requests: bool, at: u64) -> (u64, Option<u64>) {
+/// Which deletion it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Of {
+    /// A node with a path of its own.
+    Node,
+    /// A node at a path that recurs, which is looked at first.
+    OneNode,
+    /// A node and the mark of its holder, which may be looked at.
+    Marked,
+}
+
+/// What happens beside the silence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Beside {
+    Nothing,
+    /// The session is closed.
+    Close,
+    /// Another node of the session could not be deleted, so that the session is to be closed.
+    Retired,
+    /// The network is there again, for so long and from this moment after it fell silent.
+    Blink(u64, u64),
+}
+
+struct Case {
+    servers: usize,
+    of: Of,
+    beside: Beside,
+    /// Whether requests do not arrive either.
+    requests: bool,
+    /// When the lock is released.
+    at: u64,
+}
+
+/// What a release says, how long it takes, and for how much longer the node is there.
+fn release(case: &Case) -> (bool, u64, Option<u64>) {
+    let Case { servers, of, beside, requests, at } = *case;
     let world = World::new(Chooser::random(at), false);
     let options = Options { servers, tick: TICK, sync_limit: 20, ..Options::default() };
     let ensemble = Ensemble::new(&world, options);
@@ -32,45 +66,100 @@ fn release_takes(servers: usize, one_node: bool, requests: bool, at: u64) -> (u6
     let connector = ensemble.connector(&process, Connecting::new(Duration::from_micros(T)));
     let builder = Session::simulated_builder(connector, Host::of(&process));
     let builder = builder.tick_time(Duration::from_micros(TICK)).max_connections(1);
-    let builder = if one_node { builder.driver(OneNode) } else { builder };
-    let session = builder.open().unwrap();
+    let with = |builder: SessionBuilder| match of {
+        Of::Node => builder,
+        Of::OneNode => builder.driver(OneNode),
+        Of::Marked => builder.defaults(LockOptions::new().lock_delay(Duration::from_millis(100))),
+    };
+    let session = with(builder).open().unwrap();
     let (tell, told) = mpsc::channel();
-    let asleep = world.clone();
+    let (asleep, here) = (world.clone(), session.clone());
     process.spawn(async move {
-        let guard = session.mutex("orders").unwrap().acquire().await.unwrap();
+        let guard = here.mutex("orders").unwrap().acquire().await.unwrap();
         let node = (guard.path().to_owned(), guard.fencing_token().czxid() as i64);
         asleep.sleep_until(at).await;
-        // A lock that was lost is released all the same.
-        drop(guard.release().await);
-        tell.send((node, asleep.now())).unwrap();
+        let released = guard.release().await.is_ok();
+        tell.send((node, released, asleep.now())).unwrap();
         // The servers end the session, and not this.
         asleep.sleep_until(at + 10 * T).await;
-        drop(session);
+        drop(here);
     });
-    let network = ensemble.clone();
-    world.at(SILENT, move || {
-        (0..servers).for_each(|server| network.block(&process, server, requests, true));
+    let (asleep, other) = (world.clone(), ensemble.clone());
+    process.spawn(async move {
+        if beside == Beside::Retired {
+            let guard = session.mutex("bills").unwrap().acquire().await.unwrap();
+            asleep.sleep_until(SILENT - T / 8).await;
+            other.restrict("/zklock/bills", Access::ReadOnly(1));
+            guard.release().await.unwrap_err();
+        }
+        asleep.sleep_until(at).await;
+        if beside == Beside::Close {
+            session.close().await;
+        }
     });
-    while world.now() < at + 5 * T && world.step() {}
-    let ((path, czxid), back) = told.try_recv().unwrap();
+    let mut turns = vec![(SILENT, true)];
+    if let Beside::Blink(from, long) = beside {
+        turns.extend([(SILENT + from, false), (SILENT + from + long, true)]);
+    }
+    for (when, silent) in turns {
+        let (network, process) = (ensemble.clone(), process.clone());
+        world.at(when, move || {
+            let block = |server| network.block(&process, server, silent && requests, silent);
+            (0..servers).for_each(block);
+        });
+    }
+    while world.now() < at + 6 * T && world.step() {}
+    let ((path, czxid), released, back) = told.try_recv().unwrap();
     let gone = ensemble.life(&path, Some(czxid)).unwrap().gone.unwrap().0;
-    (back - at, gone.checked_sub(back).filter(|later| *later > 0))
+    (released, back - at, gone.checked_sub(back).filter(|later| *later > 0))
+}
+
+/// Releases around the moment at which the network falls silent, and in the time after it. Says how often
+/// one said that it had released the lock.
+fn releases(step: usize, servers: usize, of: Of, beside: Beside, requests: bool, most: u64) -> u32 {
+    let mut said = 0;
+    for at in (SILENT - 1_000..SILENT + T / 2).step_by(step) {
+        let (released, took, later) = release(&Case { servers, of, beside, requests, at });
+        let how = format!("{servers} servers, {of:?}, {beside:?}, requests lost: {requests}, {at}");
+        assert!(!released || later.is_none(), "{how}: the node was there for {later:?} µs more");
+        assert!(took <= most + STEPS, "{how}: {took} µs");
+        said += u32::from(released);
+    }
+    said
 }
 
 #[test]
 fn a_release_that_nobody_answers_comes_back_when_the_node_is_gone_and_not_long_after() {
     for servers in [1, 3] {
-        for (one_node, requests) in [(false, false), (false, true), (true, false), (true, true)] {
-            for at in (SILENT - 1_000..SILENT + T / 2).step_by(30_011) {
-                let (took, later) = release_takes(servers, one_node, requests, at);
-                let how = format!(
-                    "{servers} servers, one node: {one_node}, requests lost: {requests}, {at}"
-                );
-                assert_eq!(later, None, "{how}: the node was there");
+        for of in [Of::Node, Of::OneNode, Of::Marked] {
+            for requests in [false, true] {
                 // What is looked at before it is deleted may never be sent its deletion.
-                let gives_up = if one_node { T / 2 } else { 0 };
-                assert!(took <= T + 2 * TICK + gives_up + STEPS, "{how}: {took} µs");
+                let gives_up = if of == Of::Node { 0 } else { T / 2 };
+                let most = T + 2 * TICK + gives_up;
+                assert!(releases(45_011, servers, of, Beside::Nothing, requests, most) > 0);
             }
+        }
+    }
+}
+
+#[test]
+fn so_it_does_while_its_session_is_closed() {
+    for of in [Of::Node, Of::OneNode, Of::Marked] {
+        for beside in [Beside::Close, Beside::Retired] {
+            for requests in [false, true] {
+                assert!(releases(45_011, 1, of, beside, requests, 3 * T) > 0);
+            }
+        }
+    }
+}
+
+/// The session lives on from then on, and the client gives it up as if the connection had not been back.
+/// (Where only the request to connect arrives, it knows nothing of that: `docs/lost.md`.)
+#[test]
+fn so_it_does_where_the_network_is_back_for_a_moment() {
+    for of in [Of::Node, Of::Marked] {
+        for from in (T / 8..T * 3 / 2).step_by(270_009) {
+            releases(300_011, 1, of, Beside::Blink(from, 900), true, 4 * T);
         }
     }
 }

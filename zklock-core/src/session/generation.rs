@@ -50,7 +50,7 @@ pub struct Generation {
     spawner: Spawner,
     events: Events,
     over: AtomicBool,
-    /// Whether the keeper has closed the session.
+    /// Whether the session was closed, and the server has said so.
     closed: AtomicBool,
     retired: AtomicBool,
     /// A node that shows that the server's data differ from its leader's.
@@ -325,6 +325,16 @@ impl Generation {
         or(clock.sleep_until(clock.now() + time), self.changed()).await;
     }
 
+    /// When the connection was lost last, or [`Instant::ORIGIN`].
+    fn lost_at(&self) -> Instant {
+        Instant::from_nanos(self.lost_at.load(Ordering::Acquire))
+    }
+
+    /// When the connection came back last, or [`Instant::ORIGIN`].
+    pub fn reconnected_at(&self) -> Instant {
+        Instant::from_nanos(self.reconnected_at.load(Ordering::Acquire))
+    }
+
     /// The number of reconnects.
     pub fn reconnects(&self) -> u64 {
         self.reconnects.load(Ordering::Acquire)
@@ -348,12 +358,19 @@ impl Generation {
     pub fn end(&self) {
         if !self.over.swap(true, Ordering::AcqRel) {
             self.lose_leases();
+            // Nobody waits for the deletions of a session that is over.
+            self.cleaned.notify_waiters();
         }
     }
 
     /// Closes the ZooKeeper session, which is over.
     pub async fn close(&self) {
+        let begun = self.lease.clock().now();
         self.coordinator.close().await;
+        if self.lease.clock().now() >= begun + times::CLOSE {
+            // Nobody has answered.
+            return;
+        }
         self.closed.store(true, Ordering::Release);
         self.changed.notify_waiters();
     }

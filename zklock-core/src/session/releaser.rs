@@ -29,17 +29,28 @@ type Background<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 pub struct Deletion {
     generation: Arc<Generation>,
     begun: Instant,
-    only: Option<Arc<OnlyThis>>,
+    sending: Sending,
     work: Unfinished<Result<(), RequestError>>,
     limit: Option<Sleep>,
     together: Together,
+}
+
+/// When a deletion is sent.
+#[derive(Debug)]
+enum Sending {
+    /// When it is begun.
+    AtOnce,
+    /// After a look at the node.
+    AfterLook(Arc<OnlyThis>),
+    /// Perhaps after a look at the mark.
+    Sometime,
 }
 
 /// The node at a path where later nodes can be: it is looked at before it is deleted.
 #[derive(Debug)]
 struct OnlyThis {
     czxid: i64,
-    /// When its deletion was last sent.
+    /// When its deletion was last sent; 0 before.
     sent: AtomicU64,
 }
 
@@ -80,19 +91,30 @@ impl Deletion {
         let unsent = |czxid| Arc::new(OnlyThis { czxid, sent: AtomicU64::new(0) });
         let only = heed.only.map(unsent);
         let first = attempt(generation, &path, only.as_ref(), mark.as_deref());
-        let target = Target { path, only: only.clone(), mark, directory: heed.directory };
+        let sending = match &only {
+            Some(only) => Sending::AfterLook(only.clone()),
+            None if mark.is_some() => Sending::Sometime,
+            None => Sending::AtOnce,
+        };
+        let target = Target { path, only, mark, directory: heed.directory };
         let work = delete_until_gone(cleaning, generation.clone(), target, first);
         let (generation, work) = (generation.clone(), Unfinished(Some(Box::pin(work) as _)));
-        Deletion { generation, begun, only, work, limit: None, together: Together::default() }
+        Deletion { generation, begun, sending, work, limit: None, together: Together::default() }
     }
 
     /// When the deletion was sent, or the last request before it; `None` if there may be one more.
     fn sent(&self) -> Option<Instant> {
-        let Some(only) = &self.only else { return Some(self.begun) };
-        match only.sent.load(Ordering::Acquire) {
-            0 => self.generation.down_since(),
-            sent => Some(Instant::from_nanos(sent)),
+        let sent = match &self.sending {
+            Sending::AtOnce => return Some(self.begun),
+            Sending::AfterLook(only) => only.sent.load(Ordering::Acquire),
+            Sending::Sometime => 0,
+        };
+        // What was sent on an earlier connection may be lost.
+        let sent = Instant::from_nanos(sent);
+        if sent > self.generation.reconnected_at() {
+            return Some(sent);
         }
+        self.generation.down_since()
     }
 
     /// Resolves when the session can no longer keep the node. A coordinator that knows when it was

@@ -213,7 +213,9 @@ impl Ledger {
         // Who waits for the only node has none, and is ahead all the same.
         let waits = plan.layout == Layout::OneNode && mine.behind;
         drop(state);
-        let patience = if self.store.is_one_unheard() { LONG_WAIT } else { self.timeout };
+        let long_wait = self.timeout.max(LONG_WAIT);
+        let is_one_unheard = self.store.is_one_unheard(now - since + long_wait);
+        let patience = if is_one_unheard { long_wait } else { self.timeout };
         match kind {
             ErrorKind::InvalidOption if !held && !was_held && !asked => {
                 let below = format!("/zklock/{}", plan.name);

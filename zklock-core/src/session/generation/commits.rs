@@ -154,33 +154,35 @@ impl Generation {
     /// or it receives nothing more on this connection and ends the session. An earlier request that
     /// was not answered proves nothing: perhaps only its reply was lost.
     pub fn gone_by(&self, sent: Instant) -> Instant {
-        let reconnected = Instant::from_nanos(self.reconnected_at.load(Ordering::Acquire));
-        sent.max(reconnected) + self.lease.timing().kept_for()
+        sent.max(self.reconnected_at()) + self.lease.timing().kept_for()
     }
 
     /// Since when there is no connection; the server has heard nothing since then.
     pub fn down_since(&self) -> Option<Instant> {
-        let [lost, back] =
-            [&self.lost_at, &self.reconnected_at].map(|at| at.load(Ordering::Acquire));
-        let is_down = lost > back && self.coordinator.link() == Link::Down;
-        is_down.then(|| Instant::from_nanos(lost))
+        let lost = self.lost_at();
+        let is_down = lost > self.reconnected_at() && self.coordinator.link() == Link::Down;
+        is_down.then_some(lost)
     }
 
     /// Waits until the server has ended the session, which is over here.
     ///
     /// The keeper may still be closing it. And a client that reaches no server gives its session up about a
     /// session timeout after the connection was lost, or later, while the server counts from the last
-    /// request, and looks each tick only. If a session is over sooner than that, the server said so.
+    /// request, and looks each tick only. If a session is over sooner than that, the server said so; unless
+    /// the connection was back meanwhile and nothing was answered on it, which does not put off when the
+    /// client gives up.
     pub async fn ended(&self) {
         if self.self_aware {
             return;
         }
-        let (clock, lost_at) = (self.lease.clock(), self.lost_at.load(Ordering::Acquire));
-        let (now, lost_at) = (clock.now(), Instant::from_nanos(lost_at));
+        let (clock, lost, back) = (self.lease.clock(), self.lost_at(), self.reconnected_at());
+        let now = clock.now();
         let at_last = clock.sleep_until(self.gone_by(now));
         or(self.until(|| self.closed.load(Ordering::Acquire)), at_last).await;
-        if now + self.lease.heartbeat() >= lost_at + self.lease.timeout() {
-            clock.sleep_until(lost_at + self.lease.timing().kept_for()).await;
+        let gave_up = lost > back && now + self.lease.heartbeat() >= lost + self.lease.timeout();
+        let unproven = back > Instant::ORIGIN && self.lease.last_commit() < back;
+        if gave_up || unproven {
+            clock.sleep_until(lost.max(back) + self.lease.timing().kept_for()).await;
         }
     }
 
