@@ -145,5 +145,6 @@ fn a_queue_that_is_too_long_to_be_listed_is_named() {
 fn a_chroot_that_is_not_there_is_named() {
     let server = format!("{}/no/such/node", ZooKeeper::shared().addr());
     let says = wrong(&Scene::at(&server, "chroot"), &[], &[], "chroot");
-    assert!(says.contains("does not exist"), "{says}");
+    assert_eq!(says.matches("does not exist").count(), 1, "{says}");
+    assert!(says.contains("the node /no/such/node,"), "{says}");
 }

@@ -351,7 +351,7 @@ async fn run(lane: Arc<Lane>) {
             }
             Err(error) => {
                 tracing::warn!(%error, "no ZooKeeper session could be opened; trying again");
-                lane.set(explain(error));
+                lane.set(explain(error, &lane.keeping.local_queues.place().chroot));
                 let timer = lane.clock().sleep_until(lane.clock().now() + pause);
                 let mut status = lane.status();
                 futures_lite::future::or(timer, async move {
@@ -418,7 +418,7 @@ async fn timed(
     }
 }
 
-fn explain(error: RequestError) -> Status {
+fn explain(error: RequestError, chroot: &str) -> Status {
     let refused =
         |kind, detail: &str| Status::Refused(LockError::new(kind, detail).because(error.clone()));
     match &error {
@@ -428,10 +428,12 @@ fn explain(error: RequestError) -> Status {
         RequestError::NoAuth | RequestError::InvalidAcl => {
             refused(ErrorKind::Unauthorized, "the ACL of the chroot denies access to this session")
         }
-        RequestError::NoNode => refused(
-            ErrorKind::NoChroot,
-            "the chroot of the connect string does not exist; create the node first",
-        ),
+        RequestError::NoNode => {
+            let why = format!(
+                "the node {chroot}, the chroot of the connect string, does not exist: create it first"
+            );
+            Status::Refused(LockError::new(ErrorKind::NoChroot, why))
+        }
         RequestError::BadArguments(why) => refused(ErrorKind::InvalidOption, why),
         _ => Status::Connecting(Some(
             LockError::new(ErrorKind::Unavailable, error.in_short()).because(error),
