@@ -41,6 +41,10 @@ pub(crate) async fn watch(name: &str, as_json: bool) -> Result<u8, Failure> {
     let session = connect().await?;
     let Some(site) = session.sites(name).await?.into_iter().next() else { return Ok(0) };
     let mut events = site.events();
+    if !as_json {
+        // Of a lock that nobody uses there is nothing else to print.
+        say(&format!("watching {name} ({}, layout: {})", site.path(), site.layout()))?;
+    }
     while let Some(event) = events.next().await {
         let (word, who) = match &event {
             LockEvent::Joined(who) => ("joined", Some(who)),

@@ -89,8 +89,8 @@ fn write(out: &mut String, facts: &Facts<'_>, problems: &[Problem]) -> std::fmt:
 fn unknown(facts: &Facts<'_>) -> String {
     let path = facts.queues.first().map_or(facts.name, |queue| &*queue.path);
     format!(
-        "Nobody holds it: there is no {path} in ZooKeeper. Either nobody used the lock for some minutes, \
-         or the name or the root (ZKLOCK_ROOT) is another one: `{}` lists the locks in use.",
+        "Nobody holds it: there is no {path} in ZooKeeper. Either nobody uses the lock now, or the \
+         name or the root (ZKLOCK_ROOT) is another one: `{}` lists the locks in use.",
         facts.again.command(&["ls"])
     )
 }

@@ -257,6 +257,7 @@ fn the_guide_shows_what_the_commands_print() {
     stage.tells("zklock run nightly", "");
     users.push(stage.user("shop", "orders/8 --mode read -- sleep 1000"));
     let (command, expected) = stage.shown("zklock watch orders/8");
+    let expected = expected.replace("(/zklock/", "(/elsewhere/");
     let watched = stage.bed.folder.join("watched");
     let begin = || {
         std::fs::write(&watched, "").unwrap();

@@ -64,8 +64,10 @@ fn people_follow_a_lock_too() {
     let mut watching = bed.zklock(&["watch", "a"]).spawn().unwrap();
     let mut lines = BufReader::new(watching.stdout.take().unwrap()).lines();
     let run = ["run", "a", "--mode", "read", "--", "sh", "-c", TWO];
-    let mut holder = bed.zklock(&run).spawn().unwrap();
+    // Nobody uses it yet.
     let mut next = || lines.next().unwrap().unwrap();
+    assert_eq!(next(), format!("watching a ({}, layout: Curator)", bed.path("a")));
+    let mut holder = bed.zklock(&run).spawn().unwrap();
     assert!(next().starts_with("joined  holds read      sh on "));
     assert!(next().starts_with("granted holds read      sh on "));
     let mut rival = bed.zklock(&["run", "a", "--timeout", "60s", "--", "true"]).spawn().unwrap();
@@ -118,6 +120,7 @@ fn why_says_that_nothing_is_wrong() {
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let unknown = format!("Nobody holds it: there is no {} in ZooKeeper.", bed.path("a"));
     assert!(words.contains(&unknown) && words.contains(" ls` lists the locks"), "{text}");
+    assert!(words.contains("Either nobody uses the lock now, or the name"), "{text}");
     assert!(text.ends_with("\n\nNothing is wrong.\n"), "{text}");
     assert_eq!(code, 0);
     make(&mut raw(), &bed.path("b"), b"", CreateMode::Persistent);
