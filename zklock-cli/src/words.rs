@@ -31,9 +31,15 @@ pub(crate) struct Connection {
 /// How often the data of a server were not those of its leader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Digests {
-    pub(crate) leads: bool,
-    /// After so many transactions since the server was started, its digest was not the leader's.
+    /// `leader`, `follower`, `observer` or `standalone`.
+    pub(crate) role: String,
+    /// After so many transactions since its process was started, its digest was not the one that came
+    /// with the transaction, from whoever led then.
     pub(crate) mismatches: u64,
+    /// How long it has had this role, under the same leader.
+    pub(crate) up: Duration,
+    /// How many servers of the ensemble vote.
+    pub(crate) voters: Option<usize>,
 }
 
 /// Sends a four-letter word. An error says in words why there is no answer.
@@ -95,15 +101,19 @@ fn of_mntr(said: &str) -> Option<Digests> {
         said.lines().filter_map(|line| line.split_once('\t')).find(|one| one.0 == name)
     };
     Some(Digests {
-        leads: field("zk_server_state")?.1 == "leader",
+        role: field("zk_server_state")?.1.to_owned(),
         mismatches: field("zk_digest_mismatches_count")?.1.parse().ok()?,
+        up: Duration::from_millis(field("zk_uptime")?.1.parse().ok()?),
+        voters: field("zk_quorum_size").and_then(|one| one.1.parse().ok()),
     })
 }
 
 fn of_monitor(told: &Value) -> Option<Digests> {
     Some(Digests {
-        leads: told["server_state"] == "leader",
+        role: told["server_state"].as_str()?.to_owned(),
         mismatches: told["digest_mismatches_count"].as_u64()?,
+        up: Duration::from_millis(told["uptime"].as_u64()?),
+        voters: told["quorum_size"].as_u64().and_then(|size| size.try_into().ok()),
     })
 }
 
@@ -172,11 +182,20 @@ mod tests {
         }], "command": "connections" });
         assert_eq!(of_admin(&told), [one]);
     }
+
     #[test]
     fn digests_are_read() {
-        let said = "zk_version\t3.8.0\nzk_server_state\tleader\nzk_digest_mismatches_count\t17\n";
-        let told = serde_json::json!({ "server_state": "leader", "digest_mismatches_count": 17 });
-        let both = Some(Digests { leads: true, mismatches: 17 });
+        let said = "zk_version\t3.8.0\nzk_server_state\tleader\nzk_digest_mismatches_count\t17\n\
+                    zk_uptime\t2500\nzk_quorum_size\t3\n";
+        let told = serde_json::json!({
+            "server_state": "leader", "digest_mismatches_count": 17, "uptime": 2500, "quorum_size": 3,
+        });
+        let both = Some(Digests {
+            role: "leader".to_owned(),
+            mismatches: 17,
+            up: Duration::from_millis(2500),
+            voters: Some(3),
+        });
         assert_eq!((of_mntr(said), of_monitor(&told)), (both.clone(), both));
         assert_eq!(of_mntr("zk_version\t3.5.9\nzk_server_state\tleader\n"), None);
     }

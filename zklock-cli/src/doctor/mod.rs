@@ -20,7 +20,7 @@ use crate::text::wrapped;
 enum State {
     /// As it should be.
     Well,
-    /// Not checked, or a matter of taste.
+    /// Not checked, a matter of taste, or of the past.
     Note,
     /// It breaks locks, or will.
     Wrong,
@@ -102,6 +102,8 @@ async fn examine(containers: Option<Duration>, within: Duration) -> Result<Vec<C
         return Ok(checks);
     }
     checks.push(limits::connections(&servers).await);
+    // Before whatever writes: a server compares its data at each transaction.
+    let digests = digests::ask(&servers, within).await;
     let session = match Session::from_env().await {
         Ok(session) => session,
         Err(error) if error.kind() == ErrorKind::InvalidOption => return Err(error.into()),
@@ -117,8 +119,7 @@ async fn examine(containers: Option<Duration>, within: Duration) -> Result<Vec<C
         checks.push(locks::containers(&session, containers).await?);
     }
     checks.push(limits::buffer(&session, &servers).await?);
-    // Behind what writes: a server compares its data at each transaction.
-    checks.extend(digests::digests(&servers, within).await);
     session.close().await;
+    checks.extend(digests::compare(&servers, &digests, within).await);
     Ok(checks)
 }

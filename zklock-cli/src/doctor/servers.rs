@@ -50,6 +50,12 @@ pub(super) async fn quorum(servers: &[String], within: Duration) -> Check {
     }
 }
 
+/// Opens a session and closes it, which are transactions. Where it is opened, this server has applied its
+/// transaction, and all that its leader had committed before.
+pub(super) async fn opens(server: &str, within: Duration) -> bool {
+    matches!(open(server, within).await, Server::Serves)
+}
+
 /// Only a server that serves opens a session.
 async fn open(server: &str, within: Duration) -> Server {
     let opened = async {

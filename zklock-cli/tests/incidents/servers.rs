@@ -5,7 +5,7 @@ use std::time::Duration;
 use zklock_test_support::ZooKeeper;
 
 use crate::doctor::{examine, wrong};
-use crate::scene::Scene;
+use crate::scene::{Scene, until};
 
 #[test]
 fn a_follower_shows_a_node_that_its_leader_does_not_know() {
@@ -26,9 +26,10 @@ fn a_follower_shows_a_node_that_its_leader_does_not_know() {
     assert!(says.starts_with(&format!("The server {} shows ", follower.addr())), "{says}");
     assert!(!helps[0].contains(&follower.addr()), "{helps:?}");
     scene.follow(&format!("{} && zklock run b -- true", helps[0]));
-    // Doctor names it, too, once there was something to compare.
+    // Doctor names it, too: it writes what there is to compare.
     let says = wrong(&scene, &[], &[], "digests");
     assert!(says.starts_with(&format!("{} says that its data", follower.addr())), "{says}");
+    assert!(says.contains("2 of 3 voting servers"), "{says}");
     // What it says in words: the server copies the data of its leader.
     follower.kill();
     follower.wipe();
@@ -36,4 +37,45 @@ fn a_follower_shows_a_node_that_its_leader_does_not_know() {
     assert_eq!(waiter.code(), 0);
     assert_eq!(examine(&scene, &[], &[]).0, 0);
     assert_eq!(scene.why("a")["problems"].as_array().unwrap().len(), 0);
+}
+
+#[test]
+fn what_was_counted_under_an_earlier_leader_accuses_nobody() {
+    let hour = Duration::from_secs(3600);
+    let ensemble = ZooKeeper::builder().direct().container_check(hour).ensemble(3);
+    let scene = Scene::at(&ensemble.connect_string(), "led");
+    assert_eq!(scene.takes("a"), 0);
+    // Of servers with the same transactions, the last one is elected.
+    let wrongs = ensemble.server(2);
+    wrongs.kill();
+    wrongs.plant(&scene.path("a/_c_00000000-0000-4000-8000-000000000000-lock-0000000000"));
+    wrongs.restart();
+    // A leader copies its data to those whose last transaction it does not remember.
+    assert_eq!(scene.takes("b"), 0);
+    until("the one that is wrong leads", || {
+        ensemble.server(0).kill();
+        ensemble.server(1).kill();
+        ensemble.server(0).restart();
+        ensemble.server(1).restart();
+        (ensemble.leader() == 2).then_some(())
+    });
+    let says = wrong(&scene, &[], &[], "digests");
+    let all = format!("all other servers say that the data are not those of {}", wrongs.addr());
+    assert!(says.starts_with(&all), "{says}");
+    // What it advises: another one leads, whose number stays.
+    wrongs.kill();
+    let leader = ensemble.server(ensemble.leader()).addr();
+    wrongs.restart();
+    assert!(ensemble.server(ensemble.leader()).metric("zk_digest_mismatches_count") > 0);
+    let says = wrong(&scene, &[], &[], "digests");
+    let one = format!("{} says that its data are not those of {leader}", wrongs.addr());
+    assert!(says.starts_with(&one), "{says}");
+    wrongs.kill();
+    wrongs.wipe();
+    wrongs.restart();
+    // The numbers of the two others are there to the end of their processes.
+    let (exit, checks) = examine(&scene, &[], &[]);
+    let told: Vec<_> = checks.iter().filter(|check| check["code"] == "digests").collect();
+    assert_eq!((exit, told.len(), &told[0]["state"]), (0, 1, &"note".into()), "{told:?}");
+    assert!(told[0]["says"].as_str().unwrap().contains(&leader), "{told:?}");
 }
