@@ -285,14 +285,13 @@ impl AcquireLoop<'_> {
             let Some(looked) = self.list(generation, known.take(), since).await? else {
                 return Err(Setback::Vanished);
             };
-            if is_first {
+            if std::mem::take(&mut is_first) {
                 let signs = self.signs(&looked);
                 if !signs.is_empty() {
                     Box::pin(self.check_kind(generation, signs)).await?;
                 }
             }
             since = Since::Now;
-            is_first = false;
             let next = self.next(generation, looked, &mine);
             node.was_behind(next.ahead());
             match next {
