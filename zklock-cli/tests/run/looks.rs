@@ -58,6 +58,12 @@ fn a_lock_is_followed_line_by_line() {
     watching.wait().unwrap();
 }
 
+/// Says what the line is where it is another.
+#[track_caller]
+fn begins(line: &str, with: &str) {
+    assert!(line.starts_with(with), "{line:?} instead of {with:?}");
+}
+
 #[test]
 fn people_follow_a_lock_too() {
     let bed = Bed::new("follow");
@@ -68,13 +74,13 @@ fn people_follow_a_lock_too() {
     let mut next = || lines.next().unwrap().unwrap();
     assert_eq!(next(), format!("watching a ({}, layout: Curator)", bed.path("a")));
     let mut holder = bed.zklock(&run).spawn().unwrap();
-    assert!(next().starts_with("joined  holds read      sh on "));
-    assert!(next().starts_with("granted holds read      sh on "));
+    begins(&next(), "joined  holds read      sh on ");
+    begins(&next(), "granted holds read      sh on ");
     let mut rival = bed.zklock(&["run", "a", "--timeout", "60s", "--", "true"]).spawn().unwrap();
-    assert!(next().starts_with("joined  waits mutex     true on "));
+    begins(&next(), "joined  waits mutex     true on ");
     holder.kill().unwrap();
     holder.wait().unwrap();
-    assert!(next().starts_with("left    holds read      sh on "));
+    begins(&next(), "left    holds read      sh on ");
     assert!(rival.wait().unwrap().success());
     watching.kill().unwrap();
     watching.wait().unwrap();
