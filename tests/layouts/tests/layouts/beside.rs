@@ -372,6 +372,8 @@ async fn take_turns(driver: impl LockDriver, agent: &Agent, kind: LockKind, name
     let mutex = session.mutex(name).unwrap();
     let guard = soon("the lock", mutex.acquire()).await.unwrap();
     assert!(agent.acquire(kind, &path, Some(Duration::ZERO)).is_busy());
+    // Who gives up may delete its node after it has said so.
+    until("it has gone", || (agent.participants(&path).len() == 1).then_some(())).await;
     let pending = agent.start_acquire(kind, &path, None);
     until("it waits", || (agent.participants(&path).len() == 2).then_some(())).await;
     assert_eq!(agent.participants(&path)[0], guard.path());
