@@ -129,15 +129,15 @@ fn in_the_way(history: &History, call: &Call, others: &[usize]) -> bool {
 /// somebody finds that this one is gone, however much later.
 fn delays(history: &History, call: &Call, last: usize, others: &[usize]) -> bool {
     let hold = &history.holds[last];
-    let options = &history.starts[hold.client].options;
+    if !history.starts[hold.client].options.iter().any(|one| one == DELAYS) {
+        return false;
+    }
     let ended = hold.released.unwrap_or(call.asked);
     // Nobody saw its release on the servers.
     let may_be_lost = !history.trouble.is_quiet(hold.client, hold.granted, ended);
     let held = others.iter().filter_map(|index| history.calls[*index].hold);
     let mut since = held.map(|other| history.holds[other].granted);
-    options.iter().any(|one| one == DELAYS)
-        && may_be_lost
-        && !since.any(|granted| granted > hold.granted && granted < call.asked)
+    may_be_lost && !since.any(|granted| granted > hold.granted && granted < call.asked)
 }
 
 /// Whether a call wants to write what it reads.
