@@ -62,10 +62,10 @@ pub struct Generation {
     reconnects: AtomicU64,
     /// The time of the last reconnect.
     reconnected_at: AtomicU64,
-    /// The time at which the connection was last lost.
-    lost_at: AtomicU64,
     /// Fires on every change above and when a held node is gone.
     changed: Notify,
+    /// The time at which the connection was last lost.
+    lost_at: AtomicU64,
     /// The number of times that leases were lost.
     losses: AtomicU64,
     /// How many terms had ended when leases were last looked at for that.
