@@ -88,14 +88,14 @@ impl Facts<'_> {
                 let says = format!(
                     "The server {server} shows {phantom}, which its leader does not know: its data \
                      differ from the leader's. Whoever waits for that node there waits for ever, and \
-                     nothing that is sent to ZooKeeper removes it. Stop that server, empty its data \
-                     folder (dataDir and dataLogDir, except for myid), and start it again: it copies \
-                     the data of its leader. Until then leave it out of the connect strings."
+                     nothing that is sent to ZooKeeper removes it. Which of the two is right is not \
+                     known here: call `zklock doctor`, and touch the data of a server only as that \
+                     says. Until then leave {server} out of the connect strings."
                 );
-                let helps = match others.is_empty() {
-                    true => Vec::new(),
-                    false => vec![format!("export ZKLOCK_CONNECT={}", others.join(","))],
-                };
+                let mut helps = vec![self.again.command(&["doctor"])];
+                if !others.is_empty() {
+                    helps.push(format!("export ZKLOCK_CONNECT={}", others.join(",")));
+                }
                 problems.push(Problem::new("differs", says, helps));
             }
         }
@@ -219,5 +219,37 @@ impl Facts<'_> {
 impl Problem {
     pub(super) fn new(code: &'static str, says: String, helps: Vec<String>) -> Self {
         Problem { code, says, helps, is_normal: false }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::Server;
+    use zklock::Survey;
+
+    /// Of the two, the leader may be the one that is wrong: then the good data are those of the other.
+    #[test]
+    fn what_a_server_shows_alone_is_left_to_doctor() {
+        let view = |server: &str, phantom: Option<&str>| {
+            let mut survey = Survey::default();
+            survey.phantom = phantom.map(str::to_owned);
+            let (path, layout) = ("/a".to_owned(), "Curator".to_owned());
+            let queues = Ok(vec![Queue { path, layout, inner: false, survey }]);
+            View { server: server.to_owned(), queues, connections: Ok(Vec::new()), own: None }
+        };
+        let views = [view("x:1", Some("/a/n")), view("y:2", None)];
+        let again = Again::of(&Server { connect: None, root: None });
+        let facts = Facts { name: "a", again: &again, views: &views, queues: &[], server: "y:2" };
+        let problems = facts.problems();
+        let [one] = &problems[..] else { panic!("{problems:?}") };
+        assert!(one.says.starts_with("The server x:1 shows /a/n, "), "{}", one.says);
+        assert!(
+            one.says.contains("`zklock doctor`") && !one.says.contains("empty"),
+            "{}",
+            one.says
+        );
+        assert_eq!((one.code, one.is_normal), ("differs", false));
+        assert_eq!(one.helps, ["zklock doctor", "export ZKLOCK_CONNECT=y:2"]);
     }
 }
