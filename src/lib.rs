@@ -94,11 +94,15 @@ pub mod layout {
 }
 
 /// What a custom layout is made of: how nodes are named and created, and which of them holds the
-/// lock. `examples/driver.rs` implements one.
+/// lock. `examples/driver.rs` implements one. And what a coordinator of one's own is made of: the
+/// requests to ZooKeeper, and who opens sessions.
 ///
 /// Nothing in this module is needed to use locks.
 pub mod driver {
-    pub use zklock_core::coordinator::traits::{NodeKind, RequestError};
+    pub use zklock_core::coordinator::traits::{
+        Connector, Coordinator, Created, Link, NodeKind, Operation, Reply, RequestError, Stat,
+        Watch, WatchEvent,
+    };
     pub use zklock_core::layout::contender::{Attempt, Contender};
     pub use zklock_core::layout::driver::{LockDriver, NewNode, Proof, SemaphoreLayout};
     pub use zklock_core::layout::rules::{leases, mutex, read, write};

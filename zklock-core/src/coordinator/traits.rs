@@ -11,9 +11,37 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The reply to a request that was sent.
+///
+/// ```
+/// # zklock::blocking::block_on(async {
+/// # use std::time::Duration;
+/// # let store = zklock::Embedded::new();
+/// # use zklock::driver::Connector as _;
+/// # let server = store.connector(Duration::from_secs(10)).connect().await?;
+/// use zklock::driver::{NodeKind, Reply, Created};
+///
+/// // Sent here, and answered later.
+/// let created: Reply<Created> = server.create("/a", b"", NodeKind::Persistent);
+/// assert_eq!(created.await?.path, "/a");
+/// # Ok::<(), zklock::driver::RequestError>(()) }).unwrap();
+/// ```
 pub type Reply<T> = Pin<Box<dyn Future<Output = Result<T, RequestError>> + Send>>;
 
 /// Resolves once, when a watch fires.
+///
+/// ```
+/// # zklock::blocking::block_on(async {
+/// # use std::time::Duration;
+/// # let store = zklock::Embedded::new();
+/// # use zklock::driver::Connector as _;
+/// # let server = store.connector(Duration::from_secs(10)).connect().await?;
+/// use zklock::driver::{Watch, WatchEvent};
+///
+/// let (_, watch): (_, Watch) = server.children_watched("/").await?;
+/// server.create("/a", b"", zklock::driver::NodeKind::Persistent).await?;
+/// assert_eq!(watch.await, WatchEvent::Changed);
+/// # Ok::<(), zklock::driver::RequestError>(()) }).unwrap();
+/// ```
 pub type Watch = Pin<Box<dyn Future<Output = WatchEvent> + Send>>;
 
 /// The reason why a request failed.
@@ -168,6 +196,20 @@ pub enum NodeKind {
 }
 
 /// The properties of a node that the server keeps.
+///
+/// ```
+/// # zklock::blocking::block_on(async {
+/// # use std::time::Duration;
+/// # let store = zklock::Embedded::new();
+/// # use zklock::driver::Connector as _;
+/// # let server = store.connector(Duration::from_secs(10)).connect().await?;
+/// use zklock::driver::{NodeKind, Stat};
+///
+/// server.create("/a", b"", NodeKind::Persistent).await?;
+/// let stat: Stat = server.set("/a", b"1").await?;
+/// assert_eq!((stat.version, stat.owner, stat.children), (1, 0, 0));
+/// # Ok::<(), zklock::driver::RequestError>(()) }).unwrap();
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stat {
     /// The transaction that created the node; it grows over the whole ensemble.
@@ -185,6 +227,19 @@ pub struct Stat {
 }
 
 /// A node that was created.
+///
+/// ```
+/// # zklock::blocking::block_on(async {
+/// # use std::time::Duration;
+/// # let store = zklock::Embedded::new();
+/// # use zklock::driver::Connector as _;
+/// # let server = store.connector(Duration::from_secs(10)).connect().await?;
+/// use zklock::driver::{Created, NodeKind};
+///
+/// let Created { path, stat } = server.create("/n-", b"", NodeKind::EphemeralSequential).await?;
+/// assert_eq!((path.as_str(), stat.owner), ("/n-0000000000", server.session_id()));
+/// # Ok::<(), zklock::driver::RequestError>(()) }).unwrap();
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Created {
     /// The full path, with the sequence number of a sequential node.
@@ -194,6 +249,23 @@ pub struct Created {
 }
 
 /// One operation of an atomic `multi`.
+///
+/// ```
+/// # zklock::blocking::block_on(async {
+/// # use std::time::Duration;
+/// # let store = zklock::Embedded::new();
+/// # use zklock::driver::Connector as _;
+/// # let server = store.connector(Duration::from_secs(10)).connect().await?;
+/// use zklock::driver::{NodeKind, Operation, RequestError};
+///
+/// let (path, data, kind) = ("/a".to_owned(), Vec::new(), NodeKind::Persistent);
+/// let create = Operation::Create { path, data, kind };
+/// let check = Operation::Check { path: "/b".to_owned() };
+/// let refused = server.multi(vec![create, check]).await;
+/// let error = Box::new(RequestError::NoNode);
+/// assert_eq!(refused, Err(RequestError::Multi { index: 1, error }));
+/// # Ok::<(), zklock::driver::RequestError>(()) }).unwrap();
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// Fails unless the node exists.
@@ -243,6 +315,21 @@ pub enum Operation {
 }
 
 /// The event of a one-shot data watch.
+///
+/// ```
+/// # zklock::blocking::block_on(async {
+/// # use std::time::Duration;
+/// # let store = zklock::Embedded::new();
+/// # use zklock::driver::Connector as _;
+/// # let server = store.connector(Duration::from_secs(10)).connect().await?;
+/// use zklock::driver::{NodeKind, WatchEvent};
+///
+/// server.create("/a", b"", NodeKind::Persistent).await?;
+/// let (_, _, watch) = server.get_watched("/a").await?;
+/// server.delete("/a").await?;
+/// assert_eq!(watch.await, WatchEvent::Deleted);
+/// # Ok::<(), zklock::driver::RequestError>(()) }).unwrap();
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WatchEvent {
     /// The node was deleted.
@@ -255,6 +342,20 @@ pub enum WatchEvent {
 
 /// The state of the connection, as the client library reports it. It can say "connected" for more
 /// than a session timeout after the connection died, so no lock is granted because of it.
+///
+/// ```
+/// # zklock::blocking::block_on(async {
+/// # use std::time::Duration;
+/// # let store = zklock::Embedded::new();
+/// # use zklock::driver::Connector as _;
+/// # let server = store.connector(Duration::from_secs(10)).connect().await?;
+/// use zklock::driver::Link;
+///
+/// assert_eq!(server.link(), Link::Up);
+/// server.close().await;
+/// assert_eq!(server.link(), Link::Closed);
+/// # Ok::<(), zklock::driver::RequestError>(()) }).unwrap();
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Link {
     /// Connected.
@@ -271,57 +372,259 @@ pub enum Link {
 
 impl Link {
     /// Whether the session is over.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # use std::time::Duration;
+    /// # let store = zklock::Embedded::new();
+    /// # use zklock::driver::Connector as _;
+    /// # let server = store.connector(Duration::from_secs(10)).connect().await?;
+    /// use zklock::driver::Link;
+    ///
+    /// assert!(Link::Expired.is_over() && !Link::Down.is_over());
+    /// # Ok::<(), zklock::driver::RequestError>(()) }).unwrap();
+    /// ```
     pub fn is_over(self) -> bool {
         !matches!(self, Link::Up | Link::Down)
     }
 }
 
 /// One ZooKeeper session.
+///
+/// ```
+/// # zklock::blocking::block_on(async {
+/// # use std::time::Duration;
+/// # let store = zklock::Embedded::new();
+/// # use zklock::driver::Connector as _;
+/// # let server = store.connector(Duration::from_secs(10)).connect().await?;
+/// use zklock::driver::NodeKind;
+///
+/// // Both requests go out before anything is awaited.
+/// let made = server.create("/a", b"1", NodeKind::Persistent);
+/// let read = server.get("/a");
+/// made.await?;
+/// assert_eq!(read.await?.0, b"1");
+/// # Ok::<(), zklock::driver::RequestError>(()) }).unwrap();
+/// ```
 pub trait Coordinator: Send + Sync + fmt::Debug + 'static {
     /// The session's id as it was when it connected. A server may silently replace a session, so
     /// code that adopts a node compares its [`Stat::owner`] with that of another node of its own.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # use std::time::Duration;
+    /// # let store = zklock::Embedded::new();
+    /// # use zklock::driver::Connector as _;
+    /// # let server = store.connector(Duration::from_secs(10)).connect().await?;
+    /// assert_ne!(server.session_id(), 0);
+    /// # Ok::<(), zklock::driver::RequestError>(()) }).unwrap();
+    /// ```
     fn session_id(&self) -> i64;
 
     /// The session timeout that the server granted.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # use std::time::Duration;
+    /// # let store = zklock::Embedded::new();
+    /// # use zklock::driver::Connector as _;
+    /// # let server = store.connector(Duration::from_secs(10)).connect().await?;
+    /// assert_eq!(server.session_timeout(), Duration::from_secs(10));
+    /// # Ok::<(), zklock::driver::RequestError>(()) }).unwrap();
+    /// ```
     fn session_timeout(&self) -> Duration;
 
     /// Creates a node. The parent must exist.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # use std::time::Duration;
+    /// # let store = zklock::Embedded::new();
+    /// # use zklock::driver::Connector as _;
+    /// # let server = store.connector(Duration::from_secs(10)).connect().await?;
+    /// use zklock::driver::{NodeKind, RequestError};
+    ///
+    /// server.create("/a", b"", NodeKind::Persistent).await?;
+    /// let again = server.create("/a", b"", NodeKind::Persistent).await;
+    /// assert_eq!(again, Err(RequestError::NodeExists));
+    /// # Ok::<(), zklock::driver::RequestError>(()) }).unwrap();
+    /// ```
     fn create(&self, path: &str, data: &[u8], kind: NodeKind) -> Reply<Created>;
 
     /// Deletes a node, whatever its version.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # use std::time::Duration;
+    /// # let store = zklock::Embedded::new();
+    /// # use zklock::driver::Connector as _;
+    /// # let server = store.connector(Duration::from_secs(10)).connect().await?;
+    /// use zklock::driver::RequestError;
+    ///
+    /// assert_eq!(server.delete("/a").await, Err(RequestError::NoNode));
+    /// # Ok::<(), zklock::driver::RequestError>(()) }).unwrap();
+    /// ```
     fn delete(&self, path: &str) -> Reply<()>;
 
     /// Returns the names of a node's children, in no order.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # use std::time::Duration;
+    /// # let store = zklock::Embedded::new();
+    /// # use zklock::driver::Connector as _;
+    /// # let server = store.connector(Duration::from_secs(10)).connect().await?;
+    /// use zklock::driver::NodeKind;
+    ///
+    /// server.create("/a", b"", NodeKind::Persistent).await?;
+    /// assert_eq!(server.children("/").await?, ["a"]);
+    /// # Ok::<(), zklock::driver::RequestError>(()) }).unwrap();
+    /// ```
     fn children(&self, path: &str) -> Reply<Vec<String>>;
 
     /// Returns the same, and sets a one-shot watch that fires when the children change or the node
     /// is deleted.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # use std::time::Duration;
+    /// # let store = zklock::Embedded::new();
+    /// # use zklock::driver::Connector as _;
+    /// # let server = store.connector(Duration::from_secs(10)).connect().await?;
+    /// use zklock::driver::{NodeKind, WatchEvent};
+    ///
+    /// let (children, watch) = server.children_watched("/").await?;
+    /// server.create("/a", b"", NodeKind::Persistent).await?;
+    /// assert_eq!((children.len(), watch.await), (0, WatchEvent::Changed));
+    /// # Ok::<(), zklock::driver::RequestError>(()) }).unwrap();
+    /// ```
     fn children_watched(&self, path: &str) -> Reply<(Vec<String>, Watch)>;
 
     /// Returns a node's data.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # use std::time::Duration;
+    /// # let store = zklock::Embedded::new();
+    /// # use zklock::driver::Connector as _;
+    /// # let server = store.connector(Duration::from_secs(10)).connect().await?;
+    /// use zklock::driver::NodeKind;
+    ///
+    /// server.create("/a", b"1", NodeKind::Persistent).await?;
+    /// let (data, stat) = server.get("/a").await?;
+    /// assert_eq!((data.as_slice(), stat.version), (&b"1"[..], 0));
+    /// # Ok::<(), zklock::driver::RequestError>(()) }).unwrap();
+    /// ```
     fn get(&self, path: &str) -> Reply<(Vec<u8>, Stat)>;
 
     /// Returns the same, and sets a one-shot watch that fires when the data change or the node is
     /// deleted. If the node does not exist, no watch is set.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # use std::time::Duration;
+    /// # let store = zklock::Embedded::new();
+    /// # use zklock::driver::Connector as _;
+    /// # let server = store.connector(Duration::from_secs(10)).connect().await?;
+    /// use zklock::driver::{NodeKind, WatchEvent};
+    ///
+    /// server.create("/a", b"1", NodeKind::Persistent).await?;
+    /// let (_, _, watch) = server.get_watched("/a").await?;
+    /// server.set("/a", b"2").await?;
+    /// assert_eq!(watch.await, WatchEvent::Changed);
+    /// # Ok::<(), zklock::driver::RequestError>(()) }).unwrap();
+    /// ```
     fn get_watched(&self, path: &str) -> Reply<(Vec<u8>, Stat, Watch)>;
 
     /// Returns who may do what with a node: scheme, identity, and the bits of the permissions. `None`
     /// where the coordinator keeps no access control lists.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # use std::time::Duration;
+    /// # let store = zklock::Embedded::new();
+    /// # use zklock::driver::Connector as _;
+    /// # let server = store.connector(Duration::from_secs(10)).connect().await?;
+    /// use zklock::driver::NodeKind;
+    ///
+    /// server.create("/a", b"", NodeKind::Persistent).await?;
+    /// assert_eq!(server.acl("/a").await?, None); // The embedded coordinator keeps none.
+    /// # Ok::<(), zklock::driver::RequestError>(()) }).unwrap();
+    /// ```
     fn acl(&self, path: &str) -> Reply<Option<Vec<(String, String, u8)>>>;
 
     /// Sets a node's data, whatever their version.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # use std::time::Duration;
+    /// # let store = zklock::Embedded::new();
+    /// # use zklock::driver::Connector as _;
+    /// # let server = store.connector(Duration::from_secs(10)).connect().await?;
+    /// use zklock::driver::RequestError;
+    ///
+    /// assert_eq!(server.set("/a", b"1").await, Err(RequestError::NoNode));
+    /// # Ok::<(), zklock::driver::RequestError>(()) }).unwrap();
+    /// ```
     fn set(&self, path: &str, data: &[u8]) -> Reply<Stat>;
 
     /// Applies all operations or none. This is a commit, even if all operations are checks.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # use std::time::Duration;
+    /// # let store = zklock::Embedded::new();
+    /// # use zklock::driver::Connector as _;
+    /// # let server = store.connector(Duration::from_secs(10)).connect().await?;
+    /// use zklock::driver::{Operation, RequestError};
+    ///
+    /// let checked = server.multi(vec![Operation::Check { path: "/a".to_owned() }]).await;
+    /// assert!(checked.is_err_and(|error| matches!(error, RequestError::Multi { index: 0, .. })));
+    /// # Ok::<(), zklock::driver::RequestError>(()) }).unwrap();
+    /// ```
     fn multi(&self, operations: Vec<Operation>) -> Reply<()>;
 
     /// Waits until the server that answers has applied everything committed before.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # use std::time::Duration;
+    /// # let store = zklock::Embedded::new();
+    /// # use zklock::driver::Connector as _;
+    /// # let server = store.connector(Duration::from_secs(10)).connect().await?;
+    /// server.sync("/").await?;
+    /// # Ok::<(), zklock::driver::RequestError>(()) }).unwrap();
+    /// ```
     fn sync(&self, path: &str) -> Reply<()>;
 
     /// Returns the state of the connection.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # use std::time::Duration;
+    /// # let store = zklock::Embedded::new();
+    /// # use zklock::driver::Connector as _;
+    /// # let server = store.connector(Duration::from_secs(10)).connect().await?;
+    /// assert!(!server.link().is_over());
+    /// # Ok::<(), zklock::driver::RequestError>(()) }).unwrap();
+    /// ```
     fn link(&self) -> Link;
 
     /// Resolves when [`link`](Coordinator::link) is no longer `seen`.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # use std::time::Duration;
+    /// # let store = zklock::Embedded::new();
+    /// # use zklock::driver::Connector as _;
+    /// # let server = store.connector(Duration::from_secs(10)).connect().await?;
+    /// use zklock::driver::Link;
+    ///
+    /// let changed = server.link_changed(Link::Up);
+    /// server.close().await;
+    /// assert_eq!(changed.await, Link::Closed);
+    /// # Ok::<(), zklock::driver::RequestError>(()) }).unwrap();
+    /// ```
     fn link_changed(&self, seen: Link) -> Pin<Box<dyn Future<Output = Link> + Send>>;
 
     /// Resolves when the connection is lost at any time after this call, even if it is back before
@@ -329,6 +632,18 @@ pub trait Coordinator: Send + Sync + fmt::Debug + 'static {
     ///
     /// By default, a coordinator is assumed to show every loss in [`link`](Coordinator::link) for
     /// long enough.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # use std::time::Duration;
+    /// # let store = zklock::Embedded::new();
+    /// # use zklock::driver::Connector as _;
+    /// # let server = store.connector(Duration::from_secs(10)).connect().await?;
+    /// let lost = server.link_lost();
+    /// server.close().await;
+    /// lost.await;
+    /// # Ok::<(), zklock::driver::RequestError>(()) }).unwrap();
+    /// ```
     fn link_lost(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         let changed = self.link_changed(self.link());
         Box::pin(async move {
@@ -338,19 +653,67 @@ pub trait Coordinator: Send + Sync + fmt::Debug + 'static {
 
     /// Ends the session; the server deletes its ephemeral nodes. Requests that were sent before are
     /// answered first.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # use std::time::Duration;
+    /// # let store = zklock::Embedded::new();
+    /// # use zklock::driver::Connector as _;
+    /// # let server = store.connector(Duration::from_secs(10)).connect().await?;
+    /// use zklock::driver::RequestError;
+    ///
+    /// server.close().await;
+    /// assert_eq!(server.sync("/").await, Err(RequestError::Closed));
+    /// # Ok::<(), zklock::driver::RequestError>(()) }).unwrap();
+    /// ```
     fn close(&self) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
     /// Returns the time when the last commit was sent that the server has certainly received, for a
     /// coordinator that cannot lose one: the embedded one returns the present time while it is
     /// connected. `None` means that only replies to commits are evidence.
+    #[doc(hidden)]
     fn last_contact(&self) -> Option<crate::base::clock::Instant> {
         None
     }
 }
 
 /// Opens ZooKeeper sessions, one after the other: the next one when the last has ended.
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::time::Duration;
+/// use zklock::driver::{Connector, Coordinator, Reply};
+/// use zklock::{Embedded, Session};
+///
+/// /// Says when a session is opened.
+/// #[derive(Debug)]
+/// struct Loud<C>(C);
+///
+/// impl<C: Connector> Connector for Loud<C> {
+///     fn connect(&self) -> Reply<Arc<dyn Coordinator>> {
+///         println!("a session is opened");
+///         self.0.connect()
+///     }
+/// }
+///
+/// # zklock::blocking::block_on(async {
+/// let loud = Loud(Embedded::new().connector(Duration::from_secs(10)));
+/// let session = Session::builder_on(loud).connect().await?;
+/// session.mutex("orders")?.acquire().await?.release().await?;
+/// # Ok::<(), zklock::LockError>(()) }).unwrap();
+/// ```
 pub trait Connector: Send + Sync + fmt::Debug + 'static {
     /// Opens a session.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # use std::time::Duration;
+    /// use zklock::driver::Connector;
+    ///
+    /// let connector = zklock::Embedded::new().connector(Duration::from_secs(10));
+    /// assert_ne!(connector.connect().await?.session_id(), connector.connect().await?.session_id());
+    /// # Ok::<(), zklock::driver::RequestError>(()) }).unwrap();
+    /// ```
     ///
     /// # Errors
     ///
@@ -361,6 +724,15 @@ pub trait Connector: Send + Sync + fmt::Debug + 'static {
 
     /// Returns whether a server may have opened a session for a `connect` that is pending. If not,
     /// the `connect` can be dropped, and no session is left behind.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// use zklock::driver::Connector;
+    ///
+    /// let connector = zklock::Embedded::new().connector(Duration::from_secs(10));
+    /// let _pending = connector.connect();
+    /// assert!(connector.is_opening());
+    /// ```
     fn is_opening(&self) -> bool {
         true
     }

@@ -58,6 +58,7 @@ pub struct SessionBuilder {
 enum Store {
     ZooKeeper(Box<ZooKeeperOptions>),
     Embedded(Embedded, Duration),
+    Custom(Arc<dyn Connector>),
     #[cfg_attr(not(any(test, feature = "testing")), allow(dead_code))]
     Simulated(Arc<dyn Connector>, Arc<dyn Machine>),
 }
@@ -75,6 +76,10 @@ impl Store {
             }
             Store::Embedded(store, _) => {
                 Place { servers: store.address().into(), chroot: "".into() }
+            }
+            Store::Custom(connector) => {
+                let servers = format!("connector {:p}", Arc::as_ptr(connector));
+                Place { servers: servers.into(), chroot: "".into() }
             }
             Store::Simulated(_, machine) => Place {
                 servers: format!("simulated {}", machine.place()).into(),
@@ -451,6 +456,7 @@ impl SessionBuilder {
                 check_session_timeout(timeout).map_err(invalid)?;
                 (Arc::new(store.connector(timeout)), Host::Callers)
             }
+            Store::Custom(connector) => (connector, Host::Thread),
             Store::Simulated(connector, machine) => (connector, Host::Machine(machine)),
         };
         let session = Session::start(Parts {
@@ -601,6 +607,22 @@ impl Session {
     /// ```
     pub fn embedded_builder(store: &Embedded) -> SessionBuilder {
         SessionBuilder::new(Store::Embedded(store.clone(), times::SESSION_TIMEOUT))
+    }
+
+    /// Returns a builder for a session on a coordinator of one's own, or around another one. Sessions of
+    /// one process that share locks have clones of one builder.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # use std::time::Duration;
+    /// # use zklock::{Embedded, Session};
+    /// let connector = Embedded::new().connector(Duration::from_secs(10));
+    /// let session = Session::builder_on(connector).connect().await?;
+    /// assert!(session.is_ready());
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    pub fn builder_on(connector: impl Connector) -> SessionBuilder {
+        SessionBuilder::new(Store::Custom(Arc::new(connector)))
     }
 
     /// A session in the making, in a world of its own: nothing of the computer it runs on decides

@@ -20,7 +20,7 @@ pub use self::counts::{PendingDeletion, Resting};
 pub use self::held::{HeldNode, OfLock};
 use self::listing::Listings;
 pub use self::listing::{Listed, Listing, Since};
-use crate::base::clock::Instant;
+use crate::base::clock::{Clock, Instant};
 use crate::base::error::{ErrorKind, LockError};
 use crate::base::policy::StopAt;
 use crate::base::times;
@@ -100,7 +100,9 @@ impl Generation {
         watches: Arc<WatchBudget>,
         stood: Option<Stood>,
     ) -> Arc<Self> {
-        let self_aware = coordinator.last_contact().is_some();
+        // A time of another clock says nothing here.
+        let is_of_caller = matches!(lease.clock(), Clock::Caller);
+        let self_aware = is_of_caller && coordinator.last_contact().is_some();
         let stood = stood.filter(|_| !self_aware);
         let standstill = Standstill::new(lease.timing(), lease.clock().now(), stood);
         let head_ages = HeadAges::new(times::long_wait(lease.timeout()));
@@ -494,7 +496,6 @@ impl Generation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::clock::Clock;
     use crate::coordinator::memory::Embedded;
     use crate::coordinator::traits::Connector;
     use crate::session::timing::Timing;

@@ -32,6 +32,7 @@ mod mutex;
 mod observed;
 mod options;
 mod outage;
+mod own_coordinator;
 mod panics;
 mod read_again;
 mod reentrancy;

@@ -85,10 +85,20 @@ impl Embedded {
         Embedded { store: Store::new(options.reap_after) }
     }
 
-    /// Returns a connector that opens sessions on this store. A session whose connection is broken
-    /// expires after `session_timeout`.
-    #[doc(hidden)]
-    pub fn connector(&self, session_timeout: Duration) -> EmbeddedConnector {
+    /// Returns a connector that opens sessions on this store, for a
+    /// [connector](crate::coordinator::traits::Connector) around it. A session whose connection is
+    /// broken expires after `session_timeout`.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # use std::time::Duration;
+    /// use zklock::driver::Connector;
+    ///
+    /// let server = zklock::Embedded::new().connector(Duration::from_secs(10)).connect().await?;
+    /// assert!(server.children("/").await?.is_empty());
+    /// # Ok::<(), zklock::driver::RequestError>(()) }).unwrap();
+    /// ```
+    pub fn connector(&self, session_timeout: Duration) -> impl Connector + Clone + use<> {
         EmbeddedConnector { store: self.store.clone(), session_timeout }
     }
 
