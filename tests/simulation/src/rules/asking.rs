@@ -202,8 +202,7 @@ impl Ledger {
         let held = state.held.values().any(|held| held.entry.lock == lock);
         // What its process had seen just before it asked may be what it is told.
         let just = since.saturating_sub(NOTICE);
-        let held_since = |then: u64| state.let_go.get(&lock).is_some_and(|at| *at >= then);
-        let (was_held, was_just_held) = (held_since(since), held_since(just));
+        let was_just_held = state.let_go.get(&lock).is_some_and(|at| *at >= just);
         let is_part =
             |ask: &Ask| ask.may_hold && ask.lock == lock && ask.process.id() == process.id();
         let held = held || state.asks.values().any(is_part);
@@ -217,9 +216,9 @@ impl Ledger {
         let is_one_unheard = self.store.is_one_unheard(now - since + long_wait);
         let patience = if is_one_unheard { long_wait } else { self.timeout };
         match kind {
-            ErrorKind::InvalidOption if !held && !was_held && !asked => {
+            ErrorKind::InvalidOption if !held && !was_just_held && !asked => {
                 let below = format!("/zklock/{}", plan.name);
-                if !self.store.ensemble().used_elsewhere(&below, since, &process) {
+                if !self.store.ensemble().used_elsewhere(&below, just, &process) {
                     let what = format!("{who}: nobody uses {} as another kind", plan.name);
                     self.fail(super::MIXED, what);
                 }
