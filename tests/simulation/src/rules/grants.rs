@@ -35,10 +35,13 @@ impl Ledger {
         if plan.confused {
             return self.check_kinds(who, entry, path);
         }
+        let is_part = self.is_part(entry.lock, &entry.process);
+        // One of several is noted when all are held: it says nothing of handoffs.
+        let noted = if is_part { 0 } else { now };
         if plan.has_permits() {
             let mut state = self.lock();
             let grants = state.permits.entry(path.to_owned()).or_default();
-            grants.push(now);
+            grants.push(if grants.is_empty() { now } else { noted });
             let grants = grants.clone();
             drop(state);
             return self.check_handoff(who, entry, path, &grants);
@@ -47,7 +50,7 @@ impl Ledger {
         let old = state.chains.remove(&entry.lock);
         let (chain, old) = match old {
             Some(mut chain) if chain.path == path => {
-                chain.grants.push(now);
+                chain.grants.push(noted);
                 chain.released = false;
                 (chain, None)
             }
@@ -67,7 +70,7 @@ impl Ledger {
             return self.check_handoff(who, entry, path, &grants);
         }
         // One of several is handed out with the last of them; until then its heartbeats watch over it.
-        let known = if self.is_part(entry.lock, &entry.process) { self.timeout / 6 } else { 0 };
+        let known = if is_part { self.timeout / 6 } else { 0 };
         if let Some((at, Ended::ByOthers)) = gone
             && now > at + UNDER_WAY + known
             && self.calm_for(now - at + self.timeout)
@@ -123,6 +126,9 @@ impl Ledger {
     /// if nobody waits there at that moment, a turn follows of as many handoffs and as much time. So it
     /// knew of whoever waited before the earliest look with which this turn can have begun.
     fn check_handoff(&self, who: &str, entry: &Entry, path: &str, grants: &[u64]) {
+        if grants.last() == Some(&0) {
+            return;
+        }
         let (now, plan) = (self.world.now(), &self.plans[entry.lock]);
         let bound = plan.handoffs();
         let within = bound.within.as_micros() as u64 + UNDER_WAY;
