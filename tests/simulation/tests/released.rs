@@ -2,9 +2,11 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::pin::pin;
 use std::sync::mpsc;
 use std::time::Duration;
 
+use futures_lite::future::poll_once;
 use zklock_core::base::options::LockOptions;
 use zklock_core::layout::OneNode;
 use zklock_core::session::{Session, SessionBuilder};
@@ -44,8 +46,12 @@ enum Beside {
     Retired,
     /// The network is there again, for so long and from this moment after it fell silent.
     Blink(u64, u64),
+    /// Instead of the silence, the connection is cut so long after the release began, whose caller looks
+    /// again after two session timeouts.
+    Cut(u64),
 }
 
+#[derive(Debug)]
 struct Case {
     servers: usize,
     of: Of,
@@ -73,12 +79,20 @@ fn release(case: &Case) -> (bool, u64, Option<u64>) {
     };
     let session = with(builder).open().unwrap();
     let (tell, told) = mpsc::channel();
-    let (asleep, here) = (world.clone(), session.clone());
+    let (asleep, here, other) = (world.clone(), session.clone(), ensemble.clone());
+    let its = process.clone();
     process.spawn(async move {
         let guard = here.mutex("orders").unwrap().acquire().await.unwrap();
         let node = (guard.path().to_owned(), guard.fencing_token().czxid() as i64);
         asleep.sleep_until(at).await;
-        let released = guard.release().await.is_ok();
+        let mut releasing = pin!(guard.release());
+        if let Beside::Cut(after) = beside {
+            assert!(poll_once(&mut releasing).await.is_none());
+            asleep.sleep_until(at + after).await;
+            other.cut_process(&its);
+            asleep.sleep_until(at + 2 * T).await;
+        }
+        let released = releasing.await.is_ok();
         tell.send((node, released, asleep.now())).unwrap();
         // The servers end the session, and not this.
         asleep.sleep_until(at + 10 * T).await;
@@ -97,10 +111,13 @@ fn release(case: &Case) -> (bool, u64, Option<u64>) {
             session.close().await;
         }
     });
-    let mut turns = vec![(SILENT, true)];
-    if let Beside::Blink(from, long) = beside {
-        turns.extend([(SILENT + from, false), (SILENT + from + long, true)]);
-    }
+    let turns = match beside {
+        Beside::Blink(from, long) => {
+            vec![(SILENT, true), (SILENT + from, false), (SILENT + from + long, true)]
+        }
+        Beside::Cut(_) => Vec::new(),
+        Beside::Nothing | Beside::Close | Beside::Retired => vec![(SILENT, true)],
+    };
     for (when, silent) in turns {
         let (network, process) = (ensemble.clone(), process.clone());
         world.at(when, move || {
@@ -117,15 +134,16 @@ fn release(case: &Case) -> (bool, u64, Option<u64>) {
 /// Releases around the moment at which the network falls silent, and in the time after it. Says how often
 /// one said that it had released the lock.
 fn releases(step: usize, servers: usize, of: Of, beside: Beside, requests: bool, most: u64) -> u32 {
-    let mut said = 0;
-    for at in (SILENT - 1_000..SILENT + T / 2).step_by(step) {
-        let (released, took, later) = release(&Case { servers, of, beside, requests, at });
-        let how = format!("{servers} servers, {of:?}, {beside:?}, requests lost: {requests}, {at}");
-        assert!(!released || later.is_none(), "{how}: the node was there for {later:?} µs more");
-        assert!(took <= most + STEPS, "{how}: {took} µs");
-        said += u32::from(released);
-    }
-    said
+    let moments = (SILENT - 1_000..SILENT + T / 2).step_by(step);
+    moments.map(|at| u32::from(holds(&Case { servers, of, beside, requests, at }, most))).sum()
+}
+
+/// Whether a release said that it had released the lock; its node was gone by then.
+fn holds(case: &Case, most: u64) -> bool {
+    let (released, took, later) = release(case);
+    assert!(!released || later.is_none(), "{case:?}: the node was there for {later:?} µs more");
+    assert!(took <= most + STEPS, "{case:?}: {took} µs");
+    released
 }
 
 #[test]
@@ -160,6 +178,18 @@ fn so_it_does_where_the_network_is_back_for_a_moment() {
     for of in [Of::Node, Of::Marked] {
         for from in (T / 8..T * 3 / 2).step_by(270_009) {
             releases(300_011, 1, of, Beside::Blink(from, 900), true, 4 * T);
+        }
+    }
+}
+
+/// As where its thread is blocked: the request is lost, and the client keeps the session alive.
+#[test]
+fn so_it_does_where_its_caller_looks_late() {
+    for of in [Of::Node, Of::OneNode, Of::Marked] {
+        for after in (0..1_000).step_by(90) {
+            let case =
+                Case { servers: 1, of, beside: Beside::Cut(after), requests: true, at: SILENT };
+            assert!(holds(&case, 3 * T));
         }
     }
 }

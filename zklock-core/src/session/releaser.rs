@@ -29,29 +29,44 @@ type Background<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 pub struct Deletion {
     generation: Arc<Generation>,
     begun: Instant,
-    sending: Sending,
+    sent: Sent,
     work: Unfinished<Result<(), RequestError>>,
     limit: Option<Sleep>,
     together: Together,
 }
 
-/// When a deletion is sent.
-#[derive(Debug)]
-enum Sending {
-    /// When it is begun.
-    AtOnce,
-    /// After a look at the node.
-    AfterLook(Arc<OnlyThis>),
-    /// Perhaps after a look at the mark.
-    Sometime,
-}
+/// When a deletion was sent first on the present connection, if it may have been applied there; 0 if not.
+#[derive(Clone, Debug, Default)]
+struct Sent(Arc<AtomicU64>);
 
-/// The node at a path where later nodes can be: it is looked at before it is deleted.
-#[derive(Debug)]
-struct OnlyThis {
-    czxid: i64,
-    /// When its deletion was last sent; 0 before.
-    sent: AtomicU64,
+impl Sent {
+    fn at(&self) -> Instant {
+        Instant::from_nanos(self.0.load(Ordering::Acquire))
+    }
+
+    /// Records that it is sent. What was sent on an earlier connection may be lost.
+    fn now(&self, generation: &Generation) {
+        if self.at() <= generation.reconnected_at() {
+            self.0.store(generation.lease().clock().now().as_nanos(), Ordering::Release);
+        }
+    }
+
+    /// Waits for the reply to an attempt. After one that says nothing of the node, on a connection that is
+    /// there, the session lives on and the deletion may never be applied.
+    async fn answer(
+        &self,
+        generation: &Arc<Generation>,
+        patience: Duration,
+        attempt: Background<Result<(), RequestError>>,
+    ) -> Result<(), RequestError> {
+        let answer = in_time(generation, patience, attempt).await;
+        if let Some(Err(_)) = answer
+            && generation.coordinator().link() == Link::Up
+        {
+            self.0.store(0, Ordering::Release);
+        }
+        answer.unwrap_or(Err(RequestError::ConnectionLoss))
+    }
 }
 
 /// Options of a deletion.
@@ -88,29 +103,17 @@ impl Deletion {
         // Counted from here on, so that a session that is closed at once waits for it.
         let cleaning = generation.cleaning();
         let begun = generation.lease().clock().now();
-        let unsent = |czxid| Arc::new(OnlyThis { czxid, sent: AtomicU64::new(0) });
-        let only = heed.only.map(unsent);
-        let first = attempt(generation, &path, only.as_ref(), mark.as_deref());
-        let sending = match &only {
-            Some(only) => Sending::AfterLook(only.clone()),
-            None if mark.is_some() => Sending::Sometime,
-            None => Sending::AtOnce,
-        };
-        let target = Target { path, only, mark, directory: heed.directory };
+        let DeleteOptions { only, directory } = heed;
+        let target = Target { path, only, mark, directory, sent: Sent::default() };
+        let (sent, first) = (target.sent.clone(), target.attempt(generation));
         let work = delete_until_gone(cleaning, generation.clone(), target, first);
         let (generation, work) = (generation.clone(), Unfinished(Some(Box::pin(work) as _)));
-        Deletion { generation, begun, sending, work, limit: None, together: Together::default() }
+        Deletion { generation, begun, sent, work, limit: None, together: Together::default() }
     }
 
     /// When the deletion was sent, or the last request before it; `None` if there may be one more.
     fn sent(&self) -> Option<Instant> {
-        let sent = match &self.sending {
-            Sending::AtOnce => return Some(self.begun),
-            Sending::AfterLook(only) => only.sent.load(Ordering::Acquire),
-            Sending::Sometime => 0,
-        };
-        // What was sent on an earlier connection may be lost.
-        let sent = Instant::from_nanos(sent);
+        let sent = self.sent.at();
         if sent > self.generation.reconnected_at() {
             return Some(sent);
         }
@@ -166,46 +169,47 @@ impl Drop for Deletion {
     }
 }
 
-/// Sends the deletion of a node: with its mark, or of the one with this czxid only. The caller bounds the
-/// wait. Between a read and the deletion nobody else can create a node at this path, because the present
-/// one is in the way: unless a stranger deletes that one within this round trip. ZooKeeper can compare the
-/// version of a node with a given one, which is the same in each new node, and not its czxid.
-fn attempt(
-    generation: &Arc<Generation>,
-    path: &Arc<str>,
-    only: Option<&Arc<OnlyThis>>,
-    mark: Option<&MarkRemoval>,
-) -> Background<Result<(), RequestError>> {
-    let Some(only) = only.cloned() else {
-        return match mark {
-            Some(mark) => mark.clone().send(generation, path),
-            None => Box::pin(generation.delete(path)),
-        };
-    };
-    // This server may not know yet that an earlier request, or a stranger, has deleted it.
-    let synced = generation.coordinator().sync(path);
-    let looked = generation.coordinator().get(path);
-    let (generation, path) = (generation.clone(), path.clone());
-    Box::pin(async move {
-        synced.await?;
-        match looked.await {
-            Ok((_, stat)) if stat.czxid == only.czxid => {
-                let now = generation.lease().clock().now();
-                only.sent.store(now.as_nanos(), Ordering::Release);
-                generation.delete(&path).await
-            }
-            Ok(_) => Ok(()),
-            Err(error) => Err(error),
-        }
-    })
-}
-
 /// What is deleted.
 struct Target {
     path: Arc<str>,
-    only: Option<Arc<OnlyThis>>,
+    only: Option<i64>,
     mark: Option<Box<MarkRemoval>>,
     directory: bool,
+    sent: Sent,
+}
+
+impl Target {
+    /// Sends the deletion of a node: with its mark, or of the one with this czxid only. The caller bounds
+    /// the wait. Between a read and the deletion nobody else can create a node at this path, because the
+    /// present one is in the way: unless a stranger deletes that one within this round trip. ZooKeeper can
+    /// compare the version of a node with a given one, which is the same in each new node, and not its
+    /// czxid.
+    fn attempt(&self, generation: &Arc<Generation>) -> Background<Result<(), RequestError>> {
+        let path = &self.path;
+        if let Some(mark) = &self.mark {
+            // Perhaps after a look at the mark.
+            return mark.clone().send(generation, path);
+        }
+        let Some(only) = self.only else {
+            self.sent.now(generation);
+            return Box::pin(generation.delete(path));
+        };
+        // This server may not know yet that an earlier request, or a stranger, has deleted it.
+        let synced = generation.coordinator().sync(path);
+        let looked = generation.coordinator().get(path);
+        let (generation, path, sent) = (generation.clone(), path.clone(), self.sent.clone());
+        Box::pin(async move {
+            synced.await?;
+            match looked.await {
+                Ok((_, stat)) if stat.czxid == only => {
+                    sent.now(&generation);
+                    generation.delete(&path).await
+                }
+                Ok(_) => Ok(()),
+                Err(error) => Err(error),
+            }
+        })
+    }
 }
 
 async fn delete_until_gone(
@@ -214,13 +218,13 @@ async fn delete_until_gone(
     target: Target,
     first: Background<Result<(), RequestError>>,
 ) -> Result<(), RequestError> {
-    let Target { path, only, mark, directory } = target;
+    let Target { path, directory, sent, .. } = &target;
     let (mut pause, mut patience) = (times::DELETE.0, generation.patience());
-    let mut outcome = or_forgotten(&generation, patience, first).await;
+    let mut outcome = sent.answer(&generation, patience, first).await;
     loop {
         match outcome {
             Ok(()) | Err(RequestError::NoNode) => {
-                if directory && let Some((directory, _)) = path.rsplit_once('/') {
+                if *directory && let Some((directory, _)) = path.rsplit_once('/') {
                     // Others may be in the directory; its deletion is only tidiness.
                     let removal = generation.delete(directory);
                     let limit = generation.lease().timeout();
@@ -237,15 +241,14 @@ async fn delete_until_gone(
                 return Ok(());
             }
             Err(error) if error.is_definite() => {
-                generation.retire(&path, &error);
+                generation.retire(path, &error);
                 return Err(error);
             }
             Err(error) => tracing::debug!(%path, %error, "deleting again"),
         }
         back_off(&generation, &mut pause).await;
         patience = more(&generation, patience);
-        let next = attempt(&generation, &path, only.as_ref(), mark.as_deref());
-        outcome = or_forgotten(&generation, patience, next).await;
+        outcome = sent.answer(&generation, patience, target.attempt(&generation)).await;
     }
 }
 

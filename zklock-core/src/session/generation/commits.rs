@@ -147,14 +147,14 @@ impl Generation {
         }
     }
 
-    /// Returns by when a node is gone whose deletion was sent at `sent`, whether that is answered
-    /// or not.
+    /// Returns by when a node is gone whose deletion was sent at `sent` on the present connection, and is
+    /// not answered.
     ///
     /// Requests of one connection arrive in order. So either the server has received the deletion,
     /// or it receives nothing more on this connection and ends the session. An earlier request that
     /// was not answered proves nothing: perhaps only its reply was lost.
     pub fn gone_by(&self, sent: Instant) -> Instant {
-        sent.max(self.reconnected_at()) + self.lease.timing().kept_for()
+        sent + self.lease.timing().kept_for()
     }
 
     /// Since when there is no connection; the server has heard nothing since then.

@@ -1,4 +1,5 @@
 mod bed;
 mod checks;
+mod deletions;
 mod holder;
 mod silence;
