@@ -46,6 +46,8 @@ enum Beside {
     Retired,
     /// The network is there again, for so long and from this moment after it fell silent.
     Blink(u64, u64),
+    /// Both.
+    RetiredBlink(u64, u64),
     /// Instead of the silence, the connection is cut so long after the release began, whose caller looks
     /// again after two session timeouts.
     Cut(u64),
@@ -100,7 +102,7 @@ fn release(case: &Case) -> (bool, u64, Option<u64>) {
     });
     let (asleep, other) = (world.clone(), ensemble.clone());
     process.spawn(async move {
-        if beside == Beside::Retired {
+        if let Beside::Retired | Beside::RetiredBlink(..) = beside {
             let guard = session.mutex("bills").unwrap().acquire().await.unwrap();
             asleep.sleep_until(SILENT - T / 8).await;
             other.restrict("/zklock/bills", Access::ReadOnly(1));
@@ -112,7 +114,7 @@ fn release(case: &Case) -> (bool, u64, Option<u64>) {
         }
     });
     let turns = match beside {
-        Beside::Blink(from, long) => {
+        Beside::Blink(from, long) | Beside::RetiredBlink(from, long) => {
             vec![(SILENT, true), (SILENT + from, false), (SILENT + from + long, true)]
         }
         Beside::Cut(_) => Vec::new(),
@@ -178,6 +180,17 @@ fn so_it_does_where_the_network_is_back_for_a_moment() {
     for of in [Of::Node, Of::Marked] {
         for from in (T / 8..T * 3 / 2).step_by(270_009) {
             releases(300_011, 1, of, Beside::Blink(from, 900), true, 4 * T);
+        }
+    }
+}
+
+/// The connection is lost before the release begins, and is back for a moment after that.
+#[test]
+fn so_it_does_in_a_session_that_is_used_no_more_where_the_network_is_back_for_a_moment() {
+    for of in [Of::Node, Of::OneNode] {
+        for from in (T * 7 / 10..T * 27 / 20).step_by(130_009) {
+            let (beside, at) = (Beside::RetiredBlink(from, 900), SILENT + T * 12 / 25);
+            holds(&Case { servers: 1, of, beside, requests: true, at }, 4 * T);
         }
     }
 }

@@ -309,6 +309,8 @@ impl Lease {
         if self.released.swap(true, Ordering::AcqRel) {
             return None;
         }
+        // Counted before nothing is held, so that a session that is retired is not closed in between.
+        let _cleaning = self.generation.cleaning();
         self.generation.unhold(&self.node);
         match &self.mark {
             None => Some(Deletion::heeding(

@@ -29,8 +29,8 @@ pub struct Keeping {
     pub local_queues: Arc<LocalQueues>,
 }
 
-/// Keeps a generation until its ZooKeeper session is over, or until nothing is held after it was
-/// retired; then closes it.
+/// Keeps a generation until its ZooKeeper session is over, or until nothing is held nor to be deleted
+/// after it was retired; then closes it.
 pub async fn keep(generation: Arc<Generation>, keeping: Keeping) {
     let (mut losses, mut was_suspect) = (0, false);
     let (mut beat, mut late): (Option<Beat>, Option<Beat>) = (None, None);
@@ -59,7 +59,8 @@ pub async fn keep(generation: Arc<Generation>, keeping: Keeping) {
 
         let (now, gap) = (generation.lease().clock().now(), generation.lease().heartbeat());
         let holds = generation.keeper_holds();
-        if generation.is_retired() && !holds {
+        // By when a node is gone depends on what is recorded here of the connection.
+        if generation.is_retired() && !holds && generation.is_clean() {
             break;
         }
         let until = generation.valid_until(StopAt::Lost);

@@ -59,6 +59,10 @@ impl Drop for PendingDeletion {
     fn drop(&mut self) {
         if self.0.cleaning.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.0.cleaned.notify_waiters();
+            // The keeper closes one that is used no more.
+            if self.0.was_retired() {
+                self.0.changed.notify_waiters();
+            }
         }
     }
 }
