@@ -36,6 +36,15 @@ use crate::session::spawner::Spawner;
 use crate::session::standstill::{Standstill, Stood};
 use crate::session::watch_budget::WatchBudget;
 
+/// How a generation ended.
+#[derive(Clone, Copy, Debug)]
+struct End {
+    at: Instant,
+    /// Whether its ZooKeeper session was over. If not, the client goes on until that is closed, and nobody
+    /// records any more when it is connected.
+    of_itself: bool,
+}
+
 /// One ZooKeeper session. Guards belong to one generation and are lost with it.
 #[derive(Debug)]
 pub struct Generation {
@@ -49,8 +58,8 @@ pub struct Generation {
     late: LateAnswers,
     spawner: Spawner,
     events: Events,
-    over: AtomicBool,
-    /// Whether the session was closed, and the server has said so.
+    end: OnceLock<End>,
+    /// Whether the session was closed and is over by the client's word.
     closed: AtomicBool,
     retired: AtomicBool,
     /// A node that shows that the server's data differ from its leader's.
@@ -115,7 +124,7 @@ impl Generation {
             late: LateAnswers::default(),
             spawner,
             events,
-            over: AtomicBool::new(false),
+            end: OnceLock::new(),
             closed: AtomicBool::new(false),
             retired: AtomicBool::new(false),
             phantom: OnceLock::new(),
@@ -194,7 +203,7 @@ impl Generation {
     /// Whether the ZooKeeper session is over, even if the keeper has not ended the generation yet.
     pub fn is_over(&self) -> bool {
         self.observe();
-        self.over.load(Ordering::Acquire) || self.self_aware && self.coordinator.link().is_over()
+        self.end.get().is_some() || self.self_aware && self.coordinator.link().is_over()
     }
 
     /// Whether the generation was retired while its ZooKeeper session lives.
@@ -358,7 +367,9 @@ impl Generation {
 
     /// Ends the generation: everything held in it is lost.
     pub fn end(&self) {
-        if !self.over.swap(true, Ordering::AcqRel) {
+        let at = self.lease.clock().now();
+        let end = End { at, of_itself: self.coordinator.link().is_over() };
+        if self.end.set(end).is_ok() {
             self.lose_leases();
             // Nobody waits for the deletions of a session that is over.
             self.cleaned.notify_waiters();

@@ -51,8 +51,9 @@ impl Sent {
         }
     }
 
-    /// Waits for the reply to an attempt. After one that says nothing of the node, on a connection that is
-    /// there, the session lives on and the deletion may never be applied.
+    /// Waits for the reply to an attempt. After one that says nothing of the node, the session lives on if
+    /// the connection is there, or a server has refused the credentials, and the deletion may never be
+    /// applied.
     async fn answer(
         &self,
         generation: &Arc<Generation>,
@@ -61,7 +62,7 @@ impl Sent {
     ) -> Result<(), RequestError> {
         let answer = in_time(generation, patience, attempt).await;
         if let Some(Err(_)) = answer
-            && generation.coordinator().link() == Link::Up
+            && matches!(generation.coordinator().link(), Link::Up | Link::AuthFailed)
         {
             self.0.store(0, Ordering::Release);
         }

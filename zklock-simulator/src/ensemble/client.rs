@@ -4,6 +4,7 @@
 //! of it waits in a queue until that task runs.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, OnceLock};
 use std::task::Waker;
 
 use zklock_core::coordinator::memory::shared::Request;
@@ -158,6 +159,8 @@ pub(super) struct Client {
     pub(super) closing: Option<u64>,
     /// Why the session is over, where the state does not tell.
     pub(super) over: Option<Link>,
+    /// How it ended, for those who ask when it is gone.
+    pub(super) end: Arc<OnceLock<Link>>,
     /// Counts the changes of its state.
     pub(super) changes: u64,
     pub(super) waker: Option<Waker>,

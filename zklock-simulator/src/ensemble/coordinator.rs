@@ -13,6 +13,7 @@ use zklock_core::coordinator::traits::{
     Coordinator, Created, Link, NodeKind, Operation, Reply, RequestError, Stat, Watch,
 };
 
+use super::client::{Client, Phase};
 use super::frames::Answer;
 use super::shared::Shared;
 use super::waiting::{Until, ask};
@@ -26,8 +27,8 @@ pub(super) struct SimulatedCoordinator {
     session: i64,
     timeout: Duration,
     closed: AtomicBool,
-    /// What it was when it was closed.
-    last: OnceLock<Link>,
+    /// How the client ended.
+    end: Arc<OnceLock<Link>>,
 }
 
 impl fmt::Debug for SimulatedCoordinator {
@@ -39,19 +40,15 @@ impl fmt::Debug for SimulatedCoordinator {
 
 impl SimulatedCoordinator {
     pub(super) fn new(shared: Arc<Shared>, client: u64) -> Self {
-        let (session, timeout) = shared.look(|machine| {
+        let (session, timeout, end) = shared.look(|machine| {
             let client = machine.clients.get(&client);
-            client.map_or((0, 0), |client| (client.session, client.timing.session))
+            let known =
+                |client: &Client| (client.session, client.timing.session, client.end.clone());
+            client.map_or_else(Default::default, known)
         });
         let timeout = Duration::from_micros(timeout);
-        SimulatedCoordinator {
-            shared,
-            client,
-            session,
-            timeout,
-            closed: AtomicBool::new(false),
-            last: OnceLock::new(),
-        }
+        let closed = AtomicBool::new(false);
+        SimulatedCoordinator { shared, client, session, timeout, closed, end }
     }
 
     fn ask<T: Send + 'static>(
@@ -75,7 +72,6 @@ impl SimulatedCoordinator {
             self.shared.act(|machine| {
                 if let Some(client) = machine.clients.get_mut(&self.client) {
                     client.over.get_or_insert(Link::Closed);
-                    _ = self.last.set(client.link());
                     let mut wake = Vec::new();
                     client.tell_watchers(&mut wake);
                     for watching in client.watches.values_mut() {
@@ -174,14 +170,13 @@ impl Coordinator for SimulatedCoordinator {
 
     fn link(&self) -> Link {
         self.shared.look(|machine| {
-            let gone = self.last.get().copied().unwrap_or(Link::Closed);
+            let gone = self.end.get().copied().unwrap_or(Link::Closed);
             machine.clients.get(&self.client).map_or(gone, |client| client.link())
         })
     }
 
     fn link_changed(&self, seen: Link) -> Pin<Box<dyn Future<Output = Link> + Send>> {
-        let look =
-            move |client: &super::client::Client| Some(client.link()).filter(|link| *link != seen);
+        let look = move |client: &Client| Some(client.link()).filter(|link| *link != seen);
         Box::pin(Until::new(&self.shared, self.client, Link::Closed, look))
     }
 
@@ -189,14 +184,12 @@ impl Coordinator for SimulatedCoordinator {
         let changes = self
             .shared
             .look(|machine| machine.clients.get(&self.client).map_or(0, |client| client.changes));
-        let look = move |client: &super::client::Client| (client.changes != changes).then_some(());
+        let look = move |client: &Client| (client.changes != changes).then_some(());
         Box::pin(Until::new(&self.shared, self.client, (), look))
     }
 
     fn close(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        let look = |client: &super::client::Client| {
-            (client.phase == super::client::Phase::Over).then_some(())
-        };
+        let look = |client: &Client| (client.phase == Phase::Over).then_some(());
         let over = Until::new(&self.shared, self.client, (), look);
         self.let_go();
         let world = &self.shared.world;

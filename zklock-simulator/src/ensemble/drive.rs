@@ -146,6 +146,7 @@ impl Machine {
         client.phase = Phase::Over;
         client.opened.get_or_insert(Err(error.clone()));
         client.set_state(state, &mut self.wake);
+        _ = client.end.set(client.link());
         let error = match state {
             State::Expired => RequestError::SessionExpired,
             _ => RequestError::Closed,

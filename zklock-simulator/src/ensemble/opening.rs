@@ -1,6 +1,7 @@
 //! How a client begins: a look at the servers, and what the library sets up for it.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use super::client::{Client, Phase, State, Timing};
 use super::connector::{Connecting, micros};
@@ -109,6 +110,7 @@ impl Machine {
             handles: 1,
             closing: None,
             over: None,
+            end: Arc::default(),
             changes: 0,
             waker: None,
             watchers: BTreeMap::new(),

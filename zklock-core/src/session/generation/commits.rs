@@ -168,22 +168,40 @@ impl Generation {
     ///
     /// The keeper may still be closing it. And a client that reaches no server gives its session up about a
     /// session timeout after the connection was lost, or later, while the server counts from the last
-    /// request, and looks each tick only. If a session is over sooner than that, the server said so; unless
+    /// request, and looks each tick only. If a session expires sooner than that, the server said so; unless
     /// the connection was back meanwhile and nothing was answered on it, which does not put off when the
-    /// client gives up.
+    /// client gives up. A server that refuses the credentials keeps the session.
     pub async fn ended(&self) {
-        if self.self_aware {
+        let Some(end) = self.end.get().filter(|_| !self.self_aware) else { return };
+        let clock = self.lease.clock();
+        let closed = async {
+            self.until(|| self.closed.load(Ordering::Acquire)).await;
+            true
+        };
+        let at_last = async {
+            clock.sleep_until(self.gone_by(end.at)).await;
+            false
+        };
+        if !or(closed, at_last).await {
             return;
         }
-        let (clock, lost, back) = (self.lease.clock(), self.lost_at(), self.reconnected_at());
-        let now = clock.now();
-        let at_last = clock.sleep_until(self.gone_by(now));
-        or(self.until(|| self.closed.load(Ordering::Acquire)), at_last).await;
-        let gave_up = lost > back && now + self.lease.heartbeat() >= lost + self.lease.timeout();
-        let unproven = back > Instant::ORIGIN && self.lease.last_commit() < back;
-        if gave_up || unproven {
-            clock.sleep_until(lost.max(back) + self.lease.timing().kept_for()).await;
-        }
+        let (lost, back) = (self.lost_at(), self.reconnected_at());
+        let last = match self.coordinator.link() {
+            // The server has answered.
+            Link::Closed => return,
+            Link::Expired if end.of_itself => {
+                let at = end.at + self.lease.heartbeat();
+                let gave_up = lost > back && at >= lost + self.lease.timeout();
+                let unproven = back > Instant::ORIGIN && self.lease.last_commit() < back;
+                if !(gave_up || unproven) {
+                    return;
+                }
+                lost.max(back)
+            }
+            _ if end.of_itself => end.at,
+            _ => clock.now(),
+        };
+        clock.sleep_until(self.gone_by(last)).await;
     }
 
     fn committed(&self, sent: Sent) {

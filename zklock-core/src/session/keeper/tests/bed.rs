@@ -1,6 +1,6 @@
 //! A generation on the embedded coordinator, and what happens to it.
 
-use std::future::{Future, pending};
+use std::future::{Future, pending, ready};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use crate::base::clock::Clock;
 use crate::base::policy::StopAt;
 use crate::base::session_state::SessionState;
+use crate::base::times;
 use crate::coordinator::memory::{Embedded, Faults};
 use crate::coordinator::traits::{
     Connector, Coordinator, Created, Link, NodeKind, Operation, Reply, RequestError, Stat, Watch,
@@ -45,6 +46,7 @@ struct Unaware {
     syncs: Arc<AtomicU32>,
     refuses: Arc<AtomicBool>,
     meddles: Arc<AtomicBool>,
+    says: Says,
 }
 
 impl Unaware {
@@ -109,15 +111,28 @@ impl Coordinator for Unaware {
         self.inner.sync(path)
     }
     fn link(&self) -> Link {
-        self.inner.link()
+        let says = *self.says.lock().unwrap();
+        says.unwrap_or_else(|| self.inner.link())
     }
     fn link_changed(&self, seen: Link) -> Pin<Box<dyn Future<Output = Link> + Send>> {
         self.inner.link_changed(seen)
     }
     fn close(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        self.inner.close()
+        let says = *self.says.lock().unwrap();
+        match says {
+            None => self.inner.close(),
+            Some(link) if link.is_over() => Box::pin(ready(())),
+            Some(_) => {
+                *self.says.lock().unwrap() = Some(Link::Closed);
+                Box::pin(tokio::time::sleep(times::CLOSE))
+            }
+        }
     }
 }
+
+/// What the client says of its connection, if not what is true. Nobody answers its close then, unless it is
+/// over.
+type Says = Arc<Mutex<Option<Link>>>;
 
 pub(super) struct Kept {
     pub(super) generation: Arc<Generation>,
@@ -131,6 +146,7 @@ pub(super) struct Kept {
     pub(super) refuses: Arc<AtomicBool>,
     /// Whether a stranger writes to [`MEDDLED`].
     pub(super) meddles: Arc<AtomicBool>,
+    says: Says,
     pub(super) local_queues: Arc<LocalQueues>,
     pub(super) events: mpsc::Receiver<Event>,
     pub(super) state: watch::Receiver<SessionState>,
@@ -163,6 +179,7 @@ pub(super) async fn unkept() -> (Kept, Keeping) {
     let (spawner, events) = (Spawner::Inline, Events::to([observer]));
     let [forgets, multis, writes, syncs] = [const { AtomicU32::new(0) }; 4].map(Arc::new);
     let [refuses, meddles] = [const { AtomicBool::new(false) }; 2].map(Arc::new);
+    let says = Says::default();
     let coordinator = Arc::new(Unaware {
         inner: coordinator,
         forgets: forgets.clone(),
@@ -171,6 +188,7 @@ pub(super) async fn unkept() -> (Kept, Keeping) {
         syncs: syncs.clone(),
         refuses: refuses.clone(),
         meddles: meddles.clone(),
+        says: says.clone(),
     });
     let watches = WatchBudget::new("");
     let generation = Generation::new(1, coordinator, lease, spawner, events, watches, None);
@@ -187,6 +205,7 @@ pub(super) async fn unkept() -> (Kept, Keeping) {
         syncs,
         refuses,
         meddles,
+        says,
         local_queues,
         events: events_told,
         state: told,
@@ -201,6 +220,11 @@ impl Kept {
         let term = generation.grantable(stop_at).unwrap();
         let payload = Some(PAYLOAD.into());
         generation.hold(path.into(), "a".into(), created.stat.czxid, term, payload).unwrap()
+    }
+
+    /// Lets the client say this of its connection.
+    pub(super) fn say(&self, link: Link) {
+        *self.says.lock().unwrap() = Some(link);
     }
 
     pub(super) fn is_valid(&self, node: &HeldNode) -> bool {

@@ -1,14 +1,29 @@
 //! When a deletion counts as done that is not answered, or not in time.
 
 use std::pin::pin;
+use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 
-use super::bed::{MOMENT, T, kept};
+use super::bed::{Kept, MOMENT, T, kept, unkept};
 use crate::base::policy::StopAt;
+use crate::base::times;
 use crate::coordinator::memory::{Fault, Op};
-use crate::coordinator::traits::{NodeKind, RequestError};
-use crate::session::releaser::Deletion;
+use crate::coordinator::traits::{Link, NodeKind, RequestError};
+use crate::session::releaser::{DeleteOptions, Deletion};
+
+/// For how long the servers keep a session that they hear nothing of: two ticks longer, each of which is
+/// taken for half a session timeout.
+const KEPT: Duration = Duration::from_secs(2 * T.as_secs());
+
+/// A node, whose deletion sends nothing but a look at it that nobody answers.
+async fn looked_for(kept: &Kept) -> Deletion {
+    let coordinator = kept.generation.coordinator();
+    let made = coordinator.create("/a", b"", NodeKind::Ephemeral).await.unwrap();
+    kept.faults.hold_requests();
+    let heed = DeleteOptions { only: Some(made.stat.czxid), directory: false };
+    Deletion::heeding(&kept.generation, "/a".into(), heed)
+}
 
 #[tokio::test(start_paused = true)]
 async fn a_refusal_that_says_nothing_of_the_node_never_ends_the_wait_for_it() {
@@ -39,4 +54,64 @@ async fn a_session_that_is_used_no_more_stays_until_its_nodes_are_deleted() {
     deletion.await.unwrap().unwrap();
     sleep(MOMENT / 2).await;
     assert!(generation.is_over());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_refused_in_a_living_session_waits_until_the_servers_have_ended_it() {
+    let (kept, _) = unkept().await;
+    let generation = &kept.generation;
+    generation.coordinator().create("/a", b"", NodeKind::Ephemeral).await.unwrap();
+    let refused = Fault::refuse(RequestError::AuthFailed);
+    for fault in [Fault::forget_reply(), refused] {
+        kept.faults.inject(fault.on(Op::Delete));
+    }
+    kept.say(Link::AuthFailed);
+    let mut deletion = pin!(Deletion::send(generation, "/a".into()));
+    // The second attempt is refused.
+    let refused = generation.patience() + times::DELETE.0;
+    assert!(timeout(refused + MOMENT, &mut deletion).await.is_err() && generation.is_over());
+    generation.close().await;
+    assert!(timeout(KEPT - 2 * MOMENT, &mut deletion).await.is_err());
+    timeout(3 * MOMENT, deletion).await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_close_that_nobody_answers_counts_from_the_end() {
+    let (kept, _) = unkept().await;
+    let mut deletion = pin!(looked_for(&kept).await);
+    kept.say(Link::Down);
+    kept.generation.end();
+    kept.generation.close().await;
+    assert!(timeout(KEPT - times::CLOSE - MOMENT, &mut deletion).await.is_err());
+    timeout(2 * MOMENT, deletion).await.unwrap().unwrap();
+}
+
+/// Which it may do at any time, and it is not recorded when it was connected last.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_gives_up_while_it_is_closed_does_not_speak_for_the_servers() {
+    let (kept, _) = unkept().await;
+    let mut deletion = pin!(looked_for(&kept).await);
+    kept.say(Link::Down);
+    kept.generation.end();
+    kept.generation.close().await;
+    assert!(timeout(T, &mut deletion).await.is_err());
+    kept.say(Link::Expired);
+    // A session can be closed twice.
+    kept.generation.close().await;
+    assert!(timeout(KEPT - MOMENT, &mut deletion).await.is_err());
+    timeout(2 * MOMENT, deletion).await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_close_that_is_answered_is_enough_however_the_connection_was() {
+    let (kept, _) = unkept().await;
+    let mut deletion = pin!(looked_for(&kept).await);
+    sleep(MOMENT).await;
+    kept.generation.disconnected();
+    sleep(MOMENT).await;
+    kept.generation.reconnected();
+    kept.generation.end();
+    kept.say(Link::Closed);
+    kept.generation.close().await;
+    timeout(times::CLOSE + MOMENT, &mut deletion).await.unwrap().unwrap();
 }
