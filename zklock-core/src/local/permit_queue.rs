@@ -362,7 +362,7 @@ impl PermitQueue {
         }
         let quiet = todo.cancel || !todo.release.is_empty();
         let sent = todo.release.iter().filter_map(|lease| lease.release());
-        let mut deletions: Vec<_> = sent.collect();
+        let deletions = sent.collect();
         if let Some((fetch, looks)) = fetch {
             let (queue, session) = (self.clone(), self.session());
             let (lane_permit, place) = match self.main {
@@ -384,9 +384,7 @@ impl PermitQueue {
         if todo.tried {
             self.refuse_stuck();
         }
-        // The last reply counts for all: the requests go out in order. The others are awaited in the
-        // background.
-        deletions.pop()
+        Deletion::all(deletions)
     }
 
     async fn fetch(

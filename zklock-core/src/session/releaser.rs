@@ -33,6 +33,8 @@ pub struct Deletion {
     work: Unfinished<Result<(), RequestError>>,
     limit: Option<Sleep>,
     together: Together,
+    /// Those that it waits for as well.
+    others: Vec<Deletion>,
 }
 
 /// When a deletion was sent first on the present connection, if it may have been applied there; 0 if not.
@@ -109,7 +111,15 @@ impl Deletion {
         let (sent, first) = (target.sent.clone(), target.attempt(generation));
         let work = delete_until_gone(cleaning, generation.clone(), target, first);
         let (generation, work) = (generation.clone(), Unfinished(Some(Box::pin(work) as _)));
-        Deletion { generation, begun, sent, work, limit: None, together: Together::default() }
+        let (limit, together, others) = (None, Together::default(), Vec::new());
+        Deletion { generation, begun, sent, work, limit, together, others }
+    }
+
+    /// One deletion for several. If one fails, the others go on in the background.
+    pub fn all(mut deletions: Vec<Self>) -> Option<Self> {
+        let mut last = deletions.pop()?;
+        last.others = deletions;
+        Some(last)
     }
 
     /// When the deletion was sent, or the last request before it; `None` if there may be one more.
@@ -150,6 +160,20 @@ impl Future for Deletion {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
+        let mut refused = None;
+        this.others.retain_mut(|one| match Pin::new(one).poll(cx) {
+            Poll::Ready(outcome) => {
+                refused = refused.take().or(outcome.err());
+                false
+            }
+            Poll::Pending => true,
+        });
+        if let Some(error) = refused {
+            return Poll::Ready(Err(error));
+        }
+        if !this.others.is_empty() {
+            return Poll::Pending;
+        }
         let polled = match this.generation.is_self_aware() || is_io_thread() {
             true => this.work.poll(cx),
             false => this.work.poll(&mut this.together.context(cx)),

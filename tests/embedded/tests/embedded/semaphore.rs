@@ -85,6 +85,18 @@ async fn several_permits_are_taken_all_or_none() {
 
 /// Two processes that want two of three each never wait for each other.
 #[tokio::test(start_paused = true)]
+async fn a_release_of_several_permits_waits_for_each_of_them() {
+    for lost in 0..3 {
+        let (store, session) = store();
+        let permits = printers(&session, 3).acquire_many(3).await.unwrap();
+        let fault = Fault::lose_request().on(Op::Delete).path("/leases/").skip(lost);
+        store.faults(session.zookeeper_session().unwrap().0).inject(fault);
+        permits.release().await.unwrap();
+        assert_eq!(leases(&store).await, 0, "{lost}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn who_wants_several_does_not_wait_for_another_who_does() {
     let (store, session) = store();
     let tasks: Vec<_> = [session, on(&store), on(&store)]
