@@ -255,7 +255,7 @@ impl AcquireLoop<'_> {
             };
             Box::pin(waited).await?;
         }
-        let (mut node, mine, mut known, mut again_at) = loop {
+        let (mut node, mine, mut known, again_at) = loop {
             let again_at = match self.target.driver.proof() {
                 Proof::Name => Instant::FAR,
                 _ => self.lane_permit.lane().clock().now() + generation.patience(),
@@ -285,7 +285,8 @@ impl AcquireLoop<'_> {
             let Some(looked) = self.list(generation, known.take(), since).await? else {
                 return Err(Setback::Vanished);
             };
-            if std::mem::take(&mut is_first) {
+            let first = std::mem::take(&mut is_first);
+            if first {
                 let signs = self.signs(&looked);
                 if !signs.is_empty() {
                     Box::pin(self.check_kind(generation, signs)).await?;
@@ -297,10 +298,11 @@ impl AcquireLoop<'_> {
             match next {
                 Next::Vanished => return Err(Setback::Vanished),
                 Next::Grant => {
-                    // Only the first list is certainly of the own node, if it was not asked for again:
-                    // in a directory that was made anew, its name may be that of another's.
+                    // Only the first list is of the own node, if it was sent behind the creation and not
+                    // asked for again: in a directory that was made anew, its name may be that of
+                    // another's.
                     let now = || self.lane_permit.lane().clock().now();
-                    let is_own = again_at == Instant::FAR || now() < again_at;
+                    let is_own = again_at == Instant::FAR || first && now() < again_at;
                     return self.grant(generation, node, is_own).await;
                 }
                 Next::Wait { obstacle, paths, deletion_grants } => {
@@ -319,9 +321,6 @@ impl AcquireLoop<'_> {
                     let waiting = self.crowded(generation, seen, others, excess, own, limit);
                     known = Box::pin(waiting).await?;
                 }
-            }
-            if again_at != Instant::FAR {
-                again_at = Instant::ORIGIN;
             }
         }
     }

@@ -368,7 +368,7 @@ impl<K: Kind> Guard<K> {
     /// Releases the lock, and waits until the node is deleted or the lock has passed to the next
     /// waiter of this process. If ZooKeeper does not answer, this takes at most the session timeout
     /// and two ticks of the server: by then the servers have ended the session, and deleted the node
-    /// with it. (With [`OneNode`](crate::layout::OneNode), and with
+    /// with it. (In layouts whose paths recur, such as [`OneNode`](crate::layout::OneNode), and with
     /// `lock_delay` or `hold_at_least`, half a session timeout more.) See `docs/lost.md`.
     ///
     /// ```

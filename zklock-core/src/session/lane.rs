@@ -397,8 +397,7 @@ async fn without(
     coordinator.close().await;
     Err(RequestError::Unreachable(format!(
         "the server shows {}, which its leader does not know: its data differ from those of the \
-         other servers; stop it, delete `version-2` in its data and log folders, and start it \
-         again",
+         other servers; `zklock doctor` tells whether it can be repaired, and docs/lost.md how",
         phantom.path
     )))
 }
