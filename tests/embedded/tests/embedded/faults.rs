@@ -316,7 +316,7 @@ async fn closing_frees_everything_and_says_so() {
     assert_eq!(states.next().await, Some(SessionState::Closed));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_session_that_is_dropped_closes() {
     let (store, session) = store();
     let id = session.zookeeper_session().unwrap().0;
