@@ -131,6 +131,8 @@ impl Session {
         settings.check(Mode::Mutex, &settings)?;
         let (runtime, io) = Runtime::start(parts.host)?;
         let state = Arc::new(watch::Sender::new(SessionState::Connecting));
+        // Before the lanes: an embedded session is connected once its lane has started.
+        let states = state.subscribe();
         let local_queues = LocalQueues::new(parts.place);
         let Parts { root, app, driver, events, .. } = parts;
         let lane_config = LaneConfig {
@@ -144,7 +146,7 @@ impl Session {
         };
         let lanes = Arc::new(Lanes::start(lane_config, io));
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        report_states(id, lanes.first().spawner(), &state, &events);
+        report_states(id, lanes.first().spawner(), states, &events);
         let inner =
             Inner { id, runtime, lanes, root, app, settings, driver, events, state, local_queues };
         Ok(Session(Arc::new(inner)))
@@ -488,8 +490,13 @@ async fn finish(lanes: &Lanes) {
 }
 
 /// Tells the observers of each new state.
-fn report_states(id: u64, spawner: &Spawner, state: &watch::Sender<SessionState>, events: &Events) {
-    let (mut states, events) = (state.subscribe(), events.clone());
+fn report_states(
+    id: u64,
+    spawner: &Spawner,
+    mut states: watch::Receiver<SessionState>,
+    events: &Events,
+) {
+    let events = events.clone();
     spawner.spawn(async move {
         while states.changed().await.is_ok() {
             let state = *states.borrow_and_update();

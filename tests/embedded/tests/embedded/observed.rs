@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex as StdMutex};
 use std::time::Duration;
 
 use tokio::time::sleep;
+use zklock::driver::RequestError;
 use zklock::{
     Acl, Embedded, Event, FencingToken, GrantedBy, LockError, LockName, LockOptions, LossReason,
-    Mode, Observer, Session, StopAt, lock_name, zk_locked,
+    Mode, Observer, Session, SessionState, StopAt, lock_name, zk_locked,
 };
 use zklock_test_support::Warnings;
 
@@ -312,6 +313,36 @@ async fn a_loss_says_why() {
     store.faults(session.zookeeper_session().unwrap().0).expire();
     guard.lost().await;
     assert_eq!(lost().2, LossReason::SessionEnded);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_states_of_a_session_are_told_in_order() {
+    let (store, session, told) = all_observed();
+    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    let becomes = async |state: SessionState| {
+        sleep(SECOND).await;
+        match told.recv_timeout(60 * SECOND).unwrap_or_else(|_| panic!("not {state}")) {
+            Event::State { state: its, .. } => assert_eq!((its, session.state()), (state, state)),
+            event => panic!("{event:?}"),
+        }
+    };
+    becomes(SessionState::Connected).await;
+    for _ in 0..2 {
+        faults.disconnect();
+        becomes(SessionState::Suspended).await;
+        faults.reconnect();
+        becomes(SessionState::Connected).await;
+    }
+    store.outage(Some(RequestError::Unreachable("so says the test".to_owned())));
+    faults.expire();
+    becomes(SessionState::Connecting).await;
+    store.outage(None);
+    sleep(60 * SECOND).await;
+    becomes(SessionState::Connected).await;
+    session.drain(SECOND).await;
+    becomes(SessionState::Draining).await;
+    session.close().await;
+    becomes(SessionState::Closed).await;
 }
 
 #[zk_locked("orders/{id}", session = session, namespace = "shop")]
