@@ -286,6 +286,11 @@ impl Lease {
         self.node.is_revoked()
     }
 
+    /// Records that a body ended because somebody asked for the release of the lock.
+    pub fn gave_way(&self) {
+        self.generation.node_gave_way(&self.node);
+    }
+
     /// Resolves when somebody asks for the release of the lock: at once if the node is
     /// [watched](Lease::watch), otherwise within a heartbeat.
     pub async fn revoked(&self) {

@@ -389,8 +389,9 @@ impl Grant {
         self.queue.session().clock().now()
     }
 
-    /// The error for a lock that is to be released.
+    /// The error for a body that ends because its lock is to be released. Reports it as well.
     pub fn revoked_error(&self) -> LockError {
+        self.leases().for_each(|lease| lease.gave_way());
         LockError::new(ErrorKind::Revoked, "somebody asked its holder to release it")
             .on(self.queue.lock_name().clone())
     }

@@ -74,7 +74,7 @@ table! {
     RELEASES Counter "zklock_releases_total" ENDED, "Releases: `released`, or `refused` if the server refused to delete the node.";
     HANDOFFS Counter "zklock_handoffs_total" LOCK, "Locks that a holder passed to the next caller of its process.";
     SUSPECT Counter "zklock_suspect_total" LOCK, "Held locks whose session became suspect.";
-    LOST Counter "zklock_lost_total" ENDED, "Held locks that were lost: by `silence`, because the session was `suspect`, because the ZooKeeper session was over (`session_ended`), because the node was `deleted`, or `broken` by this process.";
+    LOST Counter "zklock_lost_total" ENDED, "Held locks that were lost: by `silence`, because the session was `suspect`, because the ZooKeeper session was over (`session_ended`), because the node was `deleted`, `broken` by this process, or because a body ended when somebody asked for the release (`revoked`): that one was held to the end.";
     REVOKED Counter "zklock_revoked_total" LOCK, "Held locks whose release somebody asked for.";
     HELD_TOO_LONG Counter "zklock_overtime_total" LOCK, "Locks that were held for longer than `hold_at_most`.";
     STUCK Counter "zklock_stuck_nodes_total" &[], "Nodes that the server refused to delete.";
@@ -111,7 +111,8 @@ pub(super) fn describe() {
 }
 
 /// Why locks are lost.
-pub(super) const REASONS: [&str; 5] = ["silence", "suspect", "session_ended", "deleted", "broken"];
+pub(super) const REASONS: [&str; 6] =
+    ["silence", "suspect", "session_ended", "deleted", "broken", "revoked"];
 
 /// The patterns and modes that this process has used.
 static USED: Mutex<BTreeSet<(&'static str, &'static str)>> = Mutex::new(BTreeSet::new());
@@ -188,13 +189,14 @@ impl Observer for Counting {
             Event::HandedOn { pattern, mode, .. } => count(HANDOFFS, pattern, *mode),
             Event::Suspect { pattern, mode, .. } => count(SUSPECT, pattern, *mode),
             Event::Lost { pattern, mode, why, .. } => {
-                let [silence, suspect, ended, deleted, broken] = REASONS;
+                let [silence, suspect, ended, deleted, broken, revoked] = REASONS;
                 let why = match why {
                     LossReason::Silence => silence,
                     LossReason::Suspect => suspect,
                     LossReason::SessionEnded => ended,
                     LossReason::Deleted => deleted,
                     LossReason::Broken => broken,
+                    LossReason::Revoked => revoked,
                 };
                 count_end(LOST, pattern, *mode, why);
             }

@@ -55,6 +55,10 @@ pub enum LossReason {
     /// This process [broke](crate::inspect::Site::break_holder) it. What another process broke is
     /// [`Deleted`](LossReason::Deleted).
     Broken,
+    /// A body ended because somebody asked for the release
+    /// ([`OnRevoked::Cancel`](crate::base::cancel_policy::OnRevoked::Cancel)). The lock was held until
+    /// then, and is released as usual: nobody else held it at the same time.
+    Revoked,
 }
 
 /// An event of a lock or of its session. All variants may get further fields.

@@ -1,5 +1,6 @@
 //! What an observer is told of a lock.
 
+use std::future::pending;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex as StdMutex};
 use std::time::Duration;
@@ -8,7 +9,7 @@ use tokio::time::sleep;
 use zklock::driver::RequestError;
 use zklock::{
     Acl, Embedded, Event, FencingToken, GrantedBy, LockError, LockName, LockOptions, LossReason,
-    Mode, Observer, Session, SessionState, StopAt, lock_name, zk_locked,
+    Mode, Observer, OnRevoked, Session, SessionState, StopAt, ZkLockTemplate, lock_name, zk_locked,
 };
 use zklock_test_support::Warnings;
 
@@ -313,6 +314,30 @@ async fn a_loss_says_why() {
     store.faults(session.zookeeper_session().unwrap().0).expire();
     guard.lost().await;
     assert_eq!(lost().2, LossReason::SessionEnded);
+    // Who heeds a wish gives the lock up. Two readers share a node, which is told of once.
+    let heed = LockOptions::new().on_revoked(OnRevoked::Cancel);
+    let template = ZkLockTemplate::new(session.clone()).read().with_options(heed);
+    let wish = async {
+        sleep(SECOND).await;
+        session.rw_lock("e").unwrap().site().revoke().await.unwrap();
+    };
+    let body = pending::<()>;
+    let (one, other, ()) =
+        tokio::join!(template.execute("e", body), template.execute("e", body), wish);
+    assert!(one.unwrap_err().is_revoked() && other.unwrap_err().is_revoked());
+    session.close().await;
+    sleep(SECOND).await;
+    let mut losses = Vec::new();
+    loop {
+        match told.recv_timeout(60 * SECOND).unwrap() {
+            Event::Lost { lock, mode, token, why, .. } => {
+                losses.push((lock.to_string(), mode, token.is_some(), why));
+            }
+            Event::State { state: SessionState::Closed, .. } => break,
+            _ => {}
+        }
+    }
+    assert_eq!(losses, [("e".to_owned(), Mode::Read, true, LossReason::Revoked)]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -14,7 +14,7 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::DefaultGuard;
 use tracing::{Event, Instrument as _, Level, Metadata, Subscriber, info_span};
-use zklock::{Embedded, LockError, LockOptions, Session, zk_locked};
+use zklock::{Embedded, LockError, LockOptions, OnRevoked, Session, ZkLockTemplate, zk_locked};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -220,6 +220,25 @@ async fn spans_say_how_waits_and_holds_end() {
     let states = collector.lines(Level::INFO);
     let states: Vec<_> = states.iter().filter_map(|line| Some(&**line.get("state")?)).collect();
     assert!(states.contains(&"connected") && states.ends_with(&["closed"]), "{states:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_ends_because_its_lock_is_wanted_is_told_and_is_no_error() {
+    let (collector, _installed) = Collector::install();
+    let session = Session::embedded();
+    let heed = LockOptions::new().on_revoked(OnRevoked::Cancel);
+    let template = ZkLockTemplate::new(session.clone()).with_options(heed);
+    let body = async || {
+        session.site("a").unwrap().revoke().await.unwrap();
+        std::future::pending::<()>().await
+    };
+    assert!(template.execute("a", body).await.unwrap_err().is_revoked());
+    let lines = collector.lines(Level::INFO);
+    let told = lines.iter().filter(|line| line["message"].contains("asked for its lock"));
+    assert_eq!(told.map(|line| &*line["lock"]).collect::<Vec<_>>(), ["a"], "{lines:?}");
+    let worse = [collector.lines(Level::WARN), collector.lines(Level::ERROR)].concat();
+    assert!(worse.is_empty(), "{worse:?}");
+    assert_eq!(collector.last("zklock.hold").field("outcome"), "released");
 }
 
 #[tokio::test(start_paused = true)]

@@ -99,6 +99,8 @@ pub struct HeldNode {
     gone: AtomicBool,
     watched: AtomicBool,
     revoked: AtomicBool,
+    /// Whether a body ended for that.
+    gave_way: AtomicBool,
     recurring: AtomicBool,
     /// Whether this process is deleting it although it is held.
     broken: AtomicBool,
@@ -109,6 +111,10 @@ impl HeldNode {
     pub(super) fn tell_loss(&self, events: &Events, why: LossReason) {
         let (lock, path) = (&*self.of.name, &*self.path);
         match self.tokens.latest() {
+            // Nothing is wrong: it was held to the end.
+            _ if why == LossReason::Revoked => {
+                tracing::info!(lock, path, "a body ended because somebody asked for its lock");
+            }
             Some(_) => tracing::error!(lock, path, ?why, "a held lock was lost"),
             // Whoever wants it acquires it again.
             None => tracing::info!(
@@ -214,7 +220,8 @@ impl Generation {
         term: Term,
         payload: Option<Arc<[u8]>>,
     ) -> Option<Arc<HeldNode>> {
-        let [gone, watched, revoked, recurring, broken] = [const { AtomicBool::new(false) }; 5];
+        let [gone, watched, revoked, gave_way, recurring, broken] =
+            [const { AtomicBool::new(false) }; 6];
         let since = self.lease.clock().now();
         let (seen, version) = (AtomicU64::new(since.as_nanos()), AtomicI32::new(0));
         let node = Arc::new(HeldNode {
@@ -231,6 +238,7 @@ impl Generation {
             gone,
             watched,
             revoked,
+            gave_way,
             recurring,
             broken,
         });
@@ -356,6 +364,13 @@ impl Generation {
                 Event::Revoked { lock, pattern, mode, czxid, token }
             });
             self.changed.notify_waiters();
+        }
+    }
+
+    /// Records that a body ended because the owner of a held node was asked to release.
+    pub fn node_gave_way(&self, node: &HeldNode) {
+        if node.is_revoked() && !node.gave_way.swap(true, Ordering::AcqRel) {
+            node.tell_loss(&self.events, LossReason::Revoked);
         }
     }
 
