@@ -1,14 +1,20 @@
 //! Metrics of sessions in this process, as Prometheus reads them.
 
 use std::collections::BTreeSet;
+use std::future::pending;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::sleep;
+use zklock::driver::RequestError;
 use zklock::metrics::{MetricKind, all, buckets, sample};
-use zklock::{Embedded, LockError, LockOptions, Session, StopAt, zk_locked};
+use zklock::testing::{Fault, Op};
+use zklock::{
+    Embedded, ErrorKind, LockError, LockName, LockOptions, OnRevoked, Session, StopAt,
+    ZkLockTemplate, zk_locked,
+};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -148,6 +154,184 @@ async fn acquires_waits_holds_and_losses_are_counted_by_how_they_end() {
     assert_eq!(value(recorder, "zklock_sessions", &["state=\"suspended\""]), 1.0);
     held.lost().await;
     is("zklock_lost_total", "", 1.0).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_whose_deletion_is_not_confirmed_is_counted_until_it_is() {
+    let (recorder, _alone) = recorder().await;
+    let store = Embedded::new();
+    let session = measured(&store);
+    let undeleted = || value(recorder, "zklock_undeleted_nodes", &[]);
+    let [a, b] = ["a", "b"].map(|name| session.mutex(name).unwrap());
+    let (a, b) = (a.acquire().await.unwrap(), b.acquire().await.unwrap());
+    assert_eq!(undeleted(), 0.0);
+    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    faults.hold_replies();
+    for (guard, count) in [(a, 1.0), (b, 2.0)] {
+        drop(guard);
+        sleep(SECOND).await;
+        assert_eq!(undeleted(), count);
+    }
+    faults.release();
+    sleep(SECOND).await;
+    assert_eq!(undeleted(), 0.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_margin_is_the_rest_of_the_lease() {
+    let (recorder, _alone) = recorder().await;
+    let store = Embedded::new();
+    let session = measured(&store);
+    let margin = || value(recorder, "zklock_lease_margin_seconds", &[]);
+    let lease = session.timing().unwrap().lease.as_secs_f64();
+    assert_eq!(margin(), f64::INFINITY);
+    let held = session.mutex("a").unwrap().acquire().await.unwrap();
+    let granted = margin();
+    assert!(granted <= lease && granted > lease / 2.0, "{granted} of {lease}");
+    sleep(60 * SECOND).await;
+    let kept = margin();
+    assert!(kept <= lease && kept > lease / 2.0, "{kept} of {lease}");
+    store.faults(session.zookeeper_session().unwrap().0).silence();
+    sleep(SECOND).await;
+    let silent = margin();
+    assert!(silent <= kept - 1.0 && silent > kept - 1.1, "{silent} after {kept}");
+    drop(held);
+    assert_eq!(margin(), f64::INFINITY);
+}
+
+/// Waits until the counters of a pattern that are not zero are these: metric, mode, outcome and count.
+async fn counted(recorder: &PrometheusHandle, pattern: &str, expected: &[&str]) {
+    let start = Instant::now();
+    loop {
+        let text = recorder.render();
+        let counters = text.lines().filter_map(|line| {
+            let (metric, rest) = line.strip_prefix("zklock_")?.split_once("_total{pattern=\"")?;
+            let rest = rest.strip_prefix(pattern)?.strip_prefix("\",mode=\"")?;
+            let rest = rest.replace("\",outcome=\"", " ").replace("\"}", "");
+            (!rest.ends_with(" 0")).then(|| format!("{metric} {rest}"))
+        });
+        let counters: BTreeSet<_> = counters.collect();
+        if counters.iter().eq(expected) {
+            return;
+        }
+        assert!(start.elapsed() < 20 * SECOND, "{counters:?} instead of {expected:?}");
+        std::thread::sleep(Duration::from_millis(5));
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_rare_is_counted_once_under_its_pattern_its_mode_and_its_outcome() {
+    let (recorder, _alone) = recorder().await;
+    let store = Embedded::new();
+    let session = measured(&store);
+    let elsewhere = Session::embedded_builder(&store).open().unwrap();
+    let name = |pattern| LockName::new(pattern).unwrap().with_pattern(pattern);
+    let mutex = |pattern| session.mutex(name(pattern)).unwrap();
+    let lock = |pattern| session.rw_lock(name(pattern)).unwrap();
+    let faults = || store.faults(session.zookeeper_session().unwrap().0);
+    // Other tests add to what has no pattern.
+    let states = |state: &str| {
+        value(recorder, "zklock_session_states_total", &[&format!("state=\"{state}\"")])
+    };
+    let [stuck, diverged] = ["stuck_nodes", "diverged"]
+        .map(|of| move || value(recorder, &format!("zklock_{of}_total"), &[]));
+
+    let heed = LockOptions::new().on_revoked(OnRevoked::Cancel);
+    let template = ZkLockTemplate::new(session.clone()).write().with_options(heed);
+    let body = async || {
+        elsewhere.rw_lock("revoked").unwrap().site().revoke().await.unwrap();
+        pending::<()>().await
+    };
+    assert!(template.execute(name("revoked"), body).await.unwrap_err().is_revoked());
+    let ends = ["acquires write node 1", "lost write revoked 1", "releases write released 1"];
+    counted(recorder, "revoked", &[&ends[..], &["revoked write 1"]].concat()).await;
+
+    let short = LockOptions::new().hold_at_most(SECOND);
+    let held = lock("overtime").with_options(short).read().await.unwrap();
+    sleep(2 * SECOND).await;
+    drop(held);
+    let ends = ["acquires read node 1", "overtime read 1", "releases read released 1"];
+    counted(recorder, "overtime", &ends).await;
+
+    let before = stuck();
+    let held = lock("refused").write().await.unwrap();
+    faults().inject(Fault::refuse(RequestError::NoAuth).on(Op::Delete).path("refused"));
+    held.release().await.unwrap_err();
+    counted(recorder, "refused", &["acquires write node 1", "releases write refused 1"]).await;
+    until("stuck nodes", stuck, |now| now == before + 1.0).await;
+
+    for (pattern, by) in [("deleted", &elsewhere), ("broken", &session)] {
+        let held = mutex(pattern).acquire().await.unwrap();
+        let site = by.site(pattern).unwrap();
+        let queue = site.contenders().await.unwrap();
+        assert!(site.break_holder(&queue[0]).await.unwrap());
+        held.lost().await;
+        drop(held);
+        let lost = format!("lost mutex {pattern} 1");
+        let ends = ["acquires mutex node 1", &lost, "releases mutex released 1"];
+        counted(recorder, pattern, &ends).await;
+    }
+
+    let (connected, suspended) = (states("connected"), states("suspended"));
+    let options = LockOptions::new().stop_at(StopAt::Suspect);
+    let held = mutex("suspect").with_options(options).acquire().await.unwrap();
+    let connection = faults();
+    connection.disconnect();
+    held.lost().await;
+    drop(held);
+    let ends = ["acquires mutex node 1", "lost mutex suspect 1", "releases mutex released 1"];
+    counted(recorder, "suspect", &[&ends[..], &["suspect mutex 1"]].concat()).await;
+    let late = lock("unavailable").with_options(LockOptions::new().timeout(SECOND).retries(1));
+    assert!(late.read_tries().await.unwrap_err().is_unavailable());
+    let ends = ["acquires read unavailable 1", "tries_ended read 1"];
+    counted(recorder, "unavailable", &ends).await;
+    until("suspended", || states("suspended"), |now| now == suspended + 1.0).await;
+    connection.reconnect();
+    sleep(SECOND).await;
+    until("connected", || states("connected"), |now| now == connected + 1.0).await;
+
+    let held = mutex("expired").acquire().await.unwrap();
+    faults().expire();
+    held.lost().await;
+    drop(held);
+    let ends = ["acquires mutex node 1", "lost mutex session_ended 1", "releases mutex released 1"];
+    counted(recorder, "expired", &ends).await;
+
+    let held = mutex("silence").acquire().await.unwrap();
+    let connection = faults();
+    connection.disconnect();
+    held.lost().await;
+    connection.reconnect();
+    drop(held);
+    let ends = ["acquires mutex node 1", "lost mutex silence 1", "releases mutex released 1"];
+    counted(recorder, "silence", &[&ends[..], &["suspect mutex 1"]].concat()).await;
+
+    sleep(SECOND).await;
+    let reader = lock("deadlock").read().await.unwrap();
+    let writes = reader.scope(async { lock("deadlock").write().await.unwrap_err() }).await;
+    assert_eq!(writes.kind(), ErrorKind::Deadlock);
+    drop(reader);
+    let ends = ["acquires read node 1", "acquires write deadlock 1", "releases read released 1"];
+    counted(recorder, "deadlock", &ends).await;
+
+    faults().inject(Fault::refuse(RequestError::NoAuth).on(Op::Create).path("error"));
+    mutex("error").acquire().await.unwrap_err();
+    counted(recorder, "error", &["acquires mutex error 1"]).await;
+
+    let (before, held) = (diverged(), elsewhere.mutex("differs").unwrap().acquire().await.unwrap());
+    let no_node = RequestError::Multi { index: 0, error: Box::new(RequestError::NoNode) };
+    faults().inject(Fault::refuse(no_node).on(Op::Multi).path(held.path()).times(2));
+    let waits = mutex("differs").acquire_timeout(60 * SECOND).await.unwrap_err();
+    assert!(waits.is_unavailable(), "{waits}");
+    until("diverged", diverged, |now| now == before + 1.0).await;
+
+    let closed = states("closed");
+    session.close().await;
+    mutex("closing").acquire().await.unwrap_err();
+    counted(recorder, "closing", &["acquires mutex closing 1"]).await;
+    sleep(SECOND).await;
+    until("closed", || states("closed"), |now| now == closed + 1.0).await;
 }
 
 #[tokio::test]

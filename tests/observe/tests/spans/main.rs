@@ -14,6 +14,8 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::DefaultGuard;
 use tracing::{Event, Instrument as _, Level, Metadata, Subscriber, info_span};
+use zklock::driver::RequestError;
+use zklock::testing::{Fault, Op};
 use zklock::{Embedded, LockError, LockOptions, OnRevoked, Session, ZkLockTemplate, zk_locked};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -220,6 +222,24 @@ async fn spans_say_how_waits_and_holds_end() {
     let states = collector.lines(Level::INFO);
     let states: Vec<_> = states.iter().filter_map(|line| Some(&**line.get("state")?)).collect();
     assert!(states.contains(&"connected") && states.ends_with(&["closed"]), "{states:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_deletion_is_an_error_with_the_path_and_the_outcome_of_the_hold() {
+    let (collector, _installed) = Collector::install();
+    let store = Embedded::new();
+    let session = Session::embedded_builder(&store).open().unwrap();
+    let guard = session.mutex("a").unwrap().acquire().await.unwrap();
+    let path = guard.path().to_owned();
+    let refused = Fault::refuse(RequestError::NoAuth).on(Op::Delete).path(&path);
+    store.faults(session.zookeeper_session().unwrap().0).inject(refused);
+    guard.release().await.unwrap_err();
+    sleep(SECOND).await;
+    let [line] = &collector.lines(Level::ERROR)[..] else { panic!("one line") };
+    assert!(line["message"].contains("refused to delete a lock's node"), "{line:?}");
+    assert_eq!((&line["path"], &*line["why"]), (&path, "the node's ACL denies it"));
+    let hold = collector.last("zklock.hold");
+    assert_eq!((hold.field("outcome"), hold.is_closed()), ("refused", true));
 }
 
 #[tokio::test(start_paused = true)]

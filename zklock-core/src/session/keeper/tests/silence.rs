@@ -11,8 +11,10 @@ use super::bed::{Kept, MOMENT, T, kept, unkept};
 use crate::base::clock::Clock;
 use crate::base::policy::StopAt;
 use crate::base::session_state::SessionState;
+use crate::coordinator::memory::{Fault, Op};
 use crate::coordinator::traits::{Link, NodeKind};
 use crate::observe::observer::{Event, LossReason};
+use crate::session::releaser::Deletion;
 
 #[tokio::test(start_paused = true)]
 async fn an_overdue_heartbeat_is_told_at_a_third_of_the_session_timeout() {
@@ -236,6 +238,25 @@ async fn heartbeats_and_silence_are_told() {
         }
         event => panic!("{event:?}"),
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_heartbeat_tells_how_many_deletions_are_not_confirmed() {
+    let kept = kept().await;
+    kept.hold("/a", StopAt::Lost).await;
+    kept.faults.inject(Fault::lose_request().on(Op::Delete).times(u64::MAX));
+    let deletion = tokio::spawn(Deletion::send(&kept.generation, "/b".into()));
+    sleep(T).await;
+    kept.faults.clear();
+    deletion.await.unwrap().unwrap();
+    sleep(T).await;
+    let told = std::iter::from_fn(|| kept.events.recv_timeout(Duration::from_secs(60)).ok());
+    let mut counts = told.map(|event| match event {
+        Event::Heartbeat { nodes: 1, undeleted, .. } => undeleted,
+        event => panic!("{event:?}"),
+    });
+    assert_eq!(counts.next(), Some(1));
+    assert_eq!(counts.find(|count| *count != 1), Some(0));
 }
 
 /// The answer that is recorded afterwards may have come before.
