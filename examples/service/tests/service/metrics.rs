@@ -38,6 +38,10 @@ fn the_service_tells_what_becomes_of_its_locks() {
     told(r#"zklock_acquires_total{pattern="orders/create",mode="mutex",outcome="node"} 1"#);
     told(r#"zklock_acquires_total{pattern="accounts/{account}",mode="write",outcome="node"} 1"#);
     told(r#"zklock_hold_seconds_count{pattern="accounts/{account}",mode="write"} 1"#);
+    // The buckets know the lease.
+    let lease = zklock::Session::embedded().timing().unwrap().lease.as_secs_f64();
+    let bucket = r#"zklock_hold_seconds_bucket{pattern="accounts/{account}",mode="write",le=""#;
+    told(&format!("{bucket}{lease}\"}} 1"));
     told(r#"zklock_sessions{state="connected"} 1"#);
     told(r#"zklock_held{pattern="orders/create",mode="mutex"} 0"#);
 }
