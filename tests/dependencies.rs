@@ -1,6 +1,7 @@
-//! Which crates the library needs: with its default features, on Linux, those in `tests/dependencies.txt` and
-//! no others. Only their names are compared, without the crates of this repository: versions and features
-//! change with `cargo update`.
+//! Which crates the library needs, and with which features: with its default features, on Linux, those in
+//! `tests/dependencies.txt` and no others; and those in `tests/dependencies.example.txt` besides, which the
+//! first `cargo run --example order_numbers` builds for the examples and the tests. Versions, and the crates
+//! of this repository, are not compared.
 
 // What cannot be run or read fails the test.
 #![allow(clippy::unwrap_used)]
@@ -14,25 +15,31 @@ fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The name in a line such as `serde v1.0.229 (*)`, unless it is a crate of this repository.
+/// The name and the features in a line such as `serde v1.0.229|default,std (*)`, unless it is a crate of
+/// this repository.
 fn foreign(line: &str) -> Option<String> {
-    let name = line.split(' ').next().filter(|name| !name.is_empty())?;
-    (name != "zklock" && !name.starts_with("zklock-")).then(|| name.to_owned())
+    let (package, features) = line.split_once('|')?;
+    let (name, _) = package.split_once(' ')?;
+    let features = features.trim_end_matches("(*)").trim();
+    let ours = name == "zklock" || name.starts_with("zklock-");
+    (!ours).then(|| format!("{name} {features}").trim_end().to_owned())
 }
 
-/// With `BLESS=1` in the environment the list is written anew.
-#[test]
-fn the_library_needs_no_more_crates_than_are_listed() {
+/// The crates that the library needs along these edges.
+fn needed(edges: &str) -> BTreeSet<String> {
     let mut cargo = Command::new(env!("CARGO"));
-    cargo.current_dir(root()).args(["tree", "--package", "zklock", "--edges", "normal,build"]);
+    cargo.current_dir(root()).args(["tree", "--package", "zklock", "--edges", edges]);
     // The same crates on every machine. Not `--offline`: one of another kind may have to fetch some of
     // them; where the library was built, none is missing.
     cargo.args(["--target", "x86_64-unknown-linux-gnu", "--locked", "--prefix", "none"]);
-    let output = cargo.output().unwrap();
+    let output = cargo.args(["--format", "{p}|{f}"]).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let tree = String::from_utf8(output.stdout).unwrap();
-    let needed: BTreeSet<_> = tree.lines().filter_map(foreign).collect();
-    let file = root().join("tests/dependencies.txt");
+    String::from_utf8(output.stdout).unwrap().lines().filter_map(foreign).collect()
+}
+
+/// With `BLESS=1` in the environment the list is written anew.
+fn compare(needed: &BTreeSet<String>, list: &str, who: &str) {
+    let file = root().join(list);
     if std::env::var_os("BLESS").is_some() {
         let lines: String = needed.iter().map(|one| format!("{one}\n")).collect();
         fs::write(&file, lines).unwrap();
@@ -40,13 +47,24 @@ fn the_library_needs_no_more_crates_than_are_listed() {
     let listed = fs::read_to_string(&file).unwrap();
     let listed: BTreeSet<_> = listed.lines().map(str::to_owned).collect();
     let more: Vec<_> = needed.difference(&listed).collect();
-    let fewer: Vec<_> = listed.difference(&needed).collect();
+    let fewer: Vec<_> = listed.difference(needed).collect();
     assert!(
         more.is_empty() && fewer.is_empty(),
-        "the library needs other crates than tests/dependencies.txt lists, because of a change here or \
-         because `cargo update` took a version that needs others.\n\
-         not listed, and each user of the library builds them: {more:?}\n\
+        "{who} needs other crates or features than {list} lists, because of a change here or because \
+         `cargo update` took a version that needs others.\n\
+         not listed, and built: {more:?}\n\
          listed, and not needed: {fewer:?}\n\
          If this is intended: BLESS=1 cargo test --package zklock --test dependencies"
     );
+}
+
+#[test]
+fn the_library_needs_no_more_crates_and_features_than_are_listed() {
+    compare(&needed("normal,build"), "tests/dependencies.txt", "each user of the library");
+}
+
+#[test]
+fn an_example_needs_no_more_crates_and_features_besides_than_are_listed() {
+    let besides = &needed("normal,build,dev") - &needed("normal,build");
+    compare(&besides, "tests/dependencies.example.txt", "the first run of an example");
 }
