@@ -12,6 +12,10 @@ pub struct Warnings {
 impl Warnings {
     /// Collects them from now on.
     pub fn collect() -> Self {
+        // With a single subscriber, `tracing` asks only that of the thread which comes to a line first:
+        // one that has none would silence the line for all.
+        static SECOND: OnceLock<tracing::Dispatch> = OnceLock::new();
+        SECOND.get_or_init(|| tracing::Dispatch::new(tracing::subscriber::NoSubscriber::new()));
         let lines = Lines::default();
         let _collecting = tracing::subscriber::set_default(lines.clone());
         Warnings { lines, _collecting }
