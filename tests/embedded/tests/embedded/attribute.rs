@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use zklock::{Body, LockError, Session, SessionRegistry, current, zk_locked};
+use tokio::time::Instant;
+use zklock::{Body, ErrorKind, LockError, Session, SessionRegistry, current, zk_locked};
+use zklock_test_support::Warnings;
 
 use crate::support::{contenders, on, prompt, store};
 
@@ -57,7 +59,7 @@ fn it_guards_plain_functions_and_escapes_values() {
     assert_eq!(look_up("a/b", 7).unwrap(), "orders/a~2Fb/7");
     assert_eq!(look_up("..", 0).unwrap(), "orders/~2E./0");
     let error = look_up("", 1).unwrap_err();
-    assert_eq!(error.kind(), zklock::ErrorKind::InvalidName);
+    assert_eq!(error.kind(), ErrorKind::InvalidName);
 }
 
 #[tokio::test(start_paused = true)]
@@ -72,7 +74,7 @@ async fn a_busy_lock_is_1011() {
 #[tokio::test]
 async fn a_session_that_is_not_configured_is_named() {
     let error = bill().await.unwrap_err();
-    assert_eq!(error.kind(), zklock::ErrorKind::NotConfigured);
+    assert_eq!(error.kind(), ErrorKind::NotConfigured);
     assert!(format!("{error:#}").contains("ZKLOCK_BILLING_CONNECT"), "{error}");
     let billing = Session::embedded();
     let _installed = SessionRegistry::global().install_named_here("billing", billing);
@@ -100,9 +102,63 @@ async fn a_lost_lock_drops_the_body_and_says_so() {
         if id != 0 {
             return Ok(());
         }
-        Err(LockError::new(zklock::ErrorKind::Unsupported, ""))
+        Err(LockError::new(ErrorKind::Unsupported, ""))
     }
     let id = *store.sessions().last().unwrap();
     let error = finish(&store, id).unwrap_err();
     assert_eq!((error.is_lost(), error.body()), (true, Some(Body::Finished)));
+}
+
+fn assert_too_long(error: &LockError, lock: &str, limit: Duration, body: Body) {
+    assert_eq!((error.kind(), error.code()), (ErrorKind::HeldTooLong, "1025"));
+    assert_eq!((error.lock(), error.body()), (Some(lock), Some(body)), "{error}");
+    let limit = format!("`hold_at_most` is {}", humantime::format_duration(limit));
+    assert!(error.to_string().contains(&limit), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_async_function_that_holds_for_too_long_is_dropped_and_logged() {
+    let (warnings, session) = (Warnings::collect(), Session::embedded());
+    let _installed = SessionRegistry::global().install_here(session.clone());
+
+    #[zk_locked("long", hold_at_most = "1s")]
+    async fn sleep(time: Duration) -> Result<(), LockError> {
+        tokio::time::sleep(time).await;
+        Ok(())
+    }
+    let (second, start) = (Duration::from_secs(1), Instant::now());
+    sleep(second - Duration::from_millis(1)).await.unwrap();
+    assert_eq!(warnings.take(), [""; 0]);
+    let error = sleep(2 * second).await.unwrap_err();
+    assert_too_long(&error, "long", second, Body::Dropped);
+    assert!(start.elapsed() < 2 * second && session.held().is_empty());
+    let mut lines = warnings.take();
+    // The failed release is a line as well.
+    lines.retain(|line| line.contains("held for longer than `hold_at_most`"));
+    let [line] = &lines[..] else { panic!("{lines:?}") };
+    assert!(line.contains("lock=\"long\" at_most=1s"), "{line}");
+}
+
+#[test]
+fn a_plain_function_that_holds_for_too_long_finishes_and_its_caller_is_told() {
+    let session = Session::embedded();
+    let _installed = SessionRegistry::global().install_here(session.clone());
+
+    #[zk_locked("long", hold_at_most = limit)]
+    fn hold(limit: Duration) -> Result<(), LockError> {
+        let start = std::time::Instant::now();
+        while current().is_valid() && start.elapsed() < Duration::from_secs(60) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    }
+    let mut limit = Duration::from_millis(20);
+    let mut error = hold(limit).unwrap_err();
+    while error.body() == Some(Body::NotStarted) {
+        // The machine was busy.
+        limit *= 2;
+        error = hold(limit).unwrap_err();
+    }
+    assert_too_long(&error, "long", limit, Body::Finished);
+    assert!(session.held().is_empty());
 }
