@@ -3,7 +3,7 @@
 use std::io::{Write, stdout};
 
 use serde_json::{Value, json};
-use zklock::{LockEvent, Participant, Site};
+use zklock::Participant;
 
 use crate::exit::Failure;
 use crate::ls::who;
@@ -13,13 +13,18 @@ use crate::text::printable;
 /// Prints the queue of a lock, or its queues.
 pub(crate) async fn show(name: &str, as_json: bool) -> Result<u8, Failure> {
     let session = connect().await?;
-    let mut values = Vec::new();
-    let sites = session.sites(name).await?;
-    for site in &sites {
+    let mut queues = Vec::new();
+    for site in session.sites(name).await? {
         let queue = site.contenders().await?;
-        let head = format!("{name} ({}, layout: {})", site.path(), site.layout());
+        let (path, layout) = (site.path(), site.layout());
+        let head = format!("{name} ({path}, layout: {layout})");
         if as_json {
-            values.extend(queue.iter().map(value));
+            queues.push(json!({
+                "path": path,
+                "layout": layout,
+                "inner": site.is_inner(),
+                "contenders": queue.iter().map(value).collect::<Vec<_>>(),
+            }));
         } else if queue.is_empty() {
             say(&format!("{head}: nobody holds it, nobody waits"))?;
         } else {
@@ -28,41 +33,9 @@ pub(crate) async fn show(name: &str, as_json: bool) -> Result<u8, Failure> {
         }
     }
     if as_json {
-        let (path, layout) = (sites.first().map(Site::path), sites.first().map(Site::layout));
-        let all = json!({ "name": name, "path": path, "layout": layout, "contenders": values });
-        say(&all.to_string())?;
+        say(&json!({ "name": name, "queues": queues }).to_string())?;
     }
     session.close().await;
-    Ok(0)
-}
-
-/// Prints what happens to a lock, until it is interrupted.
-pub(crate) async fn watch(name: &str, as_json: bool) -> Result<u8, Failure> {
-    let session = connect().await?;
-    let Some(site) = session.sites(name).await?.into_iter().next() else { return Ok(0) };
-    let mut events = site.events();
-    if !as_json {
-        // Of a lock that nobody uses there is nothing else to print.
-        say(&format!("watching {name} ({}, layout: {})", site.path(), site.layout()))?;
-    }
-    while let Some(event) = events.next().await {
-        let (word, who) = match &event {
-            LockEvent::Joined(who) => ("joined", Some(who)),
-            LockEvent::Granted(who) => ("granted", Some(who)),
-            LockEvent::Left(who) => ("left", Some(who)),
-            LockEvent::Lost(who) => ("lost", Some(who)),
-            LockEvent::Blind => ("blind", None),
-            _ => continue,
-        };
-        let text = match (as_json, who) {
-            (true, who) => json!({ "event": word, "contender": who.map(value) }).to_string(),
-            (false, Some(who)) => format!("{word:8}{}", line(who)),
-            (false, None) => {
-                format!("{word:8}the connection is lost; changes are shown when it is back")
-            }
-        };
-        say(&text)?;
-    }
     Ok(0)
 }
 

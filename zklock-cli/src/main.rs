@@ -19,6 +19,7 @@ mod server;
 mod signals;
 mod text;
 mod top;
+mod watch;
 mod when;
 mod why;
 mod words;
@@ -81,7 +82,7 @@ fn begin(args: Args) -> Result<u8, Failure> {
             #[cfg(feature = "serve")]
             Command::Serve(wanted) => serve::serve(wanted, Again::of(&args.server)).await,
             Command::Break(node) => breaks::break_node(&node).await,
-            Command::Watch { name, json } => inspect::watch(&name, json).await,
+            Command::Watch { name, json } => watch::watch(&name, json).await,
             Command::Revoke { name, json } => inspect::revoke(&name, json).await,
             Command::Completions { shell } => {
                 let mut script = Vec::new();

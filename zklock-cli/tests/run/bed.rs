@@ -3,12 +3,11 @@
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use zklock_test_support::{RawClient, ZooKeeper};
+use zklock_test_support::{CreateMode, RawClient, ZooKeeper};
 
 #[path = "until.rs"]
 mod until;
@@ -98,8 +97,20 @@ impl Drop for Bed {
 }
 
 pub(crate) fn raw() -> RawClient {
-    RawClient::connect(&ZooKeeper::shared().addr(), Duration::from_secs(10)).unwrap()
+    RawClient::connect(&ZooKeeper::shared().addr(), BOUND).unwrap()
 }
+
+/// Makes a node and those above it.
+pub(crate) fn make(client: &mut RawClient, path: &str, data: &[u8], mode: CreateMode) {
+    for (at, _) in path.match_indices('/').skip(1) {
+        let _ = client.create(&path[..at], b"", CreateMode::Persistent);
+    }
+    client.create(path, data, mode).unwrap();
+}
+
+/// Nodes of a mutex in two layouts.
+pub(crate) const CURATORS: &str = "_c_be2ee212-c507-4b18-a733-81c86278175c-lock-0000000000";
+pub(crate) const KAZOOS: &str = "be2ee212c5074b18a73381c86278175c__lock__0000000001";
 
 /// A shell and a program that it waits for: both write their numbers.
 pub(crate) const TWO: &str = "echo $$ > pids; sleep 1000 & echo $! >> pids; wait";

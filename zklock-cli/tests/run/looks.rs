@@ -1,13 +1,14 @@
-//! `show`, `ls`, `why`, `break`, `watch` and `revoke`.
+//! `show`, `ls`, `why`, `break` and `revoke`.
 
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Command, Stdio};
+use std::io::Write;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
-use zklock_test_support::{CreateMode, Proxy, RawClient, ZooKeeper, is_long};
+use zklock_test_support::{CreateMode, Proxy, ZooKeeper, is_long};
 
-use crate::bed::{Bed, TWO, raw, signal, until};
+use crate::bed::{Bed, CURATORS, KAZOOS, TWO, make, raw, signal, until};
+use crate::documented::check;
 
 #[test]
 fn the_queue_is_shown_to_people_and_programs() {
@@ -22,68 +23,23 @@ fn the_queue_is_shown_to_people_and_programs() {
     until("it waits", || (bed.nodes("a").len() == 2).then_some(()));
     let shown = String::from_utf8(bed.output(&["show", "a"]).stdout).unwrap();
     let lines: Vec<_> = shown.lines().collect();
-    assert!(lines[1].starts_with("holds mutex     sh on "), "{shown}");
-    assert!(lines[1].contains("night 7"), "{shown}");
-    assert!(lines[2].starts_with("waits mutex     true on "), "{shown}");
-    let json = bed.output(&["show", "a", "--json"]).stdout;
-    let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    let at = |process: &Child| format!("on {} (process {})", host.trim(), process.id());
+    let holds = format!("holds mutex     sh {} for \"night 7\", since ", at(&holder));
+    assert!(lines[1].starts_with(&holds), "{shown}");
+    assert!(lines[2].starts_with(&format!("waits mutex     true {}", at(&waiter))), "{shown}");
+    let (why, _) = said(&bed, &["why", "a", "--within", "20s"]);
+    assert!(why.contains(&format!("\nheld by  sh {} for \"night 7\", mutex\n", at(&holder))));
+    let json = json(&bed, &["show", "a", "--json"]);
     assert_eq!(json["name"], "a");
-    assert_eq!(json["contenders"][0]["holds"], true);
-    assert_eq!(json["contenders"][0]["label"], "night 7");
-    assert_eq!(json["contenders"][1]["application"], "true");
+    let queue = &json["queues"][0]["contenders"];
+    assert_eq!((&queue[0]["holds"], &queue[0]["label"]), (&true.into(), &"night 7".into()));
+    assert_eq!(queue[1]["application"], "true");
+    for (one, process) in [(&queue[0], &holder), (&queue[1], &waiter)] {
+        assert_eq!((&one["host"], &one["process"]), (&host.trim().into(), &process.id().into()));
+    }
     std::fs::remove_file(bed.folder.join("held")).unwrap();
     assert!(holder.wait().unwrap().success() && waiter.wait().unwrap().success());
-}
-
-#[test]
-fn a_lock_is_followed_line_by_line() {
-    let bed = Bed::new("watch");
-    let mut watching = bed.zklock(&["watch", "a", "--json"]).spawn().unwrap();
-    let mut lines = BufReader::new(watching.stdout.take().unwrap()).lines();
-    let script = "echo > held; while [ -e held ]; do sleep 0.05; done";
-    let mut holder = bed.zklock(&["run", "a", "--", "sh", "-c", script]).spawn().unwrap();
-    let mut next =
-        || -> serde_json::Value { serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap() };
-    assert_eq!(next()["event"], "joined");
-    let granted = next();
-    assert_eq!(
-        (&granted["event"], &granted["contender"]["application"]),
-        (&"granted".into(), &"sh".into())
-    );
-    bed.lines("held", 1);
-    std::fs::remove_file(bed.folder.join("held")).unwrap();
-    assert!(holder.wait().unwrap().success());
-    assert_eq!(next()["event"], "left");
-    watching.kill().unwrap();
-    watching.wait().unwrap();
-}
-
-/// Says what the line is where it is another.
-#[track_caller]
-fn begins(line: &str, with: &str) {
-    assert!(line.starts_with(with), "{line:?} instead of {with:?}");
-}
-
-#[test]
-fn people_follow_a_lock_too() {
-    let bed = Bed::new("follow");
-    let mut watching = bed.zklock(&["watch", "a"]).spawn().unwrap();
-    let mut lines = BufReader::new(watching.stdout.take().unwrap()).lines();
-    let run = ["run", "a", "--mode", "read", "--", "sh", "-c", TWO];
-    // Nobody uses it yet.
-    let mut next = || lines.next().unwrap().unwrap();
-    assert_eq!(next(), format!("watching a ({}, layout: Curator)", bed.path("a")));
-    let mut holder = bed.zklock(&run).spawn().unwrap();
-    begins(&next(), "joined  holds read      sh on ");
-    begins(&next(), "granted holds read      sh on ");
-    let mut rival = bed.zklock(&["run", "a", "--timeout", "60s", "--", "true"]).spawn().unwrap();
-    begins(&next(), "joined  waits mutex     true on ");
-    holder.kill().unwrap();
-    holder.wait().unwrap();
-    begins(&next(), "left    holds read      sh on ");
-    assert!(rival.wait().unwrap().success());
-    watching.kill().unwrap();
-    watching.wait().unwrap();
 }
 
 #[test]
@@ -109,6 +65,10 @@ fn who_is_revocable_ends_its_command() {
     bed.lines("held", 1);
     assert_eq!(bed.code(&["revoke", "a"]), 0);
     assert_eq!(holder.wait().unwrap().code(), Some(5));
+}
+
+fn json(bed: &Bed, arguments: &[&str]) -> serde_json::Value {
+    serde_json::from_slice(&bed.output(arguments).stdout).unwrap()
 }
 
 const README: &str = include_str!("../../README.md");
@@ -245,14 +205,6 @@ fn a_node_is_deleted_after_a_question() {
     assert_eq!(answer(&czxid, b"y\n"), Some(1));
 }
 
-/// Makes a node and those above it.
-fn make(client: &mut RawClient, path: &str, data: &[u8], mode: CreateMode) {
-    for (at, _) in path.match_indices('/').skip(1) {
-        let _ = client.create(&path[..at], b"", CreateMode::Persistent);
-    }
-    client.create(path, data, mode).unwrap();
-}
-
 #[test]
 fn locks_of_every_layout_are_listed() {
     let bed = Bed::new("layouts");
@@ -296,11 +248,40 @@ fn locks_of_every_layout_are_listed() {
     assert!(
         found.iter().all(|lock| lock["holders"][0]["host"] == "10.0.0.7" || lock["name"] == "f/rw")
     );
+    for (name, layout) in expected {
+        client.ping().unwrap();
+        let (text, _) = said(&bed, &["show", name]);
+        assert!(text.contains(&format!("layout: {layout}")), "{text}");
+        for asks in [&["show", name, "--json"][..], &["why", name, "--json", "--within", "20s"]] {
+            let value = json(&bed, asks);
+            let told = value["queues"][0]["layout"].as_str().unwrap();
+            assert!(told.starts_with(layout), "{asks:?}: {told}");
+        }
+    }
     let (text, _) = said(&bed, &["ls", "b"]);
     assert_eq!(text.lines().count(), 2, "{text}");
     assert!(text.contains("b/kazoo  kazoo         0  10.0.0.7, read, for "), "{text}");
     client.close().unwrap();
     assert_eq!(said(&bed, &["ls"]).0, "no lock is in use\n");
+}
+
+#[test]
+fn each_queue_is_shown_with_its_layout_and_those_in_it() {
+    let bed = Bed::new("queues");
+    for node in [CURATORS, KAZOOS] {
+        make(&mut raw(), &bed.path(&format!("a/{node}")), b"10.0.0.7", CreateMode::Persistent);
+    }
+    let value = json(&bed, &["show", "a", "--json"]);
+    check(&value, "show", "show");
+    let queues = value["queues"].as_array().unwrap().iter();
+    let queues: Vec<_> = queues
+        .map(|queue| {
+            assert_eq!((&queue["path"], &queue["inner"]), (&bed.path("a").into(), &false.into()));
+            let nodes = queue["contenders"].as_array().unwrap().iter().map(|one| &one["node"]);
+            (queue["layout"].as_str().unwrap(), nodes.collect::<Vec<_>>())
+        })
+        .collect();
+    assert_eq!(queues, [("Curator", vec![&CURATORS.into()]), ("kazoo", vec![&KAZOOS.into()])]);
 }
 
 #[test]

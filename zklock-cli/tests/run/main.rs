@@ -11,3 +11,4 @@ mod looks;
 mod places;
 mod schema;
 mod users;
+mod watches;

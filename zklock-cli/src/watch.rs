@@ -1,0 +1,127 @@
+//! Follows a lock, in whatever layouts it is used.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::sync::Notify;
+use tokio::time::timeout;
+use zklock::{ErrorKind, LockError, LockEvent, Mode, Participant, Session, Site};
+
+use crate::exit::Failure;
+use crate::inspect::{line, say, value};
+use crate::server::connect;
+
+/// How soon a queue is found that was not there before: nothing tells of one in another layout.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// A queue: its path and its layout.
+type Place = (String, String);
+
+/// Prints what happens to a lock, until it is interrupted.
+pub(crate) async fn watch(name: &str, as_json: bool) -> Result<u8, Failure> {
+    let session = connect().await?;
+    let changed = Arc::new(Notify::new());
+    let mut known: BTreeMap<Place, Vec<Participant>> = BTreeMap::new();
+    loop {
+        match look(&session, name).await {
+            Ok(seen) => {
+                let mut queues = BTreeMap::new();
+                for (site, queue) in seen {
+                    let place = (site.path().to_owned(), site.layout());
+                    if !known.contains_key(&place) {
+                        if !as_json && !site.is_inner() {
+                            // Of a lock that nobody uses there is nothing else to print.
+                            let (path, layout) = &place;
+                            say(&format!("watching {name} ({path}, layout: {layout})"))?;
+                        }
+                        follow(&site, known.is_empty(), as_json, changed.clone());
+                        known.insert(place.clone(), Vec::new());
+                    }
+                    queues.insert(place, queue);
+                }
+                for (place, before) in &mut known {
+                    let now = queues.remove(place).unwrap_or_default();
+                    tell(place, before, &now, as_json)?;
+                    *before = now;
+                }
+            }
+            // Whoever follows a queue says that it is blind.
+            Err(error) if error.kind() == ErrorKind::Unavailable && !known.is_empty() => {}
+            Err(error) => return Err(error.into()),
+        }
+        // The time is over where nothing has changed, which is no error.
+        _ = timeout(LOOK, changed.notified()).await;
+    }
+}
+
+/// The queues of a lock, and who is in them.
+async fn look(session: &Session, name: &str) -> Result<Vec<(Site, Vec<Participant>)>, LockError> {
+    let mut seen = Vec::new();
+    for site in session.sites(name).await? {
+        let mut queue = site.contenders().await?;
+        if site.is_inner() {
+            // Whoever holds the inner lock of a semaphore waits for a permit.
+            queue.iter_mut().for_each(|one| one.holder = false);
+        }
+        seen.push((site, queue));
+    }
+    // Who waits for a permit with a node stands in the inner lock as well, and is one waiter all the same.
+    if seen.iter().any(|(site, _)| site.is_inner()) {
+        let waits = |one: &Participant| one.mode == Mode::Permit && !one.holder;
+        seen.iter_mut().for_each(|(_, queue)| queue.retain(|one| !waits(one)));
+    }
+    Ok(seen)
+}
+
+/// Notices each change of a queue, and tells of lost connections if it is the first one.
+fn follow(site: &Site, is_first: bool, as_json: bool, changed: Arc<Notify>) {
+    let mut events = site.events();
+    tokio::spawn(async move {
+        while let Some(event) = events.next().await {
+            if event != LockEvent::Blind {
+                changed.notify_one();
+            } else if is_first {
+                let text = match as_json {
+                    true => {
+                        json!({ "event": "blind", "path": null, "layout": null, "contender": null })
+                            .to_string()
+                    }
+                    false => "blind   the connection is lost; changes are shown when it is back"
+                        .to_owned(),
+                };
+                // If nobody reads it, the next event is the end.
+                _ = say(&text);
+            }
+        }
+    });
+}
+
+/// Prints what is different in a queue.
+fn tell(
+    place: &Place,
+    before: &[Participant],
+    now: &[Participant],
+    as_json: bool,
+) -> Result<(), Failure> {
+    let find = |queue: &[Participant], one: &Participant| {
+        let mut queue = queue.iter();
+        queue.find(|other| other.node == one.node && other.czxid == one.czxid).map(|one| one.holder)
+    };
+    let left = before.iter().filter(|one| find(now, one).is_none()).map(|one| ("left", one));
+    let joined = now.iter().filter(|one| find(before, one).is_none()).map(|one| ("joined", one));
+    let granted = now.iter().filter(|one| one.holder && find(before, one) != Some(true));
+    for (event, one) in left.chain(joined).chain(granted.map(|one| ("granted", one))) {
+        let (path, layout) = place;
+        say(&match as_json {
+            true => {
+                let contender = value(one);
+                json!({ "event": event, "path": path, "layout": layout, "contender": contender })
+                    .to_string()
+            }
+            false => format!("{event:8}{}", line(one)),
+        })?;
+    }
+    Ok(())
+}

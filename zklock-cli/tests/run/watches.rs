@@ -1,0 +1,165 @@
+//! `watch`.
+
+use std::io::{BufRead, BufReader};
+use std::process::Child;
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use zklock_test_support::{CreateMode, Proxy, ZooKeeper};
+
+use crate::bed::{Bed, CURATORS, KAZOOS, TWO, make, raw, signal, until};
+use crate::documented::check;
+
+/// The lines that `watch` prints.
+fn lines(watching: &mut Child) -> impl FnMut() -> String + use<> {
+    let mut lines = BufReader::new(watching.stdout.take().unwrap()).lines();
+    move || lines.next().unwrap().unwrap()
+}
+
+/// The same, but for connections that are lost, as on a busy machine.
+fn changes(watching: &mut Child) -> impl FnMut() -> String + use<> {
+    let mut next = lines(watching);
+    move || {
+        let mut lines = std::iter::repeat_with(&mut next);
+        lines.find(|line| !line.starts_with("blind ") && !line.contains("\"blind\"")).unwrap()
+    }
+}
+
+/// Says what the line is where it is another.
+#[track_caller]
+fn begins(line: &str, with: &str) {
+    assert!(line.starts_with(with), "{line:?} instead of {with:?}");
+}
+
+#[test]
+fn a_lock_is_followed_line_by_line() {
+    let bed = Bed::new("watch");
+    let mut watching = bed.zklock(&["watch", "a", "--json"]).spawn().unwrap();
+    let mut line = changes(&mut watching);
+    let script = "echo > held; while [ -e held ]; do sleep 0.05; done";
+    let mut holder = bed.zklock(&["run", "a", "--", "sh", "-c", script]).spawn().unwrap();
+    let mut next = || -> Value { serde_json::from_str(&line()).unwrap() };
+    assert_eq!(next()["event"], "joined");
+    let granted = next();
+    assert_eq!(
+        (&granted["event"], &granted["contender"]["application"]),
+        (&"granted".into(), &"sh".into())
+    );
+    bed.lines("held", 1);
+    std::fs::remove_file(bed.folder.join("held")).unwrap();
+    assert!(holder.wait().unwrap().success());
+    assert_eq!(next()["event"], "left");
+    watching.kill().unwrap();
+    watching.wait().unwrap();
+}
+
+#[test]
+fn people_follow_a_lock_too() {
+    let bed = Bed::new("follow");
+    let mut watching = bed.zklock(&["watch", "a"]).spawn().unwrap();
+    let mut next = changes(&mut watching);
+    let run = ["run", "a", "--mode", "read", "--", "sh", "-c", TWO];
+    // Nobody uses it yet.
+    assert_eq!(next(), format!("watching a ({}, layout: Curator)", bed.path("a")));
+    let mut holder = bed.zklock(&run).spawn().unwrap();
+    begins(&next(), "joined  holds read      sh on ");
+    begins(&next(), "granted holds read      sh on ");
+    let mut rival = bed.zklock(&["run", "a", "--timeout", "60s", "--", "true"]).spawn().unwrap();
+    begins(&next(), "joined  waits mutex     true on ");
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+    begins(&next(), "left    holds read      sh on ");
+    assert!(rival.wait().unwrap().success());
+    watching.kill().unwrap();
+    watching.wait().unwrap();
+}
+
+#[test]
+fn those_who_wait_for_a_permit_are_followed() {
+    let bed = Bed::new("watch-permits");
+    let semaphore = ["run", "a", "--mode", "semaphore:1", "--timeout", "60s", "--"];
+    let mut holder = bed.zklock(&[&semaphore[..], &["sh", "-c", TWO]].concat()).spawn().unwrap();
+    bed.lines("pids", 2);
+    let mut waiters =
+        [(); 2].map(|()| bed.zklock(&[&semaphore[..], &["true"]].concat()).spawn().unwrap());
+    until("both wait", || {
+        let nodes = [bed.nodes("a/leases").len(), bed.nodes("a/locks").len()];
+        (nodes == [2, 2]).then_some(())
+    });
+    let mut watching = bed.zklock(&["watch", "a"]).spawn().unwrap();
+    let mut next = changes(&mut watching);
+    let semaphore = "Curator's InterProcessSemaphoreV2";
+    assert_eq!(next(), format!("watching a ({}, layout: {semaphore})", bed.path("a/leases")));
+    begins(&next(), "joined  holds permit    sh on ");
+    begins(&next(), "granted holds permit    sh on ");
+    for _ in &waiters {
+        begins(&next(), "joined  waits mutex     true on ");
+    }
+    // Nobody else: what comes next is the end of the holder.
+    signal(&holder, Signal::SIGTERM);
+    holder.wait().unwrap();
+    begins(&next(), "left    holds permit    sh on ");
+    assert!(waiters.iter_mut().all(|waiter| waiter.wait().unwrap().success()));
+    watching.kill().unwrap();
+    watching.wait().unwrap();
+}
+
+#[test]
+fn a_lock_that_nobody_used_is_followed_in_whatever_layout() {
+    let bed = Bed::new("watch-unused");
+    let mut watching = bed.zklock(&["watch", "a"]).spawn().unwrap();
+    let mut next = changes(&mut watching);
+    let path = bed.path("a");
+    assert_eq!(next(), format!("watching a ({path}, layout: Curator)"));
+    let mut comes = |node: &str, layout: &str| {
+        make(&mut raw(), &format!("{path}/{node}"), b"10.0.0.7", CreateMode::Persistent);
+        if layout != "Curator" {
+            assert_eq!(next(), format!("watching a ({path}, layout: {layout})"));
+        }
+        begins(&next(), "joined  holds mutex     10.0.0.7");
+        begins(&next(), "granted holds mutex     10.0.0.7");
+    };
+    comes(KAZOOS, "kazoo");
+    comes(CURATORS, "Curator");
+    watching.kill().unwrap();
+    watching.wait().unwrap();
+}
+
+#[test]
+fn a_connection_that_is_lost_is_an_event() {
+    let bed = Bed::new("watch-cut");
+    let proxy = Proxy::start(ZooKeeper::shared().socket_addr());
+    let nodes = [CURATORS, KAZOOS].map(|node| bed.path(&format!("a/{node}")));
+    let make = |node: &str| make(&mut raw(), node, b"10.0.0.7", CreateMode::Persistent);
+    make(&nodes[0]);
+    let mut watching = bed.zklock_at(&proxy.addr(), &["watch", "a", "--json"]).spawn().unwrap();
+    let mut line = lines(&mut watching);
+    let mut next = |is_blind: bool| loop {
+        let value: Value = serde_json::from_str(&line()).unwrap();
+        check(&value, "watch", "watch");
+        // On a busy machine more connections may be lost.
+        if is_blind == (value["event"] == "blind") {
+            return value;
+        }
+    };
+    // Of the second one it hears while it follows the first.
+    for layout in ["Curator", "kazoo"] {
+        for event in ["joined", "granted"] {
+            let one = next(false);
+            assert_eq!((&one["event"], &one["layout"]), (&event.into(), &layout.into()));
+        }
+        if layout == "Curator" {
+            make(&nodes[1]);
+        }
+    }
+    proxy.refuse(true);
+    proxy.cut_reset();
+    assert_eq!(next(true)["contender"], Value::Null);
+    raw().delete(&nodes[0]).unwrap();
+    proxy.heal();
+    // It goes on where it was.
+    let left = next(false);
+    assert_eq!((&left["event"], &left["layout"]), (&"left".into(), &"Curator".into()));
+    watching.kill().unwrap();
+    watching.wait().unwrap();
+}
