@@ -44,6 +44,11 @@ pub(crate) async fn revoke(name: &str, as_json: bool) -> Result<u8, Failure> {
     let session = connect().await?;
     let mut asked = 0;
     for site in session.sites(name).await?.iter().filter(|site| !site.is_inner()) {
+        if !as_json {
+            // Before the request overwrites what Curator and kazoo have written about a holder.
+            let queue = site.contenders().await?;
+            queue.iter().filter(|one| one.holder).try_for_each(|one| say(&line(one)))?;
+        }
         asked += site.revoke().await?;
     }
     say(&match asked {
