@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use zklock::{Mode, Participant, Permissions};
+use zklock::{AclEntry, Mode, Participant, Permissions};
 
+use crate::text::printable;
 use crate::why::problems::{Facts, Problem};
 use crate::why::view::Queue;
 
@@ -11,6 +12,21 @@ use crate::why::view::Queue;
 const LAST_NUMBER: i64 = (1 << 31) - (1 << 20);
 /// So many numbers before, it is time to act: half a day at a thousand locks a second.
 const NEAR: i64 = 43_200_000;
+
+impl Queue {
+    /// Who alone may delete nodes in the directory, if somebody may and not everybody.
+    pub(super) fn only_deletes(&self) -> Option<(&str, String)> {
+        let deletes = |entry: &&AclEntry| entry.permissions.contains(Permissions::DELETE);
+        let who = |entry: &AclEntry| match &*entry.scheme {
+            // A hash follows.
+            "digest" => format!("digest:{}", entry.id.split(':').next().unwrap_or_default()),
+            scheme => format!("{scheme}:{}", entry.id),
+        };
+        let who: Vec<_> = self.survey.acl.iter().flatten().filter(deletes).map(who).collect();
+        let some = !who.is_empty() && !who.iter().any(|who| who == "world:anyone");
+        some.then(|| (&*self.path, printable(&who.join(" and "))))
+    }
+}
 
 impl Facts<'_> {
     /// The directory of a queue: its numbers, who may delete in it, and what does not belong there.
@@ -58,7 +74,7 @@ impl Facts<'_> {
             let allow = self.zk_cli(&["setAcl", path, &entries]);
             // A holder that has tried may not try again.
             let breaks = queue.holders().map(|one| format!("{allow} && {}", self.breaks(one)));
-            let helps = breaks.chain([allow.clone()]).collect();
+            let helps = std::iter::once(allow.clone()).chain(breaks).collect();
             problems.push(Problem::new("refused", says, helps));
         }
         let counted: BTreeSet<_> =

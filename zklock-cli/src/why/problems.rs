@@ -50,7 +50,7 @@ impl Facts<'_> {
         self.queues.iter().map(|queue| queue.waiters().count()).sum()
     }
 
-    /// Everything that is wrong, the worst first.
+    /// Everything that is wrong: what is broad first, for it may be the cause of what follows.
     pub(crate) fn problems(&self) -> Vec<Problem> {
         let mut problems = self.of_servers();
         for queue in self.queues {
@@ -196,11 +196,18 @@ impl Facts<'_> {
             1 => "another one waits".to_owned(),
             several => format!("{several} others wait"),
         };
-        let says = format!(
+        let mut says = format!(
             "Nothing is wrong in ZooKeeper: {others} for {}. {alive} is at work, or hangs for another \
              reason; look at the process itself.",
             who(first)
         );
+        if let Some((path, who)) = self.queues.iter().find_map(Queue::only_deletes) {
+            // Nothing in ZooKeeper tells the credentials of a holder.
+            says += &format!(
+                " Only {who} may delete nodes in {path}: a holder with other credentials cannot release \
+                 the lock, and its log says so."
+            );
+        }
         let helps = vec![self.revokes(), self.breaks(first)];
         Some(Problem { is_normal: true, ..Problem::new("held", says, helps) })
     }

@@ -24,23 +24,50 @@ fn a_directory_in_which_nobody_may_delete_keeps_its_holder() {
     let scene = Scene::new("refused");
     let java = Curator::compile().agent(&scene.servers, BOUND);
     let held = java.acquire(LockKind::Mutex, &scene.path("a"), None).held();
-    // All but the right to delete: crwa of world:anyone.
-    let field =
-        |text: &str| [&u32::try_from(text.len()).unwrap().to_be_bytes(), text.as_bytes()].concat();
-    let path = scene.path("a");
-    let parts = [
-        field(&path),
-        vec![0, 0, 0, 1, 0, 0, 0, 23],
-        field("world"),
-        field("anyone"),
-        vec![0xff; 4],
-    ];
-    scene.raw().request(OpCode::SetAcl, &parts.concat()).unwrap();
+    allow(&scene, "a", &[(BUT_DELETE, "world", "anyone")]);
     let waiter = scene.waiter(&["a"]);
     assert!(java.release(&held).is_err());
     let helps = scene.cause("a", "refused");
+    assert!(helps[0].contains(" setAcl ") && !helps[0].contains("break"), "{helps:?}");
     scene.follow(&helps[0]);
+    // It has tried already, and does not again.
+    assert_eq!(scene.nodes("a").len(), 2);
+    scene.follow(&helps[1]);
     assert_eq!(waiter.code(), 0);
+}
+
+/// All rights but that to delete.
+const BUT_DELETE: u8 = 23;
+
+/// Sets the access control list of a lock's directory.
+fn allow(scene: &Scene, lock: &str, entries: &[(u8, &str, &str)]) {
+    let field =
+        |text: &str| [&u32::try_from(text.len()).unwrap().to_be_bytes(), text.as_bytes()].concat();
+    let mut request = field(&scene.path(lock));
+    request.extend(u32::try_from(entries.len()).unwrap().to_be_bytes());
+    for (rights, scheme, id) in entries {
+        request.extend([&[0, 0, 0, *rights], &*field(scheme), &*field(id)].concat());
+    }
+    // Whatever version it has.
+    request.extend([0xff; 4]);
+    scene.raw().request(OpCode::SetAcl, &request).unwrap();
+}
+
+/// Nobody but the holder knows its credentials.
+#[test]
+fn who_alone_may_delete_is_named_where_a_holder_stays() {
+    let scene = Scene::new("others");
+    for path in [scene.root.clone(), scene.path("a")] {
+        scene.raw().create(&path, b"", CreateMode::Persistent).unwrap();
+    }
+    allow(&scene, "a", &[(BUT_DELETE, "world", "anyone"), (31, "digest", "app:hash")]);
+    let _holder = scene.holder("10s", &["a"]);
+    let _waiter = scene.waiter(&["a"]);
+    scene.cause("a", "held");
+    let why = scene.why("a");
+    let says = why["problems"][0]["says"].as_str().unwrap();
+    let names = format!(" Only digest:app may delete nodes in {}:", scene.path("a"));
+    assert!(says.contains(&names), "{says}");
 }
 
 /// Curator counts every child of the directory.
