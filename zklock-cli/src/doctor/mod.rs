@@ -101,6 +101,7 @@ async fn examine(containers: Option<Duration>, within: Duration) -> Result<Vec<C
     if checks[0].state == State::Wrong {
         return Ok(checks);
     }
+    let servers = servers::distinct(servers, within).await;
     checks.push(limits::connections(&servers).await);
     // Before whatever writes: a server compares its data at each transaction.
     let digests = digests::ask(&servers, within).await;

@@ -1,5 +1,6 @@
 //! Whether enough servers serve.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tokio::time::timeout;
@@ -48,6 +49,29 @@ pub(super) async fn quorum(servers: &[String], within: Duration) -> Check {
         }
         _ => Check::wrong("quorum", format!("only {serve} of {all} servers serve ({why})"), helps),
     }
+}
+
+/// Leaves out what is another name of a server before it, which would have two votes. A server of an ensemble
+/// tells its number, where `conf` is allowed.
+pub(super) async fn distinct(servers: Vec<String>, within: Duration) -> Vec<String> {
+    let (mut known, mut distinct) = (BTreeSet::new(), Vec::new());
+    for server in servers {
+        let host = server.split('/').next().unwrap_or_default();
+        let told = match over_tls() {
+            true => String::new(),
+            false => timeout(within, word(host, "conf"))
+                .await
+                .ok()
+                .and_then(Result::ok)
+                .unwrap_or_default(),
+        };
+        let number = told.lines().find(|line| line.starts_with("serverId="));
+        let number = number.filter(|_| told.contains("\nquorumPort="));
+        if number.is_none_or(|number| known.insert(number.to_owned())) {
+            distinct.push(server);
+        }
+    }
+    distinct
 }
 
 /// Opens a session and closes it, which are transactions. Where it is opened, this server has applied its

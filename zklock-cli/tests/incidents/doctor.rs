@@ -59,6 +59,13 @@ fn a_healthy_ensemble_is_well() {
     );
     // Two of three are gone.
     ensemble.server(0).kill();
+    // The checklist quotes it.
+    assert!(include_str!("../../../docs/production.md").contains("\"Everything is well.\""));
+    // One of them has two names, and one vote.
+    let twice = format!("{},localhost:{}", scene.servers, ensemble.server(0).port());
+    let (_, checks) = examine(&scene.by(&twice), APP, &[]);
+    let told = checks.iter().find(|check| check["code"] == "digests").unwrap();
+    assert!(told["says"].as_str().unwrap().starts_with("3 of 3 servers tell"), "{told}");
     ensemble.server(1).kill();
     let says = wrong(&scene, APP, &[], "quorum");
     assert!(says.contains(&ensemble.server(0).addr()), "{says}");
