@@ -1,5 +1,6 @@
 //! Commands that run under locks.
 
+use std::io::{Write, stderr};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -7,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use zklock_test_support::{CreateMode, RawClient, ZooKeeper};
+use zklock_test_support::{CreateMode, RawClient, ZooKeeper, is_long};
 
 #[path = "until.rs"]
 mod until;
@@ -98,6 +99,14 @@ impl Drop for Bed {
 
 pub(crate) fn raw() -> RawClient {
     RawClient::connect(&ZooKeeper::shared().addr(), BOUND).unwrap()
+}
+
+/// Tells that a test cannot do its work here: a failure in the long form, which has to do all of it.
+pub(crate) fn skipped(why: &str) {
+    assert!(!is_long(), "{why}");
+    // What macros print is shown only where a test fails.
+    let mut shown = stderr();
+    writeln!(shown, "SKIPPED, {why}").unwrap();
 }
 
 /// Makes a node and those above it.

@@ -1,13 +1,12 @@
 //! Where it runs: in a terminal, and as the first process of a container.
 
-use std::io::{Write, stderr};
 use std::process::Command;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use zklock_test_support::{Action, Matcher, OpCode, Proxy, ZooKeeper};
 
-use crate::bed::{Bed, until};
+use crate::bed::{Bed, skipped, until};
 
 pub(crate) const TERMINAL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/run/terminal.py");
 
@@ -128,10 +127,7 @@ fn contained(inner: &Command) -> Option<Command> {
         tried.is_ok_and(|output| output.status.success())
     };
     let Some(way) = ways.iter().find(can) else {
-        let why = "no first process of a container: unshare refuses --pid, also with --user";
-        // What macros print is shown only where a test fails.
-        let mut shown = stderr();
-        writeln!(shown, "SKIPPED, {why}").unwrap();
+        skipped("no first process of a container: unshare refuses --pid, also with --user");
         return None;
     };
     let mut outer = Command::new("unshare");

@@ -7,12 +7,12 @@ use std::process::{Command, Stdio};
 
 use nix::sys::signal::Signal;
 
-use crate::bed::{Bed, TWO, is_alive, signal, until};
+use crate::bed::{Bed, TWO, is_alive, signal, skipped, until};
 
 /// What everybody may write into, where this is root.
 fn bed(name: &str) -> Option<Bed> {
     if !nix::unistd::geteuid().is_root() {
-        println!("skipped: only root can become another user");
+        skipped("no other user: only root can become one");
         return None;
     }
     let bed = Bed::new(name);
