@@ -7,6 +7,12 @@
 #[derive(Debug)]
 pub struct Page;
 
+/// The code in the guide to metrics.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/metrics.md")]
+#[derive(Debug)]
+pub struct Metrics;
+
 /// The code in the recipes.
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/recipes.md")]

@@ -192,10 +192,15 @@ fn all_rust_in_a_page_is_compiled() {
         words[0] == "rust" && !words.contains(&"ignore")
     };
     let pages = pages();
-    let pages = pages.iter().filter(|(_, page)| page.blocks.iter().any(|(fence, _)| rust(fence)));
-    let missing = pages.filter(|(path, _)| !compiled.contains(*path));
+    let with = pages.iter().filter(|(_, page)| page.blocks.iter().any(|(fence, _)| rust(fence)));
+    let missing = with.filter(|(path, _)| !compiled.contains(*path));
     let missing: Vec<_> = missing.map(|(path, _)| path.display().to_string()).collect();
     assert_none("pages whose Rust no documentation test includes", &missing);
+    let guide = pages.iter().filter(|(path, _)| path.starts_with("docs"));
+    let ignored =
+        guide.filter(|(_, page)| page.blocks.iter().any(|(fence, _)| fence.contains("ignore")));
+    let ignored: Vec<_> = ignored.map(|(path, _)| path.display().to_string()).collect();
+    assert_none("pages of the guide with Rust that is ignored", &ignored);
 }
 
 /// A name of five words or more between backticks is that of a test. Three dots stand for the rest.

@@ -305,4 +305,60 @@ mod tests {
     fn the_arguments_are_consistent() {
         command().debug_assert();
     }
+    /// All pages below a folder.
+    fn pages(folder: &Path) -> Vec<std::path::PathBuf> {
+        let (mut pages, names) = (Vec::new(), std::fs::read_dir(folder).unwrap());
+        for path in names.map(|entry| entry.unwrap().path()) {
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            if path.is_dir() && name != "target" && !name.starts_with('.') {
+                pages.extend(self::pages(&path));
+            } else if name.ends_with(".md") {
+                pages.push(path);
+            }
+        }
+        pages
+    }
+
+    /// The words of the first command in a line, as a shell reads them.
+    fn words(line: &str) -> Vec<String> {
+        let (mut words, mut quote) = (vec![String::new()], None);
+        for c in line.chars() {
+            let word = words.last_mut().unwrap();
+            match (c, quote) {
+                (c, Some(q)) if c == q => quote = None,
+                ('"' | '\'', None) => quote = Some(c),
+                ('|' | ';' | '&' | '>', None) => break,
+                ('#', None) if word.is_empty() => break,
+                (' ', None) => words.push(String::new()),
+                (c, _) => word.push(c),
+            }
+        }
+        words.retain(|word| !word.is_empty());
+        words
+    }
+
+    #[test]
+    fn what_the_pages_type_is_accepted() {
+        let (root, mut found) = (Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap(), 0);
+        for page in pages(root) {
+            let text = std::fs::read_to_string(&page).unwrap();
+            for block in text.split("\n```").skip(1).step_by(2) {
+                let is_shell = block.starts_with("sh\n");
+                for line in block.lines() {
+                    let typed = line.strip_prefix("$ ").or(is_shell.then_some(line));
+                    let Some(typed) = typed.filter(|line| line.starts_with("zklock ")) else {
+                        continue;
+                    };
+                    if cfg!(not(feature = "serve")) && typed.starts_with("zklock serve") {
+                        continue;
+                    }
+                    let read = command().try_get_matches_from(words(typed));
+                    assert!(read.is_ok(), "{}: {typed}: {:?}", page.display(), read.err());
+                    found += 1;
+                }
+            }
+        }
+        assert!(found >= 15, "{found}");
+    }
+
 }
