@@ -36,6 +36,8 @@ pub(crate) struct Server {
 pub(crate) enum Command {
     /// Runs a command while it holds a lock
     ///
+    /// The lock is that of Curator, and of zklock in its default layout; locks of kazoo are others.
+    ///
     /// Exit codes: that of the command (128 + n if signal n ended it), 75 if somebody else holds the
     /// lock, 69 if ZooKeeper does not answer, 124 if the lock was lost or held for as long as it may
     /// be, 125 for any other failure of zklock, 126 if the command cannot be executed, 127 if it is
@@ -153,13 +155,15 @@ pub(crate) struct Run {
     /// The kind of the lock: mutex, read, write, or semaphore:LIMIT
     #[arg(long, default_value = "mutex", value_name = "KIND")]
     pub(crate) mode: Mode,
-    /// The longest time for which the lock is held; then the command is ended
+    /// The longest time for which the lock is held: then the command gets SIGTERM, and SIGKILL ten
+    /// seconds later
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     pub(crate) hold_at_most: Option<Duration>,
     /// What the lock is held for, as others see it (at most 78 bytes)
     #[arg(long, value_name = "TEXT")]
     pub(crate) label: Option<String>,
-    /// Ends the command when somebody asks its process to release the lock (zklock revoke)
+    /// Sends the command SIGTERM when somebody asks for the lock (zklock revoke), which is free when
+    /// the command has ended
     #[arg(long)]
     pub(crate) revocable: bool,
     /// The exit code if somebody else holds the lock
@@ -301,10 +305,6 @@ mod tests {
         assert_eq!(without, [&["run"], serve, &["completions", "man"]].concat());
     }
 
-    #[test]
-    fn the_arguments_are_consistent() {
-        command().debug_assert();
-    }
     /// All pages below a folder.
     fn pages(folder: &Path) -> Vec<std::path::PathBuf> {
         let (mut pages, names) = (Vec::new(), std::fs::read_dir(folder).unwrap());
@@ -361,4 +361,8 @@ mod tests {
         assert!(found >= 15, "{found}");
     }
 
+    #[test]
+    fn the_arguments_are_consistent() {
+        command().debug_assert();
+    }
 }
