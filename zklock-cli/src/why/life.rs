@@ -71,3 +71,30 @@ impl Life {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zklock::Session;
+
+    #[tokio::test]
+    async fn who_is_not_heard_for_longer_than_it_should_be_is_silent() {
+        let session = Session::embedded();
+        let _guard = session.mutex("a").unwrap().acquire().await.unwrap();
+        let mut one = session.site("a").unwrap().contenders().await.unwrap().remove(0);
+        let is_silent = |one: &Participant, millis: u64| {
+            let life = Life::Connected {
+                server: "a:1".to_owned(),
+                from: "b:2".to_owned(),
+                timeout: Duration::from_secs(6),
+                heard: Duration::from_millis(millis),
+                at_least: false,
+            };
+            life.is_silent(one)
+        };
+        assert!(!is_silent(&one, 2_000) && is_silent(&one, 2_001));
+        // Another client, which pings less often.
+        one.owner.pid = None;
+        assert!(!is_silent(&one, 3_000) && is_silent(&one, 3_001));
+    }
+}

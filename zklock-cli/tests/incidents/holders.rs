@@ -34,7 +34,11 @@ fn a_slow_reader_is_in_the_way_of_a_writer_and_of_all_behind_it() {
     let writer = scene.waiter(&["a", "--mode", "write"]);
     let reader = scene.waiter(&["a", "--mode", "read"]);
     let helps = scene.cause("a", "reader");
-    let problem = &scene.why("a")["problems"][0];
+    let why = scene.why("a");
+    // The reader, and not the writer.
+    let [node, czxid] = ["node", "czxid"].map(|field| why["holders"][0][field].as_str().unwrap());
+    assert_eq!(helps[1], format!("zklock break a --node {node} --czxid {czxid}"));
+    let problem = &why["problems"][0];
     let says = problem["says"].as_str().unwrap().to_owned();
     assert!(says.contains("and one more waits behind it") && says.contains("\"export\""), "{says}");
     scene.follow(&helps[0]);
