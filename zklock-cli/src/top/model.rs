@@ -283,7 +283,11 @@ mod tests {
 
     #[test]
     fn keys_are_read() {
-        assert_eq!(Key::of('w'), Some(Key::Sort(Sort::Waited)));
+        for (key, sort) in
+            [('h', Sort::Hot), ('l', Sort::Held), ('w', Sort::Waited), ('s', Sort::Suspect)]
+        {
+            assert_eq!(Key::of(key), Some(Key::Sort(sort)));
+        }
         assert_eq!((Key::of('q'), Key::of('x')), (Some(Key::Quit), None));
     }
 }

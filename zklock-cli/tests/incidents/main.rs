@@ -4,6 +4,8 @@
 
 mod directories;
 mod doctor;
+#[path = "../run/documented.rs"]
+mod documented;
 mod holders;
 mod others;
 mod scene;

@@ -13,6 +13,8 @@ use zklock_test_support::{RawClient, ZooKeeper};
 #[path = "../run/until.rs"]
 mod until;
 
+use crate::documented::check;
+
 use until::children;
 pub(crate) use until::{BOUND, until};
 
@@ -124,6 +126,7 @@ impl Scene {
         let output = self.ask_why(lock, &["--json"]);
         let printed = String::from_utf8_lossy(&output.stdout);
         let value: Value = serde_json::from_str(&printed).unwrap_or_else(|_| panic!("{output:?}"));
+        check(&value, "why", "why");
         let wrong = value["problems"].as_array().unwrap().iter().any(|one| one["normal"] == false);
         assert_eq!(output.status.code(), Some(i32::from(wrong)));
         value

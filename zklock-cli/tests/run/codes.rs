@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 use zklock_test_support::ZooKeeper;
 
-use crate::bed::{Bed, until};
+use crate::bed::{Bed, TWO, is_alive, until};
 
 #[test]
 fn the_commands_exit_code_passes_through() {
@@ -143,9 +143,14 @@ fn without_a_server_in_the_environment_it_says_what_to_set() {
 #[test]
 fn signals_reach_the_command_which_decides() {
     let bed = Bed::new("signals");
-    for (signal, name) in
-        [(Signal::SIGTERM, "TERM"), (Signal::SIGINT, "INT"), (Signal::SIGHUP, "HUP")]
-    {
+    for (signal, name) in [
+        (Signal::SIGTERM, "TERM"),
+        (Signal::SIGINT, "INT"),
+        (Signal::SIGHUP, "HUP"),
+        (Signal::SIGQUIT, "QUIT"),
+        (Signal::SIGUSR1, "USR1"),
+        (Signal::SIGUSR2, "USR2"),
+    ] {
         let file = format!("ready-{name}");
         let script = format!("trap 'exit 7' {name}; echo > {file}; while :; do sleep 0.05; done");
         // Who runs these tests may ignore some of them, which is inherited.
@@ -169,6 +174,23 @@ fn signals_that_are_ignored_from_outside_stay_ignored() {
     crate::bed::signal(&child, Signal::SIGHUP);
     crate::bed::signal(&child, Signal::SIGUSR1);
     assert_eq!(child.wait().unwrap().code(), Some(6));
+}
+
+/// SIGTERM is ignored from the beginning, however late the command begins.
+#[test]
+fn a_command_that_does_not_hear_of_its_time_is_killed_ten_seconds_later() {
+    let bed = Bed::new("deaf");
+    let inner = bed.zklock(&["run", "a", "--hold-at-most", "1s", "--", "sh", "-c", TWO]);
+    let start = Instant::now();
+    let mut child = through(&["env", "--ignore-signal=TERM"], &inner).spawn().unwrap();
+    let pids = bed.pids("pids");
+    let began = Instant::now();
+    assert_eq!(child.wait().unwrap().code(), Some(124));
+    let (took, ran) = (start.elapsed(), began.elapsed());
+    // A second that the lock is held, and ten to end; what is more is the machine's.
+    assert!(took >= Duration::from_secs(11) && ran < Duration::from_secs(11 + 30), "{ran:?}");
+    assert!(!pids.into_iter().any(is_alive));
+    assert_eq!(bed.nodes("a"), [""; 0]);
 }
 
 /// A command, run by another one.

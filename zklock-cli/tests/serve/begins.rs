@@ -1,5 +1,6 @@
 //! How it begins and ends.
 
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::ExitStatusExt;
 use std::process::Output;
 use std::time::{Duration, Instant};
@@ -19,11 +20,23 @@ fn it_listens_on_this_machine_only_unless_told_otherwise() {
     let bed = Bed::new("listen");
     let help = String::from_utf8(bed.output(&["serve", "--help"]).stdout).unwrap();
     assert!(help.contains("[default: 127.0.0.1:8427]"), "{help}");
+    // Another process may have that port here, which is told with the address.
+    let mut plain = bed.zklock(&["serve"]).spawn().unwrap();
+    let mut said = String::new();
+    BufReader::new(plain.stdout.take().unwrap()).read_line(&mut said).unwrap();
+    if said.is_empty() {
+        plain.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        assert!(said.starts_with("zklock: cannot listen on 127.0.0.1:8427: "), "{said}");
+    } else {
+        assert!(said.starts_with("the locks are on http://127.0.0.1:8427/ "), "{said}");
+    }
+    plain.kill().unwrap();
+    plain.wait().unwrap();
     let mut server = Server::run(bed.zklock(&["serve", "--listen", "0.0.0.0:0"]));
     assert_eq!(server.get("/").code, 200);
     signal(&server.process, Signal::SIGTERM);
     let mut said = String::new();
-    std::io::Read::read_to_string(&mut server.process.stderr.take().unwrap(), &mut said).unwrap();
+    server.process.stderr.take().unwrap().read_to_string(&mut said).unwrap();
     assert!(said.contains("warning: everyone who can reach 0.0.0.0:"), "{said}");
 }
 
