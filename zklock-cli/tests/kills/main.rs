@@ -18,7 +18,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use zklock_test_support::{RawClient, RawError, ZooKeeper, is_long};
 
-use crate::plan::{Plan, TIMEOUT};
+use crate::plan::{FAULTS, Plan, TIMEOUT};
 use crate::round::{Seen, directory, play};
 
 /// How many rounds are played side by side, each on a server of its own. Most of the time they wait.
@@ -63,6 +63,13 @@ fn whatever_is_killed_stopped_or_cut_nothing_runs_without_the_lock() {
         tally.looks, tally.records, tally.longest
     );
     assert!(tally.wrong.is_empty(), "ZKLOCK_SEED={seed}\n{}", tally.wrong.join("\n\n"));
+    // Who hits nobody, or does not look, finds nothing.
+    assert!(tally.looks > 0 && tally.records > 0);
+    if is_long() && wanted.len() >= 200 {
+        let hits: Vec<_> = tally.faults.values().map(|(_, hits)| *hits).collect();
+        assert!(hits.len() == FAULTS.len() && !hits.contains(&0), "{:?}", tally.faults);
+        assert!(hits.iter().sum::<u32>() >= 100, "{:?}", tally.faults);
+    }
 }
 
 /// A folder that is removed also where a round panics.

@@ -33,7 +33,7 @@ pub(crate) enum Fault {
     Refuse,
 }
 
-const FAULTS: [Fault; 10] = [
+pub(crate) const FAULTS: [Fault; 10] = [
     Fault::Stop,
     Fault::Kill,
     Fault::Swallow,
