@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
-use zklock::{Embedded, LockOptions, MutexGuard, Session, SessionState};
+use zklock::{Embedded, LockName, LockOptions, MutexGuard, Semaphore, Session, SessionState};
 
 use crate::support::{contenders, on, prompt, store};
 
@@ -77,6 +77,43 @@ async fn more_waiters_than_watches_all_enter_though_there_is_one_connection() {
     let watches = faults.pending_watches();
     assert!((most * 9 / 10..=most).contains(&watches), "{watches} of {most}");
     drop(held);
+    all_enter(waiting).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_streams_and_limits_watch_is_counted_with_what_waiters_watch() {
+    const LONG: usize = 500;
+    const EACH: usize = 60;
+    let name = |what: &str, number: usize| format!("{what}/{}{number:03}", "n".repeat(LONG));
+    let store = Embedded::new();
+    let (other, mut held) = (on(&store), Vec::new());
+    for number in 0..200 {
+        held.push(other.mutex(name("held", number)).unwrap().acquire().await.unwrap());
+    }
+    let session = Session::embedded_builder(&store).max_connections(1).open().unwrap();
+    let (mut streams, mut semaphores) = (Vec::new(), Vec::new());
+    for number in 0..EACH {
+        let mut events = session.site(name("held", number)).unwrap().events();
+        events.next().await.unwrap();
+        streams.push(events);
+        let printers = LockName::new(&format!("printers/{number}")).unwrap();
+        let limit = name("limits", number);
+        let semaphore = Semaphore::limit_at(&session, printers, &limit, 1).unwrap();
+        semaphore.acquire().await.unwrap().release().await.unwrap();
+        semaphores.push(semaphore);
+    }
+    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    assert_eq!(faults.pending_watches(), 2 * EACH);
+    // Not for the locks whose changes are followed: those would be told.
+    let wait = |number| {
+        let mutex = session.mutex(name("held", number)).unwrap();
+        tokio::spawn(async move { mutex.acquire().await.unwrap() })
+    };
+    let waiting: Vec<_> = (EACH..held.len()).map(wait).collect();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let (watches, most) = (faults.pending_watches(), 96 * 1024 / LONG);
+    assert!((most * 9 / 10..=most).contains(&watches), "{watches} of {most}");
+    drop((held, streams, semaphores));
     all_enter(waiting).await;
 }
 
