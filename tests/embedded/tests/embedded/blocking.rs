@@ -6,13 +6,15 @@ use std::time::Duration;
 
 use zklock::{ErrorKind, MultiLock, Mutex, Session, ZkLockTemplate, current};
 
+use crate::support::{on, store};
+
 fn mutex(session: &Session) -> Mutex {
     session.mutex("a").unwrap()
 }
 
 #[test]
 fn ten_threads_never_overlap() {
-    let session = Session::embedded();
+    let (_store, session) = store();
     let (inside, total) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let threads: Vec<_> = (0..10)
         .map(|_| {
@@ -37,7 +39,7 @@ fn ten_threads_never_overlap() {
 
 #[test]
 fn timeouts_hold_without_a_runtime() {
-    let session = Session::embedded();
+    let (_store, session) = store();
     let guard = mutex(&session).blocking_acquire().unwrap();
     let other = mutex(&session);
     let waited =
@@ -48,7 +50,7 @@ fn timeouts_hold_without_a_runtime() {
 
 #[test]
 fn several_locks_are_taken_as_one_in_their_scope_and_released() {
-    let session = Session::embedded();
+    let (_store, session) = store();
     let [one, other] = ["a", "b"].map(|name| session.mutex(name).unwrap());
     let both = MultiLock::new([other, one]).unwrap();
     assert_eq!(both.members().len(), 2);
@@ -117,7 +119,7 @@ async fn a_blocking_acquire_that_waits_for_its_own_thread_names_spawn_blocking()
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn blocking_inside_a_runtime_waits_under_its_deadline() {
-    let session = Session::embedded();
+    let (_store, session) = store();
     let guard = session.mutex("a").unwrap().acquire().await.unwrap();
     let waiting = tokio::task::spawn_blocking({
         let mutex = mutex(&session);
@@ -135,8 +137,8 @@ async fn blocking_inside_a_runtime_waits_under_its_deadline() {
 
 #[tokio::test(start_paused = true)]
 async fn a_blocking_deadline_passes_though_the_time_around_it_is_paused() {
-    let (store, session) = crate::support::store();
-    let _held = crate::support::on(&store).mutex("a").unwrap().acquire().await.unwrap();
+    let (store, session) = store();
+    let _held = on(&store).mutex("a").unwrap().acquire().await.unwrap();
     let error = mutex(&session).blocking_acquire_timeout(Duration::from_millis(30)).unwrap_err();
     assert!(error.is_busy(), "{error}");
 }

@@ -178,7 +178,7 @@ async fn two_nested_guards_of_one_task_are_told() {
 /// Wherever it is by now: only who moved it knows.
 #[test]
 fn a_nested_guard_of_the_same_thread_is_waited_for_and_told() {
-    let session = Session::embedded();
+    let (_store, session) = store();
     let warnings = Warnings::collect();
     for lock in nestable(&session) {
         let lock = alone(&lock);
@@ -204,7 +204,7 @@ fn a_nested_guard_of_the_same_thread_is_waited_for_and_told() {
 
 #[tokio::test]
 async fn a_nested_guard_of_the_thread_that_is_blocked_is_a_deadlock_at_once() {
-    let session = Session::embedded();
+    let (_store, session) = store();
     for lock in nestable(&session) {
         let lock = alone(&lock);
         let guard = lock.blocking_acquire().unwrap();
@@ -223,7 +223,7 @@ async fn a_nested_guard_of_the_thread_that_is_blocked_is_a_deadlock_at_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_blocked_task_does_not_wait_for_what_itself_runs() {
-    let session = Session::embedded();
+    let (_store, session) = store();
     let run = async move {
         for lock in nestable(&session) {
             let alone = alone(&lock);
@@ -374,7 +374,7 @@ async fn a_blocking_acquire_is_refused_once_a_try_of_its_own_thread_has_the_lock
 
 #[test]
 fn a_local_set_is_recognised_in_any_runtime() {
-    let session = Session::embedded();
+    let (_store, session) = store();
     let check = || async {
         let other = session.mutex("other").unwrap().acquire().await.unwrap();
         for lock in kinds(&session) {
@@ -421,7 +421,7 @@ async fn readers_of_a_thread_are_in_nobodys_way_but_a_writers() {
 
 /// On one thread of a pool: a guard is made, and moved to where it is released after a while.
 fn moves_away(runtime: &tokio::runtime::Runtime) {
-    let session = Session::embedded();
+    let (_store, session) = store();
     for lock in kinds(&session) {
         for detached in [false, true] {
             let (tell, told) = mpsc::channel();
@@ -461,7 +461,7 @@ fn a_guard_that_a_pools_thread_made_says_nothing_of_that_thread() {
 
 #[test]
 fn a_plain_thread_waits_for_its_guard_under_its_deadline_and_is_told() {
-    let session = Session::embedded();
+    let (_store, session) = store();
     let warnings = Warnings::collect();
     for lock in kinds(&session) {
         let lock = alone(&lock);

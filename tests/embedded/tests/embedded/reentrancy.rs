@@ -210,7 +210,7 @@ async fn who_waits_for_a_sibling_while_the_outermost_lets_go_queues_like_any_oth
 
 #[test]
 fn a_thread_that_waits_for_a_sibling_while_the_outermost_lets_go_queues_like_any_other() {
-    let session = Session::embedded();
+    let (_store, session) = store();
     for lock in nestable(&session) {
         let lock = MultiLock::new([lock]).unwrap();
         let guard = lock.blocking_acquire().unwrap();

@@ -449,14 +449,19 @@ async fn after_a_step_down_that_is_refused_carried_calls_go_on() {
 /// Many threads take the writer's hold in carried calls, while it steps down.
 #[test]
 fn carried_threads_race_a_step_down() {
-    let session = Session::embedded();
-    for round in 0..300 {
-        let writing = lock(&session).blocking_write().unwrap();
+    race_a_step_down(&Session::embedded(), 300, Duration::ZERO);
+    // The step takes longer, and so do they.
+    race_a_step_down(&store().1, 40, Duration::from_micros(200));
+}
+
+fn race_a_step_down(session: &Session, rounds: usize, pause: Duration) {
+    for round in 0..rounds {
+        let writing = lock(session).blocking_write().unwrap();
         let (readers, writers) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let threads = writing.scope_sync(|| {
             [(); 2].map(|()| {
                 let (readers, writers) = (readers.clone(), writers.clone());
-                let lock = lock(&session);
+                let lock = lock(session);
                 std::thread::spawn(carry_sync(move || {
                     for _ in 0..20 {
                         // Tried until it is had, so that all meet at the step.
@@ -465,6 +470,9 @@ fn carried_threads_race_a_step_down() {
                             assert_eq!(readers.load(Ordering::SeqCst), 0, "round {round}");
                             std::thread::yield_now();
                             writers.fetch_sub(1, Ordering::SeqCst);
+                        }
+                        if !pause.is_zero() {
+                            std::thread::sleep(pause);
                         }
                     }
                 }))
