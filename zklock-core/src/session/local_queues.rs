@@ -231,7 +231,10 @@ impl LocalQueues {
         let queues = self.lock();
         let from = queues.range::<str, _>((Bound::Included(path), Bound::Unbounded));
         let under = from.take_while(|(key, _)| key.strip_prefix(path).is_some_and(&of_path));
-        under.filter_map(|(_, local_queue)| local_queue.upgrade()).collect()
+        let found: Vec<_> = under.filter_map(|(_, local_queue)| local_queue.upgrade()).collect();
+        #[cfg(test)]
+        tests::VISITED.set(tests::VISITED.get() + found.len());
+        found
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, Weak<dyn LocalQueue>>> {
@@ -365,8 +368,14 @@ impl Drop for LocalQueues {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
+    use futures_lite::future::{block_on, poll_once};
+
     use super::*;
+    use crate::base::options::LockOptions;
     use crate::layout::curator::Curator;
+    use crate::session::handle::Session;
 
     #[derive(Debug)]
     struct Fake(Arc<dyn LockDriver>, AtomicBool);
@@ -413,6 +422,38 @@ mod tests {
         assert_eq!(under, [0, 1]);
         let all: Vec<usize> = found(local_queues.all_under("/a"));
         assert_eq!(all, [0, 1, 2, 3]);
+    }
+
+    thread_local! {
+        /// How many queues of a path were looked at.
+        pub(super) static VISITED: Cell<usize> = const { Cell::new(0) };
+    }
+
+    /// How many queues a crowd looks at, in which each acquire has a queue of its own, and some more.
+    fn visited_by(count: usize, options: LockOptions) -> usize {
+        let (session, before) = (Session::embedded(), VISITED.get());
+        let mutex = session.mutex("a").unwrap().with_options(options);
+        let _held = block_on(mutex.acquire()).unwrap();
+        let mut waiting: Vec<_> = (0..count).map(|_| Box::pin(mutex.acquire())).collect();
+        for acquire in &mut waiting {
+            assert!(block_on(poll_once(acquire)).is_none());
+        }
+        for _ in 0..count / 8 {
+            assert!(mutex.blocking_try_acquire().unwrap_err().is_busy());
+        }
+        assert_eq!(session.held().len(), 1 + count);
+        VISITED.get() - before
+    }
+
+    #[test]
+    fn an_acquire_visits_as_few_queues_in_a_crowd_as_alone() {
+        let kept = LockOptions::default().hold_at_least(Duration::from_secs(1));
+        for options in [LockOptions::default().fair(true), kept] {
+            for count in [100, 500] {
+                let visited = visited_by(count, options);
+                assert!(visited <= 2 * count, "{visited} queues for {count} acquires: {options:?}");
+            }
+        }
     }
 
     #[test]
