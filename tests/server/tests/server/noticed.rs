@@ -185,6 +185,32 @@ async fn a_deletion_is_known_at_once_to_who_held_for_longer_than_a_heartbeat() {
     bed.end().await;
 }
 
+/// The second in the queue watches its own node, and goes on with that when it is granted the lock.
+#[tokio::test]
+async fn a_deletion_is_known_at_once_to_who_had_to_wait_for_a_mutex() {
+    let bed = Bed::own_with(|server| server.max_session_timeout(LONG));
+    let (first, second) = (bed.session_of(LONG).await, bed.session_of(LONG).await);
+    let busy = bed.busy(&[&second]).await;
+    let control = Control::of(bed.server());
+    for kind in [Kind::Mutex, Kind::Fair, Kind::Multi] {
+        let ahead = kind.acquire(&first).await;
+        let waiting = kind.acquiring(&second);
+        let below = format!("{}/", bed.path(kind.name()));
+        until("it waits", || {
+            let mut watched = bed.watched().into_iter();
+            watched.any(|path| path.starts_with(&below) && path != ahead.path()).then_some(())
+        })
+        .await;
+        ahead.release().await.unwrap();
+        let held = waiting.await.unwrap();
+        bed.delete(held.path());
+        let took = lost(kind, &held, Instant::now()).await;
+        control.within(&format!("{kind:?} deleted after a wait"), took, Duration::ZERO);
+    }
+    drop(busy);
+    bed.end().await;
+}
+
 #[tokio::test]
 async fn a_deletion_is_known_at_once_to_who_is_revocable() {
     let bed = Bed::own_with(|server| server.max_session_timeout(LONG));
