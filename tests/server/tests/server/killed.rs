@@ -2,9 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use tokio::task::JoinHandle;
+use zklock::Session;
 use zklock_test_support::{Control, monotonic_ns};
 
 use crate::bed::{Bed, TICK, acquiring, soon};
+use crate::kinds::{Held, KINDS, Kind};
 use crate::process::{Part, Process};
 
 #[tokio::test]
@@ -20,6 +23,65 @@ async fn a_killed_holder_frees_its_lock_within_the_session_timeout_and_a_tick() 
     let guard = soon("the lock", waiting).await.unwrap();
     control.within("killed: free", start.elapsed(), timeout + TICK);
     guard.release().await.unwrap();
+    bed.end().await;
+}
+
+/// Waits for a lock of each kind that a process holds, and notes when each is granted.
+async fn waiting_for_each(bed: &Bed, waiter: &Session) -> Vec<(Kind, JoinHandle<(Held, Instant)>)> {
+    let each = KINDS.map(|kind| {
+        let waiting = kind.rival().acquiring(waiter);
+        (kind, tokio::spawn(async move { (waiting.await.unwrap(), Instant::now()) }))
+    });
+    for kind in [Kind::Mutex, Kind::Fair, Kind::Read, Kind::Write] {
+        bed.until_nodes(kind.name(), 2).await;
+    }
+    each.into()
+}
+
+#[tokio::test]
+async fn a_killed_holder_of_every_kind_frees_its_locks_in_time_on_a_busy_day() {
+    let bed = Bed::shared("killed-each");
+    let (timeout, waiter) = (Duration::from_secs(2), bed.session().await);
+    let busy = bed.busy(&[&waiter]).await;
+    let mut holder = Process::start_with_all(&bed, Part::Hold, timeout);
+    let each = waiting_for_each(&bed, &waiter).await;
+    let control = Control::of(bed.server());
+    let start = Instant::now();
+    holder.kill();
+    for (kind, waiting) in each {
+        let (held, granted) = soon("the lock", waiting).await.unwrap();
+        // The list, and for permits the next node and the next list.
+        let what = format!("{kind:?} killed: free");
+        control.within_answers(&what, granted - start, timeout + TICK, 3);
+        held.release().await.unwrap();
+    }
+    drop(busy);
+    bed.end().await;
+}
+
+#[tokio::test]
+async fn a_stopped_holder_of_every_kind_says_lost_when_it_goes_on_on_a_busy_day() {
+    let bed = Bed::shared("stopped-each");
+    let (timeout, waiter) = (Duration::from_secs(2), bed.session().await);
+    let busy = bed.busy(&[&waiter]).await;
+    let mut holder = Process::start_with_all(&bed, Part::Answer, timeout);
+    let each = waiting_for_each(&bed, &waiter).await;
+    holder.ask();
+    assert!(holder.answer());
+    holder.stop();
+    let mut granted = Vec::new();
+    for (_, waiting) in each {
+        granted.push(soon("the lock", waiting).await.unwrap().0);
+    }
+    holder.ask();
+    holder.go_on();
+    assert!(!holder.answer(), "it took itself for a holder beside another");
+    assert!(granted.iter().all(Held::is_valid));
+    holder.kill();
+    for held in granted {
+        held.release().await.unwrap();
+    }
+    drop(busy);
     bed.end().await;
 }
 

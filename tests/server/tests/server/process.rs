@@ -10,8 +10,9 @@ use zklock::{LockOptions, Session};
 use zklock_test_support::monotonic_ns;
 
 use crate::bed::{Bed, TICK};
+use crate::kinds::{Held, all};
 
-/// What the process does once it holds the lock `a`.
+/// What the process does once it holds its locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     /// Nothing more.
@@ -24,7 +25,7 @@ pub(crate) enum Part {
     Leave,
 }
 
-/// A process that holds the lock `a`; killed when this is dropped.
+/// A process that holds the lock `a`, or one of each kind; killed when this is dropped.
 pub(crate) struct Process {
     child: Child,
     asked: ChildStdin,
@@ -42,11 +43,27 @@ impl Process {
         bed: &Bed,
         part: Part,
         session_timeout: Duration,
+        times: [Duration; 2],
+    ) -> Self {
+        Self::start_as(bed, part, session_timeout, times, "a")
+    }
+
+    /// Starts one that holds a lock of each kind instead. They are valid while one of them is.
+    pub(crate) fn start_with_all(bed: &Bed, part: Part, session_timeout: Duration) -> Self {
+        Self::start_as(bed, part, session_timeout, [Duration::ZERO; 2], "all")
+    }
+
+    fn start_as(
+        bed: &Bed,
+        part: Part,
+        session_timeout: Duration,
         [delay, hold]: [Duration; 2],
+        locks: &str,
     ) -> Self {
         let mut child = Command::new(env::current_exe().unwrap())
             .args(["process::child", "--exact", "--ignored", "--nocapture"])
             .env("ZKLOCK_PART", format!("{part:?}"))
+            .env("ZKLOCK_LOCKS", locks)
             .env("ZKLOCK_SERVERS", bed.server().addr())
             .env("ZKLOCK_ROOT", bed.path(""))
             .env("ZKLOCK_SESSION_TIMEOUT", session_timeout.as_millis().to_string())
@@ -128,8 +145,13 @@ fn child() {
     let session = block_on(builder.connect()).unwrap();
     let (delay, hold) = (time("ZKLOCK_DELAY"), time("ZKLOCK_HOLD"));
     let options = LockOptions::default().lock_delay(delay).hold_at_least(hold);
-    let mutex = session.mutex("a").unwrap().with_options(options);
-    let guard = mutex.blocking_acquire().unwrap();
+    let held = if said("ZKLOCK_LOCKS") == "all" {
+        block_on(all(&session, options)).into_iter().map(|(_, held)| held).collect()
+    } else {
+        let mutex = session.mutex("a").unwrap().with_options(options);
+        vec![Held::Mutex(mutex.blocking_acquire().unwrap())]
+    };
+    let is_valid = || held.iter().any(Held::is_valid);
     println!("\nheld");
     // Other locks of the same session, until it is closed: a busy day.
     let other = session.mutex("beside").unwrap();
@@ -146,7 +168,7 @@ fn child() {
         let mut last = 0;
         loop {
             let now = monotonic_ns();
-            if !guard.is_valid() {
+            if !is_valid() {
                 break println!("lost {last}");
             }
             last = now;
@@ -155,10 +177,10 @@ fn child() {
     if part == format!("{:?}", Part::Answer) {
         for line in stdin().lines() {
             // The body's next statement, after however long a pause.
-            println!("valid {}", line.is_ok() && guard.is_valid());
+            println!("valid {}", line.is_ok() && is_valid());
         }
     }
-    drop(guard);
+    drop(held);
     block_on(session.close());
     std::process::exit(0);
 }
