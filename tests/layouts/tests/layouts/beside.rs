@@ -471,6 +471,55 @@ async fn curator_and_kazoo_wait_on_behind_a_holder_that_says_since_when() {
     agent.quit();
 }
 
+/// How many sessions watch a node.
+fn watchers(node: &str) -> usize {
+    let answer = ZooKeeper::shared().four_letter("wchp").unwrap();
+    let watching = answer.lines().skip_while(|line| *line != node).skip(1);
+    watching.take_while(|line| line.starts_with('\t')).count()
+}
+
+/// Somebody deletes the node of ours that is next, with Curator behind it: it is Curator's turn then.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ours_whose_waiting_node_is_deleted_does_not_enter_beside_curator() {
+    const ROUNDS: usize = 12;
+    let agent = Curator::compile().agent(&ZooKeeper::shared().addr(), SESSION);
+    let (one, two) = (session(layout::Curator).await, session(layout::Curator).await);
+    let path = "/beside/waiting-deleted";
+    let mut raw = RawClient::connect(&ZooKeeper::shared().addr(), SESSION).unwrap();
+    for round in 0..ROUNDS {
+        let guard = one.mutex("waiting-deleted").unwrap().acquire().await.unwrap();
+        let waiting = tokio::spawn({
+            let mutex = two.mutex("waiting-deleted").unwrap();
+            async move { mutex.acquire().await.unwrap() }
+        });
+        // The one ahead, and its own node.
+        let next = until("we wait", || {
+            let next = agent.participants(path).into_iter().nth(1)?;
+            (watchers(guard.path()) >= 1 && watchers(&next) == 1).then_some(next)
+        })
+        .await;
+        let pending = agent.start_acquire(LockKind::Mutex, path, None);
+        until("it waits", || {
+            (agent.participants(path).len() == 3 && watchers(&next) == 2).then_some(())
+        })
+        .await;
+        raw.delete(&next).unwrap();
+        guard.release().await.unwrap();
+        let grant = pending.wait(SOON).unwrap().held();
+        until("we queue up again", || {
+            (waiting.is_finished() || agent.participants(path).len() == 2).then_some(())
+        })
+        .await;
+        assert!(!waiting.is_finished(), "two are inside, round {round}");
+        agent.release(&grant).unwrap();
+        soon("the lock", waiting).await.unwrap().release().await.unwrap();
+    }
+    raw.close().unwrap();
+    one.close().await;
+    two.close().await;
+    agent.quit();
+}
+
 /// The wrapper of the documents removes its lock directory: Curator's own mutex stands it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn curator_stands_that_the_directory_is_removed() {
