@@ -22,6 +22,17 @@ fn three_servers_and_six_processes_under_fire_keep_every_promise() {
     assert!(report.grants > 100 && report.own_nodes > 100);
     assert!(report.peers_grants.iter().all(|grants| *grants > 0), "{:?}", report.peers_grants);
     assert!(report.faults.values().sum::<u64>() >= 10);
+    // What is judged has happened, and is neither excused nor undecided. How much of it 20 s contain
+    // depends on the machine.
+    if is_long() {
+        let (figures, done) = (report.figures, |what| report.faults.get(what).copied());
+        assert!(figures.over_a_lease > 0 && figures.writes > 0, "{figures}");
+        assert!(figures.nested > 0 && figures.stepped_down > 0, "{figures}");
+        assert!(done("head deleted").is_some() && done("waiting node deleted").is_some());
+        assert!(figures.excused * 20 < figures.holds, "{figures}");
+        let [_, _, unknown] = report.opinions;
+        assert!(unknown * 4 < report.opinions.iter().sum(), "{:?}", report.opinions);
+    }
     // How soon others go on when a leader ends, and nothing else does, is in `failover.rs`. Here it is
     // printed: other faults may strike meanwhile.
 }
