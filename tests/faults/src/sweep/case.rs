@@ -119,7 +119,7 @@ const AGAIN: [(Direction, OpCode); 6] = [
     (Direction::ToServer, OpCode::SetWatches),
     (Direction::ToClient, OpCode::SetWatches),
     (Direction::ToClient, OpCode::Sync),
-    (Direction::ToClient, OpCode::GetChildren2),
+    (Direction::ToClient, OpCode::GetChildren),
 ];
 
 impl Case {
