@@ -209,7 +209,8 @@ impl History {
                 self.trouble.begins(client, &fault, line.at_ns);
             }
             let from = line.from_ns.unwrap_or(line.at_ns);
-            let owner = line.owner.map(|name| self.client(name));
+            // What goes with a session is its client's.
+            let owner = line.owner.map(|name| self.client(name)).or(client);
             for node in line.nodes {
                 let unsure = line.unsure;
                 self.removals.push(Removal { node, from, at: line.at_ns, owner, unsure });
