@@ -137,11 +137,9 @@ impl Ledger {
         let many = many.map(|looked| grants[looked]);
         let long = now.checked_sub(within).filter(|since| *since > grants[0]);
         let Some(since) = many.max(long) else { return };
-        // One that lingers learns of those behind it in the next turn. One of several was granted some time
-        // before the last of them.
+        // One that lingers learns of those behind it in the next turn.
         let calm = self.quiet_for(now - grants[0] + self.timeout);
-        let is_alone = !self.is_part(entry.lock, &entry.process);
-        if calm && plan.hold() == 0 && !plan.lingers && is_alone {
+        if calm && plan.hold() == 0 && !plan.lingers {
             let below = plan.queue();
             let before = since.saturating_sub(UNDER_WAY);
             if self.store.ensemble().waits_since(&below, before, &entry.process) {
