@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::sync::Notify;
 use tokio::time::timeout;
-use zklock::{ErrorKind, LockError, LockEvent, Mode, Participant, Session, Site};
+use zklock::{ErrorKind, LockError, LockEvent, Mode, Participant, Site};
 
 use crate::exit::Failure;
 use crate::inspect::{line, say, value};
@@ -24,12 +24,22 @@ pub(crate) async fn watch(name: &str, as_json: bool) -> Result<u8, Failure> {
     let session = connect().await?;
     let changed = Arc::new(Notify::new());
     let mut known: BTreeMap<Place, Vec<Participant>> = BTreeMap::new();
+    let mut is_stale = true;
     loop {
-        match look(&session, name).await {
-            Ok(seen) => {
+        let seen = match session.sites(name).await {
+            Ok(sites) if is_stale || sites.iter().any(|site| !known.contains_key(&place(site))) => {
+                look(sites).await.map(Some)
+            }
+            Ok(_) => Ok(None),
+            Err(error) => Err(error),
+        };
+        is_stale = seen.is_err();
+        match seen {
+            Ok(None) => {}
+            Ok(Some(seen)) => {
                 let mut queues = BTreeMap::new();
                 for (site, queue) in seen {
-                    let place = (site.path().to_owned(), site.layout());
+                    let place = place(&site);
                     if !known.contains_key(&place) {
                         if !as_json && !site.is_inner() {
                             // Of a lock that nobody uses there is nothing else to print.
@@ -51,15 +61,18 @@ pub(crate) async fn watch(name: &str, as_json: bool) -> Result<u8, Failure> {
             Err(error) if error.kind() == ErrorKind::Unavailable && !known.is_empty() => {}
             Err(error) => return Err(error.into()),
         }
-        // The time is over where nothing has changed, which is no error.
-        _ = timeout(LOOK, changed.notified()).await;
+        is_stale |= timeout(LOOK, changed.notified()).await.is_ok();
     }
 }
 
-/// The queues of a lock, and who is in them.
-async fn look(session: &Session, name: &str) -> Result<Vec<(Site, Vec<Participant>)>, LockError> {
+fn place(site: &Site) -> Place {
+    (site.path().to_owned(), site.layout())
+}
+
+/// Who is in the queues of a lock.
+async fn look(sites: Vec<Site>) -> Result<Vec<(Site, Vec<Participant>)>, LockError> {
     let mut seen = Vec::new();
-    for site in session.sites(name).await? {
+    for site in sites {
         let mut queue = site.contenders().await?;
         if site.is_inner() {
             // Whoever holds the inner lock of a semaphore waits for a permit.

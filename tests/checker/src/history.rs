@@ -209,11 +209,11 @@ impl History {
                 self.trouble.begins(client, &fault, line.at_ns);
             }
             let from = line.from_ns.unwrap_or(line.at_ns);
-            // What goes with a session is its client's.
-            let owner = line.owner.map(|name| self.client(name)).or(client);
+            let owner = line.owner.map(|name| self.client(name));
             for node in line.nodes {
                 let unsure = line.unsure;
-                self.removals.push(Removal { node, from, at: line.at_ns, owner, unsure });
+                let (at, session) = (line.at_ns, client);
+                self.removals.push(Removal { node, from, at, owner, session, unsure });
             }
         }
         if let Some(fault) = line.healed {
@@ -635,7 +635,7 @@ impl History {
 
     /// Of several permits the history has only one node, and of a writer that could not step down it
     /// lacks the reader's. The removal of another node of its client, in the same place while it was held,
-    /// may have been that of another of its own.
+    /// may have been that of another of its own; for a writer also the end of a session.
     fn perhaps_another_node(&self, hold: &Hold) -> Option<usize> {
         let directory = |node: &str| Some(node.rsplit_once('/')?.0.to_owned());
         if hold.permits.0 < 2 && hold.stayed.is_none() {
@@ -643,7 +643,8 @@ impl History {
         }
         let place = directory(hold.nodes.first()?)?;
         self.removals.iter().position(|removal| {
-            removal.owner == Some(hold.client)
+            let session = removal.session.filter(|_| hold.stayed.is_some());
+            removal.owner.or(session) == Some(hold.client)
                 && hold.asked < removal.at
                 && hold.stayed.or(hold.closed).is_none_or(|until| until > removal.from)
                 && directory(&removal.node).as_ref() == Some(&place)

@@ -17,6 +17,8 @@ pub struct Removal {
     pub at: u64,
     /// Whose it was, if that is known: an index into [`History::clients`](crate::History::clients).
     pub owner: Option<usize>,
+    /// Whose session it went with.
+    pub session: Option<usize>,
     /// Whether it may be there still.
     pub unsure: bool,
 }

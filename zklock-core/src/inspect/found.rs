@@ -62,8 +62,9 @@ fn or_nothing<T: Default>(read: Result<T, RequestError>) -> Result<T, RequestErr
     }
 }
 
-fn session_of(read: Result<(Vec<u8>, Stat), RequestError>) -> Result<i64, RequestError> {
-    or_nothing(read.map(|(_, stat)| stat.owner))
+/// In which session a node was made, and when.
+fn made(read: Result<(Vec<u8>, Stat), RequestError>) -> Result<(i64, i64), RequestError> {
+    or_nothing(read.map(|(_, stat)| (stat.owner, stat.czxid)))
 }
 
 impl Seen {
@@ -85,7 +86,7 @@ impl Seen {
             leases: or_nothing(permits.await)?,
             locks: or_nothing(waiting.await)?,
             beside: or_nothing(inner.await)?,
-            one: session_of(one.await)? != 0,
+            one: made(one.await)?.0 != 0,
             last_waits: false,
         };
         let driver = Permits::new(Arc::default());
@@ -94,7 +95,9 @@ impl Seen {
         {
             let last = coordinator.get(leases.join(&last.name).as_str());
             let first = coordinator.get(locks.join(&first.name).as_str());
-            seen.last_waits = session_of(last.await)? == session_of(first.await)?;
+            let (last, first) = (made(last.await)?, made(first.await)?);
+            // Who waits has made its permit's node after the other. A session may hold another permit.
+            seen.last_waits = last.0 == first.0 && last.1 > first.1;
         }
         Ok(seen)
     }
@@ -256,7 +259,7 @@ async fn walk(
         let above = if path == "/" { "" } else { path.as_str() };
         next.extend(below.map(|child| format!("{above}/{child}")));
         let one = children.iter().any(|child| child == "lock");
-        if one && session_of(coordinator.get(&format!("{above}/lock")).await)? != 0 {
+        if one && made(coordinator.get(&format!("{above}/lock")).await)?.0 != 0 {
             found.push(path.clone());
         }
     }

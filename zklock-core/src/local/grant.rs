@@ -389,9 +389,12 @@ impl Grant {
         self.queue.session().clock().now()
     }
 
-    /// The error for a body that ends because its lock is to be released. Reports it as well.
+    /// The error for a body that ends because its lock is to be released. Reports it as well, unless a
+    /// call around still holds the lock.
     pub fn revoked_error(&self) -> LockError {
-        self.leases().for_each(|lease| lease.gave_way());
+        if self.holds() == 1 {
+            self.leases().for_each(|lease| lease.gave_way());
+        }
         LockError::new(ErrorKind::Revoked, "somebody asked its holder to release it")
             .on(self.queue.lock_name().clone())
     }

@@ -303,3 +303,33 @@ async fn who_holds_now_is_not_broken_for_who_held_then() {
     assert!(!site.break_holder(&seen).await.unwrap());
     assert!(guard.is_valid() && site.contenders().await.unwrap().len() == 1);
 }
+
+/// A session may take several permits. One of them waits only if its node is newer than the one in the
+/// inner lock.
+#[tokio::test]
+async fn a_permit_is_held_while_its_session_asks_for_another() {
+    let (store, session) = store();
+    let held = session.semaphore("a", 2).unwrap().acquire().await.unwrap();
+    // As the holder's client: the session of the node counts.
+    let raw = client(&store).await;
+    let holders = async || {
+        let sites = session.sites("a").await.unwrap();
+        let permits = sites.iter().find(|site| !site.is_inner()).unwrap();
+        let queue = permits.contenders().await.unwrap();
+        queue.iter().filter(|one| one.holder).count()
+    };
+    let make = async |path: &str| {
+        let path = format!("/zklock/a/{path}");
+        raw.create(&path, b"", NodeKind::EphemeralSequential).await.unwrap().path
+    };
+    make("leases/_c_be2ee212-c507-4b18-a733-81c86278175c-lease-").await;
+    assert_eq!(holders().await, 2);
+    let asks = make("locks/_c_be2ee212-c507-4b18-a733-81c86278175d-lock-").await;
+    assert_eq!(holders().await, 2);
+    // Now it waits with a node of its own.
+    make("leases/_c_be2ee212-c507-4b18-a733-81c86278175d-lease-").await;
+    assert_eq!(holders().await, 2);
+    raw.delete(&asks).await.unwrap();
+    assert_eq!(holders().await, 3);
+    drop(held);
+}

@@ -325,6 +325,16 @@ async fn a_loss_says_why() {
     let (one, other, ()) =
         tokio::join!(template.execute("e", body), template.execute("e", body), wish);
     assert!(one.unwrap_err().is_revoked() && other.unwrap_err().is_revoked());
+    // A call around goes on with the lock.
+    let around = ZkLockTemplate::new(session.clone());
+    let inside = ZkLockTemplate::new(session.clone()).with_options(heed);
+    let nested = around.execute("f", || inside.execute("f", body));
+    let wish = async {
+        sleep(SECOND).await;
+        session.mutex("f").unwrap().site().revoke().await.unwrap();
+    };
+    let (nested, ()) = tokio::join!(nested, wish);
+    assert!(nested.unwrap().unwrap_err().is_revoked());
     session.close().await;
     sleep(SECOND).await;
     let mut losses = Vec::new();

@@ -134,7 +134,7 @@ impl Ledger {
         let within = bound.within.as_micros() as u64 + UNDER_WAY;
         let turn = usize::try_from(bound.most).unwrap_or(usize::MAX).saturating_add(1);
         let many = grants.len().checked_sub(turn).filter(|looked| *looked > 0);
-        let many = many.map(|looked| grants[looked]);
+        let many = many.and_then(|looked| grants[..=looked].iter().max().copied());
         let long = now.checked_sub(within).filter(|since| *since > grants[0]);
         let Some(since) = many.max(long) else { return };
         // One that lingers learns of those behind it in the next turn.

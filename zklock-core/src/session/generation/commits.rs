@@ -190,13 +190,17 @@ impl Generation {
             // The server has answered.
             Link::Closed => return,
             Link::Expired if end.of_itself => {
-                let at = end.at + self.lease.heartbeat();
-                let gave_up = lost > back && at >= lost + self.lease.timeout();
-                let unproven = back > Instant::ORIGIN && self.lease.last_commit() < back;
-                if !(gave_up || unproven) {
-                    return;
+                let (at, commit) = (end.at + self.lease.heartbeat(), self.lease.last_commit());
+                let could_give_up = |since: Instant| at >= since + self.lease.timeout();
+                let gave_up = lost > back && could_give_up(lost);
+                let unproven = back > Instant::ORIGIN && commit < back;
+                // A client that stood still loses the connection and gives up in one step.
+                let unseen = lost <= back && could_give_up(commit);
+                match (unseen, gave_up || unproven) {
+                    (true, _) => end.at,
+                    (false, true) => lost.max(back),
+                    (false, false) => return,
                 }
-                lost.max(back)
             }
             _ if end.of_itself => end.at,
             _ => clock.now(),

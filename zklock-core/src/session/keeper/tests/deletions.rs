@@ -102,6 +102,26 @@ async fn a_client_that_gives_up_while_it_is_closed_does_not_speak_for_the_server
     timeout(2 * MOMENT, deletion).await.unwrap().unwrap();
 }
 
+/// It loses the connection and gives up in one step, of which the keeper sees the end only.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_stood_still_and_gives_up_does_not_speak_for_the_servers() {
+    for (stood, word) in [(Duration::ZERO, true), (T + T / 2, false)] {
+        let (kept, _) = unkept().await;
+        drop(kept.hold("/b", StopAt::Lost).await);
+        let mut deletion = pin!(looked_for(&kept).await);
+        sleep(stood).await;
+        kept.say(Link::Expired);
+        kept.generation.end();
+        kept.generation.close().await;
+        let bound = if word { times::CLOSE + MOMENT } else { KEPT - MOMENT };
+        let over = timeout(bound, &mut deletion).await;
+        assert_eq!(over.is_ok(), word, "after {stood:?}");
+        if !word {
+            timeout(2 * MOMENT, deletion).await.unwrap().unwrap();
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_close_that_is_answered_is_enough_however_the_connection_was() {
     let (kept, _) = unkept().await;
