@@ -70,8 +70,11 @@ fn place(site: &Site) -> Place {
 }
 
 /// Who is in the queues of a lock.
-async fn look(sites: Vec<Site>) -> Result<Vec<(Site, Vec<Participant>)>, LockError> {
+async fn look(mut sites: Vec<Site>) -> Result<Vec<(Site, Vec<Participant>)>, LockError> {
     let mut seen = Vec::new();
+    // Who left the inner lock has a permit: read in this order, the permits show that, too, and that the
+    // holder before left.
+    sites.sort_by_key(|site| !site.is_inner());
     for site in sites {
         let mut queue = site.contenders().await?;
         if site.is_inner() {
