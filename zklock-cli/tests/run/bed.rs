@@ -75,6 +75,20 @@ impl Bed {
         children.into_iter().map(|child| format!("{directory}/{child}")).collect()
     }
 
+    /// Two wait for the only permit of `a`, which another command holds.
+    pub(crate) fn permits(&self) -> (Child, [Child; 2]) {
+        let semaphore = ["run", "a", "--mode", "semaphore:1", "--timeout", "60s", "--"];
+        let run = |command: &[&str]| self.zklock(&[&semaphore, command].concat()).spawn().unwrap();
+        let holder = run(&["sh", "-c", TWO]);
+        self.lines("pids", 2);
+        let waiters = [(); 2].map(|()| run(&["true"]));
+        until("both wait", || {
+            let nodes = [self.nodes("a/leases").len(), self.nodes("a/locks").len()];
+            (nodes == [2, 2]).then_some(())
+        });
+        (holder, waiters)
+    }
+
     /// Waits until a file has been written to its end, which is a line, and returns its lines.
     pub(crate) fn lines(&self, file: &str, count: usize) -> Vec<String> {
         until(&format!("{count} lines in {file}"), || {

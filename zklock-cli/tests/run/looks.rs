@@ -142,15 +142,7 @@ fn why_tells_what_is_usual() {
 #[test]
 fn a_waiter_for_a_permit_is_one_waiter() {
     let bed = Bed::new("permits");
-    let semaphore = ["run", "a", "--mode", "semaphore:1", "--timeout", "60s", "--"];
-    let mut holder = bed.zklock(&[&semaphore[..], &["sh", "-c", TWO]].concat()).spawn().unwrap();
-    bed.lines("pids", 2);
-    let mut waiters =
-        [(); 2].map(|()| bed.zklock(&[&semaphore[..], &["true"]].concat()).spawn().unwrap());
-    until("both wait", || {
-        let nodes = [bed.nodes("a/leases").len(), bed.nodes("a/locks").len()];
-        (nodes == [2, 2]).then_some(())
-    });
+    let (mut holder, mut waiters) = bed.permits();
     let (text, _) = said(&bed, &["why", "a", "--within", "20s"]);
     assert!(text.contains("\nwaiting  2\n") && text.contains("2 others wait for sh on "), "{text}");
     let (text, _) = said(&bed, &["ls", "--json"]);

@@ -7,7 +7,7 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 use zklock_test_support::{CreateMode, Proxy, ZooKeeper};
 
-use crate::bed::{Bed, CURATORS, KAZOOS, TWO, make, raw, signal, until};
+use crate::bed::{Bed, CURATORS, KAZOOS, TWO, make, raw, signal};
 use crate::documented::check;
 
 /// The lines that `watch` prints.
@@ -77,15 +77,7 @@ fn people_follow_a_lock_too() {
 #[test]
 fn those_who_wait_for_a_permit_are_followed() {
     let bed = Bed::new("watch-permits");
-    let semaphore = ["run", "a", "--mode", "semaphore:1", "--timeout", "60s", "--"];
-    let mut holder = bed.zklock(&[&semaphore[..], &["sh", "-c", TWO]].concat()).spawn().unwrap();
-    bed.lines("pids", 2);
-    let mut waiters =
-        [(); 2].map(|()| bed.zklock(&[&semaphore[..], &["true"]].concat()).spawn().unwrap());
-    until("both wait", || {
-        let nodes = [bed.nodes("a/leases").len(), bed.nodes("a/locks").len()];
-        (nodes == [2, 2]).then_some(())
-    });
+    let (mut holder, mut waiters) = bed.permits();
     let mut watching = bed.zklock(&["watch", "a"]).spawn().unwrap();
     let mut next = changes(&mut watching);
     let semaphore = "Curator's InterProcessSemaphoreV2";
