@@ -19,8 +19,8 @@ pub struct SessionHealth {
 struct Lanes {
     /// The number of lanes that were ever opened.
     opened: u64,
-    /// `None` before the lane's first report.
-    said: BTreeMap<u64, Option<SessionState>>,
+    /// With the number of the generation that it is about. `None` before the lane's first report.
+    said: BTreeMap<u64, Option<(u64, SessionState)>>,
 }
 
 /// The report of one lane.
@@ -47,9 +47,10 @@ impl SessionHealth {
 }
 
 impl LaneReport {
-    /// Publishes the state of the lane. A session that is draining or closed stays so.
-    pub fn publish(&self, now: SessionState) {
-        self.say(Some(now));
+    /// Publishes the state of a generation as the state of the lane, unless it has told of a later
+    /// one. A session that is draining or closed stays so.
+    pub fn publish(&self, generation: u64, now: SessionState) {
+        self.say(Some((generation, now)));
     }
 
     /// Removes the lane: what it publishes after this does not count.
@@ -57,18 +58,21 @@ impl LaneReport {
         self.say(None);
     }
 
-    fn say(&self, word: Option<SessionState>) {
+    fn say(&self, word: Option<(u64, SessionState)>) {
         // The state is computed under one lock, so that the last one published includes all lanes;
         // receivers are notified after the lock is released.
         self.health.session.send_if_modified(|state| {
             let lanes = &self.health.lanes;
             let mut lanes = lanes.lock().unwrap_or_else(PoisonError::into_inner);
             match (lanes.said.get_mut(&self.lane), word) {
+                // The keeper of a generation that is over may be late.
+                (Some(Some((told, _))), Some((now, _))) if *told > now => {}
                 (Some(mine), Some(_)) => *mine = word,
                 (_, None) => drop(lanes.said.remove(&self.lane)),
                 (None, Some(_)) => {}
             }
-            let worst = lanes.said.values().flatten().copied().min_by_key(rank).unwrap_or(*state);
+            let states = lanes.said.values().flatten().map(|(_, state)| *state);
+            let worst = states.min_by_key(rank).unwrap_or(*state);
             rank(state).is_some() && std::mem::replace(state, worst) != worst
         });
     }
@@ -98,15 +102,15 @@ mod tests {
     fn the_worst_lane_tells() {
         let (state, health) = health();
         let (first, second) = (health.of_another(), health.of_another());
-        first.publish(Connected);
+        first.publish(1, Connected);
         assert_eq!(*state.borrow(), Connected, "the second has not said anything yet");
-        second.publish(Connected);
-        second.publish(Suspended);
+        second.publish(1, Connected);
+        second.publish(1, Suspended);
         assert_eq!(*state.borrow(), Suspended);
-        first.publish(Connecting);
+        first.publish(1, Connecting);
         assert_eq!(*state.borrow(), Connecting);
-        first.publish(Connected);
-        second.publish(Connected);
+        first.publish(1, Connected);
+        second.publish(1, Connected);
         assert_eq!(*state.borrow(), Connected);
     }
 
@@ -114,24 +118,36 @@ mod tests {
     fn a_lane_that_left_says_nothing_more() {
         let (state, health) = health();
         let (first, second) = (health.of_another(), health.of_another());
-        first.publish(Connected);
-        second.publish(Suspended);
+        first.publish(1, Connected);
+        second.publish(1, Suspended);
         second.leave();
         assert_eq!(*state.borrow(), Connected);
-        second.publish(Connecting);
+        second.publish(1, Connecting);
         assert_eq!(*state.borrow(), Connected);
+    }
+
+    #[test]
+    fn a_generation_that_is_over_says_nothing_more_of_its_lane() {
+        let (state, health) = health();
+        let lane = health.of_another();
+        lane.publish(1, Connected);
+        lane.publish(2, Connected);
+        lane.publish(1, Connecting);
+        assert_eq!(*state.borrow(), Connected);
+        lane.publish(2, Suspended);
+        assert_eq!(*state.borrow(), Suspended);
     }
 
     #[test]
     fn nothing_is_kept_of_lanes_that_left() {
         let (_state, health) = health();
         let first = health.of_another();
-        first.publish(Connected);
+        first.publish(1, Connected);
         for _ in 0..1_000 {
             let lane = health.of_another();
-            lane.publish(Connected);
+            lane.publish(1, Connected);
             lane.leave();
-            lane.publish(Suspended);
+            lane.publish(1, Suspended);
         }
         assert_eq!(health.lanes.lock().unwrap().said.len(), 1);
     }
@@ -141,9 +157,9 @@ mod tests {
         let (state, health) = health();
         let lane = health.of_another();
         for last in [Draining, Closed] {
-            lane.publish(Connecting);
+            lane.publish(1, Connecting);
             health.session.send_replace(last);
-            lane.publish(Connected);
+            lane.publish(1, Connected);
             assert_eq!(*state.borrow(), last);
         }
     }

@@ -98,8 +98,8 @@ pub async fn keep(generation: Arc<Generation>, keeping: Keeping) {
         }
         // New acquires do not use a retired generation.
         if !generation.was_retired() {
-            let connected = SessionState::Connected;
-            keeping.health.publish(if suspect { SessionState::Suspended } else { connected });
+            let state = if suspect { SessionState::Suspended } else { SessionState::Connected };
+            keeping.health.publish(generation.number(), state);
         }
 
         // Nothing wakes the keeper when a lock is acquired: a grant is valid for more than one
@@ -136,7 +136,7 @@ pub async fn keep(generation: Arc<Generation>, keeping: Keeping) {
     generation.end();
     keeping.local_queues.leases_lost();
     if !generation.was_retired() {
-        keeping.health.publish(SessionState::Connecting);
+        keeping.health.publish(generation.number(), SessionState::Connecting);
     }
     generation.close().await;
 }

@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use crate::base::clock::{Clock, Instant};
 use crate::base::deadline::Deadline;
 use crate::base::error::{ErrorKind, LockError};
+use crate::base::session_state::SessionState;
 use crate::base::times;
 use crate::coordinator::traits::{Connector, Coordinator, Link, RequestError};
 use crate::divergence::phantom::PhantomNode;
@@ -334,6 +335,8 @@ async fn run(lane: Arc<Lane>) {
                 let generation =
                     Generation::new(number, coordinator, lease, spawner, events, watches, stood);
                 lane.note(&generation);
+                // Who waits for the generation finds the state published.
+                lane.keeping.health.publish(number, SessionState::Connected);
                 let (kept, keeping) = (generation.clone(), lane.keeping.clone());
                 let opened = keeping.local_queues.opened(generation.coordinator().session_id());
                 lane.spawner().spawn(async move {

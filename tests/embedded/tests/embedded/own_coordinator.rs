@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use zklock::blocking::block_on;
 use zklock::driver::{Connector, Coordinator, Reply};
 use zklock::{Embedded, Event, Observer, Session};
 
@@ -43,6 +44,15 @@ async fn sessions_on_a_connector_of_ones_own_exclude_each_other() {
     let waiting = tokio::spawn(async move { mutex.acquire().await.map(|guard| guard.is_valid()) });
     guard.release().await.unwrap();
     assert!(waiting.await.unwrap().unwrap());
+}
+
+#[test]
+fn a_session_that_has_connected_is_ready() {
+    for round in 0..300 {
+        let connector = Embedded::new().connector(Duration::from_secs(10));
+        let session = block_on(Session::builder_on(connector).connect()).unwrap();
+        assert!(session.is_ready(), "round {round}: {}", session.state());
+    }
 }
 
 /// The embedded coordinator says of itself when it was last in contact, by a clock that is not the
