@@ -28,6 +28,7 @@ use zklock_core::local::state::{
 /// A node that holds the lock.
 #[derive(Debug)]
 struct Node {
+    number: usize,
     lost: AtomicBool,
     released: AtomicBool,
     revoked: AtomicBool,
@@ -108,8 +109,10 @@ const NOW: Instant = Instant::ORIGIN;
 
 fn grant(_: &Waiter, node: &Arc<Node>) -> (usize, Grant) {
     assert!(node.is_valid(NOW), "granted on a node that is lost");
-    let holder = node.holders.fetch_add(1, Ordering::SeqCst);
-    assert!(holder == 0 || !node.is_revoked(), "handed on although revoked");
+    let earlier = node.holders.fetch_add(1, Ordering::SeqCst);
+    assert!(earlier == 0 || !node.is_revoked(), "handed on although revoked");
+    // Holders of different nodes may be in the way at the same time.
+    let holder = 1_000 * node.number + earlier;
     (holder, (holder, node.clone()))
 }
 
@@ -211,8 +214,8 @@ impl World {
             if head.as_ref().is_none_or(|node| !node.is_valid(NOW)) {
                 let [lost, released, revoked] = [(); 3].map(|()| AtomicBool::new(false));
                 let holders = AtomicUsize::new(0);
-                let node = Arc::new(Node { lost, released, revoked, holders });
-                self.fleet.made.fetch_add(1, Ordering::SeqCst);
+                let number = self.fleet.made.fetch_add(1, Ordering::SeqCst);
+                let node = Arc::new(Node { number, lost, released, revoked, holders });
                 *head = Some(node.clone());
                 break Ok(node);
             }
