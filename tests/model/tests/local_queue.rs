@@ -21,9 +21,10 @@ use zklock_core::base::clock::Instant;
 use zklock_core::base::error::{ErrorKind, LockError};
 use zklock_core::base::mode::Mode;
 use zklock_core::base::policy::{Handoffs, StopAt};
-use zklock_core::local::state::{
-    Conflict, Fetch, Joined, Lent, Phase, QueuePolicy, State, Todo, Waiter,
-};
+use zklock_core::local::callers::{Decides, Grants};
+use zklock_core::local::state::{Conflict, Phase, State};
+use zklock_core::local::todo::{Fetch, Joined, Lent, Todo};
+use zklock_core::local::waiter::{QueuePolicy, Waiter};
 
 /// A node that holds the lock.
 #[derive(Debug)]
@@ -107,21 +108,35 @@ impl Bell {
 
 const NOW: Instant = Instant::ORIGIN;
 
-fn grant(_: &Waiter, node: &Arc<Node>) -> (usize, Grant) {
-    assert!(node.is_valid(NOW), "granted on a node that is lost");
-    let earlier = node.holders.fetch_add(1, Ordering::SeqCst);
-    assert!(earlier == 0 || !node.is_revoked(), "handed on although revoked");
-    // Holders of different nodes may be in the way at the same time.
-    let holder = 1_000 * node.number + earlier;
-    (holder, (holder, node.clone()))
+/// Makes the grants.
+struct By;
+
+impl Grants<Node, Mode, usize, Grant> for By {
+    fn now(&self) -> Instant {
+        NOW
+    }
+
+    fn grant(
+        &self,
+        _: &Waiter,
+        node: &Arc<Node>,
+        _: impl Iterator<Item = Arc<Node>>,
+    ) -> (usize, Grant) {
+        assert!(node.is_valid(NOW), "granted on a node that is lost");
+        let earlier = node.holders.fetch_add(1, Ordering::SeqCst);
+        assert!(earlier == 0 || !node.is_revoked(), "handed on although revoked");
+        // Holders of different nodes may be in the way at the same time.
+        let holder = 1_000 * node.number + earlier;
+        (holder, (holder, node.clone()))
+    }
+
+    fn busy(&self, _: &Arc<Node>) -> LockError {
+        busy()
+    }
 }
 
 fn busy() -> LockError {
     LockError::new(ErrorKind::Busy, "")
-}
-
-fn told(_: &Arc<Node>) -> LockError {
-    busy()
 }
 
 fn closed() -> LockError {
@@ -173,7 +188,7 @@ impl World {
         }
         if let Some(node) = todo.ask {
             self.spawn(move |world| {
-                let todo = world.state.lock().unwrap().asked(&node, world.rivals, NOW, grant, told);
+                let todo = world.state.lock().unwrap().asked(&node, world.rivals, &By);
                 world.carry_out(todo);
             });
         }
@@ -207,7 +222,7 @@ impl World {
         });
     }
 
-    fn fetch(self: &Arc<Self>, Fetch { driver, once, mode }: Fetch) {
+    fn fetch(self: &Arc<Self>, Fetch { driver, once, wants: mode, .. }: Fetch) {
         let result = loop {
             let seen = self.seen();
             let mut head = self.fleet.head.lock().unwrap();
@@ -225,7 +240,7 @@ impl World {
             }
             let wanted = matches!(
                 self.state.lock().unwrap().phase(),
-                Phase::Fetching { driver: present, mode: wants, .. } if *present == driver && *wants == mode
+                Phase::Fetching(present) if present.driver == driver && present.wants == mode
             );
             if !wanted {
                 break Err(busy());
@@ -235,7 +250,7 @@ impl World {
             self.carry_out(todo);
             self.wait_for_change(seen);
         };
-        let todo = self.state.lock().unwrap().fetched(driver, result, NOW, grant, told);
+        let todo = self.state.lock().unwrap().fetched(driver, result, &By);
         self.carry_out(todo);
     }
 
@@ -249,7 +264,7 @@ impl World {
     ) {
         let waiting = Waiter {
             who: Caller::thread(),
-            mode,
+            wants: mode,
             since: NOW,
             once,
             queue_policy,
@@ -257,7 +272,7 @@ impl World {
             ahead: 0,
         };
         let none = |_: &usize| Conflict::None;
-        let joined = self.state.lock().unwrap().join(waiting, grant, none, closed, false);
+        let joined = self.state.lock().unwrap().join(waiting, &By, none, closed, false);
         let (joined, todo) = joined;
         self.carry_out(todo);
         let place = match joined {
@@ -323,7 +338,7 @@ impl World {
 
     fn give_back(self: &Arc<Self>, (holder, node): &Grant, linger: Duration) {
         let is_holder = |other: &usize| other == holder;
-        let todo = self.state.lock().unwrap().release(node, is_holder, linger, NOW, grant, told);
+        let todo = self.state.lock().unwrap().release([node.clone()], is_holder, linger, &By);
         self.carry_out(todo);
     }
 

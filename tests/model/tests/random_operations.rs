@@ -16,9 +16,10 @@ use zklock_core::base::clock::Instant;
 use zklock_core::base::error::{ErrorKind, LockError};
 use zklock_core::base::mode::Mode;
 use zklock_core::base::policy::{Handoffs, StopAt};
-use zklock_core::local::state::{
-    Conflict, Fetch, Joined, Lent, Phase, QueuePolicy, State, Todo, Waiter,
-};
+use zklock_core::local::callers::{Decides, Grants};
+use zklock_core::local::state::{Conflict, Phase, State};
+use zklock_core::local::todo::{Fetch, Joined, Lent, Todo};
+use zklock_core::local::waiter::{QueuePolicy, Waiter};
 use zklock_core::local::waiters::Place;
 
 /// A node that holds the lock.
@@ -75,8 +76,27 @@ struct World {
     next: Rc<Cell<usize>>,
 }
 
-fn busy(_: &Arc<Node>) -> LockError {
-    LockError::new(ErrorKind::Busy, "")
+/// Numbers the grants.
+struct By(Rc<Cell<usize>>);
+
+impl Grants<Node, Mode, usize, Grant> for By {
+    fn now(&self) -> Instant {
+        NOW
+    }
+
+    fn grant(
+        &self,
+        _: &Waiter,
+        node: &Arc<Node>,
+        _: impl Iterator<Item = Arc<Node>>,
+    ) -> (usize, Grant) {
+        self.0.set(self.0.get() + 1);
+        (self.0.get(), (self.0.get(), node.clone()))
+    }
+
+    fn busy(&self, _: &Arc<Node>) -> LockError {
+        LockError::new(ErrorKind::Busy, "")
+    }
 }
 
 impl World {
@@ -92,12 +112,8 @@ impl World {
         }
     }
 
-    fn grant(&self) -> impl Fn(&Waiter, &Arc<Node>) -> (usize, Grant) + use<> {
-        let next = self.next.clone();
-        move |_, node| {
-            next.set(next.get() + 1);
-            (next.get(), (next.get(), node.clone()))
-        }
+    fn by(&self) -> By {
+        By(self.next.clone())
     }
 
     fn carry_out(&mut self, todo: Todo<Node>) {
@@ -118,7 +134,7 @@ impl World {
         let queue_policy = QueuePolicy { handoffs, linger, ..QueuePolicy::default() };
         let waiting = Waiter {
             who: Caller::thread(),
-            mode,
+            wants: mode,
             since: NOW,
             once,
             queue_policy,
@@ -129,8 +145,8 @@ impl World {
         let conflict = |_: &usize| if own { Conflict::Own } else { Conflict::None };
         let closed = || LockError::new(ErrorKind::Closing, "");
         let seen = dice.throw(2) == 0;
-        let (grant, state) = (self.grant(), &mut self.state);
-        let (joined, todo) = state.join(waiting, grant, conflict, closed, seen);
+        let (by, state) = (self.by(), &mut self.state);
+        let (joined, todo) = state.join(waiting, &by, conflict, closed, seen);
         self.carry_out(todo);
         match joined {
             Joined::Granted(held) => self.holders.push(held),
@@ -142,7 +158,7 @@ impl World {
 
     /// Something of all that can happen.
     fn step(&mut self, dice: &mut Dice) {
-        let grant = self.grant();
+        let by = self.by();
         match dice.throw(12) {
             0..=3 => self.join(dice),
             4 | 5 if !self.fetches.is_empty() => {
@@ -152,12 +168,12 @@ impl World {
                     1 => Err(LockError::new(ErrorKind::Unsupported, "")),
                     _ => Ok(Arc::new(Node::default())),
                 };
-                let todo = self.state.fetched(fetch.driver, result, NOW, grant, busy);
+                let todo = self.state.fetched(fetch.driver, result, &by);
                 self.carry_out(todo);
             }
             6 if !self.asked.is_empty() => {
                 let node = self.asked.swap_remove(dice.throw(self.asked.len()));
-                let todo = self.state.asked(&node, dice.throw(2) == 0, NOW, grant, busy);
+                let todo = self.state.asked(&node, dice.throw(2) == 0, &by);
                 self.carry_out(todo);
             }
             7 if !self.waiters.is_empty() => {
@@ -193,8 +209,8 @@ impl World {
     fn give_back(&mut self, (holder, node): Grant, lingers: bool) {
         let linger = if lingers { Duration::from_secs(1) } else { Duration::ZERO };
         let is_holder = |other: &usize| *other == holder;
-        let grant = self.grant();
-        let todo = self.state.release(&node, is_holder, linger, NOW, grant, busy);
+        let by = self.by();
+        let todo = self.state.release([node], is_holder, linger, &by);
         self.carry_out(todo);
     }
 
@@ -218,9 +234,12 @@ impl World {
         match self.state.phase() {
             Phase::Idle => assert_eq!(waits, 0, "nothing is under way for those who wait"),
             Phase::Lingering { .. } => assert_eq!(waits, 0, "an idle node for those who wait"),
-            Phase::Fetching { driver, mode, .. } => {
-                assert!(self.fetches.iter().any(|fetch| fetch.driver == *driver));
-                assert_eq!(self.state.waiting().next().map(|first| first.mode), Some(*mode));
+            Phase::Fetching(running) => {
+                assert!(self.fetches.iter().any(|fetch| fetch.driver == running.driver));
+                assert_eq!(
+                    self.state.waiting().next().map(|first| first.wants),
+                    Some(running.wants)
+                );
             }
             Phase::Asking { lease, .. } => {
                 assert!(self.asked.iter().any(|node| Arc::ptr_eq(node, lease)));
@@ -239,14 +258,14 @@ impl World {
         // Each round brings somebody closer.
         for _ in 0..1_000 {
             while let Some(fetch) = self.fetches.pop() {
-                let (grant, node) = (self.grant(), Arc::new(Node::default()));
-                let todo = self.state.fetched(fetch.driver, Ok(node), NOW, grant, busy);
+                let (by, node) = (self.by(), Arc::new(Node::default()));
+                let todo = self.state.fetched(fetch.driver, Ok(node), &by);
                 self.carry_out(todo);
                 self.check();
             }
             while let Some(node) = self.asked.pop() {
-                let grant = self.grant();
-                let todo = self.state.asked(&node, false, NOW, grant, busy);
+                let by = self.by();
+                let todo = self.state.asked(&node, false, &by);
                 self.carry_out(todo);
                 self.check();
             }

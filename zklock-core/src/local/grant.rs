@@ -10,6 +10,7 @@ use std::time::Duration;
 use futures_lite::future::or;
 use tokio::sync::Notify;
 
+use crate::acquire::acquire_loop::Target;
 use crate::acquire::lease::Lease;
 use crate::base::caller::Caller;
 use crate::base::cancel_policy::CancelPolicy;
@@ -36,17 +37,28 @@ pub trait GrantSource: Send + Sync + fmt::Debug {
     /// The session.
     fn session(&self) -> &Session;
 
+    /// The lock's nodes.
+    fn target(&self) -> &Target;
+
     /// The lock's name.
-    fn lock_name(&self) -> &Arc<str>;
+    fn lock_name(&self) -> &Arc<str> {
+        &self.target().lock
+    }
 
     /// The pattern of its name.
-    fn pattern(&self) -> Pattern;
+    fn pattern(&self) -> Pattern {
+        self.target().pattern
+    }
 
     /// The path of the lock's directory.
-    fn path(&self) -> &str;
+    fn path(&self) -> &str {
+        self.target().directory.as_str()
+    }
 
     /// The layout.
-    fn layout(&self) -> &dyn LockDriver;
+    fn layout(&self) -> &dyn LockDriver {
+        &*self.target().driver
+    }
 
     /// The callers of this process that hold the lock, and the number of waiters ahead of the one
     /// in a place, or of a newcomer.
@@ -57,9 +69,7 @@ pub trait GrantSource: Send + Sync + fmt::Debug {
     fn step_down(self: Arc<Self>, writer: Sole) -> SteppingDown;
 
     /// Makes some of the permits of a grant a grant of their own. `None` if no permit would be left.
-    fn split(self: Arc<Self>, _: &Grant, _permits: usize) -> Option<Hold> {
-        None
-    }
+    fn split(self: Arc<Self>, grant: &Grant, permits: usize) -> Option<Hold>;
 
     /// The last hold was given back. Returns the deletion of the node if no caller of this process
     /// is next.

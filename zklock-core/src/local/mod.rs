@@ -10,17 +10,21 @@
 //!                                                                       └─ yes ─► fetching anew
 //! ```
 
+pub mod callers;
 pub mod grant;
 pub mod itself;
 pub mod kinds;
 pub mod limit;
+pub mod lock_queue;
 pub mod panics;
 pub mod permit_queue;
 pub mod permits;
 pub mod queue;
 pub mod singles;
 pub mod state;
+pub mod todo;
 pub mod turn;
 pub mod wait;
 pub mod wait_queue;
+pub mod waiter;
 pub mod waiters;

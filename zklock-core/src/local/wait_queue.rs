@@ -4,9 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
 
-use crate::base::caller::Caller;
 use crate::base::clock::Instant;
 use crate::base::error::LockError;
 use crate::base::mode::Mode;
@@ -15,7 +13,6 @@ use crate::local::grant::{GrantSource, Hold};
 use crate::local::waiters::{Outcome, Place};
 use crate::observe::observer::Event;
 use crate::session::lane::closed;
-use crate::session::local_queues::Held;
 
 /// A queue that can be waited in.
 pub trait WaitQueue: GrantSource + Sized {
@@ -35,16 +32,6 @@ pub trait WaitQueue: GrantSource + Sized {
     /// Asks ZooKeeper who is in the way, and returns the error of a busy lock. `None` while nobody
     /// was seen.
     fn ask(&self) -> impl Future<Output = Option<Result<LockError, RequestError>>> + Send;
-}
-
-/// Describes a waiter for people.
-pub fn describe_waiter(
-    lock: &Arc<str>,
-    who: &Caller,
-    label: &Option<Arc<str>>,
-    waited: Duration,
-) -> Held {
-    Held::new(lock.clone(), false, waited, (who.to_string(), label.clone()))
 }
 
 /// The result of joining.

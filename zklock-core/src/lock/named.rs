@@ -22,10 +22,10 @@ use crate::guard::view::GuardView;
 use crate::layout::driver::{LockDriver, check, is_same_layout, mixed};
 use crate::local::grant::{Grant, Kept};
 use crate::local::itself::{Perhaps, stuck, telling};
-use crate::local::queue::Queue;
-use crate::local::state::{QueuePolicy, Waiter};
+use crate::local::lock_queue::LockQueue;
 use crate::local::wait::{Patience, Wait};
 use crate::local::wait_queue::Joined;
+use crate::local::waiter::{QueuePolicy, Waiter};
 use crate::lock::info::{Asking, LockInfo, Waits};
 use crate::name::lock_name::LockName;
 use crate::session::handle::Session;
@@ -38,7 +38,7 @@ pub struct NamedLock(Arc<Shared>);
 #[derive(Clone, Debug)]
 struct Shared {
     info: LockInfo,
-    queue: OnceLock<Arc<Queue>>,
+    queue: OnceLock<Arc<LockQueue>>,
 }
 
 impl Deref for NamedLock {
@@ -143,13 +143,15 @@ impl NamedLock {
         Asking { who, how, since, .. }: Asking,
         around: Option<Arc<Frame>>,
         mode: Mode,
-    ) -> (Joined<Queue>, Option<Perhaps>) {
+    ) -> (Joined<LockQueue>, Option<Perhaps>) {
         let (once, queue_policy, label) = (how.is_once(), self.queue_policy(), self.label.clone());
         let is_own = context::is_own(who, &around);
         let who = context::scoped(who, &around);
-        let waiting = Waiter { who, mode, since, once, queue_policy, label, ahead: 0 };
+        let waiting = Waiter { who, wants: mode, since, once, queue_policy, label, ahead: 0 };
         let joined = match self.has_own_nodes() {
-            true => self.queue().and_then(Queue::single).map(|queue| queue.join(waiting, is_own)),
+            true => {
+                self.queue().and_then(LockQueue::single).map(|queue| queue.join(waiting, is_own))
+            }
             false => self.queue().map(|queue| queue.join(waiting, is_own)),
         };
         joined.unwrap_or_else(|error| (Joined::Refused(error), None))
@@ -255,12 +257,12 @@ impl NamedLock {
     }
 
     /// The queue of this lock in this process, which is looked up once for this handle.
-    fn queue(&self) -> Result<&Arc<Queue>, LockError> {
+    fn queue(&self) -> Result<&Arc<LockQueue>, LockError> {
         match self.0.queue.get() {
             Some(queue) => Ok(queue),
             None => {
                 let Settings { stop_at, vanished, .. } = self.settings;
-                let queue = Queue::of(&self.session, self.target(), (stop_at, vanished))?;
+                let queue = LockQueue::of(&self.session, self.target(), (stop_at, vanished))?;
                 Ok(self.0.queue.get_or_init(|| queue))
             }
         }
@@ -283,7 +285,7 @@ impl NamedLock {
 /// How an acquire waits.
 enum WayIn<'a, K: Kind> {
     /// In the queue, with nothing to do meanwhile.
-    Usual(Joined<Queue>),
+    Usual(Joined<LockQueue>),
     /// Inside a call that holds the lock, or in the queue with something to do meanwhile; boxed, so that
     /// the future of a waiter stays small.
     Rare(Pin<Box<dyn Future<Output = Result<Guard<K>, LockError>> + Send + 'a>>),

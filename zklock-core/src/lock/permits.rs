@@ -57,7 +57,7 @@ pub fn find(
     let queue = session.local_queues().resident_if(&*key, will_do, |key| {
         let limit = Limit::follow(session, source.clone());
         let targets = targets(session, name, layout, directory.clone(), &limit);
-        let queue = PermitQueue::new(session.clone(), directory.clone(), targets, limit, key);
+        let queue = PermitQueue::of_permits(session, targets, limit, key);
         let _ = handle.set(queue.handle());
         queue
     });
@@ -90,7 +90,7 @@ pub fn check_alone(queue: &PermitQueue) -> Result<(), LockError> {
 }
 
 fn check_others(queue: &PermitQueue) -> Result<(), LockError> {
-    let (queues, path) = (queue.local_queues(), queue.lock_path().as_str());
+    let (queues, path) = (queue.local_queues(), queue.lock_path());
     let all = queues.under(path).into_iter().chain(queues.elsewhere(path));
     let semaphores = all.filter_map(|other| of_type::<PermitQueue>(&other));
     let mut used = semaphores.filter(|other| other.is_used() && other.is_wanted());

@@ -14,12 +14,13 @@ use crate::base::settings::Settings;
 use crate::guard::context;
 use crate::guard::typed::SemaphorePermit;
 use crate::layout::driver::{LockDriver, SemaphoreLayout};
+use crate::local::grant::GrantSource;
 use crate::local::limit::LimitSource;
 use crate::local::permit_queue::{Handle, PermitQueue};
-use crate::local::permits::PermitWaiter;
-use crate::local::state::QueuePolicy;
+use crate::local::permits::PermitRequest;
 use crate::local::wait::{Forever, Patience};
 use crate::local::wait_queue::Joined;
+use crate::local::waiter::{QueuePolicy, Waiter};
 use crate::lock::info::{Asking, LockInfo, Waits};
 use crate::lock::permits::{Asked, check_alone, find};
 use crate::name::lock_name::{IntoLockName, LockName};
@@ -156,7 +157,7 @@ impl Semaphore {
     ) -> Result<Self, LockError> {
         let queue =
             find(session, &name, &asked, layout).map_err(|error| error.on(name.to_shared()))?;
-        let Target { directory, driver, .. } = &queue.targets().leases;
+        let Target { directory, driver, .. } = queue.target();
         let place = (directory.clone(), driver.clone());
         let info = LockInfo::new(session, name, Mode::Permit, place);
         Ok(Semaphore(Arc::new(Shared { info, asked, queue, unmixed: OnceLock::new() })))
@@ -431,12 +432,12 @@ impl Semaphore {
         let (once, label) = (how.is_once(), self.label.clone());
         let is_own = context::is_own(who, &around);
         let (who, ahead) = (context::scoped(who, &around), 0);
-        let wanting =
-            PermitWaiter { who, since, permits, once, queue_policy, vanished, label, ahead };
+        let wants = PermitRequest { permits, vanished };
+        let waiting = Waiter { who, wants, since, once, queue_policy, label, ahead };
         let span = self.span(Mode::Permit, &asking);
         let joined = match fair {
-            true => PermitQueue::single(&self.0.queue).map(|queue| queue.join(wanting, is_own)),
-            false => Ok(self.0.queue.join(wanting, is_own)),
+            true => PermitQueue::single(&self.0.queue).map(|queue| queue.join(waiting, is_own)),
+            false => Ok(self.0.queue.join(waiting, is_own)),
         };
         let joined = joined.unwrap_or_else(|error| (Joined::Refused(error), None));
         self.waits(asking, span, joined)

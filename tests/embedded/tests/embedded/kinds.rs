@@ -88,6 +88,19 @@ async fn in_one_process_the_second_kind_is_refused_as_long_as_the_first_is_in_us
     }
 }
 
+/// It has a queue of its own, which other sessions do not look at.
+#[tokio::test(start_paused = true)]
+async fn who_holds_a_fair_permit_in_another_session_of_the_process_is_named() {
+    let (store, session) = store();
+    let fair = LockOptions::new().fair(true);
+    let semaphore = on(&store).semaphore("a", 3).unwrap().with_options(fair);
+    let permit = semaphore.acquire().await.unwrap();
+    let refused = session.mutex("a").unwrap().acquire().await.unwrap_err();
+    assert!(format!("{refused:#}").contains("of this process holds it"), "{refused:#}");
+    permit.release().await.unwrap();
+    session.mutex("a").unwrap().acquire().await.unwrap().release().await.unwrap();
+}
+
 #[tokio::test(start_paused = true)]
 async fn who_waits_uses_the_name_too() {
     let (store, session) = store();

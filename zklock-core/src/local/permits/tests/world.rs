@@ -3,6 +3,7 @@
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
+use std::iter::once;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
@@ -11,8 +12,10 @@ use crate::base::caller::Caller;
 use crate::base::clock::Instant;
 use crate::base::error::{ErrorKind, LockError};
 use crate::base::policy::{Handoffs, RetryPolicy, StopAt};
-use crate::local::permits::{Joined, PermitWaiter, State, Todo};
-use crate::local::state::{Lent, QueuePolicy};
+use crate::local::callers::{Decides, Grants};
+use crate::local::permits::{PermitRequest, State};
+use crate::local::todo::{Joined, Lent, Todo};
+use crate::local::waiter::{QueuePolicy, Waiter};
 use crate::local::waiters::Place;
 
 /// How long a caller holds its permits.
@@ -202,16 +205,16 @@ impl World<'_> {
     fn run(&mut self, step: Step) {
         match step {
             Step::Join(caller) => {
-                let waiter = PermitWaiter {
+                let vanished = RetryPolicy::default();
+                let waiter = Waiter {
                     who: Caller::thread(),
                     since: self.now,
-                    permits: self.wanted(caller),
+                    wants: PermitRequest { permits: self.wanted(caller), vanished },
                     once: false,
                     queue_policy: QueuePolicy {
                         handoffs: self.case.handoffs,
                         ..QueuePolicy::default()
                     },
-                    vanished: RetryPolicy::default(),
                     label: None,
                     ahead: 0,
                 };
@@ -225,9 +228,9 @@ impl World<'_> {
             }
             Step::LetGo(caller, number) => {
                 let (leases, grants) = (self.held.remove(&number).unwrap(), &self.grants);
-                let grant = |_: &PermitWaiter, leases| Some(granted(grants, leases));
                 let is_holder = |by: &u64| *by == number;
-                let todo = self.state.release(leases, is_holder, self.now, grant, lost);
+                let by = By(self.now, grants);
+                let todo = self.state.release(leases, is_holder, Duration::ZERO, &by);
                 self.carry_out(todo);
                 self.after(Duration::ZERO, Step::Join(caller));
             }
@@ -256,9 +259,8 @@ impl World<'_> {
         let Who::Driver(driver) = who else { return };
         let mine = self.server.permits.iter().filter(|node| node.1 == who);
         let leases = mine.map(|node| Arc::new(KeptNode(*node))).collect();
-        let grants = &self.grants;
-        let grant = |_: &PermitWaiter, leases| Some(granted(grants, leases));
-        let todo = self.state.fetched(driver, Ok(leases), self.now, grant, lost);
+        let by = By(self.now, &self.grants);
+        let todo = self.state.fetched(driver, Ok(leases), &by);
         self.carry_out(todo);
     }
 
@@ -315,9 +317,9 @@ impl World<'_> {
         self.after(told, Step::HasPermits(who));
     }
 
-    fn carry_out(&mut self, todo: Todo<KeptNode>) {
-        if !todo.release.is_empty() {
-            let nodes = todo.release.iter().map(|lease| lease.0).collect();
+    fn carry_out(&mut self, todo: Todo<KeptNode, PermitRequest>) {
+        if !todo.more.is_empty() {
+            let nodes = todo.more.iter().map(|lease| lease.0).collect();
             self.send(Request::Delete(nodes));
         }
         if todo.cancel {
@@ -325,7 +327,7 @@ impl World<'_> {
         }
         if let Some(fetch) = todo.fetch {
             self.driver = fetch.driver;
-            self.send(Request::Enqueue(Who::Driver(fetch.driver), fetch.permits));
+            self.send(Request::Enqueue(Who::Driver(fetch.driver), fetch.wants.permits));
         }
     }
 
@@ -345,11 +347,23 @@ impl World<'_> {
     }
 }
 
-fn granted(grants: &Cell<u64>, leases: Vec<Arc<KeptNode>>) -> (u64, Granted) {
-    grants.set(grants.get() + 1);
-    (grants.get(), (grants.get(), leases))
-}
+/// Numbers what it grants.
+struct By<'a>(Instant, &'a Cell<u64>);
 
-fn lost() -> LockError {
-    LockError::new(ErrorKind::Lost, "")
+impl Grants<KeptNode, PermitRequest, u64, Granted> for By<'_> {
+    fn now(&self) -> Instant {
+        self.0
+    }
+    fn grant(
+        &self,
+        _: &Waiter<PermitRequest>,
+        lease: &Arc<KeptNode>,
+        more: impl Iterator<Item = Arc<KeptNode>>,
+    ) -> (u64, Granted) {
+        self.1.set(self.1.get() + 1);
+        (self.1.get(), (self.1.get(), once(lease.clone()).chain(more).collect()))
+    }
+    fn busy(&self, _: &Arc<KeptNode>) -> LockError {
+        LockError::new(ErrorKind::Busy, "")
+    }
 }

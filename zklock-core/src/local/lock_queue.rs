@@ -1,0 +1,312 @@
+//! The queue of a mutex or a read/write lock in this process.
+
+use std::cell::OnceCell;
+use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+
+use futures_lite::future::or;
+use tokio::sync::{Notify, oneshot};
+
+use crate::acquire::acquire_loop::{How, Target, acquire};
+use crate::acquire::lease::Lease;
+use crate::acquire::obstacle::Seen;
+use crate::acquire::send_order::SendTurn;
+use crate::acquire::stand_in::stand_in;
+use crate::base::caller::Caller;
+use crate::base::clock::Instant;
+use crate::base::error::{ErrorKind, LockError};
+use crate::base::mode::Mode;
+use crate::base::policy::{RetryPolicy, StopAt};
+use crate::coordinator::traits::RequestError;
+use crate::layout::driver::{LockDriver, is_same_layout, mixed};
+use crate::local::callers::Decides;
+use crate::local::grant::{Grant, GrantSource, Hold, Sole, SteppingDown};
+use crate::local::itself::{self, is_stuck, stops_holder, stops_waiter};
+use crate::local::kinds;
+use crate::local::panics::catch;
+use crate::local::queue::{Engine, Granting, InQueue, Queue};
+use crate::local::singles::InOrder;
+use crate::local::state::{Conflict, Phase, State};
+use crate::local::todo::{Fetch, Joined as Decided};
+use crate::local::waiter::Waiter;
+use crate::local::waiters::Place;
+use crate::session::handle::Session;
+use crate::session::lane::{LanePermit, closed};
+use crate::session::local_queues::{LocalQueue, of_type};
+
+mod behind;
+mod beside;
+
+use beside::{is_stopped, starts_anew};
+
+/// The queue of a mutex or a read/write lock.
+pub type LockQueue = Queue<Locks>;
+
+/// What is peculiar to it.
+#[derive(Debug)]
+pub struct Locks {
+    target: Target,
+    /// How often to begin again after nodes were deleted by others.
+    vanished: RetryPolicy,
+    /// Whether it was checked that this process does not use the lock in another layout.
+    unrivalled: AtomicBool,
+    /// Whether this session has, or had, another queue of the lock, for other options.
+    divided: AtomicBool,
+}
+
+impl AsRef<Seen> for Seen {
+    fn as_ref(&self) -> &Seen {
+        self
+    }
+}
+
+impl Queue<Locks> {
+    /// Returns the queue of a lock in this process: the one in use, or a new one.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidOption`] if this process uses the lock in another layout.
+    pub fn of(
+        session: &Session,
+        target: Target,
+        (stop_at, vanished): (StopAt, RetryPolicy),
+    ) -> Result<Arc<Self>, LockError> {
+        let (directory, key, driver) =
+            (target.directory.clone(), target.key(stop_at, vanished), target.driver.clone());
+        let (lock, local_queues) = (target.lock.clone(), session.local_queues());
+        let make = |key| {
+            let [unrivalled, divided] = [(); 2].map(|()| AtomicBool::new(false));
+            Queue::new(session, Locks { target, vanished, unrivalled, divided }, key)
+        };
+        let refuse = |present: &dyn LockDriver| mixed(present, &*driver).on(lock.clone());
+        let queue: Arc<Self> =
+            local_queues.local_queue(key, make).map_err(|other| refuse(&**other.driver()))?;
+        let is_rival = |present: &Arc<dyn LockDriver>| !is_same_layout(&**present, &*driver);
+        if is_rival(queue.driver()) {
+            return Err(refuse(&**queue.driver()));
+        }
+        // With other options, and in other sessions of this process. A queue that comes later finds
+        // this one.
+        let Locks { unrivalled, divided, .. } = queue.engine();
+        if !unrivalled.load(Ordering::Acquire) {
+            let mut others = local_queues.under(directory.as_str());
+            for other in others.iter().filter_map(of_type::<Self>) {
+                if !Arc::ptr_eq(&other, &queue) {
+                    other.engine().divided.store(true, Ordering::Release);
+                    divided.store(true, Ordering::Release);
+                }
+            }
+            others.extend(local_queues.elsewhere(directory.as_str()));
+            // A semaphore is another kind of lock, whatever its layout.
+            others.retain(|other| !other.is_semaphore());
+            if let Some(rival) = others.iter().map(|other| other.driver()).find(|d| is_rival(d)) {
+                return Err(refuse(&**rival));
+            }
+            kinds::meet(local_queues, directory.as_str(), &*queue);
+            unrivalled.store(true, Ordering::Release);
+        }
+        Ok(queue)
+    }
+
+    /// How a node is acquired for the present waiters.
+    fn how(&self, fetch: &Fetch, has_many_nodes: bool) -> How {
+        let inner = self.lock();
+        let lingers = inner.state.waiting().any(|waiting| !waiting.queue_policy.linger.is_zero());
+        let label = inner.state.waiting().next().and_then(|first| first.label.clone());
+        let how = How::one(fetch.wants, fetch.once);
+        How { lingers, has_many_nodes, stop_at: fetch.stop_at, label, ..how }
+    }
+
+    /// Creates a reader's node in the place of a writer's, which is then deleted.
+    async fn step_down_to_reader(self: Arc<Self>, sole: Sole) -> Result<Hold, (LockError, Hold)> {
+        let Some(writer) = sole.grant().cloned() else { return Err((closed(), Hold::none())) };
+        let from = writer.lease().clone();
+        let standing_in =
+            stand_in(&self.engine().target, self.session().runtime(), (&from, writer.label()));
+        let stood_in = catch(self.layout(), standing_in).await;
+        let stood_in = stood_in.and_then(|to| to.ok_or_else(|| writer.lost_error()));
+        let to = match stood_in {
+            Ok(to) => Arc::new(to),
+            Err(error) => return Err((error, sole.put_back())),
+        };
+        let now = self.now();
+        let source: Arc<dyn GrantSource> = self.clone();
+        let (who, token) = ((*writer.who(), Mode::Read), to.next_token());
+        let reader = Grant::new(source, to.clone(), token, who, writer.linger(), now);
+        let reader = Arc::new(reader.with_label(writer.label().cloned()));
+        self.note_single(&reader);
+        let granted = reader.clone().hold();
+        let (nodes, by) = ((&from, to.clone()), Arc::downgrade(&reader));
+        let beside = Granting::new(&self, now);
+        drop(self.decide(|state| state.stepped_down(nodes, by, &beside)));
+        sole.forget();
+        if let Some(deletion) = from.release() {
+            // If the server refuses it, the session is retired, and the observer is told. A waiter
+            // has no guard meanwhile that could report a loss.
+            or(async { drop(deletion.await) }, to.lost()).await;
+        }
+        // The writer has ended, and what is lost is the reader's.
+        if to.is_valid() { Ok(granted) } else { Err((reader.lost_error(), Hold::none())) }
+    }
+}
+
+impl Engine for Locks {
+    type Wants = Mode;
+    type State = State<Lease, Weak<Grant>, Hold>;
+    type Looks = Seen;
+    type Fetched = Lease;
+
+    const IS_SEMAPHORE: bool = false;
+
+    fn target(&self) -> &Target {
+        &self.target
+    }
+
+    fn mode(wants: &Mode) -> Mode {
+        *wants
+    }
+
+    fn take_place(
+        queue: &Arc<LockQueue>,
+        waiting: Waiter,
+        is_own: impl Fn(&Caller) -> bool,
+    ) -> InQueue<Locks> {
+        let (who, mode, since) = (waiting.who, waiting.wants, waiting.since);
+        let may_stop = who.is_blocking() && !waiting.once;
+        let mut inner = queue.lock();
+        let is_own = |holder: &Grant| holder.is_kept_by_guard() && is_own(holder.who());
+        let own = OnceCell::new();
+        let conflict = |by: &Weak<Grant>| {
+            let Some(by) = by.upgrade() else { return Conflict::None };
+            let (is_own, stops) = (is_own(&by), stops_holder(&who, &by));
+            let conflict = match starts_anew(&who, &by) {
+                true => Conflict::LetGo(by.lease().clone()),
+                false if is_own && by.is_valid() || stops => Conflict::Own,
+                false => Conflict::None,
+            };
+            if is_own {
+                let _ = own.set(by);
+            }
+            conflict
+        };
+        let by = Granting::new(queue, since);
+        let seen = waiting.once && inner.looks().and_then(Seen::get).is_some();
+        let (decided, todo) = inner.state.join(waiting, &by, conflict, closed, seen);
+        if let Decided::Granted(_) | Decided::Refused(_) = decided {
+            drop(queue.carry_out(inner, todo));
+            return (queue.joined(decided), None);
+        }
+        let others_may_hold = !inner.state.excludes_others();
+        let mut stuck = matches!(decided, Decided::Waits(_)) && may_stop;
+        let mut ahead = Vec::new();
+        if stuck {
+            let holders = inner.state.in_the_way().filter_map(Weak::upgrade);
+            ahead.extend(holders.map(|by| (by.mode(), stops_holder(&who, &by))));
+            let before = inner.state.waiting().take(inner.state.waiting_count() - 1);
+            ahead.extend(before.map(|other| (other.wants, is_stopped(&who, other))));
+        }
+        drop(queue.carry_out(inner, todo));
+        let joined = queue.joined(decided);
+        let beside = if others_may_hold { queue.beside(&who) } else { Vec::new() };
+        if stuck {
+            let theirs = beside.iter().map(|by| (by.mode(), stops_holder(&who, by)));
+            stuck = is_stuck(mode, theirs.chain(ahead)) || queue.is_stuck_beside(&who, mode);
+        }
+        if stuck {
+            return (queue.refuse(itself::stuck()), None);
+        }
+        let own = own.into_inner().or_else(|| beside.into_iter().find(|by| is_own(by)));
+        let elsewhere =
+            if own.is_none() && others_may_hold { queue.elsewhere() } else { Vec::new() };
+        let own = own.or_else(|| elsewhere.into_iter().find(|by| is_own(by)));
+        (joined, own.map(|by| queue.perhaps(&by)))
+    }
+
+    /// Not a future around another one, which each waiter would keep.
+    fn acquire(
+        queue: &LockQueue,
+        (lane_permit, turn): (&LanePermit, Option<&SendTurn>),
+        fetch: &Fetch,
+        seen: &Seen,
+    ) -> impl Future<Output = Result<Lease, LockError>> + Send {
+        let Locks { target, vanished, .. } = queue.engine();
+        let how = queue.how(fetch, turn.is_some());
+        acquire(target, vanished, lane_permit, how, seen, turn)
+    }
+
+    async fn tell<T: Send>(
+        queue: &Arc<LockQueue>,
+        fetch: &Fetch,
+        seen: &Seen,
+        mut place: Option<InOrder>,
+    ) -> T {
+        loop {
+            let obstacle = seen.next().await;
+            // It has its node: later ones are behind it on any connection.
+            drop(place.take());
+            if !queue.lock().state.anybody_tries() {
+                continue;
+            }
+            let busy = match obstacle.ask().await {
+                Ok(busy) => busy,
+                // The driver is ahead in any case.
+                Err(RequestError::NoNode) => LockError::new(ErrorKind::Busy, ""),
+                // The driver looks again, too.
+                Err(_) => continue,
+            };
+            drop(queue.decide(|state| state.met(fetch.driver, || busy.clone())));
+        }
+    }
+
+    /// A waiter in another queue of this session, too, that blocks the thread of one of them.
+    fn refuse_stuck(queue: &Arc<LockQueue>, tried: &[(Caller, Mode)]) {
+        let waits = |other: &Waiter| {
+            let stops = |(who, mode): &(Caller, Mode)| (*mode, stops_waiter(&other.who, who));
+            is_stuck(other.wants, tried.iter().map(stops))
+        };
+        for other in queue.queues_beside() {
+            drop(other.decide(|state| state.refuse(waits, itself::stuck)));
+        }
+    }
+
+    fn ask_behind(queue: &Arc<LockQueue>, lease: Arc<Lease>) {
+        queue.session().spawner().spawn(queue.clone().ask_behind(lease));
+    }
+
+    fn accompany(queue: &Arc<LockQueue>, lease: Arc<Lease>, stop: Arc<Notify>) {
+        queue.session().spawner().spawn(queue.clone().accompany(lease, stop));
+    }
+
+    fn holder_here(
+        _: &LockQueue,
+        state: &Self::State,
+        place: Option<Place>,
+        now: Instant,
+    ) -> Option<(Arc<Lease>, Option<Arc<Grant>>)> {
+        let Phase::Held { lease, .. } = state.phase() else { return None };
+        let is_held = lease.is_valid_at(now) && state.excludes(place);
+        is_held.then(|| (lease.clone(), state.holders().find_map(Weak::upgrade)))
+    }
+
+    async fn ask(queue: &LockQueue) -> Option<Result<LockError, RequestError>> {
+        let obstacle = queue.lock().looks().and_then(Seen::get)?;
+        let asked = catch(queue.layout(), async { Ok(obstacle.ask().await) });
+        // The result of the driver is that of the caller.
+        Some(asked.await.unwrap_or_else(Ok))
+    }
+
+    fn is_between_holders(state: &Self::State, place: Option<Place>) -> bool {
+        let between = matches!(state.phase(), Phase::Asking { .. } | Phase::Lingering { .. });
+        between && state.excludes(place)
+    }
+
+    /// When it is dropped, it continues in the background, and its result is released.
+    fn step_down(queue: Arc<LockQueue>, writer: Sole) -> SteppingDown {
+        let (tell, told) = oneshot::channel();
+        let spawner = queue.session().spawner().clone();
+        let work = queue.step_down_to_reader(writer);
+        spawner.spawn(async move { drop(tell.send(work.await)) });
+        Box::pin(async move { told.await.unwrap_or_else(|_| Err((closed(), Hold::none()))) })
+    }
+}

@@ -1,0 +1,133 @@
+//! Whether a contender of another process is behind a node that this process keeps.
+
+use std::sync::Arc;
+
+use futures_lite::future::or;
+use tokio::sync::Notify;
+
+use super::Locks;
+use crate::acquire::lease::Lease;
+use crate::base::clock::Instant;
+use crate::base::policy::RetryPolicy;
+use crate::base::times;
+use crate::coordinator::traits::{Link, Watch};
+use crate::local::grant::GrantSource;
+use crate::local::panics::catch;
+use crate::local::queue::{Granting, Queue};
+
+impl Queue<Locks> {
+    /// Finds out whether a contender is behind a node, when this process has kept it for its turn.
+    pub(super) async fn ask_behind(self: Arc<Self>, lease: Arc<Lease>) {
+        let behind = loop {
+            if let Some(behind) = self.is_anybody_behind(&lease).await {
+                break behind;
+            }
+            if !self.lock().state.asks_again(&lease) {
+                break true;
+            }
+            lease.generation().pause(RetryPolicy::default().pause(3)).await;
+        };
+        let by = Granting::new(&self, self.now());
+        drop(self.decide(|state| state.asked(&lease, behind, &by)));
+        by.tell_handed_on();
+    }
+
+    fn stands_behind(&self, children: &[String], lease: &Lease) -> bool {
+        let driver = &self.engine().target.driver;
+        driver.anybody_behind(&driver.queue(children), lease.node_name())
+    }
+
+    /// Whether another contender waits behind this node; `None` if nobody replies.
+    async fn is_anybody_behind(&self, lease: &Lease) -> Option<bool> {
+        let coordinator = lease.generation().coordinator();
+        let listed = match coordinator.children(self.path()).await {
+            Ok(listed) => listed,
+            Err(error) if error.is_definite() => return Some(true),
+            Err(_) => return None,
+        };
+        let looked = async { Ok(self.stands_behind(&listed, lease)) };
+        Some(catch(self.layout(), looked).await.unwrap_or(true))
+    }
+
+    /// Watches for contenders behind a node, and ends its lingering.
+    pub(super) async fn accompany(self: Arc<Self>, lease: Arc<Lease>, stop: Arc<Notify>) {
+        let stopped = async {
+            stop.notified().await;
+            Ok(())
+        };
+        let watching = async {
+            let mut watch: Option<Watch> = None;
+            // If there are too many watches, no node lingers.
+            let Some(_watching) = lease.generation().watches().take([self.path()]) else {
+                return self.looked_behind(&lease, Some(true));
+            };
+            loop {
+                if watch.is_none() {
+                    let coordinator = lease.generation().coordinator();
+                    let listed = coordinator.children_watched(self.path()).await;
+                    let behind = match listed {
+                        Ok((children, watching)) => {
+                            watch = Some(watching);
+                            Some(self.stands_behind(&children, &lease))
+                        }
+                        // It may not look, or the directory is gone.
+                        Err(error) if error.is_definite() => Some(true),
+                        // It looks again. A connection in doubt ends the lingering in any case.
+                        Err(_) => None,
+                    };
+                    self.looked_behind(&lease, behind);
+                }
+                let mut changed = std::pin::pin!(lease.generation().changed());
+                changed.as_mut().enable();
+                let link = lease.generation().coordinator().link();
+                let Some(until) = self.linger_on(&lease, link != Link::Up) else { return };
+                // While a caller holds the lock, there is nothing to end; it looks again from time
+                // to time.
+                let until = until.min(self.now() + times::LINGERING);
+                let fired = async {
+                    match watch.as_mut() {
+                        Some(watching) => {
+                            watching.await;
+                        }
+                        None => std::future::pending().await,
+                    }
+                    true
+                };
+                let other = async {
+                    let timer = self.session().clock().sleep_until(until);
+                    let relinked = async {
+                        lease.generation().coordinator().link_changed(link).await;
+                    };
+                    let news = or(changed, relinked);
+                    or(timer, news).await;
+                    false
+                };
+                if or(fired, other).await {
+                    watch = None;
+                }
+            }
+        };
+        let watching = async {
+            watching.await;
+            Ok(())
+        };
+        if catch(self.layout(), or(stopped, watching)).await.is_err() {
+            self.looked_behind(&lease, Some(true));
+        }
+    }
+
+    fn looked_behind(self: &Arc<Self>, lease: &Arc<Lease>, behind: Option<bool>) {
+        drop(self.decide(|state| state.looked_behind(lease, behind)));
+    }
+
+    fn linger_on(self: &Arc<Self>, lease: &Arc<Lease>, doubt: bool) -> Option<Instant> {
+        let (now, mut until) = (self.now(), None);
+        let deletion = self.decide(|state| {
+            let (sleep, todo) = state.linger_on(lease, doubt, now);
+            until = sleep;
+            todo
+        });
+        drop(deletion);
+        until
+    }
+}

@@ -1,0 +1,104 @@
+//! Who is in the way of a driver: for callers that only try, and for the error at the end of a wait.
+
+use std::sync::Arc;
+
+use super::{Permits, busy};
+use crate::acquire::acquire_loop::Target;
+use crate::acquire::obstacle::{Obstacle, Seen};
+use crate::base::error::LockError;
+use crate::base::times;
+use crate::coordinator::traits::RequestError;
+use crate::local::callers::Decides;
+use crate::local::grant::GrantSource;
+use crate::local::permits::PermitRequest;
+use crate::local::queue::Queue;
+use crate::local::singles::InOrder;
+use crate::local::todo::Fetch;
+
+impl Queue<Permits> {
+    /// Tells callers that only try who holds the permits, if there are too few. Does not end.
+    pub(super) async fn tell_of_holders<T>(
+        self: &Arc<Self>,
+        fetch: &Fetch<PermitRequest>,
+        seen: &Seen,
+    ) -> T {
+        loop {
+            let obstacle = seen.next().await;
+            if self.lock().state.anybody_tries() {
+                match obstacle.ask().await {
+                    Ok(busy) => self.turn_away(fetch, busy),
+                    // The driver is ahead in any case.
+                    Err(RequestError::NoNode) => self.turn_away(fetch, busy()),
+                    // The driver looks again, too.
+                    Err(_) => {}
+                }
+            }
+        }
+    }
+
+    /// Tells callers that only try that nothing is left, while another contender holds the inner
+    /// lock. The holder may be waiting for a permit, but also be taking one, or have found that
+    /// there are too few: what is seen twice is reported. Does not end.
+    pub(super) async fn tell_of_others<T>(
+        self: &Arc<Self>,
+        fetch: &Fetch<PermitRequest>,
+        seen: &Seen,
+        mut place: Option<InOrder>,
+    ) -> T {
+        let (clock, permits) = (self.session().clock(), fetch.wants.permits as usize);
+        loop {
+            let mut obstacle = Some(seen.next().await);
+            // It has its node: later ones are behind it on any connection.
+            drop(place.take());
+            let (mut before, mut looks) = (None, 0);
+            while let Some(other) = obstacle.filter(|_| self.lock().state.anybody_tries()) {
+                match self.find_holder(&other, permits).await {
+                    Ok(Some(holder)) if before.as_ref() == Some(&holder.0) => {
+                        self.turn_away(fetch, holder.1);
+                        break;
+                    }
+                    Ok(found) => {
+                        before = found.map(|(nodes, _)| nodes);
+                        looks += 1;
+                    }
+                    // Without a reply, the lock is not reported as busy.
+                    Err(_) => {}
+                }
+                if looks > times::PERMIT_LEFT.0 {
+                    self.turn_away(fetch, busy());
+                    break;
+                }
+                clock.sleep_until(clock.now() + times::PERMIT_LEFT.1).await;
+                obstacle = seen.get();
+            }
+        }
+    }
+
+    fn turn_away(self: &Arc<Self>, fetch: &Fetch<PermitRequest>, busy: LockError) {
+        drop(self.decide(|state| state.met(fetch.driver, || busy.clone())));
+    }
+
+    /// The nodes that take up the permits, and the error with the first of them, if fewer permits
+    /// are left than needed.
+    pub(super) async fn find_holder(
+        &self,
+        other: &Obstacle,
+        permits: usize,
+    ) -> Result<Option<(Vec<String>, LockError)>, RequestError> {
+        let Target { directory, driver, .. } = &self.engine().targets.leases;
+        let listed = match other.generation().coordinator().children(directory.as_str()).await {
+            Err(RequestError::NoNode) => return Ok(None),
+            listed => listed?,
+        };
+        let queue = driver.queue(&listed);
+        let most = driver.most().unwrap_or(usize::MAX);
+        let ahead = (queue.len() + permits).saturating_sub(most);
+        let Some(first) = queue.first().filter(|_| ahead > 0) else { return Ok(None) };
+        let holder = other.instead(driver, directory.join(&first.name).as_str(), ahead);
+        let busy = match holder.ask().await {
+            Err(RequestError::NoNode) => return Ok(None),
+            busy => busy?,
+        };
+        Ok(Some((queue.into_iter().map(|node| node.name).collect(), busy)))
+    }
+}

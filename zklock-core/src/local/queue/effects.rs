@@ -1,0 +1,152 @@
+//! What is decided is carried out, once the state is unlocked.
+
+use std::pin::pin;
+use std::sync::{Arc, MutexGuard, Weak};
+
+use futures_lite::future::or;
+use tokio::sync::Notify;
+
+use super::{Common, Engine, Granting, Inner, Queue, TodoOf};
+use crate::acquire::lease::Lease;
+use crate::acquire::send_order::SendTurn;
+use crate::coordinator::wakes::wake;
+use crate::local::callers::Decides;
+use crate::local::grant::GrantSource;
+use crate::local::panics::catch;
+use crate::local::singles::InOrder;
+use crate::local::todo::Fetch;
+use crate::session::lane::LanePermit;
+use crate::session::local_queues::of_type;
+use crate::session::releaser::Deletion;
+
+impl<E: Engine> Queue<E> {
+    /// Decides something, and carries it out. Returns the deletion of the node.
+    pub fn decide(
+        self: &Arc<Self>,
+        decide: impl FnOnce(&mut E::State) -> TodoOf<E>,
+    ) -> Option<Deletion> {
+        let mut inner = self.lock();
+        let todo = decide(&mut inner.state);
+        self.carry_out(inner, todo)
+    }
+
+    /// Carries out what the state decided, after the state is unlocked. Returns the deletion of the
+    /// node.
+    pub fn carry_out(
+        self: &Arc<Self>,
+        inner: MutexGuard<'_, Inner<E>>,
+        mut todo: TodoOf<E>,
+    ) -> Option<Deletion> {
+        let (next, others) = (todo.wake.take(), std::mem::take(&mut todo.wake_all));
+        let deletion = match todo.only_wakes() {
+            true => {
+                drop(inner);
+                None
+            }
+            false => self.carry_out_more(inner, todo),
+        };
+        next.into_iter().for_each(wake);
+        others.into_iter().for_each(wake);
+        deletion
+    }
+
+    /// The rest of it, before anybody is woken.
+    fn carry_out_more(
+        self: &Arc<Self>,
+        mut inner: MutexGuard<'_, Inner<E>>,
+        todo: TodoOf<E>,
+    ) -> Option<Deletion> {
+        // A lost lease that is given back late has no companion any more: the present one is
+        // another's.
+        let ended = todo.release.as_ref().and_then(|released| {
+            let is_its = |lease: &Weak<Lease>| std::ptr::eq(lease.as_ptr(), &raw const **released);
+            let companion = inner.companion.take_if(|(lease, _)| is_its(lease));
+            companion.map(|(_, stop)| stop)
+        });
+        let cancelled = todo.cancel.then(|| inner.driver.take()).flatten();
+        let fetch = todo.fetch.map(|fetch| {
+            let looks = E::Looks::default();
+            inner.driver = Some(looks.clone());
+            (fetch, looks)
+        });
+        let accompany = todo.accompany.map(|lease| {
+            let stop = Arc::new(Notify::new());
+            inner.companion = Some((Arc::downgrade(&lease), stop.clone()));
+            (lease, stop)
+        });
+        drop(inner);
+        if let Some(stop) = ended {
+            stop.notify_one();
+        }
+        if let Some(driver) = cancelled {
+            driver.as_ref().stop();
+        }
+        // The deletions are sent before the creation of the next node.
+        let quiet = todo.release.is_some() || !todo.more.is_empty() || todo.cancel;
+        let deletion = todo.release.and_then(|lease| lease.release());
+        let more: Vec<_> = todo.more.iter().filter_map(|lease| lease.release()).collect();
+        todo.let_go.into_iter().for_each(|lease| lease.let_go());
+        if let Some((fetch, looks)) = fetch {
+            let (queue, stop) = (self.clone(), looks.as_ref().clone());
+            let (lane_permit, place) = self.assign();
+            let spawner = lane_permit.lane().spawner().clone();
+            spawner.spawn_until(stop, move || queue.fetch(lane_permit, place, fetch, looks));
+        }
+        if let Some(lease) = todo.ask {
+            E::ask_behind(self, lease);
+        }
+        if let Some((lease, stop)) = accompany {
+            E::accompany(self, lease, stop);
+        }
+        if quiet {
+            self.local_queues().left();
+        }
+        if !todo.tried.is_empty() {
+            E::refuse_stuck(self, &todo.tried);
+        }
+        deletion.or_else(|| Deletion::all(more))
+    }
+
+    /// A place on a connection. Acquires of one lock with nodes of their own use the same
+    /// connection while any of these requests is pending: requests on several connections may
+    /// overtake each other, and an order is promised.
+    fn assign(&self) -> (LanePermit, Option<(InOrder, SendTurn)>) {
+        let Common { session, singles, .. } = &*self.common;
+        if self.main.is_none() {
+            return (session.assign(), None);
+        }
+        // Acquires with other options are in another queue.
+        let under = session.local_queues().under(self.lock_path());
+        let mains: Vec<_> = under.iter().filter_map(of_type::<Queue<E>>).collect();
+        let others = mains.iter().map(|other| other.singles());
+        let (lane_permit, place, turn) = singles.assign(others, || session.assign());
+        (lane_permit, Some((place, turn)))
+    }
+
+    /// Drives one attempt.
+    async fn fetch(
+        self: Arc<Self>,
+        lane_permit: LanePermit,
+        place: Option<(InOrder, SendTurn)>,
+        fetch: Fetch<E::Wants>,
+        looks: E::Looks,
+    ) {
+        let (place, turn) = place.unzip();
+        // Pinned here: a future that is passed by value takes up its memory again in each caller.
+        let result = {
+            let acquiring = pin!(E::acquire(&self, (&lane_permit, turn.as_ref()), &fetch, &looks));
+            let telling = pin!(E::tell(&self, &fetch, &looks, place));
+            catch(self.layout(), or(acquiring, telling)).await
+        };
+        drop((lane_permit, turn));
+        let (now, mut inner) = (self.now(), self.lock());
+        // A lock may be held for long, and what stops its driver need not be. What that looked at keeps
+        // its generation.
+        if inner.state.is_fetching(fetch.driver) {
+            inner.driver = None;
+        }
+        let by = Granting::new(&self, now);
+        let todo = inner.state.fetched(fetch.driver, result.map(Into::into), &by);
+        drop(self.carry_out(inner, todo));
+    }
+}

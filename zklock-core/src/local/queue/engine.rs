@@ -1,0 +1,121 @@
+//! What the queues of locks and of semaphores do differently.
+
+use std::fmt::Debug;
+use std::future::Future;
+use std::sync::{Arc, Weak};
+
+use tokio::sync::Notify;
+
+use super::Queue;
+use crate::acquire::acquire_loop::Target;
+use crate::acquire::lease::Lease;
+use crate::acquire::obstacle::Seen;
+use crate::acquire::send_order::SendTurn;
+use crate::base::caller::Caller;
+use crate::base::clock::Instant;
+use crate::base::error::LockError;
+use crate::base::mode::Mode;
+use crate::coordinator::traits::RequestError;
+use crate::local::callers::Decides;
+use crate::local::grant::{Grant, Hold, Sole, SteppingDown};
+use crate::local::itself::Perhaps;
+use crate::local::singles::InOrder;
+use crate::local::todo::{Fetch, Todo};
+use crate::local::wait_queue::Joined;
+use crate::local::waiter::Waiter;
+use crate::local::waiters::Place;
+use crate::session::lane::LanePermit;
+
+/// A queue as something to refer to.
+pub type Shared<E> = Arc<Queue<E>>;
+
+/// What is to be done for a queue.
+pub type TodoOf<E> = Todo<Lease, <E as Engine>::Wants>;
+
+/// Who is to be told of a waiter's place, and that it may wait for itself.
+pub type InQueue<E> = (Joined<Queue<E>>, Option<Perhaps>);
+
+/// What the queues of locks and of semaphores do differently.
+pub trait Engine: Sized + Debug + Send + Sync + 'static {
+    /// What a waiter wants.
+    type Wants: Copy + Debug + Send + 'static;
+
+    /// What decides.
+    type State: Decides<Lease, Self::Wants, Weak<Grant>, Hold, Fetched: From<Self::Fetched>>
+        + Debug
+        + Send;
+
+    /// What a driver has seen of those who are in its way.
+    type Looks: Clone + Debug + Default + Send + Sync + AsRef<Seen>;
+
+    /// What a driver acquires.
+    type Fetched: Send;
+
+    /// Whether it is one of permits.
+    const IS_SEMAPHORE: bool;
+
+    /// The nodes that are held.
+    fn target(&self) -> &Target;
+
+    /// The mode of those who want this.
+    fn mode(wants: &Self::Wants) -> Mode;
+
+    /// Takes the last place, or the lock if it is free.
+    fn take_place(
+        queue: &Shared<Self>,
+        waiting: Waiter<Self::Wants>,
+        is_own: impl Fn(&Caller) -> bool,
+    ) -> InQueue<Self>;
+
+    /// Acquires what is wanted from ZooKeeper.
+    fn acquire(
+        queue: &Queue<Self>,
+        with: (&LanePermit, Option<&SendTurn>),
+        fetch: &Fetch<Self::Wants>,
+        looks: &Self::Looks,
+    ) -> impl Future<Output = Result<Self::Fetched, LockError>> + Send;
+
+    /// Tells callers that only try who is in the way, as soon as that is known. Does not end.
+    fn tell<T: Send>(
+        queue: &Shared<Self>,
+        fetch: &Fetch<Self::Wants>,
+        looks: &Self::Looks,
+        place: Option<InOrder>,
+    ) -> impl Future<Output = T> + Send;
+
+    /// These only tried, and were given what they want. A waiter that blocks the thread of one of
+    /// them gets an error.
+    fn refuse_stuck(queue: &Shared<Self>, tried: &[(Caller, Self::Wants)]);
+
+    /// Finds out whether a contender is behind this node.
+    fn ask_behind(_: &Shared<Self>, _: Arc<Lease>) {}
+
+    /// Watches for contenders behind this node, until it is stopped.
+    fn accompany(_: &Shared<Self>, _: Arc<Lease>, _stop: Arc<Notify>) {}
+
+    /// A valid lease of a caller of this process who keeps out the waiter in a place, and that caller.
+    fn holder_here(
+        queue: &Queue<Self>,
+        state: &Self::State,
+        place: Option<Place>,
+        now: Instant,
+    ) -> Option<(Arc<Lease>, Option<Arc<Grant>>)>;
+
+    /// Asks ZooKeeper who is in the way of the running driver, and returns the error of a busy lock.
+    fn ask(
+        queue: &Queue<Self>,
+    ) -> impl Future<Output = Option<Result<LockError, RequestError>>> + Send;
+
+    /// As [`WaitQueue::is_between_holders`].
+    fn is_between_holders(_: &Self::State, _: Option<Place>) -> bool {
+        false
+    }
+
+    /// As [`GrantSource::step_down`].
+    fn step_down(queue: Shared<Self>, writer: Sole) -> SteppingDown;
+
+    /// As [`GrantSource::split`].
+    fn split(_: &Shared<Self>, _: &Grant, _permits: usize) -> Option<Hold> {
+        None
+    }
+}

@@ -1,0 +1,156 @@
+//! A queue as others see it: where a grant comes from, what a caller waits in, and what a session has in
+//! use.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Weak};
+use std::task::{Poll, Waker};
+
+use super::{Engine, Granting, Inner, Queue};
+use crate::acquire::acquire_loop::Target;
+use crate::base::clock::Instant;
+use crate::base::error::{Holder, LockError};
+use crate::base::mode::Mode;
+use crate::base::pattern::Pattern;
+use crate::coordinator::traits::RequestError;
+use crate::layout::driver::LockDriver;
+use crate::local::callers::Decides;
+use crate::local::grant::{Grant, GrantSource, Hold, Sole, SteppingDown};
+use crate::local::wait_queue::WaitQueue;
+use crate::local::waiter::Waiter;
+use crate::local::waiters::{Outcome, Place};
+use crate::session::handle::Session;
+use crate::session::lane::closed;
+use crate::session::local_queues::{Held, Holding, LocalQueue};
+use crate::session::releaser::Deletion;
+
+impl<E: Engine> GrantSource for Queue<E> {
+    fn session(&self) -> &Session {
+        &self.common.session
+    }
+
+    fn target(&self) -> &Target {
+        self.engine().target()
+    }
+
+    fn holder_here(&self, place: Option<Place>) -> Option<Holder> {
+        let (inner, now) = (self.lock(), self.now());
+        let (lease, by) = E::holder_here(self, &inner.state, place, now)?;
+        let held_for = by.as_ref().map(|by| now.since(by.since())).unwrap_or_default();
+        let label = by.as_ref().and_then(|by| by.label().map(|label| &**label));
+        let owner = self.session().runtime().holder(self.session().app(), held_for).labelled(label);
+        let (node, ahead) = (lease.node_name().to_owned(), 1 + inner.state.ahead_of(place));
+        Some(Holder { owner, node, ahead })
+    }
+
+    fn step_down(self: Arc<Self>, writer: Sole) -> SteppingDown {
+        E::step_down(self, writer)
+    }
+
+    fn split(self: Arc<Self>, grant: &Grant, permits: usize) -> Option<Hold> {
+        E::split(&self, grant, permits)
+    }
+
+    fn release(self: Arc<Self>, grant: &Grant, now: Instant) -> Option<Deletion> {
+        let (by, leases) = (Granting::new(&self, now), grant.leases().cloned());
+        let is_it = |by: &Weak<Grant>| std::ptr::eq(by.as_ptr(), grant);
+        let deletion = self.decide(|state| state.release(leases, is_it, grant.linger(), &by));
+        by.tell_handed_on();
+        deletion
+    }
+}
+
+impl<E: Engine> WaitQueue for Queue<E> {
+    fn poll(&self, place: Place, waker: &Waker) -> Poll<Option<Outcome<Hold>>> {
+        self.lock().state.poll(place, waker)
+    }
+
+    fn leave(self: &Arc<Self>, place: Place) {
+        let mut untaken = None;
+        let deletion = self.decide(|state| {
+            let (outcome, todo) = state.leave(place);
+            untaken = outcome;
+            todo
+        });
+        drop(deletion);
+        // A grant that nobody took passes to the next.
+        drop(untaken);
+    }
+
+    fn waiter(&self, place: Place) -> Option<(Mode, Instant)> {
+        let inner = self.lock();
+        inner.state.waiter(place).map(|waiter| (E::mode(&waiter.wants), waiter.since))
+    }
+
+    fn is_between_holders(&self, place: Option<Place>) -> bool {
+        E::is_between_holders(&self.lock().state, place)
+    }
+
+    async fn ask(&self) -> Option<Result<LockError, RequestError>> {
+        E::ask(self).await
+    }
+}
+
+impl<E: Engine> Queue<E> {
+    /// Who holds and who waits, and in which way.
+    fn users<'a>(
+        &'a self,
+        inner: &'a Inner<E>,
+        now: Instant,
+    ) -> impl Iterator<Item = (Mode, Held)> + 'a {
+        let holders = inner.state.holders().filter_map(Weak::upgrade);
+        let holders = holders.map(move |by| (by.mode(), by.describe(now)));
+        let waiting = move |waiting: &Waiter<E::Wants>| {
+            let who = (waiting.who.to_string(), waiting.label.clone());
+            let waited = now.since(waiting.since);
+            (E::mode(&waiting.wants), Held::new(self.lock_name().clone(), false, waited, who))
+        };
+        holders.chain(inner.state.waiting().map(waiting))
+    }
+}
+
+impl<E: Engine> LocalQueue for Queue<E> {
+    fn driver(&self) -> &Arc<dyn LockDriver> {
+        &self.target().driver
+    }
+
+    fn held(&self) -> Vec<Held> {
+        let (inner, now) = (self.lock(), self.now());
+        self.users(&inner, now).map(|(_, held)| held).collect()
+    }
+
+    fn tally(&self, each: &mut dyn FnMut(Pattern, Mode, bool)) {
+        let (inner, pattern) = (self.lock(), self.pattern());
+        let holders = inner.state.holders().filter_map(Weak::upgrade);
+        holders.for_each(|by| each(pattern, by.mode(), true));
+        inner.state.waiting().for_each(|other| each(pattern, E::mode(&other.wants), false));
+    }
+
+    fn holding(&self, path: &str) -> Option<Holding> {
+        Grant::holding(self.lock().state.holders(), path, self.now())
+    }
+
+    fn is_semaphore(&self) -> bool {
+        E::IS_SEMAPHORE
+    }
+
+    fn user(&self) -> Option<(Mode, Held)> {
+        let (inner, now) = (self.lock(), self.now());
+        let user = self.users(&inner, now).next();
+        // Those of single acquires are in queues of their own, which other sessions do not look at.
+        let single = || self.singles().holders().into_iter().next();
+        user.or_else(|| single().map(|by| (by.mode(), by.describe(now))))
+    }
+
+    fn is_beside_another(&self) -> &AtomicBool {
+        &self.common.beside
+    }
+
+    fn close(self: Arc<Self>) {
+        drop(self.decide(|state| state.close(|| closed().on(self.lock_name().clone()))));
+    }
+
+    fn leases_lost(self: Arc<Self>) {
+        let now = self.now();
+        drop(self.decide(|state| state.leases_lost(now)));
+    }
+}

@@ -1,0 +1,72 @@
+//! Grants to the callers of this process.
+
+use std::cell::OnceCell;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use super::{Engine, Shared};
+use crate::acquire::lease::Lease;
+use crate::base::clock::Instant;
+use crate::base::error::{ErrorKind, Holder, LockError};
+use crate::base::mode::Mode;
+use crate::base::token::FencingToken;
+use crate::local::callers::Grants;
+use crate::local::grant::{Grant, GrantSource, Hold};
+use crate::local::waiter::Waiter;
+use crate::observe::observer::Event;
+
+/// Makes the grants of a queue at one time.
+#[derive(Debug)]
+pub struct Granting<'a, E: Engine> {
+    queue: &'a Shared<E>,
+    now: Instant,
+    /// The mode and the token of the first.
+    first: OnceCell<(Mode, FencingToken)>,
+}
+
+impl<'a, E: Engine> Granting<'a, E> {
+    /// Nothing was granted yet.
+    pub fn new(queue: &'a Shared<E>, now: Instant) -> Self {
+        Granting { queue, now, first: OnceCell::new() }
+    }
+
+    /// Tells the observers that the lock was passed on, if it was.
+    pub fn tell_handed_on(&self) {
+        let Some(&(mode, token)) = self.first.get() else { return };
+        self.queue.session().events().tell(|| {
+            let (lock, pattern) = (self.queue.lock_name().clone(), self.queue.pattern().text());
+            Event::HandedOn { lock, pattern, mode, token }
+        });
+    }
+}
+
+impl<E: Engine> Grants<Lease, E::Wants, Weak<Grant>, Hold> for Granting<'_, E> {
+    fn now(&self) -> Instant {
+        self.now
+    }
+
+    fn grant(
+        &self,
+        to: &Waiter<E::Wants>,
+        lease: &Arc<Lease>,
+        more: impl Iterator<Item = Arc<Lease>>,
+    ) -> (Weak<Grant>, Hold) {
+        let (source, linger) = (self.queue.clone(), to.queue_policy.linger);
+        let (token, mode) = (lease.next_token(), E::mode(&to.wants));
+        let grant = Grant::new(source, lease.clone(), token, (to.who, mode), linger, self.now)
+            .with_more(more)
+            .with_label(to.label.clone())
+            .behind(to.ahead);
+        let grant = Arc::new(grant);
+        self.queue.note_single(&grant);
+        let _ = self.first.set((mode, token));
+        (Arc::downgrade(&grant), grant.hold())
+    }
+
+    fn busy(&self, lease: &Arc<Lease>) -> LockError {
+        let session = self.queue.session();
+        let owner = session.runtime().holder(session.app(), Duration::ZERO);
+        let holder = Holder { owner, node: lease.node_name().to_owned(), ahead: 1 };
+        LockError::new(ErrorKind::Busy, "").held_by(Some(holder))
+    }
+}

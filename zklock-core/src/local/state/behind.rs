@@ -1,0 +1,91 @@
+//! Whether a contender of another process is behind the node, and for how long the node is kept.
+
+use std::sync::Arc;
+
+use super::{Phase, State};
+use crate::base::clock::Instant;
+use crate::base::mode::Mode;
+use crate::local::callers::Grants;
+use crate::local::todo::{Lent, Todo};
+
+impl<L: Lent, B, O> State<L, B, O> {
+    /// Whether to ask again whether a contender is behind the node, if nobody replied: readers hold it,
+    /// and a reader that waits to enter beside them must not be told that it is busy.
+    pub fn asks_again(&self, lease: &Arc<L>) -> bool {
+        self.asking && matches!(self.phase, Phase::Held { .. }) && self.phase.stands_on(lease)
+    }
+
+    /// The reply whether a contender is behind the node.
+    pub fn asked(
+        &mut self,
+        lease: &Arc<L>,
+        behind: bool,
+        by: &impl Grants<L, Mode, B, O>,
+    ) -> Todo<L> {
+        let mut todo = Todo::default();
+        if !self.phase.stands_on(lease) {
+            return todo;
+        }
+        self.asking = false;
+        let (mode, held) = match self.phase {
+            Phase::Asking { mode, .. } => (mode, false),
+            Phase::Held { mode, .. } => (mode, true),
+            _ => return todo,
+        };
+        let stays = !behind && lease.is_valid(by.now()) && !lease.is_revoked();
+        let next = self.callers.waiters.first().map(|next| next.wants);
+        if held {
+            // Readers hold it. Either those that came meanwhile enter, or the node is closed to
+            // newcomers.
+            if stays && next == Some(Mode::Read) && mode == Mode::Read {
+                self.grant_first(&mut todo, (lease.clone(), mode), true, by);
+            } else {
+                if behind {
+                    self.behind = Some(true);
+                }
+                todo.wake_all.extend(self.callers.turn_away(|| by.busy(lease)));
+            }
+        } else if stays && next == Some(mode) {
+            self.grant_first(&mut todo, (lease.clone(), mode), true, by);
+        } else {
+            todo.release = self.renew(&mut todo);
+        }
+        todo
+    }
+
+    /// The companion of a node has looked behind it; `None` if nobody replied.
+    pub fn looked_behind(&mut self, lease: &Arc<L>, behind: Option<bool>) -> Todo<L> {
+        let mut todo = Todo::default();
+        if self.phase.stands_on(lease) {
+            self.behind = behind;
+            if behind == Some(true) && matches!(self.phase, Phase::Lingering { .. }) {
+                todo.release = self.renew(&mut todo);
+            }
+        }
+        todo
+    }
+
+    /// The companion of a node asks whether it should continue, and until when to sleep. `doubt`
+    /// ends the lingering.
+    pub fn linger_on(
+        &mut self,
+        lease: &Arc<L>,
+        doubt: bool,
+        now: Instant,
+    ) -> (Option<Instant>, Todo<L>) {
+        let mut todo = Todo::default();
+        if !self.phase.stands_on(lease) {
+            return (None, todo);
+        }
+        match &self.phase {
+            Phase::Lingering { lease, until, .. }
+                if doubt || now >= *until || !lease.is_valid(now) || lease.is_revoked() =>
+            {
+                todo.release = self.renew(&mut todo);
+                (None, todo)
+            }
+            Phase::Lingering { until, .. } => (Some(*until), todo),
+            _ => (Some(Instant::FAR), todo),
+        }
+    }
+}

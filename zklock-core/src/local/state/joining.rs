@@ -1,0 +1,124 @@
+//! A caller comes to a lock.
+
+use std::sync::Arc;
+
+use super::{Phase, State};
+use crate::base::error::LockError;
+use crate::base::mode::Mode;
+use crate::local::callers::Grants;
+use crate::local::todo::{Joined, Lent, Todo};
+use crate::local::turn::Turn;
+use crate::local::waiter::Waiter;
+
+/// What a holder means for a newcomer.
+#[derive(Debug)]
+pub enum Conflict<L> {
+    /// It has to be waited for.
+    None,
+    /// The newcomer holds it itself, and must not wait for those that wait for it.
+    Own,
+    /// The holder is the newcomer itself, which lost this lease and starts over.
+    LetGo(Arc<L>),
+}
+
+impl<L: Lent, B, O> State<L, B, O> {
+    /// Whether a caller of this process certainly keeps a newcomer out. If not, ZooKeeper's reply
+    /// is pending, and may grant the lock to the newcomer as well. `seen` says whether the running
+    /// driver has seen somebody in the way.
+    fn keeps_out(&self, newcomer: &Waiter, seen: bool) -> bool {
+        let reads = |mode: Mode| {
+            (newcomer.wants, mode) == (Mode::Read, Mode::Read)
+                && self.callers.waiters.iter().all(|other| other.wants == Mode::Read)
+        };
+        match &self.phase {
+            Phase::Idle | Phase::Lingering { .. } => false,
+            Phase::Fetching(_) => seen,
+            // Who was to have it next may have given up.
+            Phase::Asking { lease, mode } => {
+                !self.callers.waiters.is_empty() && lease.is_valid(newcomer.since) && !reads(*mode)
+            }
+            Phase::Held { lease, mode } => {
+                let open = self.asking && self.behind != Some(true) && !lease.is_revoked();
+                !open || !reads(*mode)
+            }
+        }
+    }
+
+    /// A caller wants the lock. `seen` says whether the running driver has seen somebody in the
+    /// way.
+    pub fn join(
+        &mut self,
+        waiting: Waiter,
+        by: &impl Grants<L, Mode, B, O>,
+        conflict: impl Fn(&B) -> Conflict<L>,
+        closed: impl FnOnce() -> LockError,
+        seen: bool,
+    ) -> (Joined<O>, Todo<L>) {
+        let mut todo = Todo::default();
+        if self.callers.closed {
+            return (Joined::Refused(closed()), todo);
+        }
+        let now = waiting.since;
+        match &self.phase {
+            Phase::Lingering { lease, mode, .. }
+                if *mode == waiting.wants && lease.is_valid(now) && !lease.is_revoked() =>
+            {
+                let lease = lease.clone();
+                self.turn = Turn::begin(&waiting.queue_policy.handoffs, now);
+                return (Joined::Granted(self.enter(&waiting, lease, by)), todo);
+            }
+            // Of another mode, or lost and so nobody's.
+            Phase::Lingering { .. } => todo.release = self.renew(&mut todo),
+            // The answer may come only when the connection is back.
+            Phase::Asking { lease, .. } if !lease.is_valid(now) => {
+                todo.release = self.renew(&mut todo);
+            }
+            // A caller that still works under a lost lease was told, and deletes the node in the
+            // end; the next one waits in ZooKeeper's queue.
+            Phase::Held { lease, .. } if !lease.is_valid(now) => drop(self.renew(&mut todo)),
+            Phase::Held { lease, mode: Mode::Read }
+                if waiting.wants == Mode::Read
+                    && self.callers.waiters.is_empty()
+                    && self.behind != Some(true)
+                    && !lease.is_revoked()
+                    && self.turn.take(now) =>
+            {
+                let lease = lease.clone();
+                return (Joined::Granted(self.enter(&waiting, lease, by)), todo);
+            }
+            _ => {}
+        }
+        let mut own = false;
+        for holder in self.in_the_way() {
+            match conflict(holder) {
+                Conflict::None => {}
+                Conflict::Own => own = true,
+                Conflict::LetGo(lease) => todo.let_go.push(lease),
+            }
+        }
+        let readers = match &self.phase {
+            Phase::Held { lease, mode: Mode::Read } if waiting.wants == Mode::Read => Some(lease),
+            _ => None,
+        };
+        // Those between wait for these readers, and so for the newcomer, which reads already.
+        if let (true, Some(lease)) = (own, readers) {
+            let lease = lease.clone();
+            return (Joined::Granted(self.enter(&waiting, lease, by)), todo);
+        }
+        let is_open = |lease: &Arc<L>| {
+            self.callers.waiters.is_empty() && self.behind != Some(true) && !lease.is_revoked()
+        };
+        let open = readers.filter(|lease| is_open(lease)).cloned();
+        if waiting.once && open.is_none() && self.keeps_out(&waiting, seen) {
+            return (Joined::Busy, todo);
+        }
+        let place = self.callers.enqueue(waiting, self.holders.len());
+        if matches!(self.phase, Phase::Idle) {
+            todo.fetch = self.fetch();
+        } else if open.is_some() && !std::mem::replace(&mut self.asking, true) {
+            // The limit is reached: the node stays open to newcomers only if nobody is behind it.
+            todo.ask = open;
+        }
+        (Joined::Waits(place), todo)
+    }
+}

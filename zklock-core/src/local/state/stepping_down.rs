@@ -1,0 +1,35 @@
+//! A writer becomes a reader.
+
+use std::sync::Arc;
+
+use super::{Phase, State};
+use crate::base::mode::Mode;
+use crate::local::callers::Grants;
+use crate::local::todo::{Lent, Todo};
+
+impl<L: Lent, B, O> State<L, B, O> {
+    /// A writer was downgraded: the lock has a new node, held for reading by the same caller. The
+    /// readers that wait next enter beside it.
+    pub fn stepped_down(
+        &mut self,
+        (from, to): (&Arc<L>, Arc<L>),
+        reader: B,
+        by: &impl Grants<L, Mode, B, O>,
+    ) -> Todo<L> {
+        let mut todo = Todo::default();
+        if !matches!(self.phase, Phase::Held { .. }) || !self.phase.stands_on(from) {
+            // The writer continues under the new node.
+            self.lost.retain(|(lease, _)| !Arc::ptr_eq(lease, from));
+            self.lost.push((to, reader));
+            return todo;
+        }
+        (self.behind, self.accompanied, self.asking) = (None, false, false);
+        self.holders.clear();
+        self.holders.push(reader);
+        self.phase = Phase::Held { lease: to.clone(), mode: Mode::Read };
+        if self.callers.waiters.first().is_some_and(|next| next.wants == Mode::Read) {
+            self.grant_first(&mut todo, (to, Mode::Read), true, by);
+        }
+        todo
+    }
+}

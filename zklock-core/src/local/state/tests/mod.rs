@@ -1,0 +1,228 @@
+//! The decisions alone, on leases that are all lost or all kept.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use super::*;
+use crate::base::caller::Caller;
+use crate::base::error::ErrorKind;
+use crate::base::policy::StopAt;
+use crate::local::todo::Joined;
+use crate::local::waiter::QueuePolicy;
+use crate::local::waiters::{Outcome, Waiters};
+
+/// Numbers what it grants.
+struct Numbers(Instant, Rc<Cell<u32>>);
+
+impl<L> Grants<L, Mode, u32, u32> for Numbers {
+    fn now(&self) -> Instant {
+        self.0
+    }
+    fn grant(&self, _: &Waiter, _: &Arc<L>, _: impl Iterator<Item = Arc<L>>) -> (u32, u32) {
+        self.1.set(self.1.get() + 1);
+        (self.1.get(), self.1.get())
+    }
+    fn busy(&self, _: &Arc<L>) -> LockError {
+        LockError::new(ErrorKind::Busy, "")
+    }
+}
+
+/// Ten thousand waiters have ten thousand of these.
+#[test]
+fn what_is_kept_of_a_waiter_is_small() {
+    type Grant = Option<Arc<()>>;
+    let bytes = Waiters::<Waiter, Outcome<Grant>>::BYTES_EACH;
+    assert!(bytes <= 152, "{bytes} bytes");
+}
+
+#[derive(Debug)]
+struct LostNode;
+
+impl Lent for LostNode {
+    fn is_valid(&self, _: Instant) -> bool {
+        false
+    }
+    fn is_revoked(&self) -> bool {
+        false
+    }
+    fn stop_at(&self) -> StopAt {
+        StopAt::Lost
+    }
+}
+
+#[test]
+fn nothing_is_kept_of_a_writer_whose_lease_was_lost_while_it_stepped_down() {
+    let (now, by) = (Instant::ORIGIN, Numbers(Instant::ORIGIN, Rc::default()));
+    let (writer, reader) = (1, 2);
+    let [from, to] = [(); 2].map(|()| Arc::new(LostNode));
+    let mut state = State::new(false);
+    state.phase = Phase::Held { lease: from.clone(), mode: Mode::Write };
+    state.holders.push(writer);
+    let _ = state.leases_lost(now);
+    assert_eq!(state.in_the_way().collect::<Vec<_>>(), [&writer]);
+    let _ = state.stepped_down((&from, to.clone()), reader, &by);
+    assert_eq!(state.in_the_way().collect::<Vec<_>>(), [&reader]);
+    let todo = state.release([to.clone()], |by| *by == reader, Duration::ZERO, &by);
+    assert!(todo.release.is_some_and(|released| Arc::ptr_eq(&released, &to)));
+    assert_eq!(state.in_the_way().count(), 0);
+}
+
+#[derive(Debug)]
+struct KeptNode;
+
+impl Lent for KeptNode {
+    fn is_valid(&self, _: Instant) -> bool {
+        true
+    }
+    fn is_revoked(&self) -> bool {
+        false
+    }
+    fn stop_at(&self) -> StopAt {
+        StopAt::Lost
+    }
+}
+
+/// While the connection is down, the answer to its question does not come.
+#[test]
+fn who_asks_on_a_lost_lease_does_not_keep_the_others_waiting() {
+    let now = Instant::ORIGIN;
+    let by = Numbers(now, Rc::default());
+    let waiter = || {
+        let (who, queue_policy) = (Caller::thread(), QueuePolicy::default());
+        let (wants, since, once, label, ahead) = (Mode::Mutex, now, false, None, 0);
+        Waiter { who, wants, since, once, queue_policy, label, ahead }
+    };
+    let conflict = |_: &u32| Conflict::None;
+    let closed = || LockError::new(ErrorKind::Closing, "");
+    for comes_later in [false, true] {
+        let node = Arc::new(LostNode);
+        let mut state = State::new(false);
+        let asking = Phase::Asking { lease: node.clone(), mode: Mode::Mutex };
+        let todo = if comes_later {
+            state.phase = asking;
+            state.join(waiter(), &by, conflict, closed, false).1
+        } else {
+            drop(state.join(waiter(), &by, conflict, closed, false));
+            state.phase = asking;
+            state.leases_lost(now)
+        };
+        assert!(todo.fetch.is_some() && todo.release.is_some(), "{comes_later}");
+        let late = state.asked(&node, false, &by);
+        assert!(late.fetch.is_none() && late.release.is_none() && late.wake.is_none());
+    }
+}
+
+const WITHIN: Duration = Duration::from_millis(500);
+const HOLD: Duration = Duration::from_millis(5);
+const ANSWER: Duration = Duration::from_millis(40);
+
+/// What happens to those who want the lock all the time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Step {
+    Join(u32),
+    LetGo(u32, u32),
+    Answered(bool),
+}
+
+/// When this process lets go of a node that six of its callers want all the time, if a node of
+/// another process is behind it from `rival` on; and how many grants there are meanwhile.
+fn lets_go(mode: Mode, handoffs: Handoffs, rival: Instant) -> (Instant, u32) {
+    let queue_policy = QueuePolicy { handoffs, ..QueuePolicy::default() };
+    let (numbers, before) = (Rc::<Cell<u32>>::default(), Cell::new(0));
+    let closed = || LockError::new(ErrorKind::Closing, "");
+    let node = Arc::new(KeptNode);
+    let mut state = State::new(false);
+    let (mut steps, mut places) = (std::collections::BTreeSet::new(), Vec::new());
+    for caller in 0..6 {
+        let at = Instant::ORIGIN + Duration::from_millis(caller.into());
+        steps.insert((at, Step::Join(caller)));
+    }
+    loop {
+        let (now, step) = steps.pop_first().unwrap();
+        if now < rival {
+            before.set(numbers.get());
+        }
+        let by = Numbers(now, numbers.clone());
+        let mut todo = match step {
+            Step::Join(caller) => {
+                let (who, since) = (Caller::thread(), now);
+                let (once, label, ahead) = (false, None, 0);
+                let waiter = Waiter { who, wants: mode, since, once, queue_policy, label, ahead };
+                let (joined, todo) =
+                    state.join(waiter, &by, |_: &u32| Conflict::None, closed, false);
+                match joined {
+                    Joined::Granted(number) => {
+                        steps.insert((now + HOLD, Step::LetGo(caller, number)));
+                    }
+                    Joined::Waits(place) => places.push((caller, place)),
+                    other => panic!("{other:?}"),
+                }
+                todo
+            }
+            Step::LetGo(caller, number) => {
+                steps.insert((now, Step::Join(caller)));
+                let is_it = |by: &u32| *by == number;
+                state.release([node.clone()], is_it, Duration::ZERO, &by)
+            }
+            Step::Answered(behind) => state.asked(&node, behind, &by),
+        };
+        if let Some(fetch) = todo.fetch.take().filter(|_| todo.release.is_none()) {
+            todo = state.fetched(fetch.driver, Ok(node.clone()), &by);
+        }
+        if todo.release.is_some() {
+            return (now, numbers.get() - before.get());
+        }
+        if todo.ask.is_some() {
+            // It is behind the node if the server knows of it when the question arrives.
+            let behind = rival <= now + ANSWER / 2;
+            steps.insert((now + ANSWER, Step::Answered(behind)));
+        }
+        places.retain(|(caller, place)| match state.poll(*place, Waker::noop()) {
+            Poll::Ready(granted) => {
+                let number = granted.unwrap().unwrap();
+                steps.insert((now + HOLD, Step::LetGo(*caller, number)));
+                false
+            }
+            Poll::Pending => true,
+        });
+    }
+}
+
+#[test]
+fn another_process_waits_for_one_turn_and_two_answers() {
+    // Of a question that arrives just before it the answer is under way, and begins a turn; at
+    // the end of that turn, another question is asked.
+    let most = ANSWER / 2 + WITHIN + ANSWER + 2 * HOLD;
+    let handoffs = Handoffs { most: u32::MAX, within: WITHIN };
+    for mode in [Mode::Mutex, Mode::Write, Mode::Read] {
+        let mut longest = Duration::ZERO;
+        for millis in 0..1_700 {
+            let rival = Instant::ORIGIN + Duration::from_millis(millis);
+            longest = longest.max(lets_go(mode, handoffs, rival).0.since(rival));
+        }
+        assert!(longest <= most && longest > WITHIN, "{mode:?}: {longest:?}");
+    }
+}
+
+#[test]
+fn another_process_waits_for_so_many_and_one_and_two_answers() {
+    for mode in [Mode::Mutex, Mode::Write, Mode::Read] {
+        for most in [0, 1, 3, 40] {
+            let handoffs = Handoffs { most, within: Duration::from_secs(60) };
+            let (mut longest, mut passed) = (Duration::ZERO, 0);
+            for millis in (600..1_000).step_by(3) {
+                let rival = Instant::ORIGIN + Duration::from_millis(millis);
+                let (at, grants) = lets_go(mode, handoffs, rival);
+                (longest, passed) = (longest.max(at.since(rival)), passed.max(grants));
+            }
+            let promised = ANSWER / 2 + (most + 1) * HOLD + ANSWER + HOLD;
+            assert!(longest <= promised, "{mode:?}, {most}: {longest:?}");
+            // With a handoff, all readers that wait enter.
+            let readers = if mode == Mode::Read { 6 } else { 1 };
+            assert!(passed <= (most + 1) * readers, "{mode:?}, {most}: {passed}");
+        }
+    }
+}
