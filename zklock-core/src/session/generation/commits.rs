@@ -195,11 +195,12 @@ impl Generation {
                 let gave_up = lost > back && could_give_up(lost);
                 let unproven = back > Instant::ORIGIN && commit < back;
                 // A client that stood still loses the connection and gives up in one step.
-                let unseen = lost <= back && could_give_up(commit);
-                match (unseen, gave_up || unproven) {
-                    (true, _) => end.at,
-                    (false, true) => lost.max(back),
-                    (false, false) => return,
+                if lost <= back && could_give_up(commit) {
+                    end.at
+                } else if gave_up || unproven {
+                    lost.max(back)
+                } else {
+                    return;
                 }
             }
             _ if end.of_itself => end.at,
