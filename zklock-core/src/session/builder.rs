@@ -58,9 +58,8 @@ pub struct SessionBuilder {
 enum Store {
     ZooKeeper(Box<ZooKeeperOptions>),
     Embedded(Embedded, Duration),
-    Custom(Arc<dyn Connector>),
-    #[cfg_attr(not(any(test, feature = "testing")), allow(dead_code))]
-    Simulated(Arc<dyn Connector>, Arc<dyn Machine>),
+    /// A coordinator of the user's; in a simulation, with the machine that is simulated.
+    Custom(Arc<dyn Connector>, Option<Arc<dyn Machine>>),
 }
 
 impl Store {
@@ -77,14 +76,13 @@ impl Store {
             Store::Embedded(store, _) => {
                 Place { servers: store.address().into(), chroot: "".into() }
             }
-            Store::Custom(connector) => {
-                let servers = format!("connector {:p}", Arc::as_ptr(connector));
+            Store::Custom(connector, machine) => {
+                let servers = match machine {
+                    Some(machine) => format!("simulated {}", machine.place()),
+                    None => format!("connector {:p}", Arc::as_ptr(connector)),
+                };
                 Place { servers: servers.into(), chroot: "".into() }
             }
-            Store::Simulated(_, machine) => Place {
-                servers: format!("simulated {}", machine.place()).into(),
-                chroot: "".into(),
-            },
         }
     }
 }
@@ -456,8 +454,9 @@ impl SessionBuilder {
                 check_session_timeout(timeout).map_err(invalid)?;
                 (Arc::new(store.connector(timeout)), Host::Callers)
             }
-            Store::Custom(connector) => (connector, Host::Thread),
-            Store::Simulated(connector, machine) => (connector, Host::Machine(machine)),
+            Store::Custom(connector, machine) => {
+                (connector, machine.map_or(Host::Thread, Host::Machine))
+            }
         };
         let session = Session::start(Parts {
             connector,
@@ -622,7 +621,7 @@ impl Session {
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
     pub fn builder_on(connector: impl Connector) -> SessionBuilder {
-        SessionBuilder::new(Store::Custom(Arc::new(connector)))
+        SessionBuilder::new(Store::Custom(Arc::new(connector), None))
     }
 
     /// A session in the making, in a world of its own: nothing of the computer it runs on decides
@@ -633,7 +632,7 @@ impl Session {
         connector: Arc<dyn Connector>,
         machine: Arc<dyn Machine>,
     ) -> SessionBuilder {
-        SessionBuilder::new(Store::Simulated(connector, machine))
+        SessionBuilder::new(Store::Custom(connector, Some(machine)))
     }
 }
 
