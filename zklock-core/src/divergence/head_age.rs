@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use crate::base::clock::Instant;
 
-/// From this number of entries on, those that nobody looks at any more are forgotten.
+/// From this number of entries on, those that nobody looks up any more are removed.
 const MANY: usize = 1_000;
 
 /// The age of the head of each queue in which somebody waited recently.
 #[derive(Debug)]
 pub struct HeadAges {
     check_after: Duration,
-    heads: Mutex<Recent<Box<str>, Head>>,
+    heads: Mutex<Expiring<Box<str>, Head>>,
 }
 
 /// Since when a node has certainly existed. Whatever was created before it has existed for as long.
@@ -35,24 +35,24 @@ struct Head {
     since: Instant,
     /// The contenders of this queue that were found to belong to no session, by czxid, because a path may
     /// be that of one node after the other; and since when each was there.
-    staying: Recent<i64, Instant>,
+    orphans: Expiring<i64, Instant>,
 }
 
-/// What somebody looked at recently.
+/// A map that removes what nobody has looked up for some time.
 #[derive(Debug)]
-struct Recent<K, V> {
-    /// Each with the time of the last look.
-    seen: HashMap<K, (V, Instant)>,
-    /// The number from which on they are looked through: twice as many as the last time there were
-    /// left, so that it costs little for each.
-    full: usize,
-    /// Who has not been looked at for so long is forgotten then.
-    recent: Duration,
+struct Expiring<K, V> {
+    /// Each value with the time of its last look-up.
+    entries: HashMap<K, (V, Instant)>,
+    /// The number of entries at which expired ones are removed: twice as many as were left the last
+    /// time, so that each insertion costs little.
+    capacity: usize,
+    /// The time after the last look-up when an entry expires.
+    lifetime: Duration,
 }
 
-impl<K: Eq + Hash, V> Recent<K, V> {
-    fn new(recent: Duration) -> Self {
-        Recent { seen: HashMap::new(), full: MANY, recent }
+impl<K: Eq + Hash, V> Expiring<K, V> {
+    fn new(lifetime: Duration) -> Self {
+        Expiring { entries: HashMap::new(), capacity: MANY, lifetime }
     }
 
     fn get_mut<Q>(&mut self, key: &Q, now: Instant) -> Option<&mut V>
@@ -60,24 +60,24 @@ impl<K: Eq + Hash, V> Recent<K, V> {
         K: Borrow<Q>,
         Q: Eq + Hash + ?Sized,
     {
-        let (value, seen) = self.seen.get_mut(key)?;
-        *seen = now;
+        let (value, looked_up) = self.entries.get_mut(key)?;
+        *looked_up = now;
         Some(value)
     }
 
     fn insert(&mut self, key: K, value: V, now: Instant) {
-        if self.seen.len() >= self.full {
-            self.seen.retain(|_, (_, seen)| now.since(*seen) < self.recent);
-            self.full = (2 * self.seen.len()).max(MANY);
+        if self.entries.len() >= self.capacity {
+            self.entries.retain(|_, (_, looked_up)| now.since(*looked_up) < self.lifetime);
+            self.capacity = (2 * self.entries.len()).max(MANY);
         }
-        self.seen.insert(key, (value, now));
+        self.entries.insert(key, (value, now));
     }
 }
 
 impl HeadAges {
     /// `check_after` is the age from which a head is checked.
     pub fn new(check_after: Duration) -> Self {
-        let heads = Mutex::new(Recent::new(check_after.saturating_mul(2)));
+        let heads = Mutex::new(Expiring::new(check_after.saturating_mul(2)));
         HeadAges { check_after, heads }
     }
 
@@ -91,8 +91,8 @@ impl HeadAges {
     pub fn is_check_due(&self, directory: &str, path: &Arc<str>, times: u32, now: Instant) -> bool {
         let due = self.check_after.saturating_mul(times);
         let mut heads = self.heads.lock().unwrap_or_else(PoisonError::into_inner);
-        let recent = heads.recent;
-        let new = || Head { path: path.clone(), since: now, staying: Recent::new(recent) };
+        let lifetime = heads.lifetime;
+        let new = || Head { path: path.clone(), since: now, orphans: Expiring::new(lifetime) };
         let Some(head) = heads.get_mut(directory, now) else {
             heads.insert(directory.into(), new(), now);
             return false;
@@ -115,12 +115,12 @@ impl HeadAges {
         let mut since = own.filter(|own| czxid < own.czxid).map_or(now, |own| own.since);
         let mut heads = self.heads.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(head) = heads.get_mut(directory, now) else { return false };
-        match head.staying.get_mut(&czxid, now) {
+        match head.orphans.get_mut(&czxid, now) {
             Some(known) => {
                 *known = since.min(*known);
                 since = *known;
             }
-            None => head.staying.insert(czxid, since, now),
+            None => head.orphans.insert(czxid, since, now),
         }
         now.since(since) >= self.check_after
     }
@@ -172,7 +172,7 @@ mod tests {
         for number in 0..10 * MANY {
             let now = at(number as u64 / 50);
             assert!(!head_ages.is_check_due(&number.to_string(), &head, 1, now));
-            assert!(head_ages.heads.lock().unwrap().seen.len() <= 2 * MANY);
+            assert!(head_ages.heads.lock().unwrap().entries.len() <= 2 * MANY);
         }
     }
 
@@ -182,7 +182,7 @@ mod tests {
         for number in 0..10 * MANY {
             assert!(!head_ages.is_check_due(&number.to_string(), &head, 1, at(0)));
         }
-        assert!(head_ages.heads.lock().unwrap().full >= 10 * MANY);
+        assert!(head_ages.heads.lock().unwrap().capacity >= 10 * MANY);
     }
 
     /// They come and go while the head stays.
@@ -197,7 +197,7 @@ mod tests {
             // This one is looked at all the time.
             assert_eq!(head_ages.has_stayed("/l", 1, None, now), now >= at(10));
             let heads = head_ages.heads.lock().unwrap();
-            assert!(heads.seen["/l"].0.staying.seen.len() <= 2 * MANY + 2);
+            assert!(heads.entries["/l"].0.orphans.entries.len() <= 2 * MANY + 2);
         }
     }
 }
