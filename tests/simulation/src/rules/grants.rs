@@ -14,8 +14,8 @@ const TOLD: u64 = 5_000;
 #[derive(Debug)]
 pub(super) struct Chain {
     path: String,
-    /// When each was granted.
-    grants: Vec<u64>,
+    /// When each was granted; `None` of one that was noted late.
+    grants: Vec<Option<u64>>,
     /// Whether nothing had gone wrong for some time when it was granted.
     calm: bool,
     /// Whether its holder let go of it.
@@ -37,11 +37,11 @@ impl Ledger {
         }
         let is_part = self.is_part(entry.lock, &entry.process);
         // One of several is noted when all are held: it says nothing of handoffs.
-        let noted = if is_part { 0 } else { now };
+        let noted = (!is_part).then_some(now);
         if plan.has_permits() {
             let mut state = self.lock();
             let grants = state.permits.entry(path.to_owned()).or_default();
-            grants.push(if grants.is_empty() { now } else { noted });
+            grants.push(if grants.is_empty() { Some(now) } else { noted });
             let grants = grants.clone();
             drop(state);
             return self.check_handoff(who, entry, path, &grants);
@@ -56,7 +56,7 @@ impl Ledger {
             }
             old => {
                 let (path, calm) = (path.to_owned(), self.calm_for(self.timeout));
-                (Chain { path, grants: vec![now], calm, released: false }, old)
+                (Chain { path, grants: vec![Some(now)], calm, released: false }, old)
             }
         };
         let grants = chain.grants.clone();
@@ -79,7 +79,7 @@ impl Ledger {
             self.fail(super::THERE, what);
         }
         let Some(old) = old else { return };
-        let first = old.grants[0];
+        let Some(first) = old.grants[0] else { return };
         // Whatever becomes of its holder and of its session; but outsiders may delete the mark.
         let untouched = self.store.deleted_at(entry.lock).is_none();
         if old.calm && untouched && now + TOLD < first + plan.hold() {
@@ -125,20 +125,18 @@ impl Ledger {
     /// After so many handoffs or so long, a process lets others go first: it looks at the queue, and
     /// if nobody waits there at that moment, a turn follows of as many handoffs and as much time. So it
     /// knew of whoever waited before the earliest look with which this turn can have begun.
-    fn check_handoff(&self, who: &str, entry: &Entry, path: &str, grants: &[u64]) {
-        if grants.last() == Some(&0) {
-            return;
-        }
+    fn check_handoff(&self, who: &str, entry: &Entry, path: &str, grants: &[Option<u64>]) {
+        let (Some(first), Some(Some(_))) = (grants[0], grants.last()) else { return };
         let (now, plan) = (self.world.now(), &self.plans[entry.lock]);
         let bound = plan.handoffs();
         let within = bound.within.as_micros() as u64 + UNDER_WAY;
         let turn = usize::try_from(bound.most).unwrap_or(usize::MAX).saturating_add(1);
         let many = grants.len().checked_sub(turn).filter(|looked| *looked > 0);
-        let many = many.and_then(|looked| grants[..=looked].iter().max().copied());
-        let long = now.checked_sub(within).filter(|since| *since > grants[0]);
+        let many = many.and_then(|looked| grants[..=looked].iter().max().copied().flatten());
+        let long = now.checked_sub(within).filter(|since| *since > first);
         let Some(since) = many.max(long) else { return };
         // One that lingers learns of those behind it in the next turn.
-        let calm = self.quiet_for(now - grants[0] + self.timeout);
+        let calm = self.quiet_for(now - first + self.timeout);
         if calm && plan.hold() == 0 && !plan.lingers {
             let below = plan.queue();
             let before = since.saturating_sub(UNDER_WAY);

@@ -87,7 +87,7 @@ pub(super) struct State {
     /// The grants on one node after the other.
     pub(super) chains: BTreeMap<usize, Chain>,
     /// When each permit was granted, by the path of its node.
-    pub(super) permits: BTreeMap<String, Vec<u64>>,
+    pub(super) permits: BTreeMap<String, Vec<Option<u64>>>,
     /// The grants whose end a task waits for.
     pub(super) expected: BTreeSet<u64>,
     /// Who waits for the end of a guard that ended then.
