@@ -39,9 +39,9 @@ pub(crate) enum Command {
     /// The lock is that of Curator, and of zklock in its default layout; locks of kazoo are others.
     ///
     /// Exit codes: that of the command (128 + n if signal n ended it), 75 if somebody else holds the
-    /// lock, 69 if ZooKeeper does not answer, 124 if the lock was lost or held for as long as it may
-    /// be, 125 for any other failure of zklock, 126 if the command cannot be executed, 127 if it is
-    /// not found.
+    /// lock, 69 if ZooKeeper does not answer in time, 124 if the lock was lost or held for as long as
+    /// it may be, 125 for any other failure of zklock, 126 if the command cannot be executed, 127 if it
+    /// is not found.
     ///
     /// The environment of the command has ZKLOCK_NAME, ZKLOCK_TOKEN (the fencing token) and
     /// ZKLOCK_CONNECT.

@@ -123,6 +123,11 @@ pub(crate) fn has_certificate() -> bool {
     env::var_os("ZKLOCK_TLS_CERT").is_some_and(|file| !file.is_empty())
 }
 
+/// Opens a session as the environment says, without waiting for the servers.
+pub(crate) fn open() -> Result<Session, Failure> {
+    Ok(Session::builder_from_env(&given()?)?.open()?)
+}
+
 /// Connects as the environment says.
 pub(crate) async fn connect() -> Result<Session, Failure> {
     given()?;

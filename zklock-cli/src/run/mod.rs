@@ -17,7 +17,7 @@ use self::child::{Child, Status};
 use self::lease::Lease;
 use crate::args::{Mode, Run};
 use crate::exit::{Failure, LOST};
-use crate::server::connect;
+use crate::server::open;
 use crate::signals::{Signals, exit_code};
 use crate::text::tell;
 
@@ -39,11 +39,9 @@ const TO_LEAVE: Duration = Duration::from_secs(5);
 
 /// Acquires the lock, runs the command, and releases the lock. Returns the exit code.
 pub(crate) async fn run(args: Run) -> Result<u8, Failure> {
-    let mut signals = Signals::of(&HANDED_ON)?;
-    let session = tokio::select! {
-        session = connect() => session?,
-        signal = signals.next() => return Ok(exit_code(signal)),
-    };
+    let signals = Signals::of(&HANDED_ON)?;
+    // Who waits for the lock waits for servers that start again, too.
+    let session = open()?;
     let outcome = run_with(&args, &session, signals).await;
     // Also who gave up has nodes until the session ends.
     drop(timeout(TO_LEAVE, session.close()).await);

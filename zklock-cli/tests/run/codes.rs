@@ -125,10 +125,25 @@ fn what_cannot_be_run_has_the_codes_of_env() {
 #[test]
 fn a_server_that_is_not_there_is_unreachable() {
     let bed = Bed::new("unreachable");
-    let mut command = bed.zklock_at("127.0.0.1:1", &["run", "a", "--", "touch", "ran"]);
+    let mut command =
+        bed.zklock_at("127.0.0.1:1", &["run", "a", "--timeout", "1s", "--", "touch", "ran"]);
     let output = command.env("ZKLOCK_CONNECT_TIMEOUT", "500ms").output().unwrap();
     assert_eq!(output.status.code(), Some(69), "{output:?}");
     assert!(!bed.folder.join("ran").exists());
+}
+
+#[test]
+fn who_waits_for_the_lock_waits_for_a_server_that_starts_again() {
+    let bed = Bed::new("starts");
+    let server = ZooKeeper::start();
+    server.kill();
+    let run = ["run", "a", "--timeout", "100s", "--", "true"];
+    let mut command = bed.zklock_at(&server.addr(), &run);
+    let mut child = command.env("ZKLOCK_CONNECT_TIMEOUT", "100ms").spawn().unwrap();
+    std::thread::sleep(Duration::from_secs(1));
+    assert!(child.try_wait().unwrap().is_none());
+    server.restart();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
 #[test]

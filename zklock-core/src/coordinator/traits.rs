@@ -654,6 +654,10 @@ pub trait Coordinator: Send + Sync + fmt::Debug + 'static {
     /// Ends the session; the server deletes its ephemeral nodes. Requests that were sent before are
     /// answered first.
     ///
+    /// If it resolves within a second and [`link`](Self::link) is [`Link::Closed`] then, the server has
+    /// confirmed that the nodes are gone: a release of a lock relies on it. A coordinator that could not
+    /// tell the server waits for that second.
+    ///
     /// ```
     /// # zklock::blocking::block_on(async {
     /// # use std::time::Duration;
@@ -678,6 +682,10 @@ pub trait Coordinator: Send + Sync + fmt::Debug + 'static {
 }
 
 /// Opens ZooKeeper sessions, one after the other: the next one when the last has ended.
+///
+/// What it and its [`Coordinator`]s return is polled on a thread of the session and on the threads of
+/// callers, and cannot count on a runtime: what needs tokio enters the runtime itself, through a
+/// `tokio::runtime::Handle`. A panic of `connect` counts as [`RequestError::Unreachable`].
 ///
 /// ```
 /// use std::sync::Arc;

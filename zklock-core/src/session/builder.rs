@@ -611,6 +611,12 @@ impl Session {
     /// Returns a builder for a session on a coordinator of one's own, or around another one. Sessions of
     /// one process that share locks have clones of one builder.
     ///
+    /// The connector decides the session timeout, and how long an attempt to connect takes:
+    /// [`session_timeout`](SessionBuilder::session_timeout) and
+    /// [`connect_timeout`](SessionBuilder::connect_timeout) change nothing here. Locks of equal paths on
+    /// two such builders have no order that other processes know of, so that a
+    /// [`MultiLock`](crate::lock::MultiLock) of them can wait for another process's, and that one for it.
+    ///
     /// ```
     /// # zklock::blocking::block_on(async {
     /// # use std::time::Duration;

@@ -445,7 +445,7 @@ impl Generation {
     }
 
     /// Retires the generation because a node cannot be deleted: new acquires use another one, and
-    /// this one is closed when nothing is held in it.
+    /// this one is closed when nothing is held in it any more, nor to be deleted.
     pub fn retire(&self, path: &str, why: &RequestError) {
         tracing::error!(path, %why, "the server refused to delete a lock's node; it is deleted \
                                      when its ZooKeeper session ends");

@@ -30,12 +30,12 @@ pub struct Keeping {
 }
 
 /// Keeps a generation until its ZooKeeper session is over, or until nothing is held nor to be deleted
-/// after it was retired; then closes it.
+/// after it was retired; then closes it. What cannot be deleted for long is deleted with the session.
 pub async fn keep(generation: Arc<Generation>, keeping: Keeping) {
     let (mut losses, mut was_suspect) = (0, false);
     let (mut beat, mut late): (Option<Beat>, Option<Beat>) = (None, None);
     let (mut next_beat, mut check_at) = (Instant::ORIGIN, Instant::ORIGIN);
-    let mut seen = generation.coordinator().link();
+    let (mut seen, mut unheld) = (generation.coordinator().link(), None);
     loop {
         let changed = generation.changed();
         let mut changed = std::pin::pin!(changed);
@@ -60,7 +60,8 @@ pub async fn keep(generation: Arc<Generation>, keeping: Keeping) {
         let (now, gap) = (generation.lease().clock().now(), generation.lease().heartbeat());
         let holds = generation.keeper_holds();
         // By when a node is gone depends on what is recorded here of the connection.
-        if generation.is_retired() && !holds && generation.is_clean() {
+        unheld = (generation.is_retired() && !holds).then(|| unheld.unwrap_or(now));
+        if unheld.is_some_and(|since| generation.is_clean() || now >= generation.gone_by(since)) {
             break;
         }
         let until = generation.valid_until(StopAt::Lost);
@@ -104,7 +105,7 @@ pub async fn keep(generation: Arc<Generation>, keeping: Keeping) {
 
         // Nothing wakes the keeper when a lock is acquired: a grant is valid for more than one
         // interval.
-        let wake_at = if self_aware && (!holds || link == Link::Up) {
+        let wake_at = if self_aware && unheld.is_none() && (!holds || link == Link::Up) {
             Instant::FAR
         } else if !holds {
             now + gap

@@ -1,12 +1,14 @@
 //! A lane: ZooKeeper sessions, one after the other.
 
 use std::future::{Future, poll_fn};
+use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::Poll;
 use std::time::Duration;
 
+use futures_lite::FutureExt as _;
 use tokio::sync::watch;
 
 use crate::base::clock::{Clock, Instant};
@@ -14,6 +16,7 @@ use crate::base::deadline::Deadline;
 use crate::base::error::{ErrorKind, LockError};
 use crate::base::session_state::SessionState;
 use crate::base::times;
+use crate::coordinator::limits::check_session_timeout;
 use crate::coordinator::traits::{Connector, Coordinator, Link, RequestError};
 use crate::divergence::phantom::PhantomNode;
 use crate::observe::observer::Events;
@@ -370,11 +373,15 @@ async fn run(lane: Arc<Lane>) {
 
 /// Opens a session; `None` if the lane was closed and no server can have opened one.
 async fn open(lane: &Lane) -> Option<Result<Arc<dyn Coordinator>, RequestError>> {
-    let (mut opening, mut status) = (lane.config.connector.connect(), lane.status());
+    // A connector can be a user's.
+    let connector = lane.config.connector.clone();
+    let opening = AssertUnwindSafe(async move { connector.connect().await }).catch_unwind();
+    let (mut opening, mut status) = (pin!(opening), lane.status());
     let mut closed = pin!(status.wait_for(|status| matches!(status, Status::Closed)));
     poll_fn(|cx| {
         if let Poll::Ready(session) = opening.as_mut().poll(cx) {
-            return Poll::Ready(Some(session));
+            let panicked = |_| Err(RequestError::Unreachable("the connector panicked".to_owned()));
+            return Poll::Ready(Some(session.unwrap_or_else(panicked)));
         }
         if !lane.is_closed() && closed.as_mut().poll(cx).is_pending() {
             return Poll::Pending;
@@ -411,11 +418,14 @@ async fn timed(
     tick: Option<Duration>,
 ) -> Result<(Arc<dyn Coordinator>, Timing), RequestError> {
     let coordinator = session?;
-    match Timing::of(coordinator.session_timeout(), tick) {
+    let timeout = coordinator.session_timeout();
+    let timing = check_session_timeout(timeout)
+        .and_then(|()| Timing::of(timeout, tick).map_err(RequestError::BadArguments));
+    match timing {
         Ok(timing) => Ok((coordinator, timing)),
-        Err(why) => {
+        Err(error) => {
             coordinator.close().await;
-            Err(RequestError::BadArguments(why))
+            Err(error)
         }
     }
 }
@@ -431,9 +441,9 @@ fn explain(error: RequestError, chroot: &str) -> Status {
             refused(ErrorKind::Unauthorized, "the ACL of the chroot denies access to this session")
         }
         RequestError::NoNode => {
-            let why = format!(
-                "the node {chroot}, the chroot of the connect string, does not exist: create it first"
-            );
+            // Only a connector of the user's own answers this where no chroot is named.
+            let chroot = if chroot.is_empty() { "/" } else { chroot };
+            let why = format!("the chroot, the node {chroot}, does not exist: create it first");
             Status::Refused(LockError::new(ErrorKind::NoChroot, why))
         }
         RequestError::BadArguments(why) => refused(ErrorKind::InvalidOption, why),

@@ -33,6 +33,8 @@ pub struct Deletion {
     work: Unfinished<Result<(), RequestError>>,
     limit: Option<Sleep>,
     together: Together,
+    /// Whether its own node is gone.
+    gone: bool,
     /// Those that it waits for as well.
     others: Vec<Deletion>,
 }
@@ -111,8 +113,8 @@ impl Deletion {
         let (sent, first) = (target.sent.clone(), target.attempt(generation));
         let work = delete_until_gone(cleaning, generation.clone(), target, first);
         let (generation, work) = (generation.clone(), Unfinished(Some(Box::pin(work) as _)));
-        let (limit, together, others) = (None, Together::default(), Vec::new());
-        Deletion { generation, begun, sent, work, limit, together, others }
+        let (limit, together, gone, others) = (None, Together::default(), false, Vec::new());
+        Deletion { generation, begun, sent, work, limit, together, gone, others }
     }
 
     /// One deletion for several. If one fails, the others go on in the background.
@@ -122,13 +124,23 @@ impl Deletion {
         Some(last)
     }
 
-    /// When the deletion was sent, or the last request before it; `None` if there may be one more.
+    /// When the deletion was sent, or the last request before it; `None` if another request may still be
+    /// sent.
     fn sent(&self) -> Option<Instant> {
         let sent = self.sent.at();
         if sent > self.generation.reconnected_at() {
             return Some(sent);
         }
         self.generation.down_since()
+    }
+
+    fn poll_own(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), RequestError>> {
+        let polled = match self.generation.is_self_aware() || is_io_thread() {
+            true => self.work.poll(cx),
+            false => self.work.poll(&mut self.together.context(cx)),
+        };
+        // The rest is done in the background, in case the server comes back with the session.
+        if polled.is_ready() { polled } else { self.poll_gone(cx).map(Ok) }
     }
 
     /// Resolves when the session can no longer keep the node. A coordinator that knows when it was
@@ -160,7 +172,13 @@ impl Future for Deletion {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
+        // Each is sent again where it has to be, however long another one takes.
         let mut refused = None;
+        if !this.gone
+            && let Poll::Ready(outcome) = this.poll_own(cx)
+        {
+            (this.gone, refused) = (true, outcome.err());
+        }
         this.others.retain_mut(|one| match Pin::new(one).poll(cx) {
             Poll::Ready(outcome) => {
                 refused = refused.take().or(outcome.err());
@@ -168,21 +186,11 @@ impl Future for Deletion {
             }
             Poll::Pending => true,
         });
-        if let Some(error) = refused {
-            return Poll::Ready(Err(error));
+        match refused {
+            Some(error) => Poll::Ready(Err(error)),
+            None if this.gone && this.others.is_empty() => Poll::Ready(Ok(())),
+            None => Poll::Pending,
         }
-        if !this.others.is_empty() {
-            return Poll::Pending;
-        }
-        let polled = match this.generation.is_self_aware() || is_io_thread() {
-            true => this.work.poll(cx),
-            false => this.work.poll(&mut this.together.context(cx)),
-        };
-        if let Poll::Ready(outcome) = polled {
-            return Poll::Ready(outcome);
-        }
-        // The rest is done in the background, in case the server comes back with the session.
-        self.poll_gone(cx).map(Ok)
     }
 }
 

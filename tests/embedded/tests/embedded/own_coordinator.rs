@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use zklock::blocking::block_on;
 use zklock::driver::{Connector, Coordinator, Reply};
-use zklock::{Embedded, Event, Observer, Session};
+use zklock::{Embedded, ErrorKind, Event, Observer, Session};
 
 #[derive(Clone, Debug)]
 struct Counting<C>(C, Arc<AtomicUsize>);
@@ -52,6 +52,28 @@ fn a_session_that_has_connected_is_ready() {
         let connector = Embedded::new().connector(Duration::from_secs(10));
         let session = block_on(Session::builder_on(connector).connect()).unwrap();
         assert!(session.is_ready(), "round {round}: {}", session.state());
+    }
+}
+
+/// Panics where it connects, as one that needs a runtime which is not there.
+#[derive(Debug)]
+struct Panics;
+
+impl Connector for Panics {
+    fn connect(&self) -> Reply<Arc<dyn Coordinator>> {
+        panic!("no reactor")
+    }
+}
+
+#[test]
+fn a_connector_that_cannot_be_used_is_an_error() {
+    let error = block_on(Session::builder_on(Panics).connect()).unwrap_err();
+    assert!(error.is_unavailable() && format!("{error:#}").contains("panicked"), "{error:#}");
+    for timeout in [Duration::ZERO, Duration::MAX] {
+        let connector = Embedded::new().connector(timeout);
+        let error = block_on(Session::builder_on(connector).connect()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidOption);
+        assert!(error.to_string().contains("between 1 ms and 24 days"), "{error}");
     }
 }
 

@@ -1,5 +1,6 @@
 //! The semaphore among tasks and sessions.
 
+use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -83,7 +84,6 @@ async fn several_permits_are_taken_all_or_none() {
     drop(other.acquire_many(3).await.unwrap());
 }
 
-/// Two processes that want two of three each never wait for each other.
 #[tokio::test(start_paused = true)]
 async fn a_release_of_several_permits_waits_for_each_of_them() {
     for lost in 0..3 {
@@ -96,6 +96,31 @@ async fn a_release_of_several_permits_waits_for_each_of_them() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_permit_is_deleted_however_long_the_deletion_of_another_takes() {
+    for slow in 0..3 {
+        let (store, session) = store();
+        let permits = printers(&session, 3).acquire_many(3).await.unwrap();
+        let nodes = contenders(&store, "/zklock/printers/leases").await;
+        let faults = store.faults(session.zookeeper_session().unwrap().0);
+        for (place, node) in nodes.iter().enumerate() {
+            let throttled = RequestError::Other("throttled".to_owned());
+            faults.inject(if place == slow {
+                Fault::refuse(throttled).on(Op::Delete).path(node).times(u64::MAX)
+            } else {
+                Fault::lose_request().on(Op::Delete).path(node)
+            });
+        }
+        let mut release = pin!(permits.release());
+        assert!(timeout(Duration::from_secs(60), &mut release).await.is_err());
+        assert_eq!(leases(&store).await, 1, "{slow}");
+        faults.clear();
+        release.await.unwrap();
+        assert_eq!(leases(&store).await, 0, "{slow}");
+    }
+}
+
+/// Two processes that want two of three each never wait for each other.
 #[tokio::test(start_paused = true)]
 async fn who_wants_several_does_not_wait_for_another_who_does() {
     let (store, session) = store();

@@ -166,11 +166,11 @@ impl Generation {
 
     /// Waits until the server has ended the session, which is over here.
     ///
-    /// The keeper may still be closing it. And a client that reaches no server gives its session up about a
-    /// session timeout after the connection was lost, or later, while the server counts from the last
-    /// request, and looks each tick only. If a session expires sooner than that, the server said so; unless
-    /// the connection was back meanwhile and nothing was answered on it, which does not put off when the
-    /// client gives up. A server that refuses the credentials keeps the session.
+    /// The keeper may still be closing it. And a client that reaches no server gives its session up, a
+    /// session timeout or more after the last answer, however late the loss of the connection was seen and
+    /// whether or not it was back meanwhile, while the server counts from the last request, and looks each
+    /// tick only. If a session expires sooner than that, the server said so. A server that refuses the
+    /// credentials keeps the session.
     pub async fn ended(&self) {
         let Some(end) = self.end.get().filter(|_| !self.self_aware) else { return };
         let clock = self.lease.clock();
@@ -190,18 +190,13 @@ impl Generation {
             // The server has answered.
             Link::Closed => return,
             Link::Expired if end.of_itself => {
-                let (at, commit) = (end.at + self.lease.heartbeat(), self.lease.last_commit());
-                let could_give_up = |since: Instant| at >= since + self.lease.timeout();
-                let gave_up = lost > back && could_give_up(lost);
-                let unproven = back > Instant::ORIGIN && commit < back;
-                // A client that stood still loses the connection and gives up in one step.
-                if lost <= back && could_give_up(commit) {
-                    end.at
-                } else if gave_up || unproven {
-                    lost.max(back)
-                } else {
+                // The client knew a little earlier.
+                let at = end.at + self.lease.heartbeat();
+                if at < self.lease.last_commit() + self.lease.timeout() {
                     return;
                 }
+                // A client that stood still loses the connection and gives up in one step.
+                if lost > back { lost } else { end.at }
             }
             _ if end.of_itself => end.at,
             _ => clock.now(),

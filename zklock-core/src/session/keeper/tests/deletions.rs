@@ -57,6 +57,20 @@ async fn a_session_that_is_used_no_more_stays_until_its_nodes_are_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_session_that_is_used_no_more_does_not_wait_for_a_deletion_for_ever() {
+    let kept = kept().await;
+    let (generation, coordinator) = (&kept.generation, kept.generation.coordinator());
+    coordinator.create("/a", b"", NodeKind::Ephemeral).await.unwrap();
+    let throttled = RequestError::Other("throttled".to_owned());
+    kept.faults.inject(Fault::refuse(throttled).on(Op::Delete).times(u64::MAX));
+    let mut deletion = pin!(Deletion::send(generation, "/a".into()));
+    generation.retire("/b", &RequestError::NoAuth);
+    assert!(timeout(KEPT - MOMENT, &mut deletion).await.is_err() && !generation.is_over());
+    timeout(2 * MOMENT, deletion).await.unwrap().unwrap();
+    assert!(generation.is_over());
+}
+
+#[tokio::test(start_paused = true)]
 async fn who_is_refused_in_a_living_session_waits_until_the_servers_have_ended_it() {
     let (kept, _) = unkept().await;
     let generation = &kept.generation;
@@ -120,6 +134,24 @@ async fn a_client_that_stood_still_and_gives_up_does_not_speak_for_the_servers()
             timeout(2 * MOMENT, deletion).await.unwrap().unwrap();
         }
     }
+}
+
+/// As after a shorter standstill: the connection was lost long before that is seen.
+#[tokio::test(start_paused = true)]
+async fn so_it_is_where_the_loss_of_the_connection_is_seen_late() {
+    let (kept, _) = unkept().await;
+    drop(kept.hold("/b", StopAt::Lost).await);
+    let mut deletion = pin!(looked_for(&kept).await);
+    sleep(T * 7 / 10).await;
+    kept.generation.disconnected();
+    let lost = MOMENT;
+    sleep(T * 7 / 10).await;
+    kept.say(Link::Expired);
+    kept.generation.end();
+    kept.generation.close().await;
+    let rest = KEPT - T * 7 / 10;
+    assert!(timeout(rest - lost, &mut deletion).await.is_err());
+    timeout(2 * MOMENT, deletion).await.unwrap().unwrap();
 }
 
 #[tokio::test(start_paused = true)]
