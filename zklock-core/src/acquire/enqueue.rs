@@ -14,7 +14,7 @@ use crate::cooldown::server_time::ServerTime;
 use crate::coordinator::traits::{NodeKind, Operation, RequestError};
 use crate::layout::contender::{Contender, LAST_SAFE_SEQUENCE};
 use crate::layout::driver::{Proof, unmarked, unread, unsupported};
-use crate::session::generation::{Generation, Since};
+use crate::session::generation::Generation;
 use crate::session::releaser::{DeleteOptions, PendingCreate};
 
 /// The result of creating a node.
@@ -56,8 +56,8 @@ impl AcquireLoop<'_> {
         let mut pending_create =
             PendingCreate::send(generation, self.target.directory.to_shared(), new);
         // If there is a single node, there is nothing to list.
-        let looking = (single.is_none() && pending_create.is_sent())
-            .then(|| self.look(generation, Since::Now));
+        let looking =
+            (single.is_none() && pending_create.is_sent()).then(|| self.look_behind(generation));
         // Of two kinds that come at the same time, the one whose node is later sees the other.
         let beside = self.target.beside.as_ref().filter(|_| pending_create.is_sent());
         let beside = beside.map(|beside| generation.coordinator().get(beside.as_str()));

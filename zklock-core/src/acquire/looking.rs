@@ -4,14 +4,18 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
+use futures_lite::future::poll_once;
 use tokio::sync::oneshot::Receiver;
 
 use crate::acquire::acquire_loop::{AcquireLoop, Setback};
 use crate::coordinator::traits::{Reply, RequestError};
 use crate::session::generation::{Generation, Listed, Listing, Since};
+use crate::session::releaser::or_forgotten;
 
 /// A pending list request.
 pub(crate) enum Looking {
+    /// For one caller, right behind the creation of its node.
+    Behind(Reply<Vec<String>>),
     /// For one caller.
     Alone(Reply<Vec<String>>),
     /// Shared by all callers that look.
@@ -47,6 +51,14 @@ impl AcquireLoop<'_> {
         Looking::Alone(generation.coordinator().children(self.directory()))
     }
 
+    /// The same, right behind the creation of the own node.
+    pub(crate) fn look_behind(&self, generation: &Arc<Generation>) -> Looking {
+        if self.how.has_many_nodes {
+            return self.look(generation, Since::Now);
+        }
+        Looking::Behind(generation.children(self.directory()))
+    }
+
     /// Waits for the list.
     pub(crate) async fn looked(
         &self,
@@ -54,6 +66,14 @@ impl AcquireLoop<'_> {
         looking: Looking,
     ) -> Result<Looked, RequestError> {
         match looking {
+            Looking::Behind(mut reply) => {
+                let answer = match poll_once(&mut reply).await {
+                    // It comes with that of the creation.
+                    Some(answer) => answer,
+                    None => Box::pin(or_forgotten(generation, generation.patience(), reply)).await,
+                };
+                answer.map(|names| self.saw(names))
+            }
             Looking::Alone(reply) => reply.await.map(|names| self.saw(names)),
             Looking::Shared(listing) => match listing.await {
                 Ok(listed) => listed.map(Looked::Shared),

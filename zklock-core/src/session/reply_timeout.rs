@@ -1,8 +1,9 @@
 //! Requests that always end with a reply or an error: no caller waits for ever.
 //!
 //! A server or a proxy may lose a reply although the connection lives on. A generation sends
-//! requests through this type, so none can wait for its reply without end, but for two: whoever creates a
-//! node that ends with the session, or deletes one, bounds the wait itself, and then looks for the node
+//! requests through this type, so none can wait for its reply without end, but for three: whoever creates
+//! a node that ends with the session, lists the queue right behind that, or deletes a node, bounds the wait
+//! itself, and then looks for the node, or again
 //! (see [`or_forgotten`](crate::session::releaser::or_forgotten)).
 
 use std::future::{Future, poll_fn};

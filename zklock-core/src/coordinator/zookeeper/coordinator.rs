@@ -77,13 +77,13 @@ impl ZooKeeperCoordinator {
             return Box::pin(ready(Err(RequestError::Closed)));
         };
         let over = self.over.clone();
-        sent(async move {
-            ask(client).await.map_err(|error| {
-                bury(&over, &error);
-                request_error(error)
-            })
-        })
+        sent(async move { ask(client).await.map_err(|error| failed(&over, error)) })
     }
+}
+
+fn failed(over: &watch::Sender<Option<Link>>, error: zk::Error) -> RequestError {
+    bury(over, &error);
+    request_error(error)
 }
 
 /// Records that the client library has died without reporting it. It can no longer close its
@@ -181,9 +181,13 @@ impl Coordinator for ZooKeeperCoordinator {
         })
     }
 
+    /// The only request whose future borrows nothing.
     fn delete(&self, path: &str) -> Reply<()> {
-        let path = path.to_owned();
-        self.send(move |client| async move { client.delete(&path, None).await })
+        let Some(client) = self.client() else {
+            return Box::pin(ready(Err(RequestError::Closed)));
+        };
+        let (deleted, over) = (client.delete(path, None), self.over.clone());
+        Box::pin(async move { deleted.await.map_err(|error| failed(&over, error)) })
     }
 
     fn children(&self, path: &str) -> Reply<Vec<String>> {

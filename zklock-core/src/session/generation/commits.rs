@@ -8,7 +8,7 @@ use futures_lite::future::or;
 
 use super::{Generation, HeldNode};
 use crate::base::clock::Instant;
-use crate::coordinator::traits::{Created, Link, NodeKind, Operation, RequestError};
+use crate::coordinator::traits::{Created, Link, NodeKind, Operation, Reply, RequestError};
 use crate::session::lease_clock::Condition;
 
 /// The largest number of nodes that one request checks: a server takes tens of milliseconds for a
@@ -87,6 +87,12 @@ impl Generation {
         path: &str,
     ) -> impl Future<Output = Result<(), RequestError>> + Send + 'static + use<> {
         self.feeding(self.sends(), self.patient.delete(path))
+    }
+
+    /// Lists the children of a node. The request is sent by this call. The caller bounds the wait, and
+    /// asks again if there is no reply.
+    pub fn children(&self, path: &str) -> Reply<Vec<String>> {
+        self.patient.children(path)
     }
 
     /// Commits that nodes exist, or finds out which one does not. The request is sent by this call.

@@ -389,6 +389,11 @@ impl Generation {
 
 /// Removes a node, but not a later one with the same path.
 fn remove(held: &mut HashMap<Arc<str>, Arc<HeldNode>>, node: &HeldNode) -> bool {
-    let same = held.get(&node.path).is_some_and(|present| present.czxid == node.czxid);
-    same && held.remove(&node.path).is_some()
+    match held.remove(&node.path) {
+        Some(later) if later.czxid != node.czxid => {
+            held.insert(later.path.clone(), later);
+            false
+        }
+        removed => removed.is_some(),
+    }
 }
