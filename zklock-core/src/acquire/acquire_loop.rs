@@ -261,30 +261,30 @@ impl AcquireLoop<'_> {
                 _ => self.lane_permit.lane().clock().now() + generation.patience(),
             };
             // Boxed as well: who waits for others keeps no room for it.
-            match Box::pin(self.enqueue(generation)).await? {
+            let path = match Box::pin(self.enqueue(generation)).await? {
                 Enqueued::Mine(node, mine, known) => break (node, mine, known, again_at),
-                Enqueued::Taken(path) => {
-                    let waiting_for = [path.clone()];
-                    let obstacle = self.obstacle(generation, path, 1);
-                    let waiting =
-                        self.stand_behind(obstacle, &waiting_for, None, None, &mut gave_way);
-                    // One future, so that no waiter keeps what is in between.
-                    let waited = async {
-                        waiting.await?;
-                        connected(generation).await;
-                        Ok(())
-                    };
-                    Box::pin(waited).await?;
-                }
-            }
+                Enqueued::Taken(path) => path,
+            };
+            let waiting_for = [path.clone()];
+            let obstacle = self.obstacle(generation, path, 1);
+            let waiting = self.stand_behind(obstacle, &waiting_for, None, None, &mut gave_way);
+            // One future, so that no waiter keeps what is in between.
+            let waited = async {
+                waiting.await?;
+                connected(generation).await;
+                Ok(())
+            };
+            Box::pin(waited).await?;
         };
         let (mut limit, mut since) = (self.target.limit.clone(), Since::Now);
         let mut is_first = true;
         loop {
-            // A node that this server does not show may be visible to others, so it is deleted.
-            let Some(looked) = self.list(generation, known.take(), since).await? else {
-                return Err(Setback::Vanished);
+            let looked = match known.take() {
+                None => Box::pin(self.list(generation, None, since)).await?,
+                known => known,
             };
+            // A node that this server does not show may be visible to others, so it is deleted.
+            let Some(looked) = looked else { return Err(Setback::Vanished) };
             let first = std::mem::take(&mut is_first);
             if first {
                 let signs = self.signs(&looked);
@@ -303,14 +303,17 @@ impl AcquireLoop<'_> {
                     // another's.
                     let now = || self.lane_permit.lane().clock().now();
                     let is_own = again_at == Instant::FAR || first && now() < again_at;
-                    return self.grant(generation, node, is_own).await;
+                    return match self.grant_at_once(node, is_own) {
+                        Ok(lease) => Ok(lease),
+                        Err(node) => Box::pin(self.grant(generation, node, is_own)).await,
+                    };
                 }
                 Next::Wait { obstacle, paths, deletion_grants } => {
                     let (age, own) = (Some(node.age()), deletion_grants.then_some(&mut node));
                     let waiting = self.stand_behind(obstacle, &paths, age, own, &mut gave_way);
                     match Box::pin(waiting).await? {
                         Woken::Gone if deletion_grants => {
-                            return self.grant(generation, node, true).await;
+                            return Box::pin(self.grant(generation, node, true)).await;
                         }
                         Woken::Gone | Woken::News => {}
                         Woken::Time => since = Since::Before,
@@ -540,6 +543,14 @@ impl AcquireLoop<'_> {
         self.wait_for(&obstacle.generation, paths, own).await
     }
 
+    /// Grants the lock if nothing has to be asked before: in most cases. Otherwise returns the node.
+    fn grant_at_once(&self, node: QueuedNode, is_own: bool) -> Result<Lease, QueuedNode> {
+        if !is_own || self.target.marks.any() {
+            return Err(node);
+        }
+        node.grant(self.target.of_lock(self.how.mode), self.how.stop_at)
+    }
+
     /// Grants the lock if the lease clock allows it and the node `is_own`; otherwise a commit must be
     /// answered first.
     pub(crate) async fn grant(
@@ -620,7 +631,7 @@ impl AcquireLoop<'_> {
         if generation.is_retired() || error.is_definite() || error.ends_session() {
             return Err(setback(error));
         }
-        generation.pause(RetryPolicy::default().pause(3)).await;
+        Box::pin(generation.pause(RetryPolicy::default().pause(3))).await;
         Ok(())
     }
 }

@@ -41,11 +41,13 @@ impl AcquireLoop<'_> {
             return Err(Setback::Failed(unmarked(&**driver)));
         }
         let runtime = self.lane_permit.lane().runtime();
-        let owner = runtime.owner(self.target.app.as_deref()).lingering(self.how.lingers);
-        // Where the names of nodes recur, it could not be replaced after a handoff.
-        let label = self.how.label.as_deref().filter(|_| driver.proof() == Proof::Name);
-        let owner = owner.labelled(label);
-        let new = driver.node(&runtime.attempt(), mode, &owner);
+        // Not kept while it waits.
+        let new = {
+            let owner = runtime.owner(self.target.app.as_deref()).lingering(self.how.lingers);
+            // Where the names of nodes recur, it could not be replaced after a handoff.
+            let label = self.how.label.as_deref().filter(|_| driver.proof() == Proof::Name);
+            driver.node(&runtime.attempt(), mode, &owner.labelled(label))
+        };
         new.check(&**driver).map_err(Setback::Failed)?;
         let (recurring, kind) = (new.proof != Proof::Name, new.kind);
         // A single name that every contender tries to create; otherwise the name is unique.

@@ -10,7 +10,7 @@ use tokio::sync::{Notify, oneshot};
 
 use crate::acquire::acquire_loop::{How, Target, acquire};
 use crate::acquire::lease::Lease;
-use crate::acquire::obstacle::Seen;
+use crate::acquire::obstacle::{Obstacle, Seen};
 use crate::acquire::send_order::SendTurn;
 use crate::acquire::stand_in::stand_in;
 use crate::base::caller::Caller;
@@ -116,6 +116,18 @@ impl Queue<Locks> {
         let label = inner.state.waiting().next().and_then(|first| first.label.clone());
         let how = How::one(fetch.wants, fetch.once);
         How { lingers, has_many_nodes, stop_at: fetch.stop_at, label, ..how }
+    }
+
+    /// Tells those who do not wait who is ahead of an attempt.
+    async fn tell_of(self: &Arc<Self>, driver: u64, obstacle: Obstacle) {
+        let busy = match obstacle.ask().await {
+            Ok(busy) => busy,
+            // The driver is ahead in any case.
+            Err(RequestError::NoNode) => LockError::new(ErrorKind::Busy, ""),
+            // The driver looks again, too.
+            Err(_) => return,
+        };
+        drop(self.decide(|state| state.met(driver, || busy.clone())));
     }
 
     /// Creates a reader's node in the place of a writer's, which is then deleted.
@@ -245,17 +257,10 @@ impl Engine for Locks {
             let obstacle = seen.next().await;
             // It has its node: later ones are behind it on any connection.
             drop(place.take());
-            if !queue.lock().state.anybody_tries() {
-                continue;
+            if queue.lock().state.anybody_tries() {
+                // Boxed, because most acquires meet nobody.
+                Box::pin(queue.tell_of(fetch.driver, obstacle)).await;
             }
-            let busy = match obstacle.ask().await {
-                Ok(busy) => busy,
-                // The driver is ahead in any case.
-                Err(RequestError::NoNode) => LockError::new(ErrorKind::Busy, ""),
-                // The driver looks again, too.
-                Err(_) => continue,
-            };
-            drop(queue.decide(|state| state.met(fetch.driver, || busy.clone())));
         }
     }
 

@@ -222,6 +222,10 @@ impl Lane {
         if let Some(present) = self.current().filter(|present| !present.is_retired()) {
             return Ok(present);
         }
+        Box::pin(self.next()).await
+    }
+
+    async fn next(&self) -> Result<Arc<Generation>, LockError> {
         let mut status = self.status.subscribe();
         loop {
             let seen = status.borrow_and_update().clone();

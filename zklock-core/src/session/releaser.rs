@@ -309,23 +309,19 @@ impl PendingCreate {
         let task = CreateTask { generation: generation.clone(), directory, node };
         let work: Background<_> = if let Some(gate) = gate {
             match gate.clone().try_lock_owned() {
-                Ok(turn) => {
-                    let work = task.begin();
-                    Box::pin(async move { Ok((work.await?, Some(turn))) })
-                }
+                Ok(turn) => task.begin(Some(turn)),
                 Err(_) => {
                     let sending = Arc::new(AtomicBool::new(false));
                     sent = Some(sending.clone());
                     Box::pin(async move {
                         let turn = gate.lock_owned().await;
                         sending.store(true, Ordering::Release);
-                        Ok((task.begin().await?, Some(turn)))
+                        task.begin(Some(turn)).await
                     })
                 }
             }
         } else {
-            let work = task.begin();
-            Box::pin(async move { Ok((work.await?, None)) })
+            task.begin(None)
         };
         PendingCreate { generation: generation.clone(), heed, sent, work: Unfinished(Some(work)) }
     }
@@ -374,26 +370,31 @@ struct CreateTask {
 
 impl CreateTask {
     /// Sends the request; the future completes the creation.
-    fn begin(self) -> impl Future<Output = Result<Created, RequestError>> + Send + 'static {
+    fn begin(self, turn: Turn) -> Background<Result<(Created, Turn), RequestError>> {
         let path = [&*self.directory, "/", &self.node.prefix].concat();
         // All earlier nodes of this session have a smaller czxid.
         let before = self.generation.newest();
         let first = self.generation.create(&path, &self.node.payload, self.node.kind);
-        self.create_or_find(before, first)
+        Box::pin(async move {
+            // A reply that nobody polls would keep the session open: it is dropped here.
+            let answered = self.answer_or_find(before, pin!(first)).await;
+            let created = match answered {
+                Ok(Some(created)) => created,
+                Ok(None) => return Err(RequestError::ConnectionLoss),
+                Err(error) if error.is_definite() || error.ends_session() => return Err(error),
+                // Boxed, because it is rare and every acquire has this future.
+                Err(error) => Box::pin(self.find_at_last(before, error)).await?,
+            };
+            Ok((created, turn))
+        })
     }
 
-    async fn create_or_find(
-        self,
+    async fn find_at_last(
+        &self,
         before: i64,
-        first: impl Future<Output = Result<Created, RequestError>> + Send + 'static,
+        error: RequestError,
     ) -> Result<Created, RequestError> {
-        let CreateTask { generation, directory, .. } = &self;
-        let error = match self.answer_or_find(before, first).await {
-            Ok(Some(created)) => return Ok(created),
-            Ok(None) => return Err(RequestError::ConnectionLoss),
-            Err(error) if error.is_definite() || error.ends_session() => return Err(error),
-            Err(error) => error,
-        };
+        let CreateTask { generation, directory, .. } = self;
         tracing::debug!(%directory, %error, "a creation is in doubt, looking for its node");
         let mut pause = times::DELETE.0;
         loop {
@@ -416,15 +417,14 @@ impl CreateTask {
     async fn answer_or_find(
         &self,
         before: i64,
-        first: impl Future<Output = Result<Created, RequestError>> + Send + 'static,
+        mut first: Pin<&mut (impl Future<Output = Result<Created, RequestError>> + Send)>,
     ) -> Result<Option<Created>, RequestError> {
-        let mut first = pin!(first);
         let patience = self.generation.patience();
         if let Some(answer) = in_time(&self.generation, patience, first.as_mut()).await {
             return answer.map(Some);
         }
         let answered = async { first.await.map(Some) };
-        futures_lite::future::or(answered, self.find(before)).await
+        Box::pin(futures_lite::future::or(answered, self.find(before))).await
     }
 
     /// Looks for the node of an attempt. If the server refuses to show it, the node goes only with its
