@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -91,26 +92,88 @@ pub(crate) fn serve(
     })
 }
 
+/// What a request asks for.
+enum Wanted {
+    One(AnyLock),
+    Several(MultiLock),
+}
+
 async fn acquire(session: &Session, request: &Acquire) -> Result<Held, Refusal> {
+    let (wanted, timeout_ms) = (wanted(session, request)?, request.timeout_ms);
+    if request.blocking {
+        return on_a_thread(move || wanted.block(timeout_ms)).await;
+    }
+    // It belongs to no task: any request may release it.
+    Ok(match wanted {
+        Wanted::One(lock) => Held::One(
+            match timeout_ms {
+                None => lock.acquire().await?,
+                Some(0) => lock.try_acquire().await?,
+                Some(_) => lock.acquire_tries().await?,
+            }
+            .detach(),
+        ),
+        Wanted::Several(locks) => Held::Several(
+            match timeout_ms {
+                None => locks.acquire().await?,
+                Some(0) => locks.try_acquire().await?,
+                Some(_) => locks.acquire_tries().await?,
+            }
+            .detach(),
+        ),
+    })
+}
+
+impl Wanted {
+    /// The same on this thread.
+    fn block(self, timeout_ms: Option<u64>) -> Result<Held, Refusal> {
+        Ok(match self {
+            Wanted::One(lock) => Held::One(
+                match timeout_ms {
+                    None => lock.blocking_acquire()?,
+                    Some(0) => lock.blocking_try_acquire()?,
+                    Some(_) => lock.blocking_acquire_tries()?,
+                }
+                .detach(),
+            ),
+            Wanted::Several(locks) => Held::Several(
+                match timeout_ms {
+                    None => locks.blocking_acquire()?,
+                    Some(0) => locks.blocking_try_acquire()?,
+                    Some(_) => locks.blocking_acquire_tries()?,
+                }
+                .detach(),
+            ),
+        })
+    }
+}
+
+/// Runs `work` on a thread of its own, in the scope of this task. The program ends without waiting for
+/// that thread. If the task is cancelled, what `work` still gets is given back.
+async fn on_a_thread(
+    work: impl FnOnce() -> Result<Held, Refusal> + Send + 'static,
+) -> Result<Held, Refusal> {
+    let (done, outcome) = channel();
+    let work = zklock::carry_sync(work);
+    let begun = thread::Builder::new().name("blocking".to_owned()).spawn(move || {
+        // Nobody listens any more if the acquire was cancelled.
+        drop(done.send(work()));
+    });
+    begun.map_err(|error| malformed(format_args!("no thread for a blocking acquire: {error}")))?;
+    outcome.await.unwrap_or_else(|_| Err(malformed("the thread of a blocking acquire has failed")))
+}
+
+fn wanted(session: &Session, request: &Acquire) -> Result<Wanted, Refusal> {
     if request.kind == "multi" {
-        let members = names(request)?.into_iter().map(|name| one(session, "mutex", name, request));
-        let multi = MultiLock::new(members.collect::<Result<Vec<_>, _>>()?)?;
-        let guard = match request.timeout_ms {
-            None => multi.acquire().await?,
-            Some(0) => multi.try_acquire().await?,
-            Some(_) => multi.acquire_tries().await?,
-        };
-        return Ok(Held::Several(guard.detach()));
+        let names = names(request)?.into_iter().enumerate();
+        let members = names.map(|(place, name)| {
+            let kind = request.kinds.get(place).map_or("mutex", String::as_str);
+            one(session, kind, name, request)
+        });
+        return Ok(Wanted::Several(MultiLock::new(members.collect::<Result<Vec<_>, _>>()?)?));
     }
     let name = request.lock.as_str().ok_or_else(|| malformed("`lock` is not a string"))?;
-    let lock = one(session, &request.kind, name, request)?;
-    let guard = match request.timeout_ms {
-        None => lock.acquire().await?,
-        Some(0) => lock.try_acquire().await?,
-        Some(_) => lock.acquire_tries().await?,
-    };
-    // It belongs to no task: any request may release it.
-    Ok(Held::One(guard.detach()))
+    Ok(Wanted::One(one(session, &request.kind, name, request)?))
 }
 
 fn names(request: &Acquire) -> Result<Vec<&str>, Refusal> {

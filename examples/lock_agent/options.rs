@@ -19,17 +19,22 @@ Usage: lock_agent --connect SERVERS [OPTIONS]
   --linger-ms MS             keeps the node for this time after the last release
   --lock-delay-ms MS         makes a lock unavailable for this time after its holder was lost
   --hold-at-least-ms MS      keeps a mutex for this time from the grant, even if it is released earlier
+  --hold-at-most-ms MS       a guard is no longer valid this time after its grant
   --handoffs N               passes a lock on within this process at most N times in a row, however
                              long that takes; by default for 10 ms
   --fair                     gives each waiting request its own node; no lock is passed on
   --revocable                learns of revocations at once, and not only within a heartbeat
   --stop-at-suspect          guards are lost as soon as the connection is in doubt
+  --not-reentrant            refuses to acquire a lock again inside the scope of its guard
   -h, --help                 prints this help
 
 Requests:
   {\"id\":1,\"op\":\"acquire\",\"kind\":\"mutex\",\"lock\":\"a\",\"timeout_ms\":2000,\"retries\":1,\"parent\":7}
         without timeout_ms it waits for ever, with 0 it tries once; retries defaults to 1;
-        parent acquires inside the scope of that guard
+        parent acquires inside the scope of that guard; with \"blocking\":true a thread waits,
+        and if that is cancelled, what it still gets is given back
+  {\"id\":1,\"op\":\"acquire\",\"kind\":\"multi\",\"lock\":[\"a\",\"b\"],\"kinds\":[\"mutex\",\"read\"]}
+        several as one; without kinds they are mutexes
   {\"id\":2,\"op\":\"release\",\"handle\":7}    waits until the lock is released
   {\"id\":3,\"op\":\"drop\",\"handle\":7}       releases without waiting
   {\"id\":4,\"op\":\"cancel\",\"target\":1}     gives up a pending acquire
@@ -136,6 +141,10 @@ pub(crate) fn parse() -> Result<Command, lexopt::Error> {
             Long("hold-at-least-ms") => {
                 defaults = defaults.hold_at_least(Duration::from_millis(parser.value()?.parse()?));
             }
+            Long("hold-at-most-ms") => {
+                defaults = defaults.hold_at_most(Duration::from_millis(parser.value()?.parse()?));
+            }
+            Long("not-reentrant") => defaults = defaults.reentrant(false),
             Long("handoffs") => {
                 let most = parser.value()?.parse()?;
                 defaults = defaults.handoffs(Handoffs { most, within: Duration::MAX });

@@ -59,6 +59,12 @@ pub(crate) struct Acquire {
     pub(crate) limit: Option<u32>,
     #[serde(default = "one")]
     pub(crate) permits: u32,
+    /// Of several locks: the kind of each, in the order of the names; mutexes without it.
+    #[serde(default)]
+    pub(crate) kinds: Vec<String>,
+    /// Whether a thread of its own waits for it.
+    #[serde(default)]
+    pub(crate) blocking: bool,
 }
 
 fn mutex() -> String {

@@ -264,6 +264,39 @@ fn several_locks_are_taken_as_one_with_joined_tokens() {
 }
 
 #[test]
+fn several_locks_may_be_of_several_kinds() {
+    let mut agent = Agent::embedded();
+    let multi = |id, kinds: Value| {
+        json!({ "id": id, "op": "acquire", "kind": "multi", "lock": ["r", "m", "s"],
+            "kinds": kinds, "limit": 2, "timeout_ms": 0 })
+    };
+    let all = agent.ask(multi(1, json!(["read", "mutex", "semaphore"])));
+    assert_eq!(all["token"].as_str().map(|token| token.split(',').count()), Some(3), "{all}");
+    let read = |id, kind: &str| json!({ "id": id, "op": "acquire", "kind": kind, "lock": "r", "timeout_ms": 0 });
+    assert_eq!(agent.ask(read(2, "read"))["ok"], true);
+    assert_failed(&agent.ask(read(3, "write")), "busy", "1011");
+    assert_failed(&agent.ask(multi(4, json!(["read", "mutex", "gate"]))), "unsupported", "1022");
+}
+
+#[test]
+fn a_thread_waits_beside_the_tasks_and_in_their_scopes() {
+    let mut agent = Agent::embedded();
+    let handle = agent.acquire(1, "a");
+    let blocking = |mut request: Value| {
+        request["blocking"] = json!(true);
+        request
+    };
+    agent.send(blocking(acquire(2, "a", 20_000)));
+    agent.acquire(3, "b");
+    assert!(!agent.has(|line| line["id"] == 2));
+    assert_failed(&agent.ask(blocking(acquire(4, "a", 0))), "busy", "1011");
+    agent.ask(release(5, handle));
+    let granted = agent.answer(&json!(2));
+    let inner = agent.ask(blocking(nested(6, "a", granted["handle"].as_u64().unwrap())));
+    assert!(inner["ok"] == true && inner["token"] == granted["token"], "{inner}");
+}
+
+#[test]
 fn what_is_not_there_yet_is_unsupported() {
     let mut agent = Agent::embedded();
     for (kind, op) in [("gate", "acquire"), ("mutex", "borrow")] {
