@@ -22,8 +22,8 @@ pub struct Call {
     pub id: u64,
     /// Indexes into [`History::locks`](crate::History::locks); several of a multi-lock.
     pub locks: Vec<usize>,
-    /// In which way.
-    pub mode: Mode,
+    /// In which way each of them.
+    pub modes: Vec<Mode>,
     /// Of a semaphore: how many, of how many.
     pub permits: (u32, u32),
     /// When it was sent.
@@ -32,6 +32,8 @@ pub struct Call {
     pub timeout: Option<u64>,
     /// How many tries.
     pub tries: u32,
+    /// Whether a thread of its own waited for it, which began whenever it had a processor.
+    pub blocking: bool,
     /// The hold in whose scope it was sent, of whatever lock.
     pub parent: Option<usize>,
     /// When the answer was heard; `u64::MAX` where it never was.
@@ -40,6 +42,18 @@ pub struct Call {
     pub outcome: Outcome,
     /// The first hold that it brought.
     pub hold: Option<usize>,
+}
+
+impl Call {
+    /// Its locks, and in which way each.
+    pub(crate) fn members(&self) -> impl Iterator<Item = (usize, Mode)> + '_ {
+        self.locks.iter().copied().zip(self.modes.iter().copied())
+    }
+
+    /// In which way it wants a lock.
+    pub(crate) fn mode(&self, lock: usize) -> Option<Mode> {
+        self.members().find(|(member, _)| *member == lock).map(|(_, mode)| mode)
+    }
 }
 
 /// A request about a guard that was not done.

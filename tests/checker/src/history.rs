@@ -5,7 +5,7 @@ use std::io::BufRead;
 
 use crate::calls::{Call, Outcome, Refusal};
 use crate::line::{Answer, Left, Line, Request, Start};
-use crate::rules::{Rule, Violation};
+use crate::rules::{HELD_TOO_LONG, Rule, Violation};
 use crate::trouble::{Removal, Trouble};
 
 /// A fencing token: the czxid, and the number of the grant on that node.
@@ -143,7 +143,7 @@ struct Side {
     pending: HashMap<u64, Asked>,
     /// By handle: the first hold and how many.
     guards: HashMap<u64, (usize, usize)>,
-    ended: bool,
+    ended: Option<u64>,
 }
 
 /// A request that is not answered yet.
@@ -315,6 +315,9 @@ impl History {
         } else if !ok {
             let hold = self.holds_of(client, request.handle.unwrap_or_default()).next();
             let (op, error) = (request.op.clone(), error());
+            if op == "release" && error == HELD_TOO_LONG {
+                self.held_too_long(client, asked, heard, request.handle.unwrap_or_default());
+            }
             if let Some(hold) = hold.filter(|_| op == "downgrade") {
                 self.holds[hold].stayed = Some(heard);
             }
@@ -355,37 +358,44 @@ impl History {
         index
     }
 
-    /// What a request is for: how, and which locks.
-    fn wanted(&mut self, request: &Request) -> (Mode, Vec<usize>) {
-        let kind = request.kind.as_deref().unwrap_or("mutex");
-        let (mode, family) = match kind {
-            "read" => (Mode::Read, "rw"),
-            "write" => (Mode::Write, "rw"),
-            "semaphore" => (Mode::Permit, "semaphore"),
-            _ => (Mode::Mutex, "mutex"),
+    /// What a request is for: which locks, and how each.
+    fn wanted(&mut self, request: &Request) -> (Vec<usize>, Vec<Mode>) {
+        let names = match &request.lock {
+            serde_json::Value::Array(names) => &names[..],
+            one => std::slice::from_ref(one),
         };
-        let mut names: Vec<String> = match &request.lock {
-            serde_json::Value::String(name) => vec![name.clone()],
-            serde_json::Value::Array(names) => {
-                names.iter().filter_map(|name| name.as_str().map(str::to_owned)).collect()
-            }
-            _ => Vec::new(),
-        };
+        let several = request.lock.is_array();
+        let one = request.kind.as_ref().filter(|_| !several);
+        let kind = |place| request.kinds.get(place).filter(|_| several).or(one);
+        let names = names.iter().enumerate();
+        let mut members: Vec<_> = names
+            .filter_map(|(place, name)| Some((name.as_str()?, kind(place).map(String::as_str))))
+            .collect();
         // A multi-lock takes its members in this order, and joins their tokens so.
-        names.sort();
-        (mode, names.iter().map(|name| self.lock(family, name)).collect())
+        members.sort_unstable();
+        let member = |(name, kind)| {
+            let (mode, family) = match kind {
+                Some("read") => (Mode::Read, "rw"),
+                Some("write") => (Mode::Write, "rw"),
+                Some("semaphore") => (Mode::Permit, "semaphore"),
+                _ => (Mode::Mutex, "mutex"),
+            };
+            (self.lock(family, name), mode)
+        };
+        members.into_iter().map(member).unzip()
     }
 
     fn called(&mut self, client: usize, asked: u64, request: &Request) -> usize {
-        let (mode, locks) = self.wanted(request);
+        let (locks, modes) = self.wanted(request);
         let parent = request.parent.and_then(|parent| self.holds_of(client, parent).next());
         self.calls.push(Call {
             client,
             id: request.id,
             locks,
-            mode,
+            modes,
             permits: (request.permits.unwrap_or(1), request.limit.unwrap_or(1)),
             asked,
+            blocking: request.blocking,
             timeout: request.timeout_ms.map(|ms| ms * 1_000_000),
             tries: request.retries.unwrap_or(1),
             parent,
@@ -397,7 +407,7 @@ impl History {
     }
 
     fn granted(&mut self, client: usize, asked: u64, request: &Request, answer: &Answer) {
-        let (mode, locks) = self.wanted(request);
+        let (locks, modes) = self.wanted(request);
         let peer = self.starts[client].peer.is_some();
         let tokens: Option<Vec<Token>> = if peer {
             Some(vec![Token::default(); locks.len()])
@@ -412,13 +422,14 @@ impl History {
         if tokens.len() != locks.len() {
             let who = &self.clients[client];
             let what = format!("{who}: {} locks and {} tokens", locks.len(), tokens.len());
-            return self.violated(Rule::Tokens, what);
+            return self.violated(Rule::Whole, what);
         }
         let paths: Vec<_> = answer.path.iter().flat_map(|path| path.split(',')).collect();
         let parent = request.parent.and_then(|parent| self.holds_of(client, parent).next());
         let first = self.holds.len();
         let limit = request.limit.unwrap_or(1);
-        for (place, (lock, token)) in locks.iter().copied().zip(&tokens).enumerate() {
+        let members = locks.iter().copied().zip(modes).zip(&tokens);
+        for (place, ((lock, mode), token)) in members.enumerate() {
             let parent = self.holder_among(parent, lock);
             if let Some(parent) = parent {
                 self.holds[parent].open_children += 1;
@@ -452,7 +463,7 @@ impl History {
     }
 
     /// The nearest hold of a lock among a hold and its ancestors.
-    fn holder_among(&self, mut hold: Option<usize>, lock: usize) -> Option<usize> {
+    pub(crate) fn holder_among(&self, mut hold: Option<usize>, lock: usize) -> Option<usize> {
         while let Some(index) = hold {
             // The members of a multi-lock are neighbours.
             let (client, handle) = (self.holds[index].client, self.holds[index].handle);
@@ -516,6 +527,29 @@ impl History {
             }
             if let Some(at) = answer.at_ns {
                 self.claim(hold, at);
+                if self.is_over_time(hold, at) {
+                    let what =
+                        self.describe(hold, "was held for too long, and its release succeeded");
+                    self.violated(Rule::Overtime, what);
+                }
+            }
+        }
+    }
+
+    /// Whoever is told by its release that it held for too long had the lock until then: nothing stops
+    /// one who holds without a body. Of several locks, another one may have been lost.
+    fn held_too_long(&mut self, client: usize, asked: u64, heard: u64, handle: u64) {
+        let holds = self.holds_of(client, handle);
+        let is_one = holds.len() == 1;
+        for hold in holds {
+            self.holds[hold].released = Some(heard);
+            match self.holds[hold].parent {
+                Some(parent) => {
+                    let open = &mut self.holds[parent].open_children;
+                    *open = open.saturating_sub(1);
+                }
+                None if is_one && self.holds[hold].open_children == 0 => self.claim(hold, asked),
+                None => {}
             }
         }
     }
@@ -548,7 +582,7 @@ impl History {
     fn ended(&mut self, client: usize, at: u64, how: &str) {
         let who = self.clients[client].clone();
         let side = self.side(client);
-        side.ended = true;
+        side.ended = Some(at);
         let pending: Vec<_> = side.pending.drain().map(|(id, _)| id).collect();
         let guards: Vec<_> = side.guards.values().copied().collect();
         if how != "killed" {
@@ -562,6 +596,11 @@ impl History {
                 self.holds[hold].closed.get_or_insert(at);
             }
         }
+    }
+
+    /// When a client ended, if it did.
+    pub(crate) fn ended_at(&self, client: usize) -> Option<u64> {
+        self.sides.get(&client)?.ended
     }
 
     /// The holds of one guard.
@@ -669,7 +708,8 @@ impl History {
         }
         for index in 0..self.holds.len() {
             let hold = &self.holds[index];
-            if hold.closed.is_none() && hold.lost.is_none() && !self.sides[&hold.client].ended {
+            if hold.closed.is_none() && hold.lost.is_none() && self.ended_at(hold.client).is_none()
+            {
                 open.push((Rule::Leaks, self.describe(index, "was never given back")));
             }
         }

@@ -72,6 +72,19 @@ pub struct Start {
     pub options: Vec<String>,
 }
 
+impl Start {
+    /// Whether it was started with an option.
+    pub(crate) fn has(&self, option: &str) -> bool {
+        self.options.iter().any(|one| one == option)
+    }
+
+    /// For how long its guards are valid at most, in nanoseconds.
+    pub(crate) fn hold_at_most(&self) -> Option<u64> {
+        let at = self.options.iter().position(|one| one == "--hold-at-most-ms")?;
+        Some(self.options.get(at + 1)?.parse::<u64>().ok()?.saturating_mul(1_000_000))
+    }
+}
+
 /// A request to the agent.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Request {
@@ -88,6 +101,12 @@ pub struct Request {
     /// How long a try may take; 0 tries once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
+    /// Of several locks: the kind of each; mutexes without it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kinds: Vec<String>,
+    /// Whether a thread of its own waits for it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub blocking: bool,
     /// How many tries; 1 without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retries: Option<u32>,

@@ -1,11 +1,8 @@
 //! No answer comes later than the caller asked for.
 
-use super::{Rule, Violation};
+use super::{Rule, SLACK, Violation};
 use crate::calls::Outcome;
 use crate::history::History;
-
-/// By how much a limit may be passed, in nanoseconds, as promised.
-const SLACK: u64 = 100_000_000;
 
 /// How long a call that tries once waits for the answers that it needs: the default of a try.
 const ONCE: u64 = 2_000_000_000;

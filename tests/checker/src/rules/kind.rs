@@ -1,11 +1,13 @@
 //! An error is of the kind that it is.
 //!
 //! Busy only where somebody held or was ahead; unavailable only where an answer may be missing;
-//! lost only where there was trouble, and never before it said; a deadlock only where there is one.
+//! lost only where there was trouble, and never before it said; held for too long only where it was; a
+//! deadlock only where there is one, or where the process wants no lock twice.
 
-use super::{Rule, Violation};
+use super::{HELD_TOO_LONG, Rule, Violation};
 use crate::calls::{Call, Outcome};
 use crate::history::{History, Mode};
+use crate::trouble::SETTLES;
 
 /// A wait this short may be over before a server that is well has answered, in nanoseconds.
 const SHORT: u64 = 500_000_000;
@@ -19,10 +21,13 @@ const STOPS_EARLY: &str = "--stop-at-suspect";
 /// The option of a process after whose loss a lock is unavailable for a while.
 const DELAYS: &str = "--lock-delay-ms";
 
+/// The option of a process that acquires no lock again in the scope of its guard.
+const NOT_REENTRANT: &str = "--not-reentrant";
+
 pub(super) fn check(history: &History, violations: &mut Vec<Violation>) {
-    let mut violated = |client: usize, what: String| {
+    let mut violated = |rule, client: usize, what: String| {
         let what = format!("{}: {what}", history.clients[client]);
-        violations.push(Violation { rule: Rule::Kind, what });
+        violations.push(Violation { rule, what });
     };
     let ours = |client: usize| history.starts[client].peer.is_none();
     let mut by_lock = vec![Vec::new(); history.locks.len()];
@@ -32,18 +37,34 @@ pub(super) fn check(history: &History, violations: &mut Vec<Violation>) {
     for call in history.calls.iter().filter(|call| ours(call.client)) {
         let Outcome::Refused(error) = &call.outcome else { continue };
         let quiet = || history.trouble.is_quiet(call.client, call.asked, call.heard);
+        let mut rule = Rule::Kind;
+        let over_time =
+            || call.parent.is_some_and(|parent| history.may_be_over_time(parent, call.heard));
         let wrong = match error.as_str() {
-            "busy" => !call.locks.iter().any(|lock| in_the_way(history, call, &by_lock[*lock])),
+            "busy" => {
+                let ahead = |what: What| {
+                    let blocked = |lock: &usize| in_the_way(history, call, *lock, what, &by_lock);
+                    call.locks.iter().any(blocked)
+                };
+                let is_there = ahead(What::IsThere);
+                if !is_there && ahead(What::IsLeft) {
+                    rule = Rule::Whole;
+                }
+                !is_there
+            }
             "unavailable" => {
                 // A call that tries once has as much time as a try by default.
                 call.timeout.is_none_or(|timeout| timeout == 0 || timeout >= SHORT)
                     && quiet()
                     && history.trouble.stood_still(call.client, call.asked, call.heard) < SHORT / 2
             }
-            "deadlock" => !reads_outside(history, call),
+            "deadlock" => !reads_outside(history, call) && !wants_it_twice(history, call),
             "lost" => {
-                call.parent.is_none_or(|parent| history.holds[parent].removed.is_none()) && quiet()
+                call.parent.is_none_or(|parent| history.holds[parent].removed.is_none())
+                    && quiet()
+                    && !over_time()
             }
+            HELD_TOO_LONG => !over_time(),
             "cancelled" | "closing" => false,
             _ => true,
         };
@@ -51,12 +72,19 @@ pub(super) fn check(history: &History, violations: &mut Vec<Violation>) {
             let what = format!(
                 "{} as {:?} on {} was refused as {error} without a reason, from {} to {}",
                 call.id,
-                call.mode,
+                call.modes,
                 history.names(&call.locks),
                 call.asked,
                 call.heard,
             );
-            violated(call.client, what);
+            violated(rule, call.client, what);
+        }
+    }
+    for hold in history.holds.iter().filter(|hold| hold.stepped_down.is_none()) {
+        if hold.parent.is_some() && history.starts[hold.client].has(NOT_REENTRANT) {
+            let (lock, at) = (&history.locks[hold.lock], hold.granted);
+            let what = format!("{lock} was granted at {at} to who had it, and is not reentrant");
+            violated(Rule::Kind, hold.client, what);
         }
     }
     for refusal in history.refusals.iter().filter(|refusal| ours(refusal.client)) {
@@ -66,11 +94,15 @@ pub(super) fn check(history: &History, violations: &mut Vec<Violation>) {
             ("cancel", "not_found") => false,
             (_, "unavailable") => quiet(),
             (_, "closing") => false,
+            (_, HELD_TOO_LONG) => {
+                !refusal.hold.is_some_and(|hold| history.may_be_over_time(hold, refusal.heard))
+            }
             _ => true,
         };
         if wrong {
             let what = format!("{} was refused as {}", refusal.op, refusal.error);
-            violated(refusal.client, format!("{what} without a reason, at {}", refusal.heard));
+            let what = format!("{what} without a reason, at {}", refusal.heard);
+            violated(Rule::Kind, refusal.client, what);
         }
     }
     let refused = history.refusals.iter().filter(|refusal| refusal.error == "lost");
@@ -80,10 +112,10 @@ pub(super) fn check(history: &History, violations: &mut Vec<Violation>) {
     for (index, at) in told.chain(refused) {
         let hold = &history.holds[index];
         let trouble = history.holds_with(index).any(|one| history.holds[one].removed.is_some());
-        if trouble || !ours(hold.client) {
+        if trouble || !ours(hold.client) || history.may_be_over_time(index, at) {
             continue;
         }
-        let stops_early = history.starts[hold.client].options.iter().any(|one| one == STOPS_EARLY);
+        let stops_early = history.starts[hold.client].has(STOPS_EARLY);
         let wrong = match hold.surely {
             Some(until) if at + ROUNDED < until && !stops_early => "before its time",
             _ if history.trouble.is_quiet(hold.client, hold.granted, at) => "without a reason",
@@ -91,16 +123,33 @@ pub(super) fn check(history: &History, violations: &mut Vec<Violation>) {
         };
         if seen.insert(index) {
             let what = format!("was lost {wrong} at {at}");
-            violated(hold.client, history.describe(index, &what));
+            violated(Rule::Kind, hold.client, history.describe(index, &what));
         }
     }
 }
 
+/// Which of those who wanted a lock are asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    /// Those who may be there.
+    IsThere,
+    /// And what others may have left, who were refused one of several locks.
+    IsLeft,
+}
+
 /// Whether somebody may have held one of the others, or been ahead of the call, or his node may have
 /// been left behind.
-fn in_the_way(history: &History, call: &Call, others: &[usize]) -> bool {
-    let mut beside = 0;
+fn in_the_way(
+    history: &History,
+    call: &Call,
+    lock: usize,
+    what: What,
+    by_lock: &[Vec<usize>],
+) -> bool {
+    let (mut beside, others) = (0, &by_lock[lock][..]);
+    let Some(mode) = call.mode(lock) else { return false };
     others.iter().map(|index| &history.calls[*index]).any(|other| {
+        let Some(others_mode) = other.mode(lock) else { return false };
         if (other.client, other.id) == (call.client, call.id) || other.asked > call.heard {
             return false;
         }
@@ -113,8 +162,11 @@ fn in_the_way(history: &History, call: &Call, others: &[usize]) -> bool {
         {
             return false;
         }
-        if call.mode != Mode::Permit {
-            return call.mode.excludes(other.mode);
+        if what == What::IsThere && has_let_go(history, other, call.asked) {
+            return false;
+        }
+        if mode != Mode::Permit {
+            return mode.excludes(others_mode);
         }
         // Whoever takes permits in another process keeps the others out for that moment, and so does a
         // node of this one's that a session before has left.
@@ -125,11 +177,21 @@ fn in_the_way(history: &History, call: &Call, others: &[usize]) -> bool {
     })
 }
 
+/// Whether a call for several locks that was refused had surely given back at a moment what it had taken.
+fn has_let_go(history: &History, call: &Call, at: u64) -> bool {
+    let still = || history.trouble.stood_still(call.client, call.heard, at);
+    call.locks.len() > 1
+        && matches!(call.outcome, Outcome::Refused(_))
+        && history.starts[call.client].peer.is_none()
+        && history.trouble.is_quiet(call.client, call.asked, at)
+        && call.heard.saturating_add(SETTLES).saturating_add(still()) < at
+}
+
 /// Whether the call found the lock in the delay after the loss of its last holder, which begins when
 /// somebody finds that this one is gone, however much later.
 fn delays(history: &History, call: &Call, last: usize, others: &[usize]) -> bool {
     let hold = &history.holds[last];
-    if !history.starts[hold.client].options.iter().any(|one| one == DELAYS) {
+    if !history.starts[hold.client].has(DELAYS) {
         return false;
     }
     let ended = hold.released.unwrap_or(call.asked);
@@ -145,10 +207,17 @@ fn reads_outside(history: &History, call: &Call) -> bool {
     let mut outer = call.parent;
     while let Some(hold) = outer {
         let hold = &history.holds[hold];
-        if call.mode == Mode::Write && hold.mode == Mode::Read && call.locks.contains(&hold.lock) {
+        if call.mode(hold.lock) == Some(Mode::Write) && hold.mode == Mode::Read {
             return true;
         }
         outer = hold.parent;
     }
     false
+}
+
+/// Whether a call wants a lock that its process has around it, and acquires none twice.
+fn wants_it_twice(history: &History, call: &Call) -> bool {
+    let parent = call.parent;
+    let holds = |lock: &usize| history.holder_among(parent, *lock).is_some();
+    history.starts[call.client].has(NOT_REENTRANT) && call.locks.iter().any(holds)
 }

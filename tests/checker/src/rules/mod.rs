@@ -6,12 +6,19 @@ mod fenced;
 mod kind;
 mod leaks;
 mod order;
+mod overtime;
 mod tokens;
 mod told;
 
 use std::fmt;
 
 use crate::history::History;
+
+/// By how much a limit may be passed, in nanoseconds, as promised.
+pub(crate) const SLACK: u64 = 100_000_000;
+
+/// The error of who held for longer than was allowed.
+pub(crate) const HELD_TOO_LONG: &str = "held_too_long";
 
 /// A promise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -34,6 +41,10 @@ pub enum Rule {
     Kind,
     /// A process that promises order keeps it.
     Order,
+    /// No guard is valid beyond the time for which it may be held.
+    Overtime,
+    /// Several locks are taken as one: all or none.
+    Whole,
     /// No write of an earlier holder after one of a later holder.
     Fenced,
     /// Everything is given back, and nothing is left over.
@@ -71,6 +82,7 @@ pub fn check(history: &History) -> Vec<Violation> {
     deadline::check(history, &mut violations);
     kind::check(history, &mut violations);
     order::check(history, &mut violations);
+    overtime::check(history, &mut violations);
     leaks::check(history, &mut violations);
     violations
 }

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use super::{Rule, Violation};
+use super::{Rule, SLACK, Violation};
 use crate::calls::Call;
-use crate::history::History;
+use crate::history::{History, Mode};
 
 pub(super) fn check(history: &History, violations: &mut Vec<Violation>) {
     let mut by_lock: HashMap<(usize, usize), Vec<&Call>> = HashMap::new();
@@ -22,8 +22,9 @@ pub(super) fn check(history: &History, violations: &mut Vec<Violation>) {
             let granted = |call: &Call| call.hold.map_or(0, |hold| history.holds[hold].granted);
             before.retain(|other| granted(other) > call.asked);
             for other in &before {
-                if granted(other) > granted(call)
-                    && call.mode.excludes(other.mode)
+                if granted(other) > granted(call).saturating_add(together(history, call, other))
+                    // A thread waits from when it had a processor on.
+                    && !other.blocking
                     && kept_its_place(history, other, granted(other))
                     && kept_its_place(history, call, granted(other))
                 {
@@ -40,15 +41,26 @@ pub(super) fn check(history: &History, violations: &mut Vec<Violation>) {
     }
 }
 
+/// By how much a call may be granted before another that asked first, because both may be inside at
+/// once: two permits that are granted together are told of in any order.
+fn together(history: &History, call: &Call, first: &Call) -> u64 {
+    match (&call.modes[..], &first.modes[..]) {
+        ([Mode::Permit], [Mode::Permit]) => {
+            let granted = |call: &Call| call.hold.map_or(0, |hold| history.holds[hold].granted);
+            let (from, until) = (granted(call), granted(first));
+            SLACK.saturating_add(history.trouble.stood_still(call.client, from, until))
+        }
+        ([one], [other]) if one.excludes(*other) => 0,
+        _ => u64::MAX,
+    }
+}
+
 /// Whether nothing has taken the place in the queue from a call until a moment.
 fn kept_its_place(history: &History, call: &Call, until: u64) -> bool {
-    let Some(hold) = call.hold.map(|hold| &history.holds[hold]) else { return false };
-    let directory = |node: &str| node.rsplit_once('/').map(|(directory, _)| directory.to_owned());
-    let queue: Vec<_> = hold.nodes.iter().map(|node| directory(node)).collect();
+    // A semaphore has several directories.
+    let below = format!("/{}/", history.names(&call.locks));
     let robbed = history.removals.iter().any(|removal| {
-        removal.at >= call.asked
-            && removal.from <= until
-            && queue.contains(&directory(&removal.node))
+        removal.at >= call.asked && removal.from <= until && removal.node.contains(&below)
     });
     !robbed && history.trouble.is_quiet(call.client, call.asked, until)
 }

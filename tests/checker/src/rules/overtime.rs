@@ -1,0 +1,64 @@
+//! Nobody who may hold for a time only is told of a longer one: the guard is invalid when it is over, and
+//! says so by itself.
+//!
+//! That nobody else comes in while it is not given back is the rule of exclusion, and that its errors have
+//! this kind then, and not before, that of kinds.
+
+use super::told::WAY;
+use super::{Rule, SLACK, Violation};
+use crate::history::{History, Hold};
+
+pub(super) fn check(history: &History, violations: &mut Vec<Violation>) {
+    for (index, hold) in history.holds.iter().enumerate() {
+        let Some(over) = history.over_time_at(index) else { continue };
+        let mut violated = |what: &str, at: u64| {
+            let after = at.saturating_sub(over) / 1_000_000;
+            let what = format!("{what} {after} ms after its time was over");
+            violations
+                .push(Violation { rule: Rule::Overtime, what: history.describe(index, &what) });
+        };
+        if let Some(valid) = hold.valid.filter(|valid| *valid > over) {
+            violated("was valid", valid);
+        } else if let Some(surely) = hold.surely.filter(|until| *until > over) {
+            violated("was to be held until", surely);
+        }
+        // Whoever gives it back, or ends, need not be told any more.
+        let gone = hold.closed.or(history.ended_at(hold.client)).unwrap_or(u64::MAX);
+        let told = hold.lost.unwrap_or(u64::MAX).min(gone);
+        let still = history.trouble.stood_still(hold.client, over, told);
+        if told > over.saturating_add(WAY).saturating_add(still) {
+            violated("was told", told);
+        }
+    }
+}
+
+impl History {
+    /// When the time of a hold was surely over, or that of a hold of the same lock around it.
+    fn over_time_at(&self, hold: usize) -> Option<u64> {
+        let most = self.starts[self.holds[hold].client].hold_at_most()?;
+        let around = std::iter::successors(Some(hold), |one| self.holds[*one].parent);
+        around.map(|one| self.begun(one).saturating_add(most)).min()
+    }
+
+    pub(crate) fn is_over_time(&self, hold: usize, at: u64) -> bool {
+        self.over_time_at(hold).is_some_and(|over| at > over)
+    }
+
+    /// When a hold began, as a writer if it was one.
+    fn begun(&self, mut hold: usize) -> u64 {
+        while let Some(writer) = self.holds[hold].stepped_down {
+            hold = writer;
+        }
+        self.holds[hold].granted
+    }
+
+    /// Whether the time of a guard may have been over at a moment.
+    pub(crate) fn may_be_over_time(&self, hold: usize, at: u64) -> bool {
+        self.holds_with(hold).any(|one| {
+            let Hold { client, asked, granted, .. } = self.holds[one];
+            // It begins with the grant, and what is known is when the process told of that.
+            let told_late = SLACK.saturating_add(self.trouble.stood_still(client, asked, granted));
+            self.over_time_at(one).is_some_and(|over| at.saturating_add(told_late) >= over)
+        })
+    }
+}
