@@ -54,36 +54,36 @@ impl Style {
             3 => "kazoo",
             _ => other_layout(seed),
         };
-        let fair = matches!(seat, 0 | 4);
+        let mut drawn = |one_in| random.below(one_in) == 0;
+        // The first seat is, so that there is one.
+        let fair = drawn(3) || seat == 0;
+        let lingers = drawn(5) && !fair && layout != "removed";
+        let delays = drawn(5) && layout == "curator";
+        let keeps = drawn(5) && layout == "curator" && !lingers;
+        let (passes_on, stops) = (drawn(4), drawn(4));
+        let [revocable, early, once] = [drawn(3), drawn(4), drawn(5)];
         let mut options = vec!["--layout".to_owned(), layout.to_owned()];
-        let mut option = |name: &str, value: Option<u64>| {
-            options.push(format!("--{name}"));
-            options.extend(value.map(|value| value.to_string()));
+        let mut option = |is_drawn, name: &str, value: Option<u64>| {
+            if is_drawn {
+                options.push(format!("--{name}"));
+                options.extend(value.map(|value| value.to_string()));
+            }
         };
-        let (mut lingers, mut marked) = (false, None);
-        match random.below(5) {
-            _ if fair => option("fair", None),
-            0 => option("handoffs", Some(1 + random.below(8))),
-            1 if layout != "removed" => {
-                lingers = true;
-                option("linger-ms", Some(5 + random.below(200)));
-            }
-            2 if layout == "curator" => {
-                marked = Some("delayed");
-                option("lock-delay-ms", Some(50 + random.below(450)));
-            }
-            3 if layout == "curator" => {
-                marked = Some("kept");
-                option("hold-at-least-ms", Some(5 + random.below(50)));
-            }
-            _ => {}
-        }
-        if random.below(3) == 0 {
-            option("revocable", None);
-        }
-        if random.below(4) == 0 {
-            option("stop-at-suspect", None);
-        }
+        option(fair, "fair", None);
+        option(lingers, "linger-ms", Some(5 + random.below(200)));
+        option(delays, "lock-delay-ms", Some(50 + random.below(450)));
+        option(keeps, "hold-at-least-ms", Some(5 + random.below(50)));
+        option(passes_on, "handoffs", Some(1 + random.below(8)));
+        option(stops, "hold-at-most-ms", Some(100 + random.below(2_400)));
+        option(revocable, "revocable", None);
+        option(early, "stop-at-suspect", None);
+        option(once, "not-reentrant", None);
+        let marked = match (delays, keeps) {
+            (true, true) => Some("both"),
+            (true, false) => Some("delayed"),
+            (false, true) => Some("kept"),
+            (false, false) => None,
+        };
         Style { layout, options, fair, lingers, marked }
     }
 
@@ -129,19 +129,36 @@ impl Style {
             10..13 if self.read_write() => self.one("read", "rw", random.below(6)),
             13..15 if self.read_write() => self.one("write", "rw", random.below(6)),
             15..17 if self.semaphores() => self.semaphore("semaphore", 3, random.below(2) + 1),
-            // Each of these is a member of the others, too.
-            17..19 if self.mutexes() && self.marked.is_none() => {
-                let first = random.below(3);
-                let second = (first + 1) % 3;
-                json!({ "kind": "multi",
-                    "lock": [self.name("multi", first), self.name("multi", second)] })
-            }
+            17..19 if self.mutexes() && self.marked.is_none() => self.several(random),
             19 if self.marked.is_none() && !self.lingers => {
                 self.one("exclusive", "one", random.below(3))
             }
             _ if self.mutexes() => self.mutex("mutex", random.below(24)),
             _ => self.one("read", "rw", random.below(6)),
         }
+    }
+
+    /// Several as one: mutexes of which each is a member of the others too, and locks of any kind that
+    /// are wanted alone as well. All are taken in one order, so nobody waits in a circle.
+    fn several(&self, random: &mut Random) -> Value {
+        let first = random.below(3);
+        let mut members = vec![("mutex", self.name("multi", first))];
+        if random.below(2) == 0 {
+            members.push(("mutex", self.name("multi", (first + 1) % 3)));
+        }
+        if self.read_write() && random.below(2) == 0 {
+            let kind = *random.one_of(&["read", "read", "write"]);
+            members.push((kind, self.name("rw", random.below(6))));
+        }
+        if self.semaphores() && random.below(3) == 0 {
+            members.push(("semaphore", self.name("semaphore", 0)));
+        }
+        if !self.lingers && random.below(4) == 0 {
+            members.push(("exclusive", self.name("one", random.below(3))));
+        }
+        let (kinds, names): (Vec<_>, Vec<_>) = members.into_iter().unzip();
+        json!({ "kind": "multi", "lock": names, "kinds": kinds, "limit": 3,
+            "permits": random.below(2) + 1 })
     }
 
     fn slow(&self, random: &mut Random) -> Value {
@@ -182,7 +199,7 @@ impl Style {
             }
             _ => {}
         }
-        request
+        blocking(request, random)
     }
 
     /// An acquire in the scope of a guard of this request.
@@ -204,7 +221,7 @@ impl Style {
         };
         request["op"] = json!("acquire");
         request["timeout_ms"] = json!(200 + random.below(1_500));
-        Some(request)
+        Some(blocking(request, random))
     }
 
     /// For how long a lock is held, and how often it is looked at.
@@ -234,4 +251,12 @@ impl Style {
     fn name(&self, name: &str, number: u64) -> String {
         format!("{}/{name}-{number}", self.layout)
     }
+}
+
+/// Some are waited for by threads.
+fn blocking(mut request: Value, random: &mut Random) -> Value {
+    if random.below(6) == 0 {
+        request["blocking"] = json!(true);
+    }
+    request
 }

@@ -29,6 +29,12 @@ pub struct Figures {
     pub nested: usize,
     /// Writers that stepped down.
     pub stepped_down: usize,
+    /// Grants for which a thread waited.
+    pub on_threads: usize,
+    /// Grants of several locks as one that were not all taken in the same way.
+    pub mixed: usize,
+    /// Holds whose time was over before they were given back.
+    pub too_long: usize,
 }
 
 impl Figures {
@@ -41,6 +47,8 @@ impl Figures {
             };
             all.iter().filter(claimed).count()
         };
+        let granted = || history.calls.iter().filter(|call| call.hold.is_some());
+        let refused = history.refusals.iter().filter(|refusal| refusal.op == "release");
         Figures {
             holds: all.len(),
             over_a_heartbeat: longer(timeout / 6),
@@ -49,6 +57,11 @@ impl Figures {
             writes: history.writes.len(),
             nested: all.iter().filter(|hold| hold.parent.is_some()).count(),
             stepped_down: all.iter().filter(|hold| hold.stepped_down.is_some()).count(),
+            on_threads: granted().filter(|call| call.blocking).count(),
+            mixed: granted()
+                .filter(|call| call.modes.windows(2).any(|two| two[0] != two[1]))
+                .count(),
+            too_long: refused.filter(|refusal| refusal.error == "held_too_long").count(),
         }
     }
 }
@@ -62,8 +75,9 @@ impl fmt::Display for Figures {
             "{holds} holds, {over_a_heartbeat} over a heartbeat, {over_a_lease} over a lease, \
              {excused} excused ({share:.2} %)"
         )?;
-        let Figures { writes, nested, stepped_down, .. } = self;
-        write!(f, "{writes} fenced writes, {nested} nested, {stepped_down} stepped down")
+        let Figures { writes, nested, stepped_down, on_threads, mixed, too_long, .. } = self;
+        writeln!(f, "{writes} fenced writes, {nested} nested, {stepped_down} stepped down")?;
+        write!(f, "{on_threads} on threads, {mixed} of several kinds as one, {too_long} too long")
     }
 }
 
@@ -71,7 +85,7 @@ impl fmt::Display for Figures {
 pub(super) fn make_data(ensemble: &Ensemble, other_layout: &str) {
     let mut paths = vec![DATA.to_owned()];
     for layout in BTreeSet::from(["curator", "kazoo", other_layout]) {
-        for name in ["mutex", "slow", "delayed", "kept"] {
+        for name in ["mutex", "slow", "delayed", "kept", "both"] {
             paths.extend((0..24).map(|number| format!("{DATA}/{layout}-{name}-{number}")));
         }
     }

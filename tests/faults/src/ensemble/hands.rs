@@ -164,8 +164,10 @@ impl<'a> Hands<'a> {
         }
         let request = self.style.acquire(self.hands[hand].want, &mut self.random);
         self.hands[hand].request = request.clone();
+        // A thread cannot be called back: it would wait on, and hold what nobody knows of.
+        let waits_in_a_task = request.get("blocking").is_none();
         let id = self.ask(request, For::Acquire(hand));
-        if self.random.below(40) == 0 {
+        if waits_in_a_task && self.random.below(40) == 0 {
             self.ask(json!({ "op": "cancel", "target": id }), For::Nobody);
         }
     }
