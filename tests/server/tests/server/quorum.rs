@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
-use zklock::{Event, Observer, Session};
-use zklock_test_support::{Control, Ensemble, RawClient, ZooKeeper, monotonic_ns};
+use zklock::{Event, LockOptions, Observer, Session};
+use zklock_test_support::{Control, Ensemble, Proxy, RawClient, ZooKeeper, monotonic_ns};
 
 use crate::bed::{Bed, TICK, acquiring, soon, until};
-use crate::kinds::KINDS;
+use crate::kinds::{KINDS, Wait};
 
 const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
 
@@ -248,5 +248,35 @@ async fn guards_outlive_the_freezing_of_their_follower() {
     assert!(before.iter().copied().eq(sessions.iter().map(Session::zookeeper_session)));
     ensemble.server(frozen).resume();
     until("all serve", || (ensemble.followers().len() == 2).then_some(())).await;
+    bed.end().await;
+}
+
+/// Servers refuse what comes by a connection that its session has left for another one (`SessionMoved`).
+/// They say so by the end of that connection, and the session lives on: nothing is lost by it, and nothing
+/// counts as released before its node is gone.
+#[tokio::test]
+async fn a_session_that_another_connection_has_taken_over_comes_back() {
+    let bed = Bed::three(ZooKeeper::builder());
+    let ensemble = bed.ensemble();
+    let follower = ensemble.followers()[0];
+    let proxy = Proxy::start(ensemble.server(follower).socket_addr());
+    let session = bed.session_through(&proxy).await;
+    let before = session.zookeeper_session();
+    for kind in KINDS {
+        let held = kind.acquire(&session).await;
+        let other = session.mutex("other").unwrap().acquire().await.unwrap();
+        // As a client does that comes to another server while the first one is slow to notice.
+        let key = proxy.sessions().pop().unwrap();
+        let moved = RawClient::resume(&ensemble.server(ensemble.leader()).addr(), &key).unwrap();
+        let connections = proxy.connections_total();
+        soon("the release", held.release()).await.unwrap();
+        // Nothing of this kind is there any more.
+        bed.until_nodes(kind.name(), 0).await;
+        kind.rival().take(&session, LockOptions::default(), Wait::Once).await.unwrap();
+        assert!(proxy.connections_total() > connections, "{kind:?}: nobody has moved");
+        assert!(other.is_valid() && before == session.zookeeper_session(), "{kind:?}");
+        other.release().await.unwrap();
+        drop(moved);
+    }
     bed.end().await;
 }

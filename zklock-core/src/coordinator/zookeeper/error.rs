@@ -67,6 +67,8 @@ mod tests {
         ] {
             assert!(!request_error(unknown.clone()).is_definite(), "{unknown}");
         }
+        // It lives on, by another connection.
+        assert!(!request_error(Error::SessionMoved).ends_session());
         for definite in [Error::NoNode, Error::NoAuth, Error::Unimplemented, Error::InvalidAcl] {
             assert!(request_error(definite.clone()).is_definite(), "{definite}");
         }
