@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use zklock::{ErrorKind, MutexGuard, Session};
-use zklock_test_support::{Action, Cut, Direction, Matcher, Proxy, monotonic_ns};
+use zklock_test_support::{Action, Control, Cut, Direction, Matcher, Proxy, monotonic_ns};
 
 use crate::bed::{Bed, acquiring, soon, until};
 
@@ -110,6 +110,48 @@ async fn a_short_silence_costs_nothing() {
     until("it is ready", || session.is_ready().then_some(())).await;
     assert!(guard.is_valid());
     guard.release().await.unwrap();
+    bed.end().await;
+}
+
+/// The margin of a lease counts on it: a client that has nothing to ask pings in time, with one server in
+/// its list or with several.
+#[tokio::test]
+async fn a_session_that_is_idle_is_silent_no_longer_than_its_margin_allows_for() {
+    const T: Duration = Duration::from_secs(9);
+    const PINGS: u32 = 4;
+    let bed = Bed::shared("pings");
+    let (alone, several, third) = (bed.proxy(), bed.proxy(), bed.proxy());
+    let both = format!("{},{}", several.addr(), third.addr());
+    let control = Control::timers();
+    for addr in [&alone.addr(), &both] {
+        let builder = bed.builder_at(addr).session_timeout(T);
+        let session = bed.adopt(builder.connect().await.unwrap());
+        let timing = session.timing().unwrap();
+        assert_eq!(timing.session_timeout, T);
+        // The rest of it is half a tick of the server, which does not tell its tick.
+        let allowed = timing.margin - T / 4;
+        let sent = || {
+            let logs = [&alone, &several, &third].map(Proxy::log).into_iter().flatten();
+            let ours = session.zookeeper_session().map(|(id, _)| id);
+            let sent = logs.filter(|frame| frame.direction == Direction::ToServer);
+            let sent = sent.filter(|frame| Some(frame.session) == ours);
+            let mut sent: Vec<Instant> = sent.map(|frame| frame.at).collect();
+            sent.sort_unstable();
+            sent
+        };
+        let pings = PINGS as usize;
+        let all = sent().len() + pings;
+        let sent = until("it pings", || Some(sent()).filter(|sent| sent.len() > all)).await;
+        let last = &sent[sent.len() - pings - 1..];
+        let longest = last.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap();
+        control.within("the longest silence", longest, allowed);
+        // What the machine is late with comes and goes: half of what a fifth is longer than a sixth.
+        let mean = (last[pings] - last[0]) / PINGS;
+        assert!(
+            mean < allowed + T / 60,
+            "silent for {mean:?} each time, {allowed:?} are allowed for"
+        );
+    }
     bed.end().await;
 }
 
