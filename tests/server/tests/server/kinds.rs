@@ -82,7 +82,7 @@ macro_rules! take {
 }
 
 impl Kind {
-    /// The name of its lock.
+    /// The name of its lock; none is the beginning of another.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Kind::Mutex => "mutex",
@@ -91,7 +91,7 @@ impl Kind {
             Kind::Read | Kind::WriteThere => "read",
             Kind::Write => "write",
             Kind::Permit => "permit",
-            Kind::Permits => "permits",
+            Kind::Permits => "several",
             Kind::Multi => "multi",
         }
     }
@@ -257,6 +257,10 @@ impl Held {
 
     pub(crate) async fn release(self) -> Result<(), LockError> {
         each!(self, guard => guard.release().await)
+    }
+
+    pub(crate) fn blocking_release(self) -> Result<(), LockError> {
+        each!(self, guard => guard.blocking_release())
     }
 
     /// The paths of its nodes, one of each lock.

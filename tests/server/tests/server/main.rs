@@ -48,6 +48,7 @@ mod read_again;
 mod restart;
 mod silence;
 mod stop_at;
+mod swallowed;
 mod traffic;
 mod tries;
 mod two_kinds;

@@ -1,0 +1,197 @@
+//! Answers that are lost alone, while their connection lives on: each one that a lock of any kind needs, on
+//! its way to the lock, while it waits, and in its release, for callers that await and for threads, on a
+//! busy day.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::task::{JoinSet, spawn_blocking};
+use zklock::layout::Kazoo;
+use zklock::{LockOptions, Session};
+use zklock_test_support::{Action, Matcher, OpCode, Proxy, Rule};
+
+use crate::bed::{Bed, soon, until};
+use crate::kinds::{Held, KINDS, Kind, Wait};
+
+const T: Duration = Duration::from_secs(20);
+
+/// Of a call: below the session timeout, and long enough for a busy machine.
+const DEADLINE: Duration = Duration::from_secs(15);
+
+/// What a lock may ask for. Hardly any kind needs all of it.
+const ANSWERS: [OpCode; 5] =
+    [OpCode::Create2, OpCode::GetChildren, OpCode::GetData, OpCode::Delete, OpCode::Multi];
+
+/// How many answers were swallowed, by what was done meanwhile.
+type Swallowed = BTreeMap<(&'static str, OpCode), u64>;
+
+/// A lock of one kind, wanted through a proxy.
+struct Client {
+    kind: Kind,
+    session: Session,
+    proxy: Arc<Proxy>,
+    /// What the paths of its lock contain, and those of no other.
+    path: String,
+    swallowed: Swallowed,
+}
+
+impl Client {
+    fn new(bed: &Bed, kind: Kind, session: &Session, proxy: &Arc<Proxy>) -> Self {
+        let path = bed.path(kind.name());
+        let (session, proxy) = (session.clone(), proxy.clone());
+        Client { kind, session, proxy, path, swallowed: Swallowed::new() }
+    }
+
+    async fn take(&self, wait: Wait, on_a_thread: bool) -> Held {
+        let (kind, session) = (self.kind, self.session.clone());
+        let options = LockOptions::new().timeout(DEADLINE).retries(1);
+        let taken = if on_a_thread {
+            spawn_blocking(move || kind.take_blocking(&session, options, wait)).await.unwrap()
+        } else {
+            kind.take(&session, options, wait).await
+        };
+        taken.unwrap_or_else(|error| panic!("{kind:?}, {wait:?}: {error:#}"))
+    }
+
+    /// Does something while the next answer to an operation is swallowed.
+    async fn without<T>(
+        &mut self,
+        what: &'static str,
+        opcode: OpCode,
+        work: impl AsyncFnOnce(&Self, &Rule) -> T,
+    ) -> (T, Duration) {
+        let lost = Matcher::reply(opcode).path(&self.path).first(1);
+        let rule = self.proxy.on(lost, Action::Drop);
+        let start = Instant::now();
+        let done = soon(what, work(self, &rule)).await;
+        let took = start.elapsed();
+        let hits = rule.hits();
+        rule.release();
+        *self.swallowed.entry((what, opcode)).or_default() += hits;
+        assert!(hits == 1 || !self.needs(what, opcode), "{:?}: {what}, {opcode:?}", self.kind);
+        (done, took)
+    }
+
+    /// Whether it surely asks for this.
+    fn needs(&self, what: &str, opcode: OpCode) -> bool {
+        match (what, opcode) {
+            (_, OpCode::Delete) => what == "the release",
+            (_, OpCode::Create2) => what != "the release",
+            // The creation says who has the only node.
+            (_, OpCode::GetChildren) => what != "the release" && self.kind != Kind::Exclusive,
+            // A watch on the one ahead.
+            ("the wait", OpCode::GetData) => {
+                matches!(self.kind, Kind::Mutex | Kind::Fair | Kind::Write)
+            }
+            _ => false,
+        }
+    }
+
+    /// Takes it and gives it back, without each of the answers.
+    async fn goes_on(mut self) -> (Kind, Swallowed) {
+        for (on_a_thread, wait) in [(false, Wait::Once), (true, Wait::Tries)] {
+            for opcode in ANSWERS {
+                let taking = async |client: &Self, _: &Rule| client.take(wait, on_a_thread).await;
+                let (held, took) = self.without("the lock", opcode, taking).await;
+                assert!(took < DEADLINE, "{:?}, {opcode:?}: {took:?}", self.kind);
+                assert!(held.is_valid(), "{:?}, {opcode:?}", self.kind);
+                let releasing = async |_: &Self, _: &Rule| release(held, on_a_thread).await;
+                let ((), took) = self.without("the release", opcode, releasing).await;
+                assert!(took < DEADLINE, "{:?}, {opcode:?}: {took:?}", self.kind);
+            }
+        }
+        (self.kind, self.swallowed)
+    }
+
+    /// Waits for somebody else, without each of the answers.
+    async fn waits(mut self, other: Session) -> (Kind, Swallowed) {
+        for on_a_thread in [false, true] {
+            for opcode in ANSWERS {
+                let rival = self.kind.rival().acquire(&other).await;
+                let waiting = async |client: &Self, lost: &Rule| {
+                    let meanwhile = async {
+                        if client.needs("the wait", opcode) {
+                            let is_lost = || (lost.hits() == 1).then_some(());
+                            until("it has lost its answer", is_lost).await;
+                        } else {
+                            tokio::time::sleep(Duration::from_millis(300)).await;
+                        }
+                        rival.release().await.unwrap();
+                    };
+                    let taking = client.take(Wait::For(DEADLINE), on_a_thread);
+                    tokio::join!(taking, meanwhile).0
+                };
+                let (held, _) = self.without("the wait", opcode, waiting).await;
+                assert!(held.is_valid(), "{:?}, {opcode:?}", self.kind);
+                release(held, on_a_thread).await;
+            }
+        }
+        (self.kind, self.swallowed)
+    }
+}
+
+async fn release(held: Held, on_a_thread: bool) {
+    if on_a_thread {
+        spawn_blocking(move || held.blocking_release()).await.unwrap().unwrap();
+    } else {
+        held.release().await.unwrap();
+    }
+}
+
+/// All kinds at once, and what each of them was kept from hearing.
+async fn all(
+    clients: impl IntoIterator<Item = impl Future<Output = (Kind, Swallowed)> + Send + 'static>,
+) {
+    for (kind, swallowed) in clients.into_iter().collect::<JoinSet<_>>().join_all().await {
+        println!("{kind:?}: {swallowed:?}");
+    }
+}
+
+#[tokio::test]
+async fn locks_of_all_kinds_outlive_each_answer_that_is_swallowed_alone_on_a_busy_day() {
+    let bed = Bed::shared("swallowed-kinds");
+    let proxy = Arc::new(bed.proxy());
+    let builder = bed.builder_at(&proxy.addr()).session_timeout(T);
+    let session = bed.adopt(builder.connect().await.unwrap());
+    let busy = bed.busy(&[&session]).await;
+    let before = session.zookeeper_session();
+    let clients = KINDS.map(|kind| Client::new(&bed, kind, &session, &proxy).goes_on());
+    all(clients).await;
+    assert_eq!(before, session.zookeeper_session());
+    drop(busy);
+    bed.end().await;
+}
+
+/// The traffic is in a session of its own behind the same proxy: all of one name have one layout.
+#[tokio::test]
+async fn locks_of_all_kinds_in_kazoos_layout_outlive_each_answer_that_is_swallowed_alone() {
+    let bed = Bed::shared("swallowed-kazoo");
+    let proxy = Arc::new(bed.proxy());
+    let builder = bed.builder_at(&proxy.addr()).session_timeout(T).driver(Kazoo::default());
+    let session = bed.adopt(builder.connect().await.unwrap());
+    let beside = bed.session_through(&proxy).await;
+    let busy = bed.busy(&[&beside]).await;
+    let before = session.zookeeper_session();
+    let clients = KINDS.map(|kind| Client::new(&bed, kind, &session, &proxy).goes_on());
+    all(clients).await;
+    assert_eq!(before, session.zookeeper_session());
+    drop(busy);
+    bed.end().await;
+}
+
+#[tokio::test]
+async fn whoever_waits_outlives_each_answer_that_is_swallowed_alone_on_a_busy_day() {
+    let bed = Bed::shared("swallowed-waits");
+    let proxy = Arc::new(bed.proxy());
+    let builder = bed.builder_at(&proxy.addr()).session_timeout(T);
+    let session = bed.adopt(builder.connect().await.unwrap());
+    let other = bed.session().await;
+    let busy = bed.busy(&[&session, &other]).await;
+    let before = session.zookeeper_session();
+    let clients = KINDS.map(|kind| Client::new(&bed, kind, &session, &proxy).waits(other.clone()));
+    all(clients).await;
+    assert_eq!(before, session.zookeeper_session());
+    drop(busy);
+    bed.end().await;
+}
