@@ -23,7 +23,7 @@ cargo bench [-- OPTIONS]
                      notify, tokio-mutex, client-lock, curator, kazoo, redis, redis-fsync
   --seconds S        length of one round (2)
   --rounds N         rounds of each side (5); the sides take turns, round by round
-  --pairs N          pairs of the direct comparison with the bare requests (15; 0 skips it)
+  --pairs N          pairs of the direct comparison with the bare requests (40; 0 skips it)
   --workers N        threads of each runtime of ours (2)
   --hold MS          how long a task keeps the lock (0); not what other programs do: curator, kazoo
   --no-fsync         the server does not wait for its disk: shows what the clients cost
@@ -115,7 +115,7 @@ pub(crate) fn parse() -> Result<Command, lexopt::Error> {
             other => return Err(other.unexpected()),
         }
     }
-    let (time, most, count) = if quick { (0.3, 3, 15) } else { (2.0, 5, 15) };
+    let (time, most, count) = if quick { (0.3, 3, 15) } else { (2.0, 5, 40) };
     Ok(command(Options {
         workloads,
         sides,

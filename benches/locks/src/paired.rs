@@ -5,12 +5,11 @@ use std::time::Duration;
 use crate::cpu;
 use crate::drive::Failure;
 use crate::measured::Measured;
-use crate::rounds::median;
 use crate::sides::{Bed, prepare};
 use crate::table::time;
 use crate::workload::Workload;
 
-/// The ratios of one side to another, each the median over the pairs.
+/// The ratios of one side to another, each the geometric mean over the pairs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ratios {
     /// Of the median cycles.
@@ -47,20 +46,47 @@ pub(crate) fn run(
         });
     }
     let compare = |what: &str, figure: &dyn Fn(&Measured) -> f64| {
-        let ratios: Vec<_> = rounds.iter().map(|(a, b)| figure(a) / figure(b)).collect();
+        let mine = Logs::of(rounds.iter().map(|(mine, _)| figure(mine)));
+        let theirs = Logs::of(rounds.iter().map(|(_, theirs)| figure(theirs)));
+        let ratio = Logs::of(rounds.iter().map(|(mine, theirs)| figure(mine) / figure(theirs)));
         println!(
-            "{one} takes {:.3} times {other}'s {what} (median of {pairs} pairs, {:.3} to {:.3}; \
-             medians {} and {})",
-            median(ratios.clone()),
-            ratios.iter().copied().fold(f64::NAN, f64::min),
-            ratios.iter().copied().fold(f64::NAN, f64::max),
-            time(median(rounds.iter().map(|(mine, _)| figure(mine)).collect())),
-            time(median(rounds.iter().map(|(_, theirs)| figure(theirs)).collect())),
+            "{one} takes {:.3} times {other}'s {what} (mean of {pairs} pairs, ± {:.3} at 95 %; means \
+             {} and {})",
+            ratio.mean(),
+            ratio.error(),
+            time(mine.mean()),
+            time(theirs.mean()),
         );
-        median(ratios)
+        ratio.mean()
     };
     Ok(Ratios {
         cycle: compare("cycle", &|round| round.cycles.quantile(0.5) as f64),
         cpu: compare("processor time", &Measured::cpu_each),
     })
+}
+
+/// Figures of which only ratios count: the mean of the ratios is then the ratio of the means, which holds
+/// for no median.
+struct Logs(Vec<f64>);
+
+impl Logs {
+    fn of(figures: impl Iterator<Item = f64>) -> Logs {
+        Logs(figures.map(f64::ln).collect())
+    }
+
+    /// The geometric mean.
+    fn mean(&self) -> f64 {
+        self.log().exp()
+    }
+
+    fn log(&self) -> f64 {
+        self.0.iter().sum::<f64>() / self.0.len() as f64
+    }
+
+    /// How far the mean may be from that of many more pairs: twice its standard error.
+    fn error(&self) -> f64 {
+        let (log, count) = (self.log(), self.0.len() as f64);
+        let squares: f64 = self.0.iter().map(|figure| (figure - log).powi(2)).sum();
+        self.mean() * 2.0 * (squares / (count - 1.0) / count).sqrt()
+    }
 }
