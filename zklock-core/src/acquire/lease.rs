@@ -200,6 +200,11 @@ impl Lease {
         &self.node.path
     }
 
+    /// The node's czxid.
+    pub fn czxid(&self) -> u64 {
+        self.node.czxid.unsigned_abs()
+    }
+
     /// The name of the node in its directory.
     pub fn node_name(&self) -> &str {
         name_of(&self.node.path)
@@ -286,11 +291,6 @@ impl Lease {
         self.node.is_revoked()
     }
 
-    /// Records that a body ended because somebody asked for the release of the lock.
-    pub fn gave_way(&self) {
-        self.generation.node_gave_way(&self.node);
-    }
-
     /// Resolves when somebody asks for the release of the lock: at once if the node is
     /// [watched](Lease::watch), otherwise within a heartbeat.
     pub async fn revoked(&self) {
@@ -350,10 +350,14 @@ impl Lease {
         Ok(was_there)
     }
 
-    /// Deletes the node of a lease that was lost, in the place of its holder, who is told of the loss:
-    /// perhaps nobody has seen it before.
-    pub fn let_go(&self) {
+    /// Tells of the loss of a lease that is over, unless that was done before.
+    pub fn was_lost(&self) {
         self.generation.lost_lease(&self.node);
+    }
+
+    /// Deletes the node of a lease that was lost, in the place of its holder, who is told of the loss.
+    pub fn let_go(&self) {
+        self.was_lost();
         drop(self.release());
     }
 

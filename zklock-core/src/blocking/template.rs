@@ -172,7 +172,7 @@ impl Entry {
         if outcome.is_err() {
             step(None);
         }
-        block_on(entered.release());
+        block_on(entered.release(&outcome));
         outcome
     }
 }

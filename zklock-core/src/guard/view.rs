@@ -109,12 +109,15 @@ impl GuardView {
         too_long.unwrap_or_else(|| lost.grant.lost_error())
     }
 
-    /// The error for a body that ends because of the first member that is to be released. Reports it,
-    /// for each of them.
+    /// Reports that a body ended because of the members that are to be released.
+    pub(crate) fn gave_way(&self) {
+        self.all().for_each(|grant| grant.gave_way());
+    }
+
+    /// The error for a body that ends because of the first member that is to be released.
     pub(crate) fn revoked_error(&self) -> LockError {
-        let revoked = self.all().filter(|grant| grant.is_revoked());
-        let errors = revoked.map(|grant| grant.revoked_error());
-        errors.last().unwrap_or_else(|| self.grant.revoked_error())
+        let revoked = self.all().filter(|grant| grant.is_revoked()).last();
+        revoked.unwrap_or(&self.grant).revoked_error()
     }
 
     /// Resolves when `end` does, and when the time of this member is over.

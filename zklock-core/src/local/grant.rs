@@ -23,7 +23,7 @@ use crate::base::policy::StopAt;
 use crate::base::token::FencingToken;
 use crate::layout::driver::LockDriver;
 use crate::local::waiters::Place;
-use crate::observe::observer::{Granted, GrantedBy};
+use crate::observe::observer::{Event, Granted, GrantedBy, LossReason};
 use crate::session::handle::Session;
 use crate::session::local_queues::{Held, Holding};
 use crate::session::releaser::Deletion;
@@ -399,12 +399,29 @@ impl Grant {
         self.queue.session().clock().now()
     }
 
-    /// The error for a body that ends because its lock is to be released. Reports it as well, unless a
-    /// call around still holds the lock.
-    pub fn revoked_error(&self) -> LockError {
-        if self.holds() == 1 {
-            self.leases().for_each(|lease| lease.gave_way());
+    /// Reports that a body ended because somebody asked for the lock, unless another call, around it or
+    /// inside, still holds it.
+    pub fn gave_way(&self) {
+        let Some(asked) = self.leases().find(|lease| lease.is_revoked()) else { return };
+        if self.holds() > 1 {
+            return;
         }
+        let (lock, path, czxid) = (self.queue.lock_name(), asked.path(), asked.czxid());
+        // Nothing is wrong: it was held to the end.
+        let ended = "a body ended because somebody asked for its lock";
+        tracing::info!(lock = &**lock, path = &**path, "{ended}");
+        self.queue.session().events().tell(|| Event::Lost {
+            lock: lock.clone(),
+            pattern: self.queue.pattern().text(),
+            mode: self.mode,
+            czxid,
+            token: Some(self.token),
+            why: LossReason::Revoked,
+        });
+    }
+
+    /// The error for a body that ends because its lock is to be released.
+    pub fn revoked_error(&self) -> LockError {
         LockError::new(ErrorKind::Revoked, "somebody asked its holder to release it")
             .on(self.queue.lock_name().clone())
     }
@@ -448,6 +465,8 @@ impl Hold {
             return None;
         }
         grant.tell_of_end(before);
+        // Perhaps nobody else has seen it.
+        grant.leases().filter(|lease| !lease.is_valid_at(now)).for_each(|lease| lease.was_lost());
         grant.queue.clone().release(&grant, now)
     }
 

@@ -205,7 +205,8 @@ pub enum Event {
         /// The czxid of its node.
         czxid: u64,
         /// The fencing token of the latest grant under its node, which may have been released already: a
-        /// node may be kept for the next caller. `None` if nobody was granted the lock yet.
+        /// node may be kept for the next caller. `None` if nobody was granted the lock yet. With
+        /// [`LossReason::Revoked`], that of the caller whose body ended.
         token: Option<FencingToken>,
         /// The reason.
         why: LossReason,

@@ -48,11 +48,18 @@ impl Entered {
         }
     }
 
-    /// Releases all locks and waits until they are released. The result of the body counts even if
-    /// that fails; the observer is told.
-    pub(crate) async fn release(self) {
-        let released = each!(self, guard => guard.release().await);
-        let _ = released.inspect_err(|error| tracing::warn!("released: {error:#}"));
+    /// Releases all locks after a body, and waits until they are released. The outcome of the body counts
+    /// even if that fails: whatever is the matter was told when it happened.
+    pub(crate) fn release(
+        self,
+        outcome: &Result<(), LockError>,
+    ) -> impl Future<Output = ()> + Send + use<> {
+        if outcome.as_ref().is_err_and(LockError::is_revoked) {
+            self.view().gave_way();
+        }
+        async move {
+            let _ = each!(self, guard => guard.release().await);
+        }
     }
 }
 
@@ -172,7 +179,7 @@ impl Guarded {
     /// Begins the release. The body has been dropped.
     pub fn leave(&mut self, outcome: Result<(), LockError>) {
         if let State::Inside(Inside { entered, .. }) = mem::replace(&mut self.state, State::Over) {
-            self.state = State::Leaving(Box::pin(entered.release()), outcome);
+            self.state = State::Leaving(Box::pin(entered.release(&outcome)), outcome);
         }
     }
 

@@ -1,15 +1,18 @@
 //! What an observer is told of a lock.
 
-use std::future::pending;
+use std::future::{Future, pending, poll_fn};
+use std::pin::pin;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex as StdMutex};
+use std::task::Poll;
 use std::time::Duration;
 
-use tokio::time::sleep;
+use tokio::time::{advance, sleep};
 use zklock::driver::RequestError;
 use zklock::{
-    Acl, Embedded, Event, FencingToken, GrantedBy, LockError, LockName, LockOptions, LossReason,
-    Mode, Observer, OnRevoked, Session, SessionState, StopAt, ZkLockTemplate, lock_name, zk_locked,
+    Acl, Embedded, Event, FencingToken, GrantedBy, GuardView, LockError, LockName, LockOptions,
+    LossReason, Mode, Observer, OnRevoked, Session, SessionState, StopAt, ZkLockTemplate,
+    lock_name, zk_locked,
 };
 use zklock_test_support::Warnings;
 
@@ -314,7 +317,7 @@ async fn a_loss_says_why() {
     store.faults(session.zookeeper_session().unwrap().0).expire();
     guard.lost().await;
     assert_eq!(lost().2, LossReason::SessionEnded);
-    // Who heeds a wish gives the lock up. Two readers share a node, which is told of once.
+    // Who heeds a wish gives the lock up. Two readers share a node, and each has its own token.
     let heed = LockOptions::new().on_revoked(OnRevoked::Cancel);
     let template = ZkLockTemplate::new(session.clone()).read().with_options(heed);
     let wish = async {
@@ -322,8 +325,13 @@ async fn a_loss_says_why() {
         session.rw_lock("e").unwrap().site().revoke().await.unwrap();
     };
     let body = pending::<()>;
+    let readers = StdMutex::new(Vec::new());
+    let reads = async |guard: GuardView| {
+        readers.lock().unwrap().push(guard.fencing_token());
+        body().await
+    };
     let (one, other, ()) =
-        tokio::join!(template.execute("e", body), template.execute("e", body), wish);
+        tokio::join!(template.execute_with("e", reads), template.execute_with("e", reads), wish);
     assert!(one.unwrap_err().is_revoked() && other.unwrap_err().is_revoked());
     // A call around goes on with the lock.
     let around = ZkLockTemplate::new(session.clone());
@@ -340,14 +348,50 @@ async fn a_loss_says_why() {
     let mut losses = Vec::new();
     loop {
         match told.recv_timeout(60 * SECOND).unwrap() {
-            Event::Lost { lock, mode, token, why, .. } => {
-                losses.push((lock.to_string(), mode, token.is_some(), why));
+            Event::Lost { lock, mode, czxid, token, why, .. } => {
+                assert_eq!((&*lock, mode, why), ("e", Mode::Read, LossReason::Revoked));
+                assert_eq!(token.map(|token| token.czxid()), Some(czxid));
+                losses.extend(token);
             }
             Event::State { state: SessionState::Closed, .. } => break,
             _ => {}
         }
     }
-    assert_eq!(losses, [("e".to_owned(), Mode::Read, true, LossReason::Revoked)]);
+    let readers = readers.into_inner().unwrap();
+    assert!(losses.len() == 2 && losses[0] != losses[1]);
+    assert!(readers.iter().all(|token| losses.contains(token)), "{readers:?}, {losses:?}");
+}
+
+/// Its process stood still, and it lets go before anything else looks.
+#[tokio::test(start_paused = true)]
+async fn a_loss_that_its_holder_sees_first_is_told() {
+    let (store, session, told) = all_observed();
+    let lease = session.timing().unwrap().lease;
+    for (name, drops) in [("a", true), ("b", false)] {
+        let guard = session.mutex(name).unwrap().acquire().await.unwrap();
+        let token = guard.fencing_token();
+        assert!(matches!(of_lock(&told), Event::Acquired { .. }));
+        let faults = store.faults(session.zookeeper_session().unwrap().0);
+        faults.silence();
+        // Time passes, and nothing is polled meanwhile.
+        poll_fn(|cx| {
+            let _ = pin!(advance(lease)).poll(cx);
+            Poll::Ready(())
+        })
+        .await;
+        match drops {
+            true => drop(guard),
+            false => assert!(guard.release().await.unwrap_err().is_lost()),
+        }
+        match of_lock(&told) {
+            Event::Lost { lock, token: its, why, .. } => {
+                assert_eq!((&*lock, its, why), (name, Some(token), LossReason::Silence));
+            }
+            event => panic!("{event:?}"),
+        }
+        assert!(matches!(of_lock(&told), Event::Released { .. }));
+        faults.reconnect();
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -262,6 +262,23 @@ async fn a_body_that_ends_because_its_lock_is_wanted_is_told_and_is_no_error() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_lock_that_is_lost_in_a_guarded_call_is_one_line_of_the_log() {
+    let (collector, _installed) = Collector::install();
+    let store = Embedded::new();
+    let session = Session::embedded_builder(&store).open().unwrap();
+    let body = async || {
+        store.faults(session.zookeeper_session().unwrap().0).expire();
+        std::future::pending::<()>().await
+    };
+    let template = ZkLockTemplate::new(session.clone());
+    assert!(template.execute("a", body).await.unwrap_err().is_lost());
+    sleep(SECOND).await;
+    let lines = [collector.lines(Level::WARN), collector.lines(Level::ERROR)].concat();
+    let [line] = &lines[..] else { panic!("{lines:?}") };
+    assert_eq!((&*line["lock"], &*line["message"]), ("a", "a held lock was lost"));
+}
+
+#[tokio::test(start_paused = true)]
 async fn long_waits_and_holds_are_logged_once_each_if_this_is_wanted() {
     let (collector, _installed) = Collector::install();
     let builder = Session::embedded_builder(&Embedded::new());

@@ -99,8 +99,6 @@ pub struct HeldNode {
     gone: AtomicBool,
     watched: AtomicBool,
     revoked: AtomicBool,
-    /// Whether a body ended for that.
-    gave_way: AtomicBool,
     recurring: AtomicBool,
     /// Whether this process is deleting it although it is held.
     broken: AtomicBool,
@@ -111,10 +109,6 @@ impl HeldNode {
     pub(super) fn tell_loss(&self, events: &Events, why: LossReason) {
         let (lock, path) = (&*self.of.name, &*self.path);
         match self.tokens.latest() {
-            // Nothing is wrong: it was held to the end.
-            _ if why == LossReason::Revoked => {
-                tracing::info!(lock, path, "a body ended because somebody asked for its lock");
-            }
             Some(_) => tracing::error!(lock, path, ?why, "a held lock was lost"),
             // Whoever wants it acquires it again.
             None => tracing::info!(
@@ -124,13 +118,11 @@ impl HeldNode {
                 "a node was lost under which nobody was granted the lock"
             ),
         }
-        events.tell(|| self.loss(why));
-    }
-
-    fn loss(&self, why: LossReason) -> Event {
-        let (lock, pattern, mode) = self.of.told();
-        let (czxid, token) = self.told_by();
-        Event::Lost { lock, pattern, mode, czxid, token, why }
+        events.tell(|| {
+            let (lock, pattern, mode) = self.of.told();
+            let (czxid, token) = self.told_by();
+            Event::Lost { lock, pattern, mode, czxid, token, why }
+        });
     }
 
     /// The numbers by which events tell it: its czxid, and the token of the latest grant under it.
@@ -220,8 +212,7 @@ impl Generation {
         term: Term,
         payload: Option<Arc<[u8]>>,
     ) -> Option<Arc<HeldNode>> {
-        let [gone, watched, revoked, gave_way, recurring, broken] =
-            [const { AtomicBool::new(false) }; 6];
+        let [gone, watched, revoked, recurring, broken] = [const { AtomicBool::new(false) }; 5];
         let since = self.lease.clock().now();
         let (seen, version) = (AtomicU64::new(since.as_nanos()), AtomicI32::new(0));
         let node = Arc::new(HeldNode {
@@ -238,7 +229,6 @@ impl Generation {
             gone,
             watched,
             revoked,
-            gave_way,
             recurring,
             broken,
         });
@@ -351,7 +341,7 @@ impl Generation {
             return;
         }
         self.losses.fetch_add(1, Ordering::AcqRel);
-        self.events.tell(|| node.loss(self.why_over(node.term)));
+        node.tell_loss(&self.events, self.why_over(node.term));
         self.changed.notify_waiters();
     }
 
@@ -364,13 +354,6 @@ impl Generation {
                 Event::Revoked { lock, pattern, mode, czxid, token }
             });
             self.changed.notify_waiters();
-        }
-    }
-
-    /// Records that a body ended because the owner of a held node was asked to release.
-    pub fn node_gave_way(&self, node: &HeldNode) {
-        if node.is_revoked() && !node.gave_way.swap(true, Ordering::AcqRel) {
-            node.tell_loss(&self.events, LossReason::Revoked);
         }
     }
 
