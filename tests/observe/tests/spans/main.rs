@@ -164,6 +164,42 @@ async fn a_wait_and_a_hold_are_spans_inside_the_callers() {
     assert!(hold.field("held").parse::<f64>().is_ok());
 }
 
+#[zk_locked("plain/{id}", session = session)]
+fn plain(session: &Session, id: u32) -> Result<(), LockError> {
+    Ok(())
+}
+
+/// Whoever hands it the lock.
+#[tokio::test(start_paused = true)]
+async fn the_spans_of_every_caller_are_inside_its_own() {
+    let (collector, _installed) = Collector::install();
+    let session = Session::embedded();
+    let mutex = session.mutex("a").unwrap();
+    let calls = ["one", "two"].map(|request| {
+        let (mutex, session) = (mutex.clone(), session.clone());
+        let call = async move {
+            let held = mutex.acquire().await.unwrap();
+            sleep(SECOND).await;
+            held.release().await.unwrap();
+            if request == "two" {
+                plain(&session, 7).unwrap();
+            }
+        };
+        tokio::spawn(call.instrument(info_span!("request")))
+    });
+    for call in calls {
+        call.await.unwrap();
+    }
+    for (name, outcomes) in
+        [("zklock.acquire", ["node", "handoff", "node"]), ("zklock.hold", ["released"; 3])]
+    {
+        let spans = collector.spans(name);
+        let parents: Vec<_> = spans.iter().map(|span| span.parent).collect();
+        assert_eq!(parents, [Some(1), Some(2), Some(2)], "{name}");
+        assert_eq!(spans.iter().map(|span| span.field("outcome")).collect::<Vec<_>>(), outcomes);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn spans_say_how_waits_and_holds_end() {
     let (collector, _installed) = Collector::install();
