@@ -11,6 +11,7 @@ use crate::base::owner::Owner;
 use crate::coordinator::traits::{Coordinator, RequestError};
 use crate::inspect::site::Site;
 use crate::layout::contender::Contender;
+use crate::layout::driver::Proof;
 use crate::layout::nested::{counted_by_others, is_other_lock};
 use crate::layout::verdict::Verdict;
 use crate::session::local_queues::Held;
@@ -155,7 +156,9 @@ impl Site {
     ) -> Result<Vec<Participant>, RequestError> {
         let mut queue = self.driver.queue(children);
         let foreign = children.len() > queue.len();
-        let known: HashMap<_, _> = known.iter().map(|known| (&*known.node, known)).collect();
+        // The path of a node may be a later one's, where names are not unique.
+        let known = known.iter().filter(|_| self.driver.proof() == Proof::Name);
+        let known: HashMap<_, _> = known.map(|known| (&*known.node, known)).collect();
         let mut participants = Vec::with_capacity(queue.len());
         let mut passed = HashSet::new();
         for batch in queue.chunks(BATCH) {

@@ -234,20 +234,21 @@ impl LockEvents {
     /// Reports the differences from the last look.
     fn compare(&mut self, seen: Vec<Participant>) {
         let before = std::mem::replace(&mut self.known, seen);
-        let by_node = |all: &[Participant]| -> HashMap<String, bool> {
-            all.iter().map(|one| (one.node.clone(), one.holder)).collect()
+        let node = |one: &Participant| (one.node.clone(), one.czxid);
+        let by_node = |all: &[Participant]| -> HashMap<(String, i64), bool> {
+            all.iter().map(|one| (node(one), one.holder)).collect()
         };
         let (was, is) = (by_node(&before), by_node(&self.known));
-        for gone in before.into_iter().filter(|old| !is.contains_key(&old.node)) {
+        for gone in before.into_iter().filter(|old| !is.contains_key(&node(old))) {
             let lost = gone.holder && gone.here && self.has_ended(gone.session);
             let event = if lost { LockEvent::Lost } else { LockEvent::Left };
             self.waiting.push_back(event(gone));
         }
-        for new in self.known.iter().filter(|new| !was.contains_key(&new.node)) {
+        for new in self.known.iter().filter(|new| !was.contains_key(&node(new))) {
             self.waiting.push_back(LockEvent::Joined(new.clone()));
         }
         for holder in self.known.iter().filter(|new| new.holder) {
-            if was.get(&holder.node) != Some(&true) {
+            if was.get(&node(holder)) != Some(&true) {
                 self.waiting.push_back(LockEvent::Granted(holder.clone()));
             }
         }

@@ -3,11 +3,16 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use zklock::layout::{HostNodes, ReadWriteNodes};
-use zklock::{Event, FencingToken, LockEvent, LockOptions, Mode, Observer, Owner, Session};
+use tokio::time::timeout;
+use zklock::layout::{HostNodes, OneNode, ReadWriteNodes};
+use zklock::{
+    Event, FencingToken, LockEvent, LockOptions, Mode, Observer, Owner, Session,
+};
 use zklock_core::coordinator::traits::NodeKind;
 
 use crate::support::{client, contenders, on, prompt, store};
+
+const MINUTE: Duration = Duration::from_secs(60);
 
 async fn until_queued(store: &zklock::Embedded, count: usize) {
     while contenders(store, "/zklock/a").await.len() != count {
@@ -223,6 +228,28 @@ async fn what_is_held_over_another_connection_is_here_and_is_lost_with_it() {
     store.faults(owner).expire();
     assert!(matches!(events.next().await, Some(LockEvent::Lost(one)) if one.here));
     guard.lost().await;
+}
+
+/// One holder after the other between two looks, in a layout in which all nodes have one name.
+#[tokio::test(start_paused = true)]
+async fn who_follows_a_queue_sees_the_next_holder_at_the_path_of_the_one_before() {
+    let (store, session) = prompt();
+    let mutex = session.mutex("a").unwrap().driver(OneNode).unwrap();
+    let mut events = on(&store).mutex("a").unwrap().driver(OneNode).unwrap().site().events();
+    let mut next = async || match timeout(MINUTE, events.next()).await.unwrap().unwrap() {
+        LockEvent::Joined(one) => ("joined", one.czxid.unsigned_abs()),
+        LockEvent::Granted(one) => ("granted", one.czxid.unsigned_abs()),
+        LockEvent::Left(one) => ("left", one.czxid.unsigned_abs()),
+        event => panic!("{event:?}"),
+    };
+    let before = mutex.acquire().await.unwrap();
+    let czxid = before.fencing_token().czxid();
+    assert_eq!([next().await, next().await], [("joined", czxid), ("granted", czxid)]);
+    before.release().await.unwrap();
+    let held = mutex.acquire().await.unwrap();
+    let after = held.fencing_token().czxid();
+    assert_eq!(next().await, ("left", czxid));
+    assert_eq!([next().await, next().await], [("joined", after), ("granted", after)]);
 }
 
 /// Another process sees what a node was created for, of every kind of lock, also behind the holder.
