@@ -91,6 +91,35 @@ impl Site {
     ///
     /// Cancel safe: the call only reads.
     pub async fn contenders(&self) -> Result<Vec<Participant>, LockError> {
+        self.contenders_since(&[]).await
+    }
+
+    /// Like [`contenders`](Site::contenders), for somebody who looks again and again: reads only the
+    /// nodes of those that are not among `known`, from an earlier look. Of these everything is as it was
+    /// then, but for who holds.
+    ///
+    /// ```
+    /// # zklock::blocking::block_on(async {
+    /// # let session = zklock::Session::embedded();
+    /// let site = session.site("orders")?;
+    /// let _guard = session.mutex("orders")?.acquire().await?;
+    /// let before = site.contenders().await?;
+    /// let now = site.contenders_since(&before).await?; // Lists the queue, and reads no node.
+    /// assert!(now.len() == 1 && now[0].node == before[0].node);
+    /// # Ok::<(), zklock::LockError>(()) }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`contenders`](Site::contenders).
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: the call only reads.
+    pub async fn contenders_since(
+        &self,
+        known: &[Participant],
+    ) -> Result<Vec<Participant>, LockError> {
         let mut participants = self
             .look(async |generation| {
                 let coordinator = generation.coordinator();
@@ -99,7 +128,7 @@ impl Site {
                     Err(RequestError::NoNode) => Vec::new(),
                     Err(error) => return Err(error),
                 };
-                self.describe(&**coordinator, &listed, &[]).await
+                self.describe(&**coordinator, &listed, known).await
             })
             .await?;
         self.add_callers(&mut participants);

@@ -4,9 +4,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::time::timeout;
+use zklock::driver::RequestError;
 use zklock::layout::{HostNodes, OneNode, ReadWriteNodes};
+use zklock::testing::{Fault, Op};
 use zklock::{
-    Event, FencingToken, LockEvent, LockOptions, Mode, Observer, Owner, Session,
+    ErrorKind, Event, FencingToken, LockEvent, LockOptions, Mode, Observer, Owner, Session,
 };
 use zklock_core::coordinator::traits::NodeKind;
 
@@ -228,6 +230,25 @@ async fn what_is_held_over_another_connection_is_here_and_is_lost_with_it() {
     store.faults(owner).expire();
     assert!(matches!(events.next().await, Some(LockEvent::Lost(one)) if one.here));
     guard.lost().await;
+}
+
+/// Whoever looks again and again, as `zklock watch` does.
+#[tokio::test(start_paused = true)]
+async fn only_those_who_came_since_the_last_look_are_read() {
+    let (store, session) = prompt();
+    let (watcher, semaphore) = (on(&store), session.semaphore("a", 9).unwrap());
+    let site = watcher.semaphore("a", 9).unwrap().site();
+    let first = semaphore.acquire().await.unwrap();
+    let before = site.contenders().await.unwrap();
+    let faults = store.faults(watcher.zookeeper_session().unwrap().0);
+    faults.inject(Fault::refuse(RequestError::NoAuth).on(Op::Get).path(first.path()).times(9));
+    let second = semaphore.acquire().await.unwrap();
+    let refused = site.contenders().await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Unauthorized, "it can be read");
+    let now = site.contenders_since(&before).await.unwrap();
+    let paths: Vec<_> = now.iter().map(|one| format!("{}/{}", site.path(), one.node)).collect();
+    assert_eq!(paths, [first.path(), second.path()]);
+    assert_eq!((&now[0], now.iter().all(|one| one.holder)), (&before[0], true));
 }
 
 /// One holder after the other between two looks, in a layout in which all nodes have one name.
