@@ -135,6 +135,17 @@ pub(crate) fn make(client: &mut RawClient, path: &str, data: &[u8], mode: Create
 pub(crate) const CURATORS: &str = "_c_be2ee212-c507-4b18-a733-81c86278175c-lock-0000000000";
 pub(crate) const KAZOOS: &str = "be2ee212c5074b18a73381c86278175c__lock__0000000001";
 
+/// A command, run by another one, with its settings: without them it would give up after four seconds, in
+/// which a busy machine may not even connect.
+pub(crate) fn through(by: &[&str], inner: &Command) -> Command {
+    let mut outer = Command::new(by[0]);
+    outer.args(&by[1..]).arg(inner.get_program()).args(inner.get_args());
+    outer.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    outer.current_dir(inner.get_current_dir().unwrap());
+    outer.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    outer
+}
+
 /// A shell and a program that it waits for: both write their numbers.
 pub(crate) const TWO: &str = "echo $$ > pids; sleep 1000 & echo $! >> pids; wait";
 

@@ -1,12 +1,11 @@
 //! Exit codes, environment and arguments.
 
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use zklock_test_support::ZooKeeper;
 
-use crate::bed::{Bed, TWO, is_alive, until};
+use crate::bed::{Bed, TWO, is_alive, through, until};
 
 #[test]
 fn the_commands_exit_code_passes_through() {
@@ -206,14 +205,4 @@ fn a_command_that_does_not_hear_of_its_time_is_killed_ten_seconds_later() {
     assert!(took >= Duration::from_secs(11) && ran < Duration::from_secs(11 + 30), "{ran:?}");
     assert!(!pids.into_iter().any(is_alive));
     assert_eq!(bed.nodes("a"), [""; 0]);
-}
-
-/// A command, run by another one.
-fn through(by: &[&str], inner: &Command) -> Command {
-    let mut outer = Command::new(by[0]);
-    outer.args(&by[1..]).arg(inner.get_program()).args(inner.get_args());
-    outer.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    outer.current_dir(inner.get_current_dir().unwrap());
-    outer.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    outer
 }

@@ -10,7 +10,7 @@ use crate::bed::{Bed, skipped};
 fn it_needs_no_environment() {
     let bed = Bed::new("bare");
     let script = "echo $HOME$PATH$USER; exit 6";
-    let inner = bed.zklock(&["run", "a", "--", "/bin/sh", "-c", script]);
+    let inner = bed.zklock(&["run", "a", "--timeout", "60s", "--", "/bin/sh", "-c", script]);
     let mut bare = Command::new(inner.get_program());
     bare.args(inner.get_args()).env_clear().current_dir("/").stdin(Stdio::null());
     let output = bare.output().unwrap();

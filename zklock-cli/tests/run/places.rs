@@ -6,7 +6,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use zklock_test_support::{Action, Matcher, OpCode, Proxy, ZooKeeper};
 
-use crate::bed::{Bed, skipped, until};
+use crate::bed::{Bed, skipped, through, until};
 
 pub(crate) const TERMINAL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/run/terminal.py");
 
@@ -130,10 +130,7 @@ fn contained(inner: &Command) -> Option<Command> {
         skipped("no first process of a container: unshare refuses --pid, also with --user");
         return None;
     };
-    let mut outer = Command::new("unshare");
-    outer.args(way).arg(inner.get_program()).args(inner.get_args());
-    outer.current_dir(inner.get_current_dir().unwrap());
-    Some(outer)
+    Some(through(&[&["unshare"], &way[..]].concat(), inner))
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use nix::sys::signal::Signal;
 
-use crate::bed::{Bed, TWO, is_alive, signal, skipped, until};
+use crate::bed::{Bed, TWO, is_alive, signal, skipped, through, until};
 
 /// What everybody may write into, where this is root.
 fn bed(name: &str) -> Option<Bed> {
@@ -60,9 +60,7 @@ fn who_may_not_kill_the_command_says_so_and_keeps_the_lock_until_it_ends() {
     let script = "./sudo --reuid 0 sh -c 'echo $$ > pids; while [ -e pids ]; do sleep 0.1; done' & \
                   until [ -s pids ]; do sleep 0.1; done; exit 3";
     let inner = bed.zklock(&["run", "a", "--", "sh", "-c", script]);
-    let mut outer = Command::new("setpriv");
-    outer.args(["--reuid", "65534", "--clear-groups"]);
-    outer.arg(inner.get_program()).args(inner.get_args()).current_dir(&bed.folder);
+    let mut outer = through(&["setpriv", "--reuid", "65534", "--clear-groups"], &inner);
     // So that it is not its end that keeps the command from going on.
     outer.env("ZKLOCK_SESSION_TIMEOUT", "60s").stderr(Stdio::piped());
     let mut child = outer.spawn().unwrap();
