@@ -28,7 +28,7 @@ pub(crate) async fn watch(name: &str, as_json: bool) -> Result<u8, Failure> {
     loop {
         let seen = match session.sites(name).await {
             Ok(sites) if is_stale || sites.iter().any(|site| !known.contains_key(&place(site))) => {
-                look(sites).await.map(Some)
+                look(sites, &known).await.map(Some)
             }
             Ok(_) => Ok(None),
             Err(error) => Err(error),
@@ -69,14 +69,18 @@ fn place(site: &Site) -> Place {
     (site.path().to_owned(), site.layout())
 }
 
-/// Who is in the queues of a lock.
-async fn look(mut sites: Vec<Site>) -> Result<Vec<(Site, Vec<Participant>)>, LockError> {
+/// Who is in the queues of a lock. Reads the nodes of those only that were not there before.
+async fn look(
+    mut sites: Vec<Site>,
+    known: &BTreeMap<Place, Vec<Participant>>,
+) -> Result<Vec<(Site, Vec<Participant>)>, LockError> {
     let mut seen = Vec::new();
     // Who left the inner lock has a permit: read in this order, the permits show that, too, and that the
     // holder before left.
     sites.sort_by_key(|site| !site.is_inner());
     for site in sites {
-        let mut queue = site.contenders().await?;
+        let known = known.get(&place(&site)).map(Vec::as_slice).unwrap_or_default();
+        let mut queue = site.contenders_since(known).await?;
         if site.is_inner() {
             // Whoever holds the inner lock of a semaphore waits for a permit.
             queue.iter_mut().for_each(|one| one.holder = false);

@@ -5,9 +5,9 @@ use std::process::Child;
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
-use zklock_test_support::{CreateMode, Proxy, ZooKeeper};
+use zklock_test_support::{CreateMode, Direction, Frame, OpCode, Proxy, ZooKeeper};
 
-use crate::bed::{Bed, CURATORS, KAZOOS, TWO, make, raw, signal};
+use crate::bed::{Bed, CURATORS, KAZOOS, TWO, make, raw, signal, until};
 use crate::documented::check;
 
 /// The lines that `watch` prints.
@@ -113,6 +113,48 @@ fn a_lock_that_nobody_used_is_followed_in_whatever_layout() {
     };
     comes(KAZOOS, "kazoo");
     comes(CURATORS, "Curator");
+    watching.kill().unwrap();
+    watching.wait().unwrap();
+}
+
+#[test]
+fn only_those_who_come_are_read() {
+    let bed = Bed::new("watch-reads");
+    let proxy = Proxy::start(ZooKeeper::shared().socket_addr());
+    let node = |number: u32| {
+        let node = format!("_c_be2ee212-c507-4b18-a733-{number:012}-lock-{number:010}");
+        make(&mut raw(), &bed.path(&format!("a/{node}")), b"10.0.0.7", CreateMode::Persistent);
+        node
+    };
+    let before: Vec<_> = (0..10).map(node).collect();
+    let mut watching = bed.zklock_at(&proxy.addr(), &["watch", "a"]).spawn().unwrap();
+    let mut next = changes(&mut watching);
+    assert!(next().starts_with("watching a "));
+    let mut joins = |node: &str| {
+        let line = next();
+        let is_its = line.starts_with("joined ") && line.contains(node);
+        assert!(is_its, "{line:?} instead of {node}");
+    };
+    before.iter().for_each(|node| joins(node));
+    let reads = || {
+        let log = proxy.log();
+        let is_read = |path: &str, one: &&Frame| {
+            one.opcode == OpCode::GetData
+                && one.direction == Direction::ToServer
+                && one.path.as_deref() == Some(path)
+        };
+        let count = |path: String| log.iter().filter(|one| is_read(&path, one)).count();
+        let nodes = before.iter().map(|node| count(bed.path(&format!("a/{node}"))));
+        (count(bed.path("a")), nodes.collect::<Vec<_>>())
+    };
+    // Those that print, and those that notice changes, have read them all.
+    until("each was read twice", || reads().1.iter().all(|count| *count >= 2).then_some(()));
+    let (looks, nodes) = reads();
+    until("three more looks", || (reads().0 >= looks + 3).then_some(()));
+    begins(&next(), "granted holds mutex     10.0.0.7");
+    let last = node(10);
+    assert!(next().contains(&last));
+    assert_eq!(reads().1, nodes);
     watching.kill().unwrap();
     watching.wait().unwrap();
 }
