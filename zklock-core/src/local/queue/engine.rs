@@ -106,15 +106,15 @@ pub trait Engine: Sized + Debug + Send + Sync + 'static {
         queue: &Queue<Self>,
     ) -> impl Future<Output = Option<Result<LockError, RequestError>>> + Send;
 
-    /// As [`WaitQueue::is_between_holders`].
+    /// As that of [`WaitQueue`](crate::local::wait_queue::WaitQueue).
     fn is_between_holders(_: &Self::State, _: Option<Place>) -> bool {
         false
     }
 
-    /// As [`GrantSource::step_down`].
+    /// As that of [`GrantSource`](crate::local::grant::GrantSource).
     fn step_down(queue: Shared<Self>, writer: Sole) -> SteppingDown;
 
-    /// As [`GrantSource::split`].
+    /// As that of [`GrantSource`](crate::local::grant::GrantSource).
     fn split(_: &Shared<Self>, _: &Grant, _permits: usize) -> Option<Hold> {
         None
     }
