@@ -447,7 +447,9 @@ fn explain(error: RequestError, chroot: &str) -> Status {
         RequestError::NoNode => {
             // Only a connector of the user's own answers this where no chroot is named.
             let chroot = if chroot.is_empty() { "/" } else { chroot };
-            let why = format!("the chroot, the node {chroot}, does not exist: create it first");
+            let why = format!(
+                "the node {chroot}, the chroot of the connect string, does not exist: create it first"
+            );
             Status::Refused(LockError::new(ErrorKind::NoChroot, why))
         }
         RequestError::BadArguments(why) => refused(ErrorKind::InvalidOption, why),
