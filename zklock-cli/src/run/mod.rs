@@ -39,16 +39,19 @@ const TO_LEAVE: Duration = Duration::from_secs(5);
 
 /// Acquires the lock, runs the command, and releases the lock. Returns the exit code.
 pub(crate) async fn run(args: Run) -> Result<u8, Failure> {
-    let signals = Signals::of(&HANDED_ON)?;
+    let mut signals = Signals::of(&HANDED_ON)?;
     // Who waits for the lock waits for servers that start again, too.
     let session = open()?;
-    let outcome = run_with(&args, &session, signals).await;
+    let outcome = run_with(&args, &session, &mut signals).await;
     // Also who gave up has nodes until the session ends.
-    drop(timeout(TO_LEAVE, session.close()).await);
+    tokio::select! {
+        _ = timeout(TO_LEAVE, session.close()) => {}
+        _ = signals.next() => {}
+    }
     outcome
 }
 
-async fn run_with(args: &Run, session: &Session, mut signals: Signals) -> Result<u8, Failure> {
+async fn run_with(args: &Run, session: &Session, signals: &mut Signals) -> Result<u8, Failure> {
     let lock = lock(args, session)?;
     let acquired = tokio::select! {
         acquired = lock.acquire_tries() => acquired,
@@ -93,7 +96,7 @@ async fn supervise(
     args: &Run,
     session: &Session,
     guard: &AnyGuard,
-    mut signals: Signals,
+    signals: &mut Signals,
 ) -> Result<u8, Failure> {
     let lease = Lease::of(guard, session);
     // `^Z` does not stop who holds a lock, where it reaches this process and not the command.
@@ -142,7 +145,7 @@ async fn supervise(
     if let Err(why) = &ended {
         tell(format_args!("{}: ending the command", why.message));
     }
-    child.end_group(&lease, TO_END, &mut signals).await;
+    child.end_group(&lease, TO_END, signals).await;
     Ok(match ended {
         Ok(Status::Exited(code)) => code,
         Ok(Status::Killed(signal)) => exit_code(signal),

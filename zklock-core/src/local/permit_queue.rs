@@ -106,7 +106,7 @@ impl Queue<Permits> {
     pub fn is_wanted(&self) -> bool {
         Arc::strong_count(&self.engine().handles) > 1
             || self.is_in_use()
-            || !self.singles().holders().is_empty()
+            || self.singles().is_held()
     }
 
     /// Who holds permits in this session, through whichever queue.

@@ -52,9 +52,15 @@ impl Singles {
 
     /// The holders of the lock.
     pub fn holders(&self) -> Vec<Arc<Grant>> {
-        let common = self.lock();
-        let there = common.holders.iter().filter_map(Weak::upgrade);
-        there.filter(|holder| holder.holds() > 0).collect()
+        let mut there: Vec<_> = self.lock().holders.iter().filter_map(Weak::upgrade).collect();
+        // Who drops the last reference to a holder drops its queue, which takes other locks.
+        there.retain(|holder| holder.holds() > 0);
+        there
+    }
+
+    /// Whether anybody may hold the lock. Drops no holder, so that it can be asked under any lock.
+    pub fn is_held(&self) -> bool {
+        self.lock().holders.iter().any(|holder| holder.strong_count() > 0)
     }
 
     fn line(&self) -> Option<Arc<Line>> {
