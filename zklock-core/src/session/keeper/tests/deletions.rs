@@ -25,14 +25,19 @@ async fn looked_for(kept: &Kept) -> Deletion {
     Deletion::heeding(&kept.generation, "/a".into(), heed)
 }
 
+/// A node, whose deletion is refused with an answer that says nothing of it.
+async fn refused(kept: &Kept) -> Deletion {
+    kept.generation.coordinator().create("/a", b"", NodeKind::Ephemeral).await.unwrap();
+    let throttled = RequestError::Other("throttled".to_owned());
+    kept.faults.inject(Fault::refuse(throttled).on(Op::Delete).times(u64::MAX));
+    Deletion::send(&kept.generation, "/a".into())
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_refusal_that_says_nothing_of_the_node_never_ends_the_wait_for_it() {
     let kept = kept().await;
-    let (generation, coordinator) = (&kept.generation, kept.generation.coordinator());
-    coordinator.create("/a", b"", NodeKind::Ephemeral).await.unwrap();
-    let throttled = RequestError::Other("throttled".to_owned());
-    kept.faults.inject(Fault::refuse(throttled).on(Op::Delete).times(u64::MAX));
-    let mut deletion = pin!(Deletion::send(generation, "/a".into()));
+    let coordinator = kept.generation.coordinator();
+    let mut deletion = pin!(refused(&kept).await);
     assert!(timeout(5 * T, &mut deletion).await.is_err());
     kept.faults.clear();
     timeout(T, deletion).await.unwrap().unwrap();
@@ -59,11 +64,8 @@ async fn a_session_that_is_used_no_more_stays_until_its_nodes_are_deleted() {
 #[tokio::test(start_paused = true)]
 async fn a_session_that_is_used_no_more_does_not_wait_for_a_deletion_for_ever() {
     let kept = kept().await;
-    let (generation, coordinator) = (&kept.generation, kept.generation.coordinator());
-    coordinator.create("/a", b"", NodeKind::Ephemeral).await.unwrap();
-    let throttled = RequestError::Other("throttled".to_owned());
-    kept.faults.inject(Fault::refuse(throttled).on(Op::Delete).times(u64::MAX));
-    let mut deletion = pin!(Deletion::send(generation, "/a".into()));
+    let generation = &kept.generation;
+    let mut deletion = pin!(refused(&kept).await);
     generation.retire("/b", &RequestError::NoAuth);
     assert!(timeout(KEPT - MOMENT, &mut deletion).await.is_err() && !generation.is_over());
     timeout(2 * MOMENT, deletion).await.unwrap().unwrap();
