@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::future::Future;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use tokio::sync::oneshot::{Receiver, Sender, channel};
 use zklock::{AnyLock, LockOptions, MultiLock, Session};
 
 use crate::agent::Agent;
+use crate::clock::now_ns;
 use crate::held::Held;
 use crate::protocol::{Acquire, Refusal, answer, cancelled, malformed, success, unsupported};
 
@@ -65,16 +66,22 @@ pub(crate) fn serve(
     let mut cancel = agent.pending.begin(id).ok_or_else(taken)?;
     let agent = agent.clone();
     Ok(async move {
+        let begun = Begun::default();
         let outcome = tokio::select! {
             biased;
             by = &mut cancel => Err(by),
-            outcome = acquire(&agent.session, &request) => Ok(outcome),
+            outcome = acquire(&agent.session, &request, &begun) => Ok(outcome),
         };
         let by = match outcome {
             Ok(outcome) if agent.pending.finish(id) => {
+                let begun_ns = begun.get().copied();
                 match outcome {
-                    Ok(guard) => agent.guards.keep(id, guard, agent.output.clone()),
-                    Err(refusal) => agent.output.send(answer(id, Err(refusal))),
+                    Ok(guard) => agent.guards.keep(id, guard, begun_ns, agent.output.clone()),
+                    Err(refusal) => {
+                        let mut refused = answer(id, Err(refusal));
+                        refused["begun_ns"] = json!(begun_ns);
+                        agent.output.send(refused);
+                    }
                 }
                 return;
             }
@@ -92,17 +99,29 @@ pub(crate) fn serve(
     })
 }
 
+/// When the library was asked: a request may have to wait for a processor before that.
+type Begun = Arc<OnceLock<i64>>;
+
 /// What a request asks for.
 enum Wanted {
     One(AnyLock),
     Several(MultiLock),
 }
 
-async fn acquire(session: &Session, request: &Acquire) -> Result<Held, Refusal> {
+async fn acquire(session: &Session, request: &Acquire, begun: &Begun) -> Result<Held, Refusal> {
     let (wanted, timeout_ms) = (wanted(session, request)?, request.timeout_ms);
+    let begun = begun.clone();
+    let begin = move || {
+        begun.get_or_init(now_ns);
+    };
     if request.blocking {
-        return on_a_thread(move || wanted.block(timeout_ms)).await;
+        let block = move || {
+            begin();
+            wanted.block(timeout_ms)
+        };
+        return on_a_thread(block).await;
     }
+    begin();
     // It belongs to no task: any request may release it.
     Ok(match wanted {
         Wanted::One(lock) => Held::One(

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::future::Future;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Value, json};
@@ -41,7 +41,13 @@ impl Guards {
     }
 
     /// Gives a guard to a task, and replies to the request that acquired it.
-    pub(crate) fn keep(self: &Arc<Self>, id: u64, guard: Held, output: Output) {
+    pub(crate) fn keep(
+        self: &Arc<Self>,
+        id: u64,
+        guard: Held,
+        begun_ns: Option<i64>,
+        output: Output,
+    ) {
         let at_ns = now_ns();
         let (sender, orders) = unbounded_channel();
         let handle = self.with(|shelf| {
@@ -53,7 +59,10 @@ impl Guards {
             shelf.last
         });
         let (token, path) = (guard.token(), guard.path());
-        let grant = json!({ "handle": handle, "token": token, "path": path, "at_ns": at_ns });
+        let mut grant = json!({ "handle": handle, "token": token, "path": path, "at_ns": at_ns });
+        if let Some(begun_ns) = begun_ns {
+            grant["begun_ns"] = json!(begun_ns);
+        }
         output.send(success(id, grant));
         // Inside its own scope, a guard also knows the guards around it.
         tokio::spawn(zklock::carry(hold(self.clone(), handle, guard, orders, output)));
@@ -94,38 +103,11 @@ async fn hold(
     // One scope for the whole life of the guard: acquires nested in it take turns.
     let end = guard
         .scope(async {
-            let (mut losing, mut lost) = (pin!(guard.lost()), false);
-            let (mut revoking, mut revoked) = (pin!(guard.revoked()), false);
-            loop {
-                tokio::select! {
-                    order = orders.recv() => match order {
-                        None => break End::Release(None),
-                        Some(Order::Release(id)) => break End::Release(Some(id)),
-                        Some(Order::Drop(id)) => break End::Drop(id),
-                        Some(Order::Check(id)) => output.send(success(id, check(&guard))),
-                        Some(Order::Downgrade(id)) if guard.writes() => break End::Downgrade(id),
-                        Some(Order::Downgrade(id)) => {
-                            let why = malformed("only the guard of a writer is downgraded");
-                            output.send(answer(id, Err(why)));
-                        }
-                        Some(Order::FencedSet(id, path, data)) => {
-                            let written = guard.fenced_set(&path, &data).await;
-                            output.send(answer(id, written.map(|()| json!({}))));
-                        }
-                        Some(Order::Nest(acquire)) => {
-                            tokio::spawn(zklock::carry(acquire));
-                        }
-                    },
-                    () = &mut losing, if !lost => {
-                        lost = true;
-                        output.send(json!({ "event": "lost", "handle": handle, "at_ns": now_ns() }));
-                    }
-                    () = &mut revoking, if !revoked => {
-                        revoked = true;
-                        let at_ns = now_ns();
-                        output.send(json!({ "event": "revoked", "handle": handle, "at_ns": at_ns }));
-                    }
-                }
+            // Told at once, also while an order waits for an answer of ZooKeeper.
+            tokio::select! {
+                end = serve(&guard, &mut orders, &output) => end,
+                never = tell("lost", guard.lost(), handle, &output) => never,
+                never = tell("revoked", guard.revoked(), handle, &output) => never,
             }
         })
         .await;
@@ -140,7 +122,7 @@ async fn hold(
         End::Downgrade(id) => {
             drop(guards.take(handle));
             match guard.downgrade().await {
-                Ok(reader) => guards.keep(id, reader, output),
+                Ok(reader) => guards.keep(id, reader, None, output),
                 Err(refusal) => output.send(answer(id, Err(refusal))),
             }
         }
@@ -149,6 +131,42 @@ async fn hold(
             output.send(success(id, at));
         }
     }
+}
+
+/// Serves the orders for a guard, one after the other, until one ends it.
+async fn serve(guard: &Held, orders: &mut UnboundedReceiver<Order>, output: &Output) -> End {
+    loop {
+        match orders.recv().await {
+            None => return End::Release(None),
+            Some(Order::Release(id)) => return End::Release(Some(id)),
+            Some(Order::Drop(id)) => return End::Drop(id),
+            Some(Order::Check(id)) => output.send(success(id, check(guard))),
+            Some(Order::Downgrade(id)) if guard.writes() => return End::Downgrade(id),
+            Some(Order::Downgrade(id)) => {
+                let why = malformed("only the guard of a writer is downgraded");
+                output.send(answer(id, Err(why)));
+            }
+            Some(Order::FencedSet(id, path, data)) => {
+                let written = guard.fenced_set(&path, &data).await;
+                output.send(answer(id, written.map(|()| json!({}))));
+            }
+            Some(Order::Nest(acquire)) => {
+                tokio::spawn(zklock::carry(acquire));
+            }
+        }
+    }
+}
+
+/// Tells of an event when it happens, and never ends.
+async fn tell(
+    event: &str,
+    happens: impl Future<Output = ()>,
+    handle: Handle,
+    output: &Output,
+) -> End {
+    happens.await;
+    output.send(json!({ "event": event, "handle": handle, "at_ns": now_ns() }));
+    std::future::pending().await
 }
 
 fn check(guard: &Held) -> Value {

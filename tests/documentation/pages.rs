@@ -281,6 +281,23 @@ fn the_runbook_has_everything_that_why_can_say() {
     assert_none("what docs/runbook.md quotes and `zklock why` does not say", &unsaid);
 }
 
+/// The documentation of `ErrorKind` includes the page.
+#[test]
+fn the_page_of_errors_has_every_kind_with_its_code() {
+    let read = |path: &str| fs::read_to_string(root().join("zklock-core").join(path)).unwrap();
+    let (page, source) = (read("errors.md"), read("src/base/error.rs"));
+    let told = source.split("ErrorKind::").filter_map(|rest| {
+        let (kind, rest) = rest.split_once(" => (\"")?;
+        Some((kind, rest.split_once('"')?.0))
+    });
+    let rows: Vec<_> = told.map(|(kind, code)| format!("| `{kind}` | `{code}` |")).collect();
+    assert!(rows.len() >= 15, "{rows:?}");
+    let missing: Vec<_> = rows.iter().filter(|row| !page.contains(*row)).cloned().collect();
+    assert_none("kinds of errors that zklock-core/errors.md has not", &missing);
+    let listed = page.lines().filter(|line| line.starts_with("| `") && line.contains("` | `1"));
+    assert_eq!(listed.count(), rows.len(), "the page lists each kind once");
+}
+
 #[test]
 fn the_guide_lists_every_page() {
     let pages = pages();

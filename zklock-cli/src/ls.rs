@@ -82,7 +82,7 @@ pub(crate) async fn ls(prefix: Option<&str>, as_json: bool) -> Result<u8, Failur
         let locks: Vec<_> = locks.iter().map(Lock::value).collect();
         say(&json!({ "locks": locks }).to_string())?;
     } else if locks.is_empty() {
-        say("no lock is in use")?;
+        say(&none(&session, prefix)?)?;
     } else {
         let rows: Vec<_> = locks.iter().map(Lock::row).collect();
         let wide = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
@@ -93,6 +93,15 @@ pub(crate) async fn ls(prefix: Option<&str>, as_json: bool) -> Result<u8, Failur
         }
     }
     Ok(0)
+}
+
+/// What is said where it finds nothing: where it looked, for the root may be another one than that of the
+/// locks.
+fn none(session: &Session, prefix: Option<&str>) -> Result<String, LockError> {
+    Ok(match prefix {
+        Some(prefix) => format!("no lock is in use at {} or below", session.site(prefix)?.path()),
+        None => format!("no lock is in use below {}", session.root()),
+    })
 }
 
 impl Lock {
@@ -131,4 +140,17 @@ pub(crate) fn who(one: &Participant) -> String {
     let mut owner = one.owner.clone();
     (owner.since, owner.granted, owner.revoked) = (None, None, false);
     printable(&owner.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn it_says_where_it_found_nothing() {
+        let session = Session::embedded();
+        assert_eq!(none(&session, None).unwrap(), "no lock is in use below /zklock");
+        let one = none(&session, Some("orders")).unwrap();
+        assert_eq!(one, "no lock is in use at /zklock/orders or below");
+    }
 }

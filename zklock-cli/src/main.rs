@@ -63,11 +63,7 @@ fn begin(args: Args) -> Result<u8, Failure> {
         _ => None,
     };
     server::settle(&args.server, app.as_deref())?;
-    // On one thread, which lives as long as the command: the child is bound to the thread that
-    // starts it.
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::own(format!("no runtime: {error}")))?;
-    runtime.block_on(async {
+    to_its_end(async {
         match args.command {
             Command::Run(run) => run::run(run).await,
             Command::Show { name, json } => inspect::show(&name, json).await,
@@ -94,6 +90,17 @@ fn begin(args: Args) -> Result<u8, Failure> {
     })
 }
 
+/// Runs a command on one thread, which lives as long as the command: a child is bound to the thread that
+/// starts it.
+fn to_its_end(command: impl Future<Output = Result<u8, Failure>>) -> Result<u8, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::own(format!("no runtime: {error}")))?;
+    let code = runtime.block_on(command);
+    // The names of servers are looked up on other threads, for many seconds where no name server answers.
+    runtime.shutdown_background();
+    code
+}
+
 /// Returns the manual page of a command, or of all.
 fn manual(of: Option<&str>) -> Result<Vec<u8>, Failure> {
     let mut all = args::command();
@@ -113,4 +120,28 @@ fn manual(of: Option<&str>) -> Result<Vec<u8>, Failure> {
 fn print(text: &[u8]) -> Result<u8, Failure> {
     let written = stdout().write_all(text);
     written.map(|()| 0).map_err(|error| Failure::own(format!("cannot write: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_command_does_not_wait_at_its_end_for_the_name_of_a_server() {
+        let (answer, answered) = channel();
+        let (begin, begun) = tokio::sync::oneshot::channel();
+        let code = to_its_end(async {
+            tokio::task::spawn_blocking(move || {
+                begin.send(()).unwrap();
+                answered.recv_timeout(Duration::from_secs(10))
+            });
+            begun.await.unwrap();
+            Ok(7)
+        });
+        assert_eq!(code.unwrap(), 7);
+        assert!(answer.send(()).is_ok(), "it was waited for");
+    }
 }

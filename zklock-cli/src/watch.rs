@@ -37,10 +37,14 @@ pub(crate) async fn watch(name: &str, as_json: bool) -> Result<u8, Failure> {
         match seen {
             Ok(None) => {}
             Ok(Some(seen)) => {
-                let mut queues = BTreeMap::new();
+                let (mut queues, is_first) = (BTreeMap::new(), known.is_empty());
                 for (site, queue) in seen {
                     let place = place(&site);
                     if !known.contains_key(&place) {
+                        // Where nobody is left, the directory no longer shows its layout.
+                        if queue.is_empty() && !is_first {
+                            continue;
+                        }
                         if !as_json && !site.is_inner() {
                             // Of a lock that nobody uses there is nothing else to print.
                             let (path, layout) = &place;

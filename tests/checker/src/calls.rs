@@ -28,6 +28,8 @@ pub struct Call {
     pub permits: (u32, u32),
     /// When it was sent.
     pub asked: u64,
+    /// When the library was asked: its process may have had no processor before that.
+    pub begun: u64,
     /// How long a try may take, in nanoseconds; 0 tries once.
     pub timeout: Option<u64>,
     /// How many tries.

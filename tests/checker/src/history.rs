@@ -310,6 +310,7 @@ impl History {
         let error = || answer.error.clone().unwrap_or_default();
         if let Some(call) = call {
             self.calls[call].heard = heard;
+            self.calls[call].begun = answer.begun_ns.unwrap_or(self.calls[call].asked);
             self.calls[call].outcome =
                 if ok { Outcome::Granted } else { Outcome::Refused(error()) };
         } else if !ok {
@@ -395,6 +396,7 @@ impl History {
             modes,
             permits: (request.permits.unwrap_or(1), request.limit.unwrap_or(1)),
             asked,
+            begun: asked,
             blocking: request.blocking,
             timeout: request.timeout_ms.map(|ms| ms * 1_000_000),
             tries: request.retries.unwrap_or(1),

@@ -151,6 +151,9 @@ pub struct Answer {
     /// When it happened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_ns: Option<u64>,
+    /// Of an acquire: when the library was asked for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub begun_ns: Option<u64>,
     /// Of a check.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub valid: Option<bool>,

@@ -124,13 +124,6 @@ impl Trouble {
             .saturating_add(measured(starved, from, until))
             .saturating_add(measured(&self.late, from, until))
     }
-
-    /// When a request that was sent to a process at a moment was surely read by it.
-    pub(crate) fn read_by(&self, client: usize, at: u64) -> u64 {
-        let probes = self.probes.get(&client).map_or(&[][..], Vec::as_slice);
-        let next = probes.partition_point(|(asked, _)| *asked < at);
-        probes.get(next).map_or(at, |(_, heard)| *heard)
-    }
 }
 
 /// How long those of these times take that overlap with a time; they are in the order of their ends, at

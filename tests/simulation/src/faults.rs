@@ -42,6 +42,9 @@ enum Kind {
     Refuse,
     Plant,
     Numbers,
+    Blink,
+    Deafen,
+    Protect,
 }
 
 const USUAL: [Kind; 15] = [
@@ -80,6 +83,23 @@ const LOSSES: [Kind; 5] = [Kind::CutOff, Kind::Pause, Kind::Crash, Kind::Kill, K
 const ODD: [Kind; 6] =
     [Kind::Refuse, Kind::Plant, Kind::Numbers, Kind::CutOff, Kind::Close, Kind::Limit];
 
+const CUTS: [Kind; 8] = [
+    Kind::CutOff,
+    Kind::OneWay,
+    Kind::Cut,
+    Kind::Blink,
+    Kind::Blink,
+    Kind::Blink,
+    Kind::Close,
+    Kind::Refuse,
+];
+
+const CLEARS: [Kind; 3] = [Kind::Clear, Kind::Clear, Kind::Delete];
+
+const REFUSALS: [Kind; 4] = [Kind::Refuse, Kind::Refuse, Kind::Limit, Kind::Close];
+
+const HELD: [Kind; 5] = [Kind::Protect, Kind::Protect, Kind::Delete, Kind::Set, Kind::Wish];
+
 /// Plans the faults of a schedule. The answer is the moment at which the last is over.
 pub(crate) fn plan(scene: &Arc<Scene>) -> u64 {
     let (world, profile) = (&scene.world, &scene.crew.profile);
@@ -89,6 +109,13 @@ pub(crate) fn plan(scene: &Arc<Scene>) -> u64 {
         Faults::Silence => &SILENCE,
         Faults::Losses => &LOSSES,
         Faults::Odd => &ODD,
+        Faults::Pauses => &[Kind::Pause],
+        Faults::Cuts => &CUTS,
+        Faults::Deaf => &[Kind::Deafen],
+        Faults::Clears => &CLEARS,
+        Faults::Refusals => &REFUSALS,
+        Faults::Held => &HELD,
+        Faults::Closes => &[Kind::Close],
     };
     let timeout = scene.crew.timeout;
     let mut end = 500_000;
@@ -100,7 +127,12 @@ pub(crate) fn plan(scene: &Arc<Scene>) -> u64 {
             _ => u64::from(world.choose(100)) * timeout / 200,
         };
         before = at;
-        let long = [4, 8, 15, 24][world.choose(4) as usize] * timeout / 12;
+        let long = match profile.kinds_of_faults {
+            // About as long as the thresholds of those who notice.
+            Faults::Cuts => u64::from(1 + world.choose(80)) * timeout / 40,
+            Faults::Pauses | Faults::Deaf => u64::from(1 + world.choose(60)) * timeout / 40,
+            _ => [4, 8, 15, 24][world.choose(4) as usize] * timeout / 12,
+        };
         let fault = Fault {
             kind: kinds[world.choose(kinds.len() as u32) as usize],
             process: world.choose(profile.processes) as usize,
@@ -185,6 +217,36 @@ fn strike(scene: &Arc<Scene>, fault: Fault) {
                 });
             }
         }
+        // Something gets through for a moment.
+        Kind::Blink => {
+            let moment = u64::from(1 + fault.which) * 300;
+            // A server that hears the client connect again keeps its session for longer, as after a
+            // restart.
+            store.strike_server(until + moment + fault.long);
+            cut_off(scene, &process, (true, true), fault.long);
+            let again = scene.clone();
+            later(world, fault.long + moment, move || {
+                cut_off(&again, &process, (true, true), fault.long);
+            });
+        }
+        Kind::Deafen => {
+            let Some(leader) = ensemble.leader() else { return };
+            store.strike_server(until);
+            for other in (0..ensemble.size()).filter(|other| *other != leader) {
+                ensemble.part(leader, other, true);
+                let scene = scene.clone();
+                later(world, fault.long, move || {
+                    scene.store.ensemble().part(leader, other, false);
+                });
+            }
+        }
+        Kind::Protect => {
+            let held = scene.crew.ledger.held_nodes(fault.lock);
+            let Some(path) = held.get(fault.which as usize % held.len().max(1)) else { return };
+            store.meddle();
+            world.say(|| format!("FAULT {path}: nobody may write it"));
+            ensemble.restrict(path, Access::ReadOnly(1));
+        }
         Kind::Kill => {
             for session in ensemble.sessions_of(&process) {
                 store.kill(session);
@@ -214,7 +276,11 @@ fn strike(scene: &Arc<Scene>, fault: Fault) {
         Kind::Close => close(scene, fault.process),
         Kind::Refuse => {
             store.disturb(until);
-            let directory = format!("/zklock/{}", scene.crew.locks[fault.lock].name);
+            // What may be done with nodes, those say in which they are.
+            let directory = match fault.which / 2 {
+                0 => scene.crew.locks[fault.lock].directory(),
+                _ => format!("/zklock/{}", scene.crew.locks[fault.lock].name),
+            };
             let access = match fault.which {
                 0 => Access::Private(1),
                 _ => Access::ReadOnly(1),
@@ -282,7 +348,7 @@ fn close(scene: &Arc<Scene>, place: usize) {
     let process = scene.process(place);
     let Some(session) = scene.session(place) else { return };
     scene.world.say(|| format!("{}: closes its session", process.id()));
-    scene.store.meddle();
+    scene.store.closes();
     scene.crew.ledger.closes(&process);
     let (closing, of) = (scene.clone(), process.clone());
     process.spawn(async move {
@@ -306,7 +372,9 @@ fn cut_off(scene: &Arc<Scene>, process: &Process, ways: (bool, bool), long: u64)
 /// Ends what is still wrong, and says so.
 pub(crate) fn end(scene: &Arc<Scene>) {
     scene.world.say(|| "no more faults".to_owned());
-    scene.store.disturb(0);
+    if scene.store.faults() > 0 {
+        scene.store.disturb(0);
+    }
     scene.store.ensemble().set_weather(scene.weather(false));
     for lock in 0..scene.crew.locks.len() {
         raise_limit(scene, lock);

@@ -27,8 +27,22 @@ pub struct Profile {
     pub cancels: u32,
     /// Whether somebody commits on the same session all the time.
     pub traffic: bool,
-    /// Whether all locks are semaphores.
-    pub permits: bool,
+    /// What all locks are.
+    pub shape: Shape,
+    /// How many of 1,000 semaphores some take for a lock of another kind, or with another limit.
+    pub confused: u32,
+    /// How many of 1,000 holders ask again, inside.
+    pub nests: u32,
+    /// How many of 1,000 rounds begin with a lock that nobody else wants.
+    pub passes: u32,
+    /// Whether callers wait about as long as an answer takes.
+    pub hasty: bool,
+    /// Whether tasks also do what few do.
+    pub rare: bool,
+    /// Whether all locks linger.
+    pub lingers: bool,
+    /// Whether turns are short.
+    pub turns: bool,
     /// How many of 1,000 locks of other kinds have another layout than Curator's.
     pub layouts: u32,
     /// Whether all locks rest after grants or losses.
@@ -44,8 +58,23 @@ pub struct Profile {
     pub long: u32,
     /// How many of 1,000 answers, and notifications, are swallowed on a connection that lives on.
     pub forgets: u32,
+    /// How many of 1,000 notifications alone are swallowed.
+    pub unheard: u32,
     /// How many of 1,000 requests an outsider interferes with.
     pub meddles: u32,
+}
+
+/// What all locks are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// Of any kind.
+    Any,
+    /// Mutexes.
+    Mutexes,
+    /// Read/write locks.
+    ReadWrite,
+    /// Semaphores.
+    Permits,
 }
 
 /// What goes wrong.
@@ -61,6 +90,20 @@ pub enum Faults {
     Losses,
     /// Servers that differ, refuse, forget sessions, or run out of numbers.
     Odd,
+    /// Processes that stand still, for about as long as a lease.
+    Pauses,
+    /// Networks that let nothing through, or something for a moment.
+    Cuts,
+    /// A leader that its followers do not hear.
+    Deaf,
+    /// Directories that go, and begin anew.
+    Clears,
+    /// Nodes that nobody may delete.
+    Refusals,
+    /// What befalls the nodes of those who hold for long.
+    Held,
+    /// Sessions that are closed in the middle.
+    Closes,
 }
 
 const GENERAL: Profile = Profile {
@@ -75,7 +118,14 @@ const GENERAL: Profile = Profile {
     strikes: 20,
     cancels: 150,
     traffic: false,
-    permits: false,
+    shape: Shape::Any,
+    confused: 250,
+    nests: 200,
+    passes: 20,
+    hasty: false,
+    rare: false,
+    lingers: false,
+    turns: false,
     layouts: 250,
     marks: false,
     limits: false,
@@ -83,6 +133,7 @@ const GENERAL: Profile = Profile {
     kinds_of_faults: Faults::Usual,
     long: 100,
     forgets: 0,
+    unheard: 0,
     meddles: 0,
 };
 
@@ -143,7 +194,7 @@ pub const MIX: &[Profile] = &[
     Profile {
         name: "permits",
         kinds: true,
-        permits: true,
+        shape: Shape::Permits,
         locks: 1,
         kinds_of_faults: Faults::Outsiders,
         strikes: 5,
@@ -153,7 +204,7 @@ pub const MIX: &[Profile] = &[
     Profile {
         name: "crowd",
         kinds: true,
-        permits: true,
+        shape: Shape::Permits,
         locks: 1,
         tasks: 4,
         faults: 0,
@@ -172,6 +223,136 @@ pub const MIX: &[Profile] = &[
         ..GENERAL
     },
     Profile { name: "limits", kinds: true, limits: true, long: 300, ..GENERAL },
+    Profile {
+        name: "readers",
+        kinds: true,
+        shape: Shape::ReadWrite,
+        locks: 1,
+        tasks: 4,
+        kinds_of_faults: Faults::Pauses,
+        strikes: 0,
+        nests: 500,
+        long: 600,
+        ..GENERAL
+    },
+    Profile {
+        name: "two-kinds",
+        kinds: true,
+        shape: Shape::Permits,
+        confused: 1_000,
+        locks: 1,
+        tasks: 2,
+        faults: 0,
+        strikes: 0,
+        cancels: 400,
+        rounds: 5,
+        nests: 500,
+        processes: 2,
+        ..GENERAL
+    },
+    Profile {
+        name: "hasty",
+        kinds: true,
+        hasty: true,
+        layouts: 500,
+        rounds: 8,
+        faults: 0,
+        strikes: 0,
+        cancels: 0,
+        ..GENERAL
+    },
+    Profile {
+        name: "recurring",
+        kinds: true,
+        shape: Shape::Mutexes,
+        layouts: 1_000,
+        locks: 1,
+        kinds_of_faults: Faults::Clears,
+        faults: 10,
+        strikes: 0,
+        forgets: 60,
+        rare: true,
+        cancels: 400,
+        ..GENERAL
+    },
+    Profile {
+        name: "refusals",
+        kinds: true,
+        kinds_of_faults: Faults::Refusals,
+        strikes: 0,
+        long: 300,
+        rare: true,
+        ..GENERAL
+    },
+    Profile {
+        name: "holders",
+        kinds: true,
+        kinds_of_faults: Faults::Held,
+        faults: 6,
+        strikes: 0,
+        long: 700,
+        unheard: 300,
+        nests: 500,
+        ..GENERAL
+    },
+    Profile {
+        name: "deaf",
+        servers: 3,
+        kinds_of_faults: Faults::Deaf,
+        strikes: 0,
+        long: 300,
+        ..GENERAL
+    },
+    Profile {
+        name: "cuts",
+        tasks: 1,
+        kinds_of_faults: Faults::Cuts,
+        faults: 6,
+        strikes: 0,
+        long: 500,
+        ..GENERAL
+    },
+    Profile {
+        name: "lingering",
+        kinds: true,
+        shape: Shape::Mutexes,
+        layouts: 0,
+        lingers: true,
+        processes: 1,
+        tasks: 1,
+        locks: 4,
+        faults: 0,
+        strikes: 0,
+        forgets: 20,
+        long: 700,
+        rounds: 6,
+        ..GENERAL
+    },
+    Profile {
+        name: "turns",
+        kinds: true,
+        shape: Shape::Permits,
+        confused: 0,
+        turns: true,
+        locks: 1,
+        tasks: 4,
+        rounds: 8,
+        faults: 0,
+        strikes: 0,
+        cancels: 20,
+        ..GENERAL
+    },
+    Profile { name: "one-answer", kinds: true, faults: 0, strikes: 0, forgets: 5, ..GENERAL },
+    Profile { name: "rare", kinds: true, rare: true, faults: 0, strikes: 0, nests: 400, ..GENERAL },
+    Profile {
+        name: "closing",
+        kinds: true,
+        kinds_of_faults: Faults::Closes,
+        strikes: 0,
+        cancels: 400,
+        passes: 300,
+        ..GENERAL
+    },
 ];
 
 const SMALL: Profile = Profile {

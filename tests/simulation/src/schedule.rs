@@ -137,7 +137,8 @@ impl Scene {
 
     /// The nodes of a lock that contend for it.
     pub(crate) fn nodes(&self, lock: usize) -> Vec<String> {
-        let nodes = self.below(lock).into_iter();
+        let below = format!("/zklock/{}/", self.crew.locks[lock].name);
+        let nodes = self.store.ensemble().ephemerals(&below).into_iter();
         nodes.filter(|path| path.contains('_')).collect()
     }
 
@@ -153,11 +154,12 @@ impl Scene {
 }
 
 fn weather(faults: Option<(&Profile, u32)>) -> Weather {
-    let (forgets, meddles, strikes) = match faults {
-        Some((profile, strikes)) => (profile.forgets, profile.meddles, strikes),
-        None => (0, 0, 0),
+    let (forgets, swallowed, meddles, strikes) = match faults {
+        Some((profile, strikes)) => {
+            (profile.forgets, profile.forgets + profile.unheard, profile.meddles, strikes)
+        }
+        None => (0, 0, 0, 0),
     };
-    let swallowed = forgets;
     let usual = Weather { steps: 8, slow: 10, lag: 4, disk: 2, ..Weather::default() };
     let exact = |(profile, _): &(&Profile, u32)| profile.only.is_some();
     if faults.as_ref().is_some_and(exact) {
@@ -193,6 +195,7 @@ pub fn run(chooser: Chooser, profile: &Profile, lines: bool) -> Outcome {
         locks,
         profile: profile.clone(),
         timeout,
+        tick,
         calm: AtomicBool::new(false),
         busy: AtomicU32::new(0),
         running: AtomicU32::new(0),
@@ -290,7 +293,7 @@ fn close(scene: &Arc<Scene>) {
         ledger.fail(rules::CLEAN, format!("{left:?} are left"));
     }
     let unused = ensemble.unused("/zklock");
-    if !unused.is_empty() && scene.store.faults() == 0 {
+    if !unused.is_empty() && scene.store.is_sound() {
         ledger.fail(rules::UNUSED, format!("{unused:?} are left"));
     }
     let left = ensemble.sessions();

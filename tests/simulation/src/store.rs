@@ -27,6 +27,8 @@ struct Done {
     /// When an outsider deleted a node of a lock last.
     deleted: BTreeMap<usize, u64>,
     faults: u64,
+    /// How many of them are sessions that were closed.
+    closed: u64,
     /// The same, apart from answers that were swallowed; and when those were.
     hard: u64,
     forgotten: Vec<u64>,
@@ -82,6 +84,17 @@ impl Store {
         done.meddled = Some(now);
     }
 
+    /// Notes that a process closes its session.
+    pub fn closes(&self) {
+        self.meddle();
+        self.lock().closed += 1;
+    }
+
+    /// Whether nothing went wrong but that sessions were closed.
+    pub fn is_sound(&self) -> bool {
+        self.faults() == self.lock().closed
+    }
+
     /// When an outsider did something last.
     pub fn meddled_at(&self) -> Option<u64> {
         self.lock().meddled
@@ -135,6 +148,20 @@ impl Store {
         self.lock().unanswered
     }
 
+    /// Whether an answer or a notification was ever swallowed.
+    pub fn has_swallowed(&self) -> bool {
+        self.tally();
+        let done = self.lock();
+        done.unheard.is_some() || !done.forgotten.is_empty()
+    }
+
+    /// Whether nothing but answers was missing for so long.
+    pub fn is_reached_for(&self, long: u64) -> bool {
+        self.tally();
+        let hard = self.lock().hard;
+        hard == 0 || hard + long <= self.world.now()
+    }
+
     /// Whether a notification was lost in so long.
     pub fn is_one_unheard(&self, long: u64) -> bool {
         self.tally();
@@ -147,7 +174,7 @@ impl Store {
         let (now, done) = (self.world.now(), self.lock());
         let lately = done.forgotten.iter().filter(|at| **at + long > now).count();
         let meddled = done.meddled.is_some_and(|at| at + long > now);
-        done.hard + long <= now && lately <= 1 && !meddled
+        (done.hard == 0 || done.hard + long <= now) && lately <= 1 && !meddled
     }
 
     /// How many faults there were.
@@ -176,12 +203,15 @@ impl Store {
 
     /// When an outsider deleted a node of a lock last.
     pub fn deleted_at(&self, lock: usize) -> Option<u64> {
+        self.tally();
         self.lock().deleted.get(&lock).copied()
     }
 
     /// The session that owns a node.
-    pub fn owner_of(&self, path: &str) -> i64 {
-        self.ensemble.life(path, None).map_or(0, |life| life.owner)
+    pub fn owner_of(&self, path: &str, czxid: Option<i64>) -> i64 {
+        // A reader that was a writer has the token of that one.
+        let life = self.ensemble.life(path, czxid).or_else(|| self.ensemble.life(path, None));
+        life.map_or(0, |life| life.owner)
     }
 
     /// How a node ended, by its path and czxid.

@@ -7,9 +7,12 @@ use zklock_simulation::chooser::{Chooser, Streams, exhaust};
 use zklock_simulation::profile::{MIX, SMALLEST};
 use zklock_simulation::schedule::{Outcome, run};
 
-/// How many schedules of each profile: 20,000 in all with optimisation, which a minute and two cores
-/// are enough for. Without it there are some ten to fifty a second.
-const SCHEDULES: u64 = if cfg!(debug_assertions) { 15 } else { 1_250 };
+/// How many schedules of all profiles, for which a minute and two cores are enough; without optimisation there
+/// are some ten to fifty a second.
+const ALL: u64 = if cfg!(debug_assertions) { 280 } else { 20_000 };
+
+/// How many of each.
+const SCHEDULES: u64 = ALL / MIX.len() as u64;
 
 /// How many schedules with one deviation of each small profile.
 const DEVIATIONS: u64 = if cfg!(debug_assertions) { 20 } else { 600 };

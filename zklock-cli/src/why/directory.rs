@@ -35,12 +35,12 @@ impl Facts<'_> {
         let left = LAST_NUMBER - survey.next_number;
         if left < NEAR {
             let what = match left {
-                ..=0 => "zklock takes it no more".to_owned(),
-                left => format!("{left} more, and zklock takes it no more"),
+                ..=0 => "zklock refuses the lock from now on".to_owned(),
+                left => format!("zklock refuses the lock after {left} more"),
             };
             let says = format!(
                 "The numbers of the nodes in {path} are near their end: the next one is {}, and \
-                 ZooKeeper counts to 2147483647 and then repeats itself: {what}. The numbers begin \
+                 ZooKeeper counts to 2147483647 and then repeats itself, so {what}. The numbers begin \
                  again when the directory is deleted, which needs a moment at which nobody holds the \
                  lock or waits for it.",
                 survey.next_number

@@ -16,6 +16,10 @@ use crate::why::view::Queue;
 /// So many waiters are shown to people.
 const MOST_SHOWN: usize = 10;
 
+/// Said where nobody holds a lock and somebody waits, as for a moment before the first one gets a permit.
+const BETWEEN: &str = "The first one who waits should get it at this moment. Ask again: if nobody holds it \
+                       then either, the process of the first one hangs; look at that, or end it.";
+
 pub(crate) fn text(facts: &Facts<'_>, problems: &[Problem]) -> String {
     let mut out = String::new();
     // Writing to a String cannot fail.
@@ -37,8 +41,8 @@ fn write(out: &mut String, facts: &Facts<'_>, problems: &[Problem]) -> std::fmt:
         match facts.rests() {
             Some(left) => writeln!(
                 out,
-                "\nNobody holds it, and nobody gets it for {}: its last holder was lost, or it is kept \
-                 from a grant.",
+                "\nNobody holds it, and nobody gets it for {}: its last holder was lost (lock_delay), or \
+                 got it a short time ago (hold_at_least).",
                 span(left)
             )?,
             None if facts.queues.iter().all(|queue| queue.survey.created.is_none()) => {
@@ -52,7 +56,7 @@ fn write(out: &mut String, facts: &Facts<'_>, problems: &[Problem]) -> std::fmt:
         let queued = span(since(one.created));
         match granted(one) {
             Some((moment, ago)) => writeln!(out, "{:9}{ago}, since {moment}", "for")?,
-            None => writeln!(out, "{:9}at most {queued}, for so long its node is there", "for")?,
+            None => writeln!(out, "{:9}at most {queued}, which is the age of its node", "for")?,
         }
         if let Some((left @ 1.., age)) = queue.left() {
             let (every, age) = (span(age / left), span(age));
@@ -72,7 +76,10 @@ fn write(out: &mut String, facts: &Facts<'_>, problems: &[Problem]) -> std::fmt:
         writeln!(out, "{:9}and {} more", "", waiters.len() - MOST_SHOWN)?;
     }
     if problems.is_empty() {
-        writeln!(out, "\nNothing is wrong.")?;
+        let is_between =
+            !waiters.is_empty() && facts.queues.iter().all(|it| it.holders().count() == 0);
+        let says = if is_between { BETWEEN } else { "Nothing is wrong." };
+        writeln!(out, "\n{}", wrapped(says, 0))?;
     }
     for problem in problems {
         writeln!(out)?;
@@ -182,4 +189,30 @@ fn contender(one: &Participant, facts: &Facts<'_>) -> Value {
     let mut value = value(one);
     value["session"] = session;
     value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::Server;
+    use crate::server::Again;
+    use zklock::Session;
+
+    #[tokio::test]
+    async fn a_lock_that_nobody_holds_and_somebody_waits_for_is_not_well() {
+        let session = Session::embedded();
+        let _first = session.mutex("a").unwrap().acquire().await.unwrap();
+        let site = session.site("a").unwrap();
+        let again = Again::of(&Server { connect: None, root: None });
+        for (inner, says) in [(false, "\n\nNothing is wrong."), (true, BETWEEN)] {
+            let survey = site.survey().await.unwrap();
+            let (path, layout) = (site.path().to_owned(), site.layout());
+            let queues = [Queue { path, layout, inner, survey }];
+            let server = "zk1:2181";
+            let facts = Facts { name: "a", again: &again, views: &[], queues: &queues, server };
+            let text = text(&facts, &facts.problems());
+            assert!(text.ends_with(&wrapped(says, 0)), "{text}");
+            assert_eq!(text.contains("\nNobody holds it.\n"), inner, "{text}");
+        }
+    }
 }

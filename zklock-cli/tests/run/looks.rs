@@ -9,6 +9,7 @@ use zklock_test_support::{CreateMode, Proxy, ZooKeeper, is_long};
 
 use crate::bed::{Bed, CURATORS, KAZOOS, TWO, make, raw, signal, until};
 use crate::documented::check;
+use crate::watches::{begins, changes};
 
 #[test]
 fn the_queue_is_shown_to_people_and_programs() {
@@ -200,8 +201,35 @@ fn a_node_is_deleted_after_a_question() {
     assert_eq!(answer(&czxid, b"y\n"), Some(1));
 }
 
+/// Follows the only holder of a lock, asks it to release the lock, and deletes its node.
+fn watch_revoke_and_break(bed: &Bed, name: &str, layout: &str, node: &str, czxid: &str) {
+    let mut watching = bed.zklock(&["watch", name]).spawn().unwrap();
+    let mut next = changes(&mut watching);
+    let first = next();
+    begins(&first, &format!("watching {name} ("));
+    assert!(first.contains(&format!("layout: {layout}")), "{first}");
+    let mut tells = |event: &str| {
+        let line = next();
+        begins(&line, &format!("{event:8}holds "));
+        assert!(line.contains(&format!("[{node}]")), "{line}");
+    };
+    tells("joined");
+    tells("granted");
+    let (text, code) = said(bed, &["revoke", name]);
+    assert!(text.starts_with("holds ") && code == 0, "{text}");
+    let asked = format!("\nasked the holder of {name} to release it\n");
+    assert!(text.contains(&format!("[{node}]")) && text.ends_with(&asked), "{text}");
+    let (text, _) = said(bed, &["show", name]);
+    assert!(text.contains(", asked to release it  ["), "{text}");
+    let breaks = ["break", name, "--node", node, "--czxid", czxid, "--yes"];
+    assert_eq!(said(bed, &breaks), (format!("deleted {node}\n"), 0));
+    tells("left");
+    watching.kill().unwrap();
+    watching.wait().unwrap();
+}
+
 #[test]
-fn locks_of_every_layout_are_listed() {
+fn locks_of_every_layout_are_seen_followed_and_freed() {
     let bed = Bed::new("layouts");
     let mut client = raw();
     let (id, hex) = ("be2ee212-c507-4b18-a733-81c86278175c", "be2ee212c5074b18a73381c86278175c");
@@ -224,7 +252,7 @@ fn locks_of_every_layout_are_listed() {
             make(&mut client, &bed.path("h/kazoos"), b"3", CreateMode::Persistent);
         }
         make(&mut client, &bed.path(&node), b"10.0.0.7", CreateMode::Ephemeral);
-        expected.push((name, layout));
+        expected.push((name, layout, node.rsplit('/').next().unwrap().to_owned()));
     }
     make(&mut client, &bed.path("i/idle"), b"", CreateMode::Persistent);
     let (text, code) = said(&bed, &["ls", "--json"]);
@@ -238,12 +266,24 @@ fn locks_of_every_layout_are_listed() {
     let same = shown
         .iter()
         .zip(&expected)
-        .all(|(shown, (name, layout))| shown.0 == *name && shown.1.starts_with(layout));
+        .all(|(shown, (name, layout, _))| shown.0 == *name && shown.1.starts_with(layout));
     assert!(same && shown.len() == expected.len(), "{shown:?}");
     assert!(
         found.iter().all(|lock| lock["holders"][0]["host"] == "10.0.0.7" || lock["name"] == "f/rw")
     );
-    for (name, layout) in expected {
+    let mut top = bed.zklock(&["top", "--json"]).spawn().unwrap();
+    let seen: serde_json::Value = serde_json::from_str(&changes(&mut top)()).unwrap();
+    top.kill().unwrap();
+    top.wait().unwrap();
+    let seen = seen["locks"].as_array().unwrap().iter();
+    let seen: Vec<_> = seen.map(|lock| (&lock["name"], &lock["holder"])).collect();
+    let unknown = "an unknown process".into();
+    let held = found.iter().map(|lock| {
+        let host = &lock["holders"][0]["host"];
+        (&lock["name"], if host == "" { &unknown } else { host })
+    });
+    assert_eq!(seen, held.collect::<Vec<_>>());
+    for (name, layout, _) in &expected {
         client.ping().unwrap();
         let (text, _) = said(&bed, &["show", name]);
         assert!(text.contains(&format!("layout: {layout}")), "{text}");
@@ -256,8 +296,17 @@ fn locks_of_every_layout_are_listed() {
     let (text, _) = said(&bed, &["ls", "b"]);
     assert_eq!(text.lines().count(), 2, "{text}");
     assert!(text.contains("b/kazoo  kazoo         0  10.0.0.7, read, for "), "{text}");
+    for ((name, layout, node), lock) in expected.iter().zip(&found) {
+        client.ping().unwrap();
+        let czxid = lock["holders"][0]["czxid"].as_str().unwrap();
+        watch_revoke_and_break(&bed, name, layout, node, czxid);
+    }
     client.close().unwrap();
-    assert_eq!(said(&bed, &["ls"]).0, "no lock is in use\n");
+    let [all, one] = [&["ls"][..], &["ls", "b"]].map(|asks| said(&bed, asks).0);
+    let root = bed.path("");
+    let root = root.trim_end_matches('/');
+    assert_eq!(all, format!("no lock is in use below {root}\n"));
+    assert_eq!(one, format!("no lock is in use at {root}/b or below\n"));
 }
 
 #[test]

@@ -17,7 +17,7 @@ fn lines(watching: &mut Child) -> impl FnMut() -> String + use<> {
 }
 
 /// The same, but for connections that are lost, as on a busy machine.
-fn changes(watching: &mut Child) -> impl FnMut() -> String + use<> {
+pub(crate) fn changes(watching: &mut Child) -> impl FnMut() -> String + use<> {
     let mut next = lines(watching);
     move || {
         let mut lines = std::iter::repeat_with(&mut next);
@@ -27,7 +27,7 @@ fn changes(watching: &mut Child) -> impl FnMut() -> String + use<> {
 
 /// Says what the line is where it is another.
 #[track_caller]
-fn begins(line: &str, with: &str) {
+pub(crate) fn begins(line: &str, with: &str) {
     assert!(line.starts_with(with), "{line:?} instead of {with:?}");
 }
 

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use futures_lite::future::poll_once;
 
-use crate::acquire::acquire_loop::{AcquireLoop, Setback, setback};
+use crate::acquire::acquire_loop::AcquireLoop;
 use crate::acquire::lease::QueuedNode;
 use crate::acquire::looking::Looked;
+use crate::acquire::setback::{Setback, setback};
 use crate::base::error::{ErrorKind, LockError};
 use crate::cooldown::mark::Mark;
 use crate::cooldown::release_mark::ReleaseMark;
@@ -32,7 +33,7 @@ impl AcquireLoop<'_> {
     /// Creates a node in the queue, and the directory if necessary. One round trip if nothing goes
     /// wrong.
     pub(crate) async fn enqueue(&self, generation: &Arc<Generation>) -> Result<Enqueued, Setback> {
-        let (driver, mode) = (&self.target.driver, self.how.mode);
+        let (driver, mode) = (&self.target.driver, self.request.mode);
         if !driver.supports(mode) {
             return Err(Setback::Failed(unsupported(&**driver, mode)));
         }
@@ -43,9 +44,9 @@ impl AcquireLoop<'_> {
         let runtime = self.lane_permit.lane().runtime();
         // Not kept while it waits.
         let new = {
-            let owner = runtime.owner(self.target.app.as_deref()).lingering(self.how.lingers);
+            let owner = runtime.owner(self.target.app.as_deref()).lingering(self.request.lingers);
             // Where the names of nodes recur, it could not be replaced after a handoff.
-            let label = self.how.label.as_deref().filter(|_| driver.proof() == Proof::Name);
+            let label = self.request.label.as_deref().filter(|_| driver.proof() == Proof::Name);
             driver.node(&runtime.attempt(), mode, &owner.labelled(label))
         };
         new.check(&**driver).map_err(Setback::Failed)?;

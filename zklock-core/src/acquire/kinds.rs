@@ -7,7 +7,8 @@ use std::slice::from_ref;
 use std::str::from_utf8;
 use std::sync::Arc;
 
-use crate::acquire::acquire_loop::{AcquireLoop, Setback};
+use crate::acquire::acquire_loop::AcquireLoop;
+use crate::acquire::setback::Setback;
 use crate::base::error::Holder;
 use crate::base::owner::Owner;
 use crate::coordinator::traits::{RequestError, Stat};
@@ -18,6 +19,9 @@ use crate::session::generation::{Generation, Listed};
 
 /// Of so many signs it is asked whether they are what they look like.
 const MOST_ASKED: usize = 4;
+
+/// So often it is looked at again who uses a name, where the one who was seen is gone.
+const MOST_LOOKS: usize = 4;
 
 /// The children of a directory that is used by semaphores only.
 const OF_SEMAPHORES: i32 = 2;
@@ -36,7 +40,7 @@ impl AcquireLoop<'_> {
     }
 
     fn signs_among<'a>(&self, names: impl Iterator<Item = &'a String>) -> Vec<(String, Sign)> {
-        let (driver, mode) = (&self.target.driver, self.how.mode);
+        let (driver, mode) = (&self.target.driver, self.request.mode);
         let signs = names.filter_map(|name| {
             driver.sign_of_another_kind(name, mode).map(|sign| (name.clone(), sign))
         });
@@ -78,11 +82,20 @@ impl AcquireLoop<'_> {
         signs: Vec<(String, Sign)>,
     ) -> Result<(), Setback> {
         for (name, sign) in signs {
+            let mut looks = 0;
             let user = loop {
+                looks += 1;
                 let error = match self.user_of_another_kind(generation, &name, sign).await {
                     // A node that only this server shows uses nothing.
                     Ok(Some(user)) => match phantom_among(generation, from_ref(&user.0)).await {
-                        Ok(None) => break Some(user),
+                        // The server is as new as its leader now: what it shows still is so.
+                        Ok(None) => match generation.coordinator().get(user.0.as_str()).await {
+                            Ok(_) => break Some(user),
+                            // Others may have come; and who finds another one each time finds it in use.
+                            Err(RequestError::NoNode) if looks < MOST_LOOKS => continue,
+                            Err(RequestError::NoNode) => break Some(user),
+                            Err(error) => error,
+                        },
                         Ok(Some(phantom)) => {
                             generation.leave(phantom);
                             return Err(Setback::Interrupted);
@@ -101,7 +114,7 @@ impl AcquireLoop<'_> {
             if let Some((path, kind, owner)) = user {
                 let who = format!("{path} is of {owner}");
                 let holder = Holder { owner, node: name_of(&path).to_owned(), ahead: 1 };
-                let error = two_kinds(kind, Kind::of(self.how.mode)).aside(who);
+                let error = two_kinds(kind, Kind::of(self.request.mode)).aside(who);
                 return Err(Setback::Failed(error.held_by(Some(holder))));
             }
         }

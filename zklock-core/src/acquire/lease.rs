@@ -184,7 +184,7 @@ impl Drop for QueuedNode {
             drop(mark.release(&self.generation, &self.path, Instant::ORIGIN));
         } else {
             let delete_options = DeleteOptions { directory: false, ..self.delete_options };
-            drop(Deletion::heeding(&self.generation, self.path.clone(), delete_options));
+            drop(Deletion::with(&self.generation, self.path.clone(), delete_options));
         }
     }
 }
@@ -318,17 +318,15 @@ impl Lease {
         let _cleaning = self.generation.cleaning();
         self.generation.unhold(&self.node);
         match &self.mark {
-            None => Some(Deletion::heeding(
-                &self.generation,
-                self.node.path.clone(),
-                self.delete_options,
-            )),
+            None => {
+                Some(Deletion::with(&self.generation, self.node.path.clone(), self.delete_options))
+            }
             Some(mark) => mark.release(&self.generation, &self.node.path, self.node.since),
         }
     }
 
     /// Deletes the node, and returns whether it was there until then: nobody is told of a loss. If that
-    /// remains unknown for so long, the node is deleted when the lease is dropped.
+    /// remains unknown for this time, the node is deleted when the lease is dropped.
     ///
     /// # Errors
     ///
@@ -355,9 +353,12 @@ impl Lease {
         self.generation.lost_lease(&self.node);
     }
 
-    /// Deletes the node of a lease that was lost, in the place of its holder, who is told of the loss.
+    /// Deletes the node in the place of its holder, who lost this lease, and is told so, or another one of
+    /// several.
     pub fn let_go(&self) {
-        self.was_lost();
+        if !self.is_valid() {
+            self.was_lost();
+        }
         drop(self.release());
     }
 

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use futures_lite::future::poll_once;
 use tokio::sync::oneshot::Receiver;
 
-use crate::acquire::acquire_loop::{AcquireLoop, Setback};
+use crate::acquire::acquire_loop::AcquireLoop;
+use crate::acquire::setback::Setback;
 use crate::coordinator::traits::{Reply, RequestError};
 use crate::session::generation::{Generation, Listed, Listing, Since};
 use crate::session::releaser::or_forgotten;
@@ -45,7 +46,7 @@ impl AcquireLoop<'_> {
     /// Requests a list of the queue. This call sends the request, unless the list is shared and
     /// another request is pending.
     pub(crate) fn look(&self, generation: &Arc<Generation>, since: Since) -> Looking {
-        if self.how.has_many_nodes {
+        if self.request.has_many_nodes {
             return Looking::Shared(generation.list(self.directory(), &self.target.driver, since));
         }
         Looking::Alone(generation.coordinator().children(self.directory()))
@@ -53,7 +54,7 @@ impl AcquireLoop<'_> {
 
     /// The same, right behind the creation of the own node.
     pub(crate) fn look_behind(&self, generation: &Arc<Generation>) -> Looking {
-        if self.how.has_many_nodes {
+        if self.request.has_many_nodes {
             return self.look(generation, Since::Now);
         }
         Looking::Behind(generation.children(self.directory()))

@@ -2,10 +2,15 @@
 
 pub mod acquire_loop;
 mod enqueue;
+mod granting;
 pub mod kinds;
 pub mod lease;
 mod looking;
 pub mod obstacle;
+mod room;
 pub mod send_order;
+pub mod setback;
 pub mod stand_in;
+mod staying;
+pub mod target;
 mod watching;

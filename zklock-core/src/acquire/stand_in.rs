@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use futures_lite::future::or;
 
-use crate::acquire::acquire_loop::{Target, is_there};
+use crate::acquire::granting::is_there;
 use crate::acquire::lease::{Lease, QueuedNode};
+use crate::acquire::target::Target;
 use crate::base::error::{ErrorKind, LockError};
 use crate::base::mode::Mode;
 use crate::base::policy::RetryPolicy;

@@ -8,9 +8,10 @@ use std::task::Poll;
 use futures_lite::future::poll_once;
 use tokio::sync::watch;
 
-use crate::acquire::acquire_loop::{AcquireLoop, Setback};
+use crate::acquire::acquire_loop::AcquireLoop;
 use crate::acquire::lease::QueuedNode;
 use crate::acquire::looking::Looked;
+use crate::acquire::setback::Setback;
 use crate::base::clock::Instant;
 use crate::coordinator::traits::{RequestError, Watch, WatchEvent};
 use crate::session::generation::Generation;
@@ -134,7 +135,7 @@ impl AcquireLoop<'_> {
     async fn pass_time(&self, generation: &Arc<Generation>) -> Woken {
         let (clock, rest) = (self.lane_permit.lane().clock(), generation.slow_look());
         let mut at = clock.now() + rest;
-        if self.how.has_many_nodes {
+        if self.request.has_many_nodes {
             // All of them at the same time, so that they share one list.
             at = at.floor(rest);
         }
@@ -152,7 +153,7 @@ impl AcquireLoop<'_> {
     /// When a waiter whose watch did not fire looks again.
     fn look_again_at(&self, generation: &Arc<Generation>) -> Instant {
         let (now, long) = (self.lane_permit.lane().clock().now(), generation.long_wait());
-        if !self.how.has_many_nodes {
+        if !self.request.has_many_nodes {
             return now + long;
         }
         // A little later, together with others.

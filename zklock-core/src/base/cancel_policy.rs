@@ -31,8 +31,8 @@ pub enum OnLost {
 /// # let locks = zklock::testing::TestLocks::install();
 /// use zklock::{Body, LockOptions, OnRevoked, ZkLockTemplate};
 ///
-/// let heed = LockOptions::new().on_revoked(OnRevoked::Cancel);
-/// let template = ZkLockTemplate::default().with_options(heed);
+/// let options = LockOptions::new().on_revoked(OnRevoked::Cancel);
+/// let template = ZkLockTemplate::default().with_options(options);
 /// let work = template.execute("report", || async {
 ///     locks.revoke("report").unwrap();
 ///     std::future::pending::<()>().await
@@ -69,10 +69,10 @@ impl CancelPolicy {
     /// Combines two policies: whatever ends one of them ends the whole.
     pub fn and(self, other: CancelPolicy) -> CancelPolicy {
         let cancels = self.lost == OnLost::Cancel || other.lost == OnLost::Cancel;
-        let heeds = self.revoked == OnRevoked::Cancel || other.revoked == OnRevoked::Cancel;
+        let gives_way = self.revoked == OnRevoked::Cancel || other.revoked == OnRevoked::Cancel;
         CancelPolicy {
             lost: if cancels { OnLost::Cancel } else { OnLost::Finish },
-            revoked: if heeds { OnRevoked::Cancel } else { OnRevoked::Ignore },
+            revoked: if gives_way { OnRevoked::Cancel } else { OnRevoked::Ignore },
         }
     }
 }

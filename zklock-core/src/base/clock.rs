@@ -363,6 +363,13 @@ mod tests {
         assert!(clock.now().since(start) >= Duration::from_millis(20));
     }
 
+    /// Which people and programs set, and which counts from 1970.
+    #[test]
+    fn the_clock_of_leases_is_not_the_wall_clock() {
+        const YEARS: Duration = Duration::from_secs(20 * 365 * 86_400);
+        assert!(boot::now().since(Instant::ORIGIN) < YEARS);
+    }
+
     fn boot_clock() -> Clock {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let handle = runtime.handle().clone();

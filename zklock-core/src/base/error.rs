@@ -8,24 +8,6 @@ use crate::base::owner::Owner;
 
 /// The kind of a failure.
 ///
-/// | kind | code | meaning |
-/// | --- | --- | --- |
-/// | `Busy` | `1011` | somebody else holds the lock |
-/// | `Lost` | `1012` | the lease ran out or the node was deleted, while the body ran or before it began |
-/// | `Unavailable` | `1013` | ZooKeeper could not be reached, or did not answer in time |
-/// | `Closing` | `1014` | the session is draining or closed |
-/// | `Unauthorized` | `1015` | the credentials are wrong, or an ACL denies access |
-/// | `NoChroot` | `1016` | the chroot of the connect string does not exist |
-/// | `InvalidName` | `1017` | the lock's name is not accepted |
-/// | `InvalidOption` | `1018` | an option or a connect string is not accepted |
-/// | `NotConfigured` | `1019` | no session has the requested name, and the environment describes none |
-/// | `Deadlock` | `1020` | the caller would certainly wait for itself |
-/// | `Exhausted` | `1021` | the directory's sequence numbers are nearly used up |
-/// | `Unsupported` | `1022` | the lock's layout, the server or this runtime cannot do it |
-/// | `Refused` | `1023` | the server refused a fenced write; `source()` has the reason |
-/// | `Revoked` | `1024` | somebody asked the holder to release the lock, and `on_revoked` is `Cancel` |
-/// | `HeldTooLong` | `1025` | the lock was held for longer than `hold_at_most` |
-///
 /// ```
 /// use zklock::{ErrorKind, LockError};
 ///
@@ -38,6 +20,8 @@ use crate::base::owner::Owner;
 /// }
 /// assert_eq!(status(&LockError::new(ErrorKind::Busy, "")), 409);
 /// ```
+///
+#[doc = include_str!("../../errors.md")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -86,23 +70,7 @@ impl ErrorKind {
     /// assert_eq!(ErrorKind::Busy.code(), "1011");
     /// ```
     pub fn code(self) -> &'static str {
-        match self {
-            ErrorKind::Busy => "1011",
-            ErrorKind::Lost => "1012",
-            ErrorKind::Unavailable => "1013",
-            ErrorKind::Closing => "1014",
-            ErrorKind::Unauthorized => "1015",
-            ErrorKind::NoChroot => "1016",
-            ErrorKind::InvalidName => "1017",
-            ErrorKind::InvalidOption => "1018",
-            ErrorKind::NotConfigured => "1019",
-            ErrorKind::Deadlock => "1020",
-            ErrorKind::Exhausted => "1021",
-            ErrorKind::Unsupported => "1022",
-            ErrorKind::Refused => "1023",
-            ErrorKind::Revoked => "1024",
-            ErrorKind::HeldTooLong => "1025",
-        }
+        self.told().0
     }
 
     /// Returns the kind as one lower-case word.
@@ -113,22 +81,27 @@ impl ErrorKind {
     /// assert_eq!(ErrorKind::NoChroot.as_str(), "no_chroot");
     /// ```
     pub fn as_str(self) -> &'static str {
+        self.told().1
+    }
+
+    /// Its code and its word.
+    fn told(self) -> (&'static str, &'static str) {
         match self {
-            ErrorKind::Busy => "busy",
-            ErrorKind::Lost => "lost",
-            ErrorKind::Unavailable => "unavailable",
-            ErrorKind::Closing => "closing",
-            ErrorKind::Unauthorized => "unauthorized",
-            ErrorKind::NoChroot => "no_chroot",
-            ErrorKind::InvalidName => "invalid_name",
-            ErrorKind::InvalidOption => "invalid_option",
-            ErrorKind::NotConfigured => "not_configured",
-            ErrorKind::Deadlock => "deadlock",
-            ErrorKind::Exhausted => "exhausted",
-            ErrorKind::Unsupported => "unsupported",
-            ErrorKind::Refused => "refused",
-            ErrorKind::Revoked => "revoked",
-            ErrorKind::HeldTooLong => "held_too_long",
+            ErrorKind::Busy => ("1011", "busy"),
+            ErrorKind::Lost => ("1012", "lost"),
+            ErrorKind::Unavailable => ("1013", "unavailable"),
+            ErrorKind::Closing => ("1014", "closing"),
+            ErrorKind::Unauthorized => ("1015", "unauthorized"),
+            ErrorKind::NoChroot => ("1016", "no_chroot"),
+            ErrorKind::InvalidName => ("1017", "invalid_name"),
+            ErrorKind::InvalidOption => ("1018", "invalid_option"),
+            ErrorKind::NotConfigured => ("1019", "not_configured"),
+            ErrorKind::Deadlock => ("1020", "deadlock"),
+            ErrorKind::Exhausted => ("1021", "exhausted"),
+            ErrorKind::Unsupported => ("1022", "unsupported"),
+            ErrorKind::Refused => ("1023", "refused"),
+            ErrorKind::Revoked => ("1024", "revoked"),
+            ErrorKind::HeldTooLong => ("1025", "held_too_long"),
         }
     }
 }

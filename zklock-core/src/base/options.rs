@@ -403,9 +403,9 @@ impl LockOptions {
         self
     }
 
-    /// Logs a warning when a caller has waited for so long, once for each wait, with the lock, the caller
-    /// and its label. A useful time is the session timeout: by then a crashed holder is gone, so somebody
-    /// holds on. `Duration::MAX`, the default, logs nothing.
+    /// Logs a warning when a caller has waited for longer than this time, once for each wait, with the
+    /// lock, the caller and its label. A useful time is the session timeout: by then a crashed holder is
+    /// gone, so somebody holds on. `Duration::MAX`, the default, logs nothing.
     ///
     /// ```
     /// use std::time::Duration;
@@ -421,7 +421,7 @@ impl LockOptions {
         self
     }
 
-    /// Logs a warning when a caller has held the lock for so long, once for each hold; like
+    /// Logs a warning when a caller has held the lock for longer than this time, once for each hold; like
     /// [`warn_waiting`](LockOptions::warn_waiting). Nothing else happens:
     /// [`hold_at_most`](LockOptions::hold_at_most) ends the hold.
     ///

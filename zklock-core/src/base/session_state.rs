@@ -14,7 +14,8 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SessionState {
-    /// Not yet connected, or opening a new ZooKeeper session after the last one was lost.
+    /// Not yet connected, or opening a new ZooKeeper session after the last one was lost, or cannot be
+    /// used for new locks. What is held in such a session stays held.
     Connecting,
     /// Connected, and a commit was answered within the last third of the session timeout, if a lock
     /// is held.

@@ -64,8 +64,8 @@ impl AnyLock {
         self.block(self.tries())
     }
 
-    fn block(&self, how: Wait) -> Result<AnyGuard, LockError> {
-        block_on_patiently(self.name().as_str(), self.enter(Caller::thread(), how, true))
+    fn block(&self, wait: Wait) -> Result<AnyGuard, LockError> {
+        block_on_patiently(self.name().as_str(), self.enter(Caller::thread(), wait, true))
     }
 }
 
@@ -153,7 +153,7 @@ impl MultiLock {
         self.block(self.tries())
     }
 
-    fn block(&self, how: Wait) -> Result<MultiGuard, LockError> {
-        block_on_patiently(self.name(), self.enter(Caller::thread(), how, true))
+    fn block(&self, wait: Wait) -> Result<MultiGuard, LockError> {
+        block_on_patiently(self.name(), self.enter(Caller::thread(), wait, true))
     }
 }

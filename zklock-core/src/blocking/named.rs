@@ -12,8 +12,8 @@ use crate::lock::mutex::Mutex;
 use crate::lock::named::NamedLock;
 use crate::lock::rwlock::RwLock;
 
-fn enter<K: Kind>(lock: &NamedLock, how: impl Patience) -> Result<Guard<K>, LockError> {
-    block_on_patiently(lock.name().as_str(), lock.enter(Caller::thread(), how, true))
+fn enter<K: Kind>(lock: &NamedLock, patience: impl Patience) -> Result<Guard<K>, LockError> {
+    block_on_patiently(lock.name().as_str(), lock.enter(Caller::thread(), patience, true))
 }
 
 impl Mutex {

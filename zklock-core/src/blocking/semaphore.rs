@@ -164,8 +164,8 @@ impl Semaphore {
         self.block(permits, self.tries())
     }
 
-    fn block(&self, permits: u32, how: impl Patience) -> Result<SemaphorePermit, LockError> {
-        let entering = self.enter(Caller::thread(), permits, how, true);
+    fn block(&self, permits: u32, patience: impl Patience) -> Result<SemaphorePermit, LockError> {
+        let entering = self.enter(Caller::thread(), permits, patience, true);
         block_on_patiently(self.name().as_str(), entering)
     }
 }

@@ -155,14 +155,14 @@ impl Entry {
     ///
     /// The reason why the lock was not acquired, or was lost.
     pub(crate) fn block(self, step: Step<'_>) -> Result<(), LockError> {
-        let (how, cancel_policy) = (self.how, self.lock.cancel_policy());
+        let (wait, cancel_policy) = (self.wait, self.lock.cancel_policy());
         let entered = match &self.lock {
             Locks::One(lock) => {
-                let entering = lock.enter(Caller::thread(), how, false);
+                let entering = lock.enter(Caller::thread(), wait, false);
                 block_on_patiently(lock.name().as_str(), entering).map(Entered::One)
             }
             Locks::Several(locks) => {
-                let entering = locks.enter(Caller::thread(), how, false);
+                let entering = locks.enter(Caller::thread(), wait, false);
                 block_on_patiently(locks.name(), entering).map(Entered::Several)
             }
         };

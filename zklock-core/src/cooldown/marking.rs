@@ -7,7 +7,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::acquire::acquire_loop::{AcquireLoop, Setback, setback};
+use crate::acquire::acquire_loop::AcquireLoop;
+use crate::acquire::setback::{Setback, setback};
 
 use crate::acquire::lease::QueuedNode;
 use crate::acquire::obstacle::Obstacle;
@@ -55,7 +56,7 @@ impl AcquireLoop<'_> {
                 }
                 Verdict::WriteDown(lost) => lost,
                 // A reader does not write, so it needs no delay.
-                Verdict::Free if self.how.mode == Mode::Read => return Ok(node),
+                Verdict::Free if self.request.mode == Mode::Read => return Ok(node),
                 Verdict::Free if !mark.kept && !stays && !marks.hold().is_zero() => {
                     return Err(self.keep_directory(generation, node).await);
                 }
@@ -102,7 +103,7 @@ impl AcquireLoop<'_> {
         rest: Duration,
     ) -> Result<(), Setback> {
         let why = mark.reason();
-        if self.how.once {
+        if self.request.once {
             return Err(Setback::Failed(LockError::new(ErrorKind::Busy, why)));
         }
         let driver = self.target.driver.clone();
@@ -113,7 +114,8 @@ impl AcquireLoop<'_> {
         }
         let head = self.directory().into();
         let rests = Some(Arc::from(why));
-        let (generation, mode, passed) = (generation.clone(), self.how.mode, self.passed().clone());
+        let (generation, mode, passed) =
+            (generation.clone(), self.request.mode, self.passed().clone());
         self.see(Some(Obstacle { generation, driver, head, mode, ahead: 0, rests, passed }));
         let clock = self.lane_permit.lane().clock();
         let timer = clock.sleep_until(clock.now() + rest.min(times::MARK));

@@ -65,7 +65,7 @@ impl RwLockWriteGuard {
         match Guard::new(reader, None) {
             Ok(guard) => {
                 guard.grant().lease().take(true);
-                Ok(guard.limited_as(&mut self))
+                Ok(guard.in_place_of(&mut self))
             }
             Err(error) => Err(self.stays(error.on(lock))),
         }

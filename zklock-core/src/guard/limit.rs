@@ -92,12 +92,15 @@ impl HoldLimit {
 
     /// Reports it at that time, also if the body does not look.
     async fn watch(self: Arc<Self>) {
+        let clock = self.grant.queue().session().clock();
         while !self.ended.load(Ordering::Acquire) {
-            if self.grant.now() >= self.until() {
-                return self.tell();
+            let until = self.until();
+            if self.grant.now() < until {
+                or(clock.sleep_until(until), self.changed.notified()).await;
+            } else {
+                self.tell();
+                self.changed.notified().await;
             }
-            let clock = self.grant.queue().session().clock();
-            or(clock.sleep_until(self.until()), self.changed.notified()).await;
         }
     }
 }
@@ -117,13 +120,27 @@ impl GuardLimit {
         if at_most == Duration::MAX {
             return None;
         }
-        let until = AtomicU64::new((since + at_most).as_nanos());
+        Some(GuardLimit::start(grant, at_most, since + at_most, around))
+    }
+
+    /// The same limit for another grant: of a guard that replaces this one, or of a part of it.
+    pub fn for_another(limit: &HoldLimit, grant: &Arc<Grant>) -> Self {
+        GuardLimit::start(grant, limit.at_most, limit.until(), limit.around.clone())
+    }
+
+    fn start(
+        grant: &Arc<Grant>,
+        at_most: Duration,
+        until: Instant,
+        around: Option<Arc<HoldLimit>>,
+    ) -> Self {
+        let until = AtomicU64::new(until.as_nanos());
         let [ended, told] = [false, false].map(AtomicBool::new);
         let (grant, changed) = (grant.clone(), Notify::new());
         let limit = HoldLimit { grant, at_most, until, around, ended, changed, told };
         let limit = Arc::new(limit);
         limit.grant.queue().session().spawner().spawn(limit.clone().watch());
-        Some(GuardLimit(limit))
+        GuardLimit(limit)
     }
 
     /// The limit, for views.
@@ -137,10 +154,11 @@ impl GuardLimit {
         self.0.changed.notify_one();
     }
 
-    /// Begins the time now.
+    /// Begins the time now. A caller that was late to stop it may have been told of already.
     pub fn restart(&self) {
         let until = self.0.grant.now() + self.0.at_most;
         self.0.until.store(until.as_nanos(), Ordering::Release);
+        self.0.told.store(false, Ordering::Release);
         self.0.changed.notify_one();
     }
 }
@@ -152,5 +170,51 @@ impl Drop for GuardLimit {
         }
         self.0.ended.store(true, Ordering::Release);
         self.0.changed.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Mutex, mpsc};
+
+    use tokio::time::sleep;
+
+    use super::*;
+    use crate::base::options::LockOptions;
+    use crate::coordinator::memory::Embedded;
+    use crate::observe::observer::Observer;
+    use crate::session::handle::Session;
+
+    #[derive(Debug)]
+    struct Told(Mutex<mpsc::Sender<()>>);
+
+    impl Observer for Told {
+        fn event(&self, event: &Event) {
+            if let Event::HeldTooLong { .. } = event {
+                let _ = self.0.lock().unwrap().send(());
+            }
+        }
+    }
+
+    /// Of several locks the first was granted, and its caller was not polled for so long.
+    #[tokio::test(start_paused = true)]
+    async fn a_time_that_begins_anew_is_told_of_anew() {
+        let (sender, told) = mpsc::channel();
+        let told_of = || told.recv_timeout(Duration::from_secs(60));
+        let builder = Session::embedded_builder(&Embedded::new());
+        let session = builder.observer(Arc::new(Told(Mutex::new(sender)))).open().unwrap();
+        let most = Duration::from_secs(10);
+        let options = LockOptions::new().hold_at_most(most);
+        let guard = session.mutex("a").unwrap().with_options(options).acquire().await.unwrap();
+        sleep(2 * most).await;
+        told_of().unwrap();
+        let limit = guard.own_limit().unwrap();
+        limit.pause();
+        sleep(most).await;
+        limit.restart();
+        assert!(guard.is_valid() && told.try_recv().is_err());
+        sleep(2 * most).await;
+        told_of().unwrap();
+        drop(guard);
     }
 }

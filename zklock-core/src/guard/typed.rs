@@ -280,11 +280,20 @@ impl<K: Kind> Guard<K> {
         self
     }
 
-    /// Continues with the limit of a guard that this one replaces.
-    pub(super) fn limited_as(mut self, other: &mut Guard<impl Kind>) -> Self {
-        self.beside = other.beside.take();
-        self.view.set_limit(other.view.limit().cloned());
+    /// Limits the time as another guard does, which this one replaces, or of which it is a part.
+    fn limited_as(mut self, other: &GuardView) -> Self {
+        if let Some(limit) = other.limit() {
+            let limit = GuardLimit::for_another(limit, self.grant());
+            self.view.set_limit(Some(limit.shared().clone()));
+            self.beside.get_or_insert_default().limit = Some(limit);
+        }
         self
+    }
+
+    /// Continues with what goes on beside a guard that this one replaces.
+    pub(super) fn in_place_of(mut self, other: &mut Guard<impl Kind>) -> Self {
+        self.beside = other.beside.take();
+        self.limited_as(&other.view)
     }
 
     /// How the caller was given the lock.
@@ -394,19 +403,12 @@ impl<K: Kind> Guard<K> {
         let mut hold = self.hold.take();
         drop(self.beside.take());
         let releasing = Releasing(Some(self.view.grant()), Some(now));
-        let outcome = match hold.give_back(now) {
-            Some(deletion) => deletion.await.map_err(|error| {
-                LockError::new(
-                    ErrorKind::Unauthorized,
-                    "the server refused to delete its node, \
-                                                         which stays until its ZooKeeper session \
-                                                         ends",
-                )
-                .because(error)
-                .on(self.grant().queue().lock_name().clone())
-            }),
-            None => Ok(()),
-        };
+        let outcome = hold.give_back(now).await.map_err(|error| {
+            let why = "the server refused to delete its node, which stays until its ZooKeeper \
+                       session ends";
+            let refused = LockError::new(ErrorKind::Unauthorized, why).because(error);
+            refused.on(self.grant().queue().lock_name().clone())
+        });
         releasing.end(outcome.as_ref().err());
         match lost {
             Some(error) => Err(error),
@@ -452,10 +454,7 @@ impl SemaphorePermit {
     /// ```
     pub fn split(&mut self, permits: u32) -> Option<SemaphorePermit> {
         let part = self.grant().queue().clone().split(self.grant(), permits as usize)?;
-        let mut part = Guard::new(part, None).ok()?;
-        // The time of the rest is over at the same time.
-        part.view.set_limit(self.limit().cloned());
-        Some(part)
+        Some(Guard::new(part, None).ok()?.limited_as(self))
     }
 }
 

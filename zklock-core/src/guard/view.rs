@@ -269,7 +269,8 @@ impl GuardView {
     ///   [`StopAt::Suspect`](crate::base::policy::StopAt::Suspect).
     ///
     /// The node of a lost guard may still exist. It keeps others out until the guard is dropped, or
-    /// until the task or thread that acquired the guard acquires the lock again.
+    /// until the task or thread that acquired the guard acquires the lock again. The guard of a
+    /// multi-lock is dropped first: its members that were not lost would be waited for.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {

@@ -80,11 +80,7 @@ async fn delete(
 ) -> Result<bool, RequestError> {
     let mut patience = generation.patience();
     loop {
-        // This server may not know yet that the node is another one by now.
-        let synced = generation.coordinator().sync(path);
-        let looked = generation.coordinator().get(path);
-        synced.await?;
-        let version = match looked.await {
+        let version = match generation.synced(path, |server, path| server.get(path)).await {
             Ok((_, stat)) if stat.czxid == czxid => stat.version,
             Ok(_) | Err(RequestError::NoNode) => return Ok(in_doubt.load(Ordering::Relaxed)),
             Err(error) => return Err(error),

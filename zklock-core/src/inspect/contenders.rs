@@ -95,8 +95,9 @@ impl Site {
     }
 
     /// Like [`contenders`](Site::contenders), for somebody who looks again and again: reads only the
-    /// nodes of those that are not among `known`, from an earlier look. Of these everything is as it was
-    /// then, but for who holds.
+    /// nodes of those that are not among `known`, from an earlier look, and the one with the callers of
+    /// this process, which may be others by now. Of the rest everything is as it was then, but for who
+    /// holds.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -104,7 +105,7 @@ impl Site {
     /// let site = session.site("orders")?;
     /// let _guard = session.mutex("orders")?.acquire().await?;
     /// let before = site.contenders().await?;
-    /// let now = site.contenders_since(&before).await?; // Lists the queue, and reads no node.
+    /// let now = site.contenders_since(&before).await?;
     /// assert!(now.len() == 1 && now[0].node == before[0].node);
     /// # Ok::<(), zklock::LockError>(()) }).unwrap();
     /// ```
@@ -185,8 +186,11 @@ impl Site {
     ) -> Result<Vec<Participant>, RequestError> {
         let mut queue = self.driver.queue(children);
         let foreign = children.len() > queue.len();
-        // The path of a node may be a later one's, where names are not unique.
-        let known = known.iter().filter(|_| self.driver.proof() == Proof::Name);
+        // The path of a node may be a later one's, where names are not unique; and what was added about
+        // a caller of this process is not true of the next one.
+        let known = known
+            .iter()
+            .filter(|known| self.driver.proof() == Proof::Name && known.local.is_empty());
         let known: HashMap<_, _> = known.map(|known| (&*known.node, known)).collect();
         let mut participants = Vec::with_capacity(queue.len());
         let mut passed = HashSet::new();

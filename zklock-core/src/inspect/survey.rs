@@ -39,8 +39,7 @@ pub struct Survey {
     /// When the directory was created, by the server's clock; `None` if there is none. ZooKeeper deletes it
     /// within minutes when nobody uses the lock.
     pub created: Option<SystemTime>,
-    /// Who may do what in the directory; `None` if the coordinator keeps no access control lists, or
-    /// does not tell.
+    /// The access control list of the directory; `None` if the coordinator keeps none, or does not tell.
     pub acl: Option<Vec<AclEntry>>,
     /// The path of a node that the server shows and its leader does not know: the data of the
     /// server differ from its leader's.

@@ -1,7 +1,7 @@
 //! The lock driver: how the nodes of a lock are named, read and ordered, and which of them holds
 //! it.
 
-use std::any::Any;
+use std::any::{Any, TypeId};
 use std::fmt;
 
 use crate::base::error::{ErrorKind, LockError};
@@ -90,8 +90,8 @@ pub enum SemaphoreLayout {
 /// `LockInternalsDriver`.
 ///
 /// A custom driver consists of a few lines of naming and parsing; it inherits the rules of mutexes,
-/// readers and writers. Two drivers count as the same layout if they have the same type and the
-/// same `Debug` output, so a field that changes the layout must appear there.
+/// readers and writers. One with fields says in [`is_same_layout`](LockDriver::is_same_layout) which
+/// others name and order their nodes as it does; its `Debug` output is for people.
 ///
 /// ```
 /// use zklock::driver::{Attempt, Contender, LockDriver};
@@ -398,6 +398,44 @@ pub trait LockDriver: Any + fmt::Debug + Send + Sync {
         queue
     }
 
+    /// Returns whether another driver names and orders nodes as this one does, so that they exclude
+    /// each other. A process that uses a lock in two layouts gets an error.
+    ///
+    /// By default, a driver without fields is the same layout as all others of its type, and a driver
+    /// with fields is the same only as itself. The latter should compare the fields that matter, if
+    /// it is given more than once.
+    ///
+    /// ```
+    /// use std::any::{Any, TypeId};
+    /// use zklock::Mode;
+    /// use zklock::driver::{Attempt, Contender, LockDriver};
+    ///
+    /// #[derive(Debug, PartialEq)]
+    /// struct Tickets(&'static str);
+    ///
+    /// impl LockDriver for Tickets {
+    ///     fn prefix(&self, attempt: &Attempt, _: Mode) -> String {
+    ///         format!("{}-{}-", self.0, attempt.simple())
+    ///     }
+    ///
+    ///     fn parse(&self, name: &str) -> Option<Contender> {
+    ///         let attempt = name.strip_prefix(self.0)?;
+    ///         Some(Contender::new(name, Contender::sequence_after(attempt, "-")?, Mode::Mutex))
+    ///     }
+    ///
+    ///     fn is_same_layout(&self, other: &dyn LockDriver) -> bool {
+    ///         (other as &dyn Any).downcast_ref() == Some(self)
+    ///     }
+    /// }
+    ///
+    /// assert!(Tickets("a").is_same_layout(&Tickets("a")));
+    /// assert!(!Tickets("a").is_same_layout(&Tickets("b")));
+    /// ```
+    fn is_same_layout(&self, other: &dyn LockDriver) -> bool {
+        let is_of_type = (other as &dyn Any).type_id() == TypeId::of::<Self>();
+        is_of_type && (size_of_val(self) == 0 || std::ptr::addr_eq(self, other))
+    }
+
     /// The name of a node with this number, as an example.
     #[doc(hidden)]
     fn example(&self, mode: Mode, number: i64) -> String {
@@ -415,11 +453,9 @@ pub fn anybody_behind(queue: &[Contender], mine: &str) -> bool {
     behind.iter().any(|other| mine.mode != Mode::Read || other.mode != Mode::Read)
 }
 
-/// Whether two drivers are the same layout.
-pub fn is_same_layout(one: &dyn LockDriver, other: &dyn LockDriver) -> bool {
-    let kind = |driver: &dyn LockDriver| (driver as &dyn Any).type_id();
-    let is_one = std::ptr::addr_eq(one, other);
-    kind(one) == kind(other) && (is_one || format!("{one:?}") == format!("{other:?}"))
+/// Whether a driver is of the type of this one, and equal to it.
+pub fn is_equal<D: LockDriver + PartialEq>(one: &D, other: &dyn LockDriver) -> bool {
+    (other as &dyn Any).downcast_ref() == Some(one)
 }
 
 /// Checks a driver, as far as possible, before it names a node.
@@ -545,7 +581,8 @@ pub fn unmarked(driver: &dyn LockDriver) -> LockError {
 pub fn mixed(present: &dyn LockDriver, wanted: &dyn LockDriver) -> LockError {
     let why = format!(
         "this process already uses it in the layout {present:?}, which {wanted:?} would not \
-         exclude; use one layout for all"
+         exclude; use one layout for all (a driver of one's own says in `is_same_layout` which \
+         others are the same)"
     );
     LockError::new(ErrorKind::InvalidOption, why)
 }
@@ -637,11 +674,41 @@ mod tests {
         assert!(error.to_string().contains("at most 4096"), "{error}");
     }
 
+    /// One of whose fields nobody sees, and another that says nothing of the layout.
+    struct Told {
+        prefix: &'static str,
+        shown: &'static str,
+    }
+
+    impl fmt::Debug for Told {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str(self.shown)
+        }
+    }
+
+    impl LockDriver for Told {
+        fn prefix(&self, _: &Attempt, _: Mode) -> String {
+            self.prefix.to_owned()
+        }
+        fn parse(&self, _: &str) -> Option<Contender> {
+            None
+        }
+        fn is_same_layout(&self, other: &dyn LockDriver) -> bool {
+            let other = (other as &dyn Any).downcast_ref::<Self>();
+            other.is_some_and(|other| other.prefix == self.prefix)
+        }
+    }
+
     #[test]
-    fn a_layout_is_its_type_and_what_it_shows() {
-        assert!(is_same_layout(&GOOD, &GOOD.clone()));
-        assert!(!is_same_layout(&GOOD, &Faulty { prefix: "x-", ..GOOD }));
-        assert!(!is_same_layout(&a::Same, &b::Same));
+    fn a_layout_is_what_it_says_and_not_what_it_shows() {
+        let [one, twin] = ["one", "two"].map(|shown| Told { prefix: "a-", shown });
+        let other = Told { prefix: "b-", shown: "one" };
+        assert!(one.is_same_layout(&twin) && !one.is_same_layout(&other));
+        assert!(!one.is_same_layout(&GOOD) && !GOOD.is_same_layout(&one));
+        // One that says nothing has nothing in common with others that may have other fields.
+        let clone = GOOD.clone();
+        assert!(GOOD.is_same_layout(&GOOD) && !GOOD.is_same_layout(&clone));
+        assert!(a::Same.is_same_layout(&a::Same) && !a::Same.is_same_layout(&b::Same));
     }
 
     macro_rules! same {

@@ -9,7 +9,7 @@ use crate::base::mode::Mode;
 use crate::base::owner::Owner;
 use crate::coordinator::traits::NodeKind;
 use crate::layout::contender::{Attempt, Contender};
-use crate::layout::driver::{LockDriver, SemaphoreLayout};
+use crate::layout::driver::{LockDriver, SemaphoreLayout, is_equal};
 use crate::layout::kinds::{Kind, Sign, directory_of_permits};
 
 /// The layout of kazoo's `Lock`, `ReadLock`, `WriteLock` and `Semaphore`: locks of zklock and of a
@@ -91,6 +91,10 @@ impl LockDriver for Kazoo {
 
     fn supports(&self, _: Mode) -> bool {
         true
+    }
+
+    fn is_same_layout(&self, other: &dyn LockDriver) -> bool {
+        is_equal(self, other)
     }
 }
 

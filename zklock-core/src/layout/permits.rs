@@ -8,6 +8,7 @@
 //!           <semaphore>-__lock__   a mutex, held by the one that waits until there are fewer
 //! ```
 
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -79,6 +80,11 @@ impl LockDriver for Permits {
     fn verdict(&self, queue: &[Contender], mine: &Contender) -> Verdict {
         verdict(queue, mine, read(&self.limit))
     }
+
+    /// Whatever the limit, which is compared elsewhere.
+    fn is_same_layout(&self, other: &dyn LockDriver) -> bool {
+        (other as &dyn Any).is::<Self>()
+    }
 }
 
 /// The permits of kazoo's `Semaphore`. Every child is a holder, so a node is created only if there
@@ -138,6 +144,11 @@ impl LockDriver for KazooPermits {
 
     fn verdict(&self, queue: &[Contender], mine: &Contender) -> Verdict {
         verdict(queue, mine, read(&self.limit))
+    }
+
+    /// Whatever the limit, which is compared elsewhere.
+    fn is_same_layout(&self, other: &dyn LockDriver) -> bool {
+        (other as &dyn Any).is::<Self>()
     }
 }
 

@@ -12,10 +12,10 @@
 //! ```
 
 use crate::base::mode::Mode;
-use crate::base::owner::Owner;
+use crate::base::owner::{Owner, REVOKE};
 use crate::coordinator::traits::NodeKind;
 use crate::layout::contender::{Attempt, Contender};
-use crate::layout::driver::{LockDriver, Proof};
+use crate::layout::driver::{LockDriver, Proof, is_equal};
 
 /// A queue of nodes whose names are a fixed word and the number. A node is recognised as one's own
 /// by its payload.
@@ -103,6 +103,10 @@ impl LockDriver for Numbered {
     fn directory(&self) -> NodeKind {
         NodeKind::Persistent
     }
+
+    fn is_same_layout(&self, other: &dyn LockDriver) -> bool {
+        is_equal(self, other)
+    }
 }
 
 /// A read/write lock with the nodes `read-node0000000000` with the data `read`, and
@@ -144,8 +148,9 @@ impl LockDriver for ReadWriteNodes {
         Proof::Owner
     }
 
-    fn owner(&self, _: &str, _: &[u8]) -> Owner {
-        Owner::default()
+    fn owner(&self, _: &str, data: &[u8]) -> Owner {
+        // Other data say nothing about a process.
+        if data == REVOKE { Owner::from_payload(data) } else { Owner::default() }
     }
 
     fn directory(&self) -> NodeKind {
@@ -225,6 +230,10 @@ impl LockDriver for HostNodes {
 
     fn directory(&self) -> NodeKind {
         NodeKind::Persistent
+    }
+
+    fn is_same_layout(&self, other: &dyn LockDriver) -> bool {
+        is_equal(self, other)
     }
 }
 
@@ -307,6 +316,13 @@ mod tests {
         assert_eq!(modes(&HostNodes::here()), [false, true, true]);
         assert_eq!(modes(&HostNodes::of("a-R-b")), [false, true, true]);
         assert_eq!(modes(&OneNode), [true, false, false]);
+    }
+
+    #[test]
+    fn a_request_for_release_is_seen_where_the_data_say_nothing_of_a_process() {
+        let owner = |data: &[u8]| ReadWriteNodes.owner("write-node0000000001", data);
+        assert!(owner(REVOKE).revoked);
+        assert_eq!(owner(b"write"), Owner::default());
     }
 
     #[test]

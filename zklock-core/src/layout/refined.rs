@@ -1,5 +1,7 @@
 //! Layouts that wrap another layout.
 
+use std::any::Any;
+
 use crate::base::error::{ErrorKind, LockError};
 use crate::base::mode::Mode;
 use crate::base::owner::Owner;
@@ -128,6 +130,13 @@ impl<D: LockDriver> LockDriver for MaxLeases<D> {
     fn anybody_behind(&self, queue: &[Contender], mine: &str) -> bool {
         !queue.iter().any(|contender| contender.name == mine) || queue.len() > self.most
     }
+
+    fn is_same_layout(&self, other: &dyn LockDriver) -> bool {
+        let other = (other as &dyn Any).downcast_ref::<Self>();
+        other.is_some_and(|other| {
+            other.most == self.most && self.layout.is_same_layout(&other.layout)
+        })
+    }
 }
 
 /// A layout that removes the directory of a lock in the background after each release, if it is
@@ -187,18 +196,24 @@ impl<D: LockDriver> LockDriver for Removed<D> {
     fn anybody_behind(&self, queue: &[Contender], mine: &str) -> bool {
         self.layout.anybody_behind(queue, mine)
     }
+
+    fn is_same_layout(&self, other: &dyn LockDriver) -> bool {
+        let other = (other as &dyn Any).downcast_ref::<Self>();
+        other.is_some_and(|other| self.layout.is_same_layout(&other.layout))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::layout::curator::Curator;
-    use crate::layout::driver::{check, is_same_layout};
+    use crate::layout::driver::check;
 
     #[test]
     fn limits_differ_and_zero_is_refused() {
         let [two, three] = [2, 3].map(|most| MaxLeases::new(most, Curator).unwrap());
-        assert!(is_same_layout(&two, &two) && !is_same_layout(&two, &three));
+        let again = MaxLeases::new(2, Curator).unwrap();
+        assert!(two.is_same_layout(&again) && !two.is_same_layout(&three));
         assert_eq!(MaxLeases::new(0, Curator).unwrap_err().kind(), ErrorKind::InvalidOption);
         assert!(check(&two, Mode::Mutex).is_ok());
         assert_eq!(check(&two, Mode::Read).unwrap_err().kind(), ErrorKind::Unsupported);

@@ -1,89 +1,33 @@
 //! A grant of a lock to a caller in this process, shared by all its holds.
 
-use std::fmt;
 use std::future::Future;
-use std::pin::{Pin, pin};
+use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_lite::future::or;
 use tokio::sync::Notify;
 
-use crate::acquire::acquire_loop::Target;
 use crate::acquire::lease::Lease;
 use crate::base::caller::Caller;
 use crate::base::cancel_policy::CancelPolicy;
 use crate::base::clock::Instant;
-use crate::base::error::{ErrorKind, Holder, LockError};
+use crate::base::error::{ErrorKind, LockError};
 use crate::base::first::first;
 use crate::base::mode::Mode;
-use crate::base::pattern::Pattern;
 use crate::base::policy::StopAt;
 use crate::base::token::FencingToken;
-use crate::layout::driver::LockDriver;
-use crate::local::waiters::Place;
 use crate::observe::observer::{Event, Granted, GrantedBy, LossReason};
-use crate::session::handle::Session;
 use crate::session::local_queues::{Held, Holding};
-use crate::session::releaser::Deletion;
 use crate::session::slow::{Slow, Warning};
 
-/// The future of [`GrantSource::step_down`]: an error comes with the writer's hold.
-pub type SteppingDown = Pin<Box<dyn Future<Output = Result<Hold, (LockError, Hold)>> + Send>>;
+mod hold;
+mod source;
 
-/// The queue of a lock: where a grant comes from, and to which it returns.
-pub trait GrantSource: Send + Sync + fmt::Debug {
-    /// The session.
-    fn session(&self) -> &Session;
-
-    /// The lock's nodes.
-    fn target(&self) -> &Target;
-
-    /// The lock's name.
-    fn lock_name(&self) -> &Arc<str> {
-        &self.target().lock
-    }
-
-    /// The pattern of its name.
-    fn pattern(&self) -> Pattern {
-        self.target().pattern
-    }
-
-    /// The path of the lock's directory.
-    fn path(&self) -> &str {
-        self.target().directory.as_str()
-    }
-
-    /// The layout.
-    fn layout(&self) -> &dyn LockDriver {
-        &*self.target().driver
-    }
-
-    /// The callers of this process that hold the lock, and the number of waiters ahead of the one
-    /// in a place, or of a newcomer.
-    fn holder_here(&self, place: Option<Place>) -> Option<Holder>;
-
-    /// Downgrades a writer to a reader. Takes the only hold of a grant, and returns that of another
-    /// one.
-    fn step_down(self: Arc<Self>, writer: Sole) -> SteppingDown;
-
-    /// Makes some of the permits of a grant a grant of their own. `None` if no permit would be left.
-    fn split(self: Arc<Self>, grant: &Grant, permits: usize) -> Option<Hold>;
-
-    /// The last hold was given back. Returns the deletion of the node if no caller of this process
-    /// is next.
-    fn release(self: Arc<Self>, grant: &Grant, now: Instant) -> Option<Deletion>;
-}
-
-/// A flag in the count of holds: somebody waits for the end of the grant.
-const AWAITED: usize = 1 << (usize::BITS - 1);
-
-/// A flag in the count of holds: the only hold was taken out, and no other is given.
-const TAKEN: usize = AWAITED >> 1;
-
-/// The count without the flags.
-const COUNT: usize = TAKEN - 1;
+use hold::{AWAITED, COUNT, is_open};
+pub use hold::{Hold, Sole};
+pub use source::{GrantSource, SteppingDown};
 
 /// One grant. It ends with its last hold, and the lock then passes to the next caller.
 #[derive(Debug)]
@@ -205,17 +149,9 @@ impl Grant {
         Held::new(self.queue.lock_name().clone(), true, now.since(self.since), who)
     }
 
-    /// The first of these holders whose node has this path.
-    pub fn holding<'a>(
-        holders: impl Iterator<Item = &'a Weak<Grant>>,
-        path: &str,
-        now: Instant,
-    ) -> Option<Holding> {
-        let holders = holders.filter_map(Weak::upgrade);
-        let of_node = |by: &Arc<Grant>| by.leases().any(|lease| **lease.path() == *path);
-        let by = holders.filter(of_node).min_by_key(|by| by.since)?;
-        let (token, held_for) = (by.token, now.since(by.since));
-        Some(Holding { token, held_for, label: by.label.clone() })
+    /// Describes its holder for other clients.
+    pub fn holding(&self) -> Holding {
+        Holding { token: self.token, since: self.since, label: self.label.clone() }
     }
 
     /// Adds the leases of further permits.
@@ -433,109 +369,5 @@ impl Grant {
             StopAt::Lost => "its lease ran out or its node was deleted",
         };
         LockError::new(ErrorKind::Lost, why).on(self.queue.lock_name().clone())
-    }
-}
-
-/// One hold of a grant. When it is dropped, it is given back without waiting.
-#[derive(Debug)]
-pub struct Hold(Option<Arc<Grant>>);
-
-impl Hold {
-    /// The grant, until it is given back.
-    pub fn grant(&self) -> Option<&Arc<Grant>> {
-        self.0.as_ref()
-    }
-
-    /// How it was granted: the first hold of a grant.
-    pub fn as_granted(&self) -> Option<Granted> {
-        self.0.as_deref().map(|grant| grant.as_granted(false))
-    }
-
-    /// Takes the hold out, and leaves none.
-    pub fn take(&mut self) -> Hold {
-        Hold(self.0.take())
-    }
-
-    /// Gives the hold back. Returns the deletion of the node, if this was the last hold and no
-    /// caller of this process is next.
-    pub fn give_back(&mut self, now: Instant) -> Option<Deletion> {
-        let grant = self.0.take()?;
-        let before = grant.holds.fetch_sub(1, Ordering::AcqRel);
-        if before & COUNT > 1 {
-            return None;
-        }
-        grant.tell_of_end(before);
-        // Perhaps nobody else has seen it.
-        grant.leases().filter(|lease| !lease.is_valid_at(now)).for_each(|lease| lease.was_lost());
-        grant.queue.clone().release(&grant, now)
-    }
-
-    /// Takes the grant out of the hold, if it has no other hold. From then on nobody can
-    /// [hold it again](Grant::hold_again).
-    pub fn take_only(&mut self) -> Option<Sole> {
-        let grant = self.0.take_if(|grant| {
-            let only = |holds: usize| (holds & COUNT == 1).then_some(holds | TAKEN);
-            grant.holds.fetch_update(Ordering::AcqRel, Ordering::Acquire, only).is_ok()
-        });
-        grant.map(|grant| Sole(Some(grant)))
-    }
-
-    /// No hold.
-    pub fn none() -> Hold {
-        Hold(None)
-    }
-}
-
-/// Whether a count of holds is one of a grant that can be held again.
-fn is_open(holds: usize) -> bool {
-    holds & COUNT > 0 && holds & TAKEN == 0
-}
-
-impl Drop for Hold {
-    fn drop(&mut self) {
-        if let Some(grant) = &self.0 {
-            let now = grant.now();
-            drop(self.give_back(now));
-        }
-    }
-}
-
-/// A grant that was taken out of its only hold. When it is dropped, it returns to the queue without
-/// waiting.
-#[derive(Debug)]
-pub struct Sole(Option<Arc<Grant>>);
-
-impl Sole {
-    /// The grant.
-    pub fn grant(&self) -> Option<&Arc<Grant>> {
-        self.0.as_ref()
-    }
-
-    /// Puts it back: it can be held again.
-    pub fn put_back(mut self) -> Hold {
-        if let Some(grant) = &self.0 {
-            grant.holds.fetch_and(!TAKEN, Ordering::AcqRel);
-        }
-        Hold(self.0.take())
-    }
-
-    /// Ends the grant without telling the queue.
-    pub fn forget(mut self) {
-        drop(self.end());
-    }
-
-    fn end(&mut self) -> Option<Arc<Grant>> {
-        let grant = self.0.take()?;
-        grant.tell_of_end(grant.holds.swap(0, Ordering::AcqRel));
-        Some(grant)
-    }
-}
-
-impl Drop for Sole {
-    fn drop(&mut self) {
-        if let Some(grant) = self.end() {
-            let now = grant.now();
-            drop(grant.queue.clone().release(&grant, now));
-        }
     }
 }

@@ -35,6 +35,25 @@ pub fn stops_waiter(who: &Caller, waiter: &Caller) -> bool {
     who.is_blocking() && (who.stops(waiter) || who.is_same_task(waiter))
 }
 
+/// Whether a newcomer is the holder that lost one of these leases. Another branch of it may still work
+/// under the lost guard; it was told, and only the token protects from it. The branch that starts over
+/// would wait for itself for ever.
+pub fn starts_anew(who: &Caller, holder: &Grant) -> bool {
+    let is_lost = || holder.leases().any(|lease| !lease.is_valid());
+    holder.is_kept_by_guard() && who.is_same(holder.who()) && is_lost()
+}
+
+/// Deletes the nodes of those of these holders that `who` was when it lost them, and leaves the others.
+pub fn let_go(who: &Caller, holders: &mut Vec<Arc<Grant>>) {
+    holders.retain(|holder| {
+        let gone = starts_anew(who, holder);
+        if gone {
+            holder.leases().for_each(|lease| lease.let_go());
+        }
+        !gone
+    });
+}
+
 /// Whether a caller that acquires the lock in `mode` waits for ever behind these contenders. The
 /// flag of each says whether the caller stops it while it waits. Readers are granted together,
 /// unless a writer is between them.

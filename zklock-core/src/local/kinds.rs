@@ -13,7 +13,7 @@ use crate::base::mode::Mode;
 use crate::layout::kinds::{self, Kind};
 use crate::session::local_queues::{LocalQueue, LocalQueues};
 
-/// Who uses a path in this process.
+/// The queues of this process at a path.
 fn all_at(queues: &LocalQueues, path: &str) -> impl Iterator<Item = Arc<dyn LocalQueue>> {
     queues.all_under(path).into_iter().chain(queues.elsewhere(path))
 }

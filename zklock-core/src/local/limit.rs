@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 use crate::base::error::{ErrorKind, LockError};
 use crate::base::policy::RetryPolicy;
-use crate::coordinator::traits::{NodeKind, RequestError, Watch, WatchEvent};
+use crate::coordinator::traits::{NodeKind, Operation, RequestError, Watch, WatchEvent};
 use crate::name::path::ZnodePath;
 use crate::session::generation::Generation;
 use crate::session::handle::Session;
@@ -160,7 +160,7 @@ async fn agree(session: &Session, path: &ZnodePath, limit: u32) -> Result<(), Lo
         let generation = session.lane().ready().await?;
         let coordinator = generation.coordinator();
         let outcome = match coordinator.get(path.as_str()).await {
-            Ok((data, _)) => match Said::read(&data) {
+            Ok((data, stat)) => match Said::read(&data) {
                 Said::Limit(said) if said == i64::from(limit) => return Ok(()),
                 Said::Limit(said) => {
                     let why = format!(
@@ -171,7 +171,7 @@ async fn agree(session: &Session, path: &ZnodePath, limit: u32) -> Result<(), Lo
                     return Err(error.aside(format!("the data of {path}")));
                 }
                 Said::Other => return Ok(()),
-                Said::Nothing => coordinator.set(path.as_str(), text.as_bytes()).await.map(drop),
+                Said::Nothing => fill(&generation, path, stat.version, text.as_bytes()).await,
             },
             Err(RequestError::NoNode) => make(&generation, path, text.as_bytes()).await,
             Err(error) => Err(error),
@@ -182,6 +182,25 @@ async fn agree(session: &Session, path: &ZnodePath, limit: u32) -> Result<(), Lo
             Err(error) if error.is_definite() => return Ok(()),
             Err(_) => generation.pause(RetryPolicy::default().pause(4)).await,
         }
+    }
+}
+
+/// Writes these data into a node that has none, unless another client has written its own or deleted the
+/// node meanwhile, which the next look shows.
+async fn fill(
+    generation: &Arc<Generation>,
+    path: &ZnodePath,
+    version: i32,
+    data: &[u8],
+) -> Result<(), RequestError> {
+    let (path, data) = (path.to_string(), data.to_vec());
+    match generation.write(vec![Operation::Replace { path, data, version }]).await {
+        Err(RequestError::Multi { error, .. })
+            if matches!(*error, RequestError::BadVersion | RequestError::NoNode) =>
+        {
+            Ok(())
+        }
+        written => written,
     }
 }
 

@@ -8,21 +8,22 @@ use std::sync::{Arc, Weak};
 use futures_lite::future::or;
 use tokio::sync::{Notify, oneshot};
 
-use crate::acquire::acquire_loop::{How, Target, acquire};
+use crate::acquire::acquire_loop::acquire;
 use crate::acquire::lease::Lease;
 use crate::acquire::obstacle::{Obstacle, Seen};
 use crate::acquire::send_order::SendTurn;
 use crate::acquire::stand_in::stand_in;
+use crate::acquire::target::{NodeRequest, Target};
 use crate::base::caller::Caller;
 use crate::base::clock::Instant;
 use crate::base::error::{ErrorKind, LockError};
 use crate::base::mode::Mode;
 use crate::base::policy::{RetryPolicy, StopAt};
 use crate::coordinator::traits::RequestError;
-use crate::layout::driver::{LockDriver, is_same_layout, mixed};
+use crate::layout::driver::{LockDriver, mixed};
 use crate::local::callers::Decides;
 use crate::local::grant::{Grant, GrantSource, Hold, Sole, SteppingDown};
-use crate::local::itself::{self, is_stuck, stops_holder, stops_waiter};
+use crate::local::itself::{self, is_stuck, starts_anew, stops_holder, stops_waiter};
 use crate::local::kinds;
 use crate::local::panics::catch;
 use crate::local::queue::{Engine, Granting, InQueue, Queue};
@@ -38,7 +39,7 @@ use crate::session::local_queues::{LocalQueue, of_type};
 mod behind;
 mod beside;
 
-use beside::{is_stopped, starts_anew};
+use beside::is_stopped;
 
 /// The queue of a mutex or a read/write lock.
 pub type LockQueue = Queue<Locks>;
@@ -82,7 +83,7 @@ impl Queue<Locks> {
         let refuse = |present: &dyn LockDriver| mixed(present, &*driver).on(lock.clone());
         let queue: Arc<Self> =
             local_queues.local_queue(key, make).map_err(|other| refuse(&**other.driver()))?;
-        let is_rival = |present: &Arc<dyn LockDriver>| !is_same_layout(&**present, &*driver);
+        let is_rival = |present: &Arc<dyn LockDriver>| !driver.is_same_layout(&**present);
         if is_rival(queue.driver()) {
             return Err(refuse(&**queue.driver()));
         }
@@ -110,12 +111,12 @@ impl Queue<Locks> {
     }
 
     /// How a node is acquired for the present waiters.
-    fn how(&self, fetch: &Fetch, has_many_nodes: bool) -> How {
+    fn request(&self, fetch: &Fetch, has_many_nodes: bool) -> NodeRequest {
         let inner = self.lock();
         let lingers = inner.state.waiting().any(|waiting| !waiting.queue_policy.linger.is_zero());
         let label = inner.state.waiting().next().and_then(|first| first.label.clone());
-        let how = How::one(fetch.wants, fetch.once);
-        How { lingers, has_many_nodes, stop_at: fetch.stop_at, label, ..how }
+        let request = NodeRequest::one(fetch.wants, fetch.once);
+        NodeRequest { lingers, has_many_nodes, stop_at: fetch.stop_at, label, ..request }
     }
 
     /// Tells those who do not wait who is ahead of an attempt.
@@ -226,6 +227,7 @@ impl Engine for Locks {
             stuck = is_stuck(mode, theirs.chain(ahead)) || queue.is_stuck_beside(&who, mode);
         }
         if stuck {
+            joined.give_up();
             return (queue.refuse(itself::stuck()), None);
         }
         let own = own.into_inner().or_else(|| beside.into_iter().find(|by| is_own(by)));
@@ -243,8 +245,8 @@ impl Engine for Locks {
         seen: &Seen,
     ) -> impl Future<Output = Result<Lease, LockError>> + Send {
         let Locks { target, vanished, .. } = queue.engine();
-        let how = queue.how(fetch, turn.is_some());
-        acquire(target, vanished, lane_permit, how, seen, turn)
+        let request = queue.request(fetch, turn.is_some());
+        acquire(target, vanished, lane_permit, request, seen, turn)
     }
 
     async fn tell<T: Send>(
@@ -299,11 +301,6 @@ impl Engine for Locks {
         let asked = catch(queue.layout(), async { Ok(obstacle.ask().await) });
         // The result of the driver is that of the caller.
         Some(asked.await.unwrap_or_else(Ok))
-    }
-
-    fn is_between_holders(state: &Self::State, place: Option<Place>) -> bool {
-        let between = matches!(state.phase(), Phase::Asking { .. } | Phase::Lingering { .. });
-        between && state.excludes(place)
     }
 
     /// When it is dropped, it continues in the background, and its result is released.

@@ -7,10 +7,10 @@ use std::sync::{Arc, Weak};
 
 use futures_lite::future::or;
 
-use crate::acquire::acquire_loop::Target;
 use crate::acquire::lease::Lease;
 use crate::acquire::obstacle::Seen;
 use crate::acquire::send_order::SendTurn;
+use crate::acquire::target::Target;
 use crate::base::caller::Caller;
 use crate::base::clock::Instant;
 use crate::base::error::{ErrorKind, LockError};
@@ -29,6 +29,7 @@ use crate::local::waiter::Waiter;
 use crate::local::waiters::Place;
 use crate::session::handle::Session;
 use crate::session::lane::{LanePermit, closed};
+use crate::session::local_queues::LocalQueue;
 
 mod obstacles;
 mod taking;
@@ -69,7 +70,7 @@ impl Deref for Handle {
     }
 }
 
-/// Who is in the way of a driver.
+/// What is in the way of a driver.
 #[derive(Clone, Debug, Default)]
 pub struct Looks {
     /// In the queue of the inner lock.
@@ -109,7 +110,7 @@ impl Queue<Permits> {
             || self.singles().is_held()
     }
 
-    /// Who holds permits in this session, through whichever queue.
+    /// The holders of permits in this session, through all queues.
     fn holders(self: &Arc<Self>) -> Vec<Arc<Grant>> {
         let mut held: Vec<_> =
             self.main().lock().state.holders().filter_map(Weak::upgrade).collect();
@@ -181,7 +182,8 @@ impl Engine for Permits {
     ) -> InQueue<Permits> {
         let (who, permits, once) = (waiting.who, waiting.wants.permits, waiting.once);
         let may_stop = who.is_blocking() && !once;
-        let held = queue.holders();
+        let mut held = queue.holders();
+        itself::let_go(&who, &mut held);
         let mut inner = queue.lock();
         let seen = once && inner.looks().is_some_and(|looks| looks.leases.get().is_some());
         let (decided, todo) = inner.state.join(waiting, closed, seen);
@@ -206,6 +208,7 @@ impl Engine for Permits {
             let others = queue.queues_beside();
             stopped += others.map(|other| needed(other.lock().state.waiting(), &who)).sum::<u64>();
             if queue.is_fixed() && queue.is_too_much(stopped, permits) {
+                joined.give_up();
                 return (queue.refuse(itself::stuck()), None);
             }
         }

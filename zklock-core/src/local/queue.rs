@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::sync::Notify;
 
-use crate::acquire::acquire_loop::Target;
 use crate::acquire::lease::Lease;
+use crate::acquire::target::Target;
 use crate::base::caller::Caller;
 use crate::base::clock::Instant;
 use crate::base::error::LockError;
@@ -137,12 +137,6 @@ impl<E: Engine> Queue<E> {
         self.common.session.local_queues()
     }
 
-    /// Whether a caller holds what this queue gives, or waits for it.
-    pub fn is_in_use(&self) -> bool {
-        let state = &self.lock().state;
-        state.waiting_count() > 0 || state.holders().any(|by| by.strong_count() > 0)
-    }
-
     /// The other queues of this lock in this session, those for a single acquire included.
     pub fn queues_beside(&self) -> impl Iterator<Item = Shared<E>> {
         let queues = self.local_queues().all_under(self.lock_path());
@@ -171,7 +165,10 @@ impl<E: Engine> Queue<E> {
         let joined = E::take_place(self, waiting, is_own);
         match kinds::check(self.local_queues(), self.lock_path(), &**self, mode) {
             Ok(()) => joined,
-            Err(error) => (self.refuse(error), None),
+            Err(error) => {
+                joined.0.give_up();
+                (self.refuse(error), None)
+            }
         }
     }
 

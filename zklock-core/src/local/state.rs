@@ -254,14 +254,11 @@ impl<L: Lent, B, O> State<L, B, O> {
     pub fn excludes(&self, place: Option<Place>) -> bool {
         let Some(place) = place else { return true };
         let Some((waiting, mut ahead)) = self.callers.waiters.up_to(place) else { return false };
-        let open = match &self.phase {
+        let open = matches!(
+            &self.phase,
             Phase::Held { lease, mode: Mode::Read }
-            | Phase::Asking { lease, mode: Mode::Read }
-            | Phase::Lingering { lease, mode: Mode::Read, .. } => {
-                self.behind != Some(true) && !lease.is_revoked()
-            }
-            _ => false,
-        };
+                if self.behind != Some(true) && !lease.is_revoked()
+        );
         !(open && waiting.wants == Mode::Read && ahead.all(|other| other.wants == Mode::Read))
     }
 

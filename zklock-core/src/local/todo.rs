@@ -23,6 +23,29 @@ pub trait Lent {
     fn stop_at(&self) -> StopAt;
 }
 
+/// A lease in tests of the decisions, which is valid for ever or was lost.
+#[cfg(test)]
+#[derive(Debug)]
+pub struct TestLease<T = ()> {
+    /// Which of both.
+    pub is_valid: bool,
+    /// Its node.
+    pub node: T,
+}
+
+#[cfg(test)]
+impl<T> Lent for TestLease<T> {
+    fn is_valid(&self, _: Instant) -> bool {
+        self.is_valid
+    }
+    fn is_revoked(&self) -> bool {
+        false
+    }
+    fn stop_at(&self) -> StopAt {
+        StopAt::Lost
+    }
+}
+
 /// A driver: an attempt to acquire what the first waiter wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fetch<W = Mode> {

@@ -61,7 +61,7 @@ impl Wait {
         match self {
             Wait::Tries(timeout, tries) => Wait::Begun(at, timeout, tries),
             Wait::Once(limit) => Wait::Once(limit.saturating_sub(now.since(at))),
-            how => how,
+            wait => wait,
         }
     }
 
@@ -78,7 +78,7 @@ pub trait Patience {
     type OneTry: Copy + Send + Into<Option<Duration>>;
 
     /// How long to wait.
-    fn how(&self) -> Wait;
+    fn to_wait(&self) -> Wait;
 
     /// The longest time of one try.
     fn one_try(&self) -> Self::OneTry;
@@ -107,7 +107,7 @@ impl From<Forever> for Option<Duration> {
 impl Patience for Forever {
     type OneTry = Forever;
 
-    fn how(&self) -> Wait {
+    fn to_wait(&self) -> Wait {
         Wait::Forever
     }
 
@@ -136,7 +136,7 @@ impl Patience for Wait {
         }
     }
 
-    fn how(&self) -> Wait {
+    fn to_wait(&self) -> Wait {
         *self
     }
 
@@ -317,9 +317,6 @@ async fn ask<Q: WaitQueue>(
         if let Some(holder) = queue.holder_here(place) {
             return Ok(busy(Some(holder)));
         }
-        if queue.is_between_holders(place) {
-            return Ok(busy(None));
-        }
         match deadline.bound(queue.ask()).await {
             Ok(Some(Ok(busy))) => return Ok(busy),
             // It has just left, which is a result, too.
@@ -327,7 +324,8 @@ async fn ask<Q: WaitQueue>(
             Ok(Some(Err(_))) => return Err(Silent),
             Ok(None) | Err(_) => {}
         }
-        // Nobody to ask about yet: until ZooKeeper replies, the lock is not reported as busy.
+        // Nobody to ask about yet, or the lock passes from one holder of this process to the next: until
+        // ZooKeeper replies, it is not reported as busy.
         if deadline.has_passed() {
             return Err(Silent);
         }

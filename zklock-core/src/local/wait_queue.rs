@@ -25,10 +25,6 @@ pub trait WaitQueue: GrantSource + Sized {
     /// The mode of the waiter in a place, and since when it waits, unless it has an outcome.
     fn waiter(&self, place: Place) -> Option<(Mode, Instant)>;
 
-    /// Whether the lock is passing from one holder of this process to the next, or is kept, and so
-    /// keeps out the waiter in a place.
-    fn is_between_holders(&self, place: Option<Place>) -> bool;
-
     /// Asks ZooKeeper who is in the way, and returns the error of a busy lock. `None` while nobody
     /// was seen.
     fn ask(&self) -> impl Future<Output = Option<Result<LockError, RequestError>>> + Send;
@@ -45,6 +41,15 @@ pub enum Joined<Q: WaitQueue> {
     Busy(Arc<Q>),
     /// The request is refused.
     Refused(LockError),
+}
+
+impl<Q: WaitQueue> Joined<Q> {
+    /// Gives up what was joined, because the caller is refused.
+    pub fn give_up(self) {
+        if let Joined::Waits(mut place) = self {
+            place.give_up();
+        }
+    }
 }
 
 /// A place in a queue, as a future of its outcome. Dropping it gives the place up.

@@ -158,15 +158,15 @@ impl AnyLock {
     pub(crate) async fn enter(
         &self,
         who: Caller,
-        how: Wait,
+        wait: Wait,
         unscoped: bool,
     ) -> Result<AnyGuard, LockError> {
         Ok(match self {
-            AnyLock::Mutex(lock) => AnyGuard::Mutex(lock.named().enter(who, how, unscoped).await?),
-            AnyLock::Read(lock) => AnyGuard::Read(lock.named().enter(who, how, unscoped).await?),
-            AnyLock::Write(lock) => AnyGuard::Write(lock.named().enter(who, how, unscoped).await?),
+            AnyLock::Mutex(lock) => AnyGuard::Mutex(lock.named().enter(who, wait, unscoped).await?),
+            AnyLock::Read(lock) => AnyGuard::Read(lock.named().enter(who, wait, unscoped).await?),
+            AnyLock::Write(lock) => AnyGuard::Write(lock.named().enter(who, wait, unscoped).await?),
             AnyLock::Permits(lock, permits) => {
-                AnyGuard::Permits(lock.enter(who, *permits, how, unscoped).await?)
+                AnyGuard::Permits(lock.enter(who, *permits, wait, unscoped).await?)
             }
         })
     }

@@ -57,7 +57,7 @@ pub struct LockInfo {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asking {
     pub(crate) who: Caller,
-    pub(crate) how: Wait,
+    pub(crate) wait: Wait,
     pub(crate) since: Instant,
     pub(crate) unscoped: bool,
 }
@@ -186,7 +186,7 @@ impl LockInfo {
 
     /// The span of an acquire, if somebody wants it.
     pub(crate) fn span(&self, mode: Mode, asking: &Asking) -> Option<Acquiring> {
-        let began = (asking.since, asking.how.one_try());
+        let began = (asking.since, asking.wait.one_try());
         Acquiring::begin((&self.name, mode), self.session.clock(), began)
     }
 
@@ -197,7 +197,7 @@ impl LockInfo {
         span: Option<Acquiring>,
         (joined, perhaps): (Joined<Q>, Option<Perhaps>),
     ) -> Waits<Q> {
-        let (Asking { who, how, since, .. }, limit) = (asking, self.settings.warn_waiting);
+        let (Asking { who, wait, since, .. }, limit) = (asking, self.settings.warn_waiting);
         let warns = limit < Duration::MAX && matches!(joined, Joined::Waits(_));
         if perhaps.is_none() && span.is_none() && !warns {
             return Waits::Usual(joined);
@@ -206,7 +206,7 @@ impl LockInfo {
         let slow = Slow { lock, who, label, since, limit };
         let clock = self.session.clock().clone();
         Waits::Rare(Box::pin(async move {
-            let waiting = slow.waiting(&clock, telling(perhaps, who, how.wait(joined)));
+            let waiting = slow.waiting(&clock, telling(perhaps, who, wait.wait(joined)));
             match span {
                 None => waiting.await,
                 Some(span) => span.around(waiting, Hold::as_granted).await,

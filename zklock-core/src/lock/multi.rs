@@ -240,7 +240,7 @@ impl MultiLock {
     pub(crate) async fn enter(
         &self,
         who: Caller,
-        how: Wait,
+        wait: Wait,
         unscoped: bool,
     ) -> Result<MultiGuard, LockError> {
         let clock = self.members.first().ok_or_else(no_members)?.session.clock();
@@ -248,7 +248,7 @@ impl MultiLock {
             self.members.iter().map(|member| member.session.clock().now()).collect();
         let mut left = Vec::new();
         loop {
-            match self.enter_all(who, how, unscoped, &begun, &left).await? {
+            match self.enter_all(who, wait, unscoped, &begun, &left).await? {
                 Ok(guard) => {
                     // One may be lost while another is waited for.
                     // Their time begins when all are held.
@@ -276,7 +276,7 @@ impl MultiLock {
     async fn enter_all(
         &self,
         who: Caller,
-        how: Wait,
+        wait: Wait,
         unscoped: bool,
         begun: &[Instant],
         left: &[i64],
@@ -284,13 +284,13 @@ impl MultiLock {
         let mut guard = None;
         for (member, &begun) in self.members.iter().zip(begun) {
             // All members have one deadline, and the same tries. Each session has its own clock.
-            let how = how.begun(begun, member.session.clock().now());
+            let wait = wait.begun(begun, member.session.clock().now());
             // On an error, the members that were acquired are released, the last one first.
-            let entering = async { Ok(member.enter(who, how, unscoped).await) };
+            let entering = async { Ok(member.enter(who, wait, unscoped).await) };
             let retired = async {
                 match &guard {
                     // Who waits at most for a time lets go of them in any case.
-                    Some(guard) if how == Wait::Forever => Err(retired(guard, left).await),
+                    Some(guard) if wait == Wait::Forever => Err(retired(guard, left).await),
                     _ => pending().await,
                 }
             };

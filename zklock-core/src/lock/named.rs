@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use crate::acquire::acquire_loop::Target;
+use crate::acquire::target::Target;
 use crate::base::caller::Caller;
 use crate::base::deadline::Deadline;
 use crate::base::error::{ErrorKind, LockError};
@@ -19,7 +19,7 @@ use crate::guard::context::{self, Frame};
 use crate::guard::typed::Guard;
 use crate::guard::typed::kind::Kind;
 use crate::guard::view::GuardView;
-use crate::layout::driver::{LockDriver, check, is_same_layout, mixed};
+use crate::layout::driver::{LockDriver, check, mixed};
 use crate::local::grant::{Grant, Kept};
 use crate::local::itself::{Perhaps, stuck, telling};
 use crate::local::lock_queue::LockQueue;
@@ -109,7 +109,7 @@ impl NamedLock {
         let since = self.session.clock().now();
         // All that is kept of how it waits.
         let began = (since, patience.one_try());
-        let asking = Asking { who, how: patience.how(), since, unscoped };
+        let asking = Asking { who, wait: patience.to_wait(), since, unscoped };
         // Only the usual wait is outside of the match, whose value a waiter would keep.
         let joined = match self.way_in(asking) {
             WayIn::Usual(joined) => joined,
@@ -140,11 +140,11 @@ impl NamedLock {
     /// Takes a place in the queue. The result also says whether this may be a wait for oneself.
     fn join(
         &self,
-        Asking { who, how, since, .. }: Asking,
+        Asking { who, wait, since, .. }: Asking,
         around: Option<Arc<Frame>>,
         mode: Mode,
     ) -> (Joined<LockQueue>, Option<Perhaps>) {
-        let (once, queue_policy, label) = (how.is_once(), self.queue_policy(), self.label.clone());
+        let (once, queue_policy, label) = (wait.is_once(), self.queue_policy(), self.label.clone());
         let is_own = context::is_own(who, &around);
         let who = context::scoped(who, &around);
         let waiting = Waiter { who, wants: mode, since, once, queue_policy, label, ahead: 0 };
@@ -172,12 +172,12 @@ impl NamedLock {
             next = context::find(|grant| self.is_of(grant));
         }
         // The grant is checked at the present time, not at that of the call.
-        let Asking { who, how, since: started, unscoped } = asking;
+        let Asking { who, wait, since: started, unscoped } = asking;
         let since = self.session.clock().now();
-        let how = how.begun(started, since);
-        let asking = Asking { how, since, ..asking };
+        let wait = wait.begun(started, since);
+        let asking = Asking { wait, since, ..asking };
         let (joined, perhaps) = self.join(asking, context::current(), K::MODE);
-        let granted = telling(perhaps, who, how.wait(joined)).await;
+        let granted = telling(perhaps, who, wait.wait(joined)).await;
         granted.and_then(|hold| self.guard(hold, unscoped))
     }
 
@@ -185,10 +185,10 @@ impl NamedLock {
     async fn take_turn<K: Kind>(
         &self,
         frame: &Frame,
-        Asking { who, how, since, unscoped }: Asking,
+        Asking { who, wait, since, unscoped }: Asking,
     ) -> Result<Option<Guard<K>>, LockError> {
         let held = frame.grant().queue().layout();
-        if !is_same_layout(held, &*self.driver) {
+        if !self.driver.is_same_layout(held) {
             return Err(self.on(mixed(held, &*self.driver)));
         }
         if !includes(frame.grant().mode(), K::MODE) {
@@ -203,18 +203,18 @@ impl NamedLock {
         }
         let kept = if unscoped { Kept::ByGuard } else { Kept::InScope };
         let asked = frame.ask(who, K::MODE, kept);
-        if !how.is_once() && asked.is_stuck(&who) {
+        if !wait.is_once() && asked.is_stuck(&who) {
             return Err(self.on(stuck()));
         }
         let clock = self.session.clock().clone();
         let own = asked.own(who);
         let perhaps = own.map(|own| Perhaps::new(clock.clone(), self.name.to_shared(), own));
         let turn = async {
-            let turn = match how {
+            let turn = match wait {
                 Wait::Forever => asked.turn().await,
                 Wait::Once(_) => asked.turn_now(),
                 Wait::Tries(timeout, tries) | Wait::Begun(_, timeout, tries) => {
-                    let begun = if let Wait::Begun(at, ..) = how { at } else { since };
+                    let begun = if let Wait::Begun(at, ..) = wait { at } else { since };
                     let end = begun + timeout.saturating_mul(tries);
                     let deadline = Deadline::at(clock.clone(), end);
                     deadline.bound(asked.turn()).await.ok().flatten()

@@ -4,11 +4,11 @@ use std::cell::OnceCell;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
-use crate::acquire::acquire_loop::Target;
+use crate::acquire::target::Target;
 use crate::base::error::{ErrorKind, LockError};
 use crate::cooldown::mark::Marks;
 use crate::layout::curator::Curator;
-use crate::layout::driver::{LockDriver, SemaphoreLayout, is_same_layout, mixed};
+use crate::layout::driver::{LockDriver, SemaphoreLayout, mixed};
 use crate::layout::kazoo::Kazoo;
 use crate::layout::permits::{KazooPermits, Permits};
 use crate::local::kinds;
@@ -95,7 +95,7 @@ fn check_others(queue: &PermitQueue) -> Result<(), LockError> {
     let semaphores = all.filter_map(|other| of_type::<PermitQueue>(&other));
     let mut used = semaphores.filter(|other| other.is_used() && other.is_wanted());
     let mine = queue.driver();
-    match used.find(|other| !is_same_layout(&**other.driver(), &**mine)) {
+    match used.find(|other| !mine.is_same_layout(&**other.driver())) {
         Some(other) => Err(mixed(&**other.driver(), &**mine)),
         None => Ok(()),
     }

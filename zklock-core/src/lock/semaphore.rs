@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use crate::acquire::acquire_loop::Target;
+use crate::acquire::target::Target;
 use crate::base::caller::Caller;
 use crate::base::error::{ErrorKind, LockError};
 use crate::base::mode::Mode;
@@ -414,7 +414,7 @@ impl Semaphore {
         let since = self.session.clock().now();
         // All that is kept of how it waits.
         let began = (since, patience.one_try());
-        let asking = Asking { who, how: patience.how(), since, unscoped };
+        let asking = Asking { who, wait: patience.to_wait(), since, unscoped };
         let granted = match self.join(asking, permits) {
             Waits::Usual(joined) => patience.wait(joined).await,
             Waits::Rare(rare) => rare.await,
@@ -424,12 +424,12 @@ impl Semaphore {
 
     /// Takes a place in the queue.
     fn join(&self, asking: Asking, permits: u32) -> Waits<PermitQueue> {
-        let Asking { who, how, since, .. } = asking;
+        let Asking { who, wait, since, .. } = asking;
         let around = context::current();
         let Settings { fair, handoffs, stop_at, vanished, .. } = self.settings;
         let handoffs = if fair { Handoffs::NONE } else { handoffs };
         let queue_policy = QueuePolicy { handoffs, stop_at, ..QueuePolicy::default() };
-        let (once, label) = (how.is_once(), self.label.clone());
+        let (once, label) = (wait.is_once(), self.label.clone());
         let is_own = context::is_own(who, &around);
         let (who, ahead) = (context::scoped(who, &around), 0);
         let wants = PermitRequest { permits, vanished };

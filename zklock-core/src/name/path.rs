@@ -112,11 +112,6 @@ impl ZnodePath {
     }
 }
 
-/// Returns the path of a node's parent; nothing for the root.
-pub fn parent_of(path: &str) -> &str {
-    path.rsplit_once('/').map_or("", |(parent, _)| parent)
-}
-
 /// Returns the name of a node: the text after the last slash of its path.
 pub fn name_of(path: &str) -> &str {
     // By bytes, in a third of the time, at every acquire.

@@ -11,7 +11,7 @@ use crate::run::guarded::{Entered, Guarded};
 #[derive(Debug)]
 pub struct Entry {
     pub(crate) lock: Locks,
-    pub(crate) how: Wait,
+    pub(crate) wait: Wait,
 }
 
 /// One lock or several.
@@ -32,26 +32,26 @@ impl Locks {
 
 impl Entry {
     /// Acquires one lock.
-    pub fn one(lock: AnyLock, how: Wait) -> Self {
-        Entry { lock: Locks::One(lock), how }
+    pub fn one(lock: AnyLock, wait: Wait) -> Self {
+        Entry { lock: Locks::One(lock), wait }
     }
 
     /// Acquires several locks as one.
-    pub fn several(locks: MultiLock, how: Wait) -> Self {
-        Entry { lock: Locks::Several(locks), how }
+    pub fn several(locks: MultiLock, wait: Wait) -> Self {
+        Entry { lock: Locks::Several(locks), wait }
     }
 
     /// Acquires the lock in a task.
     pub fn guarded(self) -> Guarded {
-        let Entry { lock, how } = self;
+        let Entry { lock, wait } = self;
         let policy = lock.cancel_policy();
         match lock {
             Locks::One(lock) => {
-                let entering = async move { lock.enter(Caller::task(), how, false).await };
+                let entering = async move { lock.enter(Caller::task(), wait, false).await };
                 Guarded::new(Box::pin(async { entering.await.map(Entered::One) }), policy)
             }
             Locks::Several(locks) => {
-                let entering = async move { locks.enter(Caller::task(), how, false).await };
+                let entering = async move { locks.enter(Caller::task(), wait, false).await };
                 Guarded::new(Box::pin(async { entering.await.map(Entered::Several) }), policy)
             }
         }

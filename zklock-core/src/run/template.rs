@@ -168,8 +168,8 @@ impl ZkLockTemplate {
     pub(crate) fn entry(&self, name: impl IntoLockName) -> Result<Entry, LockError> {
         let lock = name.into_lock_name().and_then(|name| self.lock(name));
         let lock = lock.map_err(LockError::before_body)?;
-        let how = lock.tries();
-        Ok(Entry::one(lock, how))
+        let wait = lock.tries();
+        Ok(Entry::one(lock, wait))
     }
 
     /// Several locks of this template's kind as one, ready to be acquired.
@@ -180,8 +180,8 @@ impl ZkLockTemplate {
         let names = names.into_iter().map(IntoLockName::into_lock_name);
         let locks = names.map(|name| self.lock(name?)).collect::<Result<Vec<_>, _>>();
         let locks = locks.and_then(MultiLock::new).map_err(LockError::before_body)?;
-        let how = locks.tries();
-        Ok(Entry::several(locks, how))
+        let wait = locks.tries();
+        Ok(Entry::several(locks, wait))
     }
 
     /// Runs `body` while the caller holds all the locks: acquired in one order, within one

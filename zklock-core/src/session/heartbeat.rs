@@ -5,8 +5,12 @@ use std::sync::Arc;
 use crate::coordinator::traits::{Reply, RequestError, Stat};
 use crate::observe::observer::{Event, LossReason};
 use crate::session::generation::{Generation, HeldNode, MOST_CHECKED};
-use crate::session::local_queues::LocalQueues;
-use crate::session::own_watch::{heed, watch_own};
+use crate::session::local_queues::{Holdings, LocalQueues};
+use crate::session::own_watch::{evaluate, watch_own};
+
+/// How often the rest of a batch is read because the data of a node have changed. A request for release
+/// is read, and is restored, and that is read.
+const LOOKS: u32 = 4;
 
 /// Commits that the held nodes exist, and finds those that do not, or whose data have changed. Writes
 /// into them who holds them.
@@ -20,10 +24,11 @@ pub async fn heartbeat(generation: Arc<Generation>, local_queues: Arc<LocalQueue
     for node in long_held {
         watch_own(&generation, node);
     }
+    let holdings = local_queues.holdings();
     for batch in nodes.chunks(MOST_CHECKED) {
         // A late heartbeat leaves the rest to the next one, which has begun.
         let batch = batch.iter().filter(|node| node.seen() <= start).cloned().collect();
-        if !check(&generation, &local_queues, batch).await {
+        if !check(&generation, &holdings, batch).await {
             return;
         }
     }
@@ -33,11 +38,11 @@ pub async fn heartbeat(generation: Arc<Generation>, local_queues: Arc<LocalQueue
 /// all the time is left to the next heartbeat. Returns false if the server did not answer.
 async fn check(
     generation: &Arc<Generation>,
-    local_queues: &LocalQueues,
+    holdings: &Holdings,
     mut batch: Vec<Arc<HeldNode>>,
 ) -> bool {
     // A client that writes to these nodes all the time must not prevent the check of the others.
-    let mut looks = batch.len();
+    let mut looks = LOOKS;
     loop {
         // A node that was released meanwhile would fail the whole batch, one node after the other.
         batch.retain(|node| generation.is_held(node));
@@ -45,16 +50,13 @@ async fn check(
             return true;
         }
         let sent = generation.lease().clock().now();
-        let nodes: Vec<_> = batch.iter().map(|node| told(generation, local_queues, node)).collect();
+        let nodes: Vec<_> = batch.iter().map(|node| told(generation, holdings, node)).collect();
         let written: Vec<_> =
             nodes.iter().map(|(_, version, data)| (*version, data.is_some())).collect();
         let checked = generation.check_held(nodes);
         // A node that another client has created at the same path passes the check. A read that is
         // sent behind a commit is as new as the commit.
-        let coordinator = generation.coordinator();
-        let recurring = batch.iter().filter(|node| node.is_recurring());
-        let read: Vec<_> =
-            recurring.map(|node| (node.clone(), coordinator.get(&node.path))).collect();
+        let read = look_at(generation, batch.iter().filter(|node| node.is_recurring()));
         let checked = checked.await;
         let writes = batch.iter().zip(&written).filter(|(_, (_, is_written))| *is_written);
         for (node, (version, _)) in writes {
@@ -65,10 +67,8 @@ async fn check(
         }
         let (index, error) = match checked {
             Ok(()) => {
-                for (node, look) in read {
-                    if !heed_look(generation, &node, look).await {
-                        return false;
-                    }
+                if !looked_at(generation, read).await {
+                    return false;
                 }
                 batch.iter().for_each(|node| node.seen_at(sent));
                 generation.events().tell(|| Event::Heartbeat {
@@ -85,12 +85,18 @@ async fn check(
             }
         };
         match error {
-            RequestError::NoNode => {
-                generation.lost_node(&batch.swap_remove(index), LossReason::Deleted);
-            }
             RequestError::BadVersion if looks == 0 => drop(batch.swap_remove(index)),
-            RequestError::BadVersion if look_at(generation, &batch[index]).await => looks -= 1,
-            RequestError::BadVersion => return false,
+            RequestError::NoNode | RequestError::BadVersion => {
+                if error == RequestError::NoNode {
+                    generation.lost_node(&batch.swap_remove(index), LossReason::Deleted);
+                } else {
+                    looks -= 1;
+                }
+                // Only the first one is named, and somebody may have deleted or written many.
+                if !looked_at(generation, look_at(generation, &batch[index..])).await {
+                    return false;
+                }
+            }
             // It may be looked at and not be written.
             error if error.is_definite() && written[index].1 => batch[index].refuses(),
             error if error.is_definite() => {
@@ -106,33 +112,43 @@ async fn check(
 /// What a heartbeat checks of a node: its version, and what is written at the same time.
 fn told(
     generation: &Generation,
-    local_queues: &LocalQueues,
+    holdings: &Holdings,
     node: &Arc<HeldNode>,
 ) -> (Arc<HeldNode>, i32, Option<Vec<u8>>) {
     let lease = generation.lease();
-    let holding = local_queues.holding(&node.path);
+    let holding = holdings.get(&node.path);
     // As for the watches of nodes that are held for longer than a heartbeat.
     let news = node.news(holding, lease.heartbeat() / 2, lease.clock());
     (node.clone(), node.version(), news)
 }
 
-/// Reads the data of a held node, which have changed. Returns false if the server did not answer.
-async fn look_at(generation: &Arc<Generation>, node: &Arc<HeldNode>) -> bool {
-    heed_look(generation, node, generation.coordinator().get(&node.path)).await
+/// A held node that is read.
+type Look = (Arc<HeldNode>, Reply<(Vec<u8>, Stat)>);
+
+/// The reads of held nodes, which are sent by this call.
+fn look_at<'a>(
+    generation: &Generation,
+    nodes: impl IntoIterator<Item = &'a Arc<HeldNode>>,
+) -> Vec<Look> {
+    let look = |node: &Arc<HeldNode>| (node.clone(), generation.coordinator().get(&node.path));
+    nodes.into_iter().map(look).collect()
 }
 
-async fn heed_look(
-    generation: &Arc<Generation>,
-    node: &Arc<HeldNode>,
-    look: Reply<(Vec<u8>, Stat)>,
-) -> bool {
-    match look.await {
-        Ok((data, stat)) => {
-            heed(generation, node, &data, &stat);
-            true
+/// Evaluates what was read of held nodes; those that are gone are lost together. Returns false if the
+/// server did not answer.
+async fn looked_at(generation: &Arc<Generation>, looks: Vec<Look>) -> bool {
+    let (mut gone, mut answered) = (Vec::new(), true);
+    for (node, look) in looks {
+        match look.await {
+            Ok((data, stat)) => {
+                evaluate(generation, &node, &data, &stat);
+            }
+            Err(RequestError::NoNode) => gone.push(node),
+            // It may not be read: no reason not to check the others.
+            Err(error) if error.is_definite() => {}
+            Err(_) => answered = false,
         }
-        // The next check finds out.
-        Err(RequestError::NoNode) => true,
-        Err(_) => false,
     }
+    generation.lost_nodes(gone.iter().map(|node| &**node), LossReason::Deleted);
+    answered
 }

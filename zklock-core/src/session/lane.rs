@@ -1,35 +1,25 @@
 //! A lane: ZooKeeper sessions, one after the other.
 
-use std::future::{Future, poll_fn};
-use std::panic::AssertUnwindSafe;
-use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::task::Poll;
 use std::time::Duration;
 
-use futures_lite::FutureExt as _;
 use tokio::sync::watch;
 
 use crate::base::clock::{Clock, Instant};
 use crate::base::deadline::Deadline;
 use crate::base::error::{ErrorKind, LockError};
-use crate::base::session_state::SessionState;
-use crate::base::times;
-use crate::coordinator::limits::check_session_timeout;
-use crate::coordinator::traits::{Connector, Coordinator, Link, RequestError};
-use crate::divergence::phantom::PhantomNode;
+use crate::coordinator::traits::{Connector, Link};
 use crate::observe::observer::Events;
 use crate::session::generation::Generation;
 use crate::session::health::SessionHealth;
-use crate::session::keeper::{Keeping, keep};
-use crate::session::lease_clock::{Condition, LeaseClock};
+use crate::session::keeper::Keeping;
+use crate::session::lease_clock::Condition;
 use crate::session::local_queues::LocalQueues;
 use crate::session::runtime::Runtime;
 use crate::session::spawner::Spawner;
-use crate::session::standstill::noting;
-use crate::session::timing::Timing;
-use crate::session::watch_budget::WatchBudget;
+
+mod opening;
 
 /// The state of a lane.
 #[derive(Clone, Debug)]
@@ -101,7 +91,7 @@ impl Lane {
             busy_since: AtomicU64::new(0),
             lane_permits: AtomicU64::new(0),
         });
-        lane.spawner().spawn(run(lane.clone()));
+        lane.spawner().spawn(opening::run(lane.clone()));
         lane
     }
 
@@ -319,142 +309,4 @@ impl Drop for LanePermit {
 /// The error of a session that is over.
 pub fn closed() -> LockError {
     LockError::new(ErrorKind::Closing, "the session is closed")
-}
-
-async fn run(lane: Arc<Lane>) {
-    let mut pause = times::RECONNECT.0;
-    let (mut number, mut phantom) = (0, None);
-    while !lane.is_closed() {
-        let opened = lane.clock().now();
-        let opening = async {
-            let session = open(&lane).await?;
-            let session = without(phantom.as_ref(), session, lane.clock()).await;
-            Some(timed(session, lane.config.tick).await)
-        };
-        let (Some(session), stood) = noting(lane.clock(), opening).await else { break };
-        match session {
-            Ok((coordinator, timing)) => {
-                pause = times::RECONNECT.0;
-                number += 1;
-                let lease = LeaseClock::new(lane.clock().clone(), timing, opened);
-                let (spawner, events) = (lane.spawner().clone(), lane.config.events.clone());
-                let watches = WatchBudget::new(&lane.keeping.local_queues.place().chroot);
-                let generation =
-                    Generation::new(number, coordinator, lease, spawner, events, watches, stood);
-                lane.note(&generation);
-                // Who waits for the generation finds the state published.
-                lane.keeping.health.publish(number, SessionState::Connected);
-                let (kept, keeping) = (generation.clone(), lane.keeping.clone());
-                let opened = keeping.local_queues.opened(generation.coordinator().session_id());
-                lane.spawner().spawn(async move {
-                    keep(kept, keeping).await;
-                    drop(opened);
-                });
-                if !lane.set(Status::Ready(generation.clone())) {
-                    generation.end();
-                    generation.close().await;
-                    break;
-                }
-                generation.until(|| generation.is_retired()).await;
-                phantom = generation.phantom().cloned().or(phantom);
-                lane.set(Status::Connecting(None));
-            }
-            Err(error) => {
-                tracing::warn!(%error, "no ZooKeeper session could be opened; trying again");
-                lane.set(explain(error, &lane.keeping.local_queues.place().chroot));
-                let timer = lane.clock().sleep_until(lane.clock().now() + pause);
-                let mut status = lane.status();
-                futures_lite::future::or(timer, async move {
-                    let _ = status.wait_for(|status| matches!(status, Status::Closed)).await;
-                })
-                .await;
-                pause = (pause * 2).min(times::RECONNECT.1);
-            }
-        }
-    }
-    lane.over.send_replace(true);
-}
-
-/// Opens a session; `None` if the lane was closed and no server can have opened one.
-async fn open(lane: &Lane) -> Option<Result<Arc<dyn Coordinator>, RequestError>> {
-    // A connector can be a user's.
-    let connector = lane.config.connector.clone();
-    let opening = AssertUnwindSafe(async move { connector.connect().await }).catch_unwind();
-    let (mut opening, mut status) = (pin!(opening), lane.status());
-    let mut closed = pin!(status.wait_for(|status| matches!(status, Status::Closed)));
-    poll_fn(|cx| {
-        if let Poll::Ready(session) = opening.as_mut().poll(cx) {
-            let panicked = |_| Err(RequestError::Unreachable("the connector panicked".to_owned()));
-            return Poll::Ready(Some(session.unwrap_or_else(panicked)));
-        }
-        if !lane.is_closed() && closed.as_mut().poll(cx).is_pending() {
-            return Poll::Pending;
-        }
-        if lane.config.connector.is_opening() { Poll::Pending } else { Poll::Ready(None) }
-    })
-    .await
-}
-
-/// Refuses a session on a server that shows a phantom node.
-async fn without(
-    phantom: Option<&PhantomNode>,
-    session: Result<Arc<dyn Coordinator>, RequestError>,
-    clock: &Clock,
-) -> Result<Arc<dyn Coordinator>, RequestError> {
-    let (Some(phantom), Ok(coordinator)) = (phantom, &session) else { return session };
-    let limit = Deadline::after(clock.clone(), coordinator.session_timeout());
-    // A server that does not answer now is checked later.
-    let shown = limit.bound(phantom.is_shown(&**coordinator)).await.ok().and_then(Result::ok);
-    if shown != Some(true) {
-        return session;
-    }
-    coordinator.close().await;
-    Err(RequestError::Unreachable(format!(
-        "the server shows {}, which its leader does not know: its data differ from those of the \
-         other servers; `zklock doctor` tells whether it can be repaired, and docs/lost.md how",
-        phantom.path
-    )))
-}
-
-/// Refuses a session in which no lease would be safe.
-async fn timed(
-    session: Result<Arc<dyn Coordinator>, RequestError>,
-    tick: Option<Duration>,
-) -> Result<(Arc<dyn Coordinator>, Timing), RequestError> {
-    let coordinator = session?;
-    let timeout = coordinator.session_timeout();
-    let timing = check_session_timeout(timeout)
-        .and_then(|()| Timing::of(timeout, tick).map_err(RequestError::BadArguments));
-    match timing {
-        Ok(timing) => Ok((coordinator, timing)),
-        Err(error) => {
-            coordinator.close().await;
-            Err(error)
-        }
-    }
-}
-
-fn explain(error: RequestError, chroot: &str) -> Status {
-    let refused =
-        |kind, detail: &str| Status::Refused(LockError::new(kind, detail).because(error.clone()));
-    match &error {
-        RequestError::AuthFailed => {
-            refused(ErrorKind::Unauthorized, "ZooKeeper refused the credentials")
-        }
-        RequestError::NoAuth | RequestError::InvalidAcl => {
-            refused(ErrorKind::Unauthorized, "the ACL of the chroot denies access to this session")
-        }
-        RequestError::NoNode => {
-            // Only a connector of the user's own answers this where no chroot is named.
-            let chroot = if chroot.is_empty() { "/" } else { chroot };
-            let why = format!(
-                "the node {chroot}, the chroot of the connect string, does not exist: create it first"
-            );
-            Status::Refused(LockError::new(ErrorKind::NoChroot, why))
-        }
-        RequestError::BadArguments(why) => refused(ErrorKind::InvalidOption, why),
-        _ => Status::Connecting(Some(
-            LockError::new(ErrorKind::Unavailable, error.in_short()).because(error),
-        )),
-    }
 }

@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -11,13 +11,13 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use crate::base::clock::Instant;
 use crate::base::error::{ErrorKind, LockError};
 use crate::base::mode::Mode;
 use crate::base::pattern::Pattern;
 use crate::base::token::FencingToken;
 use crate::base::until::until;
 use crate::layout::driver::LockDriver;
-use crate::name::path::parent_of;
 
 /// A lock that this process holds or waits for. Returned by
 /// [`Session::held`](crate::session::Session::held).
@@ -73,11 +73,14 @@ impl Held {
 pub struct Holding {
     /// Its fencing token, which no other grant of this node has.
     pub token: FencingToken,
-    /// For how long it has held the lock.
-    pub held_for: Duration,
+    /// The time of its grant.
+    pub since: Instant,
     /// Its label.
     pub label: Option<Arc<str>>,
 }
+
+/// The present holders of nodes, by path.
+pub type Holdings = HashMap<Arc<str>, Holding>;
 
 /// The queue of one lock in use.
 pub trait LocalQueue: Any + Send + Sync + fmt::Debug {
@@ -87,11 +90,14 @@ pub trait LocalQueue: Any + Send + Sync + fmt::Debug {
     /// The holders and the waiters.
     fn held(&self) -> Vec<Held>;
 
+    /// Whether there is a holder or a waiter.
+    fn is_in_use(&self) -> bool;
+
     /// Passes on the pattern and the mode of each holder and waiter, and whether it holds.
     fn tally(&self, each: &mut dyn FnMut(Pattern, Mode, bool));
 
-    /// The holder of the node with this path; of several readers the first.
-    fn holding(&self, path: &str) -> Option<Holding>;
+    /// Passes on the path of each node that is held, with each of its holders.
+    fn holdings(&self, each: &mut dyn FnMut(&Arc<str>, Holding));
 
     /// Fails all waiters: no lock is granted any more.
     fn close(self: Arc<Self>);
@@ -331,13 +337,17 @@ impl LocalQueues {
         self.all().iter().for_each(|local_queue| local_queue.tally(each));
     }
 
-    /// The present holder of the node with this path. A semaphore has its nodes in a directory below
-    /// its own.
-    pub fn holding(&self, path: &str) -> Option<Holding> {
-        let directory = parent_of(path);
-        [directory, parent_of(directory)].into_iter().find_map(|directory| {
-            self.all_under(directory).iter().find_map(|local_queue| local_queue.holding(path))
-        })
+    /// The present holders of all nodes, by path; of several readers the first.
+    pub fn holdings(&self) -> Holdings {
+        let mut holdings = Holdings::new();
+        for local_queue in self.all() {
+            local_queue.holdings(&mut |path, holding| match holdings.get_mut(path) {
+                Some(first) if first.since <= holding.since => {}
+                Some(first) => *first = holding,
+                None => drop(holdings.insert(path.clone(), holding)),
+            });
+        }
+        holdings
     }
 
     /// Fails all waiters.
@@ -356,7 +366,20 @@ impl LocalQueues {
 
     /// Waits until no lock is held.
     pub async fn until_empty(&self) {
-        until(&self.left, || self.held().is_empty()).await;
+        let is_used = |local_queue: &Weak<dyn LocalQueue>| {
+            local_queue.upgrade().is_some_and(|local_queue| local_queue.is_in_use())
+        };
+        loop {
+            let mut used: Vec<_> = self.lock().values().cloned().collect();
+            used.retain(is_used);
+            if used.is_empty() {
+                return;
+            }
+            // One after the other: each of many holders that leaves leads to a look.
+            for local_queue in &used {
+                until(&self.left, || !is_used(local_queue)).await;
+            }
+        }
     }
 }
 
@@ -378,19 +401,32 @@ mod tests {
     use crate::session::handle::Session;
 
     #[derive(Debug)]
-    struct Fake(Arc<dyn LockDriver>, AtomicBool);
+    struct Fake {
+        driver: Arc<dyn LockDriver>,
+        is_beside: AtomicBool,
+        is_in_use: AtomicBool,
+        looks: AtomicUsize,
+    }
+
+    fn fake(_: Arc<str>) -> Arc<Fake> {
+        let ([is_beside, is_in_use], looks) = (Default::default(), Default::default());
+        Arc::new(Fake { driver: Arc::new(Curator), is_beside, is_in_use, looks })
+    }
 
     impl LocalQueue for Fake {
         fn driver(&self) -> &Arc<dyn LockDriver> {
-            &self.0
+            &self.driver
         }
         fn held(&self) -> Vec<Held> {
-            Vec::new()
+            let held = Held::new("a".into(), true, Duration::ZERO, (String::new(), None));
+            self.is_in_use().then_some(held).into_iter().collect()
+        }
+        fn is_in_use(&self) -> bool {
+            self.looks.fetch_add(1, Ordering::Relaxed);
+            self.is_in_use.load(Ordering::Relaxed)
         }
         fn tally(&self, _: &mut dyn FnMut(Pattern, Mode, bool)) {}
-        fn holding(&self, _: &str) -> Option<Holding> {
-            None
-        }
+        fn holdings(&self, _: &mut dyn FnMut(&Arc<str>, Holding)) {}
         fn close(self: Arc<Self>) {}
         fn leases_lost(self: Arc<Self>) {}
         fn is_semaphore(&self) -> bool {
@@ -400,7 +436,7 @@ mod tests {
             None
         }
         fn is_beside_another(&self) -> &AtomicBool {
-            &self.1
+            &self.is_beside
         }
     }
 
@@ -411,9 +447,8 @@ mod tests {
     #[test]
     fn those_of_single_acquires_are_not_looked_at_by_the_others() {
         let local_queues = local_queues("zk:1", "");
-        let make = |_| Arc::new(Fake(Arc::new(Curator), AtomicBool::new(false)));
         let keys = ["/a", "/a\0options", "/a\u{1}7", "/a\u{1}8", "/a!", "/a/b", "/a0"];
-        let queues = keys.map(|key| local_queues.local_queue(key, make).unwrap());
+        let queues = keys.map(|key| local_queues.local_queue(key, fake).unwrap());
         let found = |found: Vec<Arc<dyn LocalQueue>>| {
             let found = found.iter().map(|found| of_type::<Fake>(found).unwrap());
             found.map(|found| queues.iter().position(|r| Arc::ptr_eq(r, &found)).unwrap()).collect()
@@ -457,6 +492,23 @@ mod tests {
     }
 
     #[test]
+    fn who_waits_for_the_last_of_many_looks_at_few_queues_when_one_leaves() {
+        let local_queues = local_queues("zk:1", "");
+        let keys = (0..100).map(|number| format!("/{number:03}"));
+        let queues: Vec<_> = keys.map(|key| local_queues.local_queue(key, fake).unwrap()).collect();
+        queues.iter().for_each(|queue| queue.is_in_use.store(true, Ordering::Relaxed));
+        let mut empty = Box::pin(local_queues.until_empty());
+        for queue in queues.iter().rev().step_by(2).chain(queues.iter().step_by(2)) {
+            assert!(block_on(poll_once(&mut empty)).is_none());
+            queue.is_in_use.store(false, Ordering::Relaxed);
+            local_queues.left();
+        }
+        assert!(block_on(poll_once(&mut empty)).is_some());
+        let looks: usize = queues.iter().map(|queue| queue.looks.load(Ordering::Relaxed)).sum();
+        assert!(looks <= 5 * queues.len(), "{looks}");
+    }
+
+    #[test]
     fn servers_have_one_name_in_whatever_order_and_spelling() {
         let common = |servers: &str| local_queues(servers, "").place().common();
         assert_eq!(common("zk2,ZK1:2181"), common("zk1:2181,zk2:2181"));
@@ -469,15 +521,14 @@ mod tests {
     fn other_sessions_at_the_same_servers_are_found_whatever_their_chroots() {
         let (plain, below) = (local_queues("zk:1", ""), local_queues("zk:1", "/prod"));
         let [far, twin] = [local_queues("zk:2", ""), local_queues("zk:1", "")];
-        let make = |_| Arc::new(Fake(Arc::new(Curator), AtomicBool::new(false)));
-        let held = plain.local_queue("/prod/zklock/a", make).unwrap();
+        let held = plain.local_queue("/prod/zklock/a", fake).unwrap();
         assert_eq!(below.elsewhere("/zklock/a").len(), 1);
         assert_eq!(twin.elsewhere("/prod/zklock/a").len(), 1);
         assert!(below.elsewhere("/prod/zklock/a").is_empty());
         assert!(twin.elsewhere("/zklock/a").is_empty());
         assert!(far.elsewhere("/prod/zklock/a").is_empty());
         assert!(plain.elsewhere("/prod/zklock/a").is_empty(), "that is its own");
-        let own = below.local_queue("/zklock/a", make).unwrap();
+        let own = below.local_queue("/zklock/a", fake).unwrap();
         assert_eq!(plain.elsewhere("/prod/zklock/a").len(), 1);
         drop((held, own));
         assert!(twin.elsewhere("/prod/zklock/a").is_empty());

@@ -12,7 +12,12 @@ use crate::session::generation::{Generation, HeldNode};
 use crate::session::watch_budget::Watching;
 
 /// Evaluates what was read of a held node. Returns whether the node still belongs to this session.
-pub fn heed(generation: &Arc<Generation>, node: &Arc<HeldNode>, data: &[u8], stat: &Stat) -> bool {
+pub fn evaluate(
+    generation: &Arc<Generation>,
+    node: &Arc<HeldNode>,
+    data: &[u8],
+    stat: &Stat,
+) -> bool {
     if stat.czxid != node.czxid {
         // Another node has the same path.
         generation.lost_node(node, LossReason::Deleted);
@@ -66,7 +71,7 @@ async fn go_on_watching(
     loop {
         match reply.await {
             Ok((data, stat, watch)) => {
-                if !heed(generation, node, &data, &stat) {
+                if !evaluate(generation, node, &data, &stat) {
                     return;
                 }
                 match watch.await {

@@ -11,7 +11,7 @@ use crate::base::caller::Caller;
 use crate::base::clock::{Clock, Instant};
 use crate::session::spawner::Spawner;
 
-/// Who waits or holds, and from when on that is logged.
+/// A caller that waits or holds, and from when on that is logged.
 #[derive(Clone, Debug)]
 pub struct Slow {
     /// The lock.

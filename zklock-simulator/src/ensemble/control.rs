@@ -18,7 +18,7 @@ use crate::executor::{Process, World};
 
 /// A simulated ensemble. Clones are the same one.
 #[derive(Clone, Debug)]
-pub struct Ensemble(Arc<Shared>);
+pub struct Ensemble(pub(super) Arc<Shared>);
 
 /// What went wrong so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -336,8 +336,9 @@ impl Ensemble {
             let mut lives = machine.journal.lives().iter().rev();
             lives.any(|life| {
                 let waits = life.gone.is_none() && life.owner != 0 && life.born <= since;
+                let name = life.path.strip_prefix(below);
                 waits
-                    && life.path.starts_with(below)
+                    && name.is_some_and(|name| !name.contains('/'))
                     && machine.opened_by.get(&life.owner).copied() != here
             })
         })

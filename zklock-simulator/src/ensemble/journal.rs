@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::meddle::INTERFERENCE;
-use super::txn::{Change, Txn};
+use super::txn::{CONTAINER, Change, Txn};
 
 /// The life of one node, by its czxid and path.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,7 +65,8 @@ impl Journal {
             Change::Create { path, owner, .. } => {
                 self.present.insert(path.to_string(), self.lives.len());
                 let path = path.to_string();
-                let life = Life { path, czxid: txn.zxid, owner: *owner, born: now, gone: None };
+                let owner = if *owner == CONTAINER { 0 } else { *owner };
+                let life = Life { path, czxid: txn.zxid, owner, born: now, gone: None };
                 self.lives.push(life);
             }
             Change::Delete { path } => {

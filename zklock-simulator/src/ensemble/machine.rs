@@ -10,10 +10,14 @@ use super::frames::{ToClient, ToPeer, ToServer};
 use super::journal::{Journal, OUTSIDER};
 use super::options::Options;
 use super::prepare::{Author, Write};
+use super::repeated::Repeated;
 use super::server::Server;
 use super::tracker::Tracker;
 use crate::executor::World;
 use zklock_core::coordinator::traits::Operation;
+
+/// Who may do everything: nodes are restricted to this one.
+const ADMINISTRATOR: u32 = 1;
 
 /// What happens at a moment.
 #[derive(Debug)]
@@ -124,6 +128,8 @@ pub(super) struct Machine {
     pub(super) meddles: u64,
     /// Whether an ephemeral node was asked for while the connection was down.
     pub(super) asked_while_down: bool,
+    /// What was asked for again and again.
+    pub(super) repeated: Repeated,
     /// Until when a strike lasts.
     pub(super) struck: u64,
 }
@@ -155,6 +161,7 @@ impl Machine {
             notices: 0,
             meddles: 0,
             asked_while_down: false,
+            repeated: Repeated::default(),
             struck: 0,
         };
         machine.elect();
@@ -218,7 +225,9 @@ impl Machine {
             }
             Event::Outside(operation) => {
                 self.say(|| format!("FAULT an outsider: {operation:?}"));
-                let author = Author { session: OUTSIDER, ..Author::default() };
+                // An administrator: what is not for the clients to change is for those who made it so.
+                let credentials = Some(ADMINISTRATOR);
+                let author = Author { session: OUTSIDER, credentials, ..Author::default() };
                 self.outside(author, Write::One(operation));
             }
             Event::Cut { wire, arrives } => self.cut(wire, arrives),

@@ -132,6 +132,7 @@ impl Machine {
     /// Sends a request, which may be struck.
     pub(super) fn send_request(&mut self, id: u64, frame: ToServer) {
         self.requests += 1;
+        self.repeated.note(id, &frame, self.now);
         self.meddle(&frame);
         let mut strike = self.strike();
         let forgets = self.options.weather.forgets;

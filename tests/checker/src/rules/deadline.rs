@@ -18,8 +18,7 @@ pub(super) fn check(history: &History, violations: &mut Vec<Violation>) {
             continue;
         }
         let whole = if timeout == 0 { ONCE } else { timeout.saturating_mul(call.tries.into()) };
-        let read = history.trouble.read_by(call.client, call.asked).min(call.heard);
-        let limit = read.saturating_add(whole);
+        let limit = call.begun.saturating_add(whole);
         let late = call.heard.saturating_sub(limit);
         // What a process that stands still is late by is not its fault.
         let still = history.trouble.stood_still(call.client, limit, call.heard);

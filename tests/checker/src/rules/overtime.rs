@@ -22,6 +22,9 @@ pub(super) fn check(history: &History, violations: &mut Vec<Violation>) {
         } else if let Some(surely) = hold.surely.filter(|until| *until > over) {
             violated("was to be held until", surely);
         }
+        // While a writer steps down, there is no guard to tell.
+        let stepped_down = hold.stepped_down.and_then(|writer| history.holds[writer].released);
+        let over = over.max(stepped_down.unwrap_or(0));
         // Whoever gives it back, or ends, need not be told any more.
         let gone = hold.closed.or(history.ended_at(hold.client)).unwrap_or(u64::MAX);
         let told = hold.lost.unwrap_or(u64::MAX).min(gone);

@@ -2,15 +2,16 @@
 
 use std::future::{Future, pending, poll_fn};
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
 use tokio::time::{Instant, advance, sleep, timeout};
 use zklock::{
-    AnyLock, Body, ErrorKind, Event, GuardView, LockError, LockOptions, MultiLock, Observer,
-    OnLost, Session, ZkLockTemplate, carry, current, is_held,
+    AnyLock, Body, ErrorKind, Event, FencingToken, GuardView, LockError, LockOptions, Mode,
+    MultiLock, Observer, OnLost, RwLockReadGuard, SemaphorePermit, Session, ZkLockTemplate, carry,
+    current, is_held,
 };
 
 use crate::support::{on, prompt};
@@ -186,28 +187,68 @@ async fn the_time_of_several_locks_begins_when_all_are_held() {
     assert!(session.held().is_empty());
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_downgraded_writer_and_a_part_of_its_permits_have_the_same_time() {
-    let (_store, session) = prompt();
+/// A writer that is a reader when half of the time is over, and three permits of which one is split off
+/// then.
+async fn in_parts_after_half_of_the_time(
+    session: &Session,
+) -> (RwLockReadGuard, SemaphorePermit, SemaphorePermit) {
     let writer = session.rw_lock("rw").unwrap().with_options(limited()).write().await.unwrap();
     let permits = session.semaphore("p", 3).unwrap().with_options(limited());
     let mut permits = permits.acquire_many(3).await.unwrap();
     sleep(LIMIT / 2).await;
     let reader = writer.downgrade().await.unwrap();
     let part = permits.split(1).unwrap();
+    (reader, permits, part)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_downgraded_writer_and_a_part_of_its_permits_have_the_same_time() {
+    let (_store, session) = prompt();
+    let (reader, permits, part) = in_parts_after_half_of_the_time(&session).await;
     sleep(LIMIT / 2 - MOMENT).await;
     assert!(reader.is_valid() && permits.is_valid() && part.is_valid());
     sleep(MOMENT).await;
     assert!(!reader.is_valid() && !permits.is_valid() && !part.is_valid());
 }
 
+/// The rest of the permits is released in time.
+#[tokio::test(start_paused = true)]
+async fn a_downgraded_writer_and_a_part_are_told_of_as_what_they_are() {
+    let (store, told) = (zklock::Embedded::new(), Arc::new(Told::default()));
+    let session = Session::embedded_builder(&store).observer(told.clone()).open().unwrap();
+    let (reader, permits, part) = in_parts_after_half_of_the_time(&session).await;
+    permits.release().await.unwrap();
+    sleep(LIMIT).await;
+    let last = templates(&session, limited())[0].execute("last", pending::<()>).await;
+    last.unwrap_err();
+    told.wait_for("last");
+    let mut told = told.1.lock().unwrap().clone();
+    let last = told.pop();
+    told.sort_by_key(|(mode, _)| mode.as_str());
+    let expected = [(Mode::Permit, part.fencing_token()), (Mode::Read, reader.fencing_token())];
+    assert_eq!(told, expected);
+    assert_eq!(last.map(|(mode, _)| mode), Some(Mode::Mutex));
+}
+
 #[derive(Debug, Default)]
-struct Told(std::sync::Mutex<Vec<(String, Duration)>>);
+struct Told(Mutex<Vec<(String, Duration)>>, Mutex<Vec<(Mode, FencingToken)>>);
 
 impl Observer for Told {
     fn event(&self, event: &Event) {
-        if let Event::HeldTooLong { lock, at_most, .. } = event {
+        if let Event::HeldTooLong { lock, at_most, mode, token, .. } = event {
+            self.1.lock().unwrap().push((*mode, *token));
             self.0.lock().unwrap().push((lock.to_string(), *at_most));
+        }
+    }
+}
+
+impl Told {
+    /// Waits until a lock was told of: events are told on a thread of its own, in their order.
+    fn wait_for(&self, lock: &str) {
+        let limit = std::time::Instant::now() + Duration::from_secs(60);
+        let is_told = || self.0.lock().unwrap().iter().any(|(told, _)| told == lock);
+        while !is_told() && std::time::Instant::now() < limit {
+            std::thread::sleep(Duration::from_millis(1));
         }
     }
 }
@@ -265,11 +306,7 @@ async fn what_is_released_in_time_is_not_told_of() {
     }
     let template = &templates(&session, limited())[0];
     template.execute("a", pending::<()>).await.unwrap_err();
-    // On a thread of its own, in the order of the events.
-    let limit = std::time::Instant::now() + Duration::from_secs(60);
-    while told.0.lock().unwrap().is_empty() && std::time::Instant::now() < limit {
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    told.wait_for("a");
     assert_eq!(*told.0.lock().unwrap(), [("a".to_owned(), LIMIT)]);
 }
 

@@ -5,7 +5,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use tokio::time::Instant;
-use zklock::{Embedded, ErrorKind, Event, Handoffs, LockOptions, Observer, Session};
+use zklock::{
+    Embedded, ErrorKind, Event, Handoffs, LockError, LockOptions, Mutex, MutexGuard, Observer,
+    Session,
+};
 
 use crate::support::{contenders, on, prompt, store};
 
@@ -244,6 +247,45 @@ async fn nobody_is_busy_where_nobody_else_is_however_late_the_answers_come() {
             assert_eq!(error.kind(), ErrorKind::Unavailable, "{late}: {error:#}");
         }
     }
+}
+
+/// A mutex that is held, and that another task waits for, for two seconds. At each handoff it is asked whether
+/// another process stands behind.
+async fn held_and_wanted(session: &Session) -> (Mutex, MutexGuard, Waiting) {
+    let options = LockOptions::default().handoffs(Handoffs::NONE);
+    let mutex = session.mutex("a").unwrap().with_options(options);
+    let held = mutex.acquire().await.unwrap();
+    let next = mutex.clone();
+    let next = tokio::spawn(async move { next.acquire_timeout(Duration::from_secs(2)).await });
+    tokio::task::yield_now().await;
+    (mutex, held, next)
+}
+
+type Waiting = tokio::task::JoinHandle<Result<MutexGuard, LockError>>;
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_between_two_callers_is_unavailable_and_not_busy_where_nobody_answers() {
+    let (store, session) = store();
+    let (mutex, held, next) = held_and_wanted(&session).await;
+    store.faults(session.zookeeper_session().unwrap().0).hold_requests();
+    drop(held);
+    let tried = mutex.try_acquire().await.unwrap_err();
+    assert_eq!(tried.kind(), ErrorKind::Unavailable, "{tried:#}");
+    let error = next.await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:#}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_try_between_two_callers_is_told_who_was_given_the_lock() {
+    let (store, session) = prompt();
+    let (mutex, held, next) = held_and_wanted(&session).await;
+    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    faults.delay_replies(Duration::from_millis(20));
+    drop(held);
+    let tried = mutex.try_acquire().await.unwrap_err();
+    let next = next.await.unwrap().unwrap();
+    let holder = tried.holder().map(|holder| &*holder.node);
+    assert!(tried.is_busy() && next.path().ends_with(holder.unwrap()), "{tried:#}");
 }
 
 /// At the bound of handoffs it is asked whether somebody stands behind the readers.

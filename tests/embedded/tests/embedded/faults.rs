@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use zklock::layout::OneNode;
-use zklock::{ErrorKind, Session, SessionState};
+use zklock::layout::{Kazoo, OneNode};
+use zklock::{ErrorKind, LockOptions, Session, SessionState};
 use zklock_core::coordinator::memory::{Fault, Op};
 use zklock_core::coordinator::traits::{NodeKind, RequestError};
 
@@ -88,6 +88,29 @@ async fn a_refused_delete_retires_the_generation_and_costs_no_other_lock() {
     tokio::time::sleep(Duration::from_millis(10)).await;
     assert!(contenders(&store, "/zklock/a").await.is_empty());
     drop(session.mutex("a").unwrap().try_acquire().await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_is_used_no_more_and_cannot_be_replaced_is_not_connected() {
+    let (store, session) = prompt();
+    let other = session.mutex("b").unwrap().acquire().await.unwrap();
+    let guard = session.mutex("a").unwrap().acquire().await.unwrap();
+    let refused = Fault::refuse(RequestError::NoAuth).on(Op::Delete).path("/a/");
+    store.faults(session.zookeeper_session().unwrap().0).inject(refused);
+    store.outage(Some(RequestError::Unreachable("so says the test".to_owned())));
+    guard.release().await.unwrap_err();
+    for _ in 0..60 {
+        assert_eq!((session.state(), session.is_ready()), (SessionState::Connecting, false));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    assert!(other.is_valid(), "it is held in the old session");
+    store.outage(None);
+    drop(session.mutex("c").unwrap().acquire().await.unwrap());
+    assert_eq!((session.state(), session.is_ready()), (SessionState::Connected, true));
+    // The old one ends, and says nothing any more.
+    other.release().await.unwrap();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(session.state(), SessionState::Connected);
 }
 
 #[tokio::test(start_paused = true)]
@@ -377,6 +400,50 @@ async fn a_task_that_lost_its_guard_starts_anew_and_does_not_wait_for_itself() {
     assert_eq!(contenders(&store, "/zklock/a").await.len(), 1);
     drop(lost);
     assert!(anew.is_valid());
+}
+
+/// The same for permits, by however many one holder has them.
+#[tokio::test(start_paused = true)]
+async fn a_task_that_lost_its_permits_starts_anew_and_does_not_wait_for_itself() {
+    let limit = Duration::from_secs(1);
+    for (kazoo, fair) in [(false, false), (false, true), (true, false), (true, true)] {
+        let (store, session) = store();
+        let semaphore = session.semaphore("a", 2).unwrap();
+        let semaphore = semaphore.with_options(LockOptions::new().fair(fair));
+        let semaphore = if kazoo { semaphore.driver(Kazoo::default()).unwrap() } else { semaphore };
+        let lost = [semaphore.acquire().await.unwrap(), semaphore.acquire().await.unwrap()];
+        let faults = store.faults(session.zookeeper_session().unwrap().0);
+        faults.silence();
+        tokio::time::sleep(lost[1].remaining() + Duration::from_millis(1)).await;
+        assert!(lost.iter().all(|permit| !permit.is_valid()));
+        faults.reconnect();
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let mut anew = vec![semaphore.acquire_timeout(limit).await.unwrap()];
+        drop(lost);
+        anew.push(semaphore.acquire_timeout(limit).await.unwrap());
+        assert!(anew.iter().all(|permit| permit.is_valid()));
+    }
+}
+
+/// Of several permits one is lost, and the others are only in the way.
+#[tokio::test(start_paused = true)]
+async fn a_task_that_lost_one_of_several_permits_gets_as_many_anew() {
+    for deleted in [0, 1] {
+        let (store, session) = store();
+        let semaphore = session.semaphore("a", 3).unwrap();
+        let other = semaphore.acquire().await.unwrap();
+        let before = contenders(&store, "/zklock/a/leases").await;
+        let lost = semaphore.acquire_many(2).await.unwrap();
+        let mut nodes = contenders(&store, "/zklock/a/leases").await;
+        nodes.retain(|node| !before.contains(node));
+        let path = format!("/zklock/a/leases/{}", nodes[deleted]);
+        client(&store).await.delete(&path).await.unwrap();
+        lost.lost().await;
+        let anew = semaphore.acquire_many_timeout(2, Duration::from_secs(1)).await.unwrap();
+        drop(lost);
+        assert!(anew.is_valid() && other.is_valid());
+        assert_eq!(contenders(&store, "/zklock/a/leases").await.len(), 3);
+    }
 }
 
 /// Where all contenders make the same node, that of a caller that gave up is in the way of the next one

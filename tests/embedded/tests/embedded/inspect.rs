@@ -251,6 +251,27 @@ async fn only_those_who_came_since_the_last_look_are_read() {
     assert_eq!((&now[0], now.iter().all(|one| one.holder)), (&before[0], true));
 }
 
+/// The node stays, and the callers of this process that share it come and go.
+#[tokio::test(start_paused = true)]
+async fn who_looks_again_sees_no_caller_who_has_let_go() {
+    let (_, session) = prompt();
+    let mutex = |label: &str| {
+        let lingers = LockOptions::new().linger(MINUTE).label(label);
+        session.mutex("a").unwrap().with_options(lingers)
+    };
+    let site = session.site("a").unwrap();
+    drop(mutex("import").acquire().await.unwrap());
+    let held = mutex("report").acquire().await.unwrap();
+    let before = site.contenders().await.unwrap();
+    assert_eq!(before[0].owner.label.as_deref(), Some("report"));
+    held.release().await.unwrap();
+    let now = site.contenders_since(&before).await.unwrap();
+    assert_eq!(now, site.contenders().await.unwrap());
+    // What the node says, which is the one of before.
+    assert_eq!((&now[0].node, now[0].owner.label.as_deref()), (&before[0].node, Some("import")));
+    assert_eq!((&now[0].owner.granted, now[0].local.len()), (&None, 0));
+}
+
 /// One holder after the other between two looks, in a layout in which all nodes have one name.
 #[tokio::test(start_paused = true)]
 async fn who_follows_a_queue_sees_the_next_holder_at_the_path_of_the_one_before() {

@@ -1,5 +1,7 @@
 //! Layouts: chosen for a lock or a session, the documents' own, and drivers with faults.
 
+use std::any::Any;
+use std::fmt;
 use std::time::Duration;
 
 use zklock::driver::{Attempt, Contender, LockDriver};
@@ -142,6 +144,48 @@ async fn two_layouts_of_one_lock_are_an_error_whatever_the_other_options() {
         }
         guard.release().await.unwrap();
     }
+}
+
+/// A queue whose prefix its `Debug` text does not show.
+struct Prefixed {
+    prefix: &'static str,
+    shown: &'static str,
+}
+
+impl fmt::Debug for Prefixed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.shown)
+    }
+}
+
+impl LockDriver for Prefixed {
+    fn prefix(&self, attempt: &Attempt, _: Mode) -> String {
+        format!("{}-{}-", self.prefix, attempt.simple())
+    }
+
+    fn parse(&self, name: &str) -> Option<Contender> {
+        let attempt = name.strip_prefix(self.prefix)?;
+        Some(Contender::new(name, Contender::sequence_after(attempt, "-")?, Mode::Mutex))
+    }
+
+    fn is_same_layout(&self, other: &dyn LockDriver) -> bool {
+        let other = (other as &dyn Any).downcast_ref::<Self>();
+        other.is_some_and(|other| other.prefix == self.prefix)
+    }
+}
+
+#[tokio::test]
+async fn a_driver_says_which_layout_it_is_whatever_its_text() {
+    let (_, session) = store();
+    let mutex = |prefix, shown| {
+        let driver = Prefixed { prefix, shown };
+        session.mutex("a").unwrap().driver(driver).unwrap()
+    };
+    let _guard = mutex("a", "one").acquire().await.unwrap();
+    let error = mutex("b", "one").try_acquire().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidOption, "the texts are equal: {error}");
+    let error = mutex("a", "two").try_acquire().await.unwrap_err();
+    assert!(error.is_busy(), "the texts differ: {error}");
 }
 
 /// Reads only what its own check asks for.

@@ -10,9 +10,9 @@ use std::time::Duration;
 use tokio::time::{advance, sleep};
 use zklock::driver::RequestError;
 use zklock::{
-    Acl, Embedded, Event, FencingToken, GrantedBy, GuardView, LockError, LockName, LockOptions,
-    LossReason, Mode, Observer, OnRevoked, Session, SessionState, StopAt, ZkLockTemplate,
-    lock_name, zk_locked,
+    Acl, Embedded, ErrorKind, Event, FencingToken, GrantedBy, GuardView, LockError, LockName,
+    LockOptions, LossReason, Mode, Observer, OnRevoked, Session, SessionState, StopAt,
+    ZkLockTemplate, lock_name, zk_locked,
 };
 use zklock_test_support::Warnings;
 
@@ -584,6 +584,25 @@ async fn who_gives_up_a_wait_is_told_once_and_who_is_refused_did_not_give_up() {
     session.close().await;
     assert!(mutex.acquire().await.is_err());
     assert!(matches!(of_lock(&told), Event::NotAcquired { .. }));
+}
+
+#[tokio::test]
+async fn who_is_refused_after_it_joined_did_not_give_up() {
+    let (_store, session, told) = all_observed();
+    let refused = |error: LockError, kind| {
+        assert_eq!(error.kind(), kind, "{error:#}");
+        let event = of_lock(&told);
+        assert!(matches!(event, Event::NotAcquired { .. }), "{event:?}");
+    };
+    let (mutex, semaphore) = (session.mutex("a").unwrap(), session.semaphore("b", 1).unwrap());
+    let held = (mutex.blocking_acquire().unwrap(), semaphore.blocking_acquire().unwrap());
+    assert!(matches!(of_lock(&told), Event::Acquired { .. }));
+    assert!(matches!(of_lock(&told), Event::Acquired { .. }));
+    refused(mutex.blocking_acquire().unwrap_err(), ErrorKind::Deadlock);
+    refused(semaphore.blocking_acquire().unwrap_err(), ErrorKind::Deadlock);
+    let other = session.semaphore("a", 1).unwrap();
+    refused(other.acquire().await.unwrap_err(), ErrorKind::InvalidOption);
+    drop(held);
 }
 
 #[tokio::test(start_paused = true)]

@@ -425,6 +425,26 @@ async fn kazoo_and_we_take_turns_and_see_each_other() {
     agent.quit();
 }
 
+/// As a collector's pause is seen from outside.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_holder_in_java_that_stands_still_for_too_long_goes_on_beside_the_next() {
+    let agent = Curator::compile().agent(&ZooKeeper::shared().addr(), Duration::from_secs(4));
+    let session = session(layout::Curator).await;
+    let mutex = session.mutex("collected").unwrap();
+    let theirs = agent.acquire(LockKind::Mutex, "/beside/collected", None).held();
+    agent.pause();
+    let ours = soon("the lock", mutex.acquire()).await.unwrap();
+    agent.resume();
+    // Nothing has ended it: it releases at last what it has not held for long.
+    agent.release(&theirs).unwrap();
+    let queue = mutex.site().contenders().await.unwrap();
+    assert!(queue.len() == 1 && queue[0].holder && queue[0].here, "{queue:?}");
+    assert!(ours.is_valid());
+    ours.release().await.unwrap();
+    session.close().await;
+    agent.quit();
+}
+
 /// We hold for longer than a heartbeat, and the node says so: to the other client, which waits and is
 /// woken by that, it is the same queue as before.
 async fn hold_for_long(

@@ -5,6 +5,7 @@
 #[path = "../../../examples/agent.rs"]
 mod agent;
 mod agent_ends;
+mod agent_waits;
 mod auth;
 mod bed;
 #[allow(dead_code, reason = "shared with other tests")]

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use zklock::layout::Kazoo;
 use zklock::{Acl, AnyLock, ErrorKind, LockError, LockOptions, Session};
+use zklock_test_support::{Action, Matcher, OpCode, Proxy};
 
-use crate::bed::{Bed, PATIENCE};
+use crate::bed::{Bed, PATIENCE, until};
 
 /// A slow machine is no silent server.
 fn patient() -> LockOptions {
@@ -32,6 +33,15 @@ fn semaphore(session: &Session, kazoo: bool) -> AnyLock {
     if kazoo { semaphore.driver(Kazoo::default()).unwrap().into() } else { semaphore.into() }
 }
 
+/// A root of its own for each layout, and the sessions of two processes, one of them behind a proxy.
+async fn two_processes(name: &str, kazoo: bool) -> (Bed, Proxy, Session, Session) {
+    let name = if kazoo { format!("{name}-kazoo") } else { name.to_owned() };
+    let bed = Bed::shared(&name);
+    let proxy = bed.proxy();
+    let (here, there) = (bed.session().await, bed.session_through(&proxy).await);
+    (bed, proxy, here, there)
+}
+
 fn assert_told(error: &LockError, present: &str) {
     assert_eq!(error.kind(), ErrorKind::InvalidOption, "{error:#}");
     let said = error.to_string();
@@ -49,9 +59,7 @@ async fn is_told(lock: &AnyLock, present: &str) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_comes_second_with_another_kind_is_told_in_another_process_too() {
     for kazoo in [false, true] {
-        let bed = Bed::shared(if kazoo { "two-kinds-kazoo" } else { "two-kinds" });
-        let proxy = bed.proxy();
-        let (here, there) = (bed.session().await, bed.session_through(&proxy).await);
+        let (bed, _proxy, here, there) = two_processes("two-kinds", kazoo).await;
         let busy = bed.busy(&[&here, &there]).await;
         let kinds = ["a mutex", "a mutex", "a read/write lock", "a read/write lock"];
         for (lock, kind) in locks(&here, kazoo).iter().zip(kinds) {
@@ -83,9 +91,7 @@ async fn whoever_comes_second_with_another_kind_is_told_in_another_process_too()
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_two_kinds_that_come_at_once_not_both_enter() {
     for kazoo in [false, true] {
-        let bed = Bed::shared(if kazoo { "at-once-kazoo" } else { "at-once" });
-        let proxy = bed.proxy();
-        let (here, there) = (bed.session().await, bed.session_through(&proxy).await);
+        let (bed, _proxy, here, there) = two_processes("at-once", kazoo).await;
         let (mut first, mut second) = (0, 0);
         for round in 0..60 {
             let (lock, permits) = (locks(&here, kazoo).remove(round % 4), semaphore(&there, kazoo));
@@ -110,6 +116,27 @@ async fn of_two_kinds_that_come_at_once_not_both_enter() {
             }
         }
         println!("the lock entered {first} times, the semaphore {second} times");
+        bed.end().await;
+    }
+}
+
+/// What the server has shown may be gone when its answer comes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_name_that_is_given_back_while_somebody_looks_is_free_for_another_kind() {
+    for kazoo in [false, true] {
+        let (bed, proxy, here, there) = two_processes("gone", kazoo).await;
+        for lock in locks(&here, kazoo) {
+            let held = lock.acquire().await.unwrap();
+            let shown = Matcher::reply(OpCode::GetData).path(held.path()).first(1);
+            let shown = proxy.on(shown, Action::Hold);
+            let permits = semaphore(&there, kazoo);
+            let asking = tokio::spawn(async move { permits.acquire().await });
+            until("the answer is held back", || (shown.hits() == 1).then_some(())).await;
+            held.release().await.unwrap();
+            shown.release();
+            let permit = asking.await.unwrap().unwrap_or_else(|error| panic!("{error:#}"));
+            permit.release().await.unwrap();
+        }
         bed.end().await;
     }
 }

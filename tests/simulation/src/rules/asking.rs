@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use zklock_core::base::error::ErrorKind;
+use zklock_core::base::error::{ErrorKind, LockError};
 
 use super::Rule;
+use super::grants::UNDER_WAY;
 use super::ledger::{Entry, Ledger, State};
 use crate::executor::Process;
 use crate::workload::{Family, Layout};
@@ -12,13 +13,13 @@ use crate::workload::{Family, Layout};
 /// Somebody asks.
 #[derive(Debug)]
 pub(super) struct Ask {
-    lock: usize,
-    process: Process,
-    since: u64,
+    pub(super) lock: usize,
+    pub(super) process: Process,
+    pub(super) since: u64,
     /// Until when it waits; 0 for who asks once.
-    until: u64,
+    pub(super) until: u64,
     /// Whether it may hold this lock already, as one of several, or unnoticed inside.
-    may_hold: bool,
+    pub(super) may_hold: bool,
     /// Whether one of its process was ahead, which waited while somebody held the lock.
     behind: bool,
 }
@@ -59,7 +60,7 @@ pub(super) struct Claim {
 }
 
 /// How long a task takes at most to notice.
-const NOTICE: u64 = 3_000;
+pub(super) const NOTICE: u64 = 3_000;
 
 impl State {
     /// Another task of the same process has an answer.
@@ -79,7 +80,7 @@ impl State {
 }
 
 /// A call with so long to wait gets an answer where nothing is wrong.
-const LONG: u64 = 1_000_000;
+pub(super) const LONG: u64 = 1_000_000;
 
 /// When a waiter looks again whose watch does not fire, at the latest, if sessions are short.
 const LONG_WAIT: u64 = 5_000_000;
@@ -151,26 +152,6 @@ impl Ledger {
         }
     }
 
-    /// What somebody waits for and nobody has, where nothing has gone wrong.
-    pub(super) fn left_free(&self, state: &State, now: u64) -> Option<(Rule, String)> {
-        let long = |at: u64| at + LONG <= now;
-        let is_free = |lock: usize| {
-            let plan = &self.plans[lock];
-            !plan.rests()
-                && !plan.lingers
-                && !plan.confused
-                && state.let_go.get(&lock).is_none_or(|at| long(*at))
-                && !state.held.values().any(|held| held.entry.lock == lock)
-                && !state.asks.values().any(|ask| ask.may_hold && ask.lock == lock)
-        };
-        let mut waits = state.asks.values().filter(|ask| {
-            let waits = ask.until > now && long(ask.since);
-            waits && !state.closing.contains(&ask.process.id()) && is_free(ask.lock)
-        });
-        let name = |ask: &Ask| self.plans[ask.lock].name;
-        waits.next().map(|ask| (super::FREE, format!("{} is free for {LONG} µs", name(ask))))
-    }
-
     /// Whether nobody else of a process has a lock, or asks for it.
     pub fn is_alone(&self, lock: usize, process: &Process) -> bool {
         let (state, here) = (self.lock(), |of: &Process| of.id() == process.id());
@@ -191,6 +172,52 @@ impl Ledger {
         }
     }
 
+    /// Who is told that a lock is busy is told of one that holds it: of a permit, if it is a semaphore, and
+    /// not of itself.
+    pub fn check_holder(&self, who: &str, asking: &Asking, error: &LockError) {
+        let Some(holder) = error.holder().filter(|_| error.is_busy()) else { return };
+        let state = self.lock();
+        let Some(mine) = state.asks.get(&asking.id) else { return };
+        let (lock, process) = (mine.lock, mine.process.clone());
+        let near = |of: usize, by: &Process| of == lock && by.id() == process.id();
+        let asks = |(id, ask): (&u64, &Ask)| *id != asking.id && near(ask.lock, &ask.process);
+        let held = state.held.values().any(|held| near(held.entry.lock, &held.entry.process));
+        // Whoever steps down has a node for a moment that nobody holds yet.
+        let is_stepping = self.plans[lock].family == Family::ReadWrite;
+        let mut alone = !held && !is_stepping && !state.asks.iter().any(asks);
+        // What it held as one of several is deleted by then.
+        alone &= state.let_go.get(&lock).is_none_or(|at| at + UNDER_WAY < mine.since);
+        drop(state);
+        let plan = &self.plans[lock];
+        let path = format!("{}/{}", plan.directory(), holder.node);
+        if plan.confused {
+            return;
+        }
+        let life = self.store.ensemble().life(&path, None);
+        if plan.has_permits() && life.is_none() {
+            return self.fail(super::NAMED, format!("{who}: {} has no permit", holder.node));
+        }
+        let owner = life.as_ref().map_or(0, |life| life.owner);
+        // Perhaps it has held the lock with it, and is about to delete it.
+        alone &= life.is_some_and(|life| !self.lock().noted.contains(&(life.czxid as u64)));
+        if alone && !plan.lingers && !plan.rests() && self.store.ensemble().is_of(owner, &process) {
+            self.fail(super::NAMED, format!("{who}: {path} is its own, and no other's"));
+        }
+    }
+
+    /// Whether a node below a path has been there since then with which somebody held a lock.
+    fn was_held(&self, below: &str, since: u64) -> bool {
+        let there = self.store.ensemble().there_since(below, since);
+        let state = self.lock();
+        there.iter().any(|czxid| state.noted.contains(&(*czxid as u64)))
+    }
+
+    /// Whether another process waits for a lock.
+    fn is_wanted_elsewhere(&self, lock: usize, process: &Process) -> bool {
+        let waits = |ask: &Ask| ask.lock == lock && ask.process.id() != process.id();
+        self.lock().asks.values().any(waits)
+    }
+
     /// Looks at the error that somebody got.
     pub fn check_refusal(&self, who: &str, asking: &Asking, kind: ErrorKind) {
         let now = self.world.now();
@@ -206,9 +233,6 @@ impl Ledger {
         let is_part =
             |ask: &Ask| ask.may_hold && ask.lock == lock && ask.process.id() == process.id();
         let held = held || state.asks.values().any(is_part);
-        // What others of its process want it knows; what other processes do it sees by their nodes.
-        let near = |ask: &Ask| ask.lock == lock && ask.process.id() == process.id();
-        let asked = state.asks.iter().any(|(id, ask)| *id != asking.id && near(ask));
         // Who waits for the only node has none, and is ahead all the same.
         let waits = plan.layout == Layout::OneNode && mine.behind;
         drop(state);
@@ -216,13 +240,7 @@ impl Ledger {
         let is_one_unheard = self.store.is_one_unheard(now - since + long_wait);
         let patience = if is_one_unheard { long_wait } else { self.timeout };
         match kind {
-            ErrorKind::InvalidOption if !held && !was_just_held && !asked => {
-                let below = format!("/zklock/{}", plan.name);
-                if !self.store.ensemble().used_elsewhere(&below, just, &process) {
-                    let what = format!("{who}: nobody uses {} as another kind", plan.name);
-                    self.fail(super::MIXED, what);
-                }
-            }
+            ErrorKind::InvalidOption => self.check_used(who, lock, &process, since),
             // Whoever has not heard of a deletion waits for it, and others behind; if it was told and
             // the notification is lost, until it looks again.
             ErrorKind::Busy
@@ -230,17 +248,29 @@ impl Ledger {
                     && !was_just_held
                     && !waits
                     && !plan.rests()
+                    && !self.has_locks_below(plan)
                     && self.calm_for(now - since + patience) =>
             {
                 let below = format!("/zklock/{}", plan.name);
-                if !self.store.ensemble().contended(&below, just, &process) {
+                let ensemble = self.store.ensemble();
+                let contended = match plan.layout {
+                    // A node of its own process that nobody there wants any more is nobody's.
+                    // Others who wait for it have none.
+                    Layout::OneNode => {
+                        ensemble.used_elsewhere(&below, just, &process)
+                            || self.was_held(&below, just)
+                            || self.is_wanted_elsewhere(lock, &process)
+                    }
+                    _ => ensemble.contended(&below, just, &process),
+                };
+                if !contended {
                     let what = format!("{who}: {} was free all the time", plan.name);
                     self.lock().claims.push(Claim { ask: asking.id, lock, process, at: now, what });
                 }
             }
             ErrorKind::Unavailable
                 if waited >= LONG && self.quiet_for(now - since + self.timeout)
-                    || waited >= self.timeout * 3 / 2
+                    || waited >= self.timeout / 3 + 700_000
                         && self.store.lost_one_for(now - since + self.timeout) =>
             {
                 let what = format!("{who}: {} µs, and no answer was missing", now - since);

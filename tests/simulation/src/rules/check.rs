@@ -1,10 +1,11 @@
 //! What must hold all the time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::Rule;
 use super::ledger::{Held, Ledger, State};
+use crate::executor::Process;
 use crate::store::Ended;
 use crate::workload::{Family, Layout};
 
@@ -26,7 +27,8 @@ impl Ledger {
         let idle = state.held.is_empty()
             && state.ends.is_empty()
             && state.claims.is_empty()
-            && state.asks.is_empty();
+            && state.asks.is_empty()
+            && state.lingering.is_empty();
         if state.violation.is_some() || idle || !state.news && now < state.looked + LOOK {
             return;
         }
@@ -38,6 +40,7 @@ impl Ledger {
         if self.store.faults() == 0 {
             found = found.or_else(|| self.left_free(state, now));
         }
+        found = found.or_else(|| self.kept(state, now)).or_else(|| self.room_left(state, now));
         let mut taken: BTreeMap<usize, (u32, u32)> = BTreeMap::new();
         for held in state.held.values_mut() {
             // Who stands still does nothing.
@@ -55,7 +58,8 @@ impl Ledger {
             if !valid {
                 continue;
             }
-            found = found.or_else(|| self.validity(held, (now, disturbed), &mut taken));
+            found =
+                found.or_else(|| self.validity(held, &state.broken, (now, disturbed), &mut taken));
             found = found.or_else(|| self.wish(held, (now, disturbed)));
             if let Some(most) = self.plans[held.entry.lock].most()
                 && now > held.since + most + SOON
@@ -68,6 +72,9 @@ impl Ledger {
         self.check_room();
         if self.store.ensemble().asked_while_down() {
             self.fail(super::NOT_DOWN, "a node is asked for without a connection");
+        }
+        if let Some(path) = self.store.ensemble().asked_again() {
+            self.fail(super::REPEATED, format!("{path} is asked for again and again"));
         }
         let over = taken.iter().find(|(_, (taken, room))| taken > room);
         if let Some((lock, (taken, room))) = over {
@@ -86,7 +93,7 @@ impl Ledger {
             if let (Family::Permits(limit), Layout::Kazoo, false) =
                 (plan.family, plan.layout, plan.confused)
             {
-                let nodes = self.store.ensemble().nodes(&format!("/zklock/{}/", plan.name));
+                let nodes = self.store.ensemble().ephemerals(&format!("/zklock/{}/", plan.name));
                 // Where somebody deleted the inner lock, two may come at a time. One is told that it lost
                 // its permit, whose node stays until it lets go.
                 let taken_back = |node: &String| {
@@ -138,6 +145,16 @@ impl Ledger {
                     let what = format!("{}: {early} µs before its time", held.path);
                     return Some((super::REASON, what));
                 }
+                // Heartbeats are answered, and its node is there.
+                let untouched = held.gone.is_none()
+                    && !self.store.is_killed(held.owner)
+                    && self.calm_for(2 * self.timeout)
+                    && self.store.deleted_at(held.entry.lock).is_none();
+                let closes = held.until == 0 || plan.most().is_some();
+                if untouched && !closes && !others && held.since + self.timeout / 3 < now {
+                    let what = format!("{}: lost, and nothing was wrong", held.path);
+                    return Some((super::REASON, what));
+                }
             }
             (false, Some(lost)) if held.awaited && now > lost + SOON => {
                 return Some((super::LOST, format!("{}: {} µs late", held.path, now - lost)));
@@ -147,10 +164,35 @@ impl Ledger {
         None
     }
 
+    /// A writer that stepped down is told that it is lost: a loss has a reason.
+    pub fn check_lost(
+        &self,
+        process: &Process,
+        lock: usize,
+        (path, czxid): (String, i64),
+        until: u64,
+    ) {
+        if self.is_closing(process) {
+            return;
+        }
+        let (now, plan) = (self.world.now(), &self.plans[lock]);
+        let owner = self.store.owner_of(&path, Some(czxid));
+        let gone = self.store.end_of(&path, Some(czxid));
+        // Its own deletion is the end of it.
+        let gone = gone.is_some_and(|(_, ended)| ended != Ended::BySelf);
+        // Or somebody deletes the reader's.
+        let gone = gone || self.store.deleted_at(lock).is_some();
+        if now + SOON < until && !gone && !plan.stops_early() && !self.store.is_killed(owner) {
+            let early = until - now;
+            self.fail(super::REASON, format!("{path}: {early} µs before its time"));
+        }
+    }
+
     /// Whether a guard may be valid.
     fn validity(
         &self,
         held: &mut Held,
+        broken: &BTreeSet<String>,
         (now, disturbed): (u64, u64),
         taken: &mut BTreeMap<usize, (u32, u32)>,
     ) -> Option<(Rule, String)> {
@@ -183,11 +225,11 @@ impl Ledger {
                 let what = format!("{}: its session expired {} µs ago", held.path, now - at);
                 Some((super::IN_TIME, what))
             }
-            Some((_, Ended::BySelf)) => {
+            Some((_, Ended::BySelf)) if !broken.contains(&held.path) => {
                 let what = format!("{}: its own session deleted it", held.path);
                 Some((super::TOLD, what))
             }
-            Some((at, Ended::ByOthers)) => {
+            Some((at, Ended::BySelf | Ended::ByOthers)) => {
                 // A heartbeat and its answer; with trouble on the way, no longer than a lease.
                 let calm = disturbed == 0 || disturbed + self.timeout < at;
                 let most = if calm { self.timeout / 6 + 100_000 } else { self.timeout };

@@ -2,10 +2,10 @@
 
 use super::ledger::{Entry, Ledger};
 use crate::store::Ended;
-use crate::workload::Family;
+use crate::workload::{Family, Layout};
 
 /// How long what a server said before may be under way, in microseconds.
-const UNDER_WAY: u64 = 150_000;
+pub(super) const UNDER_WAY: u64 = 150_000;
 
 /// How long after a grant its caller learns of it, at most: its task is woken, and polled.
 const TOLD: u64 = 5_000;
@@ -44,7 +44,10 @@ impl Ledger {
             grants.push(if grants.is_empty() { Some(now) } else { noted });
             let grants = grants.clone();
             drop(state);
-            return self.check_handoff(who, entry, path, &grants);
+            if grants.len() == 1 {
+                self.check_inner(who, entry, path);
+            }
+            return self.check_turn(who, entry, path, &grants);
         }
         let mut state = self.lock();
         let old = state.chains.remove(&entry.lock);
@@ -98,27 +101,31 @@ impl Ledger {
         }
     }
 
-    /// A process never uses a name as two kinds of lock at a time; and who comes later sees a lock of
-    /// another kind that another process uses.
-    fn check_kinds(&self, who: &str, entry: &Entry, path: &str) {
-        let (now, here) = (self.world.now(), entry.process.id());
-        let is_mutex = |share: (u32, u32)| share.0 == share.1;
-        let state = self.lock();
-        let others = state.held.values().filter(|held| {
-            held.entry.lock == entry.lock
-                && is_mutex(held.entry.share) != is_mutex(entry.share)
-                && held.lost.is_none()
-                && held.gone.is_none()
-                && held.entry.view.is_valid()
-        });
-        let (mut near, mut far) = (false, false);
-        for held in others {
-            near |= held.entry.process.id() == here;
-            far |= now > held.since + UNDER_WAY;
+    /// A permit is handed on as often and for as long as its turn lasts, which began with it or before.
+    fn check_turn(&self, who: &str, entry: &Entry, path: &str, grants: &[Option<u64>]) {
+        let (Some(first), Some(Some(_))) = (grants[0], grants.last()) else { return };
+        let (now, plan) = (self.world.now(), &self.plans[entry.lock]);
+        let bound = plan.handoffs();
+        let many = usize::try_from(bound.most).is_ok_and(|most| grants.len() > most + 1);
+        let long = now > first + bound.within.as_micros() as u64 + TOLD;
+        if (many || long) && self.quiet_for(now - first + self.timeout) {
+            let before = now.saturating_sub(TOLD);
+            if self.store.ensemble().waits_since(&plan.queue(), before, &entry.process) {
+                let many = grants.len();
+                let what = format!("{who}: {many} grants on {path} while others wait");
+                self.fail(super::HANDOFFS, what);
+            }
         }
-        drop(state);
-        if near || far && self.quiet_for(self.timeout) {
-            self.fail(super::MIXED, format!("{who} got {path} beside a lock of another kind"));
+    }
+
+    /// In kazoo's layout, whoever makes a permit holds an inner lock, or two may count at a time.
+    fn check_inner(&self, who: &str, entry: &Entry, path: &str) {
+        let (plan, token) = (&self.plans[entry.lock], entry.view.fencing_token());
+        let ensemble = self.store.ensemble();
+        let permit = ensemble.life(path, Some(token.czxid() as i64));
+        let Some(permit) = permit.filter(|_| plan.layout == Layout::Kazoo) else { return };
+        if !ensemble.was_made_under(&plan.queue(), &permit) {
+            self.fail(super::ROOM, format!("{who} got {path}, and had no inner lock to the end"));
         }
     }
 
@@ -129,7 +136,8 @@ impl Ledger {
         let (Some(first), Some(Some(_))) = (grants[0], grants.last()) else { return };
         let (now, plan) = (self.world.now(), &self.plans[entry.lock]);
         let bound = plan.handoffs();
-        let within = bound.within.as_micros() as u64 + UNDER_WAY;
+        let under_way = self.under_way();
+        let within = bound.within.as_micros() as u64 + under_way;
         let turn = usize::try_from(bound.most).unwrap_or(usize::MAX).saturating_add(1);
         let many = grants.len().checked_sub(turn).filter(|looked| *looked > 0);
         let many = many.and_then(|looked| grants[..=looked].iter().max().copied().flatten());
@@ -139,13 +147,19 @@ impl Ledger {
         let calm = self.quiet_for(now - first + self.timeout);
         if calm && plan.hold() == 0 && !plan.lingers {
             let below = plan.queue();
-            let before = since.saturating_sub(UNDER_WAY);
+            let before = since.saturating_sub(under_way);
             if self.store.ensemble().waits_since(&below, before, &entry.process) {
                 let many = grants.len();
                 let what = format!("{who}: {many} grants on {path} while others wait");
                 self.fail(super::HANDOFFS, what);
             }
         }
+    }
+
+    /// How long what a server said before may be under way, or not be known to it yet.
+    fn under_way(&self) -> u64 {
+        let alone = self.store.ensemble().size() == 1 && self.store.faults() == 0;
+        if alone { UNDER_WAY / 3 } else { UNDER_WAY }
     }
 
     /// Forgets since when a node is held: longer than its holder knows.

@@ -9,6 +9,8 @@ use zklock_core::guard::view::GuardView;
 use super::Rule;
 use super::asking::{Ask, Asking, Claim};
 use super::grants::Chain;
+use super::kinds::Uses;
+use super::lingering::Lingering;
 use crate::executor::{Process, ProcessId, World};
 use crate::store::{Ended, Store};
 use crate::workload::LockPlan;
@@ -82,6 +84,10 @@ pub(super) struct State {
     pub(super) claims: Vec<Claim>,
     /// The nodes, by their czxids, that were lost before who alone had them let go.
     pub(super) spoiled: BTreeSet<u64>,
+    /// The nodes, by their czxids, with which somebody has held a lock.
+    pub(super) noted: BTreeSet<u64>,
+    /// The nodes that somebody of their own process breaks.
+    pub(super) broken: BTreeSet<String>,
     /// When somebody let go of a lock last.
     pub(super) let_go: BTreeMap<usize, u64>,
     /// The grants on one node after the other.
@@ -94,6 +100,18 @@ pub(super) struct State {
     pub(super) ends: BTreeMap<u64, (Process, u64)>,
     /// The processes that close their sessions.
     pub(super) closing: BTreeSet<ProcessId>,
+    /// Which processes use a lock.
+    pub(super) uses: Uses,
+    /// The limit with which each lock was taken first.
+    pub(super) limits: BTreeMap<usize, u32>,
+    /// The nodes that linger.
+    pub(super) lingering: Vec<Lingering>,
+    /// When each lock was granted last.
+    pub(super) granted: BTreeMap<usize, u64>,
+    /// Since when there is room for the permits of each semaphore.
+    pub(super) room: BTreeMap<usize, u64>,
+    /// When it was looked at last whether there is room.
+    pub(super) looked_for_room: u64,
     /// When everything was looked at, and whether there is something new since.
     pub(super) looked: u64,
     pub(super) news: bool,
@@ -137,6 +155,11 @@ impl Ledger {
             self.world.say(|| format!("VIOLATION of {}: {what}", rule.name));
             state.violation = Some(Violation { rule, what });
         }
+    }
+
+    /// The ensemble, with what was done to it.
+    pub fn store(&self) -> &Arc<Store> {
+        &self.store
     }
 
     /// What does not hold.
@@ -200,9 +223,12 @@ impl Ledger {
         if let Some(asking) = asking {
             self.check_order(who, asking);
         }
-        let owner = self.store.owner_of(&path);
+        let owner = self.store.owner_of(&path, Some(token.czxid() as i64));
         let mut state = self.lock();
         state.grants += 1;
+        state.granted.insert(entry.lock, now);
+        state.noted.insert(token.czxid());
+        state.lingering.retain(|node| !node.is_at(&path));
         state.next += 1;
         state.news = true;
         state.forgive(entry.lock, &entry.process, now, None);
@@ -247,6 +273,11 @@ impl Ledger {
         self.store.end_of(path, Some(token.czxid() as i64))
     }
 
+    /// Until when a guard said that it is valid.
+    pub fn valid_until(&self, id: u64) -> u64 {
+        self.lock().held.get(&id).map_or(0, |held| held.until)
+    }
+
     /// The nodes of a lock that somebody holds.
     pub fn held_nodes(&self, lock: usize) -> Vec<String> {
         let state = self.lock();
@@ -269,6 +300,11 @@ impl Ledger {
         for held in state.held.values_mut().filter(|held| held.path == path) {
             held.wished = None;
         }
+    }
+
+    /// Notes that somebody breaks a lock. Where names recur, the node may be of the same process by then.
+    pub fn breaks(&self, path: &str) {
+        self.lock().broken.insert(path.to_owned());
     }
 
     /// Notes that a process that stood still goes on. What its tasks had to do meanwhile, they do from
@@ -360,6 +396,7 @@ impl Drop for Holding {
             }
             if held.entry.process.is_alive() {
                 self.ledger.let_go_of(held.entry.lock, &held.path);
+                self.ledger.lingers(&held);
             }
             drop(held);
         }

@@ -2,10 +2,14 @@
 
 mod asking;
 mod check;
+mod free;
 mod grants;
+mod kinds;
 mod ledger;
+mod lingering;
 
 pub use asking::Asking;
+pub use kinds::Using;
 pub use ledger::{Entry, Holding, Ledger, Violation};
 
 /// A rule.
@@ -89,6 +93,22 @@ rules! {
     MIXED = "mixed", "A name is used as one kind of lock at a time.";
     /// A semaphore of kazoo's has no more children than permits.
     ROOM = "room", "In kazoo's layout a permit is made when there is room for it.";
+    /// All who hold permits of kazoo's semaphore at a time have the same limit.
+    ONE_LIMIT = "one-limit", "In kazoo's layout the limit is in ZooKeeper; all processes must use the same one.";
+    /// Permits that somebody waits for are not left free.
+    RAISED = "room-is-used", "A new number takes effect while callers wait: a higher one lets some of them in.";
+    /// Who is told that a lock is busy is told by whom.
+    NAMED = "holder-is-named", "`Busy`: somebody else holds the lock; `holder()` says who.";
+    /// A lock that lingers is kept.
+    LINGERS = "lingers", "`linger`: keeps the node for this time after the last release, or until another process queues for it.";
+    /// Who breaks a lock deletes nothing else.
+    EXACT = "breaks-exactly", "Exactly the node is deleted that `contenders` returned.";
+    /// Who waits for itself by another handle is told.
+    ITSELF = "told-of-itself", "If one task might be waiting for itself in this way, so does the busy error at the end say.";
+    /// A lock in use is not taken in another layout.
+    LAYOUTS = "one-layout", "Another layout on the same name: within a process an error.";
+    /// Nobody asks for the same thing without a pause.
+    REPEATED = "pauses", "For half a tick after a standstill commits prove too little for a grant: who downgrades then asks few times.";
     /// Nobody asks for a node that would be made after the connection is back.
     NOT_DOWN = "not-while-down", "A create request that is sent while it is down would be applied after the reconnect, even if the caller has given up.";
     /// A nested call waits for the one beside it.

@@ -10,7 +10,7 @@ use zklock_core::lock::AnyGuard;
 
 use super::nested::Inside;
 use super::polls::{Cut, cut_short};
-use super::task::Task;
+use super::task::{Count, Task};
 use crate::rules::{self, Asking, Entry, Holding};
 
 impl Task {
@@ -62,18 +62,22 @@ impl Task {
             self.watch_end(&holding, guard.view());
         }
         let mut inside = None;
-        if world.seldom(2, 200) == 1 {
+        if world.seldom(2, self.crew.profile.nests) == 1 {
             match self.nest(lock, guard, &mut inside).await {
                 Some(left) => guard = left,
                 None => return,
             }
         }
-        let changes = if inside.is_some() { 500 } else { 200 };
+        let changes = if inside.is_some() { 500 } else { self.crew.profile.nests };
         if world.seldom(2, changes) == 1 {
-            self.sleep(self.short()).await;
+            // Those who hold for long change what they hold late.
+            let late = self.crew.profile.long > 500;
+            self.sleep(if late { self.duration() } else { self.short() }).await;
             match guard {
                 AnyGuard::Write(writer) => {
                     self.say(|| "downgrades".to_owned());
+                    let until = self.crew.ledger.valid_until(holding.id());
+                    let owner = self.node_of(&writer.view());
                     // It is a reader at the earliest now: the room for others is theirs from then on.
                     drop(holding);
                     match writer.downgrade().await {
@@ -94,6 +98,10 @@ impl Task {
                             }
                         }
                         // With its guard it lets go.
+                        Err(refused) if refused.error().kind() == ErrorKind::Lost => {
+                            self.crew.ledger.check_lost(&self.process, lock, owner, until);
+                            return self.judge(&refused.into(), None);
+                        }
                         Err(refused) => return self.judge(&refused.into(), None),
                     }
                 }
@@ -116,7 +124,14 @@ impl Task {
         let long = self.duration();
         if world.choose(2) == 0 {
             holding.awaits();
-            or(self.sleep(long), guard.lost()).await;
+            let lost = async {
+                guard.lost().await;
+                if guard.is_valid() {
+                    let what = format!("{}: {} is valid", self.name, guard.path());
+                    self.crew.ledger.fail(rules::LOST, what);
+                }
+            };
+            or(self.sleep(long), lost).await;
         } else {
             self.sleep(long).await;
         }
@@ -135,14 +150,19 @@ impl Task {
         match how {
             0 if alone => {
                 if guard.release().await.is_ok() {
-                    let node = (view.path(), view.fencing_token().czxid() as i64);
-                    self.crew.ledger.check_released(&self.name, lock, node);
+                    let (path, czxid) = self.node_of(&view);
+                    self.crew.ledger.check_released(&self.name, lock, (&path, czxid));
                 }
             }
             0 => drop(guard.release().await),
             1 => drop(guard),
             _ => drop(cut_short(world, guard.release(), Cut::of(1 + world.choose(6))).await),
         }
+    }
+
+    /// The node of a guard.
+    pub(super) fn node_of(&self, view: &GuardView) -> (String, i64) {
+        (view.path().to_owned(), view.fencing_token().czxid() as i64)
     }
 
     /// Whether a writer that was to step down goes on writing: a call inside has it too, or the server
@@ -157,9 +177,12 @@ impl Task {
     /// Holds what was split off, in a task of its own.
     fn hold_part(&self, lock: usize, share: (u32, u32), part: AnyGuard) {
         let task = self.part("part");
+        let using = self.crew.ledger.uses(lock, &self.process);
+        let running = Count::new(&self.crew, |crew| &crew.running);
         self.process.spawn(async move {
+            let _counted = (using, running);
             let holding = task.note_again(lock, share, part.view());
-            task.sleep(task.short()).await;
+            task.sleep(task.duration()).await;
             task.say(|| format!("lets go of {}", part.path()));
             drop(holding);
             drop(part.release().await);

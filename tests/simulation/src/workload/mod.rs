@@ -5,6 +5,7 @@ mod multi;
 mod nested;
 mod plan;
 mod polls;
+mod rare;
 mod task;
 
 pub(crate) use plan::MOST_PERMITS;

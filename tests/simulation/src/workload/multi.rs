@@ -31,7 +31,11 @@ impl Task {
         let ask = |lock: usize| self.crew.ledger.may_hold(lock, &self.process);
         let asking: Vec<_> = members.iter().map(|(lock, ..)| ask(*lock)).collect();
         let cut = Cut::of(if self.choose(3) == 1 { 1 + self.choose(18) } else { 0 });
-        match cut_short(world, all.acquire_tries(), cut).await {
+        // For as long as it takes, or not.
+        let patient = self.crew.profile.rare && self.choose(2) == 1;
+        let acquiring =
+            async { if patient { all.acquire().await } else { all.acquire_tries().await } };
+        match cut_short(world, acquiring, cut).await {
             Some(Ok(guard)) => {
                 let taken = |member: &AnyGuard| {
                     let mut shares = members.iter();
@@ -52,7 +56,7 @@ impl Task {
                 drop(holdings);
                 drop(guard.release().await);
             }
-            Some(Err(error)) => self.judge(&error, Some(4)),
+            Some(Err(error)) => self.judge(&error, Some(if patient { 0 } else { 4 })),
             None => self.say(|| "is dropped".to_owned()),
         }
     }

@@ -36,7 +36,9 @@ impl Task {
         inside: &mut Option<Inside>,
     ) -> Option<AnyGuard> {
         let plan = &self.crew.locks[lock];
-        match self.choose(5) {
+        match self.choose(if self.crew.profile.rare { 7 } else { 5 }) {
+            5 => self.ask_beside(plan, &guard).await,
+            6 => self.ask_in_another_layout(plan, &guard).await,
             1 if plan.family != Family::Permits(0) => self.join(plan, &guard).await,
             2 => self.read_again(lock, &guard).await,
             3 => *inside = self.carry(lock, &guard),
@@ -133,7 +135,9 @@ impl Task {
         let (downgraded, wait) = (inside.0.clone(), self.short() + u64::from(self.choose(4)) * 300);
         // Names recur in some layouts.
         let writer = guard.fencing_token().czxid();
+        let using = self.crew.ledger.uses(lock, &self.process);
         let call = async move {
+            let _using = using;
             task.sleep(wait).await;
             // If the lock is let go of meanwhile, the call takes it anew.
             let _asking = task.crew.ledger.may_hold(lock, &task.process);

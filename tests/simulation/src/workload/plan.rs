@@ -11,7 +11,7 @@ use zklock_core::name::lock_name::LockName;
 use zklock_core::session::Session;
 
 use crate::executor::{World, current_task};
-use crate::profile::Profile;
+use crate::profile::{Profile, Shape};
 
 /// What a lock is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,6 +106,8 @@ impl LockPlan {
                 Some(family) => plan.family = family,
                 None if profile.marks => plan.draw_marks(world),
                 None if profile.limits => plan.draw_limits(world),
+                None if profile.turns => plan.draw_turns(world),
+                None if profile.lingers => plan.draw_lingering(world),
                 None => plan.draw_options(world),
             }
             locks.push(plan);
@@ -114,7 +116,13 @@ impl LockPlan {
     }
 
     fn draw_kind(&mut self, world: &World, profile: &Profile) {
-        self.family = match if profile.permits { 4 } else { world.choose(5) } {
+        let which = match profile.shape {
+            Shape::Any => world.choose(5),
+            Shape::Mutexes => 0,
+            Shape::ReadWrite => 2,
+            Shape::Permits => 4,
+        };
+        self.family = match which {
             0 | 1 => Family::Mutex,
             2 | 3 => Family::ReadWrite,
             _ => Family::Permits(1 + world.choose(3)),
@@ -133,8 +141,10 @@ impl LockPlan {
                 self.mixed = world.seldom(2, 300) == 1;
             }
             Family::Permits(_) => {
-                self.limited_at = self.layout == Layout::Curator && world.seldom(2, 400) == 1;
-                self.confused = !self.limited_at && world.seldom(2, 250) == 1;
+                let limited_at = if profile.confused < 1_000 { 400 } else { 0 };
+                self.limited_at =
+                    self.layout == Layout::Curator && world.seldom(2, limited_at) == 1;
+                self.confused = !self.limited_at && world.seldom(2, profile.confused) == 1;
             }
             _ => {}
         }
@@ -151,6 +161,18 @@ impl LockPlan {
     fn draw_limits(&mut self, world: &World) {
         let limit = Duration::from_millis([20, 300, 1_500][world.choose(3) as usize]);
         self.options = LockOptions::default().hold_at_most(limit);
+    }
+
+    fn draw_turns(&mut self, world: &World) {
+        let (most, millis) = [(1, 60_000), (3, 60_000), (1_000, 20)][world.choose(3) as usize];
+        let handoffs = Handoffs { most, within: Duration::from_millis(millis) };
+        self.options = LockOptions::default().handoffs(handoffs);
+    }
+
+    fn draw_lingering(&mut self, world: &World) {
+        let long = Duration::from_millis([200, 2_000, 5_000][world.choose(3) as usize]);
+        self.options = LockOptions::default().linger(long);
+        self.lingers = true;
     }
 
     fn draw_options(&mut self, world: &World) {
@@ -202,6 +224,19 @@ impl LockPlan {
             (Family::Permits(_), _) => format!("/zklock/{}/locks/", self.name),
             _ => format!("/zklock/{}/", self.name),
         }
+    }
+
+    /// Where the nodes of those are who hold it.
+    pub fn directory(&self) -> String {
+        match (self.family, self.layout) {
+            (Family::Permits(_), Layout::Curator) => format!("/zklock/{}/leases", self.name),
+            _ => format!("/zklock/{}", self.name),
+        }
+    }
+
+    /// How long it lingers, in microseconds.
+    pub fn linger(&self) -> u64 {
+        self.options.linger.map_or(0, |linger| linger.as_micros() as u64)
     }
 
     /// Whether it is a semaphore.
@@ -297,8 +332,7 @@ impl LockPlan {
                 let lock = if self.limited_at {
                     let name = LockName::new(self.name)?;
                     Semaphore::limit_at(session, name, &self.limit_node(), limit)?
-                } else if self.confused && self.layout == Layout::Curator && world.choose(3) == 0 {
-                    // In kazoo's layout, the limit is in ZooKeeper, and nobody gets in with another.
+                } else if self.confused && world.choose(3) == 0 {
                     session.semaphore(self.name, limit + 1)?
                 } else {
                     session.semaphore(self.name, limit)?

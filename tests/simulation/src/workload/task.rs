@@ -27,6 +27,8 @@ pub struct Crew {
     pub profile: Profile,
     /// The session timeout, in microseconds.
     pub timeout: u64,
+    /// The servers' tick, in microseconds.
+    pub tick: u64,
     /// Whether there are no more faults.
     pub calm: AtomicBool,
     /// How many tasks have not asked for everything yet.
@@ -50,10 +52,10 @@ pub(super) struct Task {
 }
 
 /// Counts a task as long as it is not dropped.
-struct Count(Arc<Crew>, fn(&Crew) -> &AtomicU32);
+pub(super) struct Count(Arc<Crew>, fn(&Crew) -> &AtomicU32);
 
 impl Count {
-    fn new(crew: &Arc<Crew>, of: fn(&Crew) -> &AtomicU32) -> Self {
+    pub(super) fn new(crew: &Arc<Crew>, of: fn(&Crew) -> &AtomicU32) -> Self {
         of(crew).fetch_add(1, Ordering::Relaxed);
         Count(crew.clone(), of)
     }
@@ -157,7 +159,7 @@ impl Task {
 
     async fn round(&self) {
         let world = self.process.world();
-        if world.seldom(2, 20) == 1 {
+        if world.seldom(2, self.crew.profile.passes) == 1 {
             self.pass_by().await;
         }
         if self.crew.profile.kinds && world.seldom(2, 80) == 1 {
@@ -165,7 +167,12 @@ impl Task {
         }
         let lock = self.choose(self.crew.locks.len() as u32) as usize;
         let plan = &self.crew.locks[lock];
-        let timeout = Duration::from_millis([5, 50, 300, 2_000][self.choose(4) as usize]);
+        if self.crew.profile.rare && self.choose(3) == 1 {
+            return self.do_what_few_do(lock).await;
+        }
+        let _using = self.crew.ledger.uses(lock, &self.process);
+        let times = if self.crew.profile.hasty { [1, 2, 3, 4] } else { [5, 50, 300, 2_000] };
+        let timeout = Duration::from_millis(times[self.choose(4) as usize]);
         let (mut how, tries) = (self.choose(8), 1 + self.choose(2));
         if how == 3 && plan.lingers {
             // What lingers is refused to who asks once.
@@ -174,7 +181,7 @@ impl Task {
         let cut = Cut::of(world.seldom(20, self.crew.profile.cancels));
         let asked = match plan.lock(world, &self.session, Some((timeout, tries))) {
             Ok(asked) => asked,
-            Err(error) => return self.refuse(plan, &error),
+            Err(error) => return self.refuse(lock, &error),
         };
         let share = plan.share(&asked);
         self.say(|| {
@@ -219,8 +226,14 @@ impl Task {
             self.crew.ledger.fail(rules::DEADLINE, what);
         }
         match answer {
-            Some(Ok(guard)) => self.hold(lock, share, guard, asking).await,
+            Some(Ok(guard)) => {
+                self.check_limit(lock, &asked);
+                self.hold(lock, share, guard, asking).await;
+            }
             Some(Err(error)) => {
+                if self.crew.profile.cancels == 0 {
+                    self.crew.ledger.check_holder(&self.name, &asking, &error);
+                }
                 self.judge_of(plan, &error, Some(how));
                 self.crew.ledger.check_refusal(&self.name, &asking, error.kind());
             }
@@ -276,10 +289,19 @@ impl Task {
         }
     }
 
+    /// Where the limit of a semaphore is in ZooKeeper, all have the same.
+    fn check_limit(&self, lock: usize, asked: &AnyLock) {
+        if let (AnyLock::Permits(asked, _), Layout::Kazoo) = (asked, self.crew.locks[lock].layout) {
+            self.crew.ledger.check_limit(&self.name, lock, asked.limit());
+        }
+    }
+
     /// Looks at the error of a handle.
-    fn refuse(&self, plan: &LockPlan, error: &LockError) {
+    fn refuse(&self, lock: usize, error: &LockError) {
         self.say(|| format!("{error:#}"));
-        if !plan.confused || error.kind() != ErrorKind::InvalidOption {
+        if self.crew.locks[lock].confused && error.kind() == ErrorKind::InvalidOption {
+            self.crew.ledger.check_handle(&self.name, lock, &self.process, error);
+        } else {
             self.crew.ledger.fail(rules::ERROR, format!("{}: {error:#}", self.name));
         }
     }
@@ -316,6 +338,7 @@ impl Task {
     async fn at_last(&self, lock: usize) {
         let plan = &self.crew.locks[lock];
         let world = self.process.world();
+        let _using = self.crew.ledger.uses(lock, &self.process);
         let Ok(asked) = plan.lock(world, &self.session, None) else { return };
         let share = plan.share(&asked);
         self.say(|| format!("wants {} at last", plan.name));
@@ -323,6 +346,7 @@ impl Task {
         match asked.acquire().await {
             Ok(guard) => {
                 drop(asking);
+                self.check_limit(lock, &asked);
                 let holding = self.note(lock, share, guard.view(), None);
                 self.sleep(1_000).await;
                 drop(holding);

@@ -8,7 +8,7 @@ use super::Locks;
 use crate::base::caller::Caller;
 use crate::base::mode::Mode;
 use crate::local::grant::{Grant, GrantSource};
-use crate::local::itself::{Perhaps, is_stuck, stops_waiter};
+use crate::local::itself::{Perhaps, is_stuck, let_go, stops_waiter};
 use crate::local::queue::Queue;
 use crate::local::state::Phase;
 use crate::local::waiter::Waiter;
@@ -25,13 +25,7 @@ impl Queue<Locks> {
         // The caller may have been granted it meanwhile.
         let own = Arc::as_ptr(self).cast::<()>();
         holders.retain(|by| !std::ptr::eq(Arc::as_ptr(by.queue()).cast(), own));
-        holders.retain(|holder| {
-            let gone = starts_anew(who, holder);
-            if gone {
-                holder.lease().let_go();
-            }
-            !gone
-        });
+        let_go(who, &mut holders);
         holders
     }
 
@@ -83,11 +77,4 @@ impl Queue<Locks> {
 /// Whether a waiter can only continue when `who` does. One that only tries may be refused.
 pub(super) fn is_stopped(who: &Caller, waiter: &Waiter) -> bool {
     !waiter.once && stops_waiter(who, &waiter.who)
-}
-
-/// Whether a newcomer is the holder that lost this lease. Another branch of it may still work under
-/// the lost guard; it was told, and only the token protects from it. The branch that starts over
-/// would wait for itself for ever.
-pub(super) fn starts_anew(who: &Caller, holder: &Grant) -> bool {
-    holder.is_kept_by_guard() && who.is_same(holder.who()) && !holder.lease().is_valid()
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::{Permits, busy};
-use crate::acquire::acquire_loop::Target;
 use crate::acquire::obstacle::{Obstacle, Seen};
+use crate::acquire::target::Target;
 use crate::base::error::LockError;
 use crate::base::times;
 use crate::coordinator::traits::RequestError;

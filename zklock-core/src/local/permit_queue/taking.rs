@@ -6,10 +6,12 @@ use std::time::Duration;
 use futures_lite::future::or;
 
 use super::{Looks, Permits, Targets};
-use crate::acquire::acquire_loop::{How, Setback, acquire, deleted_again, setback};
+use crate::acquire::acquire_loop::acquire;
 use crate::acquire::lease::Lease;
 use crate::acquire::obstacle::Seen;
 use crate::acquire::send_order::SendTurn;
+use crate::acquire::setback::{Setback, deleted_again, setback};
+use crate::acquire::target::NodeRequest;
 use crate::base::error::LockError;
 use crate::base::first::all;
 use crate::base::mode::Mode;
@@ -19,7 +21,7 @@ use crate::local::permits::PermitRequest;
 use crate::local::queue::Queue;
 use crate::local::todo::Fetch;
 use crate::session::lane::LanePermit;
-use crate::session::releaser::more;
+use crate::session::releaser::{Deletions, more};
 
 impl Queue<Permits> {
     /// Takes permits under one hold of the inner lock, all or none. Without it, two callers that
@@ -36,8 +38,11 @@ impl Queue<Permits> {
         let (mut losses, mut interruptions, mut patience) = (0, 0, None);
         loop {
             // By then, callers that only try have been told if nothing is left.
-            let how = How { has_many_nodes: turn.is_some(), ..How::one(Mode::Mutex, false) };
-            let inner = acquire(locks, vanished, lane_permit, how, &looks.locks, turn).await?;
+            let request = NodeRequest {
+                has_many_nodes: turn.is_some(),
+                ..NodeRequest::one(Mode::Mutex, false)
+            };
+            let inner = acquire(locks, vanished, lane_permit, request, &looks.locks, turn).await?;
             looks.locks.set(None);
             let taking = async { Some(self.take(lane_permit, fetch, &looks.leases).await) };
             // Where the deletion of a permit was refused, its node goes with its session, and that with the
@@ -57,7 +62,8 @@ impl Queue<Permits> {
                 return Ok(taken);
             }
             // The next count must not find them.
-            all(taken.iter().filter_map(|lease| lease.release())).await.ok();
+            let deletions = taken.iter().filter_map(|lease| lease.release());
+            deletions.collect::<Deletions>().await.ok();
             let pause = if inner.is_deleted() {
                 if losses >= vanished.attempts {
                     return Err(deleted_again(&locks.lock));
@@ -106,16 +112,16 @@ impl Queue<Permits> {
     ) -> Result<Vec<Lease>, LockError> {
         let (target, vanished) = (&self.engine().targets.leases, &fetch.wants.vanished);
         let together = fetch.wants.permits as usize;
-        let how = How::one(Mode::Permit, fetch.once);
+        let request = NodeRequest::one(Mode::Permit, fetch.once);
         let label = self.lock().state.waiting().next().and_then(|first| first.label.clone());
-        let how = How { together, stop_at: fetch.stop_at, label, ..how };
+        let request = NodeRequest { together, stop_at: fetch.stop_at, label, ..request };
         let mut taken = Vec::with_capacity(together);
         if self.engine().targets.counts_first {
-            let first = How { counts_first: true, ..how.clone() };
+            let first = NodeRequest { counts_first: true, ..request.clone() };
             taken.push(acquire(target, vanished, lane_permit, first, seen, None).await?);
         }
         let taking = (taken.len()..together)
-            .map(|_| acquire(target, vanished, lane_permit, how.clone(), seen, None));
+            .map(|_| acquire(target, vanished, lane_permit, request.clone(), seen, None));
         let rest = all(taking).await?;
         taken.extend(rest);
         Ok(taken)

@@ -17,37 +17,34 @@ use crate::local::singles::InOrder;
 use crate::local::todo::Fetch;
 use crate::session::lane::LanePermit;
 use crate::session::local_queues::of_type;
-use crate::session::releaser::Deletion;
+use crate::session::releaser::Deletions;
 
 impl<E: Engine> Queue<E> {
-    /// Decides something, and carries it out. Returns the deletion of the node.
-    pub fn decide(
-        self: &Arc<Self>,
-        decide: impl FnOnce(&mut E::State) -> TodoOf<E>,
-    ) -> Option<Deletion> {
+    /// Decides something, and carries it out. Returns the deletions of nodes.
+    pub fn decide(self: &Arc<Self>, decide: impl FnOnce(&mut E::State) -> TodoOf<E>) -> Deletions {
         let mut inner = self.lock();
         let todo = decide(&mut inner.state);
         self.carry_out(inner, todo)
     }
 
-    /// Carries out what the state decided, after the state is unlocked. Returns the deletion of the
-    /// node.
+    /// Carries out what the state decided, after the state is unlocked. Returns the deletions of
+    /// nodes.
     pub fn carry_out(
         self: &Arc<Self>,
         inner: MutexGuard<'_, Inner<E>>,
         mut todo: TodoOf<E>,
-    ) -> Option<Deletion> {
+    ) -> Deletions {
         let (next, others) = (todo.wake.take(), std::mem::take(&mut todo.wake_all));
-        let deletion = match todo.only_wakes() {
+        let deletions = match todo.only_wakes() {
             true => {
                 drop(inner);
-                None
+                Deletions::default()
             }
             false => self.carry_out_more(inner, todo),
         };
         next.into_iter().for_each(wake);
         others.into_iter().for_each(wake);
-        deletion
+        deletions
     }
 
     /// The rest of it, before anybody is woken.
@@ -55,7 +52,7 @@ impl<E: Engine> Queue<E> {
         self: &Arc<Self>,
         mut inner: MutexGuard<'_, Inner<E>>,
         todo: TodoOf<E>,
-    ) -> Option<Deletion> {
+    ) -> Deletions {
         // A lost lease that is given back late has no companion any more: the present one is
         // another's.
         let ended = todo.release.as_ref().and_then(|released| {
@@ -83,8 +80,8 @@ impl<E: Engine> Queue<E> {
         }
         // The deletions are sent before the creation of the next node.
         let quiet = todo.release.is_some() || !todo.more.is_empty() || todo.cancel;
-        let deletion = todo.release.and_then(|lease| lease.release());
-        let more: Vec<_> = todo.more.iter().filter_map(|lease| lease.release()).collect();
+        let released = todo.release.into_iter().chain(todo.more);
+        let deletions = released.filter_map(|lease| lease.release()).collect();
         todo.let_go.into_iter().for_each(|lease| lease.let_go());
         if let Some((fetch, looks)) = fetch {
             let (queue, stop) = (self.clone(), looks.as_ref().clone());
@@ -104,7 +101,7 @@ impl<E: Engine> Queue<E> {
         if !todo.tried.is_empty() {
             E::refuse_stuck(self, &todo.tried);
         }
-        deletion.or_else(|| Deletion::all(more))
+        deletions
     }
 
     /// A place on a connection. Acquires of one lock with nodes of their own use the same

@@ -7,10 +7,10 @@ use std::sync::{Arc, Weak};
 use tokio::sync::Notify;
 
 use super::Queue;
-use crate::acquire::acquire_loop::Target;
 use crate::acquire::lease::Lease;
 use crate::acquire::obstacle::Seen;
 use crate::acquire::send_order::SendTurn;
+use crate::acquire::target::Target;
 use crate::base::caller::Caller;
 use crate::base::clock::Instant;
 use crate::base::error::LockError;
@@ -32,7 +32,7 @@ pub type Shared<E> = Arc<Queue<E>>;
 /// What is to be done for a queue.
 pub type TodoOf<E> = Todo<Lease, <E as Engine>::Wants>;
 
-/// Who is to be told of a waiter's place, and that it may wait for itself.
+/// The result of joining, and whether the caller may wait for itself.
 pub type InQueue<E> = (Joined<Queue<E>>, Option<Perhaps>);
 
 /// What the queues of locks and of semaphores do differently.
@@ -105,11 +105,6 @@ pub trait Engine: Sized + Debug + Send + Sync + 'static {
     fn ask(
         queue: &Queue<Self>,
     ) -> impl Future<Output = Option<Result<LockError, RequestError>>> + Send;
-
-    /// As that of [`WaitQueue`](crate::local::wait_queue::WaitQueue).
-    fn is_between_holders(_: &Self::State, _: Option<Place>) -> bool {
-        false
-    }
 
     /// As that of [`GrantSource`](crate::local::grant::GrantSource).
     fn step_down(queue: Shared<Self>, writer: Sole) -> SteppingDown;

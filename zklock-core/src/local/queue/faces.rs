@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use std::task::{Poll, Waker};
 
 use super::{Engine, Granting, Inner, Queue};
-use crate::acquire::acquire_loop::Target;
+use crate::acquire::target::Target;
 use crate::base::clock::Instant;
 use crate::base::error::{Holder, LockError};
 use crate::base::mode::Mode;
@@ -21,7 +21,7 @@ use crate::local::waiters::{Outcome, Place};
 use crate::session::handle::Session;
 use crate::session::lane::closed;
 use crate::session::local_queues::{Held, Holding, LocalQueue};
-use crate::session::releaser::Deletion;
+use crate::session::releaser::Deletions;
 
 impl<E: Engine> GrantSource for Queue<E> {
     fn session(&self) -> &Session {
@@ -50,12 +50,12 @@ impl<E: Engine> GrantSource for Queue<E> {
         E::split(&self, grant, permits)
     }
 
-    fn release(self: Arc<Self>, grant: &Grant, now: Instant) -> Option<Deletion> {
+    fn release(self: Arc<Self>, grant: &Grant, now: Instant) -> Deletions {
         let (by, leases) = (Granting::new(&self, now), grant.leases().cloned());
         let is_it = |by: &Weak<Grant>| std::ptr::eq(by.as_ptr(), grant);
-        let deletion = self.decide(|state| state.release(leases, is_it, grant.linger(), &by));
+        let deletions = self.decide(|state| state.release(leases, is_it, grant.linger(), &by));
         by.tell_handed_on();
-        deletion
+        deletions
     }
 }
 
@@ -66,12 +66,12 @@ impl<E: Engine> WaitQueue for Queue<E> {
 
     fn leave(self: &Arc<Self>, place: Place) {
         let mut untaken = None;
-        let deletion = self.decide(|state| {
+        let deletions = self.decide(|state| {
             let (outcome, todo) = state.leave(place);
             untaken = outcome;
             todo
         });
-        drop(deletion);
+        drop(deletions);
         // A grant that nobody took passes to the next.
         drop(untaken);
     }
@@ -81,17 +81,13 @@ impl<E: Engine> WaitQueue for Queue<E> {
         inner.state.waiter(place).map(|waiter| (E::mode(&waiter.wants), waiter.since))
     }
 
-    fn is_between_holders(&self, place: Option<Place>) -> bool {
-        E::is_between_holders(&self.lock().state, place)
-    }
-
     async fn ask(&self) -> Option<Result<LockError, RequestError>> {
         E::ask(self).await
     }
 }
 
 impl<E: Engine> Queue<E> {
-    /// Who holds and who waits, and in which way.
+    /// The holders and the waiters, and their modes.
     fn users<'a>(
         &'a self,
         inner: &'a Inner<E>,
@@ -118,6 +114,11 @@ impl<E: Engine> LocalQueue for Queue<E> {
         self.users(&inner, now).map(|(_, held)| held).collect()
     }
 
+    fn is_in_use(&self) -> bool {
+        let state = &self.lock().state;
+        state.waiting_count() > 0 || state.holders().any(|by| by.strong_count() > 0)
+    }
+
     fn tally(&self, each: &mut dyn FnMut(Pattern, Mode, bool)) {
         let (inner, pattern) = (self.lock(), self.pattern());
         let holders = inner.state.holders().filter_map(Weak::upgrade);
@@ -125,8 +126,10 @@ impl<E: Engine> LocalQueue for Queue<E> {
         inner.state.waiting().for_each(|other| each(pattern, E::mode(&other.wants), false));
     }
 
-    fn holding(&self, path: &str) -> Option<Holding> {
-        Grant::holding(self.lock().state.holders(), path, self.now())
+    fn holdings(&self, each: &mut dyn FnMut(&Arc<str>, Holding)) {
+        let inner = self.lock();
+        let holders = inner.state.holders().filter_map(Weak::upgrade);
+        holders.for_each(|by| by.leases().for_each(|lease| each(lease.path(), by.holding())));
     }
 
     fn is_semaphore(&self) -> bool {

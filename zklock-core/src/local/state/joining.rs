@@ -26,20 +26,14 @@ impl<L: Lent, B, O> State<L, B, O> {
     /// is pending, and may grant the lock to the newcomer as well. `seen` says whether the running
     /// driver has seen somebody in the way.
     fn keeps_out(&self, newcomer: &Waiter, seen: bool) -> bool {
-        let reads = |mode: Mode| {
-            (newcomer.wants, mode) == (Mode::Read, Mode::Read)
-                && self.callers.waiters.iter().all(|other| other.wants == Mode::Read)
-        };
         match &self.phase {
-            Phase::Idle | Phase::Lingering { .. } => false,
+            Phase::Idle | Phase::Lingering { .. } | Phase::Asking { .. } => false,
             Phase::Fetching(_) => seen,
-            // Who was to have it next may have given up.
-            Phase::Asking { lease, mode } => {
-                !self.callers.waiters.is_empty() && lease.is_valid(newcomer.since) && !reads(*mode)
-            }
             Phase::Held { lease, mode } => {
                 let open = self.asking && self.behind != Some(true) && !lease.is_revoked();
-                !open || !reads(*mode)
+                let all_read =
+                    || self.callers.waiters.iter().all(|other| other.wants == Mode::Read);
+                !open || (newcomer.wants, *mode) != (Mode::Read, Mode::Read) || !all_read()
             }
         }
     }

@@ -144,8 +144,8 @@ impl Wanted {
         let lock = |name| self.spec.lock(&session, name);
         if self.also.is_empty() {
             let lock = lock(name)?;
-            let how = if once { lock.once()? } else { lock.tries() };
-            return Ok(Entry::one(lock, how));
+            let wait = if once { lock.once()? } else { lock.tries() };
+            return Ok(Entry::one(lock, wait));
         }
         let also = self.also.iter().map(|also| also.0.clone());
         let mut names = also.collect::<Result<Vec<_>, _>>()?;
@@ -154,7 +154,7 @@ impl Wanted {
         names.sort();
         names.dedup();
         let locks = MultiLock::new(names.into_iter().map(lock).collect::<Result<Vec<_>, _>>()?)?;
-        let how = if once { locks.once()? } else { locks.tries() };
-        Ok(Entry::several(locks, how))
+        let wait = if once { locks.once()? } else { locks.tries() };
+        Ok(Entry::several(locks, wait))
     }
 }

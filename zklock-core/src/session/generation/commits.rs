@@ -8,7 +8,9 @@ use futures_lite::future::or;
 
 use super::{Generation, HeldNode};
 use crate::base::clock::Instant;
-use crate::coordinator::traits::{Created, Link, NodeKind, Operation, Reply, RequestError};
+use crate::coordinator::traits::{
+    Coordinator, Created, Link, NodeKind, Operation, Reply, RequestError,
+};
 use crate::session::lease_clock::Condition;
 
 /// The largest number of nodes that one request checks: a server takes tens of milliseconds for a
@@ -93,6 +95,25 @@ impl Generation {
     /// asks again if there is no reply.
     pub fn children(&self, path: &str) -> Reply<Vec<String>> {
         self.patient.children(path)
+    }
+
+    /// Reads what the leader knows at present: this server may not have heard yet that an earlier request,
+    /// or somebody else, has changed it. Both requests are sent by this call.
+    pub fn synced<T: Send + 'static>(
+        self: &Arc<Self>,
+        path: &str,
+        read: fn(&dyn Coordinator, &str) -> Reply<T>,
+    ) -> Reply<T> {
+        let (this, sent, path) = (self.clone(), self.lease.clock().now(), path.to_owned());
+        let (synced, first) = (self.coordinator.sync(&path), read(&*self.coordinator, &path));
+        Box::pin(async move {
+            synced.await?;
+            if this.lease.clock().now() < sent + this.patience() {
+                return first.await;
+            }
+            // The sync was asked for again, and this answer may be older than that by any time.
+            read(&*this.coordinator, &path).await
+        })
     }
 
     /// Commits that nodes exist, or finds out which one does not. The request is sent by this call.

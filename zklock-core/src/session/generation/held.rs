@@ -236,6 +236,7 @@ impl Generation {
         // This session made a node at the path of one that it held: somebody had deleted that one.
         if let Some(before) = before.filter(|before| before.czxid != czxid) {
             self.tell_gone(&before, LossReason::Deleted);
+            self.changed.notify_waiters();
         }
         // Whoever ends a term removes its nodes afterwards, so one of the two sees the other.
         if !self.lease.is_present(term) {
@@ -302,8 +303,19 @@ impl Generation {
 
     /// Records that a held node was deleted, and not by its owner.
     pub fn lost_node(&self, node: &HeldNode, why: LossReason) {
-        if remove(&mut self.lock_held(), node) {
-            self.tell_gone(node, why);
+        self.lost_nodes([node], why);
+    }
+
+    /// The same for several. All who wait for a change look once.
+    pub fn lost_nodes<'a>(&self, nodes: impl IntoIterator<Item = &'a HeldNode>, why: LossReason) {
+        let before = self.losses();
+        for node in nodes {
+            if remove(&mut self.lock_held(), node) {
+                self.tell_gone(node, why);
+            }
+        }
+        if self.losses() != before {
+            self.changed.notify_waiters();
         }
     }
 
@@ -318,7 +330,6 @@ impl Generation {
             false => why,
         };
         node.tell_loss(&self.events, why);
-        self.changed.notify_waiters();
     }
 
     /// Tells the observers that the connection is in doubt, for each held node.

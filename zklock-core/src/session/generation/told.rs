@@ -38,25 +38,31 @@ impl HeldNode {
     /// held the lock for `long`, or if what the node tells is no longer so. `None` if it is, and for
     /// data of another format. Nodes whose names recur are never written, because another client may
     /// have created one at the same path, with the same version.
-    pub fn news(&self, holding: Option<Holding>, long: Duration, clock: &Clock) -> Option<Vec<u8>> {
+    pub fn news(
+        &self,
+        holding: Option<&Holding>,
+        long: Duration,
+        clock: &Clock,
+    ) -> Option<Vec<u8>> {
         if self.is_recurring() {
             return None;
         }
-        let by = holding.as_ref().map(|holding| holding.token);
-        let is_long = holding.as_ref().is_some_and(|holding| holding.held_for >= long);
+        let by = holding.map(|holding| holding.token);
+        let held_for = holding.map(|holding| clock.now().since(holding.since));
+        let is_long = held_for.is_some_and(|held_for| held_for >= long);
         let mut told = self.told();
         if told.refused || told.by == by && by.is_some() {
             return None;
         }
         let before = Owner::of_zklock(told.data.as_ref().or(self.payload.as_ref())?)?;
-        let label = holding.as_ref().and_then(|holding| holding.label.as_deref());
+        let label = holding.and_then(|holding| holding.label.as_deref());
         let owner = Owner { revoked: self.is_revoked(), granted: None, ..before.clone() };
         let owner = owner.labelled(label);
         if told.by.is_none() && !is_long && owner.label == before.label {
             return None;
         }
-        let owner = match holding {
-            Some(holding) => owner.granted_ago_on(clock.machine(), holding.held_for),
+        let owner = match held_for {
+            Some(held_for) => owner.granted_ago_on(clock.machine(), held_for),
             None => owner,
         };
         let data = owner.to_payload();

@@ -11,10 +11,10 @@ use std::time::Duration;
 use crate::base::caller::Caller;
 use crate::base::clock::Instant;
 use crate::base::error::{ErrorKind, LockError};
-use crate::base::policy::{Handoffs, RetryPolicy, StopAt};
+use crate::base::policy::{Handoffs, RetryPolicy};
 use crate::local::callers::{Decides, Grants};
 use crate::local::permits::{PermitRequest, State};
-use crate::local::todo::{Joined, Lent, Todo};
+use crate::local::todo::{Joined, TestLease, Todo};
 use crate::local::waiter::{QueuePolicy, Waiter};
 use crate::local::waiters::Place;
 
@@ -90,20 +90,7 @@ enum Step {
     HasPermits(Who),
 }
 
-#[derive(Debug)]
-struct KeptNode(Node);
-
-impl Lent for KeptNode {
-    fn is_valid(&self, _: Instant) -> bool {
-        true
-    }
-    fn is_revoked(&self) -> bool {
-        false
-    }
-    fn stop_at(&self) -> StopAt {
-        StopAt::Lost
-    }
-}
+type Lease = TestLease<Node>;
 
 /// How far the first in the queue of the inner lock is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,7 +118,7 @@ impl Server {
     }
 }
 
-type Granted = (u64, Vec<Arc<KeptNode>>);
+type Granted = (u64, Vec<Arc<Lease>>);
 
 struct World<'a> {
     case: &'a Case,
@@ -139,11 +126,11 @@ struct World<'a> {
     steps: BTreeMap<(Instant, u64), Step>,
     number: u64,
     server: Server,
-    state: State<KeptNode, u64, Granted>,
+    state: State<Lease, u64, Granted>,
     driver: u64,
     grants: Cell<u64>,
     places: Vec<(u32, Place)>,
-    held: BTreeMap<u64, Vec<Arc<KeptNode>>>,
+    held: BTreeMap<u64, Vec<Arc<Lease>>>,
     came: Option<Instant>,
     came_in: Option<Instant>,
     passed: u32,
@@ -258,7 +245,7 @@ impl World<'_> {
     fn fetched(&mut self, who: Who) {
         let Who::Driver(driver) = who else { return };
         let mine = self.server.permits.iter().filter(|node| node.1 == who);
-        let leases = mine.map(|node| Arc::new(KeptNode(*node))).collect();
+        let leases = mine.map(|node| Arc::new(Lease { is_valid: true, node: *node })).collect();
         let by = By(self.now, &self.grants);
         let todo = self.state.fetched(driver, Ok(leases), &by);
         self.carry_out(todo);
@@ -317,9 +304,9 @@ impl World<'_> {
         self.after(told, Step::HasPermits(who));
     }
 
-    fn carry_out(&mut self, todo: Todo<KeptNode, PermitRequest>) {
+    fn carry_out(&mut self, todo: Todo<Lease, PermitRequest>) {
         if !todo.more.is_empty() {
-            let nodes = todo.more.iter().map(|lease| lease.0).collect();
+            let nodes = todo.more.iter().map(|lease| lease.node).collect();
             self.send(Request::Delete(nodes));
         }
         if todo.cancel {
@@ -350,20 +337,20 @@ impl World<'_> {
 /// Numbers what it grants.
 struct By<'a>(Instant, &'a Cell<u64>);
 
-impl Grants<KeptNode, PermitRequest, u64, Granted> for By<'_> {
+impl Grants<Lease, PermitRequest, u64, Granted> for By<'_> {
     fn now(&self) -> Instant {
         self.0
     }
     fn grant(
         &self,
         _: &Waiter<PermitRequest>,
-        lease: &Arc<KeptNode>,
-        more: impl Iterator<Item = Arc<KeptNode>>,
+        lease: &Arc<Lease>,
+        more: impl Iterator<Item = Arc<Lease>>,
     ) -> (u64, Granted) {
         self.1.set(self.1.get() + 1);
         (self.1.get(), (self.1.get(), once(lease.clone()).chain(more).collect()))
     }
-    fn busy(&self, _: &Arc<KeptNode>) -> LockError {
+    fn busy(&self, _: &Arc<Lease>) -> LockError {
         LockError::new(ErrorKind::Busy, "")
     }
 }

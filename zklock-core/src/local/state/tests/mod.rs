@@ -9,8 +9,7 @@ use std::time::Duration;
 use super::*;
 use crate::base::caller::Caller;
 use crate::base::error::ErrorKind;
-use crate::base::policy::StopAt;
-use crate::local::todo::Joined;
+use crate::local::todo::{Joined, TestLease};
 use crate::local::waiter::QueuePolicy;
 use crate::local::waiters::{Outcome, Waiters};
 
@@ -38,26 +37,11 @@ fn what_is_kept_of_a_waiter_is_small() {
     assert!(bytes <= 152, "{bytes} bytes");
 }
 
-#[derive(Debug)]
-struct LostNode;
-
-impl Lent for LostNode {
-    fn is_valid(&self, _: Instant) -> bool {
-        false
-    }
-    fn is_revoked(&self) -> bool {
-        false
-    }
-    fn stop_at(&self) -> StopAt {
-        StopAt::Lost
-    }
-}
-
 #[test]
 fn nothing_is_kept_of_a_writer_whose_lease_was_lost_while_it_stepped_down() {
     let (now, by) = (Instant::ORIGIN, Numbers(Instant::ORIGIN, Rc::default()));
     let (writer, reader) = (1, 2);
-    let [from, to] = [(); 2].map(|()| Arc::new(LostNode));
+    let [from, to] = [(); 2].map(|()| Arc::new(TestLease { is_valid: false, node: () }));
     let mut state = State::new(false);
     state.phase = Phase::Held { lease: from.clone(), mode: Mode::Write };
     state.holders.push(writer);
@@ -68,21 +52,6 @@ fn nothing_is_kept_of_a_writer_whose_lease_was_lost_while_it_stepped_down() {
     let todo = state.release([to.clone()], |by| *by == reader, Duration::ZERO, &by);
     assert!(todo.release.is_some_and(|released| Arc::ptr_eq(&released, &to)));
     assert_eq!(state.in_the_way().count(), 0);
-}
-
-#[derive(Debug)]
-struct KeptNode;
-
-impl Lent for KeptNode {
-    fn is_valid(&self, _: Instant) -> bool {
-        true
-    }
-    fn is_revoked(&self) -> bool {
-        false
-    }
-    fn stop_at(&self) -> StopAt {
-        StopAt::Lost
-    }
 }
 
 /// While the connection is down, the answer to its question does not come.
@@ -98,7 +67,7 @@ fn who_asks_on_a_lost_lease_does_not_keep_the_others_waiting() {
     let conflict = |_: &u32| Conflict::None;
     let closed = || LockError::new(ErrorKind::Closing, "");
     for comes_later in [false, true] {
-        let node = Arc::new(LostNode);
+        let node = Arc::new(TestLease { is_valid: false, node: () });
         let mut state = State::new(false);
         let asking = Phase::Asking { lease: node.clone(), mode: Mode::Mutex };
         let todo = if comes_later {
@@ -133,7 +102,7 @@ fn lets_go(mode: Mode, handoffs: Handoffs, rival: Instant) -> (Instant, u32) {
     let queue_policy = QueuePolicy { handoffs, ..QueuePolicy::default() };
     let (numbers, before) = (Rc::<Cell<u32>>::default(), Cell::new(0));
     let closed = || LockError::new(ErrorKind::Closing, "");
-    let node = Arc::new(KeptNode);
+    let node = Arc::new(TestLease { is_valid: true, node: () });
     let mut state = State::new(false);
     let (mut steps, mut places) = (std::collections::BTreeSet::new(), Vec::new());
     for caller in 0..6 {

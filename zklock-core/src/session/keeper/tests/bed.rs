@@ -42,6 +42,7 @@ struct Unaware {
     inner: Arc<dyn Coordinator>,
     forgets: Arc<AtomicU32>,
     multis: Arc<AtomicU32>,
+    gets: Arc<AtomicU32>,
     writes: Arc<AtomicU32>,
     syncs: Arc<AtomicU32>,
     refuses: Arc<AtomicBool>,
@@ -82,6 +83,7 @@ impl Coordinator for Unaware {
         self.inner.acl(path)
     }
     fn get(&self, path: &str) -> Reply<(Vec<u8>, Stat)> {
+        self.gets.fetch_add(1, Ordering::SeqCst);
         let reply = self.inner.get(path);
         if path == MEDDLED && self.meddles.load(Ordering::SeqCst) {
             drop(self.inner.set(path, b"a stranger's"));
@@ -139,6 +141,7 @@ pub(super) struct Kept {
     pub(super) faults: Faults,
     pub(super) forgets: Arc<AtomicU32>,
     pub(super) multis: Arc<AtomicU32>,
+    pub(super) gets: Arc<AtomicU32>,
     /// How many of them wrote something.
     pub(super) writes: Arc<AtomicU32>,
     pub(super) syncs: Arc<AtomicU32>,
@@ -177,13 +180,14 @@ pub(super) async fn unkept() -> (Kept, Keeping) {
     let (sender, events_told) = mpsc::channel();
     let observer: Arc<dyn Observer> = Arc::new(Told(Mutex::new(sender)));
     let (spawner, events) = (Spawner::Inline, Events::to([observer]));
-    let [forgets, multis, writes, syncs] = [const { AtomicU32::new(0) }; 4].map(Arc::new);
+    let [forgets, multis, gets, writes, syncs] = [const { AtomicU32::new(0) }; 5].map(Arc::new);
     let [refuses, meddles] = [const { AtomicBool::new(false) }; 2].map(Arc::new);
     let says = Says::default();
     let coordinator = Arc::new(Unaware {
         inner: coordinator,
         forgets: forgets.clone(),
         multis: multis.clone(),
+        gets: gets.clone(),
         writes: writes.clone(),
         syncs: syncs.clone(),
         refuses: refuses.clone(),
@@ -201,6 +205,7 @@ pub(super) async fn unkept() -> (Kept, Keeping) {
         faults,
         forgets,
         multis,
+        gets,
         writes,
         syncs,
         refuses,

@@ -1,19 +1,19 @@
 //! What a heartbeat finds, and what it costs beside the other requests of the session.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 
-use super::bed::{MEDDLED, MOMENT, PAYLOAD, T, kept};
+use super::bed::{Kept, MEDDLED, MOMENT, PAYLOAD, T, kept};
 use crate::base::owner::REVOKE;
 use crate::base::policy::StopAt;
 use crate::coordinator::memory::{Fault, Op};
-use crate::coordinator::traits::{NodeKind, RequestError};
+use crate::coordinator::traits::{NodeKind, Reply, RequestError};
 use crate::layout::driver::{NewNode, Proof};
 use crate::observe::observer::{Event, LossReason};
-use crate::session::generation::{Generation, MOST_CHECKED};
+use crate::session::generation::{Generation, HeldNode, MOST_CHECKED};
 use crate::session::releaser::{DeleteOptions, Deletion, PendingCreate};
 
 /// Commits again and again, as short locks on the same session do.
@@ -136,9 +136,9 @@ async fn who_deletes_only_its_own_node_lets_the_server_catch_up_before_each_look
     let (generation, coordinator) = (&kept.generation, kept.generation.coordinator());
     for recurs in [false, true] {
         let made = coordinator.create("/d", b"", NodeKind::Ephemeral).await.unwrap();
-        let heed = DeleteOptions { only: recurs.then_some(made.stat.czxid), directory: false };
+        let options = DeleteOptions { only: recurs.then_some(made.stat.czxid), directory: false };
         kept.forgets.store(1, Ordering::SeqCst);
-        let deletion = Deletion::heeding(generation, "/d".into(), heed);
+        let deletion = Deletion::with(generation, "/d".into(), options);
         timeout(2 * T, deletion).await.unwrap().unwrap();
         assert_eq!(coordinator.get("/d").await.unwrap_err(), RequestError::NoNode);
         // Before each of two looks.
@@ -178,6 +178,60 @@ async fn a_node_that_is_written_all_the_time_hides_no_deletion() {
     sleep(T / 6 + MOMENT).await;
     assert!(gone.is_gone() && kept.is_valid(&written) && !written.is_gone());
     drop(full);
+}
+
+/// Holds many nodes without watches, lets a stranger do something to all of them, and counts what the next
+/// heartbeat costs: commits, reads, and how often those who wait for a change are woken.
+async fn costs_of_many(kept: &Kept, done: impl Fn(&Arc<HeldNode>) -> Reply<()>) -> [u32; 3] {
+    let full: Vec<_> = std::iter::from_fn(|| kept.generation.watches().take([""])).collect();
+    let mut nodes = Vec::new();
+    for number in 0..MANY {
+        nodes.push(kept.hold(&format!("/{number}"), StopAt::Lost).await);
+    }
+    for node in &nodes {
+        done(node).await.unwrap();
+    }
+    let (generation, woken) = (kept.generation.clone(), Arc::new(AtomicU32::new(0)));
+    let wakes = woken.clone();
+    let waiter = tokio::spawn(async move {
+        loop {
+            generation.changed().await;
+            wakes.fetch_add(1, Ordering::SeqCst);
+        }
+    });
+    // Each round trip takes some time.
+    kept.faults.delay_replies(T / 200);
+    sleep(T / 3 - MOMENT).await;
+    assert!(nodes.iter().all(|node| node.is_gone() || node.is_revoked()));
+    waiter.abort();
+    drop(full);
+    [&kept.multis, &kept.gets, &woken].map(|count| count.load(Ordering::SeqCst))
+}
+
+/// Three batches.
+const MANY: u32 = 3 * MOST_CHECKED as u32;
+
+#[tokio::test(start_paused = true)]
+async fn of_a_mass_deletion_all_are_told_at_once() {
+    let kept = kept().await;
+    let coordinator = kept.generation.coordinator();
+    let [commits, reads, wakes] = costs_of_many(&kept, |node| coordinator.delete(&node.path)).await;
+    assert_eq!(kept.generation.losses(), u64::from(MANY));
+    assert!(commits <= 3 && reads < MANY && wakes <= 6, "{commits}, {reads}, {wakes}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_a_mass_request_for_release_all_are_told_at_once() {
+    let kept = kept().await;
+    let coordinator = kept.generation.coordinator();
+    let asks = |node: &Arc<HeldNode>| -> Reply<()> {
+        let asked = coordinator.set(&node.path, REVOKE);
+        Box::pin(async move { asked.await.map(drop) })
+    };
+    let [commits, reads, _] = costs_of_many(&kept, asks).await;
+    // Each node is restored, and read again after that.
+    assert!(commits <= MANY + 9 && reads <= 2 * MANY, "{commits}, {reads}");
+    assert_eq!(kept.generation.losses(), 0);
 }
 
 /// Its paths recur, and it was not watched.

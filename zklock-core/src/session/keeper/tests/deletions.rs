@@ -10,7 +10,7 @@ use crate::base::policy::StopAt;
 use crate::base::times;
 use crate::coordinator::memory::{Fault, Op};
 use crate::coordinator::traits::{Link, NodeKind, RequestError};
-use crate::session::releaser::{DeleteOptions, Deletion};
+use crate::session::releaser::{DeleteOptions, Deletion, Deletions};
 
 /// For how long the servers keep a session that they hear nothing of: two ticks longer, each of which is
 /// taken for half a session timeout.
@@ -21,8 +21,8 @@ async fn looked_for(kept: &Kept) -> Deletion {
     let coordinator = kept.generation.coordinator();
     let made = coordinator.create("/a", b"", NodeKind::Ephemeral).await.unwrap();
     kept.faults.hold_requests();
-    let heed = DeleteOptions { only: Some(made.stat.czxid), directory: false };
-    Deletion::heeding(&kept.generation, "/a".into(), heed)
+    let options = DeleteOptions { only: Some(made.stat.czxid), directory: false };
+    Deletion::with(&kept.generation, "/a".into(), options)
 }
 
 /// A node, whose deletion is refused with an answer that says nothing of it.
@@ -168,4 +168,33 @@ async fn a_close_that_is_answered_is_enough_however_the_connection_was() {
     kept.say(Link::Closed);
     kept.generation.close().await;
     timeout(times::CLOSE + MOMENT, &mut deletion).await.unwrap().unwrap();
+}
+
+/// The server answered none of its attempts for so long that it must have ended the session, and did not.
+#[tokio::test(start_paused = true)]
+async fn one_of_several_that_counts_as_done_is_sent_again_while_another_is_waited_for() {
+    for is_last in [false, true] {
+        let kept = kept().await;
+        let (generation, coordinator) = (&kept.generation, kept.generation.coordinator());
+        let throttled = || {
+            let error = RequestError::Other("throttled".to_owned());
+            Fault::refuse(error).on(Op::Delete).path("/a").times(u64::MAX)
+        };
+        kept.faults.inject(throttled());
+        kept.faults.inject(Fault::forget_reply().on(Op::Delete).path("/b").times(u64::MAX));
+        let mut deletions = Vec::new();
+        for path in if is_last { ["/a", "/b"] } else { ["/b", "/a"] } {
+            coordinator.create(path, b"", NodeKind::Ephemeral).await.unwrap();
+            deletions.push(Deletion::send(generation, path.into()));
+        }
+        let mut all = pin!(Deletions::from_iter(deletions));
+        assert!(timeout(KEPT + T, &mut all).await.is_err());
+        assert_eq!(generation.undeleted(), 2);
+        kept.faults.clear();
+        kept.faults.inject(throttled());
+        assert!(timeout(2 * T, &mut all).await.is_err());
+        assert_eq!(generation.undeleted(), 1, "that of `/b` was not sent again");
+        kept.faults.clear();
+        timeout(T, all).await.unwrap().unwrap();
+    }
 }

@@ -1,6 +1,6 @@
 //! Who holds for longer than a heartbeat is written into the node.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::time::sleep;
@@ -18,9 +18,14 @@ use crate::layout::driver::LockDriver;
 use crate::session::generation::HeldNode;
 use crate::session::local_queues::{Held, Holding, LocalQueue};
 
-/// A queue whose node is held by nobody, or by one after the other.
+/// A queue whose node is held by nobody, or by one after the other. It counts how often it is asked who.
 #[derive(Debug)]
-struct Holders(Arc<dyn LockDriver>, Mutex<Option<(u64, Instant, &'static str)>>, AtomicBool);
+struct Holders(
+    Arc<dyn LockDriver>,
+    Mutex<Option<(u64, Instant, &'static str)>>,
+    AtomicBool,
+    AtomicU32,
+);
 
 impl Holders {
     fn passes_to(&self, number: u64, label: &'static str) {
@@ -36,12 +41,15 @@ impl LocalQueue for Holders {
     fn held(&self) -> Vec<Held> {
         Vec::new()
     }
+    fn is_in_use(&self) -> bool {
+        false
+    }
     fn tally(&self, _: &mut dyn FnMut(Pattern, Mode, bool)) {}
-    fn holding(&self, path: &str) -> Option<Holding> {
-        let (number, since, label) = (*self.1.lock().unwrap())?;
-        let (token, held_for) = (FencingToken::new(7, number), Clock::Caller.now().since(since));
+    fn holdings(&self, each: &mut dyn FnMut(&Arc<str>, Holding)) {
+        self.3.fetch_add(1, Ordering::SeqCst);
+        let Some((number, since, label)) = *self.1.lock().unwrap() else { return };
         let label = Some(label.into()).filter(|label: &Arc<str>| !label.is_empty());
-        (path == "/a").then_some(Holding { token, held_for, label })
+        each(&"/a".into(), Holding { token: FencingToken::new(7, number), since, label });
     }
     fn close(self: Arc<Self>) {}
     fn leases_lost(self: Arc<Self>) {}
@@ -59,7 +67,8 @@ impl LocalQueue for Holders {
 impl Kept {
     /// Holds a node with the data of this library, and with a queue that knows who holds it.
     async fn hold_with_label(&self, label: &'static str) -> (Arc<HeldNode>, Arc<Holders>) {
-        let make = |_| Arc::new(Holders(Arc::new(Curator), Mutex::new(None), false.into()));
+        let make =
+            |_| Arc::new(Holders(Arc::new(Curator), Mutex::new(None), false.into(), 0.into()));
         let queue = self.local_queues.local_queue("", make).unwrap();
         let payload = Owner::here(Some("orders")).labelled(Some(label)).to_payload();
         let generation = &self.generation;
@@ -184,4 +193,17 @@ async fn what_was_written_without_an_answer_is_written_again() {
     let seen = kept.seen().await;
     assert_eq!((seen.0, seen.1), (label("import"), true));
     assert!(seen.2 <= 3 && kept.is_valid(&node), "{}", seen.2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_heartbeat_asks_each_queue_once_however_many_nodes_are_held() {
+    let kept = kept().await;
+    let (_node, queue) = kept.hold_with_label("import").await;
+    for number in 0..300 {
+        kept.hold(&format!("/{number}"), StopAt::Lost).await;
+    }
+    sleep(T / 6 + MOMENT).await;
+    assert_eq!(kept.multis.load(Ordering::SeqCst), 2, "one for each batch");
+    assert_eq!(queue.3.load(Ordering::SeqCst), 1);
+    assert_eq!(kept.seen().await, (label("import"), true, 1));
 }

@@ -1,0 +1,96 @@
+//! Locks that are free, and that somebody waits for.
+
+use super::Rule;
+use super::asking::LONG;
+use super::ledger::{Ledger, State};
+use crate::workload::{Family, Layout, LockPlan};
+
+/// How often it is looked at whether there is room for permits, in microseconds.
+const LOOK: u64 = 100_000;
+
+impl Ledger {
+    /// What somebody waits for and nobody has, where nothing has gone wrong.
+    pub(super) fn left_free(&self, state: &State, now: u64) -> Option<(Rule, String)> {
+        let long = |at: u64| at + LONG <= now;
+        let is_free = |lock: usize| {
+            let plan = &self.plans[lock];
+            !plan.rests()
+                && !plan.lingers
+                && !plan.confused
+                && state.let_go.get(&lock).is_none_or(|at| long(*at))
+                && !self.has_locks_below(plan)
+                && !state.held.values().any(|held| held.entry.lock == lock)
+                && !state.asks.values().any(|ask| ask.may_hold && ask.lock == lock)
+        };
+        let mut waits = state.asks.values().filter(|ask| {
+            let waits = ask.until > now && long(ask.since);
+            waits && !state.closing.contains(&ask.process.id()) && is_free(ask.lock)
+        });
+        let name = |lock: usize| self.plans[lock].name;
+        waits.next().map(|ask| (super::FREE, format!("{} is free for {LONG} µs", name(ask.lock))))
+    }
+
+    /// Permits that somebody waits for, while there is room for all who have nodes.
+    pub(super) fn room_left(&self, state: &mut State, now: u64) -> Option<(Rule, String)> {
+        if now < state.looked_for_room + LOOK {
+            return None;
+        }
+        state.looked_for_room = now;
+        let long = |at: Option<&u64>| at.is_none_or(|at| at + LONG <= now);
+        for (lock, plan) in self.plans.iter().enumerate() {
+            if !plan.has_permits() || !self.has_room(plan) {
+                state.room.remove(&lock);
+            } else {
+                state.room.entry(lock).or_insert(now);
+            }
+        }
+        let waits = |lock: usize| {
+            let mut asks = state.asks.values().filter(|ask| ask.lock == lock && !ask.may_hold);
+            asks.any(|ask| {
+                let waits = ask.until > now && ask.since + LONG <= now;
+                waits && !ask.process.is_paused() && !state.closing.contains(&ask.process.id())
+            })
+        };
+        let is_left = |lock: usize, plan: &LockPlan| {
+            plan.has_permits()
+                && !plan.confused
+                && long(state.let_go.get(&lock))
+                && long(state.granted.get(&lock))
+                && waits(lock)
+                && state.room.get(&lock).is_some_and(|at| at + LONG <= now)
+        };
+        let mut plans = self.plans.iter().enumerate();
+        let (_, plan) = plans.find(|(lock, plan)| is_left(*lock, plan))?;
+        // What was lost on the way goes with its session.
+        let what = || format!("there has been room in {} for {LONG} µs", plan.name);
+        // A server that is started again gives all sessions their time once more.
+        let all_heard = !self.store.has_swallowed()
+            && !self.store.are_servers_struck()
+            && self.quiet_for(LONG + self.timeout);
+        all_heard.then(|| (super::RAISED, what()))
+    }
+
+    /// Whether there are directories of other locks in that of a lock. While one is new and has had no
+    /// contender, it looks like one.
+    pub(super) fn has_locks_below(&self, plan: &LockPlan) -> bool {
+        let (ensemble, below) = (self.store.ensemble(), format!("/zklock/{}/", plan.name));
+        !plan.has_permits() && ensemble.nodes(&below).len() > ensemble.ephemerals(&below).len()
+    }
+
+    /// Whether all permits for which there are nodes can be held at a time.
+    fn has_room(&self, plan: &LockPlan) -> bool {
+        let (ensemble, Family::Permits(limit)) = (self.store.ensemble(), plan.family) else {
+            return false;
+        };
+        let data =
+            plan.limited_at.then(|| ensemble.data(&format!("/zklock/{}", plan.limit_node())));
+        let number = |data: Vec<u8>| data.try_into().map_or(0, u32::from_be_bytes);
+        let limit = data.map_or(limit, |data| data.map_or(0, number));
+        let nodes = ensemble.ephemerals(&format!("{}/", plan.directory())).len();
+        match plan.layout {
+            // Nodes are made only where there is room.
+            Layout::Kazoo => nodes == 0,
+            _ => nodes <= limit as usize,
+        }
+    }
+}

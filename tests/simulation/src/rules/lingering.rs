@@ -1,0 +1,78 @@
+//! A lock that lingers.
+
+use super::Rule;
+use super::ledger::{Held, Ledger, State};
+use crate::executor::Process;
+use crate::store::Ended;
+
+/// A node that was let go of and is kept.
+#[derive(Debug)]
+pub(super) struct Lingering {
+    lock: usize,
+    path: String,
+    czxid: i64,
+    owner: i64,
+    process: Process,
+    since: u64,
+    /// Whether its session was in doubt meanwhile.
+    doubted: bool,
+}
+
+impl Lingering {
+    pub(super) fn is_at(&self, path: &str) -> bool {
+        self.path == path
+    }
+}
+
+/// A task that is woken runs by then.
+const SOON: u64 = 50_000;
+
+impl Ledger {
+    /// A guard was let go of, whose node may linger.
+    pub(super) fn lingers(&self, held: &Held) {
+        let (entry, now) = (&held.entry, self.world.now());
+        if !self.plans[entry.lock].lingers || !entry.view.is_valid() {
+            return;
+        }
+        let lingering = Lingering {
+            lock: entry.lock,
+            path: held.path.clone(),
+            czxid: held.token.czxid() as i64,
+            owner: held.owner,
+            process: entry.process.clone(),
+            since: now,
+            doubted: false,
+        };
+        self.lock().lingering.push(lingering);
+    }
+
+    /// A node that lingers goes when its time is over, when somebody queues behind it, and when the
+    /// connection is in doubt.
+    pub(super) fn kept(&self, state: &mut State, now: u64) -> Option<(Rule, String)> {
+        let (mut found, ensemble) = (None, self.store.ensemble());
+        let closing = &state.closing;
+        state.lingering.retain_mut(|node| {
+            let until = node.since + self.plans[node.lock].linger();
+            let proven = ensemble.proven(node.owner).unwrap_or_default();
+            node.doubted |= now > proven + self.timeout / 4
+                || ensemble.is_down(node.owner)
+                || !self.store.is_reached_for(self.timeout);
+            let Some((at, ended)) = self.store.end_of(&node.path, Some(node.czxid)) else {
+                return now < until;
+            };
+            let below = format!("/zklock/{}/", self.plans[node.lock].name);
+            // Where answers are missing, it may know only of somebody who has left.
+            let known = node.since.saturating_sub(self.timeout);
+            let wanted = || ensemble.used_elsewhere(&below, known, &node.process);
+            // A lock below it looks like somebody who waits.
+            let wanted = || wanted() || self.has_locks_below(&self.plans[node.lock]);
+            let early = ended == Ended::BySelf && at + SOON < until && !node.doubted;
+            if early && !closing.contains(&node.process.id()) && !wanted() {
+                let what = format!("{} went {} µs before its time", node.path, until - at);
+                found = Some((super::LINGERS, what));
+            }
+            false
+        });
+        found
+    }
+}

@@ -1,0 +1,92 @@
+//! The end of the loop: a node becomes a lease.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use crate::acquire::acquire_loop::AcquireLoop;
+use crate::acquire::lease::{Lease, QueuedNode};
+use crate::acquire::setback::Setback;
+use crate::coordinator::traits::RequestError;
+use crate::session::generation::Generation;
+
+impl AcquireLoop<'_> {
+    /// Grants the lock if nothing has to be asked before: in most cases. Otherwise returns the node.
+    pub(crate) fn grant_at_once(
+        &self,
+        node: QueuedNode,
+        is_own: bool,
+    ) -> Result<Lease, QueuedNode> {
+        if !is_own || self.target.marks.any() {
+            return Err(node);
+        }
+        node.grant(self.target.of_lock(self.request.mode), self.request.stop_at)
+    }
+
+    /// Grants the lock if the lease clock allows it and the node `is_own`; otherwise a commit must be
+    /// answered first.
+    pub(crate) async fn grant(
+        &self,
+        generation: &Arc<Generation>,
+        mut node: QueuedNode,
+        mut is_own: bool,
+    ) -> Result<Lease, Setback> {
+        let mut asked = None;
+        loop {
+            let now = || self.lane_permit.lane().clock().now();
+            if self.target.marks.any() && !node.mark().is_some_and(|mark| mark.is_enough(now())) {
+                node = Box::pin(self.mark(generation, node)).await?;
+            }
+            let of = self.target.of_lock(self.request.mode);
+            if is_own {
+                node = match node.grant(of, self.request.stop_at) {
+                    Ok(lease) => return Ok(lease),
+                    Err(_) if generation.is_retired() => return Err(Setback::Interrupted),
+                    Err(node) => node,
+                };
+            }
+            if let Some((since, took)) = asked {
+                generation.tell_late(&self.target.lock, since, took);
+            }
+            let (path, only) = (node.path().clone(), node.is_recurring().then(|| node.czxid()));
+            let proven = async {
+                generation.settled().await;
+                let sent = now();
+                is_there(generation, path, only).await.map(|is_there| (is_there, sent))
+            };
+            match Box::pin(proven).await {
+                Ok((true, sent)) => {
+                    is_own = true;
+                    asked = Some((asked.map_or(sent, |(since, _)| since), now().since(sent)));
+                }
+                Ok((false, _)) => {
+                    node.forget();
+                    return Err(Setback::Vanished);
+                }
+                Err(error) => self.after(generation, error).await?,
+            }
+        }
+    }
+}
+
+/// Commits a check that the node with this czxid exists. This call sends the requests.
+pub(crate) fn is_there(
+    generation: &Arc<Generation>,
+    path: Arc<str>,
+    only: Option<i64>,
+) -> impl Future<Output = Result<bool, RequestError>> + Send {
+    let checked = generation.check([path.clone()]);
+    let read = only.map(|czxid| (czxid, generation.coordinator().get(&path)));
+    async move {
+        match checked.await {
+            Err(RequestError::Multi { error, .. }) if *error == RequestError::NoNode => Ok(false),
+            Err(error) => Err(error),
+            Ok(()) => match read {
+                None => Ok(true),
+                Some((czxid, read)) => match read.await {
+                    Err(RequestError::NoNode) => Ok(false),
+                    read => read.map(|(_, stat)| stat.czxid == czxid),
+                },
+            },
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Several nodes may hold a lock: waiting until there is room for more.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use crate::acquire::acquire_loop::AcquireLoop;
+use crate::acquire::looking::Looked;
+use crate::acquire::obstacle::Obstacle;
+use crate::acquire::setback::Setback;
+use crate::divergence::head_age::Age;
+use crate::session::generation::{Generation, Since};
+
+impl AcquireLoop<'_> {
+    /// Waits until there is room for all the nodes that are acquired together. The caller makes
+    /// sure that nobody else creates one.
+    pub(crate) async fn wait_for_places(
+        &self,
+        generation: &Arc<Generation>,
+    ) -> Result<(), Setback> {
+        let (driver, mut limit) = (&self.target.driver, self.target.limit.clone());
+        let mut known = None;
+        loop {
+            // Without a directory there are no nodes in it.
+            let listed = self.list(generation, known.take(), Since::Now).await?;
+            let Some(looked) = listed else { return Ok(()) };
+            // Nodes of another kind take up places. They are looked for again once the own node exists.
+            let signs = self.signs(&looked);
+            if !signs.is_empty() {
+                self.check_kind(generation, signs).await?;
+            }
+            let most = driver.most().unwrap_or(usize::MAX);
+            let (seen, others) = (looked.queue.len(), self.others(&looked.queue, ""));
+            drop(looked);
+            match (seen + self.request.together).saturating_sub(most) {
+                0 => return Ok(()),
+                excess => {
+                    let limit = &mut limit;
+                    known = self.crowded(generation, seen, others, excess, None, limit).await?;
+                }
+            }
+        }
+    }
+
+    /// There are too many nodes: waits until the children have changed, and returns them if they
+    /// are known. Ends an acquire that does not wait, or that would wait for ever.
+    pub(crate) async fn crowded(
+        &self,
+        generation: &Arc<Generation>,
+        seen: usize,
+        others: Vec<String>,
+        excess: usize,
+        own: Option<Age>,
+        limit: &mut Option<watch::Receiver<u32>>,
+    ) -> Result<Option<Looked>, Setback> {
+        let obstacle = match others.first() {
+            Some(head) => self.obstacle(generation, head.clone(), excess),
+            None => self.closed_to_all(generation),
+        };
+        self.check_that_somebody_goes(&obstacle, &others, own).await?;
+        drop(others);
+        if self.request.once {
+            return Box::pin(self.refuse(obstacle, false)).await.map(|()| None);
+        }
+        self.see(Some(obstacle));
+        self.wait_for_room(generation, seen, limit).await
+    }
+
+    /// What a caller waits for if there are no other nodes and still not enough permits.
+    fn closed_to_all(&self, generation: &Arc<Generation>) -> Obstacle {
+        let most = self.target.driver.most().unwrap_or_default();
+        let rests = Some(Arc::from(format!("its limit is {most}")));
+        Obstacle { rests, ..self.obstacle(generation, self.directory().to_owned(), 0) }
+    }
+}

@@ -1,0 +1,47 @@
+//! Why a run through the queue ends without the lock.
+
+use std::sync::Arc;
+
+use crate::base::error::{ErrorKind, LockError};
+use crate::coordinator::traits::RequestError;
+
+/// Why one run through the queue ended without the lock.
+pub(crate) enum Setback {
+    /// The directory did not exist and was created.
+    NoDirectory,
+    /// The directory, or the node in it, was deleted by others.
+    Vanished,
+    /// The directory may be a container, must be replaced by a persistent one, and is in use.
+    Shared,
+    /// The session ended or the node was lost on the way: another attempt, which is not counted.
+    Interrupted,
+    /// The acquire fails.
+    Failed(LockError),
+}
+
+/// The error of an acquire that does not begin again.
+pub(crate) fn deleted_again(lock: &Arc<str>) -> LockError {
+    let why = "others deleted the lock's directory or node again and again";
+    LockError::new(ErrorKind::Unavailable, why).on(lock.clone())
+}
+
+/// What a failed request leads to.
+pub(crate) fn setback(error: RequestError) -> Setback {
+    let failed =
+        |kind, detail: String| Setback::Failed(LockError::new(kind, detail).because(error.clone()));
+    match &error {
+        RequestError::NoNode => Setback::Vanished,
+        RequestError::NoAuth | RequestError::InvalidAcl | RequestError::AuthFailed => {
+            failed(ErrorKind::Unauthorized, error.in_short())
+        }
+        RequestError::QuotaExceeded => failed(ErrorKind::Unavailable, error.in_short()),
+        RequestError::BadArguments(_) => failed(ErrorKind::InvalidName, error.in_short()),
+        RequestError::NoChildrenForEphemerals => failed(
+            ErrorKind::InvalidName,
+            "the lock's directory is an ephemeral node, which cannot have children; delete that \
+             node, or use another name"
+                .to_owned(),
+        ),
+        _ => Setback::Interrupted,
+    }
+}

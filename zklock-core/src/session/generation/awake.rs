@@ -1,0 +1,55 @@
+//! Whether the process stood still, so that its session may be over without its knowing.
+
+use super::Generation;
+use crate::base::clock::Instant;
+use crate::coordinator::traits::Link;
+
+impl Generation {
+    /// Records that the thread that sends the messages runs, at intervals of a heartbeat or less. If it
+    /// stood still, it says at once that it goes on: the client library counts the time in which a machine
+    /// was suspended for nothing, and may be silent for as long as before.
+    pub fn awake(&self, now: Instant) {
+        if !self.self_aware && self.standstill.runs(now) {
+            if self.coordinator.link() == Link::Up {
+                drop(self.patient.sync("/"));
+            }
+            self.leave_if_too_long(now);
+        }
+    }
+
+    /// Looks on any thread whether that one stands still.
+    pub(super) fn look_whether_awake(&self, now: Instant) {
+        if !self.self_aware && self.standstill.looks(now) {
+            // The keeper's timers may not count the time in which a machine was suspended.
+            self.changed.notify_waiters();
+            self.leave_if_too_long(now);
+        }
+    }
+
+    /// If it stood still for longer than a lease, a new session serves sooner than this one could be
+    /// trusted.
+    fn leave_if_too_long(&self, now: Instant) {
+        if self.standstill.was_too_long(now) && !self.was_retired() {
+            tracing::warn!("the process stood still: a new ZooKeeper session is opened");
+            self.take_out_of_use();
+        }
+    }
+
+    /// From when on a commit proves as much as usual, if it does not because the process stood still.
+    pub fn settles_at(&self, now: Instant) -> Option<Instant> {
+        self.standstill.settles_at(now)
+    }
+
+    /// Waits until a commit proves as much as usual.
+    pub async fn settled(&self) {
+        let clock = self.lease.clock();
+        while let Some(at) = self.settles_at(clock.now()) {
+            clock.sleep_until(at).await;
+        }
+    }
+
+    /// Whether the process stood still for longer than a lease.
+    pub(super) fn stood_still(&self, now: Instant) -> bool {
+        !self.self_aware && self.standstill.was_too_long(now)
+    }
+}

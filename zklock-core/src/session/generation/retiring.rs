@@ -1,0 +1,53 @@
+//! Why new acquires use another generation, while this one lives.
+
+use std::sync::atomic::Ordering;
+
+use super::Generation;
+use crate::base::error::{ErrorKind, LockError};
+use crate::coordinator::traits::RequestError;
+use crate::divergence::phantom::PhantomNode;
+use crate::observe::observer::Event;
+
+impl Generation {
+    /// Retires the generation because a node cannot be deleted: new acquires use another one, and
+    /// this one is closed when nothing is held in it any more, nor to be deleted.
+    pub fn retire(&self, path: &str, why: &RequestError) {
+        tracing::error!(path, %why, "the server refused to delete a lock's node; it is deleted \
+                                     when its ZooKeeper session ends");
+        self.events.tell(|| Event::StuckNode {
+            path: path.to_owned(),
+            error: LockError::new(ErrorKind::Unauthorized, why.in_short()),
+        });
+        self.take_out_of_use();
+    }
+
+    /// Retires the generation because the data of its server differ from its leader's.
+    pub fn leave(&self, phantom: PhantomNode) {
+        let path = &phantom.path;
+        tracing::error!(path, "the server shows a node that its leader does not know");
+        self.events.tell(|| Event::Diverged { path: path.clone() });
+        // Others may have found another such node.
+        let _ = self.phantom.set(phantom);
+        self.take_out_of_use();
+    }
+
+    /// A node that shows that the server's data differ from its leader's.
+    pub fn phantom(&self) -> Option<&PhantomNode> {
+        self.phantom.get()
+    }
+
+    /// Whether the generation was retired while its ZooKeeper session lives.
+    pub fn was_retired(&self) -> bool {
+        self.retired.load(Ordering::Acquire)
+    }
+
+    /// Whether new acquires should use another generation.
+    pub fn is_retired(&self) -> bool {
+        self.retired.load(Ordering::Acquire) || self.is_over()
+    }
+
+    pub(super) fn take_out_of_use(&self) {
+        self.retired.store(true, Ordering::Release);
+        self.changed.notify_waiters();
+    }
+}

@@ -1,0 +1,244 @@
+//! The deletion of a node.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use super::replies::{back_off, in_time, more};
+use super::{Background, Unfinished};
+use crate::base::clock::{Instant, Sleep};
+use crate::base::times;
+use crate::cooldown::mark_removal::MarkRemoval;
+use crate::coordinator::io_thread::is_io_thread;
+use crate::coordinator::traits::{Link, RequestError};
+use crate::coordinator::wakes::Together;
+use crate::session::generation::{Generation, PendingDeletion};
+
+/// The deletion of a node. Resolves when the node is gone: either the server has confirmed it, or
+/// it must have ended the session by now, whatever the client library reports.
+#[derive(Debug)]
+pub struct Deletion {
+    generation: Arc<Generation>,
+    begun: Instant,
+    sent: Sent,
+    work: Unfinished<Result<(), RequestError>>,
+    limit: Option<Sleep>,
+    together: Together,
+}
+
+/// When a deletion was sent first on the present connection, if it may have been applied there; 0 if not.
+#[derive(Clone, Debug, Default)]
+struct Sent(Arc<AtomicU64>);
+
+impl Sent {
+    fn at(&self) -> Instant {
+        Instant::from_nanos(self.0.load(Ordering::Acquire))
+    }
+
+    /// Records that it is sent. What was sent on an earlier connection may be lost.
+    fn now(&self, generation: &Generation) {
+        if self.at() <= generation.reconnected_at() {
+            self.0.store(generation.lease().clock().now().as_nanos(), Ordering::Release);
+        }
+    }
+
+    /// Waits for the reply to an attempt. After one that says nothing of the node, the session lives on if
+    /// the connection is there, or a server has refused the credentials, and the deletion may never be
+    /// applied.
+    async fn answer(
+        &self,
+        generation: &Arc<Generation>,
+        patience: Duration,
+        attempt: Background<Result<(), RequestError>>,
+    ) -> Result<(), RequestError> {
+        let answer = in_time(generation, patience, attempt).await;
+        if let Some(Err(_)) = answer
+            && matches!(generation.coordinator().link(), Link::Up | Link::AuthFailed)
+        {
+            self.0.store(0, Ordering::Release);
+        }
+        answer.unwrap_or(Err(RequestError::ConnectionLoss))
+    }
+}
+
+/// Options of a deletion.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeleteOptions {
+    /// The node's czxid, if a later node may have the same path: the node is then read first.
+    pub only: Option<i64>,
+    /// Whether the directory is deleted too, if it is empty then.
+    pub directory: bool,
+}
+
+impl Deletion {
+    /// Sends the deletion of a node with a unique path.
+    pub fn send(generation: &Arc<Generation>, path: Arc<str>) -> Self {
+        Deletion::with(generation, path, DeleteOptions::default())
+    }
+
+    /// Sends the deletion of a node with these options.
+    pub fn with(generation: &Arc<Generation>, path: Arc<str>, options: DeleteOptions) -> Self {
+        Deletion::begin(generation, path, options, None)
+    }
+
+    /// Sends the deletion of a node and of its mark in the directory.
+    pub fn clearing(generation: &Arc<Generation>, path: Arc<str>, mark: MarkRemoval) -> Self {
+        Deletion::begin(generation, path, DeleteOptions::default(), Some(Box::new(mark)))
+    }
+
+    fn begin(
+        generation: &Arc<Generation>,
+        path: Arc<str>,
+        options: DeleteOptions,
+        mark: Option<Box<MarkRemoval>>,
+    ) -> Self {
+        // Counted from here on, so that a session that is closed at once waits for it.
+        let cleaning = generation.cleaning();
+        let begun = generation.lease().clock().now();
+        let DeleteOptions { only, directory } = options;
+        let target = Target { path, only, mark, directory, sent: Sent::default() };
+        let (sent, first) = (target.sent.clone(), target.attempt(generation));
+        let work = delete_until_gone(cleaning, generation.clone(), target, first);
+        let (generation, work) = (generation.clone(), Unfinished(Some(Box::pin(work) as _)));
+        let (limit, together) = (None, Together::default());
+        Deletion { generation, begun, sent, work, limit, together }
+    }
+
+    /// When the deletion was sent, or the last request before it; `None` if another request may still be
+    /// sent.
+    fn sent(&self) -> Option<Instant> {
+        let sent = self.sent.at();
+        if sent > self.generation.reconnected_at() {
+            return Some(sent);
+        }
+        self.generation.down_since()
+    }
+
+    /// Resolves when the session can no longer keep the node. A coordinator that knows when it was
+    /// last in contact knows this as well.
+    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let clock = self.generation.lease().clock();
+        // A caller that waits for the reply looks again by then.
+        let is_late = clock.now() >= self.begun + self.generation.patience();
+        if self.generation.is_self_aware() || !is_late {
+            return Poll::Pending;
+        }
+        loop {
+            let Some(sent) = self.sent() else { return Poll::Pending };
+            // The time is later if the connection comes back.
+            let gone_by = self.generation.gone_by(sent);
+            if clock.now() >= gone_by {
+                return Poll::Ready(());
+            }
+            let limit = self.limit.get_or_insert_with(|| clock.sleep_until(gone_by));
+            ready!(Pin::new(limit).poll(cx));
+            self.limit = None;
+        }
+    }
+}
+
+impl Future for Deletion {
+    /// An error means that the node is deleted only when its session ends.
+    type Output = Result<(), RequestError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        let polled = match this.generation.is_self_aware() || is_io_thread() {
+            true => this.work.poll(cx),
+            false => this.work.poll(&mut this.together.context(cx)),
+        };
+        // The rest is done in the background, in case the server comes back with the session.
+        if polled.is_ready() { polled } else { this.poll_gone(cx).map(Ok) }
+    }
+}
+
+impl Drop for Deletion {
+    fn drop(&mut self) {
+        if let Some(work) = self.work.take() {
+            self.generation.spawner().spawn(async move { drop(work.await) });
+        }
+    }
+}
+
+/// What is deleted.
+struct Target {
+    path: Arc<str>,
+    only: Option<i64>,
+    mark: Option<Box<MarkRemoval>>,
+    directory: bool,
+    sent: Sent,
+}
+
+impl Target {
+    /// Sends the deletion of a node: with its mark, or of the one with this czxid only. The caller bounds
+    /// the wait. Between a read and the deletion nobody else can create a node at this path, because the
+    /// present one is in the way: unless a stranger deletes that one within this round trip. ZooKeeper can
+    /// compare the version of a node with a given one, which is the same in each new node, and not its
+    /// czxid.
+    fn attempt(&self, generation: &Arc<Generation>) -> Background<Result<(), RequestError>> {
+        let path = &self.path;
+        if let Some(mark) = &self.mark {
+            // Perhaps after a look at the mark.
+            return mark.clone().send(generation, path);
+        }
+        let Some(only) = self.only else {
+            self.sent.now(generation);
+            return Box::pin(generation.delete(path));
+        };
+        let looked = generation.synced(path, |server, path| server.get(path));
+        let (generation, path, sent) = (generation.clone(), path.clone(), self.sent.clone());
+        Box::pin(async move {
+            match looked.await {
+                Ok((_, stat)) if stat.czxid == only => {
+                    sent.now(&generation);
+                    generation.delete(&path).await
+                }
+                Ok(_) => Ok(()),
+                Err(error) => Err(error),
+            }
+        })
+    }
+}
+
+async fn delete_until_gone(
+    cleaning: PendingDeletion,
+    generation: Arc<Generation>,
+    target: Target,
+    first: Background<Result<(), RequestError>>,
+) -> Result<(), RequestError> {
+    let Target { path, directory, sent, .. } = &target;
+    let (mut pause, mut patience) = (times::DELETE.0, generation.patience());
+    let mut outcome = sent.answer(&generation, patience, first).await;
+    loop {
+        match outcome {
+            Ok(()) | Err(RequestError::NoNode) => {
+                if *directory && let Some((directory, _)) = path.rsplit_once('/') {
+                    // Others may be in the directory; its deletion is only tidiness.
+                    let removal = generation.delete(directory);
+                    let limit = generation.lease().timeout();
+                    generation.clone().spawner().spawn(async move {
+                        drop(in_time(&generation, limit, removal).await);
+                        drop(cleaning);
+                    });
+                }
+                return Ok(());
+            }
+            Err(error) if error.ends_session() || generation.is_over() => {
+                generation.end();
+                generation.ended().await;
+                return Ok(());
+            }
+            Err(error) if error.is_definite() => {
+                generation.retire(path, &error);
+                return Err(error);
+            }
+            Err(error) => tracing::debug!(%path, %error, "deleting again"),
+        }
+        back_off(&generation, &mut pause).await;
+        patience = more(&generation, patience);
+        outcome = sent.answer(&generation, patience, target.attempt(&generation)).await;
+    }
+}

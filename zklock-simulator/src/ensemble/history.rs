@@ -1,0 +1,72 @@
+//! What the servers know of nodes, for those who judge what their owners did with them.
+
+use super::control::Ensemble;
+use super::journal::{Gone, Life};
+use super::tree::PLANTED;
+use crate::executor::Process;
+
+impl Ensemble {
+    /// The paths below this one of the nodes that sessions own, as the server knows that has seen most.
+    pub fn ephemerals(&self, below: &str) -> Vec<String> {
+        self.0.look(|machine| {
+            let paths = machine.newest().tree.below(below);
+            let paths = paths.filter(|(_, node)| node.owner > 0 && node.owner != PLANTED);
+            paths.map(|(path, _)| path.to_string()).collect()
+        })
+    }
+
+    /// The data of a node, as that server knows it.
+    pub fn data(&self, path: &str) -> Option<Vec<u8>> {
+        self.0.look(|machine| machine.newest().tree.node(path).map(|node| node.data.to_vec()))
+    }
+
+    /// The nodes of others at a path that sessions of this process have deleted since then.
+    pub fn deleted_by(&self, path: &str, process: &Process, since: u64) -> Vec<Life> {
+        self.0.look(|machine| {
+            let here = Some(process.id().0);
+            let is_so = |life: &&Life| match life.gone {
+                Some((at, Gone::Deleted { by })) => {
+                    let is_here = |session| machine.opened_by.get(&session).copied() == here;
+                    is_here(by) && !is_here(life.owner) && at >= since && life.path == path
+                }
+                _ => false,
+            };
+            machine.journal.lives().iter().rev().filter(is_so).cloned().collect()
+        })
+    }
+
+    /// Whether the owner of a node had another one below a path all the time when it made this one, and
+    /// deleted that later.
+    pub fn was_made_under(&self, below: &str, node: &Life) -> bool {
+        self.0.look(|machine| {
+            let is_it = |life: &Life| {
+                let by_owner =
+                    |(at, gone)| at >= node.born && gone == Gone::Deleted { by: node.owner };
+                let before = life.owner == node.owner && life.czxid < node.czxid;
+                before && life.gone.is_some_and(by_owner) && life.path.starts_with(below)
+            };
+            machine.journal.lives().iter().rev().any(is_it)
+        })
+    }
+
+    /// The nodes below a path, by their czxids, that have been there since then.
+    pub fn there_since(&self, below: &str, since: u64) -> Vec<i64> {
+        self.0.look(|machine| {
+            let there = |life: &&Life| {
+                life.path.starts_with(below) && life.gone.is_none_or(|(at, _)| at >= since)
+            };
+            let lives = machine.journal.lives().iter().rev().filter(there);
+            lives.map(|life| life.czxid).collect()
+        })
+    }
+
+    /// Whether a process opened a session.
+    pub fn is_of(&self, session: i64, process: &Process) -> bool {
+        self.0.look(|machine| machine.opened_by.get(&session).copied() == Some(process.id().0))
+    }
+
+    /// A node that somebody asked for again and again, without a pause.
+    pub fn asked_again(&self) -> Option<String> {
+        self.0.look(|machine| machine.repeated.found().map(str::to_owned))
+    }
+}
