@@ -69,6 +69,8 @@ pub struct Hold {
     pub stepped_down: Option<usize>,
     /// When the guard said first that it is lost.
     pub lost: Option<u64>,
+    /// When the guard said that it was asked to release.
+    pub revoked: Option<u64>,
     /// When checks said that it is valid: the last moment.
     pub valid: Option<u64>,
     /// The removal of a node of it, an index into [`History::removals`].
@@ -292,6 +294,11 @@ impl History {
                         self.lost(hold, answer.at_ns.unwrap_or(heard));
                     }
                 }
+                (Some("revoked"), Some(handle)) => {
+                    for hold in self.holds_of(client, handle) {
+                        self.holds[hold].revoked = Some(answer.at_ns.unwrap_or(heard));
+                    }
+                }
                 (Some("state"), _) => {
                     let connected = answer.state.as_deref() == Some("connected");
                     self.trouble.told(client, answer.at_ns.unwrap_or(heard), connected);
@@ -453,6 +460,7 @@ impl History {
                 parent,
                 stepped_down: None,
                 lost: None,
+                revoked: None,
                 valid: None,
                 removed: None,
                 perhaps_removed: false,

@@ -12,6 +12,9 @@ use crate::trouble::SETTLES;
 /// A wait this short may be over before a server that is well has answered, in nanoseconds.
 const SHORT: u64 = 500_000_000;
 
+/// So much later may a guard say what its process knows, in nanoseconds.
+const TOLD: u64 = 100_000_000;
+
 /// A check says in whole milliseconds for how long a lock is surely held.
 const ROUNDED: u64 = 1_000_000;
 
@@ -46,7 +49,8 @@ pub(super) fn check(history: &History, violations: &mut Vec<Violation>) {
                     let blocked = |lock: &usize| in_the_way(history, call, *lock, what, &by_lock);
                     call.locks.iter().any(blocked)
                 };
-                let is_there = ahead(What::IsThere);
+                let asked = |lock: &usize| asked_to_release(history, call, *lock);
+                let is_there = ahead(What::IsThere) || call.locks.iter().any(asked);
                 if !is_there && ahead(What::IsLeft) {
                     rule = Rule::Whole;
                 }
@@ -175,6 +179,17 @@ fn in_the_way(
             || beside + call.permits.0 > call.permits.1
             || !history.trouble.is_quiet(call.client, other.asked, call.heard)
     })
+}
+
+/// Whether readers of the same process were asked to release: it lets no more of its callers in beside
+/// them. A guard says so a moment after its process knows.
+fn asked_to_release(history: &History, call: &Call, lock: usize) -> bool {
+    call.mode(lock) == Some(Mode::Read)
+        && history.holds.iter().any(|hold| {
+            (hold.client, hold.lock, hold.mode) == (call.client, lock, Mode::Read)
+                && hold.revoked.is_some_and(|at| at < call.heard.saturating_add(TOLD))
+                && hold.released.is_none_or(|released| released > call.asked)
+        })
 }
 
 /// Whether a call for several locks that was refused had surely given back at a moment what it had taken.

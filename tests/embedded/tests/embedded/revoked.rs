@@ -38,6 +38,26 @@ async fn a_revoked_lock_is_not_handed_on_to_the_next_here() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn no_reader_joins_readers_that_are_asked_to_release_and_is_told_so() {
+    let (store, session) = store();
+    let lock = session.rw_lock("a").unwrap();
+    let lock = lock.with_options(LockOptions::default().revocable(true));
+    // Of no task: who reads around a call gives it the lock again.
+    let reader = lock.read().await.unwrap().detach();
+    drop(lock.try_read().await.unwrap());
+    client(&store).await.set(reader.path(), b"__REVOKE__").await.unwrap();
+    reader.revoked().await;
+    let refused = lock.try_read().await.unwrap_err();
+    assert!(refused.is_busy(), "{refused:#}");
+    assert!(format!("{refused:#}").ends_with(", asked to release"), "{refused:#}");
+    let of_a_moment = LockOptions::default().timeout(Duration::from_millis(300)).retries(1);
+    let late = lock.clone().with_options(of_a_moment).read_tries().await.unwrap_err();
+    assert!(late.is_busy() && late.holder().unwrap().owner.revoked, "{late:#}");
+    drop(reader);
+    drop(lock.read().await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_revoked_lock_does_not_linger() {
     let (store, session) = store();
     let options = LockOptions::default().revocable(true).linger(Duration::from_secs(60));

@@ -10,6 +10,7 @@ use crate::acquire::target::Target;
 use crate::base::clock::Instant;
 use crate::base::error::{Holder, LockError};
 use crate::base::mode::Mode;
+use crate::base::owner::Owner;
 use crate::base::pattern::Pattern;
 use crate::coordinator::traits::RequestError;
 use crate::layout::driver::LockDriver;
@@ -38,6 +39,7 @@ impl<E: Engine> GrantSource for Queue<E> {
         let held_for = by.as_ref().map(|by| now.since(by.since())).unwrap_or_default();
         let label = by.as_ref().and_then(|by| by.label().map(|label| &**label));
         let owner = self.session().runtime().holder(self.session().app(), held_for).labelled(label);
+        let owner = Owner { revoked: lease.is_revoked(), ..owner };
         let (node, ahead) = (lease.node_name().to_owned(), 1 + inner.state.ahead_of(place));
         Some(Holder { owner, node, ahead })
     }
