@@ -62,7 +62,7 @@ pub(crate) enum Command {
         /// The name of the lock
         name: String,
         /// How long the servers may take to answer, in all
-        #[arg(long, default_value = "1s", value_name = "TIME", value_parser = humantime::parse_duration)]
+        #[arg(long, default_value = "1s", value_name = "TIME", value_parser = time)]
         within: Duration,
         /// Prints one JSON document
         #[arg(long)]
@@ -81,7 +81,7 @@ pub(crate) enum Command {
     /// Keys: h hottest first, l longest held, w longest waited, s suspect, q ends it.
     Top {
         /// How often it looks
-        #[arg(long, default_value = "1s", value_name = "TIME", value_parser = humantime::parse_duration)]
+        #[arg(long, default_value = "1s", value_name = "TIME", value_parser = time)]
         interval: Duration,
         /// Prints one JSON document a look
         #[arg(long)]
@@ -121,10 +121,10 @@ pub(crate) enum Command {
     /// Exit codes: 0 if everything is well, 1 if something is wrong, 69 or 125 if it cannot be checked.
     Doctor {
         /// Waits so long for the servers to remove an empty directory, which they do each minute
-        #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+        #[arg(long, value_name = "TIME", value_parser = time)]
         containers_within: Option<Duration>,
         /// How long a server may take to say whether it serves
-        #[arg(long, default_value = "2s", value_name = "TIME", value_parser = humantime::parse_duration)]
+        #[arg(long, default_value = "2s", value_name = "TIME", value_parser = time)]
         within: Duration,
         /// Prints one JSON document
         #[arg(long)]
@@ -157,7 +157,7 @@ pub(crate) struct Run {
     pub(crate) mode: Mode,
     /// The longest time for which the lock is held: then the command gets SIGTERM, and SIGKILL ten
     /// seconds later
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = time)]
     pub(crate) hold_at_most: Option<Duration>,
     /// What the lock is held for, as others see it (at most 78 bytes)
     #[arg(long, value_name = "TEXT")]
@@ -207,7 +207,7 @@ pub(crate) struct Serve {
     #[arg(long = "host", value_name = "NAME")]
     pub(crate) hosts: Vec<String>,
     /// How often it looks, while somebody looks at it
-    #[arg(long, default_value = "1s", value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long, default_value = "1s", value_name = "TIME", value_parser = time)]
     pub(crate) interval: Duration,
     /// Lets the page delete the node of a contender (see `zklock break`)
     #[arg(long, requires = "token_file")]
@@ -228,8 +228,17 @@ pub(crate) fn command() -> clap::Command {
         .mut_subcommand("man", |man| man.mut_arg("command", |command| command.value_parser(pages)))
 }
 
-fn longer_than_zero(text: &str) -> Result<Duration, String> {
+/// Longer times could not be added to the time of day.
+const LONGEST: Duration = Duration::from_secs(36_525 * 86_400);
+
+fn time(text: &str) -> Result<Duration, String> {
     let time = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    let short = (time <= LONGEST).then_some(time);
+    short.ok_or_else(|| "accepted is at most 100 years, for instance 2s".to_owned())
+}
+
+fn longer_than_zero(text: &str) -> Result<Duration, String> {
+    let time = time(text)?;
     let longer = (!time.is_zero()).then_some(time);
     longer.ok_or_else(|| "it must be longer than zero, for instance 2s".to_owned())
 }
@@ -303,6 +312,27 @@ mod tests {
         // The output of a command is its own, a page has an interface of its own, and the rest is for shells.
         let serve: &[_] = if cfg!(feature = "serve") { &["serve"] } else { &[] };
         assert_eq!(without, [&["run"], serve, &["completions", "man"]].concat());
+    }
+
+    #[test]
+    fn times_that_cannot_be_added_to_the_time_of_day_are_refused() {
+        let mut seen = 0;
+        for command in command().get_subcommands() {
+            for argument in command.get_arguments() {
+                if !argument.get_value_names().is_some_and(|names| names == ["TIME"]) {
+                    continue;
+                }
+                let option = format!("--{}", argument.get_long().unwrap());
+                let parse = |time| {
+                    Args::try_parse_from(["zklock", command.get_name(), &option, time])
+                        .map_or_else(|error| error.to_string(), |_| String::new())
+                };
+                assert!(parse("101years").contains("at most 100 years"), "{option}");
+                assert!(!parse("100years").contains("at most 100 years"), "{option}");
+                seen += 1;
+            }
+        }
+        assert!(seen >= 7, "{seen}");
     }
 
     /// All pages below a folder.
