@@ -63,7 +63,7 @@ impl Facts<'_> {
             problems.extend(self.of_waiters(queue));
         }
         if problems.is_empty() && self.waiters() > 0 {
-            problems.extend(self.only_held());
+            problems.extend(self.only_held().or_else(|| self.only_next()));
         }
         problems
     }
@@ -210,6 +210,21 @@ impl Facts<'_> {
         }
         let helps = vec![self.revokes(), self.breaks(first)];
         Some(Problem { is_normal: true, ..Problem::new("held", says, helps) })
+    }
+
+    /// Nobody holds the lock, and somebody waits: for a moment before the first one gets it, that is normal.
+    fn only_next(&self) -> Option<Problem> {
+        if self.rests().is_some() {
+            return None;
+        }
+        let first = self.queues.iter().flat_map(Queue::waiters).next()?;
+        let says = format!(
+            "Nobody holds it, and the first one who waits, {}, should get it at this moment. Ask again: if \
+             nobody holds it then either, that process hangs; look at it, or end it.",
+            who(first)
+        );
+        let again = self.again.command(&["why", self.name]);
+        Some(Problem { is_normal: true, ..Problem::new("next", says, vec![again]) })
     }
 
     /// A command of ZooKeeper's own client.

@@ -16,10 +16,6 @@ use crate::why::view::Queue;
 /// So many waiters are shown to people.
 const MOST_SHOWN: usize = 10;
 
-/// Said where nobody holds a lock and somebody waits, as for a moment before the first one gets a permit.
-const BETWEEN: &str = "The first one who waits should get it at this moment. Ask again: if nobody holds it \
-                       then either, the process of the first one hangs; look at that, or end it.";
-
 pub(crate) fn text(facts: &Facts<'_>, problems: &[Problem]) -> String {
     let mut out = String::new();
     // Writing to a String cannot fail.
@@ -76,10 +72,7 @@ fn write(out: &mut String, facts: &Facts<'_>, problems: &[Problem]) -> std::fmt:
         writeln!(out, "{:9}and {} more", "", waiters.len() - MOST_SHOWN)?;
     }
     if problems.is_empty() {
-        let is_between =
-            !waiters.is_empty() && facts.queues.iter().all(|it| it.holders().count() == 0);
-        let says = if is_between { BETWEEN } else { "Nothing is wrong." };
-        writeln!(out, "\n{}", wrapped(says, 0))?;
+        writeln!(out, "\nNothing is wrong.")?;
     }
     for problem in problems {
         writeln!(out)?;
@@ -204,15 +197,19 @@ mod tests {
         let _first = session.mutex("a").unwrap().acquire().await.unwrap();
         let site = session.site("a").unwrap();
         let again = Again::of(&Server { connect: None, root: None });
-        for (inner, says) in [(false, "\n\nNothing is wrong."), (true, BETWEEN)] {
+        for inner in [false, true] {
             let survey = site.survey().await.unwrap();
             let (path, layout) = (site.path().to_owned(), site.layout());
             let queues = [Queue { path, layout, inner, survey }];
             let server = "zk1:2181";
             let facts = Facts { name: "a", again: &again, views: &[], queues: &queues, server };
-            let text = text(&facts, &facts.problems());
-            assert!(text.ends_with(&wrapped(says, 0)), "{text}");
+            let problems = facts.problems();
+            let codes: Vec<_> = problems.iter().map(|one| (one.code, one.is_normal)).collect();
+            let text = text(&facts, &problems);
+            assert_eq!(text.ends_with("\n\nNothing is wrong."), !inner, "{text}");
             assert_eq!(text.contains("\nNobody holds it.\n"), inner, "{text}");
+            assert_eq!(codes, if inner { vec![("next", true)] } else { vec![] });
+            assert_eq!(text.ends_with("\n  helps: zklock why a"), inner, "{text}");
         }
     }
 }
