@@ -3,7 +3,9 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use zklock::{Acl, AclEntry, ErrorKind, Event, Observer, Permissions, SessionBuilder};
+use zklock::{
+    Acl, AclEntry, ErrorKind, Event, Observer, Permissions, SessionBuilder, SessionState,
+};
 use zklock_test_support::{CreateMode, RawError};
 
 use crate::bed::{Bed, acquiring, soon, until};
@@ -99,23 +101,56 @@ impl Observer for Stuck {
     }
 }
 
-#[tokio::test]
-async fn a_node_that_may_not_be_deleted_goes_with_its_session_and_costs_no_other_lock() {
-    let bed = Bed::shared("stuck");
+/// Makes the directory of a lock in which nobody may delete a node.
+async fn undeletable(bed: &Bed, lock: &str) {
     // Deleting is a right on the directory, which the first acquire makes.
     let (scheme, id) = ("world".into(), "anyone".into());
     let permissions = Permissions::READ | Permissions::CREATE;
     let acl = Acl::Custom(vec![AclEntry { scheme, id, permissions }]);
     let creator = bed.adopt(bed.builder().acl(acl).connect().await.unwrap());
+    let first = creator.mutex(lock).unwrap().acquire().await.unwrap();
+    // It cannot delete its node either, but closing does.
+    creator.close().await;
+    bed.until_contenders(lock, 0).await;
+    drop(first);
+}
+
+/// `Session::state()` says whether locks can be acquired.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_that_is_used_no_more_and_cannot_be_replaced_is_not_connected() {
+    let bed = Bed::shared("retired");
+    let proxy = bed.proxy();
+    let session = bed.session_through(&proxy).await;
+    let other = soon("the lock", acquiring(&session, "b")).await.unwrap();
+    undeletable(&bed, "a").await;
+    let guard = session.mutex("a").unwrap().acquire().await.unwrap();
+    // What is connected stays connected.
+    proxy.refuse(true);
+    assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Unauthorized);
+    until("it is known", || (session.state() == SessionState::Connecting).then_some(())).await;
+    for _ in 0..20 {
+        assert_eq!((session.state(), session.is_ready()), (SessionState::Connecting, false));
+        assert!(other.is_valid(), "it is held in the old session");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    proxy.refuse(false);
+    let next = soon("the lock", acquiring(&session, "c")).await.unwrap();
+    until("it is connected", || session.is_ready().then_some(())).await;
+    other.release().await.unwrap();
+    // With its last guard the old session goes, and says nothing any more.
+    bed.until_contenders("a", 0).await;
+    assert_eq!((session.state(), session.is_ready()), (SessionState::Connected, true));
+    next.release().await.unwrap();
+    bed.end().await;
+}
+
+#[tokio::test]
+async fn a_node_that_may_not_be_deleted_goes_with_its_session_and_costs_no_other_lock() {
+    let bed = Bed::shared("stuck");
     let stuck = Arc::new(Stuck::default());
     let session = bed.adopt(bed.builder().observer(stuck.clone()).connect().await.unwrap());
     let other = session.mutex("b").unwrap().acquire().await.unwrap();
-    let first = creator.mutex("a").unwrap().acquire().await.unwrap();
-    // It cannot delete its node either, but closing does.
-    creator.close().await;
-    bed.until_contenders("a", 0).await;
-    drop(first);
-
+    undeletable(&bed, "a").await;
     let guard = session.mutex("a").unwrap().acquire().await.unwrap();
     let (node, generation) = (guard.path().to_owned(), session.zookeeper_session().unwrap().1);
     let error = guard.release().await.unwrap_err();

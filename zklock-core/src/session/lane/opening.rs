@@ -62,14 +62,13 @@ pub(super) async fn run(lane: Arc<Lane>) {
                 }
                 generation.until(|| generation.is_retired()).await;
                 phantom = generation.phantom().cloned().or(phantom);
+                // Of the next one: the keeper of a generation that is retired says nothing any more,
+                // and what it said just before does not count either.
+                lane.keeping.health.publish(number + 1, SessionState::Connecting);
                 lane.set(Status::Connecting(None));
             }
             Err(error) => {
                 tracing::warn!(%error, "no ZooKeeper session could be opened; trying again");
-                if number > 0 {
-                    // The keeper of a generation that was retired does not speak for the lane.
-                    lane.keeping.health.publish(number, SessionState::Connecting);
-                }
                 lane.set(explain(error, &lane.keeping.local_queues.place().chroot));
                 let timer = lane.clock().sleep_until(lane.clock().now() + pause);
                 let mut status = lane.status();
