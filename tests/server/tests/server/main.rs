@@ -6,8 +6,10 @@
 mod agent;
 mod agent_ends;
 mod agent_waits;
+mod anew;
 mod auth;
 mod bed;
+mod between_callers;
 #[allow(dead_code, reason = "shared with other tests")]
 #[path = "../../../examples/built.rs"]
 mod built;
@@ -34,6 +36,7 @@ mod letting_go;
 mod looking;
 mod lost;
 mod lost_replies;
+mod many_at_once;
 mod meddled;
 mod mutex;
 mod names;

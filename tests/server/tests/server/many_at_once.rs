@@ -1,0 +1,116 @@
+//! What others do to many nodes at once, and when each of their holders knows: on a busy day, with answers
+//! that come late and without a single notification.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use zklock::{AnyGuard, AnyLock, Session};
+use zklock_test_support::{Action, Control, Matcher, Proxy};
+
+use crate::bed::{Bed, soon};
+
+/// The promises are fractions of it.
+const T: Duration = Duration::from_secs(6);
+const HEARTBEAT: Duration = Duration::from_secs(1);
+
+/// More than one batch of a heartbeat, in each of two lanes.
+const MANY: usize = 450;
+
+/// So much later comes each answer.
+const LATE: Duration = Duration::from_millis(50);
+
+/// A heartbeat asks for all, reads what is gone or other, and reads once more what a server shows alone.
+const ANSWERS: u32 = 3;
+
+fn lock(session: &Session, number: usize) -> AnyLock {
+    let name = format!("many/{number}");
+    match number % 3 {
+        0 => AnyLock::Mutex(session.mutex(name).unwrap()),
+        1 => AnyLock::Read(session.rw_lock(name).unwrap()),
+        _ => AnyLock::Permits(session.semaphore(name, 2).unwrap(), 1),
+    }
+}
+
+/// What is done to a node.
+#[derive(Clone, Copy, Debug)]
+enum Done {
+    Deleted,
+    Asked,
+}
+
+/// Does it to each of many held nodes, and measures how long after that each holder is told.
+async fn told(root: &str, done: Done) -> (Bed, Proxy, Vec<AnyGuard>) {
+    let bed = Bed::shared(root);
+    let proxy = bed.proxy();
+    let builder = bed.builder_at(&proxy.addr()).session_timeout(T);
+    let session = bed.adopt(builder.connect().await.unwrap());
+    let busy = bed.busy(&[&session]).await;
+    let locks = (0..MANY).map(|number| lock(&session, number));
+    let asked =
+        locks.map(|lock| tokio::spawn(async move { lock.acquire().await.unwrap().detach() }));
+    let mut held = Vec::new();
+    for asked in asked.collect::<Vec<_>>() {
+        held.push(Arc::new(soon("all locks", asked).await.unwrap()));
+    }
+    let deaf = proxy.on(Matcher::notification(), Action::Drop);
+    proxy.delay(LATE / 2);
+    let control = Control::of(bed.server());
+    let hears = |guard: &Arc<AnyGuard>| {
+        let guard = guard.clone();
+        tokio::spawn(async move {
+            match done {
+                Done::Deleted => guard.lost().await,
+                Done::Asked => guard.revoked().await,
+            }
+            Instant::now()
+        })
+    };
+    let hearing: Vec<_> = held.iter().map(hears).collect();
+    let paths: Vec<_> = held.iter().map(|guard| guard.path().to_owned()).collect();
+    let mut raw = bed.raw();
+    let doing = move || {
+        let mut at = Vec::new();
+        for path in paths {
+            match done {
+                Done::Deleted => raw.delete(&path).unwrap(),
+                Done::Asked => drop(raw.set_data(&path, b"__REVOKE__").unwrap()),
+            }
+            at.push(Instant::now());
+        }
+        raw.close().unwrap();
+        at
+    };
+    let done = tokio::task::spawn_blocking(doing).await.unwrap();
+    let mut late = Duration::ZERO;
+    for (done, hearing) in done.into_iter().zip(hearing) {
+        let heard = soon("all are told", hearing).await.unwrap();
+        late = late.max(heard.saturating_duration_since(done));
+    }
+    let promised = HEARTBEAT + LATE * ANSWERS;
+    control.within_answers("the last of many", late, promised, ANSWERS);
+    deaf.release();
+    proxy.heal();
+    drop(busy);
+    (bed, proxy, held.into_iter().filter_map(Arc::into_inner).collect())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_many_deletions_each_is_told_within_a_heartbeat() {
+    let (bed, _proxy, held) = told("many-deleted", Done::Deleted).await;
+    assert_eq!(held.len(), MANY);
+    for guard in held {
+        assert!(guard.release().await.unwrap_err().is_lost());
+    }
+    bed.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_many_requests_for_release_each_is_told_within_a_heartbeat() {
+    let (bed, _proxy, held) = told("many-asked", Done::Asked).await;
+    assert_eq!(held.len(), MANY);
+    for guard in held {
+        assert!(guard.is_valid());
+        guard.release().await.unwrap();
+    }
+    bed.end().await;
+}
