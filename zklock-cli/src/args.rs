@@ -81,7 +81,7 @@ pub(crate) enum Command {
     /// Keys: h hottest first, l longest held, w longest waited, s suspect, q ends it.
     Top {
         /// How often it looks
-        #[arg(long, default_value = "1s", value_name = "TIME", value_parser = time)]
+        #[arg(long, default_value = "1s", value_name = "TIME", value_parser = longer_than_zero)]
         interval: Duration,
         /// Prints one JSON document a look
         #[arg(long)]
@@ -150,14 +150,14 @@ pub(crate) struct Run {
     #[arg(long, value_name = "TIME", value_parser = longer_than_zero)]
     pub(crate) timeout: Option<Duration>,
     /// The number of tries [default: 2]
-    #[arg(long, value_name = "COUNT")]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) retries: Option<u32>,
     /// The kind of the lock: mutex, read, write, or semaphore:LIMIT
     #[arg(long, default_value = "mutex", value_name = "KIND")]
     pub(crate) mode: Mode,
     /// The longest time for which the lock is held: then the command gets SIGTERM, and SIGKILL ten
     /// seconds later
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    #[arg(long, value_name = "TIME", value_parser = longer_than_zero)]
     pub(crate) hold_at_most: Option<Duration>,
     /// What the lock is held for, as others see it (at most 78 bytes)
     #[arg(long, value_name = "TEXT")]
@@ -319,7 +319,7 @@ mod tests {
         let mut seen = 0;
         for command in command().get_subcommands() {
             for argument in command.get_arguments() {
-                if !argument.get_value_names().is_some_and(|names| names == ["TIME"]) {
+                if argument.get_value_names().is_none_or(|names| names != ["TIME"]) {
                     continue;
                 }
                 let option = format!("--{}", argument.get_long().unwrap());

@@ -2,6 +2,8 @@
 
 use zklock::{ErrorKind, LockError};
 
+use crate::text::printable;
+
 /// Something is wrong with the lock (`why`) or the ensemble (`doctor`), or nothing was done (`break`).
 pub(crate) const PROBLEM: u8 = 1;
 /// The lock was lost, or held for as long as it may be; the command was ended.
@@ -33,7 +35,8 @@ impl Failure {
     /// A lock that was not acquired.
     pub(crate) fn of_acquire(error: &LockError, on_busy: u8) -> Self {
         let code = if error.kind() == ErrorKind::Busy { on_busy } else { code_of(error) };
-        Failure { code, message: format!("{error:#}") }
+        // It may name a holder, as its node does.
+        Failure { code, message: printable(&format!("{error:#}")) }
     }
 }
 

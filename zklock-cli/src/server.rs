@@ -48,9 +48,17 @@ pub(crate) fn own_path() -> Result<std::path::PathBuf, Failure> {
 /// noticed here, before they are asked.
 pub(crate) fn servers() -> Result<Vec<String>, Failure> {
     let connect = given()?;
+    if connect == EMBEDDED {
+        return Err(Failure::own(
+            "embedded is no server that can be asked: set ZKLOCK_CONNECT, or use --connect",
+        ));
+    }
     Session::builder_from_env(&connect).map(drop)?;
     Ok(each(&connect))
 }
+
+/// In the place of servers: locks of this process only.
+const EMBEDDED: &str = "embedded";
 
 fn given() -> Result<String, Failure> {
     let connect = env::var("ZKLOCK_CONNECT").unwrap_or_default();

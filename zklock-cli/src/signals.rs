@@ -35,8 +35,8 @@ impl Signals {
 }
 
 /// The exit code that says that a signal was the end.
-pub(crate) fn exit_code(signal: Signal) -> u8 {
-    128 + signal as u8
+pub(crate) fn exit_code(signal: i32) -> u8 {
+    u8::try_from(128 + signal).unwrap_or(u8::MAX)
 }
 
 /// The signals, a bit each, that whoever started this process ignores: `nohup`, or a script that runs it in

@@ -14,8 +14,9 @@ use std::time::Duration;
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::sys::signal::{Signal, kill, killpg};
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, close, getppid};
+use rustix::io::Errno as WaitError;
+use rustix::process::{WaitOptions, wait};
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
@@ -38,8 +39,8 @@ const LOOK: Duration = Duration::from_millis(10);
 pub(crate) enum Status {
     /// By itself, with this code.
     Exited(u8),
-    /// By this signal.
-    Killed(Signal),
+    /// By the signal of this number; those from 34 on have no name.
+    Killed(i32),
 }
 
 /// The running command.
@@ -184,14 +185,21 @@ fn file_name(program: &OsString) -> Option<OsString> {
 /// Waits for all children, and for what they left behind, as the first process of a container must.
 fn reap(command: Pid, terminal: &Terminal, end: &mpsc::UnboundedSender<Status>) {
     loop {
-        let status = match waitpid(None, Some(WaitPidFlag::WUNTRACED)) {
-            Ok(WaitStatus::Exited(pid, code)) if pid == command => {
-                Status::Exited(u8::try_from(code).unwrap_or(u8::MAX))
-            }
-            Ok(WaitStatus::Signaled(pid, signal, _)) if pid == command => Status::Killed(signal),
-            Ok(WaitStatus::Stopped(pid, signal)) if pid == command => {
-                let goes_on = match signal {
-                    Signal::SIGTTIN | Signal::SIGTTOU => terminal.give_to(command),
+        let (pid, status) = match wait(WaitOptions::UNTRACED) {
+            Ok(Some(ended)) => ended,
+            Err(WaitError::CHILD) => return,
+            Ok(None) | Err(_) => continue,
+        };
+        if pid.as_raw_pid() != command.as_raw() {
+            continue;
+        }
+        let status = match (status.exit_status(), status.terminating_signal()) {
+            (Some(code), _) => Status::Exited(u8::try_from(code).unwrap_or(u8::MAX)),
+            (_, Some(signal)) => Status::Killed(signal),
+            _ => {
+                const ASKS: [i32; 2] = [Signal::SIGTTIN as i32, Signal::SIGTTOU as i32];
+                let goes_on = match status.stopping_signal() {
+                    Some(signal) if ASKS.contains(&signal) => terminal.give_to(command),
                     // In a terminal, a command that holds a lock is not suspended: others wait for it.
                     _ => terminal.is_given(),
                 };
@@ -200,9 +208,6 @@ fn reap(command: Pid, terminal: &Terminal, end: &mpsc::UnboundedSender<Status>) 
                 }
                 continue;
             }
-            Ok(_) | Err(Errno::EINTR) => continue,
-            // Nobody is left.
-            Err(_) => return,
         };
         // Where nobody listens, this process is about to end.
         _ = end.send(status);

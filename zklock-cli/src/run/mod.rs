@@ -31,6 +31,9 @@ const HANDED_ON: [Signal; 6] = [
     Signal::SIGUSR2,
 ];
 
+/// The signal of the guardian.
+const KILLED: i32 = Signal::SIGKILL as i32;
+
 /// For how long a command may go on after it was asked to end, while the lock is held.
 const TO_END: Duration = Duration::from_secs(10);
 
@@ -55,7 +58,7 @@ async fn run_with(args: &Run, session: &Session, signals: &mut Signals) -> Resul
     let lock = lock(args, session)?;
     let acquired = tokio::select! {
         acquired = lock.acquire_tries() => acquired,
-        signal = signals.next() => return Ok(exit_code(signal)),
+        signal = signals.next() => return Ok(exit_code(signal as i32)),
     };
     let guard = acquired.map_err(|error| Failure::of_acquire(&error, args.on_busy))?;
     let code = supervise(args, session, &guard, signals).await?;
@@ -136,7 +139,7 @@ async fn supervise(
         }
     };
     let ended = match ended {
-        Ok(Status::Killed(Signal::SIGKILL)) if child.was_forsaken() => {
+        Ok(Status::Killed(KILLED)) if child.was_forsaken() => {
             Err(lost("zklock was stopped for longer than the lock is safe"))
         }
         ended => ended,

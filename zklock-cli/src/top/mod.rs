@@ -73,7 +73,7 @@ pub(crate) async fn top(interval: Duration, as_json: bool) -> Result<u8, Failure
     };
     let shown = tokio::select! {
         shown = shows => shown.map_err(failed),
-        signal = signals.next() => Ok(exit_code(signal)),
+        signal = signals.next() => Ok(exit_code(signal as i32)),
     };
     drop(screen);
     let _ = timeout(GOODBYE, session.close()).await;

@@ -15,6 +15,10 @@ fn the_commands_exit_code_passes_through() {
         assert_eq!(bed.code(&["run", "a", "--", "sh", "-c", &script]), code);
     }
     assert_eq!(bed.code(&["run", "a", "--", "sh", "-c", "kill -USR1 $$"]), 128 + 10);
+    // A real-time signal.
+    assert_eq!(bed.code(&["run", "a", "--", "sh", "-c", "kill -34 $$"]), 128 + 34);
+    let orphan = "(sh -c 'sleep 0.1; kill -34 $$' &); sleep 0.5; exit 5";
+    assert_eq!(bed.code(&["run", "a", "--", "sh", "-c", orphan]), 5);
     assert_eq!(bed.nodes("a"), [""; 0]);
 }
 
@@ -109,6 +113,9 @@ fn what_cannot_be_run_has_the_codes_of_env() {
         &["run", "", "--", "true"],
         &["run", "a", "--timeout", "soon", "--", "true"],
         &["run", "a", "--timeout", "0s", "--", "true"],
+        &["run", "a", "--retries", "0", "--", "true"],
+        &["run", "a", "--hold-at-most", "0s", "--", "true"],
+        &["top", "--interval", "0s"],
         &["fly"],
     ] {
         let output = bed.output(wrong);
@@ -116,6 +123,12 @@ fn what_cannot_be_run_has_the_codes_of_env() {
         // In the words of the command, and not of the library.
         let words = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!words.is_empty() && !words.contains('`'), "{wrong:?}: {words}");
+    }
+    for asks in [&["why", "a"][..], &["doctor"]] {
+        let output = bed.zklock_at("embedded", asks).output().unwrap();
+        let words = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(125), "{asks:?}: {words}");
+        assert!(words.contains("embedded is no server"), "{asks:?}: {words}");
     }
     assert_eq!(bed.code(&["--help"]), 0);
     assert_eq!(bed.code(&["--version"]), 0);

@@ -404,6 +404,10 @@ fn what_a_node_says_does_nothing_to_a_terminal() {
         assert!(text.contains("x2J on db[2J7"), "{text:?}");
         assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
     }
+    let run = ["run", "a", "--timeout", "1s", "--retries", "1", "--", "true"];
+    let text = String::from_utf8(bed.output(&run).stderr).unwrap();
+    assert!(text.contains("x2J on db[2J7"), "{text:?}");
+    assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
 }
 
 /// A program that knows nothing of who runs the test: neither a file of a home nor a locale.
