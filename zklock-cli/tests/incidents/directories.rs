@@ -20,6 +20,18 @@ fn the_numbers_of_a_lock_come_to_their_end() {
 }
 
 #[test]
+fn numbers_near_their_end_are_named_while_the_lock_can_still_be_taken() {
+    let server = ZooKeeper::builder().sequence("/used", LAST - 1000).start();
+    let scene = Scene::bare(&server.addr());
+    assert_eq!(scene.takes("used"), 0);
+    let helps = scene.cause("used", "numbers");
+    let says = &scene.why("used")["problems"][0]["says"];
+    assert!(says.as_str().unwrap().contains("refuses the lock after 999 more"), "{says}");
+    scene.follow(&helps[0]);
+    assert_eq!(scene.why("used")["problems"].as_array().unwrap().len(), 0);
+}
+
+#[test]
 fn a_directory_in_which_nobody_may_delete_keeps_its_holder() {
     let scene = Scene::new("refused");
     let java = Curator::compile().agent(&scene.servers, BOUND);

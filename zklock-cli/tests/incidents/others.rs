@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use zklock_test_support::ZooKeeper;
 use zklock_test_support::peers::{Agent, Curator, Kazoo, LockKind};
+use zklock_test_support::{CreateMode, ZooKeeper};
 
 use crate::scene::{BOUND, Scene};
 
@@ -74,4 +74,35 @@ fn two_kinds_of_locks_of_one_name_do_not_exclude_each_other() {
     // The holder's node goes meanwhile, and so nothing tells that this one waits.
     let next = ["run", "a", "--timeout", "60s", "--", "true"];
     assert_eq!(scene.start("10s", &next).code(), 0);
+}
+
+/// As kazoo makes them beside Curator, and Curator's mutex beside its read/write lock.
+#[test]
+fn two_kinds_are_named_also_where_both_are_locks_of_others() {
+    let scene = Scene::new("both");
+    let mut raw = scene.raw();
+    let curator = "_c_be2ee212-c507-4b18-a733-81c86278175c-lock-0000000000";
+    let kazoo = "be2ee212c5074b18a73381c86278175c__lock__0000000001";
+    let reader = "_c_be2ee212-c507-4b18-a733-81c86278175c-__READ__0000000001";
+    for (lock, other, says) in [
+        ("a", kazoo, "as a mutex (Curator) and as a mutex (kazoo"),
+        ("b", reader, "as a mutex (Curator) and as a read/write lock (Curator"),
+    ] {
+        for node in [curator, other] {
+            let path = format!("{}/{node}", scene.path(lock));
+            for (end, _) in path.match_indices('/').skip(1) {
+                _ = raw.create(&path[..end], b"", CreateMode::Persistent);
+            }
+            raw.create(&path, b"10.0.0.7", CreateMode::Ephemeral).unwrap();
+        }
+        let helps = scene.cause(lock, "kinds");
+        let why = scene.why(lock);
+        let problems = why["problems"].as_array().unwrap();
+        let problem = problems.iter().find(|problem| problem["code"] == "kinds").unwrap();
+        assert!(problem["says"].as_str().unwrap().contains(says), "{problem}");
+        helps.iter().for_each(|help| scene.follow(help));
+        assert!(scene.nodes(lock).len() < 2);
+        raw.ping().unwrap();
+    }
+    raw.close().unwrap();
 }

@@ -20,6 +20,10 @@ fn what_is_printed_is_what_is_documented() {
     };
     json(&["why", "a", "--json", "--within", "20s"]);
     json(&["ls", "--json"]);
+    let fails = ["why", "a", "--json", "--within", "500ms"];
+    let fails = bed.zklock_at("127.0.0.1:1", &fails).output().unwrap();
+    assert_eq!(fails.status.code(), Some(69));
+    assert!(fails.stdout.is_empty() && !fails.stderr.is_empty(), "{fails:?}");
     assert_eq!(json(&["doctor", "--json", "--within", "20s"])["well"], true);
     let mut holder = bed.zklock(&["run", "a", "--", "sh", "-c", crate::bed::TWO]).spawn().unwrap();
     bed.lines("pids", 2);
