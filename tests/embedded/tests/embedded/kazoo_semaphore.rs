@@ -273,6 +273,36 @@ async fn another_limit_in_the_data_is_an_error_that_names_both_and_nothing_is_he
     assert_eq!(semaphore.acquire().await.unwrap_err().kind(), ErrorKind::InvalidOption);
 }
 
+/// It has no limit yet, as the first acquire of another kind leaves it, or kazoo between creating and writing.
+#[tokio::test(start_paused = true)]
+async fn the_limit_is_agreed_on_where_the_node_is_deleted_between_reading_and_writing_it() {
+    const LATE: Duration = Duration::from_millis(100);
+    for by_another in [None, Some(b"5")] {
+        let (store, session) = prompt();
+        let id = session.zookeeper_session().unwrap().0;
+        let kazoo = client(&store).await;
+        kazoo.create("/zklock", b"", NodeKind::Persistent).await.unwrap();
+        kazoo.create(PRINTERS, b"", NodeKind::Persistent).await.unwrap();
+        store.faults(id).delay_replies(LATE);
+        let semaphore = printers(&session, 3);
+        let acquired = tokio::spawn(async move { semaphore.acquire().await });
+        // It was read; the answer is under way.
+        tokio::time::sleep(LATE / 2).await;
+        kazoo.delete(PRINTERS).await.unwrap();
+        tokio::time::sleep(LATE).await;
+        if let Some(other) = by_another {
+            // It was not there to be written to; the answer is under way.
+            kazoo.create(PRINTERS, other, NodeKind::Persistent).await.unwrap();
+        }
+        let acquired = acquired.await.unwrap();
+        match by_another {
+            None => assert!(acquired.unwrap().is_valid()),
+            Some(_) => assert_eq!(acquired.unwrap_err().kind(), ErrorKind::InvalidOption),
+        }
+        assert_eq!(kazoo.get(PRINTERS).await.unwrap().0, by_another.unwrap_or(b"3"));
+    }
+}
+
 /// Whoever is refused may try another way before the driver that found out has come to its end.
 #[tokio::test(start_paused = true)]
 async fn after_a_refusal_another_limit_or_layout_may_be_tried_at_once() {

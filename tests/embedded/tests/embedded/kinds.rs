@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use zklock::layout::Kazoo;
 use zklock::{AnyLock, Embedded, ErrorKind, LockError, LockOptions, Session};
-use zklock_core::coordinator::traits::NodeKind;
+use zklock_core::coordinator::memory::{Fault, Op};
+use zklock_core::coordinator::traits::{NodeKind, RequestError};
 
-use crate::support::{client, contenders, on, store};
+use crate::support::{client, contenders, on, prompt, store};
 
 const SHORT: Duration = Duration::from_millis(300);
 
@@ -173,6 +174,35 @@ async fn permits_of_another_process_below_the_directory_are_told() {
     raw.delete(path).await.unwrap();
     for lock in locks(&session, false) {
         lock.acquire().await.unwrap().release().await.unwrap();
+    }
+}
+
+/// Others may come and go as fast as it is looked. Whoever finds another one each time waits for none of them.
+#[tokio::test(start_paused = true)]
+async fn a_name_whose_users_change_at_each_look_is_in_use() {
+    // Each look reads the node, and reads it again once it is sure that the server is as new as its leader.
+    for (gone, is_in_use) in [(3, false), (4, true), (100, true)] {
+        let (store, session) = prompt();
+        let (raw, path) = (client(&store).await, "/zklock/a/leases/_c_x-lease-0000000003");
+        drop(semaphore(&session, false).acquire().await.unwrap());
+        settle().await;
+        raw.create(path, b"10.0.0.7", NodeKind::Ephemeral).await.unwrap();
+        let faults = store.faults(session.zookeeper_session().unwrap().0);
+        let read = |skip| Fault::refuse(RequestError::NoNode).on(Op::Get).path(path).skip(skip);
+        (0..gone).for_each(|look| faults.inject(read(2 * look + 1)));
+        if !is_in_use {
+            // The last one leaves nobody.
+            faults.inject(read(2 * gone));
+        }
+        store.record();
+        let acquired = session.mutex("a").unwrap().acquire().await;
+        let reads = store.recorded().iter().filter(|one| one.path == path).count();
+        if is_in_use {
+            assert_told(&acquired.unwrap_err(), "a semaphore", path);
+            assert_eq!(reads, 12, "two reads and a check of each look");
+        } else {
+            acquired.unwrap().release().await.unwrap();
+        }
     }
 }
 

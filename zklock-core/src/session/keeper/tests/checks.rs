@@ -180,6 +180,25 @@ async fn a_node_that_is_written_all_the_time_hides_no_deletion() {
     drop(full);
 }
 
+/// It is looked at before those of the next batch.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_may_not_be_read_hides_no_deletion() {
+    let kept = kept().await;
+    let full: Vec<_> = std::iter::from_fn(|| kept.generation.watches().take([""])).collect();
+    let unreadable = kept.hold("/unreadable", StopAt::Lost).await;
+    unreadable.recurs();
+    for number in 1..MOST_CHECKED {
+        kept.hold(&format!("/{number}"), StopAt::Lost).await;
+    }
+    let gone = kept.hold("/gone", StopAt::Lost).await;
+    let refused = Fault::refuse(RequestError::NoAuth).on(Op::Get).path("/unreadable");
+    kept.faults.inject(refused.times(u64::MAX));
+    kept.generation.coordinator().delete("/gone").await.unwrap();
+    sleep(T / 6 + MOMENT).await;
+    assert!(gone.is_gone() && kept.is_valid(&unreadable) && !unreadable.is_gone());
+    drop(full);
+}
+
 /// Holds many nodes without watches, lets a stranger do something to all of them, and counts what the next
 /// heartbeat costs: commits, reads, and how often those who wait for a change are woken.
 async fn costs_of_many(kept: &Kept, done: impl Fn(&Arc<HeldNode>) -> Reply<()>) -> [u32; 3] {
