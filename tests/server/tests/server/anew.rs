@@ -1,19 +1,44 @@
 //! A task that lost permits and acquires others while it still has the guards of those: its own nodes, which
 //! are there until the guards are dropped, do not keep it out.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use zklock::layout::Kazoo;
 use zklock::{LockOptions, Semaphore, SemaphorePermit, Session};
+use zklock_test_support::Control;
 
 use crate::bed::{Bed, PATIENCE, soon, until};
 
+/// The promises are fractions of it.
 const T: Duration = Duration::from_secs(6);
+const HEARTBEAT: Duration = Duration::from_secs(1);
 
-fn semaphore(session: &Session, (kazoo, fair): (bool, bool)) -> Semaphore {
-    let name = format!("kazoo-{kazoo}-fair-{fair}");
+/// So much later comes each answer.
+const LATE: Duration = Duration::from_millis(50);
+
+/// A heartbeat asks for all, and reads what is gone.
+const TOLD: u32 = 2;
+
+/// The inner lock is taken, permits are taken and counted, and it is looked whether all are there; kazoo also
+/// compares the limit, and counts before.
+fn answers((kazoo, _): (bool, bool)) -> u32 {
+    if kazoo { 8 } else { 5 }
+}
+
+fn name((kazoo, fair): (bool, bool)) -> String {
+    format!("kazoo-{kazoo}-fair-{fair}")
+}
+
+/// The directory of the permits.
+fn permits((kazoo, fair): (bool, bool)) -> String {
+    let name = name((kazoo, fair));
+    if kazoo { name } else { format!("{name}/leases") }
+}
+
+fn semaphore(session: &Session, kind: (bool, bool), limit: u32) -> Semaphore {
+    let (kazoo, fair) = kind;
     let options = LockOptions::new().fair(fair).timeout(PATIENCE);
-    let semaphore = session.semaphore(name, 2).unwrap().with_options(options);
+    let semaphore = session.semaphore(name(kind), limit).unwrap().with_options(options);
     if kazoo { semaphore.driver(Kazoo::default()).unwrap() } else { semaphore }
 }
 
@@ -24,7 +49,7 @@ type Lost = (Semaphore, [SemaphorePermit; 2]);
 async fn held(session: &Session) -> Vec<Lost> {
     let mut held = Vec::new();
     for kind in KINDS {
-        let semaphore = semaphore(session, kind);
+        let semaphore = semaphore(session, kind, 2);
         let permits = [semaphore.acquire().await.unwrap(), semaphore.acquire().await.unwrap()];
         held.push((semaphore, permits));
     }
@@ -49,47 +74,61 @@ async fn who_lost_all_permits_in_silence_gets_others_at_once() {
         let mut anew = vec![soon("a permit", semaphore.acquire()).await.unwrap()];
         drop(lost);
         anew.push(soon("the other one", semaphore.acquire()).await.unwrap());
-        assert!(anew.iter().all(|permit| permit.is_valid()), "{semaphore:?}");
+        assert!(anew.iter().all(|permit| permit.is_valid()), "{}", semaphore.path());
         let busy = semaphore.try_acquire().await;
-        assert!(busy.is_err_and(|error| error.is_busy()), "{semaphore:?}");
+        assert!(busy.is_err_and(|error| error.is_busy()), "{}", semaphore.path());
     }
     drop(busy);
     bed.end().await;
 }
 
+/// Of a semaphore with three permits two are lost, because the node of one or of both is deleted. What is left
+/// of them is in nobody's way.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_lost_one_of_several_permits_gets_as_many_at_once() {
+async fn who_lost_permits_by_a_deletion_gets_as_many_at_once() {
     let bed = Bed::shared("anew-deleted");
-    let session = bed.session_of(T).await;
+    let proxy = bed.proxy();
+    let builder = bed.builder_at(&proxy.addr()).session_timeout(T);
+    let session = bed.adopt(builder.connect().await.unwrap());
     let busy = bed.busy(&[&session]).await;
-    for fair in [false, true] {
-        let semaphore = session.semaphore(format!("fair-{fair}"), 3).unwrap();
-        let semaphore = semaphore.with_options(LockOptions::new().fair(fair).timeout(PATIENCE));
-        let leases = format!("fair-{fair}/leases");
-        for deleted in [0, 1] {
-            let other = semaphore.acquire().await.unwrap();
-            let lost = semaphore.acquire_many(2).await.unwrap();
-            let mut nodes = bed.until_leases(&leases, 3).await;
+    proxy.delay(LATE / 2);
+    let control = Control::of(bed.server());
+    for kind in KINDS {
+        let (semaphore, permits) = (semaphore(&session, kind, 3), permits(kind));
+        for deleted in [&[0][..], &[1], &[0, 1]] {
+            let what = format!("{deleted:?} of {}", name(kind));
+            let other = soon("a permit", semaphore.acquire()).await.unwrap();
+            let lost = soon("two permits", semaphore.acquire_many(2)).await.unwrap();
+            let mut nodes = bed.until_permits(&permits, 3).await;
             nodes.retain(|node| !other.path().ends_with(node));
-            bed.delete(&format!("{}/{}", bed.path(&leases), nodes[deleted]));
+            for one in deleted {
+                bed.delete(&format!("{}/{}", bed.path(&permits), nodes[*one]));
+            }
+            let start = Instant::now();
             soon("the loss", lost.lost()).await;
+            control.within_answers(&what, start.elapsed(), HEARTBEAT + LATE * TOLD, TOLD);
+            let start = Instant::now();
             let anew = soon("as many", semaphore.acquire_many(2)).await.unwrap();
+            let answers = answers(kind);
+            control.within_answers(&what, start.elapsed(), LATE * answers, answers);
+            assert!(!lost.is_valid() && anew.is_valid() && other.is_valid(), "{what}");
             drop(lost);
-            assert!(anew.is_valid() && other.is_valid(), "fair: {fair}");
-            bed.until_leases(&leases, 3).await;
+            bed.until_permits(&permits, 3).await;
+            assert!(anew.is_valid(), "{what}");
             anew.release().await.unwrap();
             other.release().await.unwrap();
         }
     }
+    proxy.heal();
     drop(busy);
     bed.end().await;
 }
 
 impl Bed {
     /// The names of so many permits.
-    async fn until_leases(&self, leases: &str, count: usize) -> Vec<String> {
+    async fn until_permits(&self, permits: &str, count: usize) -> Vec<String> {
         until(&format!("{count} permits"), || {
-            let names = self.contenders_by(leases, "lease-");
+            let names = self.contenders_by(permits, "");
             (names.len() == count).then_some(names)
         })
         .await

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use zklock::{
     Acl, AclEntry, ErrorKind, Event, Observer, Permissions, SessionBuilder, SessionState,
 };
-use zklock_test_support::{CreateMode, RawError};
+use zklock_test_support::{Action, Control, CreateMode, Matcher, OpCode, RawError};
 
 use crate::bed::{Bed, acquiring, soon, until};
 
@@ -115,33 +115,44 @@ async fn undeletable(bed: &Bed, lock: &str) {
     drop(first);
 }
 
-/// `Session::state()` says whether locks can be acquired.
+/// `Session::state()` says whether locks can be acquired: not where new connections are refused, nor where
+/// they are accepted and hear nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_session_that_is_used_no_more_and_cannot_be_replaced_is_not_connected() {
-    let bed = Bed::shared("retired");
-    let proxy = bed.proxy();
-    let session = bed.session_through(&proxy).await;
-    let other = soon("the lock", acquiring(&session, "b")).await.unwrap();
-    undeletable(&bed, "a").await;
-    let guard = session.mutex("a").unwrap().acquire().await.unwrap();
-    // What is connected stays connected.
-    proxy.refuse(true);
-    assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Unauthorized);
-    until("it is known", || (session.state() == SessionState::Connecting).then_some(())).await;
-    for _ in 0..20 {
-        assert_eq!((session.state(), session.is_ready()), (SessionState::Connecting, false));
-        assert!(other.is_valid(), "it is held in the old session");
-        tokio::time::sleep(Duration::from_millis(100)).await;
+    for silent in [false, true] {
+        let bed = Bed::shared(if silent { "retired-silent" } else { "retired" });
+        let proxy = bed.proxy();
+        let session = bed.session_through(&proxy).await;
+        let other = soon("the lock", acquiring(&session, "b")).await.unwrap();
+        undeletable(&bed, "a").await;
+        let guard = session.mutex("a").unwrap().acquire().await.unwrap();
+        // What is connected stays connected, until it is known that the node may not be deleted.
+        if silent {
+            proxy.on(Matcher::request(OpCode::Connect), Action::Drop);
+        } else {
+            proxy.refuse(true);
+        }
+        let control = Control::timers();
+        assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Unauthorized);
+        let start = Instant::now();
+        proxy.black_hole(silent);
+        until("it is known", || (session.state() == SessionState::Connecting).then_some(())).await;
+        control.within("it is known", start.elapsed(), Duration::ZERO);
+        for _ in 0..20 {
+            assert_eq!((session.state(), session.is_ready()), (SessionState::Connecting, false));
+            assert!(other.is_valid(), "it is held in the old session");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        proxy.heal();
+        let next = soon("the lock", acquiring(&session, "c")).await.unwrap();
+        until("it is connected", || session.is_ready().then_some(())).await;
+        other.release().await.unwrap();
+        // With its last guard the old session goes, and says nothing any more.
+        bed.until_contenders("a", 0).await;
+        assert_eq!((session.state(), session.is_ready()), (SessionState::Connected, true));
+        next.release().await.unwrap();
+        bed.end().await;
     }
-    proxy.refuse(false);
-    let next = soon("the lock", acquiring(&session, "c")).await.unwrap();
-    until("it is connected", || session.is_ready().then_some(())).await;
-    other.release().await.unwrap();
-    // With its last guard the old session goes, and says nothing any more.
-    bed.until_contenders("a", 0).await;
-    assert_eq!((session.state(), session.is_ready()), (SessionState::Connected, true));
-    next.release().await.unwrap();
-    bed.end().await;
 }
 
 #[tokio::test]

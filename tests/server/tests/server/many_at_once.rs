@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use zklock::{AnyGuard, AnyLock, Session};
+use zklock_core::session::generation::MOST_CHECKED;
 use zklock_test_support::{Action, Control, Matcher, Proxy};
 
 use crate::bed::{Bed, soon};
@@ -13,8 +14,9 @@ use crate::bed::{Bed, soon};
 const T: Duration = Duration::from_secs(6);
 const HEARTBEAT: Duration = Duration::from_secs(1);
 
-/// More than one batch of a heartbeat, in each of two lanes.
+/// Of two lanes at least one has more of them than a heartbeat checks in one batch.
 const MANY: usize = 450;
+const LANES: usize = 2;
 
 /// So much later comes each answer.
 const LATE: Duration = Duration::from_millis(50);
@@ -31,6 +33,16 @@ fn lock(session: &Session, number: usize) -> AnyLock {
     }
 }
 
+impl Bed {
+    /// In how many ZooKeeper sessions more of these nodes are held than a heartbeat checks at once.
+    fn lanes_of_many(&self) -> usize {
+        let below = self.path("many/");
+        let held = |nodes: &[String]| nodes.iter().filter(|path| path.starts_with(&below)).count();
+        let sessions = self.server().sessions().into_iter();
+        sessions.filter(|lane| held(&lane.ephemerals) > MOST_CHECKED).count()
+    }
+}
+
 /// What is done to a node.
 #[derive(Clone, Copy, Debug)]
 enum Done {
@@ -42,7 +54,7 @@ enum Done {
 async fn told(root: &str, done: Done) -> (Bed, Proxy, Vec<AnyGuard>) {
     let bed = Bed::shared(root);
     let proxy = bed.proxy();
-    let builder = bed.builder_at(&proxy.addr()).session_timeout(T);
+    let builder = bed.builder_at(&proxy.addr()).session_timeout(T).max_connections(LANES);
     let session = bed.adopt(builder.connect().await.unwrap());
     let busy = bed.busy(&[&session]).await;
     let locks = (0..MANY).map(|number| lock(&session, number));
@@ -52,6 +64,7 @@ async fn told(root: &str, done: Done) -> (Bed, Proxy, Vec<AnyGuard>) {
     for asked in asked.collect::<Vec<_>>() {
         held.push(Arc::new(soon("all locks", asked).await.unwrap()));
     }
+    assert!(bed.lanes_of_many() > 0, "in each lane one batch at most");
     let deaf = proxy.on(Matcher::notification(), Action::Drop);
     proxy.delay(LATE / 2);
     let control = Control::of(bed.server());
@@ -73,7 +86,7 @@ async fn told(root: &str, done: Done) -> (Bed, Proxy, Vec<AnyGuard>) {
         for path in paths {
             match done {
                 Done::Deleted => raw.delete(&path).unwrap(),
-                Done::Asked => drop(raw.set_data(&path, b"__REVOKE__").unwrap()),
+                Done::Asked => raw.set_data(&path, b"__REVOKE__").unwrap(),
             }
             at.push(Instant::now());
         }
