@@ -1,7 +1,9 @@
 //! The heartbeat: a commit that checks the held nodes, and writes into them who holds them.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
+use crate::base::first::all;
 use crate::coordinator::traits::{Reply, RequestError, Stat};
 use crate::observe::observer::{Event, LossReason};
 use crate::session::generation::{Generation, HeldNode, MOST_CHECKED};
@@ -25,29 +27,27 @@ pub async fn heartbeat(generation: Arc<Generation>, local_queues: Arc<LocalQueue
         watch_own(&generation, node);
     }
     let holdings = local_queues.holdings();
-    for batch in nodes.chunks(MOST_CHECKED) {
-        // A late heartbeat leaves the rest to the next one, which has begun.
-        let batch = batch.iter().filter(|node| node.seen() <= start).cloned().collect();
-        if !check(&generation, &holdings, batch).await {
-            return;
-        }
-    }
+    // Side by side: one after the other, the last of many batches would be checked long after the first,
+    // and while others delete one node of a batch after the other, those behind it would not be checked.
+    let checks =
+        nodes.chunks(MOST_CHECKED).map(|batch| check(&generation, &holdings, batch.to_vec()));
+    let checks = checks.map(|check| async {
+        check.await;
+        Ok::<(), Infallible>(())
+    });
+    drop(all(checks).await);
 }
 
 /// Checks a batch; removes the nodes that are gone, and checks the others again. One whose data change
-/// all the time is left to the next heartbeat. Returns false if the server did not answer.
-async fn check(
-    generation: &Arc<Generation>,
-    holdings: &Holdings,
-    mut batch: Vec<Arc<HeldNode>>,
-) -> bool {
+/// all the time is left to the next heartbeat, and what the server did not answer.
+async fn check(generation: &Arc<Generation>, holdings: &Holdings, mut batch: Vec<Arc<HeldNode>>) {
     // A client that writes to these nodes all the time must not prevent the check of the others.
     let mut looks = LOOKS;
     loop {
         // A node that was released meanwhile would fail the whole batch, one node after the other.
         batch.retain(|node| generation.is_held(node));
         if batch.is_empty() {
-            return true;
+            return;
         }
         let sent = generation.lease().clock().now();
         let nodes: Vec<_> = batch.iter().map(|node| told(generation, holdings, node)).collect();
@@ -68,7 +68,7 @@ async fn check(
         let (index, error) = match checked {
             Ok(()) => {
                 if !looked_at(generation, read).await {
-                    return false;
+                    return;
                 }
                 batch.iter().for_each(|node| node.seen_at(sent));
                 generation.events().tell(|| Event::Heartbeat {
@@ -76,12 +76,12 @@ async fn check(
                     took: generation.lease().clock().now().since(sent),
                     undeleted: generation.undeleted(),
                 });
-                return true;
+                return;
             }
             Err(RequestError::Multi { index, error }) if index < batch.len() => (index, *error),
             Err(error) => {
                 tracing::debug!(%error, "a heartbeat was not answered");
-                return false;
+                return;
             }
         };
         match error {
@@ -94,7 +94,7 @@ async fn check(
                 }
                 // Only the first one is named, and somebody may have deleted or written many.
                 if !looked_at(generation, look_at(generation, &batch[index..])).await {
-                    return false;
+                    return;
                 }
             }
             // It may be looked at and not be written.
@@ -104,7 +104,7 @@ async fn check(
                 let node = batch.swap_remove(index);
                 tracing::warn!(path = &*node.path, %error, "a held node could not be checked");
             }
-            _ => return false,
+            _ => return,
         }
     }
 }
