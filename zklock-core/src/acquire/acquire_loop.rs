@@ -8,6 +8,7 @@
 //! Whatever is dropped on the way (a create request without a reply, a node in the queue) is
 //! deleted in the background, so a future that is dropped at any await leaves no node behind.
 
+use std::future::Future;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -41,19 +42,19 @@ use crate::session::unused::Unused;
 /// # Cancel safety
 ///
 /// Dropping the future gives up the place in the queue; the node is deleted in the background.
-pub async fn acquire(
-    target: &Target,
-    vanished: &RetryPolicy,
-    lane_permit: &LanePermit,
+pub fn acquire<'a>(
+    target: &'a Target,
+    vanished: &'a RetryPolicy,
+    lane_permit: &'a LanePermit,
     request: NodeRequest,
-    seen: &Seen,
-    turn: Option<&SendTurn>,
-) -> Result<Lease, LockError> {
+    seen: &'a Seen,
+    turn: Option<&'a SendTurn>,
+) -> impl Future<Output = Result<Lease, LockError>> + Send {
     let (unused, passed) = (Unused::default(), OnceLock::new());
-    AcquireLoop { target, vanished, lane_permit, request, seen, turn, unused, passed }
-        .run()
-        .await
-        .map_err(|error| error.on(target.lock.clone()))
+    let acquiring =
+        AcquireLoop { target, vanished, lane_permit, request, seen, turn, unused, passed };
+    // An `async fn` would keep each parameter a second time.
+    async move { acquiring.run().await.map_err(|error| error.on(acquiring.target.lock.clone())) }
 }
 
 /// What a look at the queue leads to.
@@ -190,21 +191,24 @@ impl AcquireLoop<'_> {
         let (mut limit, mut since) = (self.target.limit.clone(), Since::Now);
         let mut is_first = true;
         loop {
-            let looked = match known.take() {
-                None => Box::pin(self.list(generation, None, since)).await?,
-                known => known,
-            };
-            // A node that this server does not show may be visible to others, so it is deleted.
-            let Some(looked) = looked else { return Err(Setback::Vanished) };
-            let first = std::mem::take(&mut is_first);
-            if first {
-                let signs = self.signs(&looked);
-                if !signs.is_empty() {
-                    Box::pin(self.check_kind(generation, signs)).await?;
+            // In a block of its own, so that no list is kept while others are waited for.
+            let (first, next) = {
+                let looked = match known.take() {
+                    None => Box::pin(self.list(generation, None, since)).await?,
+                    known => known,
+                };
+                // A node that this server does not show may be visible to others, so it is deleted.
+                let Some(looked) = looked else { return Err(Setback::Vanished) };
+                let first = std::mem::take(&mut is_first);
+                if first {
+                    let signs = self.signs(&looked);
+                    if !signs.is_empty() {
+                        Box::pin(self.check_kind(generation, signs)).await?;
+                    }
                 }
-            }
+                (first, self.next(generation, looked, &mine))
+            };
             since = Since::Now;
-            let next = self.next(generation, looked, &mine);
             node.was_behind(next.ahead());
             match next {
                 Next::Vanished => return Err(Setback::Vanished),

@@ -238,11 +238,11 @@ impl Engine for Locks {
     }
 
     /// Not a future around another one, which each waiter would keep.
-    fn acquire(
-        queue: &LockQueue,
-        (lane_permit, turn): (&LanePermit, Option<&SendTurn>),
-        fetch: &Fetch,
-        seen: &Seen,
+    fn acquire<'a>(
+        queue: &'a LockQueue,
+        (lane_permit, turn): (&'a LanePermit, Option<&'a SendTurn>),
+        fetch: &'a Fetch,
+        seen: &'a Seen,
     ) -> impl Future<Output = Result<Lease, LockError>> + Send {
         let Locks { target, vanished, .. } = queue.engine();
         let request = queue.request(fetch, turn.is_some());

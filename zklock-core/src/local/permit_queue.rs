@@ -218,11 +218,11 @@ impl Engine for Permits {
         (joined, perhaps)
     }
 
-    fn acquire(
-        queue: &PermitQueue,
-        with: (&LanePermit, Option<&SendTurn>),
-        fetch: &Fetch<PermitRequest>,
-        looks: &Looks,
+    fn acquire<'a>(
+        queue: &'a PermitQueue,
+        with: (&'a LanePermit, Option<&'a SendTurn>),
+        fetch: &'a Fetch<PermitRequest>,
+        looks: &'a Looks,
     ) -> impl Future<Output = Result<Vec<Arc<Lease>>, LockError>> + Send {
         queue.take_together(with, fetch, looks)
     }

@@ -1,5 +1,6 @@
 //! What is decided is carried out, once the state is unlocked.
 
+use std::future::Future;
 use std::pin::pin;
 use std::sync::{Arc, MutexGuard, Weak};
 
@@ -120,31 +121,34 @@ impl<E: Engine> Queue<E> {
         (lane_permit, Some((place, turn)))
     }
 
-    /// Drives one attempt.
-    async fn fetch(
+    /// Drives one attempt. No `async fn`, which would keep each parameter a second time.
+    fn fetch(
         self: Arc<Self>,
         lane_permit: LanePermit,
         place: Option<(InOrder, SendTurn)>,
         fetch: Fetch<E::Wants>,
         looks: E::Looks,
-    ) {
+    ) -> impl Future<Output = ()> + Send {
         let (place, turn) = place.unzip();
-        // Pinned here: a future that is passed by value takes up its memory again in each caller.
-        let result = {
-            let acquiring = pin!(E::acquire(&self, (&lane_permit, turn.as_ref()), &fetch, &looks));
-            // Boxed: an allocation of more than 1 KiB takes ten times as long.
-            let telling = Box::pin(E::tell(&self, &fetch, &looks, place));
-            catch(self.layout(), or(acquiring, telling)).await
-        };
-        drop((lane_permit, turn));
-        let (now, mut inner) = (self.now(), self.lock());
-        // A lock may be held for long, and what stops its driver need not be. What that looked at keeps
-        // its generation.
-        if inner.state.is_fetching(fetch.driver) {
-            inner.driver = None;
+        async move {
+            // Pinned here: a future that is passed by value takes up its memory again in each caller.
+            let result = {
+                let with = (&lane_permit, turn.as_ref());
+                let acquiring = pin!(E::acquire(&self, with, &fetch, &looks));
+                // Boxed: an allocation of more than 1 KiB takes ten times as long.
+                let telling = Box::pin(E::tell(&self, &fetch, &looks, place));
+                catch(self.layout(), or(acquiring, telling)).await
+            };
+            drop((lane_permit, turn));
+            let (now, mut inner) = (self.now(), self.lock());
+            // A lock may be held for long, and what stops its driver need not be. What that looked at
+            // keeps its generation.
+            if inner.state.is_fetching(fetch.driver) {
+                inner.driver = None;
+            }
+            let by = Granting::new(&self, now);
+            let todo = inner.state.fetched(fetch.driver, result.map(Into::into), &by);
+            drop(self.carry_out(inner, todo));
         }
-        let by = Granting::new(&self, now);
-        let todo = inner.state.fetched(fetch.driver, result.map(Into::into), &by);
-        drop(self.carry_out(inner, todo));
     }
 }

@@ -68,11 +68,11 @@ pub trait Engine: Sized + Debug + Send + Sync + 'static {
     ) -> InQueue<Self>;
 
     /// Acquires what is wanted from ZooKeeper.
-    fn acquire(
-        queue: &Queue<Self>,
-        with: (&LanePermit, Option<&SendTurn>),
-        fetch: &Fetch<Self::Wants>,
-        looks: &Self::Looks,
+    fn acquire<'a>(
+        queue: &'a Queue<Self>,
+        with: (&'a LanePermit, Option<&'a SendTurn>),
+        fetch: &'a Fetch<Self::Wants>,
+        looks: &'a Self::Looks,
     ) -> impl Future<Output = Result<Self::Fetched, LockError>> + Send;
 
     /// Tells callers that only try who is in the way, as soon as that is known. Does not end.
