@@ -13,12 +13,14 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use futures_lite::future::or;
+
 use crate::base::clock::{Clock, Instant};
 use crate::base::deadline::Deadline;
 use crate::base::times;
 use crate::coordinator::io_thread::IoThread;
 use crate::session::generation::Generation;
-use crate::session::lane::{Lane, LaneConfig, LanePermit};
+use crate::session::lane::{Lane, LaneConfig, LanePermit, Status};
 use crate::session::runtime::Runtime;
 
 /// The number of acquires that may wait for the server in a lane before another one is opened.
@@ -128,13 +130,24 @@ impl Lanes {
         lane_permit
     }
 
-    /// Closes a lane that was idle at two successive looks.
+    /// Closes a lane that was idle at two successive looks, unless it is closed with its session.
     fn close_when_idle(self: &Arc<Self>, lane: &Arc<Lane>) {
         let (lanes, lane, clock) = (Arc::downgrade(self), lane.clone(), self.clock().clone());
         lane.spawner().clone().spawn(async move {
-            let mut seen = None;
+            let (mut seen, mut status) = (None, lane.status());
             loop {
-                clock.sleep_until(clock.now() + times::IDLE_LANE / 2).await;
+                let idle = async {
+                    clock.sleep_until(clock.now() + times::IDLE_LANE / 2).await;
+                    false
+                };
+                // Whoever follows the session's states learns of their end when all lanes are gone.
+                let closed = async {
+                    let _ = status.wait_for(|status| matches!(status, Status::Closed)).await;
+                    true
+                };
+                if or(closed, idle).await {
+                    return;
+                }
                 let Some(lanes) = lanes.upgrade() else { return };
                 if lanes.take_if_idle(&lane, &mut seen) {
                     return lane.end(&Deadline::after(clock, times::IDLE_LANE)).await;
