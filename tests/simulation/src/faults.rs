@@ -45,6 +45,8 @@ enum Kind {
     Blink,
     Deafen,
     Protect,
+    Hush,
+    Lapse,
 }
 
 const USUAL: [Kind; 15] = [
@@ -116,9 +118,12 @@ pub(crate) fn plan(scene: &Arc<Scene>) -> u64 {
         Faults::Refusals => &REFUSALS,
         Faults::Held => &HELD,
         Faults::Closes => &[Kind::Close],
+        Faults::Lapses => &[Kind::Lapse],
+        Faults::Hush => &[Kind::Hush],
+        Faults::Strays => &[Kind::Plant],
     };
     let timeout = scene.crew.timeout;
-    let mut end = 500_000;
+    let mut end = 500_000.max(u64::from(profile.lasts) * timeout);
     let mut before = 0;
     for _ in 0..world.choose(profile.faults + 1) {
         // Together with the last one, or at any time.
@@ -127,10 +132,15 @@ pub(crate) fn plan(scene: &Arc<Scene>) -> u64 {
             _ => u64::from(world.choose(100)) * timeout / 200,
         };
         before = at;
+        // Of those who have sessions by then.
+        let deaf = profile.kinds_of_faults == Faults::Deaf;
+        let at = if deaf { at + timeout / 2 } else { at };
         let long = match profile.kinds_of_faults {
             // About as long as the thresholds of those who notice.
             Faults::Cuts => u64::from(1 + world.choose(80)) * timeout / 40,
-            Faults::Pauses | Faults::Deaf => u64::from(1 + world.choose(60)) * timeout / 40,
+            // Longer than a session lasts.
+            Faults::Deaf => u64::from(40 + world.choose(20)) * timeout / 40,
+            Faults::Pauses | Faults::Lapses => u64::from(1 + world.choose(60)) * timeout / 40,
             _ => [4, 8, 15, 24][world.choose(4) as usize] * timeout / 12,
         };
         let fault = Fault {
@@ -167,18 +177,18 @@ fn strike(scene: &Arc<Scene>, fault: Fault) {
             let ways = if fault.which.is_multiple_of(2) { (true, false) } else { (false, true) };
             cut_off(scene, &process, ways, fault.long);
         }
-        Kind::Pause if !process.is_paused() => {
+        Kind::Pause => {
             store.disturb(until);
-            world.say(|| format!("FAULT {}: stands still", process.id()));
-            process.pause();
-            let scene = scene.clone();
-            later(world, fault.long, move || {
-                scene.world.say(|| format!("{}: goes on", process.id()));
-                process.resume();
-                scene.crew.ledger.goes_on(&process);
-            });
+            stand_still(scene, process, fault.long);
         }
-        Kind::Pause => {}
+        // Its requests are on their way, and it does not see when its leases run out.
+        Kind::Lapse => {
+            let first = 20_000 << fault.which;
+            store.disturb(until + first);
+            cut_off(scene, &process, (true, true), first + fault.long);
+            let scene = scene.clone();
+            later(world, first, move || stand_still(&scene, process, fault.long));
+        }
         Kind::Cut => {
             store.disturb(0);
             for session in ensemble.sessions_of(&process) {
@@ -228,6 +238,14 @@ fn strike(scene: &Arc<Scene>, fault: Fault) {
             later(world, fault.long + moment, move || {
                 cut_off(&again, &process, (true, true), fault.long);
             });
+        }
+        // The first connection of a process, as a rule, or another one.
+        Kind::Hush => {
+            let sessions = ensemble.sessions_of(&process);
+            let which = fault.which as usize / 2 % sessions.len().max(1);
+            let Some(session) = sessions.get(which) else { return };
+            store.disturb(until);
+            ensemble.hush(*session, fault.long);
         }
         Kind::Deafen => {
             let Some(leader) = ensemble.leader() else { return };
@@ -356,6 +374,20 @@ fn close(scene: &Arc<Scene>, place: usize) {
         closing.is_closed(&of);
     });
     scene.start(place);
+}
+
+fn stand_still(scene: &Arc<Scene>, process: Process, long: u64) {
+    if process.is_paused() {
+        return;
+    }
+    scene.world.say(|| format!("FAULT {}: stands still", process.id()));
+    process.pause();
+    let scene = scene.clone();
+    later(&scene.world.clone(), long, move || {
+        scene.world.say(|| format!("{}: goes on", process.id()));
+        process.resume();
+        scene.crew.ledger.goes_on(&process);
+    });
 }
 
 fn cut_off(scene: &Arc<Scene>, process: &Process, ways: (bool, bool), long: u64) {

@@ -2,6 +2,10 @@
 
 use crate::workload::Family;
 
+mod mix;
+
+pub use mix::{MIX, SMALLEST};
+
 /// What a schedule is about. What is not 0 or false is drawn anew for each schedule.
 #[derive(Clone, Debug)]
 pub struct Profile {
@@ -62,7 +66,28 @@ pub struct Profile {
     pub unheard: u32,
     /// How many of 1,000 requests an outsider interferes with.
     pub meddles: u32,
+    /// How many of 1,000 lists are not answered, while everything else is.
+    pub unread: u32,
+    /// For how many session timeouts answers are swallowed, at least; 0 for half a second.
+    pub lasts: u32,
+    /// How many of 1,000 rests are about as long as a session lasts; 0 for the usual number.
+    pub rests: u32,
+    /// How many of 1,000 rounds are about all locks at once, if there are several kinds.
+    pub multi: u32,
+    /// Whether only a few of those who use a read/write lock write.
+    pub reads: bool,
+    /// Whether callers wait for as long as it takes, and are not cancelled.
+    pub patient: bool,
+    /// Whether each process has two sessions, and uses them by turns.
+    pub twins: bool,
+    /// By how many millionths the clocks of processes are wrong at most, in both directions. Those of more
+    /// than [`ALLOWED`] are held only to the rules that do not depend on clocks.
+    pub drift: u32,
 }
+
+/// By how many millionths a clock may be wrong: "a machine whose clock is wrong by more than parts in a
+/// thousand should not hold locks" (`docs/guarantees.md`).
+pub const ALLOWED: u32 = 1_000;
 
 /// What all locks are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,276 +129,13 @@ pub enum Faults {
     Held,
     /// Sessions that are closed in the middle.
     Closes,
+    /// Processes that stand still without a network.
+    Lapses,
+    /// Single connections that fall silent, while others of the same process live on.
+    Hush,
+    /// A server that shows a node which its leader does not know.
+    Strays,
 }
-
-const GENERAL: Profile = Profile {
-    name: "general",
-    processes: 3,
-    tasks: 2,
-    rounds: 3,
-    locks: 2,
-    servers: 1,
-    kinds: false,
-    faults: 3,
-    strikes: 20,
-    cancels: 150,
-    traffic: false,
-    shape: Shape::Any,
-    confused: 250,
-    nests: 200,
-    passes: 20,
-    hasty: false,
-    rare: false,
-    lingers: false,
-    turns: false,
-    layouts: 250,
-    marks: false,
-    limits: false,
-    only: None,
-    kinds_of_faults: Faults::Usual,
-    long: 100,
-    forgets: 0,
-    unheard: 0,
-    meddles: 0,
-};
-
-/// The profiles of the usual mix.
-pub const MIX: &[Profile] = &[
-    GENERAL,
-    Profile { name: "kinds", kinds: true, locks: 3, ..GENERAL },
-    Profile { name: "calm", kinds: true, locks: 3, faults: 0, strikes: 0, ..GENERAL },
-    Profile {
-        name: "outsiders",
-        kinds: true,
-        kinds_of_faults: Faults::Outsiders,
-        traffic: true,
-        strikes: 0,
-        ..GENERAL
-    },
-    Profile { name: "quorum", kinds: true, servers: 3, ..GENERAL },
-    Profile { name: "busy", tasks: 4, locks: 1, traffic: true, ..GENERAL },
-    Profile {
-        name: "meddlers",
-        kinds: true,
-        kinds_of_faults: Faults::Outsiders,
-        strikes: 0,
-        meddles: 30,
-        ..GENERAL
-    },
-    Profile {
-        name: "silence",
-        servers: 3,
-        tasks: 3,
-        locks: 1,
-        kinds_of_faults: Faults::Silence,
-        strikes: 0,
-        long: 500,
-        faults: 5,
-        ..GENERAL
-    },
-    Profile {
-        name: "unheard",
-        kinds: true,
-        kinds_of_faults: Faults::Outsiders,
-        strikes: 0,
-        forgets: 30,
-        meddles: 20,
-        long: 300,
-        ..GENERAL
-    },
-    Profile {
-        name: "marks",
-        locks: 1,
-        marks: true,
-        kinds_of_faults: Faults::Losses,
-        strikes: 5,
-        long: 300,
-        faults: 6,
-        ..GENERAL
-    },
-    Profile {
-        name: "permits",
-        kinds: true,
-        shape: Shape::Permits,
-        locks: 1,
-        kinds_of_faults: Faults::Outsiders,
-        strikes: 5,
-        meddles: 5,
-        ..GENERAL
-    },
-    Profile {
-        name: "crowd",
-        kinds: true,
-        shape: Shape::Permits,
-        locks: 1,
-        tasks: 4,
-        faults: 0,
-        strikes: 0,
-        cancels: 50,
-        ..GENERAL
-    },
-    Profile { name: "layouts", kinds: true, layouts: 1_000, forgets: 10, cancels: 300, ..GENERAL },
-    Profile { name: "forgetful", kinds: true, faults: 1, strikes: 0, forgets: 30, ..GENERAL },
-    Profile {
-        name: "odd",
-        kinds: true,
-        servers: 3,
-        kinds_of_faults: Faults::Odd,
-        strikes: 10,
-        ..GENERAL
-    },
-    Profile { name: "limits", kinds: true, limits: true, long: 300, ..GENERAL },
-    Profile {
-        name: "readers",
-        kinds: true,
-        shape: Shape::ReadWrite,
-        locks: 1,
-        tasks: 4,
-        kinds_of_faults: Faults::Pauses,
-        strikes: 0,
-        nests: 500,
-        long: 600,
-        ..GENERAL
-    },
-    Profile {
-        name: "two-kinds",
-        kinds: true,
-        shape: Shape::Permits,
-        confused: 1_000,
-        locks: 1,
-        tasks: 2,
-        faults: 0,
-        strikes: 0,
-        cancels: 400,
-        rounds: 5,
-        nests: 500,
-        processes: 2,
-        ..GENERAL
-    },
-    Profile {
-        name: "hasty",
-        kinds: true,
-        hasty: true,
-        layouts: 500,
-        rounds: 8,
-        faults: 0,
-        strikes: 0,
-        cancels: 0,
-        ..GENERAL
-    },
-    Profile {
-        name: "recurring",
-        kinds: true,
-        shape: Shape::Mutexes,
-        layouts: 1_000,
-        locks: 1,
-        kinds_of_faults: Faults::Clears,
-        faults: 10,
-        strikes: 0,
-        forgets: 60,
-        rare: true,
-        cancels: 400,
-        ..GENERAL
-    },
-    Profile {
-        name: "refusals",
-        kinds: true,
-        kinds_of_faults: Faults::Refusals,
-        strikes: 0,
-        long: 300,
-        rare: true,
-        ..GENERAL
-    },
-    Profile {
-        name: "holders",
-        kinds: true,
-        kinds_of_faults: Faults::Held,
-        faults: 6,
-        strikes: 0,
-        long: 700,
-        unheard: 300,
-        nests: 500,
-        ..GENERAL
-    },
-    Profile {
-        name: "deaf",
-        servers: 3,
-        kinds_of_faults: Faults::Deaf,
-        strikes: 0,
-        long: 300,
-        ..GENERAL
-    },
-    Profile {
-        name: "cuts",
-        tasks: 1,
-        kinds_of_faults: Faults::Cuts,
-        faults: 6,
-        strikes: 0,
-        long: 500,
-        ..GENERAL
-    },
-    Profile {
-        name: "lingering",
-        kinds: true,
-        shape: Shape::Mutexes,
-        layouts: 0,
-        lingers: true,
-        processes: 1,
-        tasks: 1,
-        locks: 4,
-        faults: 0,
-        strikes: 0,
-        forgets: 20,
-        long: 700,
-        rounds: 6,
-        ..GENERAL
-    },
-    Profile {
-        name: "turns",
-        kinds: true,
-        shape: Shape::Permits,
-        confused: 0,
-        turns: true,
-        locks: 1,
-        tasks: 4,
-        rounds: 8,
-        faults: 0,
-        strikes: 0,
-        cancels: 20,
-        ..GENERAL
-    },
-    Profile { name: "one-answer", kinds: true, faults: 0, strikes: 0, forgets: 5, ..GENERAL },
-    Profile { name: "rare", kinds: true, rare: true, faults: 0, strikes: 0, nests: 400, ..GENERAL },
-    Profile {
-        name: "closing",
-        kinds: true,
-        kinds_of_faults: Faults::Closes,
-        strikes: 0,
-        cancels: 400,
-        passes: 300,
-        ..GENERAL
-    },
-];
-
-const SMALL: Profile = Profile {
-    name: "mutex",
-    processes: 2,
-    tasks: 1,
-    rounds: 1,
-    locks: 1,
-    faults: 0,
-    only: Some(Family::Mutex),
-    ..GENERAL
-};
-
-/// The profiles that are small enough for all schedules with few deviations.
-pub const SMALLEST: &[Profile] = &[
-    SMALL,
-    Profile { name: "read-write", only: Some(Family::ReadWrite), ..SMALL },
-    Profile { name: "semaphore", only: Some(Family::Permits(2)), ..SMALL },
-    Profile { name: "handoff", tasks: 2, ..SMALL },
-    Profile { name: "three", processes: 3, ..SMALL },
-];
 
 /// The profile of a name, perhaps with smaller figures: `kinds` or `kinds:processes=2,faults=0`.
 pub fn named(name: &str) -> Option<Profile> {

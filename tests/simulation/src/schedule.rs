@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use zklock_core::observe::observer::{Event, Observer};
 use zklock_core::session::Session;
 
 use crate::chooser::{Choice, Chooser};
@@ -68,6 +69,18 @@ pub(crate) struct Scene {
     struck: Mutex<BTreeMap<usize, u64>>,
 }
 
+/// Notes when a process leaves a server that differs.
+#[derive(Debug)]
+struct Leaving(Arc<Store>, Process);
+
+impl Observer for Leaving {
+    fn event(&self, event: &Event) {
+        if let Event::Diverged { .. } = event {
+            self.0.ensemble().leaves(&self.1);
+        }
+    }
+}
+
 impl Scene {
     /// The process that runs in a place: the last one, where others crashed.
     pub(crate) fn process(&self, place: usize) -> Process {
@@ -97,18 +110,25 @@ impl Scene {
 
     /// Starts a process in a place.
     pub(crate) fn start(self: &Arc<Self>, place: usize) {
-        let process = self.world.process();
+        let (process, profile) = (self.world.process(), &self.crew.profile);
+        if profile.drift > 0 {
+            let most = i32::try_from(profile.drift).unwrap_or(i32::MAX);
+            let drift = [0, most, -most, most / 4, -most / 4][self.world.choose(5) as usize];
+            process.set_drift(drift);
+        }
         let connecting = Connecting::new(Duration::from_micros(self.crew.timeout));
         let connector = self.store.ensemble().connector(&process, connecting);
-        let session = Session::simulated_builder(connector, Host::of(&process))
+        let mut builder = Session::simulated_builder(connector, Host::of(&process))
             .tick_time(Duration::from_micros(self.tick))
-            .app("simulation")
-            .open();
-        let session = match session {
+            .app("simulation");
+        if profile.kinds_of_faults == Faults::Strays {
+            builder = builder.observer(Arc::new(Leaving(self.store.clone(), process.clone())));
+        }
+        let session = match builder.open() {
             Ok(session) => session,
             Err(error) => return self.crew.ledger.fail(rules::ERROR, format!("{error:#}")),
         };
-        for number in 0..self.crew.profile.tasks {
+        for number in 0..profile.tasks {
             let task = workload::run(&self.crew, process.clone(), session.clone(), number);
             process.spawn(task);
         }
@@ -160,12 +180,13 @@ fn weather(faults: Option<(&Profile, u32)>) -> Weather {
         }
         None => (0, 0, 0, 0),
     };
+    let unread = faults.map_or(0, |(profile, _)| profile.unread);
     let usual = Weather { steps: 8, slow: 10, lag: 4, disk: 2, ..Weather::default() };
     let exact = |(profile, _): &(&Profile, u32)| profile.only.is_some();
     if faults.as_ref().is_some_and(exact) {
         return Weather { budget: Some(2), ..Weather::default() };
     }
-    Weather { strikes, forgets, swallowed, meddles, ..usual }
+    Weather { strikes, forgets, unread, swallowed, meddles, ..usual }
 }
 
 /// Runs a schedule.
@@ -189,7 +210,8 @@ pub fn run(chooser: Chooser, profile: &Profile, lines: bool) -> Outcome {
     };
     let store = Store::new(&world, Ensemble::new(&world, options));
     let locks = LockPlan::draw(&world, profile);
-    let ledger = Arc::new(Ledger::new(&world, &store, (timeout, tick), locks.clone()));
+    let ledger =
+        Arc::new(Ledger::new(&world, &store, (timeout, tick), locks.clone(), profile.drift));
     let crew = Arc::new(Crew {
         ledger: ledger.clone(),
         locks,
@@ -218,6 +240,7 @@ pub fn run(chooser: Chooser, profile: &Profile, lines: bool) -> Outcome {
     while scene.crew.running.load(Ordering::Relaxed) > 0 {
         let goes_on = world.step();
         ledger.check();
+        check_servers(&scene);
         if !ledger.is_kept() {
             break;
         }
@@ -239,6 +262,18 @@ pub fn run(chooser: Chooser, profile: &Profile, lines: bool) -> Outcome {
         ledger.fail(rules::PANIC, format!("{} tasks panicked", world.panics()));
     }
     finish(&scene, polls)
+}
+
+/// Which of several connections and servers is used.
+fn check_servers(scene: &Scene) {
+    let (ensemble, profile) = (scene.store.ensemble(), &scene.crew.profile);
+    // Where all wait for as long as it takes, whoever asked on a silent connection is still there.
+    if profile.patient && ensemble.asked_in_silence() {
+        scene.crew.ledger.fail(rules::LANES, "a node is asked for on a silent connection");
+    }
+    if profile.kinds_of_faults == Faults::Strays && ensemble.came_back() {
+        scene.crew.ledger.fail(rules::DIVERGED, "a new session is on the server that was left");
+    }
 }
 
 /// How long all tasks together keep the locks, where that is long.

@@ -7,7 +7,7 @@ use crate::ensemble::{Ensemble, Gone, Tally};
 use crate::executor::World;
 
 /// There are no more locks than this.
-const MOST_LOCKS: usize = 4;
+const MOST_LOCKS: usize = 16;
 
 /// How a node ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,6 +166,13 @@ impl Store {
     pub fn is_one_unheard(&self, long: u64) -> bool {
         self.tally();
         self.lock().unheard.is_some_and(|at| at + long > self.world.now())
+    }
+
+    /// Whether nothing ever went wrong but that answers and notifications were swallowed.
+    pub fn only_forgot(&self) -> bool {
+        self.tally();
+        let done = self.lock();
+        done.faults == 0 && done.hard == 0
     }
 
     /// Whether nothing but one answer at most was missing for so long.

@@ -138,6 +138,7 @@ pub(super) struct Client {
     /// When it gives its session up, if it is not connected.
     pub(super) deadline: u64,
     pub(super) seen: i64,
+    pub(super) opened_at: u64,
     pub(super) last_receive: u64,
     pub(super) last_send: u64,
     /// When the latest answered write was asked for, or the session.

@@ -388,7 +388,7 @@ impl Machine {
         }
     }
 
-    fn wires_of(&self, session: i64) -> Vec<u64> {
+    pub(super) fn wires_of(&self, session: i64) -> Vec<u64> {
         let clients = self.clients.values().filter(|one| one.session == session);
         clients.filter_map(|one| one.wire()).collect()
     }
@@ -423,5 +423,6 @@ impl Machine {
         self.say(|| format!("FAULT server {at}: shows {path}, which the others do not have"));
         let tree = &mut self.servers[at].tree;
         tree.plant(path);
+        self.chosen.differs.insert(at);
     }
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::task::Waker;
 
+use super::chosen::Chosen;
 use super::client::Client;
 use super::frames::{ToClient, ToPeer, ToServer};
 use super::journal::{Journal, OUTSIDER};
@@ -94,6 +95,12 @@ pub(super) struct Wire {
     pub(super) to_client: Way<ToClient>,
     /// The request whose answer is swallowed.
     pub(super) swallowed: Option<u64>,
+    /// When ephemeral nodes were asked for since the last answer.
+    pub(super) unanswered: Vec<u64>,
+    /// The last request for one of these.
+    pub(super) noted: u64,
+    /// When it was heard again after a silence.
+    pub(super) heard_at: u64,
 }
 
 #[derive(Debug)]
@@ -130,6 +137,8 @@ pub(super) struct Machine {
     pub(super) asked_while_down: bool,
     /// What was asked for again and again.
     pub(super) repeated: Repeated,
+    /// Which connection was chosen of several, and which server.
+    pub(super) chosen: Chosen,
     /// Until when a strike lasts.
     pub(super) struck: u64,
 }
@@ -162,6 +171,7 @@ impl Machine {
             meddles: 0,
             asked_while_down: false,
             repeated: Repeated::default(),
+            chosen: Chosen::default(),
             struck: 0,
         };
         machine.elect();

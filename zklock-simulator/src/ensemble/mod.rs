@@ -5,6 +5,7 @@
 //! the quirks of `zookeeper-client`. Between them is a network in which every connection keeps its
 //! order, and in which everything can be late or lost. All that is not sure is chosen in the world.
 
+mod chosen;
 mod client;
 mod connector;
 mod control;

@@ -3,6 +3,7 @@
 use super::frames::{ToClient, ToPeer, ToServer};
 use super::machine::{Event, Machine, Way, Wire};
 use crate::executor::ProcessId;
+use zklock_core::coordinator::memory::shared::Request;
 
 /// What strikes a request.
 const STRIKES: u32 = 5;
@@ -29,6 +30,9 @@ impl Machine {
             to_server: Way::default(),
             to_client: Way::default(),
             swallowed: None,
+            unanswered: Vec::new(),
+            noted: 0,
+            heard_at: 0,
         };
         self.wires.insert(id, wire);
         self.send_to_server(id, ToServer::Dial);
@@ -67,6 +71,7 @@ impl Machine {
     }
 
     pub(super) fn arrive_at_server(&mut self, id: u64, frame: ToServer) {
+        self.note_choice(id, &frame);
         let Some(wire) = self.wires.get_mut(&id) else { return };
         if wire.to_server.broken {
             return;
@@ -90,6 +95,9 @@ impl Machine {
             return;
         }
         let client = wire.client;
+        if let ToClient::Reply { .. } = frame {
+            wire.unanswered.clear();
+        }
         self.say(|| format!("connection {id}: {frame:?}"));
         if let Some(client) = self.clients.get_mut(&client) {
             client.inbox.push_back((id, frame));
@@ -137,6 +145,12 @@ impl Machine {
         let mut strike = self.strike();
         let forgets = self.options.weather.forgets;
         if strike == 0 && forgets > 0 && self.world.seldom(2, forgets) == 1 {
+            strike = SWALLOWED;
+            self.forgets += 1;
+        }
+        let unread = self.options.weather.unread;
+        let lists = matches!(frame, ToServer::Request(_, Request::Children { .. }));
+        if strike == 0 && unread > 0 && lists && self.world.seldom(2, unread) == 1 {
             strike = SWALLOWED;
             self.forgets += 1;
         }
@@ -215,6 +229,7 @@ impl Machine {
         let Some(wire) = self.wires.get_mut(&id) else { return };
         wire.to_server.silent = false;
         wire.to_client.silent = false;
+        wire.heard_at = self.now;
         self.release(id);
     }
 

@@ -96,6 +96,7 @@ impl Machine {
             phase: Phase::Over,
             deadline: 0,
             seen: 0,
+            opened_at: self.now,
             last_receive: self.now,
             last_send: self.now,
             proven: self.now,

@@ -62,6 +62,8 @@ pub struct Weather {
     pub swallowed: u32,
     /// How many of 1,000 answers are swallowed.
     pub forgets: u32,
+    /// How many of 1,000 answers to those who list a directory are swallowed.
+    pub unread: u32,
     /// How many of 1,000 requests an outsider interferes with.
     pub meddles: u32,
     /// How long followers take at most to apply what was committed, in steps.
@@ -82,6 +84,7 @@ impl Default for Weather {
             strikes: 0,
             swallowed: 0,
             forgets: 0,
+            unread: 0,
             meddles: 0,
             lag: 0,
             disk: 0,

@@ -83,7 +83,7 @@ impl State {
 pub(super) const LONG: u64 = 1_000_000;
 
 /// When a waiter looks again whose watch does not fire, at the latest, if sessions are short.
-const LONG_WAIT: u64 = 5_000_000;
+pub(super) const LONG_WAIT: u64 = 5_000_000;
 
 impl Ledger {
     /// Notes that somebody asks, and for how long at most, in microseconds.
@@ -248,6 +248,8 @@ impl Ledger {
                     && !was_just_held
                     && !waits
                     && !plan.rests()
+                    // Its server shows a node that nobody has.
+                    && !self.store.ensemble().differs()
                     && !self.has_locks_below(plan)
                     && self.calm_for(now - since + patience) =>
             {

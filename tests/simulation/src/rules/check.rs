@@ -37,9 +37,7 @@ impl Ledger {
         // Heartbeats need no notification.
         let disturbed = self.store.answered();
         let mut found = told_of_ends(state, now).or_else(|| state.unexplained(now));
-        if self.store.faults() == 0 {
-            found = found.or_else(|| self.left_free(state, now));
-        }
+        found = found.or_else(|| self.left_free(state, now));
         found = found.or_else(|| self.kept(state, now)).or_else(|| self.room_left(state, now));
         let mut taken: BTreeMap<usize, (u32, u32)> = BTreeMap::new();
         for held in state.held.values_mut() {

@@ -1,7 +1,7 @@
 //! Locks that are free, and that somebody waits for.
 
 use super::Rule;
-use super::asking::LONG;
+use super::asking::{LONG, LONG_WAIT};
 use super::ledger::{Ledger, State};
 use crate::workload::{Family, Layout, LockPlan};
 
@@ -11,7 +11,22 @@ const LOOK: u64 = 100_000;
 impl Ledger {
     /// What somebody waits for and nobody has, where nothing has gone wrong.
     pub(super) fn left_free(&self, state: &State, now: u64) -> Option<(Rule, String)> {
-        let long = |at: u64| at + LONG <= now;
+        if self.store.faults() == 0 {
+            let free = self.free_for(state, now, LONG)?;
+            return Some((super::FREE, format!("{free} is free for {LONG} µs")));
+        }
+        // After a sixth, and again after twice as long.
+        let long = LONG + self.timeout / 3;
+        let free = self.free_for(state, now, long)?;
+        let alone = self.store.only_forgot()
+            && self.store.lost_one_for(long + self.timeout)
+            && !self.store.is_one_unheard(long + self.timeout.max(LONG_WAIT));
+        alone.then(|| (super::ANSWERS, format!("{free} is free for {long} µs")))
+    }
+
+    /// A lock that somebody waits for and that nobody has had for so long.
+    fn free_for(&self, state: &State, now: u64, long: u64) -> Option<&'static str> {
+        let long = |at: u64| at + long <= now;
         let is_free = |lock: usize| {
             let plan = &self.plans[lock];
             !plan.rests()
@@ -26,8 +41,7 @@ impl Ledger {
             let waits = ask.until > now && long(ask.since);
             waits && !state.closing.contains(&ask.process.id()) && is_free(ask.lock)
         });
-        let name = |lock: usize| self.plans[lock].name;
-        waits.next().map(|ask| (super::FREE, format!("{} is free for {LONG} µs", name(ask.lock))))
+        waits.next().map(|ask| self.plans[ask.lock].name)
     }
 
     /// Permits that somebody waits for, while there is room for all who have nodes.

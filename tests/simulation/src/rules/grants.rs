@@ -116,6 +116,50 @@ impl Ledger {
                 self.fail(super::HANDOFFS, what);
             }
         }
+        if grants.len() > 1 {
+            self.check_one_turn(who, entry, path);
+        }
+    }
+
+    /// Another permit was handed on in a turn, and its holder still has it. If somebody else has waited since
+    /// before that, there is no other turn: permits that came after its end are not handed on, and the next
+    /// driver is behind who waits. So all that is handed on meanwhile is handed on in that turn.
+    fn check_one_turn(&self, who: &str, entry: &Entry, path: &str) {
+        let (now, plan) = (self.world.now(), &self.plans[entry.lock]);
+        let bound = plan.handoffs();
+        let within = bound.within.as_micros() as u64;
+        let mut state = self.lock();
+        let handed = state.handed.entry((entry.lock, entry.process.id())).or_default();
+        handed.push(now);
+        let handed = handed.clone();
+        let others = state.held.values().filter(|held| {
+            let near =
+                held.entry.lock == entry.lock && held.entry.process.id() == entry.process.id();
+            near && held.path != path && held.lost.is_none() && held.gone.is_none()
+        });
+        let mut turns = Vec::new();
+        for held in others {
+            let Some(grants) = state.permits.get(&held.path).filter(|grants| grants.len() > 1)
+            else {
+                continue;
+            };
+            if let (Some(first), Some(Some(last))) = (grants[0], grants.last()) {
+                turns.push((first, *last));
+            }
+        }
+        drop(state);
+        for (first, last) in turns {
+            let many = handed.iter().filter(|at| **at >= last).count();
+            let over = now > first + within + TOLD
+                || u32::try_from(many).is_ok_and(|many| many > bound.most);
+            if over
+                && self.quiet_for(now - first + self.timeout)
+                && self.store.ensemble().waits_since(&plan.queue(), last, &entry.process)
+            {
+                let what = format!("{who}: a second turn with {path}, while others wait");
+                self.fail(super::HANDOFFS, what);
+            }
+        }
     }
 
     /// In kazoo's layout, whoever makes a permit holds an inner lock, or two may count at a time.

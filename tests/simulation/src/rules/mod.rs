@@ -113,6 +113,19 @@ rules! {
     NOT_DOWN = "not-while-down", "A create request that is sent while it is down would be applied after the reconnect, even if the caller has given up.";
     /// A nested call waits for the one beside it.
     NESTED = "nested", "Nested calls that run side by side in one scope take turns.";
+    /// What is done about an answer that is missing is done soon.
+    ANSWERS = "answers-are-not-awaited", "A server or a proxy may lose a single reply although the connection lives on. zklock acts after a sixth of the session timeout.";
+    /// A connection that is silent is not used while another one is served.
+    LANES = "served-connections-first", "A lane that is not served, because its connection is down or its server is silent, is not used while another one is served.";
+    /// A server that was left because it differs is not used again.
+    DIVERGED = "diverged-servers-are-left", "New acquires use another ZooKeeper session, on a server that does not show the node.";
     /// Nothing of the library panics.
     PANIC = "panic", "No panic on anything from outside.";
 }
+
+/// What holds whatever the clocks of the processes show: the rest is about times, or about leases, which each
+/// process measures on its own clock.
+pub const WITHOUT_CLOCKS: &[Rule] = &[
+    TOKENS, FOR_GOOD, DEADLINE, ERROR, BODY, SERVED, CLEAN, NESTED, ORDER, BUSY, NAMED, EXACT,
+    MIXED, ONE_LIMIT, NOT_DOWN, LAYOUTS, CLOSED, UNUSED, PANIC,
+];

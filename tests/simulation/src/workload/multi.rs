@@ -32,7 +32,8 @@ impl Task {
         let asking: Vec<_> = members.iter().map(|(lock, ..)| ask(*lock)).collect();
         let cut = Cut::of(if self.choose(3) == 1 { 1 + self.choose(18) } else { 0 });
         // For as long as it takes, or not.
-        let patient = self.crew.profile.rare && self.choose(2) == 1;
+        let often = self.crew.profile.rare || self.crew.profile.multi > 80;
+        let patient = often && self.choose(2) == 1;
         let acquiring =
             async { if patient { all.acquire().await } else { all.acquire_tries().await } };
         match cut_short(world, acquiring, cut).await {

@@ -136,18 +136,28 @@ impl Task {
         // Names recur in some layouts.
         let writer = guard.fencing_token().czxid();
         let using = self.crew.ledger.uses(lock, &self.process);
+        let inner_plan = plan.clone();
         let call = async move {
             let _using = using;
             task.sleep(wait).await;
             // If the lock is let go of meanwhile, the call takes it anew.
             let _asking = task.crew.ledger.may_hold(lock, &task.process);
             let Ok(inner) = again.acquire_tries().await else { return };
+            let (valid, since) = (inner.is_valid(), task.process.world().now());
             for _ in 0..4 {
                 let writes =
                     matches!(inner, AnyGuard::Write(_)) && inner.fencing_token().czxid() == writer;
                 if writes && inner.is_valid() && downgraded.load(Ordering::Relaxed) {
                     let what = format!("{}: {} is a reader's by now", task.name, inner.path());
                     task.crew.ledger.fail(rules::NESTED, what);
+                }
+                let lost = valid && !inner.is_valid() && !inner_plan.stops_early();
+                let long = task.process.world().now() - since + task.crew.timeout;
+                let ends =
+                    inner_plan.most().is_some() || task.crew.ledger.is_closing(&task.process);
+                if lost && !ends && task.crew.ledger.quiet_for(long) {
+                    let what = format!("{}: {} is lost, inside", task.name, inner.path());
+                    task.crew.ledger.fail(rules::REASON, what);
                 }
                 task.sleep(2_000).await;
             }

@@ -71,11 +71,14 @@ pub struct LockPlan {
     pub mixed: bool,
     /// Whether the limit of a semaphore is in a node, and changes.
     pub limited_at: bool,
+    /// Of so many who use a read/write lock, one writes.
+    pub writers: u32,
     /// Whether it is taken for a lock of one kind by some, and of another by others.
     pub confused: bool,
 }
 
-const NAMES: [&str; 4] = ["a", "b", "c", "d"];
+const NAMES: [&str; 16] =
+    ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p"];
 
 /// The highest limit of a semaphore.
 pub(crate) const MOST_PERMITS: u32 = 4;
@@ -97,6 +100,7 @@ impl LockPlan {
                 layout: Layout::Curator,
                 mixed: false,
                 limited_at: false,
+                writers: if profile.reads { 12 } else { 3 },
                 confused: false,
             };
             if profile.kinds {
@@ -326,7 +330,11 @@ impl LockPlan {
                     _ => lock,
                 };
                 let lock = lock.with_options(options);
-                if world.choose(3) == 0 { AnyLock::Write(lock) } else { AnyLock::Read(lock) }
+                if world.choose(self.writers) == 0 {
+                    AnyLock::Write(lock)
+                } else {
+                    AnyLock::Read(lock)
+                }
             }
             Family::Permits(limit) => {
                 let lock = if self.limited_at {

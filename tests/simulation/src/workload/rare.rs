@@ -9,13 +9,10 @@ use zklock_core::base::policy::StopAt;
 use zklock_core::layout::contender::{Attempt, Contender};
 use zklock_core::layout::{Curator, LockDriver, OneNode, Verdict};
 use zklock_core::lock::{AnyGuard, AnyLock};
-use zklock_core::session::Session;
 
 use super::plan::{Family, Layout, LockPlan};
 use super::task::Task;
-use crate::ensemble::Connecting;
 use crate::executor::World;
-use crate::host::Host;
 use crate::rules;
 
 /// Longer than a lock is held, as a rule.
@@ -171,12 +168,7 @@ impl Task {
         if !sound || plan.family != Family::Mutex || plan.layout != Layout::Curator {
             return;
         }
-        let connecting = Connecting::new(Duration::from_micros(self.crew.timeout));
-        let ensemble = self.crew.ledger.store().ensemble();
-        let connector = ensemble.connector(&self.process, connecting);
-        let tick = Duration::from_micros(self.crew.tick);
-        let session = Session::simulated_builder(connector, Host::of(&self.process));
-        let Ok(session) = session.tick_time(tick).open() else { return };
+        let Some(session) = self.another_session() else { return };
         self.say(|| format!("asks for {} in another layout", plan.name));
         let lock = session.mutex(plan.name).and_then(|lock| lock.driver(OneNode));
         if let Ok(lock) = lock

@@ -12,7 +12,9 @@ use zklock_core::session::Session;
 
 use super::plan::{Family, Layout, LockPlan};
 use super::polls::{Cut, cut_short};
+use crate::ensemble::Connecting;
 use crate::executor::Process;
+use crate::host::Host;
 use crate::profile::Profile;
 use crate::rules::{self, Entry, Ledger};
 
@@ -79,8 +81,9 @@ pub fn run(
     go(Task { crew: crew.clone(), process, session, name }, number, counts)
 }
 
-async fn go(task: Task, number: u32, (_running, busy): (Count, Count)) {
+async fn go(mut task: Task, number: u32, (_running, busy): (Count, Count)) {
     let crew = task.crew.clone();
+    let mut twin = crew.profile.twins.then(|| task.another_session()).flatten();
     {
         let _busy = busy;
         task.sleep(u64::from(task.choose(40)) * 1_000).await;
@@ -93,6 +96,9 @@ async fn go(task: Task, number: u32, (_running, busy): (Count, Count)) {
                 }
                 task.round().await;
                 task.rest().await;
+                if let Some(twin) = &mut twin {
+                    std::mem::swap(&mut task.session, twin);
+                }
             }
         }
     }
@@ -106,14 +112,34 @@ async fn go(task: Task, number: u32, (_running, busy): (Count, Count)) {
         }
         task.at_last(lock).await;
     }
+    // The other one of the two is closed by who opened it.
+    if let Some(twin) = twin {
+        crew.ledger.closes(&task.process);
+        twin.close().await;
+        task.session.close().await;
+    }
 }
 
 impl Task {
     /// Rests between two calls: mostly for a moment.
     async fn rest(&self) {
-        let most = if self.crew.profile.long > 100 { 200 } else { 30 };
+        let profile = &self.crew.profile;
+        let most = match profile.rests {
+            0 if profile.long > 100 => 200,
+            0 => 30,
+            rests => rests,
+        };
         let long = u64::from(self.process.world().seldom(5, most)) * self.crew.timeout / 3;
         self.sleep(long + u64::from(self.choose(10)) * 1_000).await;
+    }
+
+    /// Another session of its process.
+    pub(super) fn another_session(&self) -> Option<Session> {
+        let connecting = Connecting::new(Duration::from_micros(self.crew.timeout));
+        let ensemble = self.crew.ledger.store().ensemble();
+        let connector = ensemble.connector(&self.process, connecting);
+        let session = Session::simulated_builder(connector, Host::of(&self.process));
+        session.tick_time(Duration::from_micros(self.crew.tick)).open().ok()
     }
 
     /// Asks for a lock that nobody else wants, and gives up.
@@ -162,7 +188,7 @@ impl Task {
         if world.seldom(2, self.crew.profile.passes) == 1 {
             self.pass_by().await;
         }
-        if self.crew.profile.kinds && world.seldom(2, 80) == 1 {
+        if self.crew.profile.kinds && world.seldom(2, self.crew.profile.multi) == 1 {
             return self.take_all().await;
         }
         let lock = self.choose(self.crew.locks.len() as u32) as usize;
@@ -177,6 +203,9 @@ impl Task {
         if how == 3 && plan.lingers {
             // What lingers is refused to who asks once.
             how = 4;
+        }
+        if self.crew.profile.patient {
+            how = 0;
         }
         let cut = Cut::of(world.seldom(20, self.crew.profile.cancels));
         let asked = match plan.lock(world, &self.session, Some((timeout, tries))) {
