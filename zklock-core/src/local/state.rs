@@ -182,15 +182,12 @@ impl<L: Lent, B, O> Decides<L, Mode, B, O> for State<L, B, O> {
                 if !std::mem::replace(&mut self.asking, true) {
                     todo.ask = Some(lease.clone());
                 }
-                self.phase = Phase::Asking { lease, mode };
+                self.phase = Phase::Asking { lease, mode, until: now + linger };
             }
         } else if linger.is_zero() || self.behind == Some(true) || self.callers.closed {
             todo.release = self.renew(&mut todo);
         } else {
-            if !std::mem::replace(&mut self.accompanied, true) {
-                todo.accompany = Some(lease.clone());
-            }
-            self.phase = Phase::Lingering { lease, mode, until: now + linger };
+            self.linger(&mut todo, lease, mode, now + linger);
         }
         todo
     }
@@ -282,6 +279,14 @@ impl<L: Lent, B, O> State<L, B, O> {
         };
         todo.fetch = self.fetch();
         gone
+    }
+
+    /// Keeps the node for a while, though nobody here wants it.
+    fn linger(&mut self, todo: &mut Todo<L>, lease: Arc<L>, mode: Mode, until: Instant) {
+        if !std::mem::replace(&mut self.accompanied, true) {
+            todo.accompany = Some(lease.clone());
+        }
+        self.phase = Phase::Lingering { lease, mode, until };
     }
 
     /// Lets a waiter in beside those that hold the lock already, if any.

@@ -27,14 +27,14 @@ impl<L: Lent, B, O> State<L, B, O> {
             return todo;
         }
         self.asking = false;
-        let (mode, held) = match self.phase {
-            Phase::Asking { mode, .. } => (mode, false),
-            Phase::Held { mode, .. } => (mode, true),
+        let (mode, lingers_until) = match self.phase {
+            Phase::Asking { mode, until, .. } => (mode, Some(until)),
+            Phase::Held { mode, .. } => (mode, None),
             _ => return todo,
         };
         let stays = !behind && lease.is_valid(by.now()) && !lease.is_revoked();
         let next = self.callers.waiters.first().map(|next| next.wants);
-        if held {
+        let Some(until) = lingers_until else {
             // Readers hold it. Either those that came meanwhile enter, or the node is closed to
             // newcomers.
             if stays && next == Some(Mode::Read) && mode == Mode::Read {
@@ -45,8 +45,12 @@ impl<L: Lent, B, O> State<L, B, O> {
                 }
                 todo.wake_all.extend(self.callers.turn_away(|| by.busy(lease)));
             }
-        } else if stays && next == Some(mode) {
+            return todo;
+        };
+        if stays && next == Some(mode) {
             self.grant_first(&mut todo, (lease.clone(), mode), true, by);
+        } else if stays && next.is_none() && until > by.now() {
+            self.linger(&mut todo, lease.clone(), mode, until);
         } else {
             todo.release = self.renew(&mut todo);
         }

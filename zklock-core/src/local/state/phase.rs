@@ -26,6 +26,8 @@ pub enum Phase<L> {
         lease: Arc<L>,
         /// The mode in which it is held.
         mode: Mode,
+        /// Until when it lingers if those who wait here give up meanwhile.
+        until: Instant,
     },
     /// No caller of this process wants the lock; the node is kept for a while.
     Lingering {

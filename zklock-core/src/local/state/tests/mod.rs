@@ -69,7 +69,7 @@ fn who_asks_on_a_lost_lease_does_not_keep_the_others_waiting() {
     for comes_later in [false, true] {
         let node = Arc::new(TestLease { is_valid: false, node: () });
         let mut state = State::new(false);
-        let asking = Phase::Asking { lease: node.clone(), mode: Mode::Mutex };
+        let asking = Phase::Asking { lease: node.clone(), mode: Mode::Mutex, until: now };
         let todo = if comes_later {
             state.phase = asking;
             state.join(waiter(), &by, conflict, closed, false).1
@@ -81,6 +81,25 @@ fn who_asks_on_a_lost_lease_does_not_keep_the_others_waiting() {
         assert!(todo.fetch.is_some() && todo.release.is_some(), "{comes_later}");
         let late = state.asked(&node, false, &by);
         assert!(late.fetch.is_none() && late.release.is_none() && late.wake.is_none());
+    }
+}
+
+/// Somebody here waited when the lock was released, and does not any more when the answer comes.
+#[test]
+fn a_node_lingers_also_if_who_waited_here_has_given_up() {
+    let now = Instant::ORIGIN;
+    let by = Numbers(now, Rc::default());
+    let later = now + Duration::from_secs(1);
+    for (until, behind, lingers) in
+        [(later, false, true), (later, true, false), (now, false, false)]
+    {
+        let node = Arc::new(TestLease { is_valid: true, node: () });
+        let mut state = State::new(false);
+        state.phase = Phase::Asking { lease: node.clone(), mode: Mode::Mutex, until };
+        let todo = state.asked(&node, behind, &by);
+        assert_eq!((todo.accompany.is_some(), todo.release.is_none()), (lingers, lingers));
+        let (next, _) = state.linger_on(&node, false, now);
+        assert_eq!(next, lingers.then_some(later));
     }
 }
 
