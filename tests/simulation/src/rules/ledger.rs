@@ -89,6 +89,8 @@ pub(super) struct State {
     pub(super) noted: BTreeSet<u64>,
     /// The nodes that somebody of their own process breaks.
     pub(super) broken: BTreeSet<String>,
+    /// Those that somebody means to delete, by their czxids.
+    pub(super) aimed_at: BTreeSet<i64>,
     /// When somebody let go of a lock last.
     pub(super) let_go: BTreeMap<usize, u64>,
     /// The grants on one node after the other.
@@ -315,8 +317,15 @@ impl Ledger {
     }
 
     /// Notes that somebody breaks a lock. Where names recur, the node may be of the same process by then.
-    pub fn breaks(&self, path: &str) {
-        self.lock().broken.insert(path.to_owned());
+    pub fn breaks(&self, path: &str, czxid: i64) {
+        let mut state = self.lock();
+        state.broken.insert(path.to_owned());
+        state.aimed_at.insert(czxid);
+    }
+
+    /// Whether somebody means to delete this node.
+    pub fn is_aimed_at(&self, czxid: i64) -> bool {
+        self.lock().aimed_at.contains(&czxid)
     }
 
     /// Notes that a process that stood still goes on. What its tasks had to do meanwhile, they do from

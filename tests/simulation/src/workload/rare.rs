@@ -83,13 +83,14 @@ impl Task {
         let path = format!("{}/{}", plan.directory(), holder.node);
         self.say(|| format!("breaks {path}"));
         store.deletes(lock);
-        self.crew.ledger.breaks(&path);
+        self.crew.ledger.breaks(&path, holder.czxid);
         let broken = site.break_holder(holder).await;
         store.deletes(lock);
         self.say(|| format!("broke {path}: {broken:?}"));
         for other in store.ensemble().deleted_by(&path, &self.process, since) {
-            // One that comes at this moment cannot be told apart where names recur.
-            if other.czxid != holder.czxid && other.born < since {
+            // One that comes at this moment cannot be told apart where names recur; and two tasks of a
+            // process may break one after the other.
+            if !self.crew.ledger.is_aimed_at(other.czxid) && other.born < since {
                 let what = format!("{}: {path} of another one is deleted", self.name);
                 self.crew.ledger.fail(rules::EXACT, what);
             }
