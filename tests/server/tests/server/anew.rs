@@ -60,8 +60,7 @@ async fn held(session: &Session) -> Vec<Lost> {
 async fn who_lost_all_permits_in_silence_gets_others_at_once() {
     let bed = Bed::shared("anew-silence");
     let proxy = bed.proxy();
-    let builder = bed.builder_at(&proxy.addr()).session_timeout(T);
-    let session = bed.adopt(builder.connect().await.unwrap());
+    let session = bed.session_of_through(T, &proxy).await;
     let busy = bed.busy(&[&session]).await;
     let held = held(&session).await;
     proxy.black_hole(true);
@@ -88,8 +87,7 @@ async fn who_lost_all_permits_in_silence_gets_others_at_once() {
 async fn who_lost_permits_by_a_deletion_gets_as_many_at_once() {
     let bed = Bed::shared("anew-deleted");
     let proxy = bed.proxy();
-    let builder = bed.builder_at(&proxy.addr()).session_timeout(T);
-    let session = bed.adopt(builder.connect().await.unwrap());
+    let session = bed.session_of_through(T, &proxy).await;
     let busy = bed.busy(&[&session]).await;
     proxy.delay(LATE / 2);
     let control = Control::of(bed.server());

@@ -116,6 +116,12 @@ impl Bed {
         self.adopt(self.builder_at(&proxy.addr()).connect().await.unwrap())
     }
 
+    /// The same with a session timeout of its own.
+    pub(crate) async fn session_of_through(&self, timeout: Duration, proxy: &Proxy) -> Session {
+        let builder = self.builder_at(&proxy.addr()).session_timeout(timeout);
+        self.adopt(builder.connect().await.unwrap())
+    }
+
     /// Several of them.
     pub(crate) async fn sessions(&self, count: usize) -> Vec<Session> {
         let mut sessions = Vec::new();

@@ -32,8 +32,7 @@ impl Scene {
     async fn new(root: &str, timeout: Duration) -> Self {
         let bed = Bed::shared(root);
         let proxy = bed.proxy();
-        let builder = bed.builder_at(&proxy.addr()).session_timeout(T);
-        let session = bed.adopt(builder.connect().await.unwrap());
+        let session = bed.session_of_through(T, &proxy).await;
         let busy = bed.busy(&[&session]).await;
         // Each handoff asks whether another process waits.
         let options = LockOptions::new().handoffs(Handoffs::NONE).timeout(timeout).retries(1);

@@ -38,8 +38,7 @@ async fn where_two_answers_do_not_fit_into_a_lease_it_is_said_why_nothing_is_gra
     let bed = Bed::shared("late-answers");
     let said = Warnings::everywhere();
     let proxy = bed.proxy();
-    let builder = bed.builder_at(&proxy.addr()).session_timeout(T);
-    let session = bed.adopt(builder.connect().await.unwrap());
+    let session = bed.session_of_through(T, &proxy).await;
     assert_eq!(session.timing().unwrap().lease, T * 55 / 100);
     let busy = bed.busy(&[&session]).await;
     // Not at once: the client library leaves a server that is silent for so long.

@@ -120,8 +120,7 @@ async fn without_a_quorum_each_is_lost_in_time() {
 async fn who_stops_at_suspect_is_lost_in_time_and_its_session_says_so() {
     let bed = Bed::shared("lost-suspect");
     let proxy = bed.proxy();
-    let builder = bed.builder_at(&proxy.addr()).session_timeout(T);
-    let session = bed.adopt(builder.connect().await.unwrap());
+    let session = bed.session_of_through(T, &proxy).await;
     let busy = bed.busy(&[&session]).await;
     let careful = LockOptions::default().stop_at(StopAt::Suspect);
     let connected = || (session.state() == SessionState::Connected).then_some(());

@@ -186,8 +186,7 @@ const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
 /// A session through a proxy, which swallows nothing but single answers: the connection lives on.
 async fn proxied_briefly(bed: &Bed) -> (Proxy, Session) {
     let proxy = bed.proxy();
-    let builder = bed.builder_at(&proxy.addr()).session_timeout(SESSION_TIMEOUT);
-    let session = bed.adopt(builder.connect().await.unwrap());
+    let session = bed.session_of_through(SESSION_TIMEOUT, &proxy).await;
     session.mutex("a").unwrap().acquire().await.unwrap().release().await.unwrap();
     (proxy, session)
 }

@@ -25,8 +25,7 @@ async fn a_lock_that_another_of_its_session_was_granted_by_a_node_at_its_path_is
     const ROUNDS: u32 = 3;
     let bed = Bed::own_with(|server| server.max_session_timeout(LONG));
     let proxy = bed.proxy();
-    let builder = bed.builder_at(&proxy.addr()).session_timeout(LONG);
-    let session = bed.adopt(builder.connect().await.unwrap());
+    let session = bed.session_of_through(LONG, &proxy).await;
     let busy = bed.busy(&[&session]).await;
     let deaf = proxy.on(Matcher::notification().path("/one/"), Action::Drop);
     // Callers with other options do not hand it on to each other.
@@ -110,8 +109,7 @@ impl Drop for Writing {
 async fn a_node_that_is_written_all_the_time_hides_no_deletion_on_a_busy_day() {
     let bed = Bed::shared("written-all-the-time");
     let proxy = bed.proxy();
-    let builder = bed.builder_at(&proxy.addr()).session_timeout(T);
-    let session = bed.adopt(builder.connect().await.unwrap());
+    let session = bed.session_of_through(T, &proxy).await;
     let busy = bed.busy(&[&session]).await;
     // No watch tells.
     let deaf = proxy.on(Matcher::notification(), Action::Drop);

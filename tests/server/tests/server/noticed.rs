@@ -38,8 +38,7 @@ async fn a_deletion_is_known_within_a_heartbeat() {
 async fn a_lock_is_not_granted_by_the_name_of_a_node_that_another_has_made_anew() {
     let bed = Bed::shared("granted-anew");
     let proxy = bed.proxy();
-    let builder = bed.builder_at(&proxy.addr()).session_timeout(T);
-    let session = bed.adopt(builder.connect().await.unwrap());
+    let session = bed.session_of_through(T, &proxy).await;
     let mutex = session.mutex("numbered").unwrap().driver(Numbered::dlock()).unwrap();
     mutex.acquire().await.unwrap().release().await.unwrap();
     for _ in 0..3 {
@@ -64,8 +63,7 @@ async fn a_lock_is_not_granted_by_the_name_of_a_node_that_another_has_made_anew(
 async fn a_node_that_another_has_made_anew_is_known_within_a_heartbeat() {
     let bed = Bed::shared("lost-anew");
     let proxy = bed.proxy();
-    let builder = bed.builder_at(&proxy.addr()).session_timeout(T);
-    let session = bed.adopt(builder.connect().await.unwrap());
+    let session = bed.session_of_through(T, &proxy).await;
     let busy = bed.busy(&[&session]).await;
     let deaf = proxy.on(Matcher::notification(), Action::Drop);
     let layouts = [
@@ -102,8 +100,7 @@ async fn nobody_enters_by_a_node_that_another_has_made_anew() {
     const T: Duration = Duration::from_secs(12);
     let bed = Bed::shared("granted-anew");
     let proxy = bed.proxy();
-    let builder = bed.builder_at(&proxy.addr()).session_timeout(T);
-    let session = bed.adopt(builder.connect().await.unwrap());
+    let session = bed.session_of_through(T, &proxy).await;
     let mutex = session.mutex("a").unwrap().driver(OneNode).unwrap();
     soon("the lock", mutex.acquire()).await.unwrap().release().await.unwrap();
     let path = bed.path("a/lock");
@@ -129,8 +126,7 @@ async fn nobody_enters_by_a_node_that_another_has_made_anew() {
 async fn a_step_down_that_takes_long_is_told_of_a_loss_in_time() {
     let bed = Bed::shared("lost-stepping-down");
     let proxy = bed.proxy();
-    let builder = bed.builder_at(&proxy.addr()).session_timeout(T);
-    let session = bed.adopt(builder.connect().await.unwrap());
+    let session = bed.session_of_through(T, &proxy).await;
     let (busy, lock) = (bed.busy(&[&session]).await, session.rw_lock("a").unwrap());
     let control = Control::of(bed.server());
     let lease = session.timing().unwrap().lease;

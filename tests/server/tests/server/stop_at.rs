@@ -22,8 +22,7 @@ struct Cast {
 async fn cast(root: &str) -> Cast {
     let bed = Bed::shared(root);
     let proxy = bed.proxy();
-    let builder = bed.builder_at(&proxy.addr()).session_timeout(SESSION_TIMEOUT);
-    let session = bed.adopt(builder.connect().await.unwrap());
+    let session = bed.session_of_through(SESSION_TIMEOUT, &proxy).await;
     let options = LockOptions::default().stop_at(StopAt::Suspect);
     let careful = session.mutex("a").unwrap().with_options(options);
     let careful = careful.acquire().await.unwrap();

@@ -152,8 +152,7 @@ async fn all(
 async fn locks_of_all_kinds_outlive_each_answer_that_is_swallowed_alone_on_a_busy_day() {
     let bed = Bed::shared("swallowed-kinds");
     let proxy = Arc::new(bed.proxy());
-    let builder = bed.builder_at(&proxy.addr()).session_timeout(T);
-    let session = bed.adopt(builder.connect().await.unwrap());
+    let session = bed.session_of_through(T, &proxy).await;
     let busy = bed.busy(&[&session]).await;
     let before = session.zookeeper_session();
     let clients = KINDS.map(|kind| Client::new(&bed, kind, &session, &proxy).goes_on());
@@ -184,8 +183,7 @@ async fn locks_of_all_kinds_in_kazoos_layout_outlive_each_answer_that_is_swallow
 async fn whoever_waits_outlives_each_answer_that_is_swallowed_alone_on_a_busy_day() {
     let bed = Bed::shared("swallowed-waits");
     let proxy = Arc::new(bed.proxy());
-    let builder = bed.builder_at(&proxy.addr()).session_timeout(T);
-    let session = bed.adopt(builder.connect().await.unwrap());
+    let session = bed.session_of_through(T, &proxy).await;
     let other = bed.session().await;
     let busy = bed.busy(&[&session, &other]).await;
     let before = session.zookeeper_session();
