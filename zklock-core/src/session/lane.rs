@@ -266,6 +266,12 @@ impl Lane {
         self.closed.load(Ordering::Acquire)
     }
 
+    /// Waits until the lane is closed.
+    pub async fn until_closed(&self) {
+        // It fails when nobody can close it any more, which needs the lane.
+        let _ = self.status().wait_for(|status| matches!(status, Status::Closed)).await;
+    }
+
     /// Changes the state, unless the lane was closed meanwhile.
     fn set(&self, next: Status) -> bool {
         self.status.send_if_modified(|status| {

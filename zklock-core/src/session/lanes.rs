@@ -20,7 +20,7 @@ use crate::base::deadline::Deadline;
 use crate::base::times;
 use crate::coordinator::io_thread::IoThread;
 use crate::session::generation::Generation;
-use crate::session::lane::{Lane, LaneConfig, LanePermit, Status};
+use crate::session::lane::{Lane, LaneConfig, LanePermit};
 use crate::session::runtime::Runtime;
 
 /// The number of acquires that may wait for the server in a lane before another one is opened.
@@ -134,7 +134,7 @@ impl Lanes {
     fn close_when_idle(self: &Arc<Self>, lane: &Arc<Lane>) {
         let (lanes, lane, clock) = (Arc::downgrade(self), lane.clone(), self.clock().clone());
         lane.spawner().clone().spawn(async move {
-            let (mut seen, mut status) = (None, lane.status());
+            let mut seen = None;
             loop {
                 let idle = async {
                     clock.sleep_until(clock.now() + times::IDLE_LANE / 2).await;
@@ -142,7 +142,7 @@ impl Lanes {
                 };
                 // Whoever follows the session's states learns of their end when all lanes are gone.
                 let closed = async {
-                    let _ = status.wait_for(|status| matches!(status, Status::Closed)).await;
+                    lane.until_closed().await;
                     true
                 };
                 if or(closed, idle).await {

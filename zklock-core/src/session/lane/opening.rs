@@ -71,11 +71,7 @@ pub(super) async fn run(lane: Arc<Lane>) {
                 tracing::warn!(%error, "no ZooKeeper session could be opened; trying again");
                 lane.set(explain(error, &lane.keeping.local_queues.place().chroot));
                 let timer = lane.clock().sleep_until(lane.clock().now() + pause);
-                let mut status = lane.status();
-                futures_lite::future::or(timer, async move {
-                    let _ = status.wait_for(|status| matches!(status, Status::Closed)).await;
-                })
-                .await;
+                futures_lite::future::or(timer, lane.until_closed()).await;
                 pause = (pause * 2).min(times::RECONNECT.1);
             }
         }
@@ -88,8 +84,7 @@ async fn open(lane: &Lane) -> Option<Result<Arc<dyn Coordinator>, RequestError>>
     // A connector can be a user's.
     let connector = lane.config.connector.clone();
     let opening = AssertUnwindSafe(async move { connector.connect().await }).catch_unwind();
-    let (mut opening, mut status) = (pin!(opening), lane.status());
-    let mut closed = pin!(status.wait_for(|status| matches!(status, Status::Closed)));
+    let (mut opening, mut closed) = (pin!(opening), pin!(lane.until_closed()));
     poll_fn(|cx| {
         if let Poll::Ready(session) = opening.as_mut().poll(cx) {
             let panicked = |_| Err(RequestError::Unreachable("the connector panicked".to_owned()));
