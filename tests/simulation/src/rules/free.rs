@@ -1,5 +1,7 @@
 //! Locks that are free, and that somebody waits for.
 
+use zklock_core::base::error::LockError;
+
 use super::Rule;
 use super::asking::{LONG, LONG_WAIT};
 use super::ledger::{Ledger, State};
@@ -89,6 +91,17 @@ impl Ledger {
     pub(super) fn has_locks_below(&self, plan: &LockPlan) -> bool {
         let (ensemble, below) = (self.store.ensemble(), format!("/zklock/{}/", plan.name));
         !plan.has_permits() && ensemble.nodes(&below).len() > ensemble.ephemerals(&below).len()
+    }
+
+    /// The directory of another lock that somebody is told to delete, if nobody has ever used it. It
+    /// cannot be told from a contender that stays, so who has no time limit gets this answer as well.
+    pub fn unused_directory(&self, plan: &LockPlan, error: &LockError) -> Option<String> {
+        let holder = error.holder().filter(|_| error.is_busy())?;
+        let path = format!("{}/{}", plan.directory(), holder.node);
+        let (ensemble, below) = (self.store.ensemble(), format!("{path}/"));
+        let stays = ensemble.life(&path, None).is_some_and(|life| life.owner == 0);
+        let is_used = ensemble.lives().iter().any(|life| life.path.starts_with(&below));
+        (stays && !is_used).then_some(path)
     }
 
     /// Whether all permits for which there are nodes can be held at a time.

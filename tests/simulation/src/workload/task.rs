@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use zklock_core::base::error::{ErrorKind, LockError};
+use zklock_core::coordinator::traits::Operation;
 use zklock_core::layout::Kazoo;
 use zklock_core::lock::AnyLock;
 use zklock_core::run::template::ZkLockTemplate;
@@ -349,7 +350,10 @@ impl Task {
         self.crew.ledger.refused();
         let patient = how.is_some_and(|how| how < 3);
         let may_be = match error.kind() {
-            ErrorKind::Busy => how.is_some() && !patient,
+            ErrorKind::Busy if patient => {
+                self.crew.locks.iter().any(|plan| self.is_tidied(plan, error))
+            }
+            ErrorKind::Busy => how.is_some(),
             // Connecting takes its time.
             ErrorKind::Unavailable => !patient,
             ErrorKind::Lost => how.is_none_or(|how| how == 7),
@@ -362,6 +366,16 @@ impl Task {
         if !may_be {
             self.crew.ledger.fail(rules::ERROR, format!("{}: {error:#}", self.name));
         }
+    }
+
+    /// Deletes the directory of a lock that nobody has used if that is what the error says.
+    fn is_tidied(&self, plan: &LockPlan, error: &LockError) -> bool {
+        let unused = self.crew.ledger.unused_directory(plan, error);
+        if let Some(path) = unused.clone() {
+            self.say(|| format!("deletes {path} by hand"));
+            self.crew.ledger.store().ensemble().outsider(Operation::Delete { path });
+        }
+        unused.is_some()
     }
 
     async fn at_last(&self, lock: usize) {
