@@ -351,7 +351,7 @@ impl Task {
         let patient = how.is_some_and(|how| how < 3);
         let may_be = match error.kind() {
             ErrorKind::Busy if patient => {
-                self.crew.locks.iter().any(|plan| self.is_tidied(plan, error))
+                self.crew.locks.iter().any(|plan| self.deletes_by_hand(plan, error))
             }
             ErrorKind::Busy => how.is_some(),
             // Connecting takes its time.
@@ -368,14 +368,13 @@ impl Task {
         }
     }
 
-    /// Deletes the directory of a lock that nobody has used if that is what the error says.
-    fn is_tidied(&self, plan: &LockPlan, error: &LockError) -> bool {
-        let unused = self.crew.ledger.unused_directory(plan, error);
-        if let Some(path) = unused.clone() {
-            self.say(|| format!("deletes {path} by hand"));
-            self.crew.ledger.store().ensemble().outsider(Operation::Delete { path });
-        }
-        unused.is_some()
+    /// Does what an error says of a node that stays, if that is the directory of a lock that nobody has
+    /// used. Returns whether it is.
+    fn deletes_by_hand(&self, plan: &LockPlan, error: &LockError) -> bool {
+        let Some(path) = self.crew.ledger.unused_directory(plan, error) else { return false };
+        self.say(|| format!("deletes {path} by hand"));
+        self.crew.ledger.store().ensemble().outsider(Operation::Delete { path });
+        true
     }
 
     async fn at_last(&self, lock: usize) {
