@@ -89,17 +89,37 @@ impl Facts<'_> {
                     "The server {server} shows {phantom}, which its leader does not know: its data \
                      differ from the leader's. Whoever waits for that node there waits for ever, and \
                      nothing that is sent to ZooKeeper removes it. Which of the two is right is not \
-                     known here: call `zklock doctor`, and touch the data of a server only as that \
-                     says. Until then leave {server} out of the connect strings."
+                     known here: call `zklock doctor` first, and touch the data of a server only as \
+                     that says."
                 );
-                let mut helps = vec![self.again.command(&["doctor"])];
+                let (mut says, mut helps) = (says, vec![self.again.command(&["doctor"])]);
                 if !others.is_empty() {
+                    says += &format!(
+                        " If it names {server}, the lock is freed by hand: end who waits there{}, and \
+                         start it anew with the other servers. Clients of zklock that know other \
+                         servers leave that one by themselves.",
+                        self.waiting_at(server, queues)
+                    );
                     helps.push(format!("export ZKLOCK_CONNECT={}", others.join(",")));
                 }
                 problems.push(Problem::new("differs", says, helps));
             }
         }
         problems
+    }
+
+    /// Those who wait in the queues that a server shows with a connection to this server, where it tells.
+    fn waiting_at(&self, server: &str, queues: &[Queue]) -> String {
+        let is_there = |one: &&Participant| match Life::of(one, self.views) {
+            Life::Connected { server: of, .. } => of == server,
+            _ => false,
+        };
+        let all: Vec<_> = queues.iter().flat_map(Queue::waiters).filter(is_there).collect();
+        match &*all {
+            [] => String::new(),
+            [first] => format!(" ({})", who(first)),
+            [first, more @ ..] => format!(" ({} and {} more)", who(first), more.len()),
+        }
     }
 
     /// A holder that cannot release, or does not listen.

@@ -188,6 +188,17 @@ impl Running {
         kill(Pid::from_raw(self.0.id().try_into().unwrap()), signal).unwrap();
     }
 
+    /// The number of its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// Ends it as an operator does, and waits until it has ended.
+    pub(crate) fn end(mut self) {
+        self.signal(Signal::SIGTERM);
+        self.0.wait().unwrap();
+    }
+
     pub(crate) fn stop(&self) {
         self.signal(Signal::SIGSTOP);
     }
