@@ -122,6 +122,11 @@ impl Facts<'_> {
         }
     }
 
+    /// Whether the servers do not tell if the process behind a node lives.
+    pub(crate) fn is_untold(&self, one: &Participant) -> bool {
+        matches!(Life::of(one, self.views), Life::Unknown { .. })
+    }
+
     /// A holder that cannot release, or does not listen.
     fn of_holder(&self, one: &Participant) -> Vec<Problem> {
         let mut phantoms = self.queues.iter().filter_map(|queue| queue.survey.phantom.as_deref());
@@ -216,9 +221,10 @@ impl Facts<'_> {
             1 => "another one waits".to_owned(),
             several => format!("{several} others wait"),
         };
+        let known = if self.is_untold(first) { ", as far as it is known" } else { "" };
         let mut says = format!(
-            "Nothing is wrong in ZooKeeper: {others} for {}. {alive} is at work, or hangs for another \
-             reason; look at the process itself.",
+            "Nothing is wrong in ZooKeeper{known}: {others} for {}. {alive} is at work, or hangs for \
+             another reason; look at the process itself.",
             who(first)
         );
         if let Some((path, who)) = self.queues.iter().find_map(Queue::only_deletes) {

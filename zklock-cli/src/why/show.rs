@@ -72,7 +72,12 @@ fn write(out: &mut String, facts: &Facts<'_>, problems: &[Problem]) -> std::fmt:
         writeln!(out, "{:9}and {} more", "", waiters.len() - MOST_SHOWN)?;
     }
     if problems.is_empty() {
-        writeln!(out, "\nNothing is wrong.")?;
+        let mut holders = facts.queues.iter().flat_map(Queue::holders);
+        let known = match holders.any(|one| facts.is_untold(one)) {
+            true => ", as far as it is known: whether the holder lives is not told",
+            false => "",
+        };
+        writeln!(out, "\nNothing is wrong{known}.")?;
     }
     for problem in problems {
         writeln!(out)?;
@@ -189,7 +194,51 @@ mod tests {
     use super::*;
     use crate::args::Server;
     use crate::server::Again;
+    use crate::why::view::View;
     use zklock::Session;
+
+    /// A server that is slow to tell its connections.
+    #[tokio::test]
+    async fn what_is_not_told_is_not_well() {
+        let session = Session::embedded();
+        let guard = session.mutex("a").unwrap().acquire().await.unwrap();
+        let site = session.site("a").unwrap();
+        let again = Again::of(&Server { connect: None, root: None });
+        for waits in [false, true] {
+            let mut survey = site.survey().await.unwrap();
+            // On the embedded coordinator a node belongs to no session.
+            survey.queue.iter_mut().for_each(|one| one.session = 7);
+            if waits {
+                let mut waiter = survey.queue[0].clone();
+                waiter.holder = false;
+                survey.queue.push(waiter);
+            }
+            let (path, layout) = (site.path().to_owned(), site.layout());
+            let queues = [Queue { path, layout, inner: false, survey }];
+            let server = "zk1:2181";
+            let view = View {
+                server: server.to_owned(),
+                queues: Ok(queues.to_vec()),
+                connections: Err("it did not answer in time".to_owned()),
+                own: None,
+            };
+            let views = [view];
+            let facts = Facts { name: "a", again: &again, views: &views, queues: &queues, server };
+            let problems = facts.problems();
+            let text = text(&facts, &problems).split_whitespace().collect::<Vec<_>>().join(" ");
+            let unknown =
+                "when it was last heard is not known: zk1:2181: it did not answer in time";
+            assert!(text.contains(unknown), "{text}");
+            let says =
+                "Nothing is wrong, as far as it is known: whether the holder lives is not told.";
+            assert_eq!(text.ends_with(says), !waits, "{text}");
+            assert_eq!(
+                text.contains("Nothing is wrong in ZooKeeper, as far as it is known:"),
+                waits
+            );
+        }
+        drop(guard);
+    }
 
     #[tokio::test]
     async fn a_lock_that_nobody_holds_and_somebody_waits_for_is_not_well() {
@@ -206,7 +255,12 @@ mod tests {
             let problems = facts.problems();
             let codes: Vec<_> = problems.iter().map(|one| (one.code, one.is_normal)).collect();
             let text = text(&facts, &problems);
-            assert_eq!(text.ends_with("\n\nNothing is wrong."), !inner, "{text}");
+            // No server was asked.
+            assert_eq!(
+                text.contains("\n\nNothing is wrong, as far as it is known"),
+                !inner,
+                "{text}"
+            );
             assert_eq!(text.contains("\nNobody holds it.\n"), inner, "{text}");
             assert_eq!(codes, if inner { vec![("next", true)] } else { vec![] });
             assert_eq!(text.ends_with("\n  helps: zklock why a"), inner, "{text}");

@@ -9,5 +9,6 @@ mod documented;
 mod holders;
 mod others;
 mod scene;
+mod second;
 mod servers;
 mod tells;

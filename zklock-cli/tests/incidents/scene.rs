@@ -132,8 +132,8 @@ impl Scene {
         value
     }
 
-    /// Waits until `zklock why` names this cause, and returns the commands that it advises. Fails if it
-    /// tells people anything else.
+    /// Waits until `zklock why` names this cause, also within its default second, and returns the commands that
+    /// it advises. Fails if it tells people anything else.
     pub(crate) fn cause(&self, lock: &str, code: &str) -> Vec<String> {
         let problem = until(&format!("why names {code}"), || {
             let why = self.why(lock);
@@ -144,6 +144,7 @@ impl Scene {
             }
             found
         });
+        self.named_in_a_second(lock, code);
         let helps = problem["helps"].as_array().unwrap().iter();
         let helps: Vec<_> = helps.map(|help| help.as_str().unwrap().to_owned()).collect();
         let output = self.ask_why(lock, &[]);

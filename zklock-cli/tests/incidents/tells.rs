@@ -1,15 +1,13 @@
 //! What the servers tell, and how long `why` waits for them.
 
 use std::path::Path;
-use std::process::{Command, Output};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use zklock_test_support::{Action, Control, Matcher, OpCode, Proxy, ReservedPort, ZooKeeper};
 
 use crate::doctor::examine;
 use crate::scene::{Scene, until};
+use crate::second::in_a_second;
 
 const JARS: &str = "/usr/share/java";
 
@@ -63,38 +61,6 @@ fn the_admin_server_tells_the_connections_as_well() {
     assert!(checks.iter().any(|check| check["code"] == "digests"), "{checks:?}");
 }
 
-/// How long a thread of a process was ready and had no processor, at the most.
-fn kept_waiting(process: u32) -> Duration {
-    let threads =
-        std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
-    let waited = threads.filter_map(|thread| {
-        let told = std::fs::read_to_string(thread.path().join("schedstat")).ok()?;
-        told.split_whitespace().nth(1)?.parse().ok()
-    });
-    Duration::from_nanos(waited.max().unwrap_or(0))
-}
-
-/// Runs a command, and returns how long it took without what it was kept waiting.
-fn timed(command: &mut Command) -> (Output, Duration) {
-    let start = Instant::now();
-    let (mut child, mut waited) = (command.spawn().unwrap(), Duration::ZERO);
-    while child.try_wait().unwrap().is_none() {
-        waited = waited.max(kept_waiting(child.id()));
-        sleep(Duration::from_millis(2));
-    }
-    let took = start.elapsed().saturating_sub(waited);
-    println!("{took:?}, and {waited:?} without a processor");
-    (child.wait_with_output().unwrap(), took)
-}
-
-/// What `zklock why` says, which takes no longer than a second each time it is asked.
-fn in_a_second(scene: &Scene, control: &Control) -> Output {
-    let (_, begins) = timed(scene.command("zklock").arg("--version"));
-    let (output, took) = timed(scene.command("zklock").args(["why", "a", "--json"]));
-    control.within("why", took, Duration::from_secs(1) + begins);
-    output
-}
-
 /// One of three servers is frozen: the others answer for it.
 #[test]
 fn why_takes_no_longer_than_a_second() {
@@ -105,7 +71,7 @@ fn why_takes_no_longer_than_a_second() {
     frozen.pause();
     let control = Control::timers();
     let output = until("the others answer in time, as they may not on a busy machine", || {
-        let output = in_a_second(&scene, &control);
+        let output = in_a_second(&scene, "a", &control);
         (output.status.code() != Some(69)).then_some(output)
     });
     frozen.resume();
@@ -131,7 +97,7 @@ fn why_takes_no_longer_than_a_second_whatever_is_not_answered() {
             Some(unanswered) => drop(proxy.on(unanswered, Action::Drop)),
             None => proxy.black_hole(true),
         }
-        let output = in_a_second(&Scene::at(&proxy.addr(), "unanswered"), &control);
+        let output = in_a_second(&Scene::at(&proxy.addr(), "unanswered"), "a", &control);
         // Where the machine is busy, nothing may be answered in time.
         assert!(is_reached || output.status.code() == Some(69), "{output:?}");
     }
