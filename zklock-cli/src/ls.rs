@@ -135,6 +135,12 @@ pub(crate) fn began(one: &Participant) -> std::time::SystemTime {
     told.unwrap_or(one.created)
 }
 
+/// The number that ZooKeeper gave to a node: the nodes of a directory are counted as they are created.
+pub(crate) fn number(node: &str) -> Option<i64> {
+    let digits = node.get(node.len().checked_sub(10)?..)?;
+    digits.bytes().all(|digit| digit.is_ascii_digit()).then(|| digits.parse().ok())?
+}
+
 /// Who it is, without times.
 pub(crate) fn who(one: &Participant) -> String {
     let mut owner = one.owner.clone();

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::ls::{Lock, began, who};
+use crate::ls::{self, Lock, began, who};
 use crate::top::warnings;
 use crate::when::{since, span};
 use crate::why::view::View;
@@ -190,8 +190,7 @@ const FORGOTTEN: Duration = Duration::from_secs(60);
 /// The highest number of a node of a lock. The numbers of a queue count the nodes that were created.
 fn number(lock: &Lock) -> i64 {
     let all = lock.holders.iter().chain(&lock.waiters);
-    let digits = |node: &str| node.get(node.len().checked_sub(10)?..)?.parse().ok();
-    all.filter_map(|one| digits(&one.node)).max().unwrap_or(0)
+    all.filter_map(|one| ls::number(&one.node)).max().unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ mod directory;
 pub(crate) mod life;
 mod problems;
 mod show;
+mod usual;
 pub(crate) mod view;
 
 use std::time::Duration;

@@ -11,6 +11,7 @@ use crate::text::wrapped;
 use crate::when::{since, span};
 use crate::why::life::Life;
 use crate::why::problems::{Facts, Problem};
+use crate::why::usual;
 use crate::why::view::Queue;
 
 /// So many waiters are shown to people.
@@ -54,9 +55,8 @@ fn write(out: &mut String, facts: &Facts<'_>, problems: &[Problem]) -> std::fmt:
             Some((moment, ago)) => writeln!(out, "{:9}{ago}, since {moment}", "for")?,
             None => writeln!(out, "{:9}at most {queued}, which is the age of its node", "for")?,
         }
-        if let Some((left @ 1.., age)) = queue.left() {
-            let (every, age) = (span(age / left), span(age));
-            writeln!(out, "{:9}one leaves the queue every {every}: {left} in {age}", "usually")?;
+        for (index, line) in usual::lines(queue, one).iter().enumerate() {
+            writeln!(out, "{:9}{line}", if index == 0 { "usually" } else { "" })?;
         }
         writeln!(out, "{:9}{}", "session", session(one, facts))?;
         writeln!(out, "{:9}{}, czxid {:#x}", "node", one.node, one.czxid)?;
@@ -133,9 +133,14 @@ pub(crate) fn json(facts: &Facts<'_>, problems: &[Problem]) -> Value {
             "strangers": queue.survey.strangers,
         })
     });
-    let all = |of: fn(&Queue) -> Vec<&Participant>| -> Vec<Value> {
-        facts.queues.iter().flat_map(of).map(|one| contender(one, facts)).collect()
-    };
+    let holders = facts.queues.iter().flat_map(|queue| {
+        queue.holders().map(move |one| {
+            let mut value = contender(one, facts);
+            value["usual"] = usual::value(queue, one);
+            value
+        })
+    });
+    let waiters = facts.queues.iter().flat_map(Queue::waiters).map(|one| contender(one, facts));
     let servers = facts.views.iter().map(|view| {
         json!({
             "address": view.server,
@@ -155,8 +160,8 @@ pub(crate) fn json(facts: &Facts<'_>, problems: &[Problem]) -> Value {
     json!({
         "name": facts.name,
         "queues": queues.collect::<Vec<_>>(),
-        "holders": all(|queue| queue.holders().collect()),
-        "waiters": all(|queue| queue.waiters().collect()),
+        "holders": holders.collect::<Vec<_>>(),
+        "waiters": waiters.collect::<Vec<_>>(),
         "unavailable_for_ms": facts.rests().map(millis),
         "problems": problems.collect::<Vec<_>>(),
         "servers": servers.collect::<Vec<_>>(),

@@ -109,13 +109,18 @@ fn why_says_that_nothing_is_wrong() {
 }
 
 #[test]
-fn why_tells_what_is_usual() {
+fn why_compares_how_long_a_lock_is_held_with_what_is_usual() {
     let bed = Bed::new("usual");
     let run = ["run", "a", "--timeout", "60s", "--", "sh", "-c", TWO];
     let hold = || bed.zklock(&run).spawn().unwrap();
+    let why = || said(&bed, &["why", "a", "--within", "20s"]).0;
+    let line = |text: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix("usually  ")).map(str::to_owned);
+        line.unwrap_or_else(|| panic!("{text}"))
+    };
     let mut last = hold();
     bed.pids("pids");
-    assert!(!said(&bed, &["why", "a", "--within", "20s"]).0.contains("usually"));
+    assert_eq!(line(&why()), "not known: nobody was in the queue before");
     for _ in 0..4 {
         // The queue is never empty: ZooKeeper would delete its directory.
         let next = hold();
@@ -126,15 +131,32 @@ fn why_tells_what_is_usual() {
         bed.pids("pids");
         last = next;
     }
-    let (text, _) = said(&bed, &["why", "a", "--within", "20s"]);
-    let usual = text.lines().find_map(|line| line.strip_prefix("usually  ")).unwrap();
+    // It tells with a heartbeat since when it holds the lock, and holds it for ever longer.
+    let text = until("it is held for longer than is usual", || {
+        let text = why();
+        let is_longer = line(&text).ends_with(" times as long");
+        (is_longer && !text.contains("at most")).then_some(text)
+    });
+    let told = line(&text);
+    assert!(told.starts_with("one leaves the queue every "), "{text}");
+    assert!(told.contains(" (4 in ") && told.contains(" before): this is "), "{text}");
+    let usual = &json(&bed, &["why", "a", "--within", "20s", "--json"])["holders"][0]["usual"];
+    let number = |field: &str| usual[field].as_f64().unwrap();
+    assert_eq!((number("before"), number("gave_up"), &usual["at_most"]), (4.0, 0.0, &false.into()));
+    assert!((number("within_ms") / 4.0 - number("every_ms")).abs() <= 1.0, "{usual}");
+    assert!(number("times") > 1.0 && usual["unknown"].is_null(), "{usual}");
+    // Perhaps those before did so, too.
+    let tries = ["run", "a", "--timeout", "1s", "--retries", "1", "--", "true"];
+    until("one gives up", || (bed.code(&tries) == 75).then_some(()));
+    let text = why();
     assert!(
-        usual.starts_with("one leaves the queue every ") && usual.contains(": 4 in "),
+        text.contains("have given up since it came; some of those before may have, too"),
         "{text}"
     );
     let (json, _) = said(&bed, &["why", "a", "--within", "20s", "--json"]);
     let why: serde_json::Value = serde_json::from_str(&json).unwrap();
-    assert_eq!(why["queues"][0]["left"], 4);
+    let gave_up = why["holders"][0]["usual"]["gave_up"].as_u64().unwrap();
+    assert!(gave_up >= 1 && why["queues"][0]["left"] == 4 + gave_up, "{why}");
     last.kill().unwrap();
     last.wait().unwrap();
 }
