@@ -118,7 +118,11 @@ pub(crate) enum Command {
     Break(Break),
     /// Checks whether the ensemble is set up as locks need it
     ///
-    /// Exit codes: 0 if everything is well, 1 if something is wrong, 69 or 125 if it cannot be checked.
+    /// Whether the data of a server are those of its leader is told by its four-letter word `mntr`, or by
+    /// its AdminServer on port 8080 (ZKLOCK_ADMIN_PORT says another).
+    ///
+    /// Exit codes: 0 if nothing is wrong, 1 if something is, 69 or 125 if it cannot be checked. The last line
+    /// names what was not looked at.
     Doctor {
         /// Waits so long for the servers to remove an empty directory, which they do each minute
         #[arg(long, value_name = "TIME", value_parser = time)]

@@ -9,10 +9,11 @@ mod session;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use zklock::{ErrorKind, Session};
+use zklock::Session;
 
 use crate::exit::{Failure, PROBLEM};
 use crate::inspect::say;
+use crate::server::open;
 use crate::text::wrapped;
 
 /// How a check came out.
@@ -20,8 +21,10 @@ use crate::text::wrapped;
 enum State {
     /// As it should be.
     Well,
-    /// Not checked, a matter of taste, or of the past.
+    /// A matter of taste, or of the past.
     Note,
+    /// Not looked at: it may be wrong.
+    Unchecked,
     /// It breaks locks, or will.
     Wrong,
 }
@@ -46,6 +49,10 @@ impl Check {
         Check { code, state: State::Note, says: says.into(), helps: None }
     }
 
+    fn unchecked(code: &'static str, says: impl Into<String>) -> Self {
+        Check { code, state: State::Unchecked, says: says.into(), helps: None }
+    }
+
     fn wrong(code: &'static str, says: impl Into<String>, helps: impl Into<String>) -> Self {
         Check { code, state: State::Wrong, says: says.into(), helps: Some(helps.into()) }
     }
@@ -53,7 +60,7 @@ impl Check {
     fn value(&self) -> Value {
         let state = match self.state {
             State::Well => "well",
-            State::Note => "note",
+            State::Note | State::Unchecked => "note",
             State::Wrong => "wrong",
         };
         json!({ "code": self.code, "state": state, "says": self.says, "helps": self.helps })
@@ -62,7 +69,7 @@ impl Check {
     fn text(&self) -> String {
         let head = match self.state {
             State::Well => "ok",
-            State::Note => "note",
+            State::Note | State::Unchecked => "note",
             State::Wrong => "WRONG",
         };
         let mut text = wrapped(&format!("{:<12}{head:<6}{}", self.code, self.says), 18);
@@ -73,6 +80,26 @@ impl Check {
     }
 }
 
+/// What there is to look at.
+const ALL: [&str; 9] = [
+    "quorum",
+    "connections",
+    "chroot",
+    "timeout",
+    "auth",
+    "acl",
+    "containers",
+    "buffer",
+    "digests",
+];
+
+/// What was not looked at, because it is not wanted or not told, or because of what is wrong before.
+fn unchecked(checks: &[Check]) -> Vec<&'static str> {
+    let is_known =
+        |code: &str| checks.iter().any(|one| one.code == code && one.state != State::Unchecked);
+    ALL.into_iter().filter(|code| !is_known(code)).collect()
+}
+
 /// Checks the ensemble and prints the results.
 pub(crate) async fn doctor(
     containers: Option<Duration>,
@@ -81,16 +108,22 @@ pub(crate) async fn doctor(
 ) -> Result<u8, Failure> {
     let checks = examine(containers, within).await?;
     let wrong = checks.iter().filter(|check| check.state == State::Wrong).count();
+    let unchecked = unchecked(&checks);
     if as_json {
         let all: Vec<_> = checks.iter().map(Check::value).collect();
-        say(&json!({ "well": wrong == 0, "checks": all }).to_string())?;
+        say(&json!({ "well": wrong == 0, "unchecked": unchecked, "checks": all }).to_string())?;
     } else {
         checks.iter().try_for_each(|check| say(&check.text()))?;
-        say(&match wrong {
-            0 => "\nEverything is well.".to_owned(),
-            1 => "\nOne thing is wrong.".to_owned(),
-            wrong => format!("\n{wrong} things are wrong."),
-        })?;
+        let mut verdict = match wrong {
+            0 if unchecked.is_empty() => "Everything is well.".to_owned(),
+            0 => "Nothing is wrong.".to_owned(),
+            1 => "One thing is wrong.".to_owned(),
+            wrong => format!("{wrong} things are wrong."),
+        };
+        if !unchecked.is_empty() {
+            verdict += &format!(" Not looked at: {}.", unchecked.join(", "));
+        }
+        say(&format!("\n{}", wrapped(&verdict, 0)))?;
     }
     Ok(if wrong == 0 { 0 } else { PROBLEM })
 }
@@ -105,9 +138,10 @@ async fn examine(containers: Option<Duration>, within: Duration) -> Result<Vec<C
     checks.push(limits::connections(&servers).await);
     // Before whatever writes: a server compares its data at each transaction.
     let digests = digests::ask(&servers, within).await;
+    // A wrong setting is noticed before the servers are asked: what they refuse is another thing.
+    open()?.close().await;
     let session = match Session::from_env().await {
         Ok(session) => session,
-        Err(error) if error.kind() == ErrorKind::InvalidOption => return Err(error.into()),
         Err(error) => {
             checks.push(session::refused(&error));
             return Ok(checks);

@@ -22,6 +22,15 @@ pub(super) fn refused(error: &LockError) -> Check {
             Check::wrong("chroot", says, helps)
         }
         ErrorKind::Unauthorized => Check::wrong("auth", says, other_credentials()),
+        // Of what the servers have granted.
+        ErrorKind::InvalidOption => {
+            let helps = format!(
+                "a longer ZKLOCK_SESSION_TIMEOUT (it is {}), and maxSessionTimeout in zoo.cfg of each server \
+                 if that is shorter",
+                span(asked())
+            );
+            Check::wrong("session", says, helps)
+        }
         _ => Check::wrong("session", says, "look at the log of the servers"),
     }
 }
@@ -44,9 +53,14 @@ pub(super) fn opened(session: &Session) -> Vec<Check> {
     checks
 }
 
-fn timeout(granted: Duration) -> Check {
+/// The session timeout that is asked for.
+fn asked() -> Duration {
     let asked = env::var("ZKLOCK_SESSION_TIMEOUT").ok();
-    let asked = asked.and_then(|text| humantime::parse_duration(&text).ok()).unwrap_or(DEFAULT);
+    asked.and_then(|text| humantime::parse_duration(&text).ok()).unwrap_or(DEFAULT)
+}
+
+fn timeout(granted: Duration) -> Check {
+    let asked = asked();
     let says = format!("asked for a session timeout of {}", span(asked));
     if asked == granted {
         return Check::well("timeout", format!("{says}, and got it"));

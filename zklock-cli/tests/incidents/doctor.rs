@@ -22,6 +22,12 @@ pub(crate) fn examine(
     println!("{printed}");
     let value: Value = serde_json::from_str(&printed).unwrap_or_else(|_| panic!("{output:?}"));
     check(&value, "doctor", "doctor");
+    // Whatever is no result is one that was not looked for.
+    let told = |code: &Value| {
+        let checks = value["checks"].as_array().unwrap();
+        checks.iter().any(|one| one["code"] == *code && one["state"] != "note")
+    };
+    assert!(!value["unchecked"].as_array().unwrap().iter().any(told), "{printed}");
     (output.status.code().unwrap(), value["checks"].as_array().unwrap().clone())
 }
 
@@ -48,17 +54,16 @@ fn a_healthy_ensemble_is_well() {
     let codes: Vec<_> = checks.iter().map(|check| check["code"].as_str().unwrap()).collect();
     let all = "quorum connections chroot timeout auth acl containers buffer digests";
     assert_eq!(codes.join(" "), all);
-    let text = scene
-        .command("zklock")
-        .args(["doctor", "--within", "20s"])
-        .envs(APP.iter().copied())
-        .output()
-        .unwrap();
-    let text = String::from_utf8(text.stdout).unwrap();
-    assert!(
-        text.contains("containers  note  ") && text.ends_with("Everything is well.\n"),
-        "{text}"
-    );
+    let text = |more: &[&str]| {
+        let mut doctor = scene.command("zklock");
+        doctor.args(["doctor", "--within", "20s"]).args(more).envs(APP.iter().copied());
+        String::from_utf8(doctor.output().unwrap().stdout).unwrap()
+    };
+    let all = text(&["--containers-within", "60s"]);
+    assert!(all.ends_with("\n\nEverything is well.\n"), "{all}");
+    let most = text(&[]);
+    assert!(most.contains("containers  note  "), "{most}");
+    assert!(most.ends_with("\n\nNothing is wrong. Not looked at: containers.\n"), "{most}");
     // The checklist quotes it.
     assert!(include_str!("../../../docs/production.md").contains("\"Everything is well.\""));
     // One of them has two names, and one vote.
@@ -75,10 +80,30 @@ fn a_healthy_ensemble_is_well() {
 
 #[test]
 fn a_session_timeout_that_is_not_granted_is_named() {
-    let server = ZooKeeper::builder().max_session_timeout(Duration::from_secs(5)).start();
-    let scene = Scene::at(&server.addr(), "timeout");
-    let says = wrong(&scene, &[], &[], "timeout");
-    assert!(says.contains("10 s") && says.contains("5.0 s: maxSessionTimeout"), "{says}");
+    let [shorter, longer] = [5, 15].map(Duration::from_secs);
+    for (server, got, taken) in [
+        (ZooKeeper::builder().max_session_timeout(shorter), "5.0 s: maxSessionTimeout", "5s"),
+        (ZooKeeper::builder().min_session_timeout(longer), "15 s: minSessionTimeout", "15s"),
+    ] {
+        let server = server.start();
+        let scene = Scene::at(&server.addr(), "timeout");
+        let says = wrong(&scene, &[], &[], "timeout");
+        assert!(says.contains("asked for a session timeout of 10 s"), "{says}");
+        assert!(says.contains(got), "{says}");
+        // One of the two things that help.
+        assert_eq!(examine(&scene, &[("ZKLOCK_SESSION_TIMEOUT", taken)], &[]).0, 0);
+    }
+}
+
+/// Only a server with a `minSessionTimeout` of its own grants less than two of its ticks.
+#[test]
+fn a_server_that_grants_too_little_for_any_lease_is_named() {
+    let [second, tick] = [1, 2].map(Duration::from_secs);
+    let server = ZooKeeper::builder().tick_time(tick).min_session_timeout(second);
+    let server = server.max_session_timeout(tick).start();
+    let scene = Scene::at(&server.addr(), "short");
+    let says = wrong(&scene, &[("ZKLOCK_TICK_TIME", "2s")], &[], "session");
+    assert!(says.contains("no lease is safe with a session timeout of 2s"), "{says}");
 }
 
 #[test]

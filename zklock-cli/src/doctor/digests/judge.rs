@@ -53,7 +53,7 @@ pub(super) fn judge(counted: &[Counted<'_>], silent: &[&str]) -> Vec<Check> {
             leader.server,
             list(counted)
         );
-        return vec![Check::note("digests", says)];
+        return vec![Check::unchecked("digests", says)];
     }
     let differ: Vec<_> = counted.iter().filter(|one| one.differs()).collect();
     let past: Vec<_> = counted.iter().filter(|one| one.after > 0 && !one.differs()).collect();
@@ -87,7 +87,7 @@ pub(super) fn judge(counted: &[Counted<'_>], silent: &[&str]) -> Vec<Check> {
     if checks.is_empty() {
         let all = counted.len() + silent.len();
         checks.push(match counted.len() {
-            0 => Check::note(
+            0 => Check::unchecked(
                 "digests",
                 "not checked: no server told its digest mismatches both before and after this run wrote, \
                  in one role",
@@ -162,7 +162,7 @@ fn unknown(differ: &[&Counted<'_>], leader: &str, silent: &[&str]) -> Check {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::State::{self, Note, Well, Wrong};
+    use crate::doctor::State::{self, Note, Unchecked, Well, Wrong};
 
     /// What is said of servers with their roles and their numbers before and after. One without numbers
     /// does not tell.
@@ -218,7 +218,7 @@ mod tests {
         assert!(matches!(&checks[..], [(Well, ..)]), "{checks:?}");
         // It told before, and was restarted.
         let checks = judged(&[("a", "", &[])]);
-        assert!(matches!(&checks[..], [(Note, ..)]), "{checks:?}");
+        assert!(matches!(&checks[..], [(Unchecked, ..)]), "{checks:?}");
     }
 
     #[test]
@@ -302,7 +302,7 @@ mod tests {
             ("b", "follower", &[0, 4]),
             ("c", "follower", &[0, 0]),
         ]);
-        let [(Note, says, helps)] = &checks[..] else { panic!("{checks:?}") };
+        let [(Unchecked, says, helps)] = &checks[..] else { panic!("{checks:?}") };
         assert!(says.contains("a 1, then 2; b 0, then 4") && helps.is_empty(), "{checks:?}");
     }
 }
