@@ -56,6 +56,9 @@ pub(crate) enum Command {
     },
     /// Says who holds a lock, who waits, and what is wrong if something is
     ///
+    /// When a process was last heard is told by a server's four-letter word `cons`, or by its AdminServer
+    /// on port 8080 (ZKLOCK_ADMIN_PORT says another).
+    ///
     /// Exit codes: 0 if nothing is wrong, 1 if something is, 69 if
     /// ZooKeeper does not answer, 125 for any other failure of zklock.
     Why {
@@ -150,10 +153,10 @@ pub(crate) enum Command {
 pub(crate) struct Run {
     /// The name of the lock, for instance backup or orders/7
     pub(crate) name: String,
-    /// The longest time of one try [default: 2s]
+    /// The longest time of one try [default: ZKLOCK_TIMEOUT, or 2s]
     #[arg(long, value_name = "TIME", value_parser = longer_than_zero)]
     pub(crate) timeout: Option<Duration>,
-    /// The number of tries [default: 2]
+    /// The number of tries [default: ZKLOCK_RETRIES, or 2]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) retries: Option<u32>,
     /// The kind of the lock: mutex, read, write, or semaphore:LIMIT
@@ -393,6 +396,56 @@ mod tests {
             }
         }
         assert!(found >= 15, "{found}");
+    }
+
+    /// Of other programs that the guide calls.
+    const OTHERS: [&str; 6] =
+        ["full", "path", "features", "no-default-features", "preserve-env", "session-command"];
+
+    #[test]
+    fn the_guide_has_each_option_and_no_other() {
+        let mut command = command();
+        command.build();
+        let guide = include_str!("../README.md");
+        let mut written = std::collections::BTreeSet::new();
+        for rest in guide.split("--").skip(1) {
+            let end =
+                rest.find(|c: char| !c.is_ascii_lowercase() && c != '-').unwrap_or(rest.len());
+            let option = &rest[..end];
+            // Lines of tables, and what is between words.
+            if option.starts_with(|c: char| c.is_ascii_lowercase()) {
+                written.insert(option.to_owned());
+            }
+        }
+        OTHERS.iter().for_each(|other| assert!(written.remove(*other), "{other}"));
+        let mut known = std::collections::BTreeSet::new();
+        for command in command.get_subcommands().filter(|command| command.get_name() != "help") {
+            let options = command.get_arguments().filter_map(clap::Arg::get_long);
+            let own = options.filter(|option| !["help", "version"].contains(option));
+            known.extend(own.map(str::to_owned));
+        }
+        if cfg!(feature = "serve") {
+            assert_eq!(written, known);
+        } else {
+            assert!(known.is_subset(&written), "{known:?} {written:?}");
+        }
+    }
+
+    #[test]
+    fn help_names_the_variables_that_change_what_it_says() {
+        let mut command = command();
+        for (name, variables) in [
+            ("run", &["ZKLOCK_TIMEOUT", "ZKLOCK_RETRIES"][..]),
+            ("why", &["ZKLOCK_ADMIN_PORT"]),
+            ("doctor", &["ZKLOCK_ADMIN_PORT"]),
+        ] {
+            let of = command.find_subcommand_mut(name).unwrap();
+            let help = of.render_long_help().to_string();
+            for variable in variables {
+                assert!(help.contains(variable), "{name}: {help}");
+                assert!(include_str!("../README.md").contains(variable), "{variable}");
+            }
+        }
     }
 
     #[test]

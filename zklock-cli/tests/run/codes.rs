@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
-use zklock_test_support::ZooKeeper;
+use zklock_test_support::{Control, ZooKeeper};
 
 use crate::bed::{Bed, TWO, is_alive, through, until};
 
@@ -27,16 +27,58 @@ fn the_command_gets_its_arguments_as_they_are_and_what_it_needs_to_know() {
     let bed = Bed::new("environment");
     let output = bed.output(&["run", "a/b", "--", "printf", "%s|", "two words", "$HOME", "--help"]);
     assert_eq!(String::from_utf8_lossy(&output.stdout), "two words|$HOME|--help|");
+    let zklock = env!("CARGO_BIN_EXE_zklock");
     let script = "echo $ZKLOCK_NAME $ZKLOCK_CONNECT; echo $ZKLOCK_TOKEN";
+    let script = format!("{script}; exec {zklock} show $ZKLOCK_NAME --json");
     let mut tokens = Vec::new();
-    for mode in ["mutex", "mutex", "mutex"] {
-        let output = bed.output(&["run", "a/b", "--mode", mode, "--", "sh", "-c", script]);
+    for mode in ["mutex", "read", "write", "semaphore:3"] {
+        let name = format!("a/{}", &mode[..4]);
+        let output = bed.output(&["run", &name, "--mode", mode, "--", "sh", "-c", &script]);
         let text = String::from_utf8(output.stdout).unwrap();
         let lines: Vec<_> = text.lines().collect();
-        assert_eq!(lines[0], format!("a/b {}", ZooKeeper::shared().addr()));
+        assert_eq!(lines[0], format!("{name} {}", ZooKeeper::shared().addr()));
+        // What a store compares: the czxid of the node that holds the lock, and the first grant on it.
+        let shown: serde_json::Value = serde_json::from_str(lines[2]).unwrap();
+        let queues = shown["queues"].as_array().unwrap().iter();
+        let own = queues.filter(|queue| queue["inner"] == false);
+        let own = own.flat_map(|queue| queue["contenders"].as_array().unwrap());
+        let holders: Vec<_> = own.filter(|one| one["holds"] == true).collect();
+        assert_eq!(holders.len(), 1, "{shown}");
+        let czxid = holders[0]["czxid"].as_str().unwrap().strip_prefix("0x").unwrap();
+        assert_eq!(lines[1], format!("{czxid:0>16}-{:016x}", 0), "{mode}");
         tokens.push(lines[1].to_owned());
     }
     assert!(tokens.is_sorted_by(|one, next| one < next), "{tokens:?}");
+}
+
+/// What the first lines of the guide say of `--timeout` and `--retries`.
+#[test]
+fn who_says_nothing_of_times_tries_twice_for_two_seconds_each() {
+    let bed = Bed::new("defaults");
+    let mut holder = bed.zklock(&["run", "a", "--", "sh", "-c", TWO]).spawn().unwrap();
+    bed.pids("pids");
+    let begins = Instant::now();
+    assert!(bed.zklock(&["--version"]).output().unwrap().status.success());
+    let (begins, control) = (begins.elapsed(), Control::timers());
+    for (settings, tries) in [
+        (&[][..], Duration::from_secs(4)),
+        (&[("ZKLOCK_TIMEOUT", "1s"), ("ZKLOCK_RETRIES", "1")], Duration::from_secs(1)),
+    ] {
+        let took = until("ZooKeeper answers", || {
+            let mut command = bed.zklock(&["run", "a", "--", "touch", "ran"]);
+            command.env_remove("ZKLOCK_TIMEOUT").env_remove("ZKLOCK_RETRIES");
+            let start = Instant::now();
+            let code = command.envs(settings.iter().copied()).output().unwrap().status.code();
+            assert!(matches!(code, Some(75 | 69)), "{code:?}");
+            (code == Some(75)).then_some(start.elapsed())
+        });
+        assert!(took >= tries, "{took:?}");
+        // A third try would take two seconds more.
+        control.within("both tries", took, tries + Duration::from_secs(1) + begins);
+    }
+    assert!(!bed.folder.join("ran").exists());
+    holder.kill().unwrap();
+    holder.wait().unwrap();
 }
 
 #[test]

@@ -97,9 +97,12 @@ fn a_group_that_does_not_hear_is_dead_before_the_lease_can_be_anothers() {
 
 /// It has a quarter of the lease for its end, which may be too little on a busy machine.
 #[test]
-fn while_the_lease_lasts_the_command_is_asked_to_end() {
-    let script = "trap 'echo > asked; exit 5' TERM; echo > begun; while :; do sleep 0.05; done";
-    until("it is asked", || {
+fn while_the_lease_lasts_the_whole_group_is_asked_to_end() {
+    let goes_on = "while :; do sleep 0.05; done";
+    let behind = format!("trap 'echo > asked-too; exit 5' TERM; echo > begun; {goes_on}");
+    let script = format!("trap 'echo > asked; exit 5' TERM; ({behind}) & {goes_on}");
+    let script = script.as_str();
+    until("both are asked", || {
         let bed = Bed::new("asked");
         let proxy = Proxy::start(ZooKeeper::shared().socket_addr());
         let run = ["run", "a", "--", "sh", "-c", script];
@@ -107,7 +110,7 @@ fn while_the_lease_lasts_the_command_is_asked_to_end() {
         bed.lines("begun", 1);
         proxy.black_hole(true);
         assert_eq!(child.wait().unwrap().code(), Some(124));
-        bed.folder.join("asked").exists().then_some(())
+        ["asked", "asked-too"].iter().all(|file| bed.folder.join(file).exists()).then_some(())
     });
 }
 

@@ -1,12 +1,16 @@
 //! Where it runs: in a terminal, and as the first process of a container.
 
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use zklock_test_support::{Action, Matcher, OpCode, Proxy, ZooKeeper};
+use zklock_test_support::{Action, CreateMode, Matcher, OpCode, Proxy, ZooKeeper};
 
-use crate::bed::{Bed, skipped, through, until};
+use crate::bed::{Bed, CURATORS, make, raw, skipped, through, until};
 
 pub(crate) const TERMINAL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/run/terminal.py");
 
@@ -179,6 +183,90 @@ fn top_heeds_keys_while_it_looks() {
         ("code 0", "exit\\n"),
     ];
     in_a_shell(&bed, &steps);
+}
+
+/// Where the first of the locks stands on the screen.
+const FIRST: &str = "\x1b[5;1H";
+
+/// Creates nodes in the queue of a lock until it is dropped. The last one always stays.
+struct Hot(Arc<AtomicBool>, Option<JoinHandle<()>>);
+
+impl Hot {
+    fn at(directory: String) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (stopped, mut client) = (stop.clone(), raw());
+        make(&mut client, &format!("{directory}/{CURATORS}"), b"10.0.0.7", CreateMode::Ephemeral);
+        let thread = std::thread::spawn(move || {
+            let (node, mut before) =
+                (format!("{directory}/{}", CURATORS.trim_end_matches('0')), None);
+            while !stopped.load(Ordering::Relaxed) {
+                let made = client.create(&node, b"10.0.0.7", CreateMode::EphemeralSequential);
+                if let Some(before) = before.replace(made.unwrap()) {
+                    client.delete(&before).unwrap();
+                }
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        });
+        Hot(stop, Some(thread))
+    }
+}
+
+impl Drop for Hot {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+        _ = self.1.take().map(JoinHandle::join);
+    }
+}
+
+/// Each order has another lock on top, which is never the first by its name.
+#[test]
+fn the_keys_of_top_choose_the_order_on_the_screen() {
+    let bed = Bed::new("keys");
+    let mut client = raw();
+    let second = CURATORS.replace("0000000000", "0000000001");
+    for (lock, data) in [
+        ("b-held", "10.0.0.7"),
+        ("a-plain", "10.0.0.7"),
+        ("c-waited", ""),
+        ("d-asked", "__REVOKE__"),
+    ] {
+        let path = bed.path(&format!("{lock}/{CURATORS}"));
+        make(&mut client, &path, data.as_bytes(), CreateMode::Ephemeral);
+        // Times on the screen are by the millisecond, and sorted by it.
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let waiter = bed.path(&format!("c-waited/{second}"));
+    make(&mut client, &waiter, b"10.0.0.8", CreateMode::Ephemeral);
+    let _hot = Hot::at(bed.path("e-hot"));
+    let zklock = env!("CARGO_BIN_EXE_zklock");
+    let top = format!("{zklock} top --interval 100ms\\n");
+    let on_top = ["  e-hot", "  b-held", "  c-waited", "! d-asked"];
+    let [hot, held, waited, asked] = on_top.map(|row| format!("{FIRST}{row} "));
+    let steps = [
+        ("ready> ", top.as_str()),
+        ("5 locks in use, ", ""),
+        (&hot, "l"),
+        ("; longest held first", ""),
+        (&held, "w"),
+        ("; longest waited first", ""),
+        (&waited, "s"),
+        ("; suspect first", ""),
+        (&asked, "h"),
+        ("; hottest first", ""),
+        (&hot, "q"),
+        ("ready> ", "echo code $?\\n"),
+        ("code 0", "exit\\n"),
+    ];
+    let shown = in_a_shell(&bed, &steps);
+    // With each order the same lock is always on top.
+    let screens: Vec<_> = shown.split("\x1b[1;1H").collect();
+    for (order, first) in
+        [("longest held", &held), ("longest waited", &waited), ("suspect", &asked)]
+    {
+        let of_order = screens.iter().filter(|screen| screen.contains(&format!("; {order} first")));
+        assert!(of_order.clone().all(|screen| screen.contains(first)), "{shown:?}");
+    }
+    client.close().unwrap();
 }
 
 #[test]
