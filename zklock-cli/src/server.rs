@@ -61,11 +61,13 @@ pub(crate) fn servers() -> Result<Vec<String>, Failure> {
 const EMBEDDED: &str = "embedded";
 
 fn given() -> Result<String, Failure> {
-    let connect = env::var("ZKLOCK_CONNECT").unwrap_or_default();
-    if connect.is_empty() {
-        return Err(Failure::own("no servers are given: set ZKLOCK_CONNECT, or use --connect"));
+    match env::var("ZKLOCK_CONNECT") {
+        Ok(connect) if !connect.is_empty() => Ok(connect),
+        Err(env::VarError::NotUnicode(_)) => {
+            Err(Failure::own("ZKLOCK_CONNECT: the value is not UTF-8"))
+        }
+        _ => Err(Failure::own("no servers are given: set ZKLOCK_CONNECT, or use --connect")),
     }
-    Ok(connect)
 }
 
 fn each(connect: &str) -> Vec<String> {

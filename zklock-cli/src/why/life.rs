@@ -47,7 +47,7 @@ impl Life {
             };
             let own = told.iter().find(|known| Some(known.session) == view.own);
             let now = own.or_else(|| told.iter().max_by_key(|known| known.answered));
-            let heard = now.map_or(0, |now| now.answered - found.answered);
+            let heard = now.map_or(0, |now| now.answered.saturating_sub(found.answered));
             return Life::Connected {
                 server: view.server.clone(),
                 from: found.from.clone(),
@@ -75,7 +75,27 @@ impl Life {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::words::Connection;
     use zklock::Session;
+
+    /// Whatever a server tells: the difference of these two does not fit.
+    #[tokio::test]
+    async fn what_a_server_tells_of_its_clock_does_no_harm() {
+        let session = Session::embedded();
+        let _guard = session.mutex("a").unwrap().acquire().await.unwrap();
+        let mut one = session.site("a").unwrap().contenders().await.unwrap().remove(0);
+        one.session = 7;
+        let told = |session, answered| Connection {
+            session,
+            from: "b:2".to_owned(),
+            timeout: Duration::from_secs(6),
+            answered,
+        };
+        let connections = Ok(vec![told(1, i64::MAX), told(7, i64::MIN)]);
+        let (server, queues) = ("a:1".to_owned(), Ok(Vec::new()));
+        let life = Life::of(&one, &[View { server, queues, connections, own: Some(1) }]);
+        assert!(matches!(life, Life::Connected { .. }) && life.is_silent(&one), "{life:?}");
+    }
 
     #[tokio::test]
     async fn who_is_not_heard_for_longer_than_it_should_be_is_silent() {

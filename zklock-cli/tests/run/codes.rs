@@ -1,5 +1,7 @@
 //! Exit codes, environment and arguments.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
@@ -207,6 +209,12 @@ fn without_a_server_in_the_environment_it_says_what_to_set() {
     assert_eq!(output.status.code(), Some(125));
     let words = String::from_utf8_lossy(&output.stderr);
     assert_eq!(words, "zklock: no servers are given: set ZKLOCK_CONNECT, or use --connect\n");
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_zklock"));
+    let no_text = OsStr::from_bytes(b"zk\xff:2181");
+    let output = command.args(["show", "a"]).env("ZKLOCK_CONNECT", no_text).output().unwrap();
+    assert_eq!(output.status.code(), Some(125));
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(words, "zklock: ZKLOCK_CONNECT: the value is not UTF-8\n");
 }
 
 #[test]
