@@ -3,12 +3,16 @@
 use std::path::Path;
 
 use serde_json::Value;
-use zklock_test_support::{Action, Control, Matcher, OpCode, Proxy, ReservedPort, ZooKeeper};
+use zklock_test_support::{
+    Action, Control, CreateMode, Matcher, OpCode, Proxy, ReservedPort, ZooKeeper,
+};
 
 use crate::doctor::examine;
 use crate::scene::{Scene, until};
 use crate::second::in_a_second;
 
+/// How many wait in a long queue.
+const LONG: usize = 2_000;
 const JARS: &str = "/usr/share/java";
 
 fn shy() -> zklock_test_support::Builder {
@@ -101,4 +105,23 @@ fn why_takes_no_longer_than_a_second_whatever_is_not_answered() {
         // Where the machine is busy, nothing may be answered in time.
         assert!(is_reached || output.status.code() == Some(69), "{output:?}");
     }
+}
+
+/// Each of those who wait is a node that is read.
+#[test]
+fn a_long_queue_is_told_within_a_second() {
+    let scene = Scene::new("long");
+    let mut raw = scene.raw();
+    for path in [scene.root.clone(), scene.path("a")] {
+        raw.create(&path, b"", CreateMode::Persistent).unwrap();
+    }
+    let node = scene.path("a/_c_be2ee212-c507-4b18-a733-81c86278175c-lock-");
+    for _ in 0..LONG {
+        raw.create(&node, b"10.0.0.7", CreateMode::EphemeralSequential).unwrap();
+    }
+    scene.named_in_a_second("a", "held");
+    raw.ping().unwrap();
+    let output = in_a_second(&scene, "a", &Control::timers());
+    println!("{} bytes", output.stdout.len());
+    raw.close().unwrap();
 }
