@@ -1,5 +1,7 @@
 //! Holders that do not release.
 
+use zklock_test_support::ZooKeeper;
+
 use crate::scene::Scene;
 
 #[test]
@@ -11,6 +13,25 @@ fn a_stopped_holder_is_silent() {
     assert_eq!(scene.why("a")["problems"][0]["code"], "held");
     holder.stop();
     let helps = scene.cause("a", "silent");
+    scene.follow(&helps[0]);
+    assert_eq!(waiter.code(), 0);
+}
+
+/// Only one of the servers has a connection of the holder, and it is not the first that is asked.
+#[test]
+fn the_server_of_a_holder_is_found_and_all_are_asked_whether_it_is_gone() {
+    let ensemble = ZooKeeper::builder().ensemble(3);
+    let scene = Scene::at(&ensemble.connect_string(), "three");
+    let its_own = ensemble.server(2).addr();
+    let holder = scene.by(&its_own).holder("30s", &["a"]);
+    let waiter = scene.waiter(&["a"]);
+    scene.cause("a", "held");
+    let session = || scene.why("a")["holders"][0]["session"].clone();
+    let connected = session();
+    assert_eq!((&connected["state"], &connected["server"]), (&"connected".into(), &its_own.into()));
+    holder.crash();
+    let helps = scene.cause("a", "gone");
+    assert_eq!(session()["state"], "alone");
     scene.follow(&helps[0]);
     assert_eq!(waiter.code(), 0);
 }
@@ -44,4 +65,16 @@ fn a_slow_reader_is_in_the_way_of_a_writer_and_of_all_behind_it() {
     scene.follow(&helps[0]);
     assert_eq!((writer.code(), reader.code()), (0, 0));
     assert_eq!(slow.code(), 128 + 15);
+}
+
+/// It is not asked, and its node is deleted.
+#[test]
+fn a_slow_reader_that_does_not_listen_is_broken() {
+    let scene = Scene::new("deaf");
+    let slow = scene.holder("10s", &["a", "--mode", "read"]);
+    let writer = scene.waiter(&["a", "--mode", "write"]);
+    let helps = scene.cause("a", "reader");
+    scene.follow(&helps[1]);
+    assert_eq!(writer.code(), 0);
+    assert_eq!(slow.code(), 124);
 }
