@@ -36,6 +36,12 @@ fn write(out: &mut String, facts: &Facts<'_>, problems: &[Problem]) -> std::fmt:
         .peekable();
     if holders.peek().is_none() {
         match facts.rests() {
+            Some(left) if facts.delay() == Some(left) => writeln!(
+                out,
+                "\nNobody holds it, and its last holder was lost: who comes next gets it after {} \
+                 (lock_delay).",
+                span(left)
+            )?,
             Some(left) => writeln!(
                 out,
                 "\nNobody holds it, and nobody gets it for {}: its last holder was lost (lock_delay), or \

@@ -98,3 +98,19 @@ fn a_lock_inside_of_a_lock_is_waited_for_by_java() {
     scene.follow(&helps[0]);
     waiting.wait(BOUND).unwrap().held();
 }
+
+/// The mark of `lock_delay` as a lost holder leaves it, and as the next one who comes rewrites it.
+#[test]
+fn the_delay_after_the_loss_of_a_holder_is_told() {
+    let scene = Scene::new("delay");
+    let mut raw = scene.raw();
+    raw.create(&scene.root, b"", CreateMode::Persistent).unwrap();
+    let lost = br#"{"zklock":1,"kept":true,"node":41,"delay_ms":600000}"#;
+    raw.create(&scene.path("a"), lost, CreateMode::Persistent).unwrap();
+    let says = "its last holder was lost: who comes next gets it after 10 min (lock_delay)";
+    assert_eq!(scene.says("a", says)["unavailable_for_ms"], 600_000);
+    let noted = br#"{"zklock":1,"kept":true,"lost":true,"until":"2996-11-24T00:00:00Z"}"#;
+    raw.set_data(&scene.path("a"), noted).unwrap();
+    let left = scene.says("a", "nobody gets it for ")["unavailable_for_ms"].as_u64().unwrap();
+    assert!(left > 600_000, "{left}");
+}

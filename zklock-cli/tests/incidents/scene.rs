@@ -132,6 +132,15 @@ impl Scene {
         value
     }
 
+    /// What `zklock why` tells programs, after it has told people these words.
+    pub(crate) fn says(&self, lock: &str, words: &str) -> Value {
+        let output = self.ask_why(lock, &[]);
+        let text = String::from_utf8(output.stdout).unwrap();
+        println!("{text}");
+        assert!(text.split_whitespace().collect::<Vec<_>>().join(" ").contains(words.trim()));
+        self.why(lock)
+    }
+
     /// Waits until `zklock why` names this cause, also within its default second, and returns the commands that
     /// it advises. Fails if it tells people anything else.
     pub(crate) fn cause(&self, lock: &str, code: &str) -> Vec<String> {

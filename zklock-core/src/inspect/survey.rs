@@ -48,13 +48,17 @@ pub struct Survey {
     /// ([`lock_delay`](crate::base::options::LockOptions::lock_delay)) or it is kept from a grant
     /// ([`hold_at_least`](crate::base::options::LockOptions::hold_at_least)).
     pub until: Option<SystemTime>,
+    /// How long the lock will be unavailable from when somebody next comes for it, because its holder was
+    /// lost ([`lock_delay`](crate::base::options::LockOptions::lock_delay)) and nobody has come since.
+    pub delay: Option<Duration>,
 }
 
 impl Site {
     /// Reads everything that ZooKeeper tells about this lock, from the server to which the session is
     /// connected, and asks the leader whether it knows the nodes, too.
     ///
-    /// Costs three requests, one more for each node, and a commit that changes nothing.
+    /// Costs three requests, one more for each node, one after the loss of a holder with `lock_delay`, and a
+    /// commit that changes nothing.
     ///
     /// ```
     /// # zklock::blocking::block_on(async {
@@ -75,9 +79,10 @@ impl Site {
         let mut survey = self
             .look(async |generation| {
                 let coordinator = generation.coordinator();
-                let (listed, got, acl) = (
-                    coordinator.children(self.path()),
+                // The data first: a holder that it names has its node in the list, or none any more.
+                let (got, listed, acl) = (
                     coordinator.get(self.path()),
+                    coordinator.children(self.path()),
                     coordinator.acl(self.path()),
                 );
                 let listed = match listed.await {
@@ -100,7 +105,14 @@ impl Site {
                 let paths: Vec<_> =
                     queue.iter().take(MOST_CHECKED).map(|one| self.path_of(&one.node)).collect();
                 let phantom = phantom_among(&generation, &paths).await?.map(|node| node.path);
-                let until = Mark::read(&data).map_or(0, |mark| mark.until);
+                let mark = Mark::read(&data).unwrap_or_default();
+                let is_gone = !queue.iter().any(|one| one.czxid == mark.node);
+                // Who releases removes its mark with its node; who is lost leaves it.
+                let is_lost = is_gone && !mark.delay.is_zero() && {
+                    let now = coordinator.get(self.path()).await;
+                    now.is_ok_and(|(_, now)| now.version == stat.version)
+                };
+                let delay = is_lost.then_some(mark.delay);
                 let moment = |millis: i64| {
                     let millis = u64::try_from(millis).ok().filter(|millis| *millis > 0)?;
                     Some(UNIX_EPOCH + Duration::from_millis(millis))
@@ -112,7 +124,8 @@ impl Site {
                     created: moment(stat.ctime),
                     acl: acl.map(|acl| acl.into_iter().map(entry).collect()),
                     phantom,
-                    until: moment(until),
+                    until: moment(mark.until),
+                    delay,
                 })
             })
             .await?;

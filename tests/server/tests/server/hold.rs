@@ -91,6 +91,28 @@ async fn after_a_crash_the_next_waits_for_the_delay_and_after_a_release_for_noth
     bed.end().await;
 }
 
+/// The delay begins when somebody comes: until then no moment says when it ends.
+#[tokio::test]
+async fn a_survey_tells_the_delay_before_somebody_comes_and_its_end_afterwards() {
+    let bed = Bed::shared("awaits");
+    let delay = Duration::from_secs(30);
+    let session = bed.session().await;
+    let (site, next) =
+        (session.site("a").unwrap(), mutex(&session, LockOptions::default().lock_delay(delay)));
+    let mut holder =
+        Process::start_with(&bed, Part::Hold, SESSION_TIMEOUT, [delay, Duration::ZERO]);
+    let held = site.survey().await.unwrap();
+    assert_eq!((held.queue.len(), held.delay, held.until), (1, None, None));
+    holder.kill();
+    bed.until_contenders("a", 0).await;
+    let lost = site.survey().await.unwrap();
+    assert_eq!((lost.delay, lost.until), (Some(delay), None));
+    next.try_acquire().await.unwrap_err();
+    let noted = site.survey().await.unwrap();
+    assert!(noted.delay.is_none() && noted.until.is_some(), "{noted:?}");
+    bed.end().await;
+}
+
 #[tokio::test]
 async fn a_container_of_others_is_replaced_and_their_data_is_not() {
     let bed = Bed::shared("kept");
