@@ -80,6 +80,8 @@ pub struct Profile {
     pub patient: bool,
     /// Whether each process has two sessions, and uses them by turns.
     pub twins: bool,
+    /// Whether tasks come in by every way that the library has.
+    pub doors: bool,
     /// By how many millionths the clocks of processes are wrong at most, in both directions. Those of more
     /// than [`ALLOWED`] are held only to the rules that do not depend on clocks.
     pub drift: u32,

@@ -98,8 +98,10 @@ impl Scene {
     pub(crate) fn is_closed(&self, process: &Process) {
         let (ledger, left) = (&self.crew.ledger, self.store.ensemble().sessions_of(process));
         self.world.say(|| format!("{}: has closed its session", process.id()));
+        // A task of it may be at work in another session.
+        let alone = !self.crew.profile.doors;
         // A server that is started again gives all sessions their time once more.
-        if !left.is_empty() && ledger.calm_for(2 * self.crew.timeout + ELECTION) {
+        if !left.is_empty() && alone && ledger.calm_for(2 * self.crew.timeout + ELECTION) {
             ledger.fail(rules::CLOSED, format!("{}: sessions {left:x?} are left", process.id()));
         }
     }

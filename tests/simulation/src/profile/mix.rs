@@ -39,6 +39,7 @@ const GENERAL: Profile = Profile {
     reads: false,
     patient: false,
     twins: false,
+    doors: false,
     drift: 0,
 };
 
@@ -376,6 +377,7 @@ pub const MIX: &[Profile] = &[
         passes: 0,
         ..GENERAL
     },
+    Profile { name: "doors", kinds: true, layouts: 0, doors: true, rounds: 8, ..GENERAL },
     Profile { name: "drifting", kinds: true, servers: 3, locks: 3, drift: 200_000, ..GENERAL },
 ];
 

@@ -9,7 +9,7 @@ use zklock_core::coordinator::traits::Operation;
 use zklock_core::layout::Kazoo;
 use zklock_core::lock::AnyLock;
 use zklock_core::run::template::ZkLockTemplate;
-use zklock_core::session::Session;
+use zklock_core::session::{Session, SessionBuilder};
 
 use super::plan::{Family, Layout, LockPlan};
 use super::polls::{Cut, cut_short};
@@ -136,11 +136,19 @@ impl Task {
 
     /// Another session of its process.
     pub(super) fn another_session(&self) -> Option<Session> {
+        self.another_session_with(|builder| builder)
+    }
+
+    /// Another session of its process, with other settings.
+    pub(super) fn another_session_with(
+        &self,
+        settings: impl FnOnce(SessionBuilder) -> SessionBuilder,
+    ) -> Option<Session> {
         let connecting = Connecting::new(Duration::from_micros(self.crew.timeout));
         let ensemble = self.crew.ledger.store().ensemble();
         let connector = ensemble.connector(&self.process, connecting);
         let session = Session::simulated_builder(connector, Host::of(&self.process));
-        session.tick_time(Duration::from_micros(self.crew.tick)).open().ok()
+        settings(session.tick_time(Duration::from_micros(self.crew.tick))).open().ok()
     }
 
     /// Asks for a lock that nobody else wants, and gives up.
@@ -194,6 +202,9 @@ impl Task {
         }
         let lock = self.choose(self.crew.locks.len() as u32) as usize;
         let plan = &self.crew.locks[lock];
+        if self.crew.profile.doors && self.choose(2) == 1 {
+            return self.come_in().await;
+        }
         if self.crew.profile.rare && self.choose(3) == 1 {
             return self.do_what_few_do(lock).await;
         }
@@ -243,6 +254,7 @@ impl Task {
         let paused = self.process.pauses();
         let acquiring = async {
             match how {
+                _ if self.crew.profile.doors => Task::acquire_by_kind(&asked, how, timeout).await,
                 0..=2 => asked.acquire().await,
                 3 => asked.try_acquire().await,
                 _ => asked.acquire_tries().await,

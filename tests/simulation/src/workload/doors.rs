@@ -1,0 +1,421 @@
+//! The ways into a lock: handles of each kind, templates, and guarded functions.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use futures_lite::future::{or, zip};
+use zklock::layout::Kazoo;
+use zklock::{Acl, AnyGuard, AnyLock, MultiLock, OnLost, SessionRegistry};
+use zklock::{LockError, LockOptions, LockTemplate, LockTemplateExt, Session, ZkLockTemplate};
+use zklock::{carry_sync, current, is_held, zk_locked};
+
+use super::task::Task;
+use crate::rules;
+
+/// Where a guarded function takes its lock, and what it does then.
+struct Call<'a> {
+    task: &'a Task,
+    session: Session,
+    options: LockOptions,
+    name: String,
+    begun: AtomicU32,
+}
+
+impl Call<'_> {
+    /// The body of a guarded function.
+    async fn body(&self) {
+        self.begun.fetch_add(1, Ordering::Relaxed);
+        let guard = current();
+        let valid = guard.is_valid() && !guard.remaining().is_zero();
+        let named = guard.lock().is_some() && guard.fencing_token().is_some();
+        if !named || (!valid && self.task.crew.ledger.quiet_for(self.task.crew.timeout)) {
+            let what = format!("{}: {guard:?} in the body", self.task.name);
+            self.task.crew.ledger.fail(rules::BODY, what);
+        }
+        let ends = async { or(guard.lost(), guard.revoked()).await };
+        or(self.task.sleep(self.task.short()), ends).await;
+    }
+
+    /// A lock that all who come in by the same door take too.
+    fn other(&self) -> &'static str {
+        "other"
+    }
+
+    async fn succeed(&self) -> Result<(), LockError> {
+        self.body().await;
+        Ok(())
+    }
+}
+
+/// What a function of a user returns where it fails.
+#[derive(Debug)]
+enum Failed {
+    Lock(LockError),
+    Own,
+}
+
+impl From<LockError> for Failed {
+    fn from(error: LockError) -> Self {
+        Failed::Lock(error)
+    }
+}
+
+#[zk_locked("doors/{call.name}", session = call.session, options = call.options)]
+async fn alone(call: &Call<'_>) -> Result<(), LockError> {
+    call.succeed().await
+}
+
+#[zk_locked("doors/{call.name}", mode = read, session = call.session, options = call.options, label = "reads {call.name}")]
+async fn reads(call: &Call<'_>) -> Result<(), LockError> {
+    call.succeed().await
+}
+
+#[zk_locked("doors/{call.name}", mode = write, session = call.session, options = call.options, driver = Kazoo::default())]
+async fn writes(call: &Call<'_>) -> Result<(), LockError> {
+    call.succeed().await
+}
+
+#[zk_locked("doors/{call.name}", mode = semaphore(2), session = call.session, options = call.options)]
+async fn one_of_two(call: &Call<'_>) -> Result<(), LockError> {
+    call.succeed().await
+}
+
+#[zk_locked("doors", key = call.name, key = call.other(), session = call.session, options = call.options)]
+async fn both(call: &Call<'_>) -> Result<(), LockError> {
+    call.succeed().await
+}
+
+#[zk_locked("doors/skipped", session = call.session, options = call.options, try_once, on_busy = skip)]
+async fn skips(call: &Call<'_>) -> Result<Option<()>, LockError> {
+    call.body().await;
+    Ok(Some(()))
+}
+
+#[zk_locked("doors/{call.name}", session = call.session, options = call.options, on_error = |error| Err(Failed::Lock(error)))]
+async fn answers(call: &Call<'_>) -> Result<(), Failed> {
+    call.body().await;
+    Err(Failed::Own)
+}
+
+#[zk_locked("doors/{call.name}", session = call.session, options = call.options, map_err = Failed::Lock, condition = call.begun.load(Ordering::Relaxed) > 0)]
+async fn perhaps(call: &Call<'_>) -> Result<(), Failed> {
+    call.begun.fetch_add(1, Ordering::Relaxed);
+    Ok(())
+}
+
+#[zk_locked("doors/{call.name}", session = call.session, options = call.options)]
+#[allow(clippy::manual_async_fn, reason = "this form is what is tried")]
+fn in_a_block(call: &Call<'_>) -> impl Future<Output = Result<(), LockError>> {
+    async move { call.succeed().await }
+}
+
+#[zk_locked("doors/{name}", session = session)]
+async fn by_a_registered_name(session: &str, name: &str) -> Result<bool, LockError> {
+    Ok(is_held(format!("doors/{name}")))
+}
+
+/// A name that is not written where it is used.
+const CONSTANT: &str = "constant";
+
+#[zk_locked(CONSTANT, namespace = "doors", session = call.session, options = call.options, on_busy = |_| Err(Failed::Own))]
+async fn is_told(call: &Call<'_>) -> Result<(), Failed> {
+    call.body().await;
+    Ok(())
+}
+
+impl Task {
+    /// Acquires by the methods of its kind.
+    pub(super) async fn acquire_by_kind(
+        asked: &AnyLock,
+        how: u32,
+        timeout: Duration,
+    ) -> Result<AnyGuard, LockError> {
+        Ok(match asked {
+            AnyLock::Mutex(lock) => AnyGuard::Mutex(match how {
+                0..=2 => lock.acquire().await?,
+                3 => lock.try_acquire().await?,
+                4 => lock.acquire_timeout(timeout).await?,
+                _ => lock.acquire_tries().await?,
+            }),
+            AnyLock::Read(lock) => AnyGuard::Read(match how {
+                0..=2 => lock.read().await?,
+                3 => lock.try_read().await?,
+                4 => lock.read_timeout(timeout).await?,
+                _ => lock.read_tries().await?,
+            }),
+            AnyLock::Write(lock) => AnyGuard::Write(match how {
+                0..=2 => lock.write().await?,
+                3 => lock.try_write().await?,
+                4 => lock.write_timeout(timeout).await?,
+                _ => lock.write_tries().await?,
+            }),
+            AnyLock::Permits(lock, 1) => AnyGuard::Permits(match how {
+                0..=2 => lock.acquire().await?,
+                3 => lock.try_acquire().await?,
+                4 => lock.acquire_timeout(timeout).await?,
+                _ => lock.acquire_tries().await?,
+            }),
+            AnyLock::Permits(lock, permits) => AnyGuard::Permits(match how {
+                0..=2 => lock.acquire_many(*permits).await?,
+                3 => lock.try_acquire_many(*permits).await?,
+                4 => lock.acquire_many_timeout(*permits, timeout).await?,
+                _ => lock.acquire_many_tries(*permits).await?,
+            }),
+            // Other kinds have these methods only.
+            other => match how {
+                0..=2 => other.acquire().await?,
+                3 => other.try_acquire().await?,
+                _ => other.acquire_tries().await?,
+            },
+        })
+    }
+
+    /// Comes in by one of the ways that are not drawn for the locks of all, for a lock of its own.
+    pub(super) async fn come_in(&self) {
+        let (begun, name) = (AtomicU32::new(0), format!("{}", self.process.world().unique()));
+        let options = LockOptions::new().timeout(Duration::from_millis(500)).retries(2);
+        let options = match self.choose(4) {
+            1 => options.on_lost(OnLost::Finish),
+            2 => options.fair(true),
+            3 => options.hold_at_most(Duration::from_millis(20)),
+            _ => options,
+        };
+        let call = Call { task: self, session: self.session.clone(), options, name, begun };
+        let door = self.choose(23);
+        self.say(|| format!("comes in by door {door}"));
+        let answer = match door {
+            0 => alone(&call).await,
+            1 => reads(&call).await,
+            2 => writes(&call).await,
+            3 => one_of_two(&call).await,
+            4 => both(&call).await,
+            5 => in_a_block(&call).await,
+            6 => match skips(&call).await {
+                Ok(None) => return,
+                other => other.map(drop),
+            },
+            7 => match answers(&call).await {
+                Err(Failed::Lock(error)) => Err(error),
+                Err(Failed::Own) | Ok(()) => Ok(()),
+            },
+            8 => match perhaps(&call).await {
+                Err(Failed::Lock(error)) => Err(error),
+                Err(Failed::Own) | Ok(()) => Ok(()),
+            },
+            21 => match is_told(&call).await {
+                Err(Failed::Own) => return,
+                Err(Failed::Lock(error)) => Err(error),
+                Ok(()) => Ok(()),
+            },
+            9..=15 => self.by_template(&call, door - 9).await,
+            16 => self.by_name(&call).await,
+            17 => self.write_under(&call).await,
+            18 => self.detach(&call).await,
+            19 => self.take_both(&call).await,
+            20 => self.ask_the_session(&call).await,
+            _ => self.in_another_session(&call).await,
+        };
+        let begun = call.begun.load(Ordering::Relaxed);
+        match answer {
+            Ok(()) if begun == 1 => {}
+            Ok(()) => {
+                let what = format!("{}: Ok, body {begun} by door {door}", self.name);
+                self.crew.ledger.fail(rules::BODY, what);
+            }
+            // The others who come in by this door.
+            Err(error) if error.is_busy() && door == 4 => self.crew.ledger.refused(),
+            Err(error) if error.kind() == zklock::ErrorKind::HeldTooLong => {}
+            Err(error) if error.is_busy() => {
+                self.crew.ledger.fail(rules::ERROR, format!("{}: {error:#}", self.name));
+            }
+            Err(error) => self.judge(&error, Some(7)),
+        }
+    }
+
+    async fn by_template(&self, call: &Call<'_>, which: u32) -> Result<(), LockError> {
+        let template = ZkLockTemplate::new(call.session.clone()).with_options(call.options);
+        let name = format!("doors/{}", call.name);
+        let two = [name.clone(), format!("{name}-too")];
+        let failing = || async {
+            call.body().await;
+            Ok::<(), Failed>(())
+        };
+        let answer = match which {
+            0 => return template.execute(name, || call.body()).await,
+            1 => return template.read().execute(name, || call.body()).await,
+            2 => return template.execute_all(two, || call.body()).await,
+            3 => {
+                let template: &dyn LockTemplate = &template;
+                return template.execute(name, || call.body()).await;
+            }
+            4 => {
+                let template: &dyn LockTemplate = &template;
+                template.execute_fallible(name, failing).await
+            }
+            5 => template.execute_fallible(name, failing).await,
+            _ => template.execute_all_fallible(two, failing).await,
+        };
+        match answer {
+            Err(Failed::Lock(error)) => Err(error),
+            Err(Failed::Own) | Ok(()) => Ok(()),
+        }
+    }
+
+    /// By the name of a session: of one that all see, and of one that is installed for the tests.
+    async fn by_name(&self, call: &Call<'_>) -> Result<(), LockError> {
+        // Schedules that run side by side share the registry.
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("of {}", NEXT.fetch_add(1, Ordering::Relaxed));
+        let registry = SessionRegistry::global();
+        if by_a_registered_name(&name, &call.name).await.is_ok() {
+            self.crew
+                .ledger
+                .fail(rules::BODY, format!("{}: there is no session {name}", self.name));
+        }
+        registry.register(name.as_str(), call.session.clone());
+        let held = by_a_registered_name(&name, &call.name).await;
+        drop(registry.remove(Some(&name)));
+        if held? {
+            call.begun.fetch_add(1, Ordering::Relaxed);
+        }
+        let installed = registry.install_named_here(name.as_str(), call.session.clone());
+        let again = by_a_registered_name(&name, &call.name).await;
+        drop(installed);
+        again.map(drop)
+    }
+
+    /// Writes to a node under the lock, and only while it is held.
+    async fn write_under(&self, call: &Call<'_>) -> Result<(), LockError> {
+        let lock = call.session.mutex(format!("doors/{}", call.name))?.with_options(call.options);
+        let guard = AnyGuard::Mutex(lock.acquire_tries().await?);
+        let path = format!("/fenced-{}", call.name);
+        let fenced = guard.fenced();
+        if fenced.set("no path", b"").await.is_ok() {
+            self.crew.ledger.fail(rules::ERROR, format!("{}: wrote nowhere", self.name));
+        }
+        fenced.create(&path, b"1").await?;
+        fenced.set(&path, b"2").await?;
+        fenced.delete(&path).await?;
+        match fenced.set(&path, b"3").await {
+            Err(error) if error.kind() == zklock::ErrorKind::Refused => {}
+            Err(error) => return Err(error),
+            Ok(()) => {
+                let what = format!("{}: wrote to {path}, which is deleted", self.name);
+                self.crew.ledger.fail(rules::ERROR, what);
+            }
+        }
+        call.begun.fetch_add(1, Ordering::Relaxed);
+        guard.release().await
+    }
+
+    /// A guard that leaves its scope, and one that is asked what it is.
+    async fn detach(&self, call: &Call<'_>) -> Result<(), LockError> {
+        let name = format!("doors/{}", call.name);
+        let lock = call.session.rw_lock(name.clone())?.with_options(call.options);
+        let guard = lock.write_tries().await?.detach();
+        let seen = guard.scope_sync(|| carry_sync(|| is_held(name.as_str()))());
+        let inside = guard.scope(async { is_held(name.as_str()) }).await;
+        let here = guard.scope_sync(|| lock.is_written_here() && lock.is_read_here());
+        let valid = guard.is_valid();
+        if (!seen || !inside || !here) && valid {
+            let what = format!("{}: is held {seen} and {inside}, here {here}", self.name);
+            self.crew.ledger.fail(rules::NESTED, what);
+        }
+        let told = format!("{guard:?} with {:?}", guard.fencing_tokens());
+        self.say(|| told);
+        let waits = async { or(guard.revoked(), guard.lost()).await };
+        or(self.sleep(self.short()), waits).await;
+        call.begun.fetch_add(1, Ordering::Relaxed);
+        AnyGuard::Write(guard).detach().release().await
+    }
+
+    /// Two locks as one, by each of its methods.
+    async fn take_both(&self, call: &Call<'_>) -> Result<(), LockError> {
+        let name = format!("doors/{}", call.name);
+        let read =
+            AnyLock::Read(call.session.rw_lock(format!("{name}-read"))?.with_options(call.options));
+        let mutex: AnyLock = call.session.mutex(name)?.with_options(call.options).into();
+        let both = MultiLock::new([mutex, read])?;
+        let (one, many) = (both.members().len(), MultiLock::new(Vec::<AnyLock>::new()).is_err());
+        if one != 2 || !many {
+            self.crew.ledger.fail(rules::ERROR, format!("{}: {one} members", self.name));
+        }
+        let guard = match self.choose(3) {
+            0 => both.try_acquire().await?,
+            1 => both.acquire_timeout(Duration::from_millis(500)).await?,
+            _ => both.acquire_tries().await?,
+        };
+        let held = guard.scope_sync(|| current().lock().is_some());
+        let inside = guard.scope(async { current().is_valid() }).await;
+        let told = format!("{guard:?} with {held} and {inside}, {:?}", guard.fencing_tokens());
+        self.say(|| told);
+        call.begun.fetch_add(1, Ordering::Relaxed);
+        guard.detach().release().await
+    }
+
+    /// What a session tells of itself.
+    async fn ask_the_session(&self, call: &Call<'_>) -> Result<(), LockError> {
+        let session = &call.session;
+        let mut states = session.states();
+        let lock = session.exclusive(format!("doors/{}", call.name))?.with_options(call.options);
+        let guard = lock.acquire_tries().await?;
+        let first = or(async { states.next().await }, async {
+            self.sleep(1_000).await;
+            None
+        });
+        let first = first.await;
+        let valid = guard.is_valid();
+        let held = session.held().iter().any(|held| &*held.lock == guard.lock());
+        let here = guard.scope_sync(|| lock.is_held_here()) && !lock.is_held_here();
+        if valid && !(here && held) {
+            let what = format!("{}: {} is not held, says its session", self.name, guard.path());
+            self.crew.ledger.fail(rules::ERROR, what);
+        }
+        let (timing, id) = (session.timing(), session.zookeeper_session());
+        let (defaults, own) = (session.defaults(), lock.options());
+        let told = format!("{session:?} {first:?} {timing:?} {id:?} {defaults:?} {own:?}");
+        self.say(|| told);
+        call.begun.fetch_add(1, Ordering::Relaxed);
+        guard.release().await
+    }
+
+    /// In a session with settings of its own.
+    async fn in_another_session(&self, call: &Call<'_>) -> Result<(), LockError> {
+        let Some(session) = self.another_session_with(|builder| {
+            builder
+                .root("/doors")
+                .app("doors")
+                .defaults(LockOptions::new().timeout(Duration::from_millis(500)))
+                .warn_waiting(Duration::from_millis(5))
+                .warn_holding(Duration::from_millis(5))
+                .max_connections(1)
+                .driver(Kazoo::default())
+                .acl(Acl::Open)
+                .auth("digest", "user:word")
+        }) else {
+            return Ok(());
+        };
+        let lock = session.mutex(call.name.as_str())?;
+        let one = lock.acquire_tries().await;
+        let other = async {
+            drop(lock.acquire_tries().await);
+        };
+        let hold = async {
+            self.sleep(20_000).await;
+            match one {
+                Ok(guard) => guard.release().await,
+                Err(error) => Err(error),
+            }
+        };
+        let (released, ()) = zip(hold, other).await;
+        let left = session.drain(Duration::from_millis(1)).await;
+        let refused = lock.try_acquire().await.is_err();
+        if !left.is_empty() || !refused {
+            let what = format!("{}: {left:?} is held while it drains, {refused}", self.name);
+            self.crew.ledger.fail(rules::ERROR, what);
+        }
+        session.close().await;
+        call.begun.fetch_add(1, Ordering::Relaxed);
+        released
+    }
+}
