@@ -7,6 +7,7 @@ mod axum_handlers;
 #[allow(dead_code, reason = "shared with other tests")]
 #[path = "../../../server/tests/server/bed.rs"]
 mod bed;
+#[allow(dead_code, reason = "shared with other tests")]
 #[path = "../../../server/tests/server/busy.rs"]
 mod busy;
 mod cancelled;

@@ -61,7 +61,7 @@ async fn who_lost_all_permits_in_silence_gets_others_at_once() {
     let bed = Bed::shared("anew-silence");
     let proxy = bed.proxy();
     let session = bed.session_of_through(T, &proxy).await;
-    let busy = bed.busy(&[&session]).await;
+    let busy = bed.busy_while_broken(&[&session]).await;
     let held = held(&session).await;
     proxy.black_hole(true);
     for (_, permits) in &held {
@@ -88,7 +88,7 @@ async fn who_lost_permits_by_a_deletion_gets_as_many_at_once() {
     let bed = Bed::shared("anew-deleted");
     let proxy = bed.proxy();
     let session = bed.session_of_through(T, &proxy).await;
-    let busy = bed.busy(&[&session]).await;
+    let busy = bed.busy_while_broken(&[&session]).await;
     proxy.delay(LATE / 2);
     let control = Control::of(bed.server());
     for kind in KINDS {

@@ -33,7 +33,7 @@ impl Scene {
         let bed = Bed::shared(root);
         let proxy = bed.proxy();
         let session = bed.session_of_through(T, &proxy).await;
-        let busy = bed.busy(&[&session]).await;
+        let busy = bed.busy_while_broken(&[&session]).await;
         // Each handoff asks whether another process waits.
         let options = LockOptions::new().handoffs(Handoffs::NONE).timeout(timeout).retries(1);
         let mutex = session.mutex("mutex").unwrap().with_options(options);

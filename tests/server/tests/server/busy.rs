@@ -3,57 +3,89 @@
 //! In each session that is given: a short lock every 50 to 200 ms, from a task and from a thread that
 //! blocks; a look at its queue as often; now and then more acquires at once than one lane takes; and
 //! locks that are held all the time, in two lanes. A session of its own wants the same short locks.
+//!
+//! It must flow to the end, and unless the test breaks something, no call of it may fail.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use zklock::{ErrorKind, LockError, MutexGuard, Session, blocking};
 use zklock_test_support::monotonic_ns;
 
-use crate::bed::{Bed, soon, until};
+use crate::bed::{Bed, PATIENCE, soon, until};
 
 /// More than eight acquires on their way open another lane, and the next ones use it.
 const AT_ONCE: usize = 16;
 
 /// What all sessions want.
-const SHORT: &str = "busy/short";
+pub(crate) const SHORT: &str = "busy/short";
 
-/// How long a caller of the traffic waits, and so how long a stop takes at most.
+/// How long a caller waits where something is broken, and so how long a stop takes at most.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Traffic, until it is dropped; that fails the test if the traffic failed.
+/// Traffic, until it is dropped; that fails the test if the traffic failed, or did not flow.
 #[must_use = "the traffic ends with it"]
 pub(crate) struct Busy {
     stop: watch::Sender<bool>,
     other: Session,
-    rounds: Arc<AtomicUsize>,
+    /// Of each session.
+    grants: Vec<Arc<Grants>>,
+    since: Instant,
+    is_broken: bool,
     threads: Vec<JoinHandle<()>>,
+}
+
+/// What was granted in a session.
+#[derive(Debug, Default)]
+struct Grants {
+    short: AtomicUsize,
+    /// Of many at once.
+    many: AtomicUsize,
+}
+
+impl Grants {
+    /// What there was until now, which counts no longer.
+    fn take(&self) -> [usize; 2] {
+        [&self.short, &self.many].map(|count| count.swap(0, Ordering::Relaxed))
+    }
 }
 
 impl Bed {
     /// Starts traffic in these sessions and beside them; comes back when all of it flows and every
-    /// session holds locks in two lanes.
+    /// session holds locks in two lanes. Nothing is broken meanwhile: each of its calls must succeed,
+    /// and each session must be granted locks all the time.
     pub(crate) async fn busy(&self, sessions: &[&Session]) -> Busy {
+        self.traffic(sessions, false).await
+    }
+
+    /// The same of a test that breaks the network, the server or a session, or makes answers late, and
+    /// so the traffic.
+    pub(crate) async fn busy_while_broken(&self, sessions: &[&Session]) -> Busy {
+        self.traffic(sessions, true).await
+    }
+
+    async fn traffic(&self, sessions: &[&Session], is_broken: bool) -> Busy {
         let (flows, mut flowing) = mpsc::unbounded_channel();
         let other = self.builder().open().unwrap();
         let stop = watch::Sender::new(false);
-        let rounds = Arc::<AtomicUsize>::default();
         let all: Vec<_> = sessions.iter().copied().chain([&other]).cloned().collect();
         let traffic = all.iter().map(|session| Traffic {
             session: session.clone(),
             flows: flows.clone(),
             stop: stop.subscribe(),
-            rounds: rounds.clone(),
+            grants: Arc::default(),
+            is_broken,
         });
         let traffic: Vec<_> = traffic.collect();
+        let grants = traffic.iter().map(|traffic| traffic.grants.clone()).collect();
         let blocking = traffic.clone().into_iter().map(|traffic| thread::spawn(|| traffic.block()));
         let mut threads: Vec<_> = blocking.collect();
         threads.push(thread::spawn(|| run(traffic)));
-        let busy = Busy { stop, other, rounds, threads };
+        let mut busy = Busy { stop, other, grants, since: Instant::now(), is_broken, threads };
         drop(flows);
         for _ in 0..all.len() * 4 {
             if soon("the traffic flows", flowing.recv()).await.is_none() {
@@ -65,6 +97,10 @@ impl Bed {
         for session in &all {
             until("locks in two lanes", || (self.lanes(session) >= 2).then_some(())).await;
         }
+        for grants in &busy.grants {
+            grants.take();
+        }
+        busy.since = Instant::now();
         busy
     }
 
@@ -78,12 +114,17 @@ impl Bed {
 
 impl Drop for Busy {
     fn drop(&mut self) {
+        let seconds = usize::try_from(self.since.elapsed().as_secs()).unwrap();
+        let grants: Vec<_> = self.grants.iter().map(|grants| grants.take()).collect();
         self.stop.send_replace(true);
         let joined: Vec<_> = self.threads.drain(..).map(JoinHandle::join).collect();
         blocking::block_on(self.other.close());
-        println!("busy: {} rounds", self.rounds.load(Ordering::Relaxed));
+        println!("busy for {seconds} s: {grants:?} grants");
         if !thread::panicking() {
             assert!(joined.iter().all(Result::is_ok), "the traffic failed");
+            // It is about ten times as many on a machine of two busy cores.
+            let flows = grants.iter().flatten().all(|count| *count >= seconds);
+            assert!(flows || self.is_broken, "no traffic for {seconds} s: {grants:?} grants");
         }
     }
 }
@@ -94,7 +135,8 @@ struct Traffic {
     session: Session,
     flows: mpsc::UnboundedSender<()>,
     stop: watch::Receiver<bool>,
-    rounds: Arc<AtomicUsize>,
+    grants: Arc<Grants>,
+    is_broken: bool,
 }
 
 /// All that does not block a thread, until the stop.
@@ -118,12 +160,30 @@ fn run(traffic: Vec<Traffic>) {
 }
 
 impl Traffic {
-    /// Counts a round; tells at the first that this part flows.
-    fn round(&self, first: &mut bool) {
-        self.rounds.fetch_add(1, Ordering::Relaxed);
+    /// Tells when this part flows, once.
+    fn flows(&self, first: &mut bool) {
         if std::mem::take(first) {
             // Nobody listens any more if another part failed.
             let _ = self.flows.send(());
+        }
+    }
+
+    /// How long a caller waits.
+    fn timeout(&self) -> Duration {
+        if self.is_broken { TIMEOUT } else { PATIENCE }
+    }
+
+    /// What came of it. Where nothing is broken, nothing fails.
+    fn had<T>(&self, outcome: Result<T, LockError>) -> Option<T> {
+        match outcome {
+            Ok(value) => Some(value),
+            Err(error) => {
+                let kind = error.kind();
+                let broken = [ErrorKind::Unavailable, ErrorKind::Lost, ErrorKind::Closing];
+                let is_excused = error.is_busy() || broken.contains(&kind);
+                assert!(self.is_broken && is_excused, "the traffic: {error:#}");
+                None
+            }
         }
     }
 
@@ -132,11 +192,12 @@ impl Traffic {
         let mutex = self.session.mutex(SHORT).unwrap();
         let mut first = true;
         loop {
-            if let Some(guard) = had(mutex.acquire_timeout(TIMEOUT).await) {
+            if let Some(guard) = self.had(mutex.acquire_timeout(self.timeout()).await) {
+                self.grants.short.fetch_add(1, Ordering::Relaxed);
+                self.flows(&mut first);
                 tokio::time::sleep(Duration::from_millis(monotonic_ns() % 5)).await;
-                had(guard.release().await);
+                self.had(guard.release().await);
             }
-            self.round(&mut first);
             tokio::time::sleep(pause()).await;
         }
     }
@@ -147,11 +208,13 @@ impl Traffic {
         let mut first = true;
         loop {
             // A look has no deadline of its own.
-            let looked = tokio::time::timeout(TIMEOUT, site.contenders()).await;
-            if let Ok(looked) = looked {
-                had(looked);
+            let looked = tokio::time::timeout(self.timeout(), site.contenders()).await;
+            assert!(looked.is_ok() || self.is_broken, "the traffic: a look takes too long");
+            if let Ok(looked) = looked
+                && self.had(looked).is_some()
+            {
+                self.flows(&mut first);
             }
-            self.round(&mut first);
             tokio::time::sleep(pause()).await;
         }
     }
@@ -162,26 +225,29 @@ impl Traffic {
         let mut held: Vec<MutexGuard> = Vec::new();
         for round in 0.. {
             held.truncate(AT_ONCE / 2);
-            held.retain(|guard| guard.is_valid());
+            held.retain(|guard| guard.is_valid() || !self.is_broken);
+            let is_lost = held.iter().any(|guard| !guard.is_valid());
+            assert!(!is_lost, "the traffic: a guard is lost");
             let mut acquiring = JoinSet::new();
             // These fill the first lane, so that those after them go to the second.
             for number in 0..AT_ONCE / 2 {
                 let name = format!("busy/s{}/burst{number}", self.session.id());
-                let mutex = self.session.mutex(&name).unwrap();
-                acquiring.spawn(async move { mutex.acquire_timeout(TIMEOUT).await });
+                let (mutex, timeout) = (self.session.mutex(&name).unwrap(), self.timeout());
+                acquiring.spawn(async move { mutex.acquire_timeout(timeout).await });
             }
             for number in 0..AT_ONCE {
                 let name = format!("busy/s{}/held{number}", self.session.id());
                 if held.iter().all(|guard| guard.lock() != name) {
-                    let mutex = self.session.mutex(&name).unwrap();
-                    acquiring.spawn(async move { mutex.acquire_timeout(TIMEOUT).await });
+                    let (mutex, timeout) = (self.session.mutex(&name).unwrap(), self.timeout());
+                    acquiring.spawn(async move { mutex.acquire_timeout(timeout).await });
                 }
             }
             while let Some(acquired) = acquiring.join_next().await {
-                let guard = had(acquired.unwrap());
-                held.extend(guard.filter(|guard| guard.lock().contains("/held")));
+                let Some(guard) = self.had(acquired.unwrap()) else { continue };
+                self.grants.many.fetch_add(1, Ordering::Relaxed);
+                self.flows(&mut first);
+                held.extend(guard.lock().contains("/held").then_some(guard));
             }
-            self.round(&mut first);
             // The lane that is opened in the first round is used as soon as it is there.
             tokio::time::sleep(if round < 5 { pause() / 5 } else { 5 * pause() }).await;
         }
@@ -192,26 +258,14 @@ impl Traffic {
         let mutex = self.session.mutex(SHORT).unwrap();
         let mut first = true;
         while !*self.stop.borrow() {
-            if let Some(guard) = had(mutex.blocking_acquire_timeout(TIMEOUT)) {
+            if let Some(guard) = self.had(mutex.blocking_acquire_timeout(self.timeout())) {
+                self.grants.short.fetch_add(1, Ordering::Relaxed);
+                self.flows(&mut first);
                 thread::yield_now();
                 // Its release may wait for as long as the session lives.
                 drop(guard);
             }
-            self.round(&mut first);
             thread::sleep(pause());
-        }
-    }
-}
-
-/// What came of it. A test may break the network, the server and the sessions under the traffic.
-fn had<T>(outcome: Result<T, LockError>) -> Option<T> {
-    match outcome {
-        Ok(value) => Some(value),
-        Err(error) => {
-            let kind = error.kind();
-            let broken = [ErrorKind::Unavailable, ErrorKind::Lost, ErrorKind::Closing];
-            assert!(error.is_busy() || broken.contains(&kind), "the traffic: {error:#}");
-            None
         }
     }
 }

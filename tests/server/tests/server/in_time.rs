@@ -88,7 +88,7 @@ async fn all_again(session: &Session) {
 async fn a_frozen_server_is_unavailable_in_time() {
     let bed = Bed::own();
     let session = bed.session().await;
-    let busy = bed.busy(&[&session]).await;
+    let busy = bed.busy_while_broken(&[&session]).await;
     all_again(&session).await;
     bed.server().pause();
     in_vain("frozen", &session).await;
@@ -106,7 +106,7 @@ async fn a_frozen_server_is_unavailable_in_time() {
 async fn a_server_that_is_gone_is_unavailable_in_time() {
     let bed = Bed::own();
     let session = bed.session().await;
-    let busy = bed.busy(&[&session]).await;
+    let busy = bed.busy_while_broken(&[&session]).await;
     all_again(&session).await;
     bed.server().kill();
     in_vain("gone", &session).await;
@@ -124,7 +124,7 @@ async fn a_silent_network_is_unavailable_in_time() {
     let bed = Bed::shared("in-time-silent");
     let proxy = bed.proxy();
     let session = bed.session_through(&proxy).await;
-    let busy = bed.busy(&[&session]).await;
+    let busy = bed.busy_while_broken(&[&session]).await;
     all_again(&session).await;
     proxy.black_hole(true);
     in_vain("silent", &session).await;
@@ -141,7 +141,7 @@ async fn a_silent_network_is_unavailable_in_time() {
 async fn a_server_that_freezes_under_waiters_is_unavailable_in_time_and_not_busy() {
     let bed = Bed::own();
     let (holder, waiter) = (bed.session().await, bed.session().await);
-    let busy = bed.busy(&[&holder, &waiter]).await;
+    let busy = bed.busy_while_broken(&[&holder, &waiter]).await;
     let mut held = Vec::new();
     for kind in KINDS {
         held.push(kind.rival().acquire(&holder).await);

@@ -18,7 +18,7 @@ async fn permits_are_granted_where_answers_take_long_on_a_busy_day() {
     let bed = Bed::shared("late-permits");
     let proxy = bed.proxy();
     let session = bed.session_through(&proxy).await;
-    let busy = bed.busy(&[&session]).await;
+    let busy = bed.busy_while_broken(&[&session]).await;
     let semaphore = session.semaphore("printers", 1).unwrap().driver(Kazoo::default()).unwrap();
     proxy.delay(ANSWER / 2);
     let start = Instant::now();
@@ -40,7 +40,7 @@ async fn where_two_answers_do_not_fit_into_a_lease_it_is_said_why_nothing_is_gra
     let proxy = bed.proxy();
     let session = bed.session_of_through(T, &proxy).await;
     assert_eq!(session.timing().unwrap().lease, T * 55 / 100);
-    let busy = bed.busy(&[&session]).await;
+    let busy = bed.busy_while_broken(&[&session]).await;
     // Not at once: the client library leaves a server that is silent for so long.
     for answer in [ANSWER / 3, ANSWER] {
         proxy.delay(answer / 2);

@@ -16,7 +16,7 @@ async fn a_release_comes_back_when_the_node_is_gone_also_after_an_outage() {
     let bed = Bed::shared("release");
     let proxy = bed.proxy();
     let (session, other) = (bed.session_through(&proxy).await, bed.session().await);
-    let busy = bed.busy(&[&session, &other]).await;
+    let busy = bed.busy_while_broken(&[&session, &other]).await;
     for kind in KINDS {
         kind.acquire(&session).await.release().await.unwrap();
         let next = kind.rival().take(&other, LockOptions::default(), Wait::Once).await;
@@ -55,7 +55,7 @@ async fn released_in_silence(root: &str, release: impl Fn(Held) -> JoinHandle<(b
     let builder = bed.builder_at(&proxy.addr()).session_timeout(T).tick_time(TICK);
     let session = bed.adopt(builder.connect().await.unwrap());
     let other = bed.session().await;
-    let busy = bed.busy(&[&session]).await;
+    let busy = bed.busy_while_broken(&[&session]).await;
     for after in [Duration::ZERO, 5 * T / 6] {
         let held = all(&session, LockOptions::default()).await;
         let control = Control::of(bed.server());

@@ -48,7 +48,7 @@ async fn behind_a_dead_network_each_is_lost_in_time_and_before_another_is_grante
     let proxy = bed.proxy();
     let builder = bed.builder_at(&proxy.addr()).session_timeout(T);
     let (holder, other) = (bed.adopt(builder.connect().await.unwrap()), bed.session().await);
-    let busy = bed.busy(&[&holder, &other]).await;
+    let busy = bed.busy_while_broken(&[&holder, &other]).await;
     let all = all(&holder, LockOptions::default()).await;
     let waiting: Vec<_> = KINDS.map(|kind| granted(kind.rival(), &other)).into();
     let control = Control::timers();
@@ -81,7 +81,7 @@ fn granted(kind: Kind, session: &Session) -> tokio::task::JoinHandle<(Held, Inst
 async fn on_a_frozen_server_each_is_lost_in_time() {
     let bed = Bed::own();
     let session = bed.session_of(T).await;
-    let busy = bed.busy(&[&session]).await;
+    let busy = bed.busy_while_broken(&[&session]).await;
     let all = all(&session, LockOptions::default()).await;
     let control = Control::timers();
     bed.server().pause();
@@ -101,7 +101,7 @@ async fn without_a_quorum_each_is_lost_in_time() {
     let leader = ensemble.server(ensemble.leader()).addr();
     let builder = bed.builder_at(&leader).session_timeout(T);
     let session = bed.adopt(builder.connect().await.unwrap());
-    let busy = bed.busy(&[&session]).await;
+    let busy = bed.busy_while_broken(&[&session]).await;
     let all = all(&session, LockOptions::default()).await;
     let control = Control::timers();
     // They are silent for the leader at once, and say no goodbye.
@@ -121,7 +121,7 @@ async fn who_stops_at_suspect_is_lost_in_time_and_its_session_says_so() {
     let bed = Bed::shared("lost-suspect");
     let proxy = bed.proxy();
     let session = bed.session_of_through(T, &proxy).await;
-    let busy = bed.busy(&[&session]).await;
+    let busy = bed.busy_while_broken(&[&session]).await;
     let careful = LockOptions::default().stop_at(StopAt::Suspect);
     let connected = || (session.state() == SessionState::Connected).then_some(());
 
@@ -171,7 +171,7 @@ async fn a_lost_guard_stays_lost_and_keeps_others_out_until_it_is_dropped() {
     let proxy = bed.proxy();
     let builder = bed.builder_at(&proxy.addr()).session_timeout(2 * T);
     let (holder, other) = (bed.adopt(builder.connect().await.unwrap()), bed.session().await);
-    let busy = bed.busy(&[&holder, &other]).await;
+    let busy = bed.busy_while_broken(&[&holder, &other]).await;
     let all = all(&holder, LockOptions::default()).await;
     proxy.black_hole(true);
     for (kind, held) in &all {
@@ -207,7 +207,7 @@ async fn a_session_that_somebody_closes_is_known_within_a_heartbeat() {
     let proxy = bed.proxy();
     let builder = bed.builder_at(&proxy.addr()).session_timeout(T);
     let (holder, other) = (bed.adopt(builder.connect().await.unwrap()), bed.session().await);
-    let busy = bed.busy(&[&holder]).await;
+    let busy = bed.busy_while_broken(&[&holder]).await;
     for _ in 0..2 {
         let (first, _) = holder.zookeeper_session().unwrap();
         let all = all(&holder, LockOptions::default()).await;
@@ -245,7 +245,7 @@ async fn a_session_that_somebody_closes_is_known_within_a_heartbeat() {
 async fn who_closes_its_session_loses_at_once_and_another_is_granted() {
     let bed = Bed::shared("lost-closing");
     let (holder, other) = (bed.session_of(LONG).await, bed.session().await);
-    let busy = bed.busy(&[&holder, &other]).await;
+    let busy = bed.busy_while_broken(&[&holder, &other]).await;
     let all = all(&holder, LockOptions::default()).await;
     let waiting: Vec<_> = KINDS.map(|kind| kind.rival().acquiring(&other)).into();
     let control = Control::of(bed.server());

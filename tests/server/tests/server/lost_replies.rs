@@ -16,7 +16,7 @@ const WAYS: [Cut; 2] = [Cut::Fin, Cut::Reset];
 async fn proxied(bed: &Bed) -> (Proxy, Session, Busy) {
     let proxy = bed.proxy();
     let session = bed.session_through(&proxy).await;
-    let busy = bed.busy(&[&session]).await;
+    let busy = bed.busy_while_broken(&[&session]).await;
     session.mutex("a").unwrap().acquire().await.unwrap().release().await.unwrap();
     // Or it could be reaped while the connection is down.
     bed.keep_directory("a");

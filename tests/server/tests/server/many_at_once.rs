@@ -56,7 +56,7 @@ async fn told(root: &str, done: Done) -> (Bed, Proxy, Vec<AnyGuard>) {
     let proxy = bed.proxy();
     let builder = bed.builder_at(&proxy.addr()).session_timeout(T).max_connections(LANES);
     let session = bed.adopt(builder.connect().await.unwrap());
-    let busy = bed.busy(&[&session]).await;
+    let busy = bed.busy_while_broken(&[&session]).await;
     let locks = (0..MANY).map(|number| lock(&session, number));
     let asked =
         locks.map(|lock| tokio::spawn(async move { lock.acquire().await.unwrap().detach() }));

@@ -110,7 +110,7 @@ async fn a_node_that_is_written_all_the_time_hides_no_deletion_on_a_busy_day() {
     let bed = Bed::shared("written-all-the-time");
     let proxy = bed.proxy();
     let session = bed.session_of_through(T, &proxy).await;
-    let busy = bed.busy(&[&session]).await;
+    let busy = bed.busy_while_broken(&[&session]).await;
     // No watch tells.
     let deaf = proxy.on(Matcher::notification(), Action::Drop);
     let written = soon("the lock", session.mutex("written").unwrap().acquire()).await.unwrap();

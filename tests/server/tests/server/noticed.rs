@@ -64,7 +64,7 @@ async fn a_node_that_another_has_made_anew_is_known_within_a_heartbeat() {
     let bed = Bed::shared("lost-anew");
     let proxy = bed.proxy();
     let session = bed.session_of_through(T, &proxy).await;
-    let busy = bed.busy(&[&session]).await;
+    let busy = bed.busy_while_broken(&[&session]).await;
     let deaf = proxy.on(Matcher::notification(), Action::Drop);
     let layouts = [
         ("one", session.mutex("one").unwrap().driver(OneNode).unwrap()),
@@ -127,7 +127,7 @@ async fn a_step_down_that_takes_long_is_told_of_a_loss_in_time() {
     let bed = Bed::shared("lost-stepping-down");
     let proxy = bed.proxy();
     let session = bed.session_of_through(T, &proxy).await;
-    let (busy, lock) = (bed.busy(&[&session]).await, session.rw_lock("a").unwrap());
+    let (busy, lock) = (bed.busy_while_broken(&[&session]).await, session.rw_lock("a").unwrap());
     let control = Control::of(bed.server());
     let lease = session.timing().unwrap().lease;
     for (what, promised) in [("its node deleted", HEARTBEAT), ("silence", lease)] {

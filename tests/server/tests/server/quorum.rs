@@ -114,7 +114,7 @@ async fn after_a_leader_is_killed_waiters_of_every_kind_go_on_on_a_busy_day() {
         sessions.push(bed.adopt(builder.connect().await.unwrap()));
     }
     let [holder, waiter] = [&sessions[0], &sessions[1]];
-    let busy = bed.busy(&[holder, waiter]).await;
+    let busy = bed.busy_while_broken(&[holder, waiter]).await;
     let mut held = Vec::new();
     for kind in KINDS {
         held.push(kind.rival().acquire(holder).await);
@@ -182,7 +182,7 @@ async fn who_waits_for_strays_goes_on_by_another_server(count: usize) {
     let builder = bed.builder_at(&servers).session_timeout(SESSION_TIMEOUT);
     let builder = builder.observer(Arc::new(Diverged(sender)));
     let session = bed.adopt(builder.connect().await.unwrap());
-    let busy = bed.busy(&[&session]).await;
+    let busy = bed.busy_while_broken(&[&session]).await;
     let held = soon("another", acquiring(&session, "other")).await.unwrap();
     let waiting = acquiring(&session, "a");
     let told = soon("it is told", told.recv()).await.unwrap();
