@@ -56,4 +56,5 @@ mod swallowed;
 mod traffic;
 mod tries;
 mod two_kinds;
+mod two_ticks;
 mod unused;
