@@ -59,16 +59,21 @@ impl Bed {
     /// session holds locks in two lanes. Nothing is broken meanwhile: each of its calls must succeed,
     /// and each session must be granted locks all the time.
     pub(crate) async fn busy(&self, sessions: &[&Session]) -> Busy {
-        self.traffic(sessions, false).await
+        self.traffic(sessions, 2, false).await
     }
 
     /// The same of a test that breaks the network, the server or a session, or makes answers late, and
     /// so the traffic.
     pub(crate) async fn busy_while_broken(&self, sessions: &[&Session]) -> Busy {
-        self.traffic(sessions, true).await
+        self.traffic(sessions, 2, true).await
     }
 
-    async fn traffic(&self, sessions: &[&Session], is_broken: bool) -> Busy {
+    /// The same in sessions that have one lane.
+    pub(crate) async fn busy_in_one_lane_while_broken(&self, sessions: &[&Session]) -> Busy {
+        self.traffic(sessions, 1, true).await
+    }
+
+    async fn traffic(&self, sessions: &[&Session], lanes: usize, is_broken: bool) -> Busy {
         let (flows, mut flowing) = mpsc::unbounded_channel();
         let other = self.builder().open().unwrap();
         let stop = watch::Sender::new(false);
@@ -95,7 +100,7 @@ impl Bed {
             }
         }
         for session in &all {
-            until("locks in two lanes", || (self.lanes(session) >= 2).then_some(())).await;
+            until("locks in all lanes", || (self.lanes(session) >= lanes).then_some(())).await;
         }
         for grants in &busy.grants {
             grants.take();

@@ -205,35 +205,26 @@ fn close(bed: &Bed, proxy: &Proxy, id: i64) {
 async fn a_session_that_somebody_closes_is_known_within_a_heartbeat() {
     let bed = Bed::shared("lost-closed");
     let proxy = bed.proxy();
-    let builder = bed.builder_at(&proxy.addr()).session_timeout(T);
+    // All of its locks are in the session that is closed.
+    let builder = bed.builder_at(&proxy.addr()).session_timeout(T).max_connections(1);
     let (holder, other) = (bed.adopt(builder.connect().await.unwrap()), bed.session().await);
-    let busy = bed.busy_while_broken(&[&holder]).await;
+    let busy = bed.busy_in_one_lane_while_broken(&[&holder]).await;
     for _ in 0..2 {
         let (first, _) = holder.zookeeper_session().unwrap();
         let all = all(&holder, LockOptions::default()).await;
         let lanes = bed.server().sessions();
         let lane = lanes.iter().find(|lane| lane.id == first).unwrap();
         let is_here = |path: &&str| lane.ephemerals.iter().any(|node| node == path);
-        let (here, elsewhere): (Vec<_>, Vec<_>) =
-            all.into_iter().partition(|(_, held)| held.paths().iter().any(is_here));
-        assert!(!here.is_empty());
+        assert!(all.iter().all(|(_, held)| held.paths().iter().all(is_here)), "{lanes:?}");
         let control = Control::of(bed.server());
         close(&bed, &proxy, first);
         let start = Instant::now();
-        for (kind, held) in &here {
+        for (kind, held) in &all {
             let took = lost(*kind, held, start).await;
             control.within(&format!("{kind:?} in a closed session"), took, HEARTBEAT);
         }
-        for (kind, held) in here {
-            match held.paths().iter().all(is_here) {
-                true => had_by_another(kind, held, &other).await,
-                // A multi-lock in two lanes keeps the rest until it is released.
-                false => assert!(held.release().await.unwrap_err().is_lost(), "{kind:?}"),
-            }
-        }
-        for (kind, held) in elsewhere {
-            assert!(held.is_valid(), "{kind:?} in another lane");
-            held.release().await.unwrap();
+        for (kind, held) in all {
+            had_by_another(kind, held, &other).await;
         }
         until("it is connected", || holder.is_ready().then_some(())).await;
     }
