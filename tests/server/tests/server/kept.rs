@@ -3,10 +3,10 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use zklock::{AnyGuard, ErrorKind, LockOptions, RetryPolicy};
+use zklock::{AnyGuard, ErrorKind, LockOptions};
 use zklock_test_support::{Action, Control, CreateMode, Matcher, is_long};
 
-use crate::bed::{Bed, acquiring, soon, until};
+use crate::bed::{Bed, acquiring, soon};
 use crate::kinds::{Held, KINDS, Kind, Wait};
 
 const T: Duration = Duration::from_secs(6);
@@ -59,48 +59,6 @@ async fn more_nodes_than_one_heartbeat_checks_are_all_looked_after() {
     raw.close().unwrap();
     drop(guards);
     deaf.release();
-    bed.end().await;
-}
-
-#[tokio::test]
-async fn who_is_removed_from_the_queue_again_and_again_gives_up_as_often_as_it_says() {
-    let bed = Bed::shared("gives-up-vanished");
-    let (holder, waiter) = (bed.session().await, bed.session().await);
-    let busy = bed.busy(&[&waiter]).await;
-    let thrice = RetryPolicy { attempts: 2, ..RetryPolicy::default() };
-    for (policy, removals) in [(RetryPolicy::NEVER, 1), (thrice, 3)] {
-        for kind in [Kind::Mutex, Kind::Fair, Kind::Read, Kind::Write] {
-            let held = kind.rival().acquire(&holder).await;
-            let options = LockOptions::default().vanished(policy);
-            let waiting = tokio::spawn({
-                let waiter = waiter.clone();
-                async move { kind.take(&waiter, options, Wait::Forever).await.map(drop) }
-            });
-            let below = format!("{}/", bed.path(kind.name()));
-            let waits = |path: &String| path.starts_with(&below) && path != held.path();
-            let mut raw = bed.raw();
-            for _ in 0..removals {
-                let node = until("the waiter has a node and waits", || {
-                    let mut nodes = bed.server().sessions().into_iter();
-                    let node = nodes.find_map(|one| one.ephemerals.into_iter().find(waits));
-                    node.filter(|_| bed.watched().iter().any(|path| path == held.path()))
-                })
-                .await;
-                assert!(!waiting.is_finished(), "{kind:?}");
-                raw.delete(&node).unwrap();
-                // Nobody would tell it before, and it looks again only now and then.
-                let mut outside = bed.raw();
-                outside.set_data(held.path(), b"").unwrap();
-                outside.close().unwrap();
-            }
-            let error = soon("it gives up", waiting).await.unwrap().unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::Unavailable, "{kind:?}: {error}");
-            assert!(format!("{error:#}").contains("again and again"), "{kind:?}: {error}");
-            raw.close().unwrap();
-            held.release().await.unwrap();
-        }
-    }
-    drop(busy);
     bed.end().await;
 }
 

@@ -49,6 +49,7 @@ mod queue;
 mod queueing;
 mod quorum;
 mod read_again;
+mod removed;
 mod restart;
 mod silence;
 mod stop_at;
