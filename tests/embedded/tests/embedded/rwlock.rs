@@ -363,13 +363,29 @@ async fn a_step_down_that_is_refused_gives_the_writer_back() {
 /// The writer's lease runs out while it is asked.
 #[tokio::test(start_paused = true)]
 async fn a_writer_that_is_lost_while_it_steps_down_comes_back_lost() {
-    let (store, session) = store();
-    let faults = store.faults(session.zookeeper_session().unwrap().0);
-    let writing = lock(&session).write().await.unwrap();
-    faults.disconnect();
-    let refused = writing.downgrade().await.unwrap_err();
-    assert!(refused.error().is_lost(), "{refused}");
-    assert!(!refused.into_guard().is_valid());
+    // The ZooKeeper session lives on, or it has ended, too.
+    for lives_on in [true, false] {
+        let (store, session) = store();
+        let faults = store.faults(session.zookeeper_session().unwrap().0);
+        let writing = lock(&session).write().await.unwrap();
+        faults.disconnect();
+        let refused = writing.downgrade().await.unwrap_err();
+        assert!(refused.error().is_lost(), "{refused}");
+        let writing = refused.into_guard();
+        assert!(!writing.is_valid());
+        if !lives_on {
+            faults.expire();
+        }
+        faults.reconnect();
+        settle().await;
+        assert!(!writing.is_valid(), "it came back");
+        drop(writing);
+        settle().await;
+        assert!(session.held().is_empty(), "{:?}", session.held());
+        assert_eq!(queue(&store).await, "");
+        drop(lock(&session).try_write().await.unwrap());
+        drop(lock(&on(&store)).try_write().await.unwrap());
+    }
 }
 
 /// The answer about the reader's node is under way for a while, and then carried calls come.
