@@ -60,6 +60,11 @@ async fn nodes(own_directories: bool) -> usize {
 
 /// One after the other, because all share one allocator.
 #[tokio::test(start_paused = true)]
+async fn locks_keep_little_in_memory() {
+    held_locks_and_fair_waiters_are_small().await;
+    connections_that_came_and_went_leave_nothing().await;
+}
+
 async fn held_locks_and_fair_waiters_are_small() {
     let store = Embedded::new();
     let session = Session::embedded_builder(&store).app("memory").open().unwrap();
@@ -91,4 +96,42 @@ async fn held_locks_and_fair_waiters_are_small() {
     check("a fair waiter", waiters - nodes(false).await, 7_000);
     tasks.iter().for_each(tokio::task::JoinHandle::abort);
     held.release().await.unwrap();
+}
+
+/// More at once than one connection takes: eight, whose answers are awaited, and a ninth.
+async fn another_connection(store: &Embedded, session: &Session, first: i64) {
+    let faults = store.faults(first);
+    faults.hold_replies();
+    let acquiring = |number: usize| {
+        let mutex = session.mutex(format!("many/lock-{number:04}")).unwrap();
+        tokio::spawn(async move { drop(mutex.acquire().await.unwrap()) })
+    };
+    let all = (0..9).map(acquiring).collect::<Vec<_>>();
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    assert_eq!(store.sessions().len(), 2);
+    faults.release();
+    for acquired in all {
+        acquired.await.unwrap();
+    }
+    // Until the second is closed, because nobody uses it.
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    assert_eq!(store.sessions(), [first]);
+}
+
+async fn connections_that_came_and_went_leave_nothing() {
+    const CONNECTIONS: usize = 50;
+    let store = Embedded::new();
+    let session = Session::embedded_builder(&store).app("memory").open().unwrap();
+    drop(session.mutex("many/first").unwrap().acquire().await.unwrap());
+    let [first] = store.sessions()[..] else { panic!("{:?}", store.sessions()) };
+    let mut before = 0;
+    for number in 0..3 * CONNECTIONS {
+        if number == CONNECTIONS {
+            before = allocated();
+        }
+        another_connection(&store, &session, first).await;
+    }
+    let bytes = allocated().saturating_sub(before) / (2 * CONNECTIONS);
+    check("a connection that came and went", bytes, 16);
+    assert!(session.held().is_empty());
 }
