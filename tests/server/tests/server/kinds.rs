@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use zklock::{
-    AnyLock, LockError, LockOptions, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard,
-    Semaphore, SemaphorePermit, Session,
+    AnyLock, GuardView, LockError, LockOptions, Mutex, MutexGuard, RwLock, RwLockReadGuard,
+    RwLockWriteGuard, Semaphore, SemaphorePermit, Session,
 };
 use zklock::{MultiGuard, MultiLock};
 
@@ -269,6 +269,11 @@ impl Held {
             Held::Multi(guard) => guard.members().iter().map(|member| member.path()).collect(),
             one => vec![one.path()],
         }
+    }
+
+    /// What can be asked of it; of several all together.
+    pub(crate) fn view(&self) -> GuardView {
+        each!(self, guard => guard.view())
     }
 
     /// The path of its node; of several the last.

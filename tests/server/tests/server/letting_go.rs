@@ -1,11 +1,13 @@
 //! Releases and nested calls, on a busy day: for locks of every kind.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
+use tokio::sync::oneshot;
 use tokio::task::{JoinHandle, spawn_blocking};
 use zklock::blocking::block_on;
-use zklock::{LockError, LockOptions, StopAt, ZkLockTemplate, carry, current, is_held};
+use zklock::{GuardView, LockError, LockOptions, StopAt, ZkLockTemplate, carry, current, is_held};
 use zklock_test_support::{BOUND, Control};
 
 use crate::bed::{Bed, TICK, soon, until};
@@ -164,6 +166,53 @@ async fn the_calls_of_a_body_take_its_lock_again_and_take_turns() {
             Ok::<_, LockError>(())
         };
         soon("the body", template.execute("nested", body)).await.unwrap().unwrap();
+    }
+    drop(busy);
+    bed.end().await;
+}
+
+/// Waits for the end of what a view sees, on a thread; answers when it came.
+fn ends(view: GuardView) -> oneshot::Receiver<Instant> {
+    let (tell, told) = oneshot::channel();
+    // The runtime does not wait for it, if it never ends.
+    thread::spawn(move || {
+        block_on(view.lost());
+        assert!(!view.is_valid());
+        let _ = tell.send(Instant::now());
+    });
+    told
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_views_of_a_guard_are_told_at_once_when_it_goes() {
+    let bed = Bed::shared("views");
+    let session = bed.session().await;
+    let busy = bed.busy(&[&session]).await;
+    let control = Control::timers();
+    for (kind, is_dropped) in KINDS.into_iter().flat_map(|kind| [(kind, true), (kind, false)]) {
+        let held = kind.acquire(&session).await;
+        // A caller of this process gets the same node, where the kind hands it on.
+        let waiting = kind.rival().acquiring(&session);
+        let mut views = [(); 3].map(|()| ends(held.view()));
+        tokio::time::sleep(BOUND / 2).await;
+        assert!(views.iter_mut().all(|view| view.try_recv().is_err()), "{kind:?}");
+        assert!(held.is_valid());
+        let start = Instant::now();
+        if is_dropped {
+            drop(held);
+        } else {
+            tokio::spawn(held.release());
+        }
+        for view in views {
+            let took = soon("the end", view).await.unwrap() - start;
+            control.within(&format!("{kind:?}, dropped: {is_dropped}"), took, Duration::ZERO);
+        }
+        let next = soon("the next", waiting).await.unwrap();
+        let mut view = ends(next.view());
+        tokio::time::sleep(BOUND / 4).await;
+        assert!(next.is_valid() && view.try_recv().is_err(), "{kind:?}");
+        next.release().await.unwrap();
+        soon("the end", view).await.unwrap();
     }
     drop(busy);
     bed.end().await;
