@@ -19,7 +19,10 @@ fn kill(session: &Session, proxy: &Proxy) -> u64 {
 async fn a_waiter_whose_session_is_killed_acquires_with_the_new_one() {
     let bed = Bed::shared("killed-waiter");
     let proxy = bed.proxy();
-    let (holder, waiter) = (bed.session().await, bed.session_through(&proxy).await);
+    // All of its nodes are in the session that ends.
+    let waiter = bed.builder_at(&proxy.addr()).max_connections(1).connect().await.unwrap();
+    let (holder, waiter) = (bed.session().await, bed.adopt(waiter));
+    let busy = bed.busy_in_one_lane_while_broken(&[&waiter]).await;
     let guard = holder.mutex("a").unwrap().acquire().await.unwrap();
     let waiting = acquiring(&waiter, "a");
     let queue = bed.until_contenders("a", 2).await;
@@ -33,6 +36,7 @@ async fn a_waiter_whose_session_is_killed_acquires_with_the_new_one() {
     assert!(guard.fencing_token() > token);
     assert_eq!(waiter.zookeeper_session().unwrap().1, generation + 1);
     guard.release().await.unwrap();
+    drop(busy);
     bed.end().await;
 }
 
@@ -40,7 +44,9 @@ async fn a_waiter_whose_session_is_killed_acquires_with_the_new_one() {
 async fn guards_are_lost_with_their_session_and_the_next_comes_from_a_new_one() {
     let bed = Bed::shared("killed-holder");
     let proxy = bed.proxy();
-    let (holder, other) = (bed.session_through(&proxy).await, bed.session().await);
+    let holder = bed.builder_at(&proxy.addr()).max_connections(1).connect().await.unwrap();
+    let (holder, other) = (bed.adopt(holder), bed.session().await);
+    let busy = bed.busy_in_one_lane_while_broken(&[&holder]).await;
     let guard = holder.mutex("a").unwrap().acquire().await.unwrap();
     let second = holder.mutex("b").unwrap().acquire().await.unwrap();
     // One who waits in the same process, and one elsewhere.
@@ -58,7 +64,7 @@ async fn guards_are_lost_with_their_session_and_the_next_comes_from_a_new_one() 
     }
     assert_eq!(holder.zookeeper_session().unwrap().1, generation + 1);
     assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Lost);
-    drop(second);
+    drop((second, busy));
     bed.end().await;
 }
 

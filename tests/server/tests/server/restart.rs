@@ -14,6 +14,7 @@ async fn holder_and_waiter_both_complete_when_the_server_restarts() {
     let patient = || bed.builder().session_timeout(Duration::from_secs(50));
     let holder = bed.adopt(patient().connect().await.unwrap());
     let waiter = bed.adopt(patient().connect().await.unwrap());
+    let busy = bed.busy_while_broken(&[&holder, &waiter]).await;
     let guard = holder.mutex("a").unwrap().acquire().await.unwrap();
     let (sessions, token) = (holder.zookeeper_session(), guard.fencing_token());
     let waiting = acquiring(&waiter, "a");
@@ -26,6 +27,7 @@ async fn holder_and_waiter_both_complete_when_the_server_restarts() {
     assert!(guard.path().ends_with(&queue[1]) && guard.fencing_token() > token);
     assert_eq!(holder.zookeeper_session(), sessions);
     guard.release().await.unwrap();
+    drop(busy);
     bed.end().await;
 }
 
@@ -34,12 +36,14 @@ async fn a_guard_dropped_while_the_server_is_away_is_released_when_it_is_back() 
     let bed = Bed::own();
     let session =
         bed.adopt(bed.builder().session_timeout(Duration::from_secs(50)).connect().await.unwrap());
+    let busy = bed.busy_while_broken(&[&session]).await;
     let guard = session.mutex("a").unwrap().acquire().await.unwrap();
     bed.server().kill();
     drop(guard);
     bed.server().restart();
     bed.until_contenders("a", 0).await;
     session.mutex("a").unwrap().acquire().await.unwrap().release().await.unwrap();
+    drop(busy);
     bed.end().await;
 }
 
@@ -53,6 +57,7 @@ async fn a_rolling_restart_costs_neither_the_guard_nor_the_queue() {
         let builder = builder.session_timeout(Duration::from_secs(50));
         sessions.push(bed.adopt(builder.connect().await.unwrap()));
     }
+    let busy = bed.busy_while_broken(&[&sessions[0], &sessions[1]]).await;
     let before: Vec<_> = sessions.iter().map(Session::zookeeper_session).collect();
     let guard = sessions[0].mutex("a").unwrap().acquire().await.unwrap();
     let second = acquiring(&sessions[1], "a");
@@ -77,5 +82,6 @@ async fn a_rolling_restart_costs_neither_the_guard_nor_the_queue() {
         soon("the release", next.release()).await.unwrap();
     }
     assert!(before.into_iter().eq(sessions.iter().map(Session::zookeeper_session)));
+    drop(busy);
     bed.end().await;
 }

@@ -101,6 +101,7 @@ async fn of_locks_below_locks_nothing_is_left() {
         ["a", "a/0", "a/-5", "a/0/0", "a/x-lock-0000000000", "a/x-lock-0000000000/b", "a/007"];
     let bed = Bed::shared("below-locks");
     let sessions = bed.sessions(3).await;
+    let busy = bed.busy(&[&sessions[0], &sessions[1]]).await;
     let mut acquiring = JoinSet::new();
     for number in 0..200 {
         let mutex = sessions[number % sessions.len()].mutex(NAMES[number % NAMES.len()]).unwrap();
@@ -120,6 +121,7 @@ async fn of_locks_below_locks_nothing_is_left() {
     while let Some(done) = acquiring.join_next().await {
         assert!(done.unwrap());
     }
+    drop(busy);
     nothing_is_left(&bed).await;
     bed.end().await;
 }
@@ -134,6 +136,7 @@ async fn of_six_hundred_names_used_once_and_given_up_nothing_is_left() {
     const AT_ONCE: usize = 6;
     let bed = Bed::shared("names-used-once");
     let sessions = bed.sessions(3).await;
+    let busy = bed.busy(&[&sessions[0], &sessions[1]]).await;
     let (mut acquiring, mut acquired) = (JoinSet::new(), 0_u64);
     for number in 0..NAMES {
         let session = &sessions[usize::try_from(number).unwrap() % sessions.len()];
@@ -152,6 +155,7 @@ async fn of_six_hundred_names_used_once_and_given_up_nothing_is_left() {
     }
     println!("{acquired} of {NAMES} acquires came through");
     assert!((NAMES / SURE..NAMES).contains(&acquired), "{acquired} of {NAMES}");
+    drop(busy);
     nothing_is_left(&bed).await;
     bed.end().await;
 }
