@@ -191,12 +191,16 @@ impl Bed {
 
     /// Waits until a lock's directory has so many ephemeral nodes.
     pub(crate) async fn until_nodes(&self, lock: &str, count: usize) {
-        let below = format!("{}/", self.path(lock));
-        until(&format!("{count} nodes"), || {
-            let nodes = self.ephemerals();
-            (nodes.iter().filter(|path| path.starts_with(&below)).count() == count).then_some(())
-        })
-        .await;
+        let directory = self.path(lock);
+        until(&format!("{count} nodes"), || (self.below(&directory).len() == count).then_some(()))
+            .await;
+    }
+
+    /// The ephemeral nodes in a directory.
+    pub(crate) fn below(&self, directory: &str) -> Vec<String> {
+        let (mut nodes, below) = (self.ephemerals(), format!("{directory}/"));
+        nodes.retain(|path| path.starts_with(&below));
+        nodes
     }
 
     /// The paths below this root that somebody watches.

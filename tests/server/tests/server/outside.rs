@@ -10,6 +10,7 @@ use zklock::{ErrorKind, MutexGuard, Session};
 use zklock_test_support::{Action, Matcher, OpCode, RawError, monotonic_ns};
 
 use crate::bed::{Bed, acquiring, soon, until};
+use crate::kinds::Kind;
 
 const SESSION_TIMEOUT: Duration = Duration::from_secs(12);
 
@@ -81,6 +82,53 @@ async fn a_next_in_line_whose_node_is_deleted_does_not_enter_beside_the_one_behi
         assert!(second.fencing_token() > token);
         second.release().await.unwrap();
     }
+    bed.end().await;
+}
+
+/// The same of locks of other kinds, on a busy day: of writers behind a reader as well, and of a reader
+/// behind a writer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_next_in_line_of_any_kind_does_not_enter_without_its_node() {
+    let bed = Bed::shared("next-deleted-kinds");
+    let mut sessions = Vec::new();
+    for _ in 0..3 {
+        sessions.push(bed.session_of(SESSION_TIMEOUT).await);
+    }
+    let busy = bed.busy(&[&sessions[1], &sessions[2]]).await;
+    let (read, write) = (Kind::Read, Kind::WriteThere);
+    let of_one = [Kind::Mutex, Kind::Fair, Kind::Write, Kind::Multi].map(|kind| [kind; 3]);
+    let queues = of_one.into_iter().chain([[read, write, write], [write, read, write]]);
+    for (round, kinds) in queues.flat_map(|kinds| [kinds; 3]).enumerate() {
+        let first = kinds[0].acquire(&sessions[0]).await;
+        let directory = first.path().rsplit_once('/').unwrap().0.to_owned();
+        let queue = || bed.below(&directory);
+        let mut waiting = Vec::new();
+        for (kind, session) in kinds.into_iter().zip(&sessions).skip(1) {
+            waiting.push(kind.acquiring(session));
+            let count = waiting.len() + 1;
+            until("it queues up", || (queue().len() == count).then_some(())).await;
+            if count == 2 {
+                let watches = || bed.watched().iter().any(|path| path == first.path());
+                until(&format!("it watches: {kinds:?}"), || watches().then_some(())).await;
+            }
+        }
+        let (third, second) = (waiting.pop().unwrap(), waiting.pop().unwrap());
+        let deleted = queue()
+            .into_iter()
+            .filter(|path| path != first.path())
+            .min_by_key(|path| path[path.len() - 10..].to_owned());
+        bed.delete(&deleted.unwrap());
+        first.release().await.unwrap();
+        let third = soon("the third", third).await.unwrap();
+        until("the second queues up again", || {
+            (second.is_finished() || queue().len() == 2).then_some(())
+        })
+        .await;
+        assert!(!second.is_finished() && third.is_valid(), "two are inside: {kinds:?}, {round}");
+        third.release().await.unwrap();
+        soon("the second", second).await.unwrap().release().await.unwrap();
+    }
+    drop(busy);
     bed.end().await;
 }
 
