@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tokio::task::{JoinSet, spawn_blocking};
 use zklock::layout::Kazoo;
 use zklock::{LockOptions, Session};
-use zklock_test_support::{Action, Matcher, OpCode, Proxy, Rule};
+use zklock_test_support::{Action, Control, Matcher, OpCode, Proxy, Rule};
 
 use crate::bed::{Bed, soon, until};
 use crate::kinds::{Held, KINDS, Kind, Wait};
@@ -18,6 +18,13 @@ const T: Duration = Duration::from_secs(20);
 
 /// Of a call: below the session timeout, and long enough for a busy machine.
 const DEADLINE: Duration = Duration::from_secs(15);
+
+/// The session timeout by default.
+const DEFAULT_T: Duration = Duration::from_secs(10);
+
+/// When what is not answered is asked for again: a quarter of the 4 s that a call takes by default, which is
+/// less than a sixth of the session timeout.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// What a lock may ask for. Hardly any kind needs all of it.
 const ANSWERS: [OpCode; 5] =
@@ -34,18 +41,31 @@ struct Client {
     /// What the paths of its lock contain, and those of no other.
     path: String,
     swallowed: Swallowed,
+    options: LockOptions,
+    /// For how long it gets and releases its lock without an answer, at most.
+    takes: [Duration; 2],
+    control: Arc<Control>,
 }
 
 impl Client {
     fn new(bed: &Bed, kind: Kind, session: &Session, proxy: &Arc<Proxy>) -> Self {
         let path = bed.path(kind.name());
         let (session, proxy) = (session.clone(), proxy.clone());
-        Client { kind, session, proxy, path, swallowed: Swallowed::new() }
+        let (swallowed, control) = (Swallowed::new(), Arc::new(Control::timers()));
+        let (options, takes) = (LockOptions::new().timeout(DEADLINE).retries(1), [DEADLINE; 2]);
+        Client { kind, session, proxy, path, swallowed, options, takes, control }
+    }
+
+    /// A client that has no options, and gets and releases its lock in the time that is promised.
+    fn by_default(mut self, control: &Arc<Control>) -> Self {
+        (self.options, self.takes, self.control) =
+            (LockOptions::default(), [AGAIN, DEFAULT_T / 6], control.clone());
+        self
     }
 
     async fn take(&self, wait: Wait, on_a_thread: bool) -> Held {
         let (kind, session) = (self.kind, self.session.clone());
-        let options = LockOptions::new().timeout(DEADLINE).retries(1);
+        let options = self.options;
         let taken = if on_a_thread {
             spawn_blocking(move || kind.take_blocking(&session, options, wait)).await.unwrap()
         } else {
@@ -94,11 +114,12 @@ impl Client {
             for opcode in ANSWERS {
                 let taking = async |client: &Self, _: &Rule| client.take(wait, on_a_thread).await;
                 let (held, took) = self.without("the lock", opcode, taking).await;
-                assert!(took < DEADLINE, "{:?}, {opcode:?}: {took:?}", self.kind);
+                let what = format!("{:?} without {opcode:?}", self.kind);
+                self.control.within(&what, took, self.takes[0]);
                 assert!(held.is_valid(), "{:?}, {opcode:?}", self.kind);
                 let releasing = async |_: &Self, _: &Rule| release(held, on_a_thread).await;
                 let ((), took) = self.without("the release", opcode, releasing).await;
-                assert!(took < DEADLINE, "{:?}, {opcode:?}: {took:?}", self.kind);
+                self.control.within(&format!("{what}, the release"), took, self.takes[1]);
             }
         }
         (self.kind, self.swallowed)
@@ -157,6 +178,21 @@ async fn locks_of_all_kinds_outlive_each_answer_that_is_swallowed_alone_on_a_bus
     let before = session.zookeeper_session();
     let clients = KINDS.map(|kind| Client::new(&bed, kind, &session, &proxy).goes_on());
     all(clients).await;
+    assert_eq!(before, session.zookeeper_session());
+    drop(busy);
+    bed.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn by_default_an_answer_that_is_swallowed_alone_is_made_up_for_in_time() {
+    let bed = Bed::shared("swallowed-default");
+    let proxy = Arc::new(bed.proxy());
+    let session = bed.session_of_through(DEFAULT_T, &proxy).await;
+    let busy = bed.busy(&[&session]).await;
+    let before = session.zookeeper_session();
+    let control = Arc::new(Control::of(bed.server()));
+    let client = |kind| Client::new(&bed, kind, &session, &proxy).by_default(&control);
+    all(KINDS.map(|kind| client(kind).goes_on())).await;
     assert_eq!(before, session.zookeeper_session());
     drop(busy);
     bed.end().await;
