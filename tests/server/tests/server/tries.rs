@@ -32,9 +32,12 @@ async fn as_many_tries_at_once_enter_as_there_are_permits() {
         let busy = bed.busy(&[&session]).await;
         for _ in 0..ROUNDS {
             let mut tries = JoinSet::new();
-            for _ in 0..3 {
-                let printers = printers(&session, 3, kazoo);
-                tries.spawn(async move { printers.try_acquire().await });
+            // In tasks and on threads.
+            for permits in [1, 2, 1] {
+                let printers = printers(&session, 8, kazoo);
+                let blocks = printers.clone();
+                tries.spawn(async move { printers.try_acquire_many(permits).await });
+                tries.spawn_blocking(move || blocks.blocking_try_acquire_many(permits));
             }
             for permit in all(tries).await {
                 permit.release().await.unwrap();
@@ -48,13 +51,15 @@ async fn as_many_tries_at_once_enter_as_there_are_permits() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn readers_who_try_at_once_all_enter_where_nobody_writes() {
     let bed = Bed::shared("tries-read");
-    let session = bed.session().await;
-    let busy = bed.busy(&[&session]).await;
+    let sessions = bed.sessions(2).await;
+    let busy = bed.busy(&[&sessions[0], &sessions[1]]).await;
     for _ in 0..ROUNDS {
         let mut tries = JoinSet::new();
-        for _ in 0..3 {
+        for session in sessions.iter().cycle().take(4) {
             let lock = session.rw_lock("a").unwrap().with_options(patient());
+            let blocks = lock.clone();
             tries.spawn(async move { lock.try_read().await });
+            tries.spawn_blocking(move || blocks.blocking_try_read());
         }
         for guard in all(tries).await {
             guard.release().await.unwrap();
