@@ -191,9 +191,8 @@ impl Bed {
 
     /// Waits until a lock's directory has so many ephemeral nodes.
     pub(crate) async fn until_nodes(&self, lock: &str, count: usize) {
-        let directory = self.path(lock);
-        until(&format!("{count} nodes"), || (self.below(&directory).len() == count).then_some(()))
-            .await;
+        let (directory, what) = (self.path(lock), format!("{count} nodes"));
+        until(&what, || (self.below(&directory).len() == count).then_some(())).await;
     }
 
     /// The ephemeral nodes in a directory.
