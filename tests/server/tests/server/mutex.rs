@@ -13,9 +13,11 @@ use crate::inside::Inside;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sessions_and_their_tasks_never_overlap_and_tokens_grow() {
     let bed = Bed::shared("overlap");
+    let sessions = bed.sessions(5).await;
+    let busy = bed.busy(&[&sessions[0], &sessions[1]]).await;
     let inside = Arc::new(Inside::default());
     let mut tasks = JoinSet::new();
-    for session in bed.sessions(5).await {
+    for session in sessions {
         for task in 0..4 {
             let (mutex, inside) = (session.mutex("a").unwrap(), inside.clone());
             tasks.spawn(async move {
@@ -31,6 +33,7 @@ async fn sessions_and_their_tasks_never_overlap_and_tokens_grow() {
         task.unwrap();
     }
     inside.assert_in_order(200);
+    drop(busy);
     bed.end().await;
 }
 
