@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use zklock_fault_tests::locks::Kind;
-use zklock_fault_tests::sweep::{Outcome, Scene, Sweep, all};
+use zklock_fault_tests::sweep::{Fault, Heal, Outcome, SORTS, Scene, Sweep, all};
 use zklock_test_support::{OpCode, ZooKeeper, is_long};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -27,8 +27,12 @@ async fn a_connection_broken_at_any_frame_costs_neither_exclusion_nor_progress()
     );
     assert!(cases.len() >= 1_000, "{places:?}");
     if !is_long() {
-        // Evenly, and every fault, because what lies between them is no multiple of their 18 sorts.
-        cases = (0..90).map(|number| cases[number * cases.len() / 90]).collect();
+        // Places evenly, and every sort of fault as often, also at the places of one kind: seven and the
+        // number of sorts have no divisor in common.
+        let places = cases.len() / SORTS;
+        cases = (0..90)
+            .map(|number| cases[number * places / 90 * SORTS + number * 7 % SORTS])
+            .collect();
     }
     let count = cases.len();
     let outcomes = sweep.run_all(cases, 60).await;
@@ -39,6 +43,8 @@ async fn a_connection_broken_at_any_frame_costs_neither_exclusion_nor_progress()
     let worst = outcomes.iter().max_by_key(|outcome| outcome.recovery).unwrap();
     let twice = outcomes.iter().filter(|outcome| outcome.struck_again).count();
     println!("{count} cases, {hit} frames hit, {twice} of them again, {kept} kept the lock");
+    let must: Vec<_> = outcomes.iter().filter(|outcome| outcome.must_keep).collect();
+    println!("{} had to keep it", must.len());
     println!("in {:?}", start.elapsed());
     println!("worst recovery {:?}: {}", worst.recovery, worst.case);
     let mut failed = 0;
@@ -51,6 +57,29 @@ async fn a_connection_broken_at_any_frame_costs_neither_exclusion_nor_progress()
         println!("did not come: {}", outcome.case);
     }
     assert!(hit * 100 >= count * 95, "the frames come as they were noted");
+    // That each of them kept it is judged case by case. Here: that there were such cases.
+    for kind in Kind::ALL {
+        for fault in [Fault::Delay, Fault::Fin, Fault::Reset] {
+            let of = |by_kind: bool, by_fault: bool| {
+                let mut cases = must.iter().map(|outcome| &outcome.case);
+                cases.any(|case| {
+                    (!by_kind || case.kind == kind) && (!by_fault || case.fault == fault)
+                })
+            };
+            assert!(of(true, false), "no {kind:?} had to be kept");
+            assert!(of(false, true), "after no {fault:?} a lock had to be kept");
+            // So few cases do not have every kind with every fault.
+            assert!(!is_long() || of(true, true), "no {kind:?} had to be kept after {fault:?}");
+        }
+    }
+    for fault in Fault::ALL {
+        for heal in [Heal::Before, Heal::After] {
+            let came = |outcome: &Outcome| {
+                outcome.hit && (outcome.case.fault, outcome.case.heal) == (fault, heal)
+            };
+            assert!(outcomes.iter().any(came), "no {fault:?} that heals {heal:?}");
+        }
+    }
     // Each frame of a repair comes in some of the cases, if there are enough.
     if is_long() {
         let again = |outcome: &Outcome| outcome.case.again;

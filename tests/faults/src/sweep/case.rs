@@ -30,7 +30,8 @@ pub enum Fault {
 }
 
 impl Fault {
-    const ALL: [Fault; 6] =
+    /// All of them.
+    pub const ALL: [Fault; 6] =
         [Fault::Fin, Fault::Reset, Fault::Torn, Fault::BlackHole, Fault::Delay, Fault::LostReply];
 }
 
@@ -143,7 +144,20 @@ impl Case {
 
     /// Whether the victim must not come back before it heals.
     pub fn refuses(&self) -> bool {
-        matches!(self.fault, Fault::Fin | Fault::Reset | Fault::Torn | Fault::LostReply)
+        !matches!(self.fault, Fault::BlackHole | Fault::Delay) && !self.is_cut_only()
+    }
+
+    /// Whether the victim must keep what it has or gets: its connection is cut and may come back at once,
+    /// or late by less than any lease. Who is refused once waits for a second before it tries again, and
+    /// of so short a session the lease may be over then.
+    pub fn is_short(&self) -> bool {
+        let is_late = self.fault == Fault::Delay && self.heal == Heal::Before;
+        is_late || self.is_cut_only()
+    }
+
+    fn is_cut_only(&self) -> bool {
+        let cuts = matches!(self.fault, Fault::Fin | Fault::Reset);
+        cuts && self.heal == Heal::Before && self.again.is_none()
     }
 
     /// What the proxy does with the frame of the repair.
@@ -179,7 +193,10 @@ impl fmt::Display for Case {
     }
 }
 
-/// Every case of these places.
+/// In how many ways each place is broken.
+pub const SORTS: usize = Fault::ALL.len() * 2 + AGAIN.len();
+
+/// Every case of these places: [`SORTS`] of one place, then those of the next.
 pub fn all(places: &[(Kind, Scene, Vec<Place>)]) -> Vec<Case> {
     let mut cases = Vec::new();
     for (kind, scene, places) in places {

@@ -39,6 +39,8 @@ pub struct Outcome {
     pub hit: bool,
     /// Whether the victim held its lock to the end.
     pub kept: bool,
+    /// Whether it had to: see [`Case::is_short`].
+    pub must_keep: bool,
     /// Whether the frame of the repair came by. Not every repair has every frame.
     pub struck_again: bool,
     /// From healing until everybody had the lock once and nothing was left.
@@ -192,8 +194,16 @@ impl Sweep {
             Err(_) => {
                 failures.push("the victim or its rival never got on".to_owned());
                 let recovery = 2 * PATIENCE;
-                let (kept, struck_again) = (false, false);
-                return Outcome { case, hit: true, kept, struck_again, recovery, failures };
+                let (kept, must_keep, struck_again) = (false, false, false);
+                return Outcome {
+                    case,
+                    hit: true,
+                    kept,
+                    must_keep,
+                    struck_again,
+                    recovery,
+                    failures,
+                };
             }
         };
         let hit = contest.is_some();
@@ -235,7 +245,11 @@ impl Sweep {
         if let Some(lease) = lease {
             failures.extend(lost_after_a_write(&record.history(), &proxy.log(), healed_ns, lease));
         }
-        Outcome { case, hit, kept, struck_again, recovery, failures }
+        let must_keep = hit && case.is_short();
+        if must_keep && !kept {
+            failures.push("the lock was lost, though no lease ran out".to_owned());
+        }
+        Outcome { case, hit, kept, must_keep, struck_again, recovery, failures }
     }
 
     /// What is still there two session timeouts after everybody has finished.
