@@ -201,7 +201,7 @@ async fn bodies_stop_behind_a_dead_network_before_another_is_granted() {
     let builder = bed.builder_at(&proxy.addr()).session_timeout(T);
     let session = bed.adopt(builder.connect().await.unwrap());
     let other = bed.session().await;
-    let busy = bed.busy(&[&session, &other]).await;
+    let busy = bed.busy_while_broken(&[&session, &other]).await;
     let cases = all(&session).await;
     let mut next = Vec::new();
     for (lock, work, _, body) in &cases {
@@ -243,7 +243,7 @@ async fn a_body_that_stops_at_suspect_is_dropped_at_a_cut_and_the_others_go_on()
     let proxy = bed.proxy();
     let builder = bed.builder_at(&proxy.addr()).session_timeout(2 * T);
     let session = bed.adopt(builder.connect().await.unwrap());
-    let busy = bed.busy(&[&session]).await;
+    let busy = bed.busy_while_broken(&[&session]).await;
     let cases = all(&session).await;
     let control = Control::timers();
     proxy.refuse(true);
@@ -280,7 +280,7 @@ async fn a_body_that_stops_at_suspect_is_dropped_at_a_cut_and_the_others_go_on()
 async fn bodies_whose_node_is_deleted_stop_within_a_heartbeat() {
     let bed = Bed::shared("bodies-deleted");
     let session = bed.session_of(T).await;
-    let busy = bed.busy(&[&session]).await;
+    let busy = bed.busy_while_broken(&[&session]).await;
     let cases = all(&session).await;
     let control = Control::of(bed.server());
     for (lock, ..) in &cases {
@@ -304,7 +304,7 @@ async fn bodies_whose_node_is_deleted_stop_within_a_heartbeat() {
 async fn a_body_never_begins_while_the_server_is_frozen() {
     let bed = Bed::own();
     let session = bed.session().await;
-    let busy = bed.busy(&[&session]).await;
+    let busy = bed.busy_while_broken(&[&session]).await;
     bed.server().pause();
     let (timeout, retries) = (Duration::from_millis(300), 2);
     let options = LockOptions::default().timeout(timeout).retries(retries);
