@@ -131,8 +131,12 @@ fn of_one(one: &Participant) -> String {
 
 /// Since when a contender holds the lock, where it says so; otherwise since when its node is there.
 pub(crate) fn began(one: &Participant) -> std::time::SystemTime {
-    let told = one.owner.granted.as_deref().and_then(|text| humantime::parse_rfc3339(text).ok());
-    told.unwrap_or(one.created)
+    granted(one).unwrap_or(one.created)
+}
+
+/// Since when a contender holds the lock, where it says so.
+pub(crate) fn granted(one: &Participant) -> Option<std::time::SystemTime> {
+    humantime::parse_rfc3339(one.owner.granted.as_deref()?).ok()
 }
 
 /// The number that ZooKeeper gave to a node: the nodes of a directory are counted as they are created.

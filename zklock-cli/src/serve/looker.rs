@@ -11,6 +11,7 @@ use zklock::{LockError, Participant, Session, SessionState};
 use crate::ls::{Lock, locks};
 use crate::serve::history::{History, moment};
 use crate::serve::state::state;
+use crate::when::millis;
 use crate::why::life::Life;
 use crate::why::view::{View, ask_connections};
 
@@ -152,7 +153,7 @@ impl Looker {
             "at": moment(now()),
             "seen": last.map(moment),
             "trouble": trouble,
-            "interval_ms": u64::try_from(self.interval.as_millis()).unwrap_or(u64::MAX),
+            "interval_ms": millis(self.interval),
         });
         self.seen.send_modify(|seen| {
             (seen.look, seen.at) = (look.to_string().into(), Some(Instant::now()))

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::ls::{self, Lock, began, who};
 use crate::top::warnings;
-use crate::when::{since, span};
+use crate::when::{millis, since, span};
 use crate::why::view::View;
 
 /// The order of the rows.
@@ -173,9 +173,9 @@ impl Model {
             json!({
                 "name": row.name,
                 "nodes_per_second": row.rate,
-                "held_for_ms": u64::try_from(row.held.as_millis()).unwrap_or(u64::MAX),
+                "held_for_ms": millis(row.held),
                 "waiting": row.waiting,
-                "waited_for_ms": u64::try_from(row.waited.as_millis()).unwrap_or(u64::MAX),
+                "waited_for_ms": millis(row.waited),
                 "holder": row.holder,
                 "warnings": row.warnings,
             })

@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 use zklock::Participant;
 
 use crate::inspect::value;
-use crate::ls::who;
+use crate::ls::{self, who};
 use crate::text::wrapped;
-use crate::when::{since, span};
+use crate::when::{millis, since, span};
 use crate::why::life::Life;
 use crate::why::problems::{Facts, Problem};
 use crate::why::usual;
@@ -108,8 +108,7 @@ fn unknown(facts: &Facts<'_>) -> String {
 
 /// Since when a contender holds the lock, where it says so, and how long that is.
 fn granted(one: &Participant) -> Option<(&str, String)> {
-    let text = one.owner.granted.as_deref()?;
-    Some((text, span(since(humantime::parse_rfc3339(text).ok()?))))
+    Some((one.owner.granted.as_deref()?, span(since(ls::granted(one)?))))
 }
 
 fn session(one: &Participant, facts: &Facts<'_>) -> String {
@@ -172,10 +171,6 @@ pub(crate) fn json(facts: &Facts<'_>, problems: &[Problem]) -> Value {
         "problems": problems.collect::<Vec<_>>(),
         "servers": servers.collect::<Vec<_>>(),
     })
-}
-
-fn millis(time: std::time::Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn contender(one: &Participant, facts: &Facts<'_>) -> Value {

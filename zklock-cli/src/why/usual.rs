@@ -10,8 +10,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use zklock::{Mode, Participant};
 
-use crate::ls::number;
-use crate::when::{since, span};
+use crate::ls::{began, granted, number};
+use crate::when::{millis, since, span};
 use crate::why::view::Queue;
 
 /// Of fewer nothing is usual.
@@ -57,9 +57,7 @@ impl Usual {
             few @ ..FEW => return Err(format!("only {few} were in the queue before")),
             _ => {}
         }
-        let granted = one.owner.granted.as_deref();
-        let granted = granted.and_then(|text| humantime::parse_rfc3339(text).ok());
-        let held = since(granted.unwrap_or(one.created));
+        let held = since(began(one));
         let within = since(made).saturating_sub(held);
         let before = u32::try_from(before).unwrap_or(u32::MAX);
         if (within / before).is_zero() {
@@ -70,7 +68,7 @@ impl Usual {
         let after = count(numbers.filter(|number| *number > own));
         let gave_up = came.saturating_sub(after).saturating_sub(strangers).max(0);
         let gave_up = (!shared).then_some(gave_up);
-        Ok(Usual { before, within, shared, held, at_most: granted.is_none(), gave_up })
+        Ok(Usual { before, within, shared, held, at_most: granted(one).is_none(), gave_up })
     }
 
     /// How often one left the queue.
@@ -117,7 +115,6 @@ pub(super) fn lines(queue: &Queue, one: &Participant) -> Vec<String> {
 pub(super) fn value(queue: &Queue, one: &Participant) -> Value {
     let usual = Usual::of(queue, one);
     let (known, unknown) = (usual.as_ref().ok(), usual.as_ref().err());
-    let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     json!({
         "before": known.map(|usual| usual.before),
         "within_ms": known.map(|usual| millis(usual.within)),
@@ -171,7 +168,7 @@ mod tests {
     }
 
     /// Its node was made, or it was granted the lock, so many seconds ago.
-    fn began(queue: &mut Queue, now: SystemTime, made: u32, granted: Option<u32>) {
+    fn begin(queue: &mut Queue, now: SystemTime, made: u32, granted: Option<u32>) {
         let ago = |seconds| now - SECOND * seconds;
         let one = &mut queue.survey.queue[0];
         one.created = ago(made);
@@ -187,7 +184,7 @@ mod tests {
     async fn a_hold_is_compared_to_how_often_one_left_before() {
         let mut queue = queue(5_000, &[5_001], 5_002, 10_250).await;
         let now = queue.survey.queue[0].created;
-        began(&mut queue, now, 260, Some(250));
+        begin(&mut queue, now, 260, Some(250));
         let rate = "one leaves the queue every 2.0 s (5000 in 2 h 46 min before): this is";
         assert_eq!(told(&queue), [format!("{rate} 125 times as long")]);
         let value = value(&queue, &queue.survey.queue[0]);
@@ -196,11 +193,11 @@ mod tests {
             (&5_000.into(), &2_000.into(), &0.into(), &false.into())
         );
         // Who does not tell since when it holds the lock may have waited for most of that time.
-        began(&mut queue, now, 250, None);
+        begin(&mut queue, now, 250, None);
         assert_eq!(told(&queue), [format!("{rate} at most 125 times as long")]);
-        began(&mut queue, now, 10, Some(6));
+        begin(&mut queue, now, 10, Some(6));
         assert_eq!(told(&queue)[0].rsplit_once(": ").unwrap().1, "this is 2.9 times as long");
-        began(&mut queue, now, 10, Some(2));
+        begin(&mut queue, now, 10, Some(2));
         assert_eq!(told(&queue)[0].rsplit_once(": ").unwrap().1, "this is not longer");
     }
 
@@ -210,7 +207,7 @@ mod tests {
         // Of the numbers from 101 to 119, two are there.
         let mut queue = queue(100, &[118, 119], 120, 1_100).await;
         let now = queue.survey.queue[0].created;
-        began(&mut queue, now, 100, Some(100));
+        begin(&mut queue, now, 100, Some(100));
         let told = told(&queue);
         assert!(told[0].ends_with("this is 10 times as long"), "{told:?}");
         assert_eq!(told[1], "17 have given up since it came; some of those before may have, too");
@@ -241,7 +238,7 @@ mod tests {
         assert_eq!(not(&plain), ["not known: its node has no number"]);
         let mut ahead = queue(7, &[], 8, 0).await;
         let now = ahead.survey.queue[0].created;
-        began(&mut ahead, now, 5, None);
+        begin(&mut ahead, now, 5, None);
         assert_eq!(not(&ahead), ["not known: the clocks of the machines differ"]);
         let mut readers = queue(7, &[8], 9, 70).await;
         readers.survey.queue[0].mode = Mode::Read;

@@ -60,6 +60,14 @@ impl From<LockError> for Failed {
     }
 }
 
+/// The error of the lock, if it was not the function's own.
+fn of_the_lock(answer: Result<(), Failed>) -> Result<(), LockError> {
+    match answer {
+        Err(Failed::Lock(error)) => Err(error),
+        Err(Failed::Own) | Ok(()) => Ok(()),
+    }
+}
+
 #[zk_locked("doors/{call.name}", session = call.session, options = call.options)]
 async fn alone(call: &Call<'_>) -> Result<(), LockError> {
     call.succeed().await
@@ -162,11 +170,7 @@ impl Task {
                 _ => lock.acquire_many_tries(*permits).await?,
             }),
             // Other kinds have these methods only.
-            other => match how {
-                0..=2 => other.acquire().await?,
-                3 => other.try_acquire().await?,
-                _ => other.acquire_tries().await?,
-            },
+            other => Task::acquire(other, how).await?,
         })
     }
 
@@ -194,18 +198,11 @@ impl Task {
                 Ok(None) => return,
                 other => other.map(drop),
             },
-            7 => match answers(&call).await {
-                Err(Failed::Lock(error)) => Err(error),
-                Err(Failed::Own) | Ok(()) => Ok(()),
-            },
-            8 => match perhaps(&call).await {
-                Err(Failed::Lock(error)) => Err(error),
-                Err(Failed::Own) | Ok(()) => Ok(()),
-            },
+            7 => of_the_lock(answers(&call).await),
+            8 => of_the_lock(perhaps(&call).await),
             21 => match is_told(&call).await {
                 Err(Failed::Own) => return,
-                Err(Failed::Lock(error)) => Err(error),
-                Ok(()) => Ok(()),
+                other => of_the_lock(other),
             },
             9..=15 => self.by_template(&call, door - 9).await,
             16 => self.by_name(&call).await,
@@ -240,24 +237,20 @@ impl Task {
             call.body().await;
             Ok::<(), Failed>(())
         };
-        let answer = match which {
-            0 => return template.execute(name, || call.body()).await,
-            1 => return template.read().execute(name, || call.body()).await,
-            2 => return template.execute_all(two, || call.body()).await,
+        match which {
+            0 => template.execute(name, || call.body()).await,
+            1 => template.read().execute(name, || call.body()).await,
+            2 => template.execute_all(two, || call.body()).await,
             3 => {
                 let template: &dyn LockTemplate = &template;
-                return template.execute(name, || call.body()).await;
+                template.execute(name, || call.body()).await
             }
             4 => {
                 let template: &dyn LockTemplate = &template;
-                template.execute_fallible(name, failing).await
+                of_the_lock(template.execute_fallible(name, failing).await)
             }
-            5 => template.execute_fallible(name, failing).await,
-            _ => template.execute_all_fallible(two, failing).await,
-        };
-        match answer {
-            Err(Failed::Lock(error)) => Err(error),
-            Err(Failed::Own) | Ok(()) => Ok(()),
+            5 => of_the_lock(template.execute_fallible(name, failing).await),
+            _ => of_the_lock(template.execute_all_fallible(two, failing).await),
         }
     }
 
@@ -336,9 +329,9 @@ impl Task {
             AnyLock::Read(call.session.rw_lock(format!("{name}-read"))?.with_options(call.options));
         let mutex: AnyLock = call.session.mutex(name)?.with_options(call.options).into();
         let both = MultiLock::new([mutex, read])?;
-        let (one, many) = (both.members().len(), MultiLock::new(Vec::<AnyLock>::new()).is_err());
-        if one != 2 || !many {
-            self.crew.ledger.fail(rules::ERROR, format!("{}: {one} members", self.name));
+        let (members, of_none) = (both.members().len(), MultiLock::new(Vec::<AnyLock>::new()));
+        if members != 2 || of_none.is_ok() {
+            self.crew.ledger.fail(rules::ERROR, format!("{}: {members} members", self.name));
         }
         let guard = match self.choose(3) {
             0 => both.try_acquire().await?,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use zklock_core::base::error::{ErrorKind, LockError};
 use zklock_core::coordinator::traits::Operation;
 use zklock_core::layout::Kazoo;
-use zklock_core::lock::AnyLock;
+use zklock_core::lock::{AnyGuard, AnyLock};
 use zklock_core::run::template::ZkLockTemplate;
 use zklock_core::session::{Session, SessionBuilder};
 
@@ -253,11 +253,10 @@ impl Task {
         let start = self.process.nanos();
         let paused = self.process.pauses();
         let acquiring = async {
-            match how {
-                _ if self.crew.profile.doors => Task::acquire_by_kind(&asked, how, timeout).await,
-                0..=2 => asked.acquire().await,
-                3 => asked.try_acquire().await,
-                _ => asked.acquire_tries().await,
+            if self.crew.profile.doors {
+                Task::acquire_by_kind(&asked, how, timeout).await
+            } else {
+                Task::acquire(&asked, how).await
             }
         };
         let answer = cut_short(world, acquiring, cut).await;
@@ -280,6 +279,15 @@ impl Task {
                 self.crew.ledger.check_refusal(&self.name, &asking, error.kind());
             }
             None => self.say(|| "is dropped".to_owned()),
+        }
+    }
+
+    /// Acquires as long as it takes, once, or as often as it was told.
+    pub(super) async fn acquire(asked: &AnyLock, how: u32) -> Result<AnyGuard, LockError> {
+        match how {
+            0..=2 => asked.acquire().await,
+            3 => asked.try_acquire().await,
+            _ => asked.acquire_tries().await,
         }
     }
 
