@@ -230,9 +230,7 @@ fn strike(scene: &Arc<Scene>, fault: Fault) {
         // Something gets through for a moment.
         Kind::Blink => {
             let moment = u64::from(1 + fault.which) * 300;
-            // A server that hears the client connect again keeps its session for longer, as after a
-            // restart.
-            store.strike_server(until + moment + fault.long);
+            store.disturb(until + moment + fault.long);
             cut_off(scene, &process, (true, true), fault.long);
             let again = scene.clone();
             later(world, fault.long + moment, move || {
@@ -293,7 +291,7 @@ fn strike(scene: &Arc<Scene>, fault: Fault) {
         Kind::Limit => set_limit(scene, fault.lock, 1 + fault.which),
         Kind::Close => close(scene, fault.process),
         Kind::Refuse => {
-            store.disturb(until);
+            store.meddle();
             // What may be done with nodes, those say in which they are.
             let directory = match fault.which / 2 {
                 0 => scene.crew.locks[fault.lock].directory(),
@@ -313,7 +311,7 @@ fn strike(scene: &Arc<Scene>, fault: Fault) {
         }
         Kind::Plant => {
             let directory = format!("/zklock/{}", scene.crew.locks[fault.lock].name);
-            store.disturb(until);
+            store.meddle();
             let nodes = scene.nodes(fault.lock);
             // It looks like one that was there.
             let Some(path) = nodes.get(fault.which as usize % nodes.len().max(1)) else { return };
@@ -363,16 +361,10 @@ fn set_limit(scene: &Arc<Scene>, lock: usize, limit: u32) {
 
 /// A process closes its session, and another one takes its place.
 fn close(scene: &Arc<Scene>, place: usize) {
-    let process = scene.process(place);
-    let Some(session) = scene.session(place) else { return };
-    scene.world.say(|| format!("{}: closes its session", process.id()));
+    let Some(running) = scene.running(place) else { return };
+    scene.world.say(|| format!("{}: closes its session", running.process.id()));
     scene.store.closes();
-    scene.crew.ledger.closes(&process);
-    let (closing, of) = (scene.clone(), process.clone());
-    process.spawn(async move {
-        session.close().await;
-        closing.is_closed(&of);
-    });
+    scene.close(running);
     scene.start(place);
 }
 

@@ -82,6 +82,8 @@ pub struct Profile {
     pub twins: bool,
     /// Whether tasks come in by every way that the library has.
     pub doors: bool,
+    /// Whether sessions may also last as long as they usually do.
+    pub usual_times: bool,
     /// By how many millionths the clocks of processes are wrong at most, in both directions. Those of more
     /// than [`ALLOWED`] are held only to the rules that do not depend on clocks.
     pub drift: u32,

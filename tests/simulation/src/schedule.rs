@@ -18,12 +18,14 @@ use crate::rules::{self, Ledger, Violation};
 use crate::store::Store;
 use crate::workload::{self, Crew, LockPlan};
 
-/// Session timeouts, ticks, and after how many ticks servers miss each other. In microseconds.
-const TIMES: [(u64, u64, u64); 3] =
-    [(3_000_000, 200_000, 10), (1_200_000, 400_000, 5), (2_000_000, 200_000, 20)];
-
-/// How long servers take to find a leader, at most.
-const ELECTION: u64 = 2_000_000;
+/// Session timeouts, ticks, and after how many ticks servers miss each other. In microseconds. The last is what
+/// is usual, and longer than everything for which the library waits however long sessions are.
+const TIMES: [(u64, u64, u64); 4] = [
+    (3_000_000, 200_000, 10),
+    (1_200_000, 400_000, 5),
+    (2_000_000, 200_000, 20),
+    (10_000_000, 2_000_000, 5),
+];
 
 /// After how many session timeouts without faults everybody was served.
 const PATIENCE: u64 = 10;
@@ -62,11 +64,20 @@ pub(crate) struct Scene {
     pub(crate) world: Arc<World>,
     pub(crate) store: Arc<Store>,
     pub(crate) crew: Arc<Crew>,
-    running: Mutex<Vec<(Process, Session)>>,
+    running: Mutex<Vec<Running>>,
     strikes: u32,
     tick: u64,
     /// Until when something befalls each server.
     struck: Mutex<BTreeMap<usize, u64>>,
+}
+
+/// A process with its session.
+#[derive(Clone, Debug)]
+pub(crate) struct Running {
+    pub(crate) process: Process,
+    pub(crate) session: Session,
+    /// Under which its session was opened.
+    pub(crate) label: u64,
 }
 
 /// Notes when a process leaves a server that differs.
@@ -85,28 +96,27 @@ impl Scene {
     /// The process that runs in a place: the last one, where others crashed.
     pub(crate) fn process(&self, place: usize) -> Process {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        running[place].0.clone()
+        running[place].process.clone()
     }
 
-    /// The session that runs in a place.
-    pub(crate) fn session(&self, place: usize) -> Option<Session> {
+    /// What runs in a place.
+    pub(crate) fn running(&self, place: usize) -> Option<Running> {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        running.get(place).map(|(_, session)| session.clone())
+        running.get(place).cloned()
     }
 
-    /// A process has closed its session: nothing of it is left, if nothing went wrong.
-    pub(crate) fn is_closed(&self, process: &Process) {
-        let (ledger, left) = (&self.crew.ledger, self.store.ensemble().sessions_of(process));
-        self.world.say(|| format!("{}: has closed its session", process.id()));
-        // A task of it may be at work in another session.
-        let alone = !self.crew.profile.doors;
-        // A server that is started again gives all sessions their time once more.
-        if !left.is_empty() && alone && ledger.calm_for(2 * self.crew.timeout + ELECTION) {
-            ledger.fail(rules::CLOSED, format!("{}: sessions {left:x?} are left", process.id()));
-        }
+    /// Closes the session of a process, in a task of it.
+    pub(crate) fn close(&self, running: Running) {
+        let Running { process, session, label } = running;
+        self.crew.ledger.closes(&process);
+        let (ledger, of, begun) = (self.crew.ledger.clone(), process.clone(), self.world.now());
+        process.spawn(async move {
+            session.close().await;
+            ledger.has_closed(&of, label, begun);
+        });
     }
 
-    fn take_running(&self) -> Vec<(Process, Session)> {
+    fn take_running(&self) -> Vec<Running> {
         std::mem::take(&mut *self.running.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -118,7 +128,8 @@ impl Scene {
             let drift = [0, most, -most, most / 4, -most / 4][self.world.choose(5) as usize];
             process.set_drift(drift);
         }
-        let connecting = Connecting::new(Duration::from_micros(self.crew.timeout));
+        let (label, timeout) = (self.world.unique(), Duration::from_micros(self.crew.timeout));
+        let connecting = Connecting { label, ..Connecting::new(timeout) };
         let connector = self.store.ensemble().connector(&process, connecting);
         let mut builder = Session::simulated_builder(connector, Host::of(&process))
             .tick_time(Duration::from_micros(self.tick))
@@ -135,10 +146,11 @@ impl Scene {
             process.spawn(task);
         }
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = Running { process, session, label };
         let old = if place < running.len() {
-            Some(std::mem::replace(&mut running[place], (process, session)))
+            Some(std::mem::replace(&mut running[place], new))
         } else {
-            running.push((process, session));
+            running.push(new);
             None
         };
         drop(running);
@@ -197,7 +209,8 @@ pub fn run(chooser: Chooser, profile: &Profile, lines: bool) -> Outcome {
     let servers = if profile.servers == 3 && world.choose(2) == 1 { 3 } else { 1 };
     let exact = profile.only.is_some();
     let strikes = if !exact && world.choose(2) == 1 { profile.strikes } else { 0 };
-    let times = if exact { 0 } else { world.choose(TIMES.len() as u32) };
+    let known = TIMES.len() as u32 - u32::from(!profile.usual_times);
+    let times = if exact { 0 } else { world.choose(known) };
     let (timeout, tick, sync_limit) = TIMES[times as usize];
     let odd = profile.kinds_of_faults == Faults::Odd;
     let options = Options {
@@ -290,14 +303,9 @@ fn crew_holds(crew: &Crew) -> u64 {
 fn close(scene: &Arc<Scene>) {
     let (world, ledger, timeout) = (&scene.world, &scene.crew.ledger, scene.crew.timeout);
     let mut processes = Vec::new();
-    for (process, session) in scene.take_running() {
-        scene.crew.ledger.closes(&process);
-        let (closing, of) = (scene.clone(), process.clone());
-        process.spawn(async move {
-            session.close().await;
-            closing.is_closed(&of);
-        });
-        processes.push(process);
+    for running in scene.take_running() {
+        processes.push(running.process.clone());
+        scene.close(running);
     }
     let until = |limit: u64, clean: &dyn Fn() -> bool| {
         let mut next = 0;

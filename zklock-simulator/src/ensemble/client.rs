@@ -120,6 +120,8 @@ impl Timing {
 #[derive(Debug)]
 pub(super) struct Client {
     pub(super) process: ProcessId,
+    /// For whom it is.
+    pub(super) label: u64,
     /// In the order in which they are tried.
     pub(super) servers: Vec<usize>,
     pub(super) next_server: usize,

@@ -33,6 +33,8 @@ pub struct Connecting {
     pub credentials: Option<u32>,
     /// Who may use what it creates.
     pub access: Access,
+    /// What tells its sessions from others of the process.
+    pub label: u64,
 }
 
 impl Connecting {
@@ -44,6 +46,7 @@ impl Connecting {
             servers: Vec::new(),
             credentials: None,
             access: Access::Open,
+            label: 0,
         }
     }
 }
@@ -155,7 +158,7 @@ async fn attempt(
         Until::new(shared, client, Err(no_hosts()), |client: &Client| client.opened.clone());
     opened.await?;
     attempt.kept = true;
-    let session = SimulatedCoordinator::new(shared.clone(), client);
+    let session = SimulatedCoordinator::new(shared.clone(), process.clone(), client);
     // The chroot is there; it is asked for again where the answer is lost.
     let mut pause = micros(times::reply(session.session_timeout()));
     loop {

@@ -17,12 +17,15 @@ use super::client::{Client, Phase};
 use super::frames::Answer;
 use super::shared::Shared;
 use super::waiting::{Until, ask};
+use crate::executor::Process;
 
-/// How long a close waits for the server's word, as with a real server.
-const CLOSE_WAIT: u64 = 1_000_000;
+/// How long a close waits for the server's word, as with a real server: by the clock of its process, in
+/// nanoseconds.
+const CLOSE_WAIT: u64 = 1_000_000_000;
 
 pub(super) struct SimulatedCoordinator {
     shared: Arc<Shared>,
+    process: Process,
     client: u64,
     session: i64,
     timeout: Duration,
@@ -39,7 +42,7 @@ impl fmt::Debug for SimulatedCoordinator {
 }
 
 impl SimulatedCoordinator {
-    pub(super) fn new(shared: Arc<Shared>, client: u64) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, process: Process, client: u64) -> Self {
         let (session, timeout, end) = shared.look(|machine| {
             let client = machine.clients.get(&client);
             let known =
@@ -48,7 +51,7 @@ impl SimulatedCoordinator {
         });
         let timeout = Duration::from_micros(timeout);
         let closed = AtomicBool::new(false);
-        SimulatedCoordinator { shared, client, session, timeout, closed, end }
+        SimulatedCoordinator { shared, process, client, session, timeout, closed, end }
     }
 
     fn ask<T: Send + 'static>(
@@ -192,8 +195,8 @@ impl Coordinator for SimulatedCoordinator {
         let look = |client: &Client| (client.phase == Phase::Over).then_some(());
         let over = Until::new(&self.shared, self.client, (), look);
         self.let_go();
-        let world = &self.shared.world;
-        let limit = world.sleep_until(world.now() + CLOSE_WAIT);
+        let until = self.process.moment(self.process.nanos() + CLOSE_WAIT);
+        let limit = self.shared.world.sleep_until(until);
         Box::pin(or(over, limit))
     }
 }

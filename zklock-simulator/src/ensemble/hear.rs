@@ -39,6 +39,7 @@ impl Machine {
                 return self.finish(client, State::Expired, &RequestError::SessionExpired);
             }
             ToClient::Connected { session, timeout } => {
+                self.is_back(session);
                 client.session = session;
                 client.timing = Timing::new(timeout, client.configured);
                 client.set_state(State::Connected, &mut self.wake);
@@ -49,6 +50,7 @@ impl Machine {
             }
             ToClient::Reply { xid, zxid, answer } => {
                 client.seen = client.seen.max(zxid);
+                self.shows(client.session, wire, xid);
                 self.reply(client, xid, answer);
                 if client.closing == Some(xid) {
                     return self.finish(client, State::Closed, &RequestError::Closed);

@@ -18,6 +18,8 @@ pub struct Life {
     pub born: u64,
     /// When its deletion was committed, and why.
     pub gone: Option<(u64, Gone)>,
+    /// The transaction that deleted it.
+    pub last: Option<i64>,
 }
 
 /// Why a node is gone.
@@ -66,7 +68,7 @@ impl Journal {
                 self.present.insert(path.to_string(), self.lives.len());
                 let path = path.to_string();
                 let owner = if *owner == CONTAINER { 0 } else { *owner };
-                let life = Life { path, czxid: txn.zxid, owner, born: now, gone: None };
+                let life = Life { path, czxid: txn.zxid, owner, born: now, gone: None, last: None };
                 self.lives.push(life);
             }
             Change::Delete { path } => {
@@ -75,7 +77,7 @@ impl Journal {
                     OUTSIDER => Gone::Outsider,
                     by => Gone::Deleted { by },
                 };
-                self.end(path, now, why);
+                self.end(path, txn.zxid, now, why);
             }
             Change::Multi(changes) => {
                 for change in changes {
@@ -85,7 +87,7 @@ impl Journal {
             Change::CloseSession { session, paths } => {
                 self.ended.entry(*session).or_insert(now);
                 for path in paths {
-                    self.end(path, now, Gone::SessionEnded);
+                    self.end(path, txn.zxid, now, Gone::SessionEnded);
                 }
             }
             Change::Set { path, data, .. } => {
@@ -102,9 +104,9 @@ impl Journal {
         life.is_some_and(|life| life.czxid == czxid)
     }
 
-    fn end(&mut self, path: &str, now: u64, why: Gone) {
+    fn end(&mut self, path: &str, zxid: i64, now: u64, why: Gone) {
         if let Some(life) = self.present.remove(path).and_then(|at| self.lives.get_mut(at)) {
-            life.gone = Some((now, why));
+            (life.gone, life.last) = (Some((now, why)), Some(zxid));
             self.deaths += 1;
         }
     }

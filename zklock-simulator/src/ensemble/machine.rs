@@ -9,6 +9,7 @@ use super::chosen::Chosen;
 use super::client::Client;
 use super::frames::{ToClient, ToPeer, ToServer};
 use super::journal::{Journal, OUTSIDER};
+use super::known::Known;
 use super::options::Options;
 use super::prepare::{Author, Write};
 use super::repeated::Repeated;
@@ -139,6 +140,8 @@ pub(super) struct Machine {
     pub(super) repeated: Repeated,
     /// Which connection was chosen of several, and which server.
     pub(super) chosen: Chosen,
+    /// What servers and clients know of each other.
+    pub(super) known: Known,
     /// Until when a strike lasts.
     pub(super) struck: u64,
 }
@@ -172,6 +175,7 @@ impl Machine {
             asked_while_down: false,
             repeated: Repeated::default(),
             chosen: Chosen::default(),
+            known: Known::default(),
             struck: 0,
         };
         machine.elect();

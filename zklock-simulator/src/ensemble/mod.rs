@@ -16,6 +16,7 @@ mod frames;
 mod hear;
 mod history;
 mod journal;
+mod known;
 mod machine;
 mod meddle;
 mod network;

@@ -82,6 +82,7 @@ impl Machine {
         let id = self.unique();
         let mut client = Client {
             process: process.id(),
+            label: connecting.label,
             servers,
             next_server: 0,
             start_server: 0,

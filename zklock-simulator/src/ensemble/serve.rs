@@ -43,6 +43,8 @@ impl Machine {
             frame if connection.session == 0 => connection.inbox.push_back(frame),
             frame => {
                 let session = connection.session;
+                self.note_served(at, id);
+                self.is_heard(session, id);
                 self.touch(at, session);
                 self.take(at, id, frame);
             }
@@ -85,6 +87,7 @@ impl Machine {
         }
         let session = hello.session;
         let older: Vec<u64> = server.connections_of(session, id);
+        self.returns(session);
         for older in older {
             self.close_connection(at, older);
         }
@@ -115,6 +118,7 @@ impl Machine {
             self.opened_by.insert(session, wire.process);
         }
         let inbox = std::mem::take(&mut connection.inbox);
+        self.note_label(session, id);
         self.send_to_client(id, ToClient::Connected { session, timeout: hello.timeout });
         if session == 0 {
             self.close_connection(at, id);
@@ -263,6 +267,9 @@ impl Machine {
                 self.send_to_client(id, ToClient::Reply { xid, zxid, answer: Ok(Answer::Done) });
             }
             ToServer::Request(xid, request) => {
+                if let Request::Children { path, .. } = &request {
+                    self.lists(id, xid, path, zxid);
+                }
                 let answer = self.read(at, id, request);
                 self.send_to_client(id, ToClient::Reply { xid, zxid, answer });
             }

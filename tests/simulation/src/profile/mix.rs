@@ -40,6 +40,7 @@ const GENERAL: Profile = Profile {
     patient: false,
     twins: false,
     doors: false,
+    usual_times: false,
     drift: 0,
 };
 
@@ -225,6 +226,7 @@ pub const MIX: &[Profile] = &[
         faults: 6,
         strikes: 0,
         long: 500,
+        usual_times: true,
         drift: ALLOWED,
         ..GENERAL
     },

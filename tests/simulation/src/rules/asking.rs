@@ -8,7 +8,7 @@ use super::Rule;
 use super::grants::UNDER_WAY;
 use super::ledger::{Entry, Ledger, State};
 use crate::executor::Process;
-use crate::workload::{Family, Layout};
+use crate::workload::{Family, Layout, LockPlan};
 
 /// Somebody asks.
 #[derive(Debug)]
@@ -163,11 +163,12 @@ impl Ledger {
     /// Somebody has released a node that nobody else of its process can have got.
     pub fn check_released(&self, who: &str, lock: usize, (path, czxid): (&str, i64)) {
         let plan = &self.plans[lock];
-        let life = self.store.ensemble().life(path, Some(czxid));
-        let is_there = life.is_some_and(|life| life.gone.is_none());
-        // A server that is started again gives all sessions their time once more.
+        let ensemble = self.store.ensemble();
+        let life = ensemble.life(path, Some(czxid)).filter(|life| life.gone.is_none());
+        // A server that is started again gives all sessions their time once more, and one that hears the
+        // client connect again gives it to that session.
         let goes = !plan.lingers && plan.hold() == 0 && !self.store.are_servers_struck();
-        if is_there && goes {
+        if goes && life.is_some_and(|life| !ensemble.has_returned(life.owner)) {
             self.fail(super::RELEASED, format!("{who}: {path} is still there"));
         }
     }
@@ -212,6 +213,13 @@ impl Ledger {
         there.iter().any(|czxid| state.noted.contains(&(*czxid as u64)))
     }
 
+    /// Whether the server of a process shows a node of a lock that its leader does not know, and served it since
+    /// then.
+    fn shows_strays(&self, plan: &LockPlan, since: u64, process: &Process) -> bool {
+        let below = format!("/zklock/{}", plan.name);
+        self.store.ensemble().was_shown_strays(&below, since, process)
+    }
+
     /// Whether another process waits for a lock.
     fn is_wanted_elsewhere(&self, lock: usize, process: &Process) -> bool {
         let waits = |ask: &Ask| ask.lock == lock && ask.process.id() != process.id();
@@ -249,7 +257,7 @@ impl Ledger {
                     && !waits
                     && !plan.rests()
                     // Its server shows a node that nobody has.
-                    && !self.store.ensemble().differs()
+                    && !self.shows_strays(plan, just, &process)
                     && !self.has_locks_below(plan)
                     && self.calm_for(now - since + patience) =>
             {

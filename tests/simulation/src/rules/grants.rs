@@ -81,6 +81,7 @@ impl Ledger {
             let what = format!("{who} got {path}, which was gone for {} µs", now - at);
             self.fail(super::THERE, what);
         }
+        self.check_shown(who, entry, path);
         let Some(old) = old else { return };
         let Some(first) = old.grants[0] else { return };
         // Whatever becomes of its holder and of its session; but outsiders may delete the mark.
@@ -98,6 +99,19 @@ impl Ledger {
         {
             let what = format!("{who} got {path} {} µs after the loss of another", now - at);
             self.fail(super::DELAY, what);
+        }
+    }
+
+    /// What a node is granted by, its owner was told while the node was there: not by a list of later on, in which
+    /// another's node may have its name. Who has held a lock learns by heartbeats what becomes of it.
+    fn check_shown(&self, who: &str, entry: &Entry, path: &str) {
+        let czxid = entry.view.fencing_token().czxid();
+        let ensemble = self.store.ensemble();
+        let life = ensemble.life(path, Some(czxid as i64)).filter(|life| life.gone.is_some());
+        let held = self.lock().noted.contains(&czxid);
+        if !held && life.is_some_and(|life| ensemble.was_shown_without(&life)) {
+            let what = format!("{who} got {path}, and had been shown the queue without it");
+            self.fail(super::THERE, what);
         }
     }
 

@@ -8,6 +8,7 @@ use zklock_core::guard::view::GuardView;
 
 use super::Rule;
 use super::asking::{Ask, Asking, Claim};
+use super::closed::Left;
 use super::grants::Chain;
 use super::kinds::Uses;
 use super::lingering::Lingering;
@@ -109,6 +110,8 @@ pub(super) struct State {
     pub(super) uses: Uses,
     /// The limit with which each lock was taken first.
     pub(super) limits: BTreeMap<usize, u32>,
+    /// The nodes that were let go of, until they are gone.
+    pub(super) left: Vec<Left>,
     /// The nodes that linger.
     pub(super) lingering: Vec<Lingering>,
     /// When each lock was granted last.

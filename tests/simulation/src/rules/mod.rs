@@ -2,6 +2,7 @@
 
 mod asking;
 mod check;
+mod closed;
 mod free;
 mod grants;
 mod kinds;

@@ -19,6 +19,8 @@ struct Call<'a> {
     options: LockOptions,
     name: String,
     begun: AtomicU32,
+    /// Whether one that need not take its lock takes it.
+    locks: bool,
 }
 
 impl Call<'_> {
@@ -105,9 +107,18 @@ async fn answers(call: &Call<'_>) -> Result<(), Failed> {
     Err(Failed::Own)
 }
 
-#[zk_locked("doors/{call.name}", session = call.session, options = call.options, map_err = Failed::Lock, condition = call.begun.load(Ordering::Relaxed) > 0)]
+#[zk_locked("doors/{call.name}", session = call.session, options = call.options, map_err = Failed::Lock, condition = call.locks)]
 async fn perhaps(call: &Call<'_>) -> Result<(), Failed> {
-    call.begun.fetch_add(1, Ordering::Relaxed);
+    let held = is_held(format!("doors/{}", call.name));
+    if call.locks {
+        call.body().await;
+    } else {
+        call.begun.fetch_add(1, Ordering::Relaxed);
+        if held {
+            let what = format!("{}: has a lock that it does not want", call.task.name);
+            call.task.crew.ledger.fail(rules::BODY, what);
+        }
+    }
     Ok(())
 }
 
@@ -184,8 +195,9 @@ impl Task {
             3 => options.hold_at_most(Duration::from_millis(20)),
             _ => options,
         };
-        let call = Call { task: self, session: self.session.clone(), options, name, begun };
-        let door = self.choose(23);
+        let (door, session) = (self.choose(23), self.session.clone());
+        let locks = door == 8 && self.choose(2) == 1;
+        let call = Call { task: self, session, options, name, begun, locks };
         self.say(|| format!("comes in by door {door}"));
         let answer = match door {
             0 => alone(&call).await,
@@ -374,7 +386,7 @@ impl Task {
 
     /// In a session with settings of its own.
     async fn in_another_session(&self, call: &Call<'_>) -> Result<(), LockError> {
-        let Some(session) = self.another_session_with(|builder| {
+        let Some((session, label)) = self.another_session_with(|builder| {
             builder
                 .root("/doors")
                 .app("doors")
@@ -407,7 +419,7 @@ impl Task {
             let what = format!("{}: {left:?} is held while it drains, {refused}", self.name);
             self.crew.ledger.fail(rules::ERROR, what);
         }
-        session.close().await;
+        self.close(session, label).await;
         call.begun.fetch_add(1, Ordering::Relaxed);
         released
     }

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use futures_lite::future::or;
-use zklock_core::base::error::ErrorKind;
+use zklock_core::base::error::{ErrorKind, LockError};
 use zklock_core::guard::downgrade::DowngradeError;
 use zklock_core::guard::view::GuardView;
 use zklock_core::lock::AnyGuard;
@@ -147,9 +147,16 @@ impl Task {
         let alone = matches!(guard, AnyGuard::Mutex(_) | AnyGuard::Write(_))
             && inside.is_none()
             && self.crew.ledger.is_alone(lock, &self.process);
+        if alone {
+            self.crew.ledger.leaves(lock, self.node_of(&view));
+        }
         match how {
             0 if alone => {
-                if guard.release().await.is_ok() {
+                let released = guard.release().await;
+                // Who is told that the lock was lost is not told that its node stays.
+                let refuses = self.crew.refuses.load(Ordering::Relaxed);
+                let lost = |error: &LockError| error.kind() == ErrorKind::Lost && !refuses;
+                if released.as_ref().map_or_else(lost, |()| true) {
                     let (path, czxid) = self.node_of(&view);
                     self.crew.ledger.check_released(&self.name, lock, (&path, czxid));
                 }

@@ -169,7 +169,7 @@ impl Task {
         if !sound || plan.family != Family::Mutex || plan.layout != Layout::Curator {
             return;
         }
-        let Some(session) = self.another_session() else { return };
+        let Some((session, label)) = self.another_session() else { return };
         self.say(|| format!("asks for {} in another layout", plan.name));
         let lock = session.mutex(plan.name).and_then(|lock| lock.driver(OneNode));
         if let Ok(lock) = lock
@@ -180,6 +180,6 @@ impl Task {
             let what = format!("{}: has {} in two layouts", self.name, plan.name);
             self.crew.ledger.fail(rules::LAYOUTS, what);
         }
-        session.close().await;
+        self.close(session, label).await;
     }
 }

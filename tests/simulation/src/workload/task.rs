@@ -84,7 +84,8 @@ pub fn run(
 
 async fn go(mut task: Task, number: u32, (_running, busy): (Count, Count)) {
     let crew = task.crew.clone();
-    let mut twin = crew.profile.twins.then(|| task.another_session()).flatten();
+    let twin = crew.profile.twins.then(|| task.another_session()).flatten();
+    let mut twin = twin.map(|(twin, _)| twin);
     {
         let _busy = busy;
         task.sleep(u64::from(task.choose(40)) * 1_000).await;
@@ -135,20 +136,29 @@ impl Task {
     }
 
     /// Another session of its process.
-    pub(super) fn another_session(&self) -> Option<Session> {
+    pub(super) fn another_session(&self) -> Option<(Session, u64)> {
         self.another_session_with(|builder| builder)
     }
 
-    /// Another session of its process, with other settings.
+    /// Another session of its process, with other settings, and its label.
     pub(super) fn another_session_with(
         &self,
         settings: impl FnOnce(SessionBuilder) -> SessionBuilder,
-    ) -> Option<Session> {
-        let connecting = Connecting::new(Duration::from_micros(self.crew.timeout));
+    ) -> Option<(Session, u64)> {
+        let (label, timeout) = (self.process.world().unique(), self.crew.timeout);
+        let connecting = Connecting { label, ..Connecting::new(Duration::from_micros(timeout)) };
         let ensemble = self.crew.ledger.store().ensemble();
         let connector = ensemble.connector(&self.process, connecting);
         let session = Session::simulated_builder(connector, Host::of(&self.process));
-        settings(session.tick_time(Duration::from_micros(self.crew.tick))).open().ok()
+        let session = session.tick_time(Duration::from_micros(self.crew.tick));
+        Some((settings(session).open().ok()?, label))
+    }
+
+    /// Closes another session of its process.
+    pub(super) async fn close(&self, session: Session, label: u64) {
+        let begun = self.process.world().now();
+        session.close().await;
+        self.crew.ledger.has_closed(&self.process, label, begun);
     }
 
     /// Asks for a lock that nobody else wants, and gives up.

@@ -1,0 +1,118 @@
+//! What servers and clients know of each other, for those who judge.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::control::Ensemble;
+use super::journal::Life;
+use super::machine::Machine;
+use super::tree::PLANTED;
+use crate::executor::Process;
+
+/// What was told.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    /// The sessions of which a server has heard what their clients know nothing of: that they are back, or
+    /// what they sent on connections that they gave up meanwhile.
+    returned: BTreeSet<i64>,
+    /// The lists that are on their way, by connection and request: of what, and what the server knew.
+    lists: BTreeMap<(u64, u64), (String, i64)>,
+    /// What the server knew that showed a session the children of a node last.
+    shown: BTreeMap<(i64, String), i64>,
+    /// For whom sessions were opened.
+    labels: BTreeMap<i64, u64>,
+    /// When processes were served last by servers that differ.
+    served: BTreeMap<(u32, usize), u64>,
+}
+
+impl Machine {
+    /// A server hears that the client of a session is there again.
+    pub(super) fn returns(&mut self, session: i64) {
+        self.known.returned.insert(session);
+    }
+
+    /// A server hears of a session, perhaps late, on a connection that the client has given up.
+    pub(super) fn is_heard(&mut self, session: i64, wire: u64) {
+        if self.wires.get(&wire).is_some_and(|wire| wire.to_client.broken) {
+            self.known.returned.insert(session);
+        }
+    }
+
+    /// The client knows that it is there again.
+    pub(super) fn is_back(&mut self, session: i64) {
+        self.known.returned.remove(&session);
+    }
+
+    /// A session is opened on a connection.
+    pub(super) fn note_label(&mut self, session: i64, wire: u64) {
+        let client = self.wires.get(&wire).and_then(|wire| self.clients.get(&wire.client));
+        if let Some(client) = client {
+            self.known.labels.insert(session, client.label);
+        }
+    }
+
+    /// A server lists a directory.
+    pub(super) fn lists(&mut self, wire: u64, xid: u64, path: &str, zxid: i64) {
+        self.known.lists.insert((wire, xid), (path.to_owned(), zxid));
+    }
+
+    /// An answer arrives.
+    pub(super) fn shows(&mut self, session: i64, wire: u64, xid: u64) {
+        if let Some((path, zxid)) = self.known.lists.remove(&(wire, xid)) {
+            self.known.shown.insert((session, path), zxid);
+        }
+    }
+
+    /// A server serves a process.
+    pub(super) fn note_served(&mut self, at: usize, wire: u64) {
+        if self.chosen.differs.contains(&at)
+            && let Some(wire) = self.wires.get(&wire)
+        {
+            self.known.served.insert((wire.process, at), self.now);
+        }
+    }
+}
+
+impl Ensemble {
+    /// Whether a server has heard that the client of a session is there again, or what it sent on a connection
+    /// before it gave that up, and the client does not know that it did: so it keeps the session for longer.
+    pub fn has_returned(&self, session: i64) -> bool {
+        self.0.look(|machine| machine.known.returned.contains(&session))
+    }
+
+    /// Whether the owner of a node was shown its directory as it was after the node had gone.
+    pub fn was_shown_without(&self, node: &Life) -> bool {
+        let Some((directory, _)) = node.path.rsplit_once('/') else { return false };
+        self.0.look(|machine| {
+            let shown = machine.known.shown.get(&(node.owner, directory.to_owned()));
+            shown.is_some_and(|shown| node.last.is_some_and(|last| *shown >= last))
+        })
+    }
+
+    /// The live sessions that were opened for one, by the leader's word where there is one.
+    pub fn sessions_for(&self, label: u64) -> Vec<i64> {
+        let live = self.sessions();
+        self.0.look(|machine| {
+            let is_its = |session: &i64| machine.known.labels.get(session) == Some(&label);
+            live.into_iter().filter(is_its).collect()
+        })
+    }
+
+    /// Whether a session has a client that has not given it up.
+    pub fn has_client(&self, session: i64) -> bool {
+        self.0.look(|machine| machine.clients.values().any(|client| client.session == session))
+    }
+
+    /// Whether a server has served a process since then that shows nodes below this path which its leader
+    /// does not know.
+    pub fn was_shown_strays(&self, below: &str, since: u64, process: &Process) -> bool {
+        self.0.look(|machine| {
+            let here = process.id().0;
+            let served = machine.known.served.iter();
+            let mut served = served.filter(|((by, _), at)| *by == here && **at >= since);
+            served.any(|((_, at), _)| {
+                let mut nodes = machine.servers[*at].tree.below(below);
+                nodes.any(|(_, node)| node.owner == PLANTED)
+            })
+        })
+    }
+}
