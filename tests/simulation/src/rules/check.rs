@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::Rule;
+use super::grants::UNDER_WAY;
 use super::ledger::{Held, Ledger, State};
 use crate::executor::Process;
 use crate::store::Ended;
@@ -223,7 +224,9 @@ impl Ledger {
                 let what = format!("{}: its session expired {} µs ago", held.path, now - at);
                 Some((super::IN_TIME, what))
             }
-            Some((_, Ended::BySelf)) if !broken.contains(&held.path) => {
+            Some((at, Ended::BySelf))
+                if !broken.contains(&held.path) && !self.may_be_mistaken(held, at) =>
+            {
                 let what = format!("{}: its own session deleted it", held.path);
                 Some((super::TOLD, what))
             }
@@ -239,6 +242,14 @@ impl Ledger {
                 Some((super::TOLD, what))
             }
         }
+    }
+
+    /// Whether somebody deleted an earlier node at the path of one that its own session deleted then: "unless a
+    /// stranger deletes that one within this round trip" (`releaser/deletion.rs`).
+    fn may_be_mistaken(&self, held: &Held, at: u64) -> bool {
+        let stranger = self.store.deleted_at(held.entry.lock);
+        let recurs = self.plans[held.entry.lock].layout.is_plain();
+        recurs && stranger.is_some_and(|deleted| at <= deleted + UNDER_WAY)
     }
 
     /// Who is asked to let go learns it within a heartbeat.

@@ -17,6 +17,12 @@ pub(super) struct Left {
     at: u64,
 }
 
+impl Left {
+    pub(super) fn is_at(&self, path: &str) -> bool {
+        self.path == path
+    }
+}
+
 impl Ledger {
     /// The holder of a node lets go of it, and nobody else of its process can have got it.
     pub fn leaves(&self, lock: usize, (path, czxid): (String, i64)) {

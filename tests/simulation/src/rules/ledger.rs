@@ -246,6 +246,7 @@ impl Ledger {
         state.granted.insert(entry.lock, now);
         state.noted.insert(token.czxid());
         state.lingering.retain(|node| !node.is_at(&path));
+        state.left.retain(|node| !node.is_at(&path));
         state.next += 1;
         state.news = true;
         state.forgive(entry.lock, &entry.process, now, None);

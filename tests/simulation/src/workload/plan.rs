@@ -100,7 +100,7 @@ impl LockPlan {
                 layout: Layout::Curator,
                 mixed: false,
                 limited_at: false,
-                writers: if profile.reads { 12 } else { 3 },
+                writers: if profile.reads { [12, 240][world.choose(2) as usize] } else { 3 },
                 confused: false,
             };
             if profile.kinds {
