@@ -368,6 +368,21 @@ fn close(scene: &Arc<Scene>, place: usize) {
     scene.start(place);
 }
 
+/// Lets those stand still who just sent a request, if they are to: for about as long as a session lasts.
+pub(crate) fn stall(scene: &Arc<Scene>) {
+    let profile = &scene.crew.profile;
+    if profile.stalls == 0 {
+        return;
+    }
+    let running: Vec<Process> =
+        (0..profile.processes as usize).map(|place| scene.process(place)).collect();
+    for process in scene.store.ensemble().take_stalled(&running) {
+        let long = u64::from(1 + scene.world.choose(60)) * scene.crew.timeout / 40;
+        scene.store.disturb(scene.world.now() + long);
+        stand_still(scene, process, long);
+    }
+}
+
 fn stand_still(scene: &Arc<Scene>, process: Process, long: u64) {
     if process.is_paused() {
         return;

@@ -66,6 +66,8 @@ pub struct Profile {
     pub unheard: u32,
     /// How many of 1,000 requests an outsider interferes with.
     pub meddles: u32,
+    /// After how many of 1,000 requests the process stands still that sent them.
+    pub stalls: u32,
     /// How many of 1,000 lists are not answered, while everything else is.
     pub unread: u32,
     /// For how many session timeouts answers are swallowed, at least; 0 for half a second.

@@ -195,12 +195,13 @@ fn weather(faults: Option<(&Profile, u32)>) -> Weather {
         None => (0, 0, 0, 0),
     };
     let unread = faults.map_or(0, |(profile, _)| profile.unread);
+    let stalls = faults.map_or(0, |(profile, _)| profile.stalls);
     let usual = Weather { steps: 8, slow: 10, lag: 4, disk: 2, ..Weather::default() };
     let exact = |(profile, _): &(&Profile, u32)| profile.only.is_some();
     if faults.as_ref().is_some_and(exact) {
         return Weather { budget: Some(2), ..Weather::default() };
     }
-    Weather { strikes, forgets, unread, swallowed, meddles, ..usual }
+    Weather { strikes, forgets, unread, swallowed, meddles, stalls, ..usual }
 }
 
 /// Runs a schedule.
@@ -254,6 +255,7 @@ pub fn run(chooser: Chooser, profile: &Profile, lines: bool) -> Outcome {
     let limit = end + PATIENCE * timeout + holds;
     while scene.crew.running.load(Ordering::Relaxed) > 0 {
         let goes_on = world.step();
+        faults::stall(&scene);
         ledger.check();
         check_servers(&scene);
         if !ledger.is_kept() {

@@ -48,6 +48,12 @@ impl Ensemble {
         Arc::new(SimulatedConnector::new(self.0.clone(), process.clone(), connecting))
     }
 
+    /// Those of these processes that are to stand still from now on, since they just sent a request.
+    pub fn take_stalled(&self, of: &[Process]) -> Vec<Process> {
+        let stalled = self.0.act(|machine| std::mem::take(&mut machine.stalled));
+        of.iter().filter(|process| stalled.contains(&process.id().0)).cloned().collect()
+    }
+
     /// Changes how the network behaves.
     pub fn set_weather(&self, weather: Weather) {
         self.0.act(|machine| machine.options.weather = weather);

@@ -134,6 +134,8 @@ pub(super) struct Machine {
     /// The notifications that were swallowed.
     pub(super) notices: u64,
     pub(super) meddles: u64,
+    /// The processes that are to stand still from now on.
+    pub(super) stalled: Vec<u32>,
     /// Whether an ephemeral node was asked for while the connection was down.
     pub(super) asked_while_down: bool,
     /// What was asked for again and again.
@@ -172,6 +174,7 @@ impl Machine {
             forgets: 0,
             notices: 0,
             meddles: 0,
+            stalled: Vec::new(),
             asked_while_down: false,
             repeated: Repeated::default(),
             chosen: Chosen::default(),

@@ -142,6 +142,10 @@ impl Machine {
         self.requests += 1;
         self.repeated.note(id, &frame, self.now);
         self.meddle(&frame);
+        let stalls = self.options.weather.stalls;
+        if stalls > 0 && self.world.seldom(2, stalls) == 1 {
+            self.stalled.extend(self.wires.get(&id).map(|wire| wire.process));
+        }
         let mut strike = self.strike();
         let forgets = self.options.weather.forgets;
         if strike == 0 && forgets > 0 && self.world.seldom(2, forgets) == 1 {

@@ -66,6 +66,9 @@ pub struct Weather {
     pub unread: u32,
     /// How many of 1,000 requests an outsider interferes with.
     pub meddles: u32,
+    /// How many of 1,000 requests are followed by a standstill of who sent them: see
+    /// [`Ensemble::take_stalled`](super::Ensemble::take_stalled).
+    pub stalls: u32,
     /// How long followers take at most to apply what was committed, in steps.
     pub lag: u32,
     /// How long a disk takes at most, in steps.
@@ -86,6 +89,7 @@ impl Default for Weather {
             forgets: 0,
             unread: 0,
             meddles: 0,
+            stalls: 0,
             lag: 0,
             disk: 0,
             budget: None,
