@@ -16,6 +16,16 @@ thread_local! {
     /// called `block_on` here, and the thread is not a worker of a runtime, because workers run
     /// only tasks.
     static RUNS_BLOCK_ON: Cell<bool> = const { Cell::new(false) };
+
+    /// Which task of a simulation this thread polls; 0 for none.
+    static SIMULATED: Cell<u16> = const { Cell::new(0) };
+}
+
+/// Says which task of a simulation this thread polls from now on, if any: all of them run on one thread, and
+/// are no tasks of a runtime.
+pub fn polls(task: Option<u32>) {
+    // Tasks that are so many apart are the same caller, which decides what is told, and is rare.
+    SIMULATED.set(task.map_or(0, |task| (task % u32::from(u16::MAX)) as u16 + 1));
 }
 
 /// The calling task or thread.
@@ -24,10 +34,12 @@ pub struct Caller {
     task: Option<task::Id>,
     thread: ThreadId,
     scope: u32,
-    blocking: bool,
+    /// The task of a simulation, or 0.
+    simulated: u16,
+    /// What it stops, if it blocks its thread.
+    blocking: Option<Stops>,
     /// Whether a runtime runs it. The work of a plain thread goes wherever its guard is moved.
     in_runtime: bool,
-    stops: Stops,
 }
 
 /// What cannot continue while the thread is blocked.
@@ -45,8 +57,9 @@ enum Stops {
 impl fmt::Display for Caller {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.task {
-            Some(task) if self.blocking => write!(f, "blocking task {task}"),
+            Some(task) if self.is_blocking() => write!(f, "blocking task {task}"),
             Some(task) => write!(f, "task {task}"),
+            None if self.simulated > 0 => write!(f, "task {}", self.simulated),
             None => write!(f, "thread {:?}", self.thread),
         }
     }
@@ -61,7 +74,7 @@ impl Caller {
         if in_runtime && task.is_none() {
             RUNS_BLOCK_ON.set(true);
         }
-        Caller { task, thread, scope: 0, blocking: false, in_runtime, stops: Stops::Nothing }
+        Caller { task, thread, scope: 0, simulated: SIMULATED.get(), blocking: None, in_runtime }
     }
 
     /// The caller, which blocks its thread.
@@ -76,7 +89,8 @@ impl Caller {
             }
             _ => Stops::Nothing,
         };
-        Caller { task, thread, scope: 0, blocking: true, in_runtime: flavor.is_some(), stops }
+        let (blocking, in_runtime) = (Some(stops), flavor.is_some());
+        Caller { task, thread, scope: 0, simulated: SIMULATED.get(), blocking, in_runtime }
     }
 
     /// Sets the scope of the call: a number that is almost certainly unique, and never zero.
@@ -91,7 +105,7 @@ impl Caller {
 
     /// Whether it blocks its thread.
     pub fn is_blocking(&self) -> bool {
-        self.blocking
+        self.blocking.is_some()
     }
 
     /// Whether both are the same task, or the same thread outside of tasks. This does not prove
@@ -100,14 +114,15 @@ impl Caller {
     pub fn is_same(&self, other: &Caller) -> bool {
         match (self.task, other.task) {
             (Some(mine), Some(theirs)) => mine == theirs,
-            (None, None) => self.thread == other.thread,
+            (None, None) => self.thread == other.thread && self.simulated == other.simulated,
             _ => false,
         }
     }
 
     /// Whether both are the same task.
     pub fn is_same_task(&self, other: &Caller) -> bool {
-        self.task.is_some() && self.task == other.task
+        let is_task = self.task.is_some() || self.simulated > 0;
+        is_task && (self.task, self.simulated) == (other.task, other.simulated)
     }
 
     /// Whether blocking the present thread keeps the other one from ever continuing: it lives on
@@ -117,10 +132,10 @@ impl Caller {
     /// only if something that is not a task has acquired a lock on this thread.
     pub fn stops(&self, other: &Caller) -> bool {
         let here = self.thread == other.thread && other.in_runtime;
-        here && match self.stops {
-            Stops::Nothing => false,
-            Stops::Thread => true,
-            Stops::LocalSet => self.task.is_some() || other.task.is_some(),
+        here && match self.blocking {
+            None | Some(Stops::Nothing) => false,
+            Some(Stops::Thread) => true,
+            Some(Stops::LocalSet) => self.task.is_some() || other.task.is_some(),
         }
     }
 }
@@ -186,6 +201,18 @@ mod tests {
         let (one, other) =
             (Caller::thread(), futures_lite::future::block_on(async { Caller::task() }));
         assert!(!one.stops(&one) && !one.stops(&other) && one.is_same(&one));
+    }
+
+    #[test]
+    fn the_tasks_of_a_simulation_are_callers_of_their_own() {
+        let [one, other, again] = [1, 2, 1].map(|task| {
+            polls(Some(task));
+            Caller::task()
+        });
+        polls(None);
+        assert!(one.is_same(&again) && one.is_same_task(&again));
+        assert!(!one.is_same(&other) && !one.is_same_task(&other));
+        assert!(!one.is_same(&Caller::task()) && !Caller::task().is_same_task(&Caller::task()));
     }
 
     #[test]

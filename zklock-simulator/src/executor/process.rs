@@ -7,6 +7,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use zklock_core::base::caller;
+
 use crate::executor::world::World;
 
 /// The number of a simulated process.
@@ -30,6 +32,7 @@ pub fn current_task() -> Option<(ProcessId, u32)> {
 
 pub(super) fn set_current(task: Option<(ProcessId, u32)>) {
     CURRENT.set(task);
+    caller::polls(task.map(|(_, number)| number));
 }
 
 /// A simulated process. Clones are the same one.
