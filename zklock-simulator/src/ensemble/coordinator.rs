@@ -44,10 +44,11 @@ impl fmt::Debug for SimulatedCoordinator {
 impl SimulatedCoordinator {
     pub(super) fn new(shared: Arc<Shared>, process: Process, client: u64) -> Self {
         let (session, timeout, end) = shared.look(|machine| {
-            let client = machine.clients.get(&client);
-            let known =
-                |client: &Client| (client.session, client.timing.session, client.end.clone());
-            client.map_or_else(Default::default, known)
+            let known = machine
+                .clients
+                .get(&client)
+                .map(|client| (client.session, client.timing.session, client.end.clone()));
+            known.unwrap_or_default()
         });
         let timeout = Duration::from_micros(timeout);
         let closed = AtomicBool::new(false);

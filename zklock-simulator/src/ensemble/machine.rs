@@ -112,7 +112,8 @@ pub(super) struct Machine {
     pub(super) servers: Vec<Server>,
     pub(super) peers: BTreeMap<(usize, usize), Way<(u64, ToPeer)>>,
     pub(super) wires: BTreeMap<u64, Wire>,
-    pub(super) clients: BTreeMap<u64, Client>,
+    /// Boxed: whoever drives one takes it out, and puts it back.
+    pub(super) clients: BTreeMap<u64, Box<Client>>,
     /// The ways between processes and servers on which nothing gets through; `true` is the way to
     /// the server.
     pub(super) blocked: BTreeSet<(u32, usize, bool)>,

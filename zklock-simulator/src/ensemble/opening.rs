@@ -119,7 +119,7 @@ impl Machine {
             opened: None,
         };
         self.start(id, &mut client);
-        self.clients.insert(id, client);
+        self.clients.insert(id, Box::new(client));
         id
     }
 

@@ -37,16 +37,21 @@ impl Shared {
         let mut machine = self.lock();
         machine.now = self.world.now();
         let result = f(&mut machine);
-        let later = std::mem::take(&mut machine.later);
-        let wake = std::mem::take(&mut machine.wake);
-        drop(machine);
-        for (at, event) in later {
+        for (at, event) in machine.later.drain(..) {
             let shared = self.clone();
             self.world.at(at, move || shared.happen(event));
         }
-        for waker in wake {
+        if machine.wake.is_empty() {
+            return result;
+        }
+        // Who is woken may act in turn.
+        let mut wake = std::mem::take(&mut machine.wake);
+        drop(machine);
+        for waker in wake.drain(..) {
             waker.wake();
         }
+        // The next who act find the room that is there.
+        self.lock().wake = wake;
         result
     }
 

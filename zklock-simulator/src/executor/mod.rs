@@ -1,12 +1,13 @@
 //! One thread that runs the tasks of all simulated processes in virtual time.
 
+mod alarms;
 mod process;
 mod timer;
 mod trace;
 mod world;
 
 pub use process::{Process, ProcessId, current_task};
-pub use timer::{Timer, TimerId};
+pub use timer::Timer;
 pub use world::World;
 
 #[cfg(test)]

@@ -3,25 +3,16 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
+use crate::executor::alarms::AlarmId;
 use crate::executor::world::World;
-
-/// Names a timer: its moment, and the order of those of one moment.
-pub type TimerId = (u64, u64);
-
-pub(super) type Call = Box<dyn FnOnce() + Send>;
-
-pub(super) enum Alarm {
-    Wake(Waker),
-    Call(Call),
-}
 
 /// The future of [`World::sleep_until`]. It leaves nothing behind when it is dropped.
 pub struct Timer {
     world: Arc<World>,
     at: u64,
-    set: Option<TimerId>,
+    set: Option<AlarmId>,
 }
 
 impl std::fmt::Debug for Timer {

@@ -1,6 +1,5 @@
 //! The tasks, the timers and the time of a simulated world.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,8 +9,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Wake, Waker};
 
 use crate::chooser::{Choice, Chooser};
+use crate::executor::alarms::{Alarm, AlarmId, Alarms};
 use crate::executor::process::{Process, ProcessId, current_task, set_current};
-use crate::executor::timer::{Alarm, Timer, TimerId};
+use crate::executor::timer::Timer;
 use crate::executor::trace::Trace;
 
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -45,8 +45,7 @@ struct Core {
     ready: Vec<(u64, u32)>,
     round: u64,
     processes: Vec<Group>,
-    alarms: BTreeMap<TimerId, Alarm>,
-    next_alarm: u64,
+    alarms: Alarms,
     unique: u64,
     polls: u64,
     panics: u32,
@@ -141,6 +140,9 @@ impl Group {
     fn nanos(&self, now: u64) -> u64 {
         let (moment, nanos) = self.rated;
         let since = now.saturating_sub(moment);
+        if self.drift == 0 {
+            return nanos + since * 1_000;
+        }
         let ahead = i128::from(since) * i128::from(self.drift) / 1_000;
         (i128::from(nanos) + i128::from(since) * 1_000 + ahead) as u64
     }
@@ -162,8 +164,7 @@ impl World {
             ready: Vec::new(),
             round: 0,
             processes: Vec::new(),
-            alarms: BTreeMap::new(),
-            next_alarm: 0,
+            alarms: Alarms::default(),
             unique: 0,
             polls: 0,
             panics: 0,
@@ -338,14 +339,14 @@ impl World {
     }
 
     /// Calls at a moment. Those of the same moment are called in the order in which they were set.
-    pub fn at(&self, at: u64, call: impl FnOnce() + Send + 'static) -> TimerId {
-        self.lock().set(at, Alarm::Call(Box::new(call)))
+    pub fn at(&self, at: u64, call: impl FnOnce() + Send + 'static) {
+        self.lock().set(at, Alarm::Call(Box::new(call)));
     }
 
-    pub(super) fn set_waker(&self, set: Option<TimerId>, at: u64, waker: &Waker) -> TimerId {
+    pub(super) fn set_waker(&self, set: Option<AlarmId>, at: u64, waker: &Waker) -> AlarmId {
         let mut core = self.lock();
         if let Some(id) = set
-            && let Some(Alarm::Wake(kept)) = core.alarms.get_mut(&id)
+            && let Some(Alarm::Wake(kept)) = core.alarms.get_mut(id)
         {
             let old = (!kept.will_wake(waker)).then(|| std::mem::replace(kept, waker.clone()));
             drop(core);
@@ -355,18 +356,17 @@ impl World {
         core.set(at, Alarm::Wake(waker.clone()))
     }
 
-    /// Takes back what was to be called or woken.
-    pub fn cancel(&self, id: TimerId) {
-        let alarm = self.lock().alarms.remove(&id);
+    /// Takes back what was to be woken.
+    pub(super) fn cancel(&self, id: AlarmId) {
+        let alarm = self.lock().alarms.remove(id);
         drop(alarm);
     }
 
     /// The next moment at which something happens, if no task is ready now; the end of time, if there
     /// is none.
     pub fn idle_until(&self) -> Option<u64> {
-        let core = self.lock();
-        let next = || core.alarms.keys().next().map_or(u64::MAX, |(at, _)| *at);
-        core.ready.is_empty().then(next)
+        let mut core = self.lock();
+        core.ready.is_empty().then(|| core.alarms.next().unwrap_or(u64::MAX))
     }
 
     /// Whether a task is ready. If not, this waker is told when one is.
@@ -382,23 +382,22 @@ impl World {
     /// Lets time go by in which nothing happens: up to a moment, or to the next at which something does.
     pub fn advance(&self, to: u64) {
         let mut core = self.lock();
-        let next = core.alarms.keys().next().map_or(u64::MAX, |(at, _)| *at);
+        let next = core.alarms.next().unwrap_or(u64::MAX);
         core.now = core.now.max(to.min(next));
     }
 
     /// Polls one task, or lets the next moment come. False where there is nothing to come.
     pub fn step(&self) -> bool {
         let mut core = self.lock();
-        let next = core.alarms.keys().next().map(|(at, _)| *at);
-        let soon = next.is_some_and(|at| at <= core.now + SOON);
         if !core.ready.is_empty() {
+            let soon = core.alarms.next().is_some_and(|at| at <= core.now + SOON);
             let late = soon && core.chooser.seldom(ORDER, 2, LATE) == 1;
             if !late {
                 self.poll_one(core);
                 return true;
             }
         }
-        let Some(((at, _), alarm)) = core.alarms.pop_first() else { return false };
+        let Some((at, alarm)) = core.alarms.pop() else { return false };
         core.now = core.now.max(at);
         drop(core);
         match alarm {
@@ -491,10 +490,7 @@ impl World {
 }
 
 impl Core {
-    fn set(&mut self, at: u64, alarm: Alarm) -> TimerId {
-        self.next_alarm += 1;
-        let id = (at.max(self.now), self.next_alarm);
-        self.alarms.insert(id, alarm);
-        id
+    fn set(&mut self, at: u64, alarm: Alarm) -> AlarmId {
+        self.alarms.set(at.max(self.now), alarm)
     }
 }

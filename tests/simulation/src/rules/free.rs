@@ -35,9 +35,9 @@ impl Ledger {
                 && !plan.lingers
                 && !plan.confused
                 && state.let_go.get(&lock).is_none_or(|at| long(*at))
-                && !self.has_locks_below(plan)
                 && !state.held.values().any(|held| held.entry.lock == lock)
                 && !state.asks.values().any(|ask| ask.may_hold && ask.lock == lock)
+                && !self.has_locks_below(plan)
         };
         let mut waits = state.asks.values().filter(|ask| {
             let waits = ask.until > now && long(ask.since);

@@ -14,7 +14,9 @@ pub(super) fn check(path: &str, sequential: bool) -> Result<(), RequestError> {
     if rest.is_empty() {
         return Ok(());
     }
-    if rest.chars().any(|c| is_refused(u32::from(c))) {
+    // Most paths are plain ASCII, for which no character has to be decoded.
+    let plain = rest.bytes().all(|byte| matches!(byte, 0x20..=0x7e));
+    if !plain && rest.chars().any(|c| is_refused(u32::from(c))) {
         return Err(bad("unsupported characters in the path"));
     }
     let mut segments = rest.split('/').peekable();
