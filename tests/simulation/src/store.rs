@@ -7,7 +7,7 @@ use crate::ensemble::{Ensemble, Gone, Tally};
 use crate::executor::World;
 
 /// There are no more locks than this.
-const MOST_LOCKS: usize = 16;
+pub(crate) const MOST_LOCKS: usize = 16;
 
 /// How a node ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

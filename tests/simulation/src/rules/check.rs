@@ -1,13 +1,13 @@
 //! What must hold all the time.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::Rule;
 use super::grants::UNDER_WAY;
 use super::ledger::{Held, Ledger, State};
 use crate::executor::Process;
-use crate::store::Ended;
+use crate::store::{Ended, MOST_LOCKS};
 use crate::workload::{Family, Layout};
 
 /// How often everything is looked at while nothing happens, in microseconds.
@@ -40,7 +40,7 @@ impl Ledger {
         let mut found = told_of_ends(state, now).or_else(|| state.unexplained(now));
         found = found.or_else(|| self.left_free(state, now));
         found = found.or_else(|| self.kept(state, now)).or_else(|| self.room_left(state, now));
-        let mut taken: BTreeMap<usize, (u32, u32)> = BTreeMap::new();
+        let mut taken = [(0, 0); MOST_LOCKS];
         for held in state.held.values_mut() {
             // Who stands still does nothing.
             if held.entry.process.is_paused() || !held.entry.process.is_alive() {
@@ -75,7 +75,7 @@ impl Ledger {
         if let Some(path) = self.store.ensemble().asked_again() {
             self.fail(super::REPEATED, format!("{path} is asked for again and again"));
         }
-        let over = taken.iter().find(|(_, (taken, room))| taken > room);
+        let over = taken.iter().enumerate().find(|(_, (taken, room))| taken > room);
         if let Some((lock, (taken, room))) = over {
             let what = format!("lock {lock}: {taken} of {room} are taken");
             self.fail(super::EXCLUSION, what);
@@ -193,7 +193,7 @@ impl Ledger {
         held: &mut Held,
         broken: &BTreeSet<String>,
         (now, disturbed): (u64, u64),
-        taken: &mut BTreeMap<usize, (u32, u32)>,
+        taken: &mut [(u32, u32); MOST_LOCKS],
     ) -> Option<(Rule, String)> {
         let plan = &self.plans[held.entry.lock];
         if plan.stops_early() {
@@ -215,9 +215,8 @@ impl Ledger {
                 None
             }
             None => {
-                let taken = taken.entry(held.entry.lock).or_default();
-                taken.0 += held.entry.share.0;
-                taken.1 = held.entry.share.1;
+                let taken = &mut taken[held.entry.lock];
+                *taken = (taken.0 + held.entry.share.0, held.entry.share.1);
                 None
             }
             Some((at, Ended::Expired)) => {

@@ -19,13 +19,13 @@ pub(super) fn check(path: &str, sequential: bool) -> Result<(), RequestError> {
     if !plain && rest.chars().any(|c| is_refused(u32::from(c))) {
         return Err(bad("unsupported characters in the path"));
     }
-    let mut segments = rest.split('/').peekable();
+    let mut segments = rest.as_bytes().split(|byte| *byte == b'/').peekable();
     while let Some(segment) = segments.next() {
         let last = segments.peek().is_none();
         if segment.is_empty() && !(last && sequential) {
             return Err(bad("a segment of the path is empty"));
         }
-        if !last && (segment == "." || segment == "..") {
+        if !last && matches!(segment, b"." | b"..") {
             return Err(bad("the path is relative"));
         }
     }
