@@ -20,6 +20,7 @@ mod checklist;
 mod closing;
 mod connecting;
 mod cost;
+mod crosswise;
 mod cuts;
 mod expiry;
 mod fair;
