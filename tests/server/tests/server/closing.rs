@@ -99,14 +99,15 @@ async fn closing_frees_what_is_held_and_who_waits_elsewhere_gets_it_at_once() {
     let bed = Bed::shared("close-held");
     let holder = bed.builder().session_timeout(LONG).connect().await.unwrap();
     let guard = holder.mutex("a").unwrap().acquire().await.unwrap();
-    let waiting = acquiring(&bed.session().await, "a");
+    let session = bed.session().await;
+    let (busy, waiting) = (bed.busy(&[&session]).await, acquiring(&session, "a"));
     bed.until_contenders("a", 2).await;
     holder.close().await;
     assert!(!guard.is_valid());
     let next = soon("the lock", waiting).await.unwrap();
     assert!(next.fencing_token() > guard.fencing_token());
     next.release().await.unwrap();
-    drop(guard);
+    drop((guard, busy));
     bed.end().await;
 }
 

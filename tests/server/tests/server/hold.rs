@@ -35,7 +35,9 @@ async fn a_job_whose_process_exits_at_once_is_busy_until_its_end() {
     assert!(job.wait().success());
     let exited = start.elapsed();
     assert!(bed.contenders("a").is_empty(), "the node goes with the process");
-    let second = mutex(&bed.session().await, options);
+    let session = bed.session().await;
+    let second = mutex(&session, options);
+    let busy = bed.busy(&[&session]).await;
     // Busy all the time, and by what is written in the directory.
     while start.elapsed() < HOLD - Duration::from_secs(1) {
         let error = second.try_acquire().await.unwrap_err();
@@ -51,6 +53,7 @@ async fn a_job_whose_process_exits_at_once_is_busy_until_its_end() {
     guard.release().await.unwrap();
     // It stays now, and goes in the end.
     assert_eq!(bed.contenders("a").len(), 1);
+    drop(busy);
     bed.end().await;
 }
 
@@ -59,7 +62,9 @@ async fn after_a_crash_the_next_waits_for_the_delay_and_after_a_release_for_noth
     let bed = Bed::shared("delay");
     let delay = Duration::from_secs(3);
     let options = LockOptions::default().lock_delay(delay);
-    let next = mutex(&bed.session().await, options);
+    let session = bed.session().await;
+    let next = mutex(&session, options);
+    let busy = bed.busy(&[&session]).await;
     let mut holder =
         Process::start_with(&bed, Part::Hold, SESSION_TIMEOUT, [delay, Duration::ZERO]);
     assert!(data(&bed).contains(r#""delay_ms":3000"#), "{}", data(&bed));
@@ -88,6 +93,7 @@ async fn after_a_crash_the_next_waits_for_the_delay_and_after_a_release_for_noth
         Process::start_with(&bed, Part::Leave, SESSION_TIMEOUT, [delay, Duration::ZERO]);
     assert!(leaves.wait().success());
     next.try_acquire().await.unwrap().release().await.unwrap();
+    drop(busy);
     bed.end().await;
 }
 
