@@ -17,7 +17,7 @@ const MANY: usize = 1_000;
 #[derive(Debug)]
 pub struct HeadAges {
     check_after: Duration,
-    heads: Mutex<Expiring<Box<str>, Head>>,
+    directories: Mutex<Expiring<Box<str>, Head>>,
 }
 
 /// Since when a node has certainly existed. Whatever was created before it has existed for as long.
@@ -77,8 +77,8 @@ impl<K: Eq + Hash, V> Expiring<K, V> {
 impl HeadAges {
     /// `check_after` is the age from which a head is checked.
     pub fn new(check_after: Duration) -> Self {
-        let heads = Mutex::new(Expiring::new(check_after.saturating_mul(2)));
-        HeadAges { check_after, heads }
+        let directories = Mutex::new(Expiring::new(check_after.saturating_mul(2)));
+        HeadAges { check_after, directories }
     }
 
     /// The age from which a head is checked.
@@ -90,11 +90,11 @@ impl HeadAges {
     /// the age from which it is checked; its age then begins anew, so that only one of the waiters checks it.
     pub fn is_check_due(&self, directory: &str, path: &Arc<str>, times: u32, now: Instant) -> bool {
         let due = self.check_after.saturating_mul(times);
-        let mut heads = self.heads.lock().unwrap_or_else(PoisonError::into_inner);
-        let lifetime = heads.lifetime;
+        let mut directories = self.directories.lock().unwrap_or_else(PoisonError::into_inner);
+        let lifetime = directories.lifetime;
         let new = || Head { path: path.clone(), since: now, orphans: Expiring::new(lifetime) };
-        let Some(head) = heads.get_mut(directory, now) else {
-            heads.insert(directory.into(), new(), now);
+        let Some(head) = directories.get_mut(directory, now) else {
+            directories.insert(directory.into(), new(), now);
             return false;
         };
         if head.path != *path {
@@ -113,8 +113,8 @@ impl HeadAges {
     /// caller's `own` node.
     pub fn has_stayed(&self, directory: &str, czxid: i64, own: Option<Age>, now: Instant) -> bool {
         let mut since = own.filter(|own| czxid < own.czxid).map_or(now, |own| own.since);
-        let mut heads = self.heads.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(head) = heads.get_mut(directory, now) else { return false };
+        let mut directories = self.directories.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(head) = directories.get_mut(directory, now) else { return false };
         match head.orphans.get_mut(&czxid, now) {
             Some(known) => {
                 *known = since.min(*known);
@@ -172,7 +172,7 @@ mod tests {
         for number in 0..10 * MANY {
             let now = at(number as u64 / 50);
             assert!(!head_ages.is_check_due(&number.to_string(), &head, 1, now));
-            assert!(head_ages.heads.lock().unwrap().entries.len() <= 2 * MANY);
+            assert!(head_ages.directories.lock().unwrap().entries.len() <= 2 * MANY);
         }
     }
 
@@ -182,7 +182,7 @@ mod tests {
         for number in 0..10 * MANY {
             assert!(!head_ages.is_check_due(&number.to_string(), &head, 1, at(0)));
         }
-        assert!(head_ages.heads.lock().unwrap().capacity >= 10 * MANY);
+        assert!(head_ages.directories.lock().unwrap().capacity >= 10 * MANY);
     }
 
     /// They come and go while the head stays.
@@ -196,8 +196,8 @@ mod tests {
             assert!(!head_ages.has_stayed("/l", czxid, None, now));
             // This one is looked at all the time.
             assert_eq!(head_ages.has_stayed("/l", 1, None, now), now >= at(10));
-            let heads = head_ages.heads.lock().unwrap();
-            assert!(heads.entries["/l"].0.orphans.entries.len() <= 2 * MANY + 2);
+            let directories = head_ages.directories.lock().unwrap();
+            assert!(directories.entries["/l"].0.orphans.entries.len() <= 2 * MANY + 2);
         }
     }
 }
