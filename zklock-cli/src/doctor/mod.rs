@@ -9,7 +9,6 @@ mod session;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use zklock::Session;
 
 use crate::exit::{Failure, PROBLEM};
 use crate::inspect::say;
@@ -138,15 +137,13 @@ async fn examine(containers: Option<Duration>, within: Duration) -> Result<Vec<C
     checks.push(limits::connections(&servers).await);
     // Before whatever writes: a server compares its data at each transaction.
     let digests = digests::ask(&servers, within).await;
-    // A wrong setting is noticed before the servers are asked: what they refuse is another thing.
-    open()?.close().await;
-    let session = match Session::from_env().await {
-        Ok(session) => session,
-        Err(error) => {
-            checks.push(session::refused(&error));
-            return Ok(checks);
-        }
-    };
+    // A wrong setting is noticed here, before the servers are asked: what they refuse is another thing.
+    let session = open()?;
+    if let Err(error) = session.root_acl().await {
+        checks.push(session::refused(&error));
+        session.close().await;
+        return Ok(checks);
+    }
     checks.extend(session::opened(&session));
     let (access, may_lock) = locks::access(&session).await?;
     checks.extend(access);

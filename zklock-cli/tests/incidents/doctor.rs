@@ -182,3 +182,17 @@ fn a_chroot_that_is_not_there_is_named() {
     assert_eq!(says.matches("does not exist").count(), 1, "{says}");
     assert!(says.contains("the node /no/such/node,"), "{says}");
 }
+
+/// A server that is alone numbers its sessions one after the other.
+#[test]
+fn one_session_is_enough_for_all_checks_of_one_server() {
+    let server = ZooKeeper::builder().start();
+    let scene = Scene::at(&server.addr(), "sessions");
+    let next = || scene.raw().session().id;
+    let before = next();
+    let (exit, checks) = examine(&scene, &[], &[]);
+    assert_eq!(exit, 0);
+    // It compared what the server counts.
+    assert!(checks.iter().any(|check| check["code"] == "digests"), "{checks:?}");
+    assert_eq!(next() - before - 1, 1);
+}
