@@ -4,6 +4,7 @@ mod directory;
 pub(crate) mod life;
 mod problems;
 mod show;
+mod stuck;
 mod usual;
 pub(crate) mod view;
 
@@ -64,6 +65,7 @@ pub(crate) async fn known(
         return Err(Failure { code: UNREACHABLE, message });
     };
     let server = &view.server;
+    let queues = &stuck::without_stuck_holders(queues, &views);
     let facts = Facts { name, again, views: &views, queues, server };
     let problems = facts.problems();
     let says = match as_json {

@@ -11,6 +11,7 @@ use crate::text::wrapped;
 use crate::when::{millis, since, span};
 use crate::why::life::Life;
 use crate::why::problems::{Facts, Problem};
+use crate::why::stuck::stuck_at;
 use crate::why::usual;
 use crate::why::view::Queue;
 
@@ -34,7 +35,9 @@ fn write(out: &mut String, facts: &Facts<'_>, problems: &[Problem]) -> std::fmt:
         .iter()
         .flat_map(|queue| queue.holders().map(move |one| (queue, one)))
         .peekable();
+    let waiters: Vec<_> = facts.queues.iter().flat_map(Queue::waiters).collect();
     if holders.peek().is_none() {
+        let stuck = waiters.iter().find_map(|one| stuck_at(one, facts.views));
         match facts.rests() {
             Some(left) if facts.delay() == Some(left) => writeln!(
                 out,
@@ -51,11 +54,25 @@ fn write(out: &mut String, facts: &Facts<'_>, problems: &[Problem]) -> std::fmt:
             None if facts.queues.iter().all(|queue| queue.survey.created.is_none()) => {
                 writeln!(out, "\n{}", wrapped(&unknown(facts), 0))?;
             }
-            None => writeln!(out, "\nNobody holds it.")?,
+            None => {
+                let says = stuck.map(|server| {
+                    format!(
+                        " Who is first in the queue waits at {server}, whose data differ from its \
+                         leader's."
+                    )
+                });
+                writeln!(out, "\nNobody holds it.{}", says.unwrap_or_default())?;
+            }
         }
     }
     for (queue, one) in holders {
-        writeln!(out, "\n{:9}{}, {}", "held by", who(one), one.mode)?;
+        let only = match queue.is_phantom(one) {
+            true => {
+                format!(": only {} says so, and its leader does not know the node", facts.server)
+            }
+            false => String::new(),
+        };
+        writeln!(out, "\n{:9}{}, {}{only}", "held by", who(one), one.mode)?;
         let queued = span(since(one.created));
         match granted(one) {
             Some((moment, ago)) => writeln!(out, "{:9}{ago}, since {moment}", "for")?,
@@ -67,12 +84,13 @@ fn write(out: &mut String, facts: &Facts<'_>, problems: &[Problem]) -> std::fmt:
         writeln!(out, "{:9}{}", "session", session(one, facts))?;
         writeln!(out, "{:9}{}, czxid {:#x}", "node", one.node, one.czxid)?;
     }
-    let waiters: Vec<_> = facts.queues.iter().flat_map(Queue::waiters).collect();
     if !waiters.is_empty() {
         writeln!(out, "\n{:9}{}", "waiting", waiters.len())?;
     }
     for one in waiters.iter().take(MOST_SHOWN) {
-        writeln!(out, "{:9}{}, {}, for {}", "", who(one), one.mode, span(since(one.created)))?;
+        let at = stuck_at(one, facts.views).map(|server| format!(", at {server}"));
+        let (for_, at) = (span(since(one.created)), at.unwrap_or_default());
+        writeln!(out, "{:9}{}, {}, for {for_}{at}", "", who(one), one.mode)?;
     }
     if waiters.len() > MOST_SHOWN {
         writeln!(out, "{:9}and {} more", "", waiters.len() - MOST_SHOWN)?;

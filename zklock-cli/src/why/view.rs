@@ -117,6 +117,12 @@ impl Queue {
         self.survey.queue.iter().filter(|one| one.holder && !self.inner)
     }
 
+    /// Whether this is the node that the server shows and its leader does not know.
+    pub(crate) fn is_phantom(&self, one: &Participant) -> bool {
+        let name = self.survey.phantom.as_deref().and_then(|path| path.rsplit('/').next());
+        name == Some(&*one.node)
+    }
+
     /// How many nodes have left the directory, and in which time.
     pub(crate) fn left(&self) -> Option<(u32, Duration)> {
         let present = self.survey.queue.len() + self.survey.strangers.len();

@@ -30,6 +30,16 @@ fn a_follower_shows_a_node_that_its_leader_does_not_know() {
     let process = format!("true on {} (process {})", host.trim(), waiter.id());
     let by_hand = format!("by hand: end who waits there ({process}), and start it anew");
     assert!(says.contains(&by_hand), "{says}");
+    // By the data of the others it is the first in the queue: it waits all the same.
+    let all = |field: &str| why[field].as_array().unwrap().clone();
+    assert_eq!(all("holders"), Vec::<serde_json::Value>::new(), "{why}");
+    let [only] = &all("waiters")[..] else { panic!("{why}") };
+    assert_eq!((&only["process"], &only["holds"]), (&waiter.id().into(), &false.into()));
+    let at = follower.addr();
+    scene.says(
+        "a",
+        &format!("Nobody holds it. Who is first in the queue waits at {at}, whose data"),
+    );
     // First it is asked which server is wrong. It writes what there is to compare.
     assert!(helps.len() == 2 && helps[0] == "zklock doctor", "{helps:?}");
     let says = wrong(&scene, &[], &[], "digests");
