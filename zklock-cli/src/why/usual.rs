@@ -123,6 +123,7 @@ pub(super) fn value(queue: &Queue, one: &Participant) -> Value {
         "at_most": known.is_some_and(|usual| usual.at_most),
         "gave_up": known.and_then(|usual| usual.gave_up),
         "unknown": unknown,
+        "says": lines(queue, one),
     })
 }
 

@@ -78,3 +78,32 @@ fn a_name_that_is_markup_is_shown_as_it_is() {
     process.kill().unwrap();
     process.wait().unwrap();
 }
+
+#[test]
+fn how_long_a_lock_is_held_is_shown_beside_what_is_usual() {
+    let bed = Bed::new("usual");
+    let server = Server::of(&bed, &[]);
+    let browser = Browser::start();
+    let mut first = bed.zklock(&["run", "a", "--", "sh", "-c", &holds("one")]).spawn().unwrap();
+    bed.lines("one", 1);
+    browser.open(&format!("http://{}/", server.address));
+    browser.shows("#rows a", |text| text == "a");
+    browser.click("#rows a");
+    let usual = "#holders .card .usual";
+    browser.shows(usual, |text| text == "not known: nobody was in the queue before");
+    remove_file(bed.folder.join("one")).unwrap();
+    assert!(first.wait().unwrap().success());
+    for _ in 0..3 {
+        assert!(bed.zklock(&["run", "a", "--", "true"]).status().unwrap().success());
+    }
+    let mut last = bed.zklock(&["run", "a", "--", "sh", "-c", &holds("two")]).spawn().unwrap();
+    bed.lines("two", 1);
+    let says = browser.shows(usual, |text| text.starts_with("one leaves the queue every "));
+    assert!(says.contains(" (4 in ") && says.contains(" before): this is "), "{says}");
+    // It is asked again, and goes on.
+    browser.shows(usual, |text| text.starts_with("one leaves ") && text != says);
+    remove_file(bed.folder.join("two")).unwrap();
+    assert!(last.wait().unwrap().success());
+    browser.shows("#holders", |text| text == "nobody holds it");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}

@@ -27,6 +27,7 @@ fn what_is_answered_is_what_is_documented() {
     let why = server.why("a/b").json();
     check(&why, "why", "why");
     assert_eq!(why["problems"][0]["code"], "held");
+    assert_eq!(why["holders"][0]["usual"]["says"][0], "not known: nobody was in the queue before");
     process.kill().unwrap();
     process.wait().unwrap();
     assert!(waiter.wait().unwrap().success());

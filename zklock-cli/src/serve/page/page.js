@@ -154,9 +154,14 @@ const chosen = () => {
 
 let known = { name: null, why: null, error: null, spans: null, since: null, asked: 0, old: false };
 
-const sessionOf = (one) => {
+// What `zklock why` knows of a contender.
+const knownOf = (one) => {
   const all = known.why ? [...known.why.holders, ...known.why.waiters] : [];
-  const session = all.find((other) => other.node === one.node && other.czxid === one.czxid)?.session;
+  return all.find((other) => other.node === one.node && other.czxid === one.czxid);
+};
+
+const sessionOf = (one) => {
+  const session = knownOf(one)?.session;
   if (!session) return '…';
   if (session.state === 'none') return 'none: no session removes its node';
   if (session.state === 'alone') return `${session.id}, without a connection to any server`;
@@ -185,10 +190,14 @@ function ticking(moment) {
 
 function holderCard(lock, one) {
   const from = one.granted || (lock.holders.length === 1 && lock.held_since) || one.created;
+  // Filled in below, so that nothing is drawn anew where only its figures change.
+  const usual = make('span', { className: 'usual', text: '…' });
+  Object.assign(usual.dataset, { node: one.node, czxid: one.czxid });
   return make('div', { className: 'card' },
     make('div', { className: 'head' }, make('span', { text: who(one) }), breaker(lock, one)),
     facts([
       ['holds', make('span', {}, `${one.mode}, for `, ticking(from), `, since ${clock(from)}`)],
+      ['usually', usual],
       ['label', one.label],
       ['asked', one.asked_to_release ? 'to release it' : null],
       ['session', sessionOf(one)],
@@ -235,6 +244,7 @@ function showDetail(name) {
   byId('why').classList.toggle('stale', known.old);
   replace(byId('why'), JSON.stringify([known.why?.problems, known.why?.unavailable_for_ms, known.error]), whyParts);
   for (const one of document.querySelectorAll('.since')) say(one, span(since(one.dataset.since)));
+  for (const one of document.querySelectorAll('.usual')) say(one, knownOf(one.dataset)?.usual?.says.join('\n') ?? '…');
   showTimeline();
 }
 
