@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::Duration;
 
-use zklock_test_support::{RawClient, RawError, monotonic_ns};
+use zklock_test_support::{OpCode, RawClient, RawError, monotonic_ns};
 
 use crate::plan::COMMANDS;
 
@@ -72,6 +72,10 @@ pub(crate) fn watch(server: &str, directory: &str, stop: &AtomicBool) -> Vec<Loo
         };
         while !stop.load(Ordering::Relaxed) {
             let from = monotonic_ns();
+            // A follower may not yet have heard of what its leader has told others.
+            if sync(&mut client, directory).is_err() {
+                break;
+            }
             let nodes = match client.children(directory) {
                 Ok(nodes) => nodes,
                 // No such node.
@@ -102,4 +106,10 @@ pub(crate) fn watch(server: &str, directory: &str, stop: &AtomicBool) -> Vec<Loo
         }
     }
     looks
+}
+
+/// Has a server hear of everything that its leader knows.
+fn sync(client: &mut RawClient, path: &str) -> Result<(), RawError> {
+    let length = i32::try_from(path.len()).unwrap().to_be_bytes();
+    client.request(OpCode::Sync, &[&length, path.as_bytes()].concat()).map(drop)
 }

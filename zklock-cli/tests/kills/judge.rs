@@ -9,7 +9,7 @@ use crate::round::{Hit, Seen, ended_by, own_code};
 
 /// How long what a killed `zklock` ran may live, at most. It is killed when another process has noticed;
 /// that nobody else has the lock by then is looked at as well.
-const NOTICED: Duration = Duration::from_millis(500);
+pub(crate) const NOTICED: Duration = Duration::from_millis(500);
 
 /// A machine that stands still for so long may cost a lock as well.
 const STALL: Duration = Duration::from_millis(500);
@@ -32,18 +32,29 @@ pub(crate) fn judge(seen: &Seen) -> (Vec<String>, Duration) {
     (wrong, longest)
 }
 
-/// Commands of two never run at the same time.
+/// For how long all of these ran at the same time, if they did.
+fn beside(seen: &Seen, some: &[usize]) -> Option<Duration> {
+    let lives = || some.iter().map(|who| &seen.lives[*who]);
+    let all_ran = lives().all(|life| life.pid.is_some());
+    let (begin, end) =
+        (lives().map(|life| life.first).max()?, lives().map(|life| life.last).min()?);
+    end.checked_sub(begin).filter(|_| all_ran).map(Duration::from_nanos)
+}
+
+/// Commands that exclude each other never run at the same time.
 fn side_by_side(seen: &Seen, wrong: &mut Vec<String>) {
-    let mut ran: Vec<_> =
-        seen.lives.iter().enumerate().filter(|(_, life)| life.pid.is_some()).collect();
-    ran.sort_by_key(|(_, life)| life.first);
-    for pair in ran.windows(2) {
-        let [(one, earlier), (other, later)] = pair else { continue };
-        if later.first <= earlier.last {
-            let beside = Duration::from_nanos(earlier.last - later.first);
-            wrong.push(format!("{one} and {other} ran at the same time, for {beside:?}"));
+    for some in seen.plan.excluded() {
+        if let Some(beside) = beside(seen, &some) {
+            wrong.push(format!("{some:?} ran at the same time, for {beside:?}"));
         }
     }
+}
+
+/// Whether two ran at the same time, as they may.
+pub(crate) fn is_shared(seen: &Seen) -> bool {
+    let all = 0..seen.lives.len();
+    all.clone()
+        .any(|one| all.clone().skip(one + 1).any(|other| beside(seen, &[one, other]).is_some()))
 }
 
 /// A command runs only while its node is there.
@@ -88,7 +99,7 @@ fn wrong_code(seen: &Seen, who: usize) -> Option<&'static str> {
     let (ran, ended) = (life.pid.is_some(), life.ended.is_some());
     let unless = |right: bool, why| (!right).then_some(why);
     if ended_by(status, Signal::SIGKILL) {
-        return unless(hit(Fault::Kill), "nobody has killed it");
+        return unless(hit(Fault::Kill) || hit(Fault::KillBoth), "nobody has killed it");
     }
     if ended_by(status, Signal::SIGTERM) {
         return unless(
@@ -100,6 +111,7 @@ fn wrong_code(seen: &Seen, who: usize) -> Option<&'static str> {
         && plan.fault.may_cost_the_lock()
         && plan.is_long()
         && plan.fault != Fault::Cut
+        && (plan.no_quorum || !plan.fault.is_of_the_server())
         && plan.wishes[who].patient
         && matches!(seen.hit, Some(Hit { who: Some(one), ran: true }) if one == who);
     match status.code() {

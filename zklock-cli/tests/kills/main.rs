@@ -1,8 +1,16 @@
 //! Whatever is killed, stopped or cut at a random moment: nothing runs without the lock, and no node is
 //! left behind.
 //!
-//! Each round is drawn from a seed, which is printed. `ZKLOCK_SEED=17` repeats the rounds of a seed, and
-//! `ZKLOCK_ROUND=3` only one of them. There are 10, and 200 in the long form (`ZKLOCK_LONG=1`).
+//! On one server, and on an ensemble of three, of which one or two are hit; with a mutex, with readers and
+//! writers, and with the two permits of a semaphore.
+//!
+//! Each round is drawn from a seed, which is printed. `ZKLOCK_SEED=17` repeats the rounds of a seed,
+//! `ZKLOCK_ROUND=3` only one of them, and `ZKLOCK_ROUNDS=50` plays so many. There are a few, with each fault on
+//! one server; and 200 on each in the long form, which takes half an hour:
+//!
+//! ```sh
+//! ZKLOCK_LONG=1 cargo test --package zklock-cli --test kills -- --nocapture
+//! ```
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod history;
@@ -16,12 +24,12 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use zklock_test_support::{RawClient, RawError, ZooKeeper, is_long};
+use zklock_test_support::{Ensemble, RawClient, RawError, ZooKeeper, is_long};
 
 use crate::plan::{FAULTS, Plan, TIMEOUT};
 use crate::round::{Seen, directory, play};
 
-/// How many rounds are played side by side, each on a server of its own. Most of the time they wait.
+/// How many rounds are played side by side, each on servers of its own. Most of the time they wait.
 const LANES: u64 = 4;
 
 fn number(variable: &str) -> Option<u64> {
@@ -30,7 +38,17 @@ fn number(variable: &str) -> Option<u64> {
 
 #[test]
 fn whatever_is_killed_stopped_or_cut_nothing_runs_without_the_lock() {
-    let rounds = number("ZKLOCK_ROUNDS").unwrap_or(if is_long() { 200 } else { 10 });
+    play_rounds(1, FAULTS.len() as u64, LANES);
+}
+
+#[test]
+fn whatever_is_killed_stopped_or_cut_nothing_runs_without_the_lock_of_three_servers() {
+    play_rounds(3, 6, LANES / 2);
+}
+
+/// Plays rounds on so many servers: a few, or 200 in the long form.
+fn play_rounds(servers: usize, few: u64, lanes: u64) {
+    let rounds = number("ZKLOCK_ROUNDS").unwrap_or(if is_long() { 200 } else { few });
     let seed = number("ZKLOCK_SEED").unwrap_or_else(|| {
         let now = SystemTime::UNIX_EPOCH.elapsed().unwrap();
         u64::from(now.subsec_nanos())
@@ -41,15 +59,16 @@ fn whatever_is_killed_stopped_or_cut_nothing_runs_without_the_lock() {
         None => (0..rounds).collect(),
     };
     let tally = Mutex::new(Tally::default());
-    let folder = Folder(std::env::temp_dir().join(format!("zklock-kills-{}", std::process::id())));
-    let lanes = LANES.min(wanted.len() as u64);
+    let folder = format!("zklock-kills-{servers}-{}", std::process::id());
+    let folder = Folder(std::env::temp_dir().join(folder));
+    let lanes = lanes.min(wanted.len() as u64);
     thread::scope(|scope| {
         for lane in 0..lanes {
             let (wanted, folder, tally) = (&wanted, &folder.0, &tally);
             scope.spawn(move || {
                 let mine = wanted.iter().copied().enumerate();
                 let mine = mine.filter(|(index, _)| *index as u64 % lanes == lane);
-                play_lane(seed, mine.map(|(_, round)| round), folder, tally);
+                play_lane(seed, mine.map(|(_, round)| round), servers, folder, tally);
             });
         }
     });
@@ -59,8 +78,9 @@ fn whatever_is_killed_stopped_or_cut_nothing_runs_without_the_lock() {
         tally.faults, tally.codes
     );
     println!(
-        "{} looks, {} records, {:?} after a SIGKILL",
-        tally.looks, tally.records, tally.longest
+        "{} looks, {} records, {:?} after a SIGKILL; rounds of each kind, and in how many of them two ran \
+         side by side: {:?}",
+        tally.looks, tally.records, tally.longest, tally.kinds
     );
     assert!(tally.wrong.is_empty(), "ZKLOCK_SEED={seed}\n{}", tally.wrong.join("\n\n"));
     // Who hits nobody, or does not look, finds nothing.
@@ -69,6 +89,12 @@ fn whatever_is_killed_stopped_or_cut_nothing_runs_without_the_lock() {
         let hits: Vec<_> = tally.faults.values().map(|(_, hits)| *hits).collect();
         assert!(hits.len() == FAULTS.len() && !hits.contains(&0), "{:?}", tally.faults);
         assert!(hits.iter().sum::<u32>() >= 100, "{:?}", tally.faults);
+        let shared = |kind: &str| tally.kinds[kind].1 > 0;
+        assert!(
+            !shared("Mutex") && shared("ReadWrite") && shared("Semaphore"),
+            "{:?}",
+            tally.kinds
+        );
     }
 }
 
@@ -85,6 +111,8 @@ impl Drop for Folder {
 struct Tally {
     /// How many there were of each fault, and how many of them hit a running command.
     faults: BTreeMap<String, (u32, u32)>,
+    /// How many there were of each kind of lock, and in how many of them two ran at the same time.
+    kinds: BTreeMap<String, (u32, u32)>,
     /// Of the processes `zklock`.
     codes: BTreeMap<String, u32>,
     looks: usize,
@@ -100,6 +128,8 @@ impl Tally {
         let count = self.faults.entry(format!("{:?}", seen.plan.fault)).or_default();
         count.0 += 1;
         count.1 += u32::from(seen.hit.is_some_and(|hit| hit.ran));
+        let kind = self.kinds.entry(format!("{:?}", seen.plan.kind)).or_default();
+        *kind = (kind.0 + 1, kind.1 + u32::from(judge::is_shared(seen)));
         for end in &seen.ends {
             *self.codes.entry(end.status.to_string()).or_default() += 1;
         }
@@ -120,14 +150,27 @@ impl Tally {
     }
 }
 
-fn play_lane(seed: u64, rounds: impl Iterator<Item = u64>, folder: &Path, tally: &Mutex<Tally>) {
-    let server = ZooKeeper::start();
+fn play_lane(
+    seed: u64,
+    rounds: impl Iterator<Item = u64>,
+    servers: usize,
+    folder: &Path,
+    tally: &Mutex<Tally>,
+) {
+    let (one, several);
+    let servers = if servers == 1 {
+        one = ZooKeeper::start();
+        std::slice::from_ref(&one)
+    } else {
+        several = Ensemble::start(servers);
+        several.servers()
+    };
     let mut played = Vec::new();
     for round in rounds {
         let start = Instant::now();
-        let seen = play(&server, Plan::of(seed, round), round, folder);
-        let fault = seen.plan.fault;
-        println!("round {round}: {fault:?} at {:?}, {:?}", seen.hit, start.elapsed());
+        let seen = play(servers, Plan::of(seed, round, servers.len()), round, folder);
+        let (kind, fault) = (seen.plan.kind, seen.plan.fault);
+        println!("round {round}: {kind:?}, {fault:?} at {:?}, {:?}", seen.hit, start.elapsed());
         tally.lock().unwrap().add(round, &seen);
         played.push(round);
     }
@@ -135,12 +178,8 @@ fn play_lane(seed: u64, rounds: impl Iterator<Item = u64>, folder: &Path, tally:
     let end = Instant::now() + TIMEOUT + Duration::from_secs(2);
     for round in played {
         loop {
-            let mut client = RawClient::connect(&server.addr(), Duration::from_secs(10)).unwrap();
-            let nodes = match client.children(&directory(round)) {
-                Err(RawError::Code(-101)) => Vec::new(),
-                nodes => nodes.unwrap(),
-            };
-            if nodes.is_empty() {
+            let nodes = left(&servers[0], round);
+            if nodes.as_ref().is_some_and(Vec::is_empty) {
                 break;
             }
             if Instant::now() > end {
@@ -150,4 +189,19 @@ fn play_lane(seed: u64, rounds: impl Iterator<Item = u64>, folder: &Path, tally:
             thread::sleep(Duration::from_millis(50));
         }
     }
+}
+
+/// The nodes that are left of a round; nothing while the server does not say.
+fn left(server: &ZooKeeper, round: u64) -> Option<Vec<String>> {
+    let mut client = RawClient::connect(&server.addr(), Duration::from_secs(10)).ok()?;
+    let mut all = Vec::new();
+    // Those of a semaphore have directories of their own.
+    for inner in ["", "/leases", "/locks"] {
+        match client.children(&format!("{}{inner}", directory(round))) {
+            Err(RawError::Code(-101)) => {}
+            nodes => all
+                .extend(nodes.ok()?.into_iter().filter(|node| node != "leases" && node != "locks")),
+        }
+    }
+    Some(all)
 }

@@ -21,6 +21,8 @@ pub(crate) enum Fault {
     KillCommand,
     /// SIGKILL of the process that guards it.
     KillGuardian,
+    /// SIGKILL of both at once. The command dies; what it has started is beyond help, so it starts nothing.
+    KillBoth,
     /// SIGKILL of the server, which is started again later.
     KillServer,
     /// SIGSTOP of the server.
@@ -33,7 +35,7 @@ pub(crate) enum Fault {
     Refuse,
 }
 
-pub(crate) const FAULTS: [Fault; 10] = [
+pub(crate) const FAULTS: [Fault; 11] = [
     Fault::Stop,
     Fault::Kill,
     Fault::Swallow,
@@ -43,6 +45,7 @@ pub(crate) const FAULTS: [Fault; 10] = [
     Fault::Refuse,
     Fault::KillGuardian,
     Fault::StopServer,
+    Fault::KillBoth,
     Fault::Cut,
 ];
 
@@ -59,6 +62,17 @@ impl Fault {
     }
 }
 
+/// What the commands want.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Mutex,
+    ReadWrite,
+    /// Of two permits.
+    Semaphore,
+}
+
+const KINDS: [Kind; 3] = [Kind::Mutex, Kind::ReadWrite, Kind::Semaphore];
+
 /// A command, and how it wants the lock.
 #[derive(Clone, Debug)]
 pub(crate) struct Wish {
@@ -70,11 +84,14 @@ pub(crate) struct Wish {
     pub(crate) patient: bool,
     /// Gives up after a short time.
     pub(crate) hurried: bool,
+    /// Of a read/write lock.
+    pub(crate) reads: bool,
 }
 
 /// What happens in a round.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
+    pub(crate) kind: Kind,
     pub(crate) wishes: Vec<Wish>,
     pub(crate) fault: Fault,
     /// When it happens: after the start, or after the first command runs.
@@ -84,33 +101,70 @@ pub(crate) struct Plan {
     pub(crate) who: Option<usize>,
     /// For how long, where it does not last.
     pub(crate) time: Duration,
+    /// The servers that a fault of the server hits.
+    pub(crate) servers: Vec<usize>,
+    /// Whether those who are left are no majority.
+    pub(crate) no_quorum: bool,
+    /// The server that shows the nodes. What is hit may show what was, for a moment.
+    pub(crate) shown_by: usize,
 }
 
 impl Plan {
-    /// The plan of a round.
-    pub(crate) fn of(seed: u64, round: u64) -> Self {
+    /// The plan of a round, with so many servers.
+    pub(crate) fn of(seed: u64, round: u64, all: usize) -> Self {
         let mut random = Random(seed.wrapping_add(round.wrapping_mul(0x9E37_79B9_7F4A_7C15)));
         // The first numbers are much like the seed.
         random.below(2);
+        // In turn, so that a few rounds have them all.
+        let turn = |length: usize| usize::try_from((seed % 33 + round) % length as u64).unwrap();
+        let fault = FAULTS[turn(FAULTS.len())];
         let mut wish = |number| Wish {
             begins: random.millis(0, 200),
             life: random.millis(50, 500),
             deaf: random.below(2) == 0,
-            forks: random.below(2) == 0,
+            forks: random.below(2) == 0 && fault != Fault::KillBoth,
             patient: random.below(4) != 0,
             hurried: number == 0 && random.below(4) == 0,
+            reads: random.below(3) != 0,
         };
         let wishes = (0..COMMANDS).map(&mut wish).collect();
         let long = random.below(2) == 0;
+        let first = usize::try_from(random.below(all as u64)).unwrap();
+        let hit = 1 + usize::try_from(random.below(all.div_ceil(2) as u64)).unwrap();
         Plan {
+            kind: KINDS[turn(KINDS.len())],
             wishes,
-            // In turn, so that a few rounds have them all.
-            fault: FAULTS[usize::try_from(round).unwrap() % FAULTS.len()],
+            fault,
+            servers: (first..first + hit).map(|index| index % all).collect(),
+            no_quorum: all - hit <= all / 2,
+            shown_by: (first + hit) % all,
             moment: random.millis(0, 800),
             once_one_runs: random.below(3) != 0,
             who: (random.below(4) == 0)
                 .then(|| usize::try_from(random.below(COMMANDS as u64)).unwrap()),
             time: if long { random.millis(4_500, 7_000) } else { random.millis(100, 3_000) },
+        }
+    }
+
+    /// How a command says what it wants.
+    pub(crate) fn mode(&self, wish: &Wish) -> &'static str {
+        match self.kind {
+            Kind::Mutex => "mutex",
+            Kind::ReadWrite if wish.reads => "read",
+            Kind::ReadWrite => "write",
+            Kind::Semaphore => "semaphore:2",
+        }
+    }
+
+    /// Those of whom at least one may not run while the others do.
+    pub(crate) fn excluded(&self) -> Vec<Vec<usize>> {
+        let all = || 0..COMMANDS;
+        let pairs = all().flat_map(|one| all().skip(one + 1).map(move |other| vec![one, other]));
+        let both_read = |pair: &Vec<usize>| pair.iter().all(|who| self.wishes[*who].reads);
+        match self.kind {
+            Kind::Mutex => pairs.collect(),
+            Kind::ReadWrite => pairs.filter(|pair| !both_read(pair)).collect(),
+            Kind::Semaphore => vec![all().collect()],
         }
     }
 

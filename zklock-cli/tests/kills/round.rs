@@ -14,7 +14,8 @@ use nix::unistd::Pid;
 use zklock_test_support::{Proxy, ZooKeeper, monotonic_ns};
 
 use crate::history::{Life, Look, label, lives, watch};
-use crate::plan::{Fault, Plan, TIMEOUT, Wish};
+use crate::judge::NOTICED;
+use crate::plan::{Fault, Kind, Plan, TIMEOUT};
 
 /// As long as nothing that is well takes.
 const BOUND: Duration = Duration::from_secs(90);
@@ -53,7 +54,8 @@ pub(crate) struct Hit {
 /// A process `zklock run`.
 struct Wrapper {
     process: Child,
-    proxy: Proxy,
+    /// One before each server.
+    proxies: Vec<Proxy>,
     end: Option<End>,
 }
 
@@ -105,8 +107,14 @@ pub(crate) fn directory(round: u64) -> String {
     format!("/kills/round-{round}")
 }
 
+/// Where the nodes are of those who hold the lock of a round.
+fn holders(round: u64, kind: Kind) -> String {
+    let inner = if kind == Kind::Semaphore { "/leases" } else { "" };
+    directory(round) + inner
+}
+
 struct Stage<'s> {
-    server: &'s ZooKeeper,
+    servers: &'s [ZooKeeper],
     round: u64,
     folder: PathBuf,
     start: Instant,
@@ -118,31 +126,35 @@ impl Stage<'_> {
         self.folder.join("records")
     }
 
-    fn start(&self, who: usize, wish: &Wish) -> Wrapper {
-        let proxy = Proxy::start(self.server.socket_addr());
+    fn start(&self, who: usize, plan: &Plan) -> Wrapper {
+        let wish = &plan.wishes[who];
+        let proxies = self.servers.iter().map(|server| Proxy::start(server.socket_addr()));
+        let proxies: Vec<_> = proxies.collect();
+        let addresses: Vec<_> = proxies.iter().map(Proxy::addr).collect();
         let mut command = Command::new(env!("CARGO_BIN_EXE_zklock"));
         let patience = if wish.hurried { "300ms" } else { "60s" };
         command.args(["run", &format!("round-{}", self.round), "--label", &label(who)]);
+        command.args(["--mode", plan.mode(wish)]);
         command.args(["--timeout", patience, "--retries", "1", "--", python(), "-S", "-E", CHILD]);
         command.arg(self.records()).arg(who.to_string()).arg(wish.life.as_millis().to_string());
         command.arg(own_code(who).to_string()).arg(self.folder.join("done"));
         let ways = [(wish.deaf, "deaf"), (wish.forks, "forks"), (wish.patient, "patient")];
         let ways: Vec<_> = ways.iter().filter(|(has, _)| *has).map(|(_, way)| *way).collect();
         command.arg(ways.join(","));
-        command.env("ZKLOCK_CONNECT", proxy.addr()).env("ZKLOCK_ROOT", "/kills");
+        command.env("ZKLOCK_CONNECT", addresses.join(",")).env("ZKLOCK_ROOT", "/kills");
         command.env("ZKLOCK_SESSION_TIMEOUT", format!("{}ms", TIMEOUT.as_millis()));
         // The server's, so that the lease is as long as it may be.
         command.env("ZKLOCK_TICK_TIME", "200ms");
         let words = File::create(self.folder.join(format!("words-{who}"))).unwrap();
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(words);
-        Wrapper { process: command.spawn().unwrap(), proxy, end: None }
+        Wrapper { process: command.spawn().unwrap(), proxies, end: None }
     }
 
     /// Starts what has to be started by now, and sees what has ended.
     fn step(&mut self, plan: &Plan) {
         for (who, wish) in plan.wishes.iter().enumerate() {
             if self.wrappers[who].is_none() && self.start.elapsed() >= wish.begins {
-                self.wrappers[who] = Some(self.start(who, wish));
+                self.wrappers[who] = Some(self.start(who, plan));
             }
         }
         self.wrappers.iter_mut().flatten().for_each(Wrapper::look);
@@ -160,32 +172,40 @@ impl Stage<'_> {
         self.wrappers.iter().all(|one| one.as_ref().is_some_and(|one| one.end.is_some()))
     }
 
-    /// Who runs, by what was written last.
-    fn runs(&self) -> Option<usize> {
+    /// Whose commands run; last the one that wrote last.
+    fn all_who_run(&self) -> Vec<usize> {
         let lives = lives(&self.records());
-        let last = (0..lives.len()).filter(|who| lives[*who].pid.is_some());
-        let last = last.max_by_key(|who| lives[*who].last)?;
-        let ended = self.wrappers[last].as_ref().is_none_or(|one| one.end.is_some());
-        (lives[last].ended.is_none() && !ended).then_some(last)
+        let has_ended =
+            |who: usize| self.wrappers[who].as_ref().is_none_or(|one| one.end.is_some());
+        let runs = |who: &usize| {
+            lives[*who].pid.is_some() && lives[*who].ended.is_none() && !has_ended(*who)
+        };
+        let mut all: Vec<_> = (0..lives.len()).filter(runs).collect();
+        all.sort_by_key(|who| lives[*who].last);
+        all
     }
 
     /// Does what goes wrong, and for as long as it lasts.
     fn strike(&mut self, plan: &Plan) -> Option<Hit> {
-        let runs = self.runs();
+        let running = self.all_who_run();
+        let runs = running.last().copied();
         let wanted = plan.who.filter(|who| self.wrappers[*who].is_some());
         let who = wanted.or(runs).or_else(|| self.wrappers.iter().position(Option::is_some));
         let until = Instant::now() + plan.time;
         let lasts = move |_: &Self| Instant::now() >= until;
         if plan.fault.is_of_the_server() {
             let hit = Hit { who: runs, ran: runs.is_some() };
+            let servers = self.servers;
+            let each = || plan.servers.iter().map(|index| &servers[*index]);
             if plan.fault == Fault::KillServer {
-                self.server.kill();
+                each().for_each(ZooKeeper::kill);
                 self.steps_until(plan, lasts);
-                self.server.restart();
+                each().for_each(ZooKeeper::relaunch);
+                each().for_each(|server| assert!(server.wait_until_serving()));
             } else {
-                self.server.pause();
+                each().for_each(ZooKeeper::pause);
                 self.steps_until(plan, lasts);
-                self.server.resume();
+                each().for_each(ZooKeeper::resume);
             }
             return Some(hit);
         }
@@ -206,12 +226,19 @@ impl Stage<'_> {
                 kill(Pid::from_raw(command), Signal::SIGKILL).ok()?;
             }
             Fault::KillGuardian => kill(guardian(holder)?, Signal::SIGKILL).ok()?,
-            Fault::Cut => wrapper.proxy.cut_reset(),
-            Fault::Swallow => wrapper.proxy.black_hole(true),
-            Fault::Refuse => {
-                wrapper.proxy.refuse(true);
-                wrapper.proxy.cut_reset();
+            Fault::KillBoth => {
+                // Who waits for the lock has none.
+                if let Some(guardian) = guardian(holder) {
+                    kill(guardian, Signal::SIGKILL).ok()?;
+                }
+                wrapper.signal(Signal::SIGKILL);
             }
+            Fault::Cut => wrapper.proxies.iter().for_each(Proxy::cut_reset),
+            Fault::Swallow => wrapper.proxies.iter().for_each(|proxy| proxy.black_hole(true)),
+            Fault::Refuse => wrapper.proxies.iter().for_each(|proxy| {
+                proxy.refuse(true);
+                proxy.cut_reset();
+            }),
             Fault::KillServer | Fault::StopServer => unreachable!(),
         }
         let lasts_for_a_time = matches!(plan.fault, Fault::Stop | Fault::Swallow | Fault::Refuse);
@@ -221,9 +248,9 @@ impl Stage<'_> {
             if plan.fault == Fault::Stop {
                 wrapper.signal(Signal::SIGCONT);
             }
-            wrapper.proxy.heal();
+            wrapper.proxies.iter().for_each(Proxy::heal);
         }
-        Some(Hit { who, ran: runs == who })
+        Some(Hit { who, ran: running.contains(&number) })
     }
 }
 
@@ -239,25 +266,30 @@ fn guardian(of: u32) -> Option<Pid> {
 }
 
 /// Plays a round to its end.
-pub(crate) fn play(server: &ZooKeeper, plan: Plan, round: u64, base: &Path) -> Seen {
+pub(crate) fn play(servers: &[ZooKeeper], plan: Plan, round: u64, base: &Path) -> Seen {
     let folder = base.join(round.to_string());
     std::fs::create_dir_all(&folder).unwrap();
-    let (stop, address) = (AtomicBool::new(false), server.addr());
+    let (stop, address) = (AtomicBool::new(false), servers[plan.shown_by].addr());
     let mut stage = Stage {
-        server,
+        servers,
         round,
         folder,
         start: Instant::now(),
         wrappers: plan.wishes.iter().map(|_| None).collect(),
     };
     let (hit, looks) = thread::scope(|scope| {
-        let watcher = scope.spawn(|| watch(&address, &directory(round), &stop));
+        let watcher = scope.spawn(|| watch(&address, &holders(round, plan.kind), &stop));
         if plan.once_one_runs {
-            stage.steps_until(&plan, |stage| stage.runs().is_some() || stage.all_ended());
+            stage.steps_until(&plan, |stage| !stage.all_who_run().is_empty() || stage.all_ended());
         }
         let moment = Instant::now() + plan.moment;
         stage.steps_until(&plan, |_| Instant::now() >= moment);
         let hit = stage.strike(&plan);
+        if matches!(plan.fault, Fault::Kill | Fault::KillBoth) {
+            // One that nobody ends goes on for longer than it may.
+            let moment = Instant::now() + 2 * NOTICED;
+            stage.steps_until(&plan, |_| Instant::now() >= moment);
+        }
         std::fs::write(stage.folder.join("done"), "").unwrap();
         stage.steps_until(&plan, Stage::all_ended);
         stop.store(true, Ordering::Relaxed);
