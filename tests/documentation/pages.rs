@@ -281,6 +281,37 @@ fn the_runbook_has_everything_that_why_can_say() {
     assert_none("what docs/runbook.md quotes and `zklock why` does not say", &unsaid);
 }
 
+/// So that whoever finds the cause there finds the way out, too.
+#[test]
+fn the_picture_of_the_runbook_has_every_cause() {
+    let read = |path: &str| fs::read_to_string(root().join(path)).unwrap();
+    let (fields, picture) = (read("zklock-cli/JSON.md"), read("docs/pictures/runbook.svg"));
+    let codes = fields.lines().find(|line| line.starts_with("| `code` |")).unwrap();
+    let named: BTreeSet<_> = codes.split('`').skip(3).step_by(2).collect();
+    let drawn = picture.split("class=\"m code\"").skip(1).filter_map(|rest| {
+        let (_, text) = rest.split_once('>')?;
+        Some(text.split_once('<')?.0.split(", "))
+    });
+    assert_eq!(drawn.flatten().collect::<BTreeSet<_>>(), named);
+}
+
+#[test]
+fn every_picture_is_shown_with_words_for_those_who_do_not_see_it() {
+    let mut shown = BTreeSet::new();
+    for (path, page) in pages() {
+        for rest in page.text.split("![").skip(1) {
+            let (words, target) = rest.split_once("](").unwrap();
+            assert!(words.split_whitespace().count() >= 4, "{}: {words:?}", path.display());
+            let target = target.split_once(')').unwrap().0;
+            shown.insert(plain(&path.parent().unwrap().join(target)));
+        }
+    }
+    let drawn = files("svg").into_keys().filter(|path| path.starts_with("docs"));
+    let hidden = drawn.filter(|path| !shown.contains(path));
+    let hidden: Vec<_> = hidden.map(|path| path.display().to_string()).collect();
+    assert_none("pictures that no page shows", &hidden);
+}
+
 #[test]
 fn the_fields_of_json_name_each_code_of_why_and_of_doctor() {
     let fields = fs::read_to_string(root().join("zklock-cli/JSON.md")).unwrap();
