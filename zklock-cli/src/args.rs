@@ -36,7 +36,8 @@ pub(crate) struct Server {
 pub(crate) enum Command {
     /// Runs a command while it holds a lock
     ///
-    /// The lock is that of Curator, and of zklock in its default layout; locks of kazoo are others.
+    /// Programs with Curator, and those with zklock in its default layout, wait for this lock, and it waits
+    /// for theirs. Locks of kazoo have the same names and are other locks.
     ///
     /// Exit codes: that of the command (128 + n if signal n ended it), 75 if somebody else holds the
     /// lock, 69 if ZooKeeper does not answer in time, 124 if the lock was lost or held for as long as
@@ -56,8 +57,8 @@ pub(crate) enum Command {
     },
     /// Says who holds a lock, who waits, and what is wrong if something is
     ///
-    /// When a process was last heard is told by a server's four-letter word `cons`, or by its AdminServer
-    /// on port 8080 (ZKLOCK_ADMIN_PORT says another).
+    /// Each server is asked when it last heard of a process: by the four-letter word `cons` or, where that
+    /// is not allowed, by its AdminServer on port 8080 (or the one in ZKLOCK_ADMIN_PORT).
     ///
     /// Exit codes: 0 if nothing is wrong, 1 if something is, 69 if
     /// ZooKeeper does not answer, 125 for any other failure of zklock.
@@ -79,9 +80,10 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Shows the locks in use, live, and what is to be noticed about them
+    /// Shows the locks in use, live, with warnings about those that are suspect
     ///
-    /// Keys: h hottest first, l longest held, w longest waited, s suspect, q ends it.
+    /// Keys sort them: h the hottest first, l the longest held, w the longest waited for, s the suspect ones.
+    /// q ends it.
     Top {
         /// How often it looks
         #[arg(long, default_value = "1s", value_name = "TIME", value_parser = longer_than_zero)]
@@ -90,14 +92,14 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Serves a page with the locks in use, their queues, holders and what happened, live
+    /// Serves a live page of the locks in use: who holds them, who waits, and what happened
     ///
     /// The page only shows, unless --allow-break is given. It is at http://127.0.0.1:8427/, which only
-    /// this machine can reach; --listen is for more. ZooKeeper is read while somebody looks, once for
-    /// all who look. 200 may look at the same time.
+    /// this machine can reach; --listen names another address. However many people look, ZooKeeper is
+    /// read once for all of them, and not at all while nobody looks. Up to 200 may look at the same time.
     #[cfg(feature = "serve")]
     Serve(Serve),
-    /// Follows a lock: who joins the queue, holds the lock, and leaves
+    /// Follows a lock: prints who joins its queue, who gets the lock, and who leaves
     Watch {
         /// The name of the lock
         name: String,
@@ -121,13 +123,14 @@ pub(crate) enum Command {
     Break(Break),
     /// Checks whether the ensemble is set up as locks need it
     ///
-    /// Whether the data of a server are those of its leader is told by its four-letter word `mntr`, or by
-    /// its AdminServer on port 8080 (ZKLOCK_ADMIN_PORT says another).
+    /// Each server is asked whether its data are those of its leader: by the four-letter word `mntr` or,
+    /// where that is not allowed, by its AdminServer on port 8080 (or the one in ZKLOCK_ADMIN_PORT).
     ///
     /// Exit codes: 0 if nothing is wrong, 1 if something is, 69 or 125 if it cannot be checked. The last line
     /// names what was not looked at.
     Doctor {
-        /// Waits so long for the servers to remove an empty directory, which they do each minute
+        /// Also checks that the servers remove empty directories, which they do once a minute: the longest
+        /// time to wait for it
         #[arg(long, value_name = "TIME", value_parser = time)]
         containers_within: Option<Duration>,
         /// How long a server may take to say whether it serves
@@ -137,12 +140,12 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Prints what completes the arguments in a shell
+    /// Prints a script with which a shell completes the arguments of zklock
     Completions {
         /// The shell
         shell: clap_complete::Shell,
     },
-    /// Prints a manual page, for `man -l -`
+    /// Prints a manual page (`zklock man run | man -l -` shows that of `zklock run`)
     Man {
         /// The command that the page is about; without one it is about zklock as a whole
         command: Option<String>,
@@ -169,7 +172,7 @@ pub(crate) struct Run {
     /// What the lock is held for, as others see it (at most 78 bytes)
     #[arg(long, value_name = "TEXT")]
     pub(crate) label: Option<String>,
-    /// Sends the command SIGTERM when somebody asks for the lock (zklock revoke), which is free when
+    /// Sends the command SIGTERM when somebody asks for the lock with `zklock revoke`; the lock is free when
     /// the command has ended
     #[arg(long)]
     pub(crate) revocable: bool,
@@ -205,12 +208,13 @@ pub(crate) struct Break {
 pub(crate) struct Serve {
     /// Only this lock and those below it
     pub(crate) prefix: Option<String>,
-    /// Where it listens. Everyone who reaches an address that is not of this machine alone can read
-    /// the names of the locks and who holds them
+    /// Where it listens. Whoever can reach this address can read the names of the locks and who holds
+    /// them
     #[arg(long, default_value = "127.0.0.1:8427", value_name = "HOST:PORT")]
     pub(crate) listen: String,
     /// A name under which browsers may reach it, besides addresses, localhost and the name in
-    /// --listen. Others are refused, because a foreign page may have made them up
+    /// --listen. A request for any other name is refused: a foreign page could point a name of its own at
+    /// this server, and read it
     #[arg(long = "host", value_name = "NAME")]
     pub(crate) hosts: Vec<String>,
     /// How often it looks, while somebody looks at it

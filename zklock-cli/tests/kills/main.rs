@@ -6,7 +6,7 @@
 //!
 //! Each round is drawn from a seed, which is printed. `ZKLOCK_SEED=17` repeats the rounds of a seed,
 //! `ZKLOCK_ROUND=3` only one of them, and `ZKLOCK_ROUNDS=50` plays so many. There are a few, with each fault on
-//! one server; and 200 on each in the long form, which takes half an hour:
+//! one server; and 200 on each in the long form, which takes seven minutes on two processors:
 //!
 //! ```sh
 //! ZKLOCK_LONG=1 cargo test --package zklock-cli --test kills -- --nocapture
