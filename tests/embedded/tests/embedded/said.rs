@@ -173,3 +173,19 @@ async fn a_mutex_counts_as_a_writer_and_a_semaphore_is_refused_beside_it() {
         }
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_quick_start_shows_what_the_error_of_a_lost_lock_says() {
+    let locks = TestLocks::install();
+
+    #[zk_locked("orders/{customer}")]
+    async fn create_order(customer: u64, locks: &TestLocks) -> Result<(), zklock::LockError> {
+        locks.lose();
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        Ok(())
+    }
+    let error = create_order(7, &locks).await.unwrap_err();
+    let page = include_str!("../../../../docs/quick-start.md");
+    let shown = page.lines().find(|line| line.starts_with("orders/7 was lost: ")).unwrap();
+    assert_eq!([error.to_string(), format!("{error:#}")], [shown, shown]);
+}
