@@ -2,7 +2,7 @@
 
 use zklock_test_support::ZooKeeper;
 
-use crate::scene::Scene;
+use crate::scene::{Scene, until};
 
 #[test]
 fn a_stopped_holder_is_silent() {
@@ -77,4 +77,35 @@ fn a_slow_reader_that_does_not_listen_is_broken() {
     scene.follow(&helps[1]);
     assert_eq!(writer.code(), 0);
     assert_eq!(slow.code(), 124);
+}
+
+/// Nobody holds the permit, and the first one who waits does not take it.
+#[test]
+fn a_stopped_waiter_is_next_and_takes_nothing() {
+    let scene = Scene::new("next");
+    let run = |command: &[&str]| {
+        let run = ["run", "a", "--mode", "semaphore:1", "--timeout", "600s", "--"];
+        scene.start("36s", &[&run, command].concat())
+    };
+    let shows = |field: &str, count: usize| {
+        until(&format!("{count} {field}"), || {
+            (scene.why("a")[field].as_array().unwrap().len() == count).then_some(())
+        });
+    };
+    let holder = run(&["sleep", "1000"]);
+    shows("holders", 1);
+    let first = run(&["true"]);
+    shows("waiters", 1);
+    let stopped = run(&["true"]);
+    shows("waiters", 2);
+    stopped.stop();
+    first.end();
+    holder.end();
+    let helps = scene.cause("a", "next");
+    assert_eq!(scene.why("a")["waiters"][0]["process"], stopped.id());
+    // It says the same when it is asked again; then that process is looked at.
+    scene.follow(&helps[0]);
+    scene.cause("a", "next");
+    stopped.go_on();
+    assert_eq!(stopped.code(), 0);
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use zklock_test_support::peers::{Agent, Curator, Kazoo, LockKind};
 use zklock_test_support::{CreateMode, ZooKeeper};
 
-use crate::scene::{BOUND, Scene};
+use crate::scene::{BOUND, Scene, until};
 
 const SESSION: Duration = Duration::from_secs(30);
 
@@ -26,6 +26,25 @@ fn a_java_holder_in_a_long_call_is_nothing_wrong() {
     // It does not listen, and so `why` says in the next incident. Then the rest of the advice.
     scene.follow(&helps[1]);
     assert_eq!(waiter.code(), 0);
+}
+
+/// What a holder writes into its node with a heartbeat wakes the one who waits for that node.
+#[test]
+fn java_waits_on_when_its_holder_writes_since_when_it_holds_the_lock() {
+    let scene = Scene::new("granted");
+    let java = java();
+    let holder = scene.holder("30s", &["a", "--label", "night"]);
+    let waiting = java.start_acquire(LockKind::Mutex, &scene.path("a"), None);
+    until("it waits", || (scene.nodes("a").len() == 2).then_some(()));
+    let why = until("it is told since when it is held", || {
+        Some(scene.why("a")).filter(|why| why["holders"][0]["granted"].is_string())
+    });
+    assert_eq!(why["holders"].as_array().unwrap().len(), 1);
+    let one = &why["holders"][0];
+    assert_eq!((&one["process"], &one["label"]), (&holder.id().into(), &"night".into()));
+    assert!(waiting.wait(Duration::from_secs(1)).is_none());
+    holder.end();
+    waiting.wait(BOUND).unwrap().held();
 }
 
 #[test]

@@ -213,6 +213,10 @@ impl Running {
         self.signal(Signal::SIGSTOP);
     }
 
+    pub(crate) fn go_on(&self) {
+        self.signal(Signal::SIGCONT);
+    }
+
     /// Kills it.
     pub(crate) fn crash(mut self) {
         self.0.kill().unwrap();
