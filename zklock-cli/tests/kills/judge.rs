@@ -85,10 +85,10 @@ fn after_the_end(seen: &Seen, wrong: &mut Vec<String>) -> Duration {
     longest
 }
 
-/// The longest time for which the server showed nothing.
+/// The longest time for which the server showed nothing, or that a process took to start.
 fn slowest(seen: &Seen) -> Duration {
     let gaps = seen.looks.windows(2).map(|two| two[1].to - two[0].to);
-    Duration::from_nanos(gaps.max().unwrap_or_default())
+    Duration::from_nanos(gaps.max().unwrap_or_default()).max(seen.slowest_start)
 }
 
 /// Why the exit code of one is wrong, if it is.

@@ -27,6 +27,8 @@ pub(crate) struct Seen {
     pub(crate) plan: Plan,
     pub(crate) lives: Vec<Life>,
     pub(crate) looks: Vec<Look>,
+    /// The longest time that a process took to start and end which had nothing to do.
+    pub(crate) slowest_start: Duration,
     pub(crate) ends: Vec<End>,
     /// Whom the fault hit, if it was one, and whether its command was running then.
     pub(crate) hit: Option<Hit>,
@@ -265,6 +267,20 @@ fn guardian(of: u32) -> Option<Pid> {
     })
 }
 
+/// Starts processes that have nothing to do, until it is told to stop. Returns the longest time that one took:
+/// between the grant and the command, `zklock` starts two.
+fn start_again_and_again(stop: &AtomicBool) -> Duration {
+    let mut slowest = Duration::ZERO;
+    while !stop.load(Ordering::Relaxed) {
+        let start = Instant::now();
+        let version = Command::new(env!("CARGO_BIN_EXE_zklock")).arg("--version").output();
+        assert!(version.unwrap().status.success());
+        slowest = slowest.max(start.elapsed());
+        thread::sleep(Duration::from_millis(100));
+    }
+    slowest
+}
+
 /// Plays a round to its end.
 pub(crate) fn play(servers: &[ZooKeeper], plan: Plan, round: u64, base: &Path) -> Seen {
     let folder = base.join(round.to_string());
@@ -277,7 +293,8 @@ pub(crate) fn play(servers: &[ZooKeeper], plan: Plan, round: u64, base: &Path) -
         start: Instant::now(),
         wrappers: plan.wishes.iter().map(|_| None).collect(),
     };
-    let (hit, looks) = thread::scope(|scope| {
+    let (hit, looks, slowest_start) = thread::scope(|scope| {
+        let starter = scope.spawn(|| start_again_and_again(&stop));
         let watcher = scope.spawn(|| watch(&address, &holders(round, plan.kind), &stop));
         if plan.once_one_runs {
             stage.steps_until(&plan, |stage| !stage.all_who_run().is_empty() || stage.all_ended());
@@ -293,7 +310,7 @@ pub(crate) fn play(servers: &[ZooKeeper], plan: Plan, round: u64, base: &Path) -
         std::fs::write(stage.folder.join("done"), "").unwrap();
         stage.steps_until(&plan, Stage::all_ended);
         stop.store(true, Ordering::Relaxed);
-        (hit, watcher.join().unwrap())
+        (hit, watcher.join().unwrap(), starter.join().unwrap())
     });
     // Who was killed has a guardian, whose work is looked at.
     let settled = Instant::now() + Duration::from_secs(1);
@@ -305,7 +322,7 @@ pub(crate) fn play(servers: &[ZooKeeper], plan: Plan, round: u64, base: &Path) -
     let ends = stage.wrappers.iter().flatten().map(|one| one.end.unwrap()).collect();
     let words = |who| std::fs::read_to_string(stage.folder.join(format!("words-{who}"))).unwrap();
     let words = (0..plan.wishes.len()).map(words).collect();
-    Seen { lives: lives(&stage.records()), looks, ends, hit, words, left, plan }
+    Seen { lives: lives(&stage.records()), looks, slowest_start, ends, hit, words, left, plan }
 }
 
 /// The processes that were started with this file.

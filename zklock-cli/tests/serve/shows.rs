@@ -1,6 +1,8 @@
 //! What it shows.
 
-use crate::bed::{Bed, TWO, until};
+use zklock_test_support::CreateMode;
+
+use crate::bed::{Bed, CURATORS, TWO, make, raw, until};
 use crate::client::{Server, named};
 use crate::documented::check;
 
@@ -59,4 +61,40 @@ fn a_prefix_is_all_that_is_shown() {
     }
     std::fs::remove_file(bed.folder.join("held")).unwrap();
     assert!(all.iter_mut().all(|one| one.wait().unwrap().success()));
+}
+
+#[test]
+fn locks_of_every_layout_are_shown_with_their_kind() {
+    let bed = Bed::new("layouts");
+    let mut client = raw();
+    let hex = "be2ee212c5074b18a73381c86278175c";
+    let all = [
+        (format!("a/{CURATORS}"), "Curator", "mutex"),
+        (format!("b/{hex}__rlock__0000000000"), "kazoo", "read/write"),
+        ("c/lock".to_owned(), "OneNode", "mutex"),
+        ("d/sub_0000000000".to_owned(), "Numbered", "mutex"),
+        ("e/10.0.0.7-W-0000000000".to_owned(), "HostNodes", "read/write"),
+        ("f/read-node0000000000".to_owned(), "ReadWriteNodes", "read/write"),
+        (
+            format!("g/leases/{}", CURATORS.replace("-lock-", "-lease-")),
+            "Curator's InterProcessSemaphoreV2",
+            "semaphore",
+        ),
+    ];
+    for (node, ..) in &all {
+        make(&mut client, &bed.path(node), b"10.0.0.7", CreateMode::Ephemeral);
+    }
+    let server = Server::of(&bed, &[]);
+    let page = until("all are shown", || {
+        let page = server.get("/api/locks").json();
+        (page["locks"].as_array()?.len() == all.len()).then_some(page)
+    });
+    check(&page, "page", "locks");
+    for (lock, (node, layout, kind)) in page["locks"].as_array().unwrap().iter().zip(&all) {
+        let told = lock["layout"].as_str().unwrap();
+        assert!(told.starts_with(layout) && lock["kind"] == *kind, "{lock}");
+        let held = lock["holders"][0]["node"].as_str().unwrap();
+        assert!(node.ends_with(held) && lock["waiting"] == 0, "{lock}");
+    }
+    client.close().unwrap();
 }

@@ -169,6 +169,12 @@ const sessionOf = (one) => {
   return `${session.id}, from ${session.from} to ${session.server}, timeout ${span(session.timeout_ms)}`;
 };
 
+// What is usual for a hold. One that `zklock why` does not count as a hold has nothing to compare.
+const usualOf = (one) => {
+  const it = knownOf(one);
+  return it ? it.usual?.says.join('\n') ?? '–' : '…';
+};
+
 function facts(pairs) {
   const list = make('dl');
   for (const [name, value] of pairs) if (value) list.append(make('dt', { text: name }), make('dd', {}, value));
@@ -244,7 +250,7 @@ function showDetail(name) {
   byId('why').classList.toggle('stale', known.old);
   replace(byId('why'), JSON.stringify([known.why?.problems, known.why?.unavailable_for_ms, known.error]), whyParts);
   for (const one of document.querySelectorAll('.since')) say(one, span(since(one.dataset.since)));
-  for (const one of document.querySelectorAll('.usual')) say(one, knownOf(one.dataset)?.usual?.says.join('\n') ?? '…');
+  for (const one of document.querySelectorAll('.usual')) say(one, usualOf(one.dataset));
   showTimeline();
 }
 
