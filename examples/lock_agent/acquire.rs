@@ -80,6 +80,7 @@ pub(crate) fn serve(
                     Err(refusal) => {
                         let mut refused = answer(id, Err(refusal));
                         refused["begun_ns"] = json!(begun_ns);
+                        refused["at_ns"] = json!(now_ns());
                         agent.output.send(refused);
                     }
                 }

@@ -40,6 +40,8 @@ pub struct Call {
     pub parent: Option<usize>,
     /// When the answer was heard; `u64::MAX` where it never was.
     pub heard: u64,
+    /// When the library gave it, if the client says so, or else when it was heard.
+    pub answered: u64,
     /// How it ended.
     pub outcome: Outcome,
     /// The first hold that it brought.

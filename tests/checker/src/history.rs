@@ -5,8 +5,9 @@ use std::io::BufRead;
 
 use crate::calls::{Call, Outcome, Refusal};
 use crate::line::{Answer, Left, Line, Request, Start};
-use crate::rules::{HELD_TOO_LONG, Rule, Violation};
+use crate::rules::HELD_TOO_LONG;
 use crate::trouble::{Removal, Trouble};
+use crate::verdict::{Rule, Violation};
 
 /// A fencing token: the czxid, and the number of the grant on that node.
 pub type Token = (u64, u64);
@@ -133,10 +134,23 @@ pub struct History {
     pub faults: u64,
     /// What was left over, if somebody looked.
     pub left: Option<Left>,
+    /// How much was looked at while it was read.
+    pub(crate) seen: Seen,
     /// What is wrong with it before any rule is asked.
     pub(crate) violations: Vec<Violation>,
     names: HashMap<String, usize>,
     sides: HashMap<usize, Side>,
+}
+
+/// How much was looked at while a history was read.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) lines: u64,
+    pub(crate) requests: u64,
+    /// Requests whose process was killed before it answered.
+    pub(crate) cut_short: u64,
+    /// Answers about guards that had said that they are lost.
+    pub(crate) looks_at_lost: u64,
 }
 
 /// What is known of a client while its lines are read.
@@ -194,6 +208,7 @@ impl History {
     }
 
     fn take(&mut self, line: Line) {
+        self.seen.lines += 1;
         if let Some(left) = line.left {
             self.left = Some(left);
         }
@@ -223,7 +238,12 @@ impl History {
         }
         let Some(client) = client else { return };
         if let Some(starved) = line.starved_ns {
-            self.trouble.starved(client, line.at_ns.saturating_sub(starved), line.at_ns);
+            let from = line.from_ns.unwrap_or(line.at_ns.saturating_sub(starved));
+            self.trouble.starved(client, from, line.at_ns, starved);
+        }
+        if let Some(starved) = line.blocking_starved_ns {
+            let from = line.from_ns.unwrap_or(line.at_ns.saturating_sub(starved));
+            self.trouble.blocking_starved(client, from, line.at_ns, starved);
         }
         if let Some(start) = line.start {
             self.trouble.started(client, line.at_ns);
@@ -265,6 +285,7 @@ impl History {
     }
 
     fn asked(&mut self, client: usize, at: u64, request: Request) {
+        self.seen.requests += 1;
         let (id, guard) = (request.id, request.handle);
         let gives_back = matches!(request.op.as_str(), "release" | "drop" | "downgrade");
         if gives_back && let Some(guard) = guard {
@@ -273,9 +294,6 @@ impl History {
             }
         }
         let call = (request.op == "acquire").then(|| self.called(client, at, &request));
-        if request.op == "state" {
-            self.trouble.probed(client, id, at);
-        }
         if self.side(client).pending.insert(id, Asked { at, request, call }).is_some() {
             self.violated(Rule::Format, format!("{}: two requests {id}", self.clients[client]));
         }
@@ -314,9 +332,16 @@ impl History {
             return self.violated(Rule::Answers, what);
         };
         let ok = answer.ok == Some(true);
+        let mut guards = self.holds_of(client, request.handle.unwrap_or_default());
+        if matches!(request.op.as_str(), "check" | "release")
+            && guards.any(|hold| self.holds[hold].lost.is_some())
+        {
+            self.seen.looks_at_lost += 1;
+        }
         let error = || answer.error.clone().unwrap_or_default();
         if let Some(call) = call {
             self.calls[call].heard = heard;
+            self.calls[call].answered = answer.at_ns.unwrap_or(heard);
             self.calls[call].begun = answer.begun_ns.unwrap_or(self.calls[call].asked);
             self.calls[call].outcome =
                 if ok { Outcome::Granted } else { Outcome::Refused(error()) };
@@ -340,7 +365,6 @@ impl History {
                     self.calls[call].hold = (self.holds.len() > first).then_some(first);
                 }
             }
-            "state" => self.trouble.answered(client, id, heard),
             "downgrade" if ok => self.stepped_down(client, asked, &request, answer),
             "release" if ok => self.released(client, heard, &request, answer),
             "check" if ok => self.checked(client, &request, answer),
@@ -409,6 +433,7 @@ impl History {
             tries: request.retries.unwrap_or(1),
             parent,
             heard: u64::MAX,
+            answered: u64::MAX,
             outcome: Outcome::Pending,
             hold: None,
         });
@@ -595,7 +620,9 @@ impl History {
         side.ended = Some(at);
         let pending: Vec<_> = side.pending.drain().map(|(id, _)| id).collect();
         let guards: Vec<_> = side.guards.values().copied().collect();
-        if how != "killed" {
+        if how == "killed" {
+            self.seen.cut_short += pending.len() as u64;
+        } else {
             for id in pending {
                 self.violated(Rule::Answers, format!("{who}: {id} was never answered"));
             }

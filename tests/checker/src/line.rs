@@ -32,7 +32,7 @@ pub struct Line {
     /// Of a fault: the nodes that it surely took away behind their owners' backs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<String>,
-    /// When taking them away was begun; `at_ns` is when it was done.
+    /// When taking them away was begun, or this was measured last; `at_ns` is when it was done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from_ns: Option<u64>,
     /// Of a fault that takes nodes away: whose they were, if that is known.
@@ -44,9 +44,14 @@ pub struct Line {
     /// By how much a thread of the driver, which only sleeps, woke too late: the machine was busy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_ns: Option<u64>,
-    /// Of a client: for how long its threads, all together, had to wait for a processor lately.
+    /// Of a client: for how long the threads that every answer needs had to wait for a processor since
+    /// `from_ns`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub starved_ns: Option<u64>,
+    /// Of a client: the same of the threads of which one waits for each blocking acquire, the one that
+    /// waited longest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocking_starved_ns: Option<u64>,
     /// How long a server took for a write of the driver's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slow_ns: Option<u64>,

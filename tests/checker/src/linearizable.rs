@@ -8,13 +8,14 @@
 //! for others but their waiting, so it is left out. A release that was not answered, and the end of
 //! a guard that was lost or whose process died, may have happened at any time, or not yet.
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::hash::Hash;
 use std::time::{Duration, Instant};
 
 use porcupine_rs::{CheckResult, Model, Operation, check_operations_timeout};
 
-use crate::history::{History, Mode};
+use crate::history::{History, Hold, Mode};
 pub use crate::models::{Alone, Entry, Fenced, Permits, ReadWrite, Reentrant, Step, Writes};
 use crate::parts::{Span, parts};
 use crate::spans::{outermost, spans};
@@ -26,8 +27,8 @@ pub enum Opinion {
     Yes,
     /// There is none.
     No,
-    /// Nobody knows: too many operations, or too long a search.
-    Unknown,
+    /// Nobody knows: the search of so many steps, which belong together, took too long.
+    Unknown(usize),
 }
 
 /// Asks about each lock under each model that fits it: the lock, the model, and the opinion.
@@ -72,6 +73,19 @@ pub fn check(history: &History, limit: Duration) -> Vec<(String, &'static str, O
     opinions
 }
 
+/// What it does not look at, by the reason.
+pub fn left_out(history: &History) -> BTreeMap<&'static str, usize> {
+    let all = || history.holds.iter().enumerate();
+    let reader_or_writer = |hold: &Hold| matches!(hold.mode, Mode::Read | Mode::Write);
+    let nested = |index: usize| outermost(history, index) != index;
+    let excused = all().filter(|(_, hold)| hold.is_excused()).count();
+    let nested = all().filter(|(index, hold)| reader_or_writer(hold) && nested(*index)).count();
+    BTreeMap::from([
+        ("holds whose node was taken away before the grant", excused),
+        ("nested holds of readers and writers", nested),
+    ])
+}
+
 fn ask<M: Model<Op = Step, Metadata = ()>>(
     history: &History,
     holds: &[usize],
@@ -90,10 +104,11 @@ where
     let end = Instant::now() + limit;
     for part in parts(spans) {
         let steps: Vec<Operation<M>> = part.into_iter().map(operation).collect();
+        let count = steps.len();
         match check_operations_timeout(&steps, end.saturating_duration_since(Instant::now())) {
             CheckResult::Ok => {}
             CheckResult::Illegal => return Opinion::No,
-            CheckResult::Unknown => return Opinion::Unknown,
+            CheckResult::Unknown => return Opinion::Unknown(count),
         }
     }
     Opinion::Yes

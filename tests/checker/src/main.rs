@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use zklock_checker::linearizable::{self, Opinion};
-use zklock_checker::{History, check};
+use zklock_checker::{History, judge};
 
 fn main() -> ExitCode {
     let (mut files, mut second) = (Vec::new(), false);
@@ -22,7 +22,7 @@ fn main() -> ExitCode {
     }
     let mut kept = true;
     for file in files {
-        match judge(&file, second) {
+        match judge_file(&file, second) {
             Ok(good) => kept &= good,
             Err(error) => {
                 eprintln!("{file}: {error}");
@@ -33,9 +33,10 @@ fn main() -> ExitCode {
     if kept { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn judge(file: &str, second: bool) -> std::io::Result<bool> {
+fn judge_file(file: &str, second: bool) -> std::io::Result<bool> {
     let history = History::read(BufReader::new(File::open(file)?))?;
-    let violations = check(&history);
+    let verdict = judge(&history);
+    let violations = &verdict.violations;
     println!(
         "{file}: {} clients, {} locks, {} acquires, {} grants, {} faults, {} violations",
         history.clients.len(),
@@ -45,17 +46,18 @@ fn judge(file: &str, second: bool) -> std::io::Result<bool> {
         history.faults,
         violations.len()
     );
-    if history.left.is_none() {
-        println!("  nobody looked for what was left over");
-    }
     for violation in violations.iter().take(100) {
         println!("  {violation}");
     }
+    print!("{verdict}");
     let mut kept = violations.is_empty();
     if second {
         for (name, model, opinion) in linearizable::check(&history, Duration::from_secs(30)) {
             kept &= opinion != Opinion::No;
             println!("  {name} as {model}: {opinion:?}");
+        }
+        for (what, count) in linearizable::left_out(&history) {
+            println!("  not looked at: {count} {what}");
         }
     }
     Ok(kept)

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use crate::calls::Call;
+
 /// How long servers and clients may need to get over a fault, in nanoseconds: an election, a
 /// connection, an acquire anew.
 pub(crate) const SETTLES: u64 = 2_000_000_000;
@@ -23,6 +25,15 @@ pub struct Removal {
     pub unsure: bool,
 }
 
+/// No stop and no pause of the machine is longer, in nanoseconds.
+const LONG: u64 = 60_000_000_000;
+
+/// The fault of a client that does not run until it is over.
+const STOPPED: &str = "client stopped";
+
+/// For how long somebody waited within a time: from, until, and how much of it, in nanoseconds.
+type Waits = (u64, u64, u64);
+
 /// What was done to all and to each.
 #[derive(Debug, Default)]
 pub(crate) struct Trouble {
@@ -31,13 +42,14 @@ pub(crate) struct Trouble {
     started: HashMap<usize, u64>,
     /// By client: when it said how it is, and whether it is connected.
     states: HashMap<usize, Vec<(u64, bool)>>,
-    /// By client: requests that need nothing but the process, from when to when.
-    probes: HashMap<usize, Vec<(u64, u64)>>,
-    open: HashMap<(usize, u64), usize>,
+    /// By client: when it was stopped.
+    stops: HashMap<usize, Vec<(u64, u64)>>,
     /// When the machine had no time for a thread that only sleeps.
     late: Vec<(u64, u64)>,
-    /// By client: when its threads waited for a processor.
-    starved: HashMap<usize, Vec<(u64, u64)>>,
+    /// By client: how long the threads that every answer needs waited for a processor.
+    starved: HashMap<usize, Vec<Waits>>,
+    /// The same of those that wait for blocking acquires.
+    blocking_starved: HashMap<usize, Vec<Waits>>,
     /// When a server took long for what the driver asked it.
     slow: Vec<(u64, u64)>,
 }
@@ -49,8 +61,12 @@ impl Trouble {
 
     pub(crate) fn ends(&mut self, client: Option<usize>, which: &str, at: u64) {
         let all = self.outages.entry(client).or_default();
-        if let Some((_, until, _)) = all.iter_mut().rev().find(|(.., one)| one == which) {
+        if let Some((from, until, _)) = all.iter_mut().rev().find(|(.., one)| one == which) {
             *until = at;
+            let stopped = client.filter(|_| which == STOPPED);
+            if let Some((from, client)) = stopped.map(|client| (*from, client)) {
+                self.stops.entry(client).or_default().push((from, at));
+            }
         }
     }
 
@@ -62,26 +78,16 @@ impl Trouble {
         self.states.entry(client).or_default().push((at, connected));
     }
 
-    pub(crate) fn probed(&mut self, client: usize, id: u64, at: u64) {
-        let probes = self.probes.entry(client).or_default();
-        self.open.insert((client, id), probes.len());
-        probes.push((at, u64::MAX));
-    }
-
-    pub(crate) fn answered(&mut self, client: usize, id: u64, at: u64) {
-        if let Some(index) = self.open.remove(&(client, id))
-            && let Some(probe) = self.probes.entry(client).or_default().get_mut(index)
-        {
-            probe.1 = at;
-        }
-    }
-
     pub(crate) fn late(&mut self, from: u64, until: u64) {
         self.late.push((from, until));
     }
 
-    pub(crate) fn starved(&mut self, client: usize, from: u64, until: u64) {
-        self.starved.entry(client).or_default().push((from, until));
+    pub(crate) fn starved(&mut self, client: usize, from: u64, until: u64, waited: u64) {
+        self.starved.entry(client).or_default().push((from, until, waited));
+    }
+
+    pub(crate) fn blocking_starved(&mut self, client: usize, from: u64, until: u64, waited: u64) {
+        self.blocking_starved.entry(client).or_default().push((from, until, waited));
     }
 
     pub(crate) fn slow(&mut self, from: u64, until: u64) {
@@ -91,18 +97,33 @@ impl Trouble {
     /// Whether nothing was done to a client or to the servers in a time and shortly before, the client
     /// was connected all the while, and the servers answered others at once.
     pub(crate) fn is_quiet(&self, client: usize, from: u64, until: u64) -> bool {
+        self.disturbed(client, from, until).is_none()
+    }
+
+    /// What there was instead.
+    pub(crate) fn disturbed(&self, client: usize, from: u64, until: u64) -> Option<&'static str> {
         let begin = from.saturating_sub(SETTLES);
         let within = |at: u64| at >= begin && at <= until;
-        let untouched = |whose: Option<usize>| {
+        let touched = |whose: Option<usize>| {
             let all = self.outages.get(&whose).map_or(&[][..], Vec::as_slice);
-            !all.iter().any(|(broken, whole, _)| *whole >= begin && *broken <= until)
+            all.iter().any(|(broken, whole, _)| *whole >= begin && *broken <= until)
         };
+        if touched(None) {
+            return Some("a fault of the servers");
+        }
+        if touched(Some(client)) {
+            return Some("a fault of the client");
+        }
+        if self.started.get(&client).is_some_and(|at| *at > begin) {
+            return Some("a client that has just started");
+        }
         let states = self.states.get(&client).map_or(&[][..], Vec::as_slice);
         let connected = !states.iter().any(|(at, _)| within(*at))
             && states.iter().rfind(|(at, _)| *at < begin).is_none_or(|(_, connected)| *connected);
-        let there = self.started.get(&client).is_none_or(|at| *at <= begin);
-        let quick = measured(&self.slow, from, until) == 0;
-        quick && there && connected && untouched(None) && untouched(Some(client))
+        if !connected {
+            return Some("a client that is not connected");
+        }
+        (measured(&self.slow, from, until) > 0).then_some("slow servers")
     }
 
     /// When whatever a client left on the servers at a moment, and they keep for so long, has surely
@@ -115,33 +136,56 @@ impl Trouble {
         })
     }
 
-    /// For how long a process did nothing in a time, as far as somebody asked it or the system says: it
-    /// was stopped, or the machine had none for it, or for anybody.
+    /// For how long a process did not run in a time: it was stopped, or the machine had no time for the
+    /// threads that every answer needs, or for anybody. Never more than that time.
     pub(crate) fn stood_still(&self, client: usize, from: u64, until: u64) -> u64 {
-        let probes = self.probes.get(&client).map_or(&[][..], Vec::as_slice);
-        let starved = self.starved.get(&client).map_or(&[][..], Vec::as_slice);
-        overlapping(probes, from, until)
-            .saturating_add(measured(starved, from, until))
-            .saturating_add(measured(&self.late, from, until))
+        self.did_not_run(client, false, from, until)
     }
+
+    /// The same for a call, whose own thread may have to run as well.
+    pub(crate) fn stood_still_for(&self, call: &Call, from: u64, until: u64) -> u64 {
+        self.did_not_run(call.client, call.blocking, from, until)
+    }
+
+    fn did_not_run(&self, client: usize, blocking: bool, from: u64, until: u64) -> u64 {
+        fn of<T>(all: &HashMap<usize, Vec<T>>, client: usize) -> &[T] {
+            all.get(&client).map_or(&[], Vec::as_slice)
+        }
+        let stopped = shared(of(&self.stops, client), from, until);
+        let mut starved = waited(of(&self.starved, client), from, until);
+        if blocking {
+            starved += waited(of(&self.blocking_starved, client), from, until);
+        }
+        // On a machine that is late with all, these wait at the same time.
+        let waited = starved.max(shared(&self.late, from, until));
+        stopped.saturating_add(waited).min(until.saturating_sub(from))
+    }
+}
+
+/// How much of a time these times take, which are in the order of their ends, at which they were
+/// measured, and do not overlap.
+fn shared(times: &[(u64, u64)], from: u64, until: u64) -> u64 {
+    let first = times.partition_point(|(_, end)| *end < from);
+    let near = times[first..].iter().take_while(|(_, end)| *end <= until.saturating_add(LONG));
+    near.map(|(begin, end)| (*end).min(until).saturating_sub((*begin).max(from))).sum()
+}
+
+/// At most so much of a time these waits take, which are in the order of their ends.
+fn waited(times: &[Waits], from: u64, until: u64) -> u64 {
+    let first = times.partition_point(|(_, end, _)| *end < from);
+    let near = times[first..].iter().take_while(|(_, end, _)| *end <= until.saturating_add(LONG));
+    // When somebody waited within its time is not known.
+    near.map(|(begin, end, waited)| {
+        (*end).min(until).saturating_sub((*begin).max(from)).min(*waited)
+    })
+    .sum()
 }
 
 /// How long those of these times take that overlap with a time; they are in the order of their ends, at
 /// which they were measured.
 fn measured(times: &[(u64, u64)], from: u64, until: u64) -> u64 {
-    // None is longer.
-    const LONG: u64 = 60_000_000_000;
     let first = times.partition_point(|(_, end)| *end < from);
     let near = times[first..].iter().take_while(|(_, end)| *end <= until.saturating_add(LONG));
     let those = near.filter(|(begin, _)| *begin <= until);
-    those.fold(0, |sum, (begin, end)| sum.saturating_add(end.saturating_sub(*begin)))
-}
-
-/// How long those of these times take that overlap with a time; they are in order.
-fn overlapping(times: &[(u64, u64)], from: u64, until: u64) -> u64 {
-    // What is long begins early: a few before the first that begins later.
-    let first = times.partition_point(|(begin, _)| *begin < from).saturating_sub(4);
-    let near = times[first..].iter().take_while(|(begin, _)| *begin <= until);
-    let those = near.filter(|(_, end)| *end >= from);
     those.fold(0, |sum, (begin, end)| sum.saturating_add(end.saturating_sub(*begin)))
 }

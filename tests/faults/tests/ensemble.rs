@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use zklock_checker::Rule;
 use zklock_fault_tests::ensemble::{Plan, run};
 use zklock_test_support::{is_long, monotonic_ns};
 
@@ -16,7 +17,12 @@ fn three_servers_and_six_processes_under_fire_keep_every_promise() {
     println!("seed {}", plan.seed);
     let report = run(&plan);
     println!("{report}");
-    assert!(report.violations.is_empty(), "{:#?}", report.violations);
+    let verdict = &report.verdict;
+    assert!(verdict.violations.is_empty(), "{:#?}", verdict.violations);
+    // Nobody takes silence for praise: each rule has seen something.
+    for rule in Rule::ALL {
+        assert!(verdict.judged(rule) > 0, "{rule} has judged nothing");
+    }
     assert_eq!(report.opinions[1], 0, "the independent checker refuses it");
     // At least: a busy machine does little in 20 s.
     assert!(report.grants > 100 && report.own_nodes > 100);

@@ -1,9 +1,9 @@
 //! No write of an earlier holder after one of a later holder.
 
-use super::{Rule, Violation};
 use crate::history::{History, Token};
+use crate::verdict::{Rule, Verdict};
 
-pub(super) fn check(history: &History, violations: &mut Vec<Violation>) {
+pub(super) fn check(history: &History, verdict: &mut Verdict) {
     let mut by_path = vec![Vec::new(); history.paths.len()];
     for (index, write) in history.writes.iter().enumerate() {
         by_path[write.path].push((write.asked, true, index));
@@ -14,12 +14,15 @@ pub(super) fn check(history: &History, violations: &mut Vec<Violation>) {
         let mut done: Option<Token> = None;
         for (at, begins, index) in moments {
             let token = history.writes[index].token;
+            if begins && done.is_some() {
+                verdict.judge(Rule::Fenced, "writes after another");
+            }
             if !begins {
                 done = done.max(Some(token));
             } else if let Some(done) = done.filter(|done| token < *done) {
                 let (path, what) = (&history.paths[path], "was written later");
                 let what = format!("{path} with {token:x?} at {at} after {done:x?} {what}");
-                violations.push(Violation { rule: Rule::Fenced, what });
+                verdict.violated(Rule::Fenced, what);
             }
         }
     }

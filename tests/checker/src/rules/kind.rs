@@ -4,10 +4,13 @@
 //! lost only where there was trouble, and never before it said; held for too long only where it was; a
 //! deadlock only where there is one, or where the process wants no lock twice.
 
-use super::{HELD_TOO_LONG, Rule, Violation};
+use std::collections::HashSet;
+
+use super::HELD_TOO_LONG;
 use crate::calls::{Call, Outcome};
 use crate::history::{History, Mode};
 use crate::trouble::SETTLES;
+use crate::verdict::{Rule, Verdict};
 
 /// A wait this short may be over before a server that is well has answered, in nanoseconds.
 const SHORT: u64 = 500_000_000;
@@ -27,19 +30,23 @@ const DELAYS: &str = "--lock-delay-ms";
 /// The option of a process that acquires no lock again in the scope of its guard.
 const NOT_REENTRANT: &str = "--not-reentrant";
 
-pub(super) fn check(history: &History, violations: &mut Vec<Violation>) {
-    let mut violated = |rule, client: usize, what: String| {
-        let what = format!("{}: {what}", history.clients[client]);
-        violations.push(Violation { rule, what });
-    };
+pub(super) fn check(history: &History, verdict: &mut Verdict) {
+    let named = |client: usize, what: String| format!("{}: {what}", history.clients[client]);
     let ours = |client: usize| history.starts[client].peer.is_none();
     let mut by_lock = vec![Vec::new(); history.locks.len()];
     for (index, call) in history.calls.iter().enumerate() {
         call.locks.iter().for_each(|lock| by_lock[*lock].push(index));
     }
     for call in history.calls.iter().filter(|call| ours(call.client)) {
-        let Outcome::Refused(error) = &call.outcome else { continue };
         let quiet = || history.trouble.is_quiet(call.client, call.asked, call.heard);
+        // What is granted might have been refused: as lost or unavailable where that has a reason.
+        if call.outcome == Outcome::Granted {
+            match has_time(call) && quiet() {
+                true => verdict.judge(Rule::Kind, "granted on a quiet day"),
+                false => verdict.excuse(Rule::Kind, "granted in trouble, or soon"),
+            }
+        }
+        let Outcome::Refused(error) = &call.outcome else { continue };
         let mut rule = Rule::Kind;
         let over_time =
             || call.parent.is_some_and(|parent| history.may_be_over_time(parent, call.heard));
@@ -57,8 +64,7 @@ pub(super) fn check(history: &History, violations: &mut Vec<Violation>) {
                 !is_there
             }
             "unavailable" => {
-                // A call that tries once has as much time as a try by default.
-                call.timeout.is_none_or(|timeout| timeout == 0 || timeout >= SHORT)
+                has_time(call)
                     && quiet()
                     && history.trouble.stood_still(call.client, call.asked, call.heard) < SHORT / 2
             }
@@ -72,6 +78,14 @@ pub(super) fn check(history: &History, violations: &mut Vec<Violation>) {
             "cancelled" | "closing" => false,
             _ => true,
         };
+        match (error.as_str(), wrong) {
+            ("unavailable", false) => verdict.excuse(Rule::Kind, "unavailable in trouble, or soon"),
+            ("lost", false) => verdict.excuse(Rule::Kind, "lost in trouble"),
+            ("cancelled" | "closing", _) => verdict.excuse(Rule::Kind, "cancelled"),
+            ("busy", _) => verdict.judge(Rule::Kind, "busy"),
+            ("deadlock", _) => verdict.judge(Rule::Kind, "deadlock"),
+            _ => verdict.judge(Rule::Kind, "another error"),
+        }
         if wrong {
             let what = format!(
                 "{} as {:?} on {} was refused as {error} without a reason, from {} to {}",
@@ -81,14 +95,14 @@ pub(super) fn check(history: &History, violations: &mut Vec<Violation>) {
                 call.asked,
                 call.heard,
             );
-            violated(rule, call.client, what);
+            verdict.violated(rule, named(call.client, what));
         }
     }
     for hold in history.holds.iter().filter(|hold| hold.stepped_down.is_none()) {
         if hold.parent.is_some() && history.starts[hold.client].has(NOT_REENTRANT) {
             let (lock, at) = (&history.locks[hold.lock], hold.granted);
             let what = format!("{lock} was granted at {at} to who had it, and is not reentrant");
-            violated(Rule::Kind, hold.client, what);
+            verdict.violated(Rule::Kind, named(hold.client, what));
         }
     }
     for refusal in history.refusals.iter().filter(|refusal| ours(refusal.client)) {
@@ -103,33 +117,67 @@ pub(super) fn check(history: &History, violations: &mut Vec<Violation>) {
             }
             _ => true,
         };
+        match refusal.error.as_str() {
+            "lost" | "unavailable" | "closing" if !wrong => {
+                verdict.excuse(Rule::Kind, "request refused with a reason");
+            }
+            _ => verdict.judge(Rule::Kind, "another request refused"),
+        }
         if wrong {
             let what = format!("{} was refused as {}", refusal.op, refusal.error);
             let what = format!("{what} without a reason, at {}", refusal.heard);
-            violated(Rule::Kind, refusal.client, what);
+            verdict.violated(Rule::Kind, named(refusal.client, what));
         }
     }
     let refused = history.refusals.iter().filter(|refusal| refusal.error == "lost");
     let refused = refused.filter_map(|refusal| Some((refusal.hold?, refusal.heard)));
     let told = history.holds.iter().enumerate().filter_map(|(hold, one)| Some((hold, one.lost?)));
-    let mut seen = std::collections::HashSet::new();
+    let (mut seen, mut counted) = (HashSet::new(), HashSet::new());
     for (index, at) in told.chain(refused) {
         let hold = &history.holds[index];
         let trouble = history.holds_with(index).any(|one| history.holds[one].removed.is_some());
-        if trouble || !ours(hold.client) || history.may_be_over_time(index, at) {
+        if !ours(hold.client) {
+            continue;
+        }
+        let is_new = counted.insert(index);
+        if trouble || history.may_be_over_time(index, at) {
+            if is_new {
+                verdict.excuse(Rule::Kind, "lost with its node, or its time");
+            }
             continue;
         }
         let stops_early = history.starts[hold.client].has(STOPS_EARLY);
         let wrong = match hold.surely {
             Some(until) if at + ROUNDED < until && !stops_early => "before its time",
             _ if history.trouble.is_quiet(hold.client, hold.granted, at) => "without a reason",
-            _ => continue,
+            surely => {
+                match surely.filter(|_| is_new) {
+                    Some(_) if stops_early => verdict.excuse(Rule::Kind, "lost early, as wanted"),
+                    Some(_) => verdict.judge(Rule::Kind, "lost when its time was over"),
+                    None if is_new => verdict.excuse(Rule::Kind, "lost in trouble, unseen"),
+                    None => {}
+                }
+                continue;
+            }
         };
         if seen.insert(index) {
             let what = format!("was lost {wrong} at {at}");
-            violated(Rule::Kind, hold.client, history.describe(index, &what));
+            verdict.violated(Rule::Kind, named(hold.client, history.describe(index, &what)));
         }
     }
+    // Whoever keeps its lock might have lost it.
+    for (index, hold) in history.holds.iter().enumerate() {
+        let Some(closed) = hold.closed.filter(|_| ours(hold.client)) else { continue };
+        if !counted.contains(&index) && history.trouble.is_quiet(hold.client, hold.granted, closed)
+        {
+            verdict.judge(Rule::Kind, "kept on a quiet day");
+        }
+    }
+}
+
+/// Whether servers that are well answer a call in time. One that tries once has as much as a try by default.
+fn has_time(call: &Call) -> bool {
+    call.timeout.is_none_or(|timeout| timeout == 0 || timeout >= SHORT)
 }
 
 /// Which of those who wanted a lock are asked.

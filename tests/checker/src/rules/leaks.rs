@@ -1,10 +1,14 @@
 //! Nothing is left over.
 
-use super::{Rule, Violation};
 use crate::history::History;
+use crate::verdict::{Rule, Verdict};
 
-pub(super) fn check(history: &History, violations: &mut Vec<Violation>) {
-    let Some(left) = &history.left else { return };
+pub(super) fn check(history: &History, verdict: &mut Verdict) {
+    verdict.judge_all(Rule::Leaks, "guards", history.holds.len() as u64);
+    let Some(left) = &history.left else {
+        return verdict.excuse(Rule::Leaks, "end at which nobody looked");
+    };
+    verdict.judge(Rule::Leaks, "end");
     let all = [
         ("node", &left.nodes),
         ("watch", &left.watches),
@@ -13,7 +17,7 @@ pub(super) fn check(history: &History, violations: &mut Vec<Violation>) {
     ];
     for (what, names) in all {
         for name in names {
-            violations.push(Violation { rule: Rule::Leaks, what: format!("{what} {name}") });
+            verdict.violated(Rule::Leaks, format!("{what} {name}"));
         }
     }
 }

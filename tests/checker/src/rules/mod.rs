@@ -7,12 +7,12 @@ mod kind;
 mod leaks;
 mod order;
 mod overtime;
+mod reading;
 mod tokens;
 mod told;
 
-use std::fmt;
-
 use crate::history::History;
+use crate::verdict::{Verdict, Violation};
 
 /// By how much a limit may be passed, in nanoseconds, as promised.
 pub(crate) const SLACK: u64 = 100_000_000;
@@ -20,71 +20,25 @@ pub(crate) const SLACK: u64 = 100_000_000;
 /// The error of who held for longer than was allowed.
 pub(crate) const HELD_TOO_LONG: &str = "held_too_long";
 
-/// A promise.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Rule {
-    /// The lines are as the README says.
-    Format,
-    /// No two that exclude each other hold at once; no more permits than the limit.
-    Exclusion,
-    /// Of two grants that exclude each other, the later has the greater token.
-    Tokens,
-    /// Every request is answered once.
-    Answers,
-    /// A lost guard stays lost.
-    Lost,
-    /// Whoever loses a node to an outsider is told in time.
-    Told,
-    /// No answer comes later than it was asked for.
-    Deadline,
-    /// An error is of the kind that it is.
-    Kind,
-    /// A process that promises order keeps it.
-    Order,
-    /// No guard is valid beyond the time for which it may be held.
-    Overtime,
-    /// Several locks are taken as one: all or none.
-    Whole,
-    /// No write of an earlier holder after one of a later holder.
-    Fenced,
-    /// Everything is given back, and nothing is left over.
-    Leaks,
-}
-
-impl fmt::Display for Rule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&format!("{self:?}").to_lowercase())
-    }
-}
-
-/// A promise that was not kept.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Violation {
-    /// Which.
-    pub rule: Rule,
-    /// By whom and when.
-    pub what: String,
-}
-
-impl fmt::Display for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.rule, self.what)
-    }
+/// Returns every promise that a history breaks, and how much each rule has seen.
+pub fn judge(history: &History) -> Verdict {
+    let mut verdict = Verdict { violations: history.violations.clone(), ..Verdict::default() };
+    reading::count(history, &mut verdict);
+    exclusion::check(history, &mut verdict);
+    tokens::check(history, &mut verdict);
+    fenced::check(history, &mut verdict);
+    told::check(history, &mut verdict);
+    deadline::check(history, &mut verdict);
+    kind::check(history, &mut verdict);
+    order::check(history, &mut verdict);
+    overtime::check(history, &mut verdict);
+    leaks::check(history, &mut verdict);
+    verdict
 }
 
 /// Returns every promise that a history breaks.
 pub fn check(history: &History) -> Vec<Violation> {
-    let mut violations = history.violations.clone();
-    exclusion::check(history, &mut violations);
-    tokens::check(history, &mut violations);
-    fenced::check(history, &mut violations);
-    told::check(history, &mut violations);
-    deadline::check(history, &mut violations);
-    kind::check(history, &mut violations);
-    order::check(history, &mut violations);
-    overtime::check(history, &mut violations);
-    leaks::check(history, &mut violations);
-    violations
+    judge(history).violations
 }
 
 /// The holds of each lock.

@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 
-use super::{Rule, SLACK, Violation};
+use super::SLACK;
 use crate::calls::Call;
 use crate::history::{History, Mode};
+use crate::verdict::{Rule, Verdict};
 
-pub(super) fn check(history: &History, violations: &mut Vec<Violation>) {
+pub(super) fn check(history: &History, verdict: &mut Verdict) {
     let mut by_lock: HashMap<(usize, usize), Vec<&Call>> = HashMap::new();
     for call in &history.calls {
         if let (true, None, [lock], Some(_)) =
@@ -22,18 +23,30 @@ pub(super) fn check(history: &History, violations: &mut Vec<Violation>) {
             let granted = |call: &Call| call.hold.map_or(0, |hold| history.holds[hold].granted);
             before.retain(|other| granted(other) > call.asked);
             for other in &before {
-                if granted(other) > granted(call).saturating_add(together(history, call, other))
-                    // A thread waits from when it had a processor on.
-                    && !other.blocking
-                    && kept_its_place(history, other, granted(other))
-                    && kept_its_place(history, call, granted(other))
+                let together = together(history, call, other);
+                if together == u64::MAX {
+                    continue;
+                }
+                // A thread waits from when it had a processor on.
+                if other.blocking {
+                    verdict.excuse(Rule::Order, "behind a thread");
+                    continue;
+                }
+                let both = granted(call).max(granted(other));
+                if let Err(why) = kept_its_place(history, other, both)
+                    .and_then(|()| kept_its_place(history, call, both))
                 {
+                    verdict.excuse(Rule::Order, why);
+                    continue;
+                }
+                verdict.judge(Rule::Order, "grants behind another");
+                if granted(other) > granted(call).saturating_add(together) {
                     let (who, lock) = (&history.clients[call.client], history.names(&call.locks));
                     let (first, second) = (other.id, call.id);
                     let what = format!(
                         "{who}: {lock}: {second} was granted before {first}, which asked first"
                     );
-                    violations.push(Violation { rule: Rule::Order, what });
+                    verdict.violated(Rule::Order, what);
                 }
             }
             before.push(call);
@@ -55,12 +68,15 @@ fn together(history: &History, call: &Call, first: &Call) -> u64 {
     }
 }
 
-/// Whether nothing has taken the place in the queue from a call until a moment.
-fn kept_its_place(history: &History, call: &Call, until: u64) -> bool {
+/// Whether nothing has taken the place in the queue from a call until a moment, or what may have.
+fn kept_its_place(history: &History, call: &Call, until: u64) -> Result<(), &'static str> {
     // A semaphore has several directories.
     let below = format!("/{}/", history.names(&call.locks));
     let robbed = history.removals.iter().any(|removal| {
         removal.at >= call.asked && removal.from <= until && removal.node.contains(&below)
     });
-    !robbed && history.trouble.is_quiet(call.client, call.asked, until)
+    if robbed {
+        return Err("a node of the lock was taken away");
+    }
+    history.trouble.disturbed(call.client, call.asked, until).map_or(Ok(()), Err)
 }

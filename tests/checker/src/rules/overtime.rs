@@ -4,18 +4,18 @@
 //! That nobody else comes in while it is not given back is the rule of exclusion, and that its errors have
 //! this kind then, and not before, that of kinds.
 
+use super::SLACK;
 use super::told::WAY;
-use super::{Rule, SLACK, Violation};
 use crate::history::{History, Hold};
+use crate::verdict::{Rule, Verdict};
 
-pub(super) fn check(history: &History, violations: &mut Vec<Violation>) {
+pub(super) fn check(history: &History, verdict: &mut Verdict) {
     for (index, hold) in history.holds.iter().enumerate() {
         let Some(over) = history.over_time_at(index) else { continue };
         let mut violated = |what: &str, at: u64| {
             let after = at.saturating_sub(over) / 1_000_000;
             let what = format!("{what} {after} ms after its time was over");
-            violations
-                .push(Violation { rule: Rule::Overtime, what: history.describe(index, &what) });
+            verdict.violated(Rule::Overtime, history.describe(index, &what));
         };
         if let Some(valid) = hold.valid.filter(|valid| *valid > over) {
             violated("was valid", valid);
@@ -32,6 +32,8 @@ pub(super) fn check(history: &History, violations: &mut Vec<Violation>) {
         if told > over.saturating_add(WAY).saturating_add(still) {
             violated("was told", told);
         }
+        let reached = told > over;
+        verdict.judge(Rule::Overtime, if reached { "to the end" } else { "given back before" });
     }
 }
 

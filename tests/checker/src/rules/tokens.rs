@@ -2,24 +2,25 @@
 
 use std::collections::HashMap;
 
-use super::{Rule, Violation, by_lock, related};
+use super::{by_lock, related};
 use crate::history::{History, Mode, Token};
+use crate::verdict::{Rule, Verdict};
 
-pub(super) fn check(history: &History, violations: &mut Vec<Violation>) {
-    let mut violated = |index, what: &str| {
-        violations.push(Violation { rule: Rule::Tokens, what: history.describe(index, what) });
-    };
+pub(super) fn check(history: &History, verdict: &mut Verdict) {
     for (index, hold) in history.holds.iter().enumerate() {
-        if let Some(writer) = hold.stepped_down
-            && hold.token <= history.holds[writer].token
-        {
-            violated(index, "stepped down to a token that is not greater");
+        if let Some(writer) = hold.stepped_down {
+            verdict.judge(Rule::Tokens, "stepped down");
+            if hold.token <= history.holds[writer].token {
+                violated(history, index, "stepped down to a token that is not greater", verdict);
+            }
         }
         if let Some(parent) = hold.parent
             && hold.stepped_down.is_none()
-            && hold.token != history.holds[parent].token
         {
-            violated(index, "is nested and does not repeat the token");
+            verdict.judge(Rule::Tokens, "nested");
+            if hold.token != history.holds[parent].token {
+                violated(history, index, "is nested and does not repeat the token", verdict);
+            }
         }
     }
     for holds in by_lock(history) {
@@ -34,14 +35,22 @@ pub(super) fn check(history: &History, violations: &mut Vec<Violation>) {
                 && first != index
                 && !shares_a_node(history, first, index)
             {
-                violated(index, "has the token of another");
+                violated(history, index, "has the token of another", verdict);
             }
         }
         // What was granted before somebody asked has a smaller token, whatever both claim.
-        in_order(history, &holds, |hold| Some((hold.asked, hold.granted)), &mut violated);
+        in_order(history, &holds, "asked after a grant", verdict, |hold| {
+            Some((hold.asked, hold.granted))
+        });
         // And what was held before, too, where both are sure of it.
-        in_order(history, &holds, |hold| Some((hold.granted, hold.claimed?)), &mut violated);
+        in_order(history, &holds, "granted after a hold", verdict, |hold| {
+            Some((hold.granted, hold.claimed?))
+        });
     }
+}
+
+fn violated(history: &History, index: usize, what: &str, verdict: &mut Verdict) {
+    verdict.violated(Rule::Tokens, history.describe(index, what));
 }
 
 /// Peers have none.
@@ -64,14 +73,16 @@ fn shares_a_node(history: &History, one: usize, other: usize) -> bool {
 fn in_order(
     history: &History,
     holds: &[usize],
+    what: &'static str,
+    verdict: &mut Verdict,
     time: impl Fn(&crate::history::Hold) -> Option<(u64, u64)>,
-    violated: &mut impl FnMut(usize, &str),
 ) {
     let mut moments = Vec::new();
     for index in holds.iter().copied() {
         let hold = &history.holds[index];
         let nested = hold.parent.is_some() || hold.stepped_down.is_some();
         if hold.is_excused() {
+            verdict.excuse(Rule::Tokens, "node taken away before the grant");
             continue;
         }
         if let Some((begin, end)) = time(hold)
@@ -91,8 +102,11 @@ fn in_order(
         let reads = hold.mode == Mode::Read;
         if begins {
             let before: Option<Token> = if reads { alone } else { all };
+            if before.is_some() {
+                verdict.judge(Rule::Tokens, what);
+            }
             if before.is_some_and(|before| hold.token <= before) {
-                violated(index, "came later with a smaller token");
+                violated(history, index, "came later with a smaller token", verdict);
             }
         } else {
             all = all.max(Some(hold.token));

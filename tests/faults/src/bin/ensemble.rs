@@ -32,7 +32,7 @@ fn main() -> ExitCode {
     let report = run(&plan);
     println!("{report}");
     let [_, refused, _] = report.opinions;
-    let good = report.violations.is_empty() && refused == 0;
+    let good = report.verdict.violations.is_empty() && refused == 0;
     if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 

@@ -12,6 +12,9 @@ const LAYOUTS: [&str; 6] = ["kazoo", "removed", "dlock", "lock", "read-write-nod
 /// How many mutexes the hands crowd on that want nothing else.
 const CROWDED: u64 = 6;
 
+/// On how many mutexes the hands of a process that is fair wait for their turns.
+pub(super) const IN_ORDER: u64 = 2;
+
 /// How a process is started.
 #[derive(Clone, Debug)]
 pub(super) struct Style {
@@ -31,6 +34,8 @@ pub(super) enum Want {
     Any,
     /// One of those on which they crowd.
     Crowd,
+    /// One of those on which they wait in order: there are few, because each waiter has a node.
+    InOrder,
     /// A lock for seconds.
     Slow,
     /// A lock on which nobody can be in the way.
@@ -55,12 +60,12 @@ impl Style {
             _ => other_layout(seed),
         };
         let mut drawn = |one_in| random.below(one_in) == 0;
-        // The first seat is, so that there is one.
+        // The first seat is, so that there is one; the next one stops its holders.
         let fair = drawn(3) || seat == 0;
         let lingers = drawn(5) && !fair && layout != "removed";
         let delays = drawn(5) && layout == "curator";
         let keeps = drawn(5) && layout == "curator" && !lingers;
-        let (passes_on, stops) = (drawn(4), drawn(4));
+        let (passes_on, stops) = (drawn(4), drawn(4) || seat == 1);
         let [revocable, early, once] = [drawn(3), drawn(4), drawn(5)];
         let mut options = vec!["--layout".to_owned(), layout.to_owned()];
         let mut option = |is_drawn, name: &str, value: Option<u64>| {
@@ -91,7 +96,14 @@ impl Style {
     /// How many hands want what.
     pub(super) fn hands(&self) -> Vec<Want> {
         let crowd = if self.fair || self.layout != "curator" { 0 } else { 30 };
-        let all = [(Want::Any, 8), (Want::Crowd, crowd), (Want::Slow, 4), (Want::Free, 2)];
+        let in_order = if self.fair && self.mutexes() { 8 } else { 0 };
+        let all = [
+            (Want::Any, 8),
+            (Want::Crowd, crowd),
+            (Want::InOrder, in_order),
+            (Want::Slow, 4),
+            (Want::Free, 2),
+        ];
         all.into_iter().flat_map(|(want, count)| [want].repeat(count)).collect()
     }
 
@@ -186,6 +198,7 @@ impl Style {
         let mut request = match want {
             Want::Any => self.any(random),
             Want::Crowd => self.mutex("mutex", random.below(CROWDED)),
+            Want::InOrder => self.mutex("fair", random.below(IN_ORDER)),
             Want::Slow => self.slow(random),
             Want::Free => self.free(random),
         };
@@ -233,7 +246,7 @@ impl Style {
                 (time / 20, 20)
             }
             Want::Any => (Duration::ZERO, *random.one_of(&[0, 0, 0, 1, 3, 20])),
-            Want::Crowd => (Duration::ZERO, random.below(2)),
+            Want::Crowd | Want::InOrder => (Duration::ZERO, random.below(2)),
             Want::Free => (Duration::from_millis(random.below(100)), random.below(3)),
         }
     }

@@ -1,7 +1,7 @@
 //! What is done to the servers, and when nothing is done to anybody.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,9 +14,9 @@ use super::random::Random;
 use super::run::SESSION_TIMEOUT;
 use super::work::Work;
 
-/// How long faults happen, and for how long then none, so that everybody comes to rest and what is
-/// promised for quiet days is seen to be kept, too.
-const STORM: Duration = Duration::from_millis(9_000);
+/// How long faults begin, and for how long, when the last of them is over, there is none, so that
+/// everybody comes to rest and what is promised for quiet days is seen to be kept, too.
+const STORM: Duration = Duration::from_millis(8_000);
 const CALM: Duration = Duration::from_millis(7_000);
 
 /// What all kinds of faults need.
@@ -27,6 +27,10 @@ pub(super) struct Stage<'a> {
     pub(super) over: &'a AtomicBool,
     /// Nothing is broken for a while.
     pub(super) calm: &'a AtomicBool,
+    /// What is broken now.
+    pub(super) broken: AtomicUsize,
+    /// How often there was nothing broken for a whole while.
+    pub(super) calms: AtomicUsize,
     /// Everybody has left.
     pub(super) done: &'a AtomicBool,
     pub(super) counts: Mutex<BTreeMap<String, u64>>,
@@ -43,12 +47,14 @@ impl Stage<'_> {
     /// Notes what is done to a client, or without one to the servers.
     pub(super) fn note(&self, what: &str, client: Option<&str>) {
         self.count(what);
+        self.broken.fetch_add(1, Ordering::SeqCst);
         self.write("fault", what, client);
     }
 
     /// Notes that it is over.
     pub(super) fn healed(&self, what: &str, client: Option<&str>) {
         self.write("healed", what, client);
+        self.broken.fetch_sub(1, Ordering::SeqCst);
     }
 
     fn write(&self, field: &str, what: &str, client: Option<&str>) {
@@ -64,7 +70,12 @@ impl Stage<'_> {
         while !self.is_over() {
             self.pause(STORM);
             self.calm.store(true, Ordering::SeqCst);
+            // What has begun takes a while to heal: a server that starts, and finds the others.
+            while self.broken.load(Ordering::SeqCst) > 0 && !self.is_over() {
+                thread::sleep(Duration::from_millis(20));
+            }
             self.pause(CALM);
+            self.calms.fetch_add(usize::from(!self.is_over()), Ordering::SeqCst);
             self.calm.store(false, Ordering::SeqCst);
         }
     }
@@ -134,6 +145,7 @@ impl Stage<'_> {
             self.healed(&what, None);
             if turn.is_multiple_of(8) {
                 for server in self.ensemble.servers() {
+                    self.wait_for_storm();
                     self.note("rolling restart", None);
                     server.restart();
                     self.quorum();

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use zklock_checker::History;
 use zklock_test_support::{CreateMode, Ensemble, RawClient, RawError};
 
+use super::draw::IN_ORDER;
 use super::hands::DATA;
 
 /// ZooKeeper's code.
@@ -88,6 +89,7 @@ pub(super) fn make_data(ensemble: &Ensemble, other_layout: &str) {
         for name in ["mutex", "slow", "delayed", "kept", "both"] {
             paths.extend((0..24).map(|number| format!("{DATA}/{layout}-{name}-{number}")));
         }
+        paths.extend((0..IN_ORDER).map(|number| format!("{DATA}/{layout}-fair-{number}")));
     }
     let limit = Instant::now() + Duration::from_secs(60);
     while let Err(error) = make_all(ensemble, &paths) {

@@ -251,7 +251,7 @@ impl<'a> Hands<'a> {
                 steps.insert(usize::try_from(at).unwrap_or_default(), step);
             }
         };
-        if want != Want::Crowd {
+        if !matches!(want, Want::Crowd | Want::InOrder) {
             somewhere(Step::Nest, 8);
         }
         if self.hands[hand].request["kind"] == "mutex" && self.style.fences() {

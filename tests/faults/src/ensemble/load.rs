@@ -17,6 +17,15 @@ const NAP: Duration = Duration::from_millis(5);
 /// What is less is not noted, in nanoseconds.
 const LITTLE: u64 = 10_000_000;
 
+/// The same of what the threads of a client wait in one look at them.
+const LITTLE_OF_ONE: u64 = 1_000_000;
+
+/// The threads of `lock_agent` of which each waits for one blocking acquire.
+const BLOCKING: &str = "blocking";
+
+/// Threads of `lock_agent` that only read lines and write them: what happens when, the agent itself says.
+const LINES: [&str; 2] = ["stdin", "tokio-"];
+
 /// What a server may take for a write on a quiet day, in nanoseconds.
 const SLOW: u64 = 100_000_000;
 
@@ -24,7 +33,7 @@ impl Stage<'_> {
     /// Notes when the machine has no time for somebody who only sleeps, and for how long the threads of
     /// the clients wait for a processor.
     pub(super) fn feel_the_load(&self, seats: &[Seat]) {
-        let mut waited = HashMap::new();
+        let mut seen = HashMap::new();
         for round in 0_u64.. {
             if self.done.load(Ordering::SeqCst) {
                 return;
@@ -37,19 +46,25 @@ impl Stage<'_> {
             }
             if round % 4 == 0 {
                 for seat in seats {
-                    self.feel_for(seat, &mut waited);
+                    self.feel_for(seat, &mut seen);
                 }
             }
         }
     }
 
-    fn feel_for(&self, seat: &Seat, waited: &mut HashMap<(String, u32), u64>) {
+    fn feel_for(&self, seat: &Seat, seen: &mut HashMap<String, Seen>) {
         let Some((name, process)) = seat.process() else { return };
-        let Some(now) = waited_for_a_processor(process) else { return };
-        let before = waited.insert((name.clone(), process), now).unwrap_or(now);
-        let starved = now.saturating_sub(before);
-        if starved > LITTLE {
-            self.history.note(json!({ "client": name, "starved_ns": starved }));
+        let Some(now) = Seen::of(process) else { return };
+        let Some(before) = seen.insert(name.clone(), now.clone()) else { return };
+        let (from, needed, blocking) = now.waited_since(&before);
+        let mut line = json!({ "client": name, "from_ns": from });
+        for (field, waited) in [("starved_ns", needed), ("blocking_starved_ns", blocking)] {
+            if waited > LITTLE_OF_ONE {
+                line[field] = json!(waited);
+            }
+        }
+        if needed.max(blocking) > LITTLE_OF_ONE {
+            self.history.note(line);
         }
     }
 
@@ -84,12 +99,48 @@ impl Stage<'_> {
     }
 }
 
-/// How long the threads of a process had to wait for a processor so far, all together, in nanoseconds.
-fn waited_for_a_processor(process: u32) -> Option<u64> {
-    let threads = fs::read_dir(format!("/proc/{process}/task")).ok()?;
-    let waited = threads.filter_map(|thread| {
-        let times = fs::read_to_string(thread.ok()?.path().join("schedstat")).ok()?;
-        times.split(' ').nth(1)?.parse::<u64>().ok()
-    });
-    Some(waited.sum())
+/// How long each thread of a process had to wait for a processor so far, in nanoseconds.
+#[derive(Clone, Debug)]
+struct Seen {
+    at: u64,
+    threads: HashMap<u32, (bool, u64)>,
+}
+
+impl Seen {
+    fn of(process: u32) -> Option<Self> {
+        let at = monotonic_ns();
+        let threads = fs::read_dir(format!("/proc/{process}/task")).ok()?;
+        let threads = threads.filter_map(|thread| {
+            let path = thread.ok()?.path();
+            let name = fs::read_to_string(path.join("comm")).ok()?;
+            if LINES.iter().any(|line| name.starts_with(line)) {
+                return None;
+            }
+            let times = fs::read_to_string(path.join("schedstat")).ok()?;
+            let waited = times.split(' ').nth(1)?.parse::<u64>().ok()?;
+            let number = path.file_name()?.to_str()?.parse::<u32>().ok()?;
+            Some((number, (name.starts_with(BLOCKING), waited)))
+        });
+        Some(Seen { at, threads: threads.collect() })
+    }
+
+    /// Since when, how long the threads that every answer needs waited, one after the other, and the one of
+    /// the others that waited longest; neither is longer than that time. A wait is seen when it ends, so it
+    /// may have begun before the last look.
+    fn waited_since(&self, before: &Seen) -> (u64, u64, u64) {
+        let (mut needed, mut blocking, mut longest) = (0, 0, 0);
+        for (number, (blocks, waited)) in &self.threads {
+            let earlier = before.threads.get(number).map_or(0, |(_, waited)| *waited);
+            let more = waited.saturating_sub(earlier);
+            longest = more.max(longest);
+            if *blocks {
+                blocking = more.max(blocking);
+            } else {
+                needed += more;
+            }
+        }
+        let from = before.at.min(self.at.saturating_sub(longest));
+        let time = self.at.saturating_sub(from);
+        (from, needed.min(time), blocking.min(time))
+    }
 }

@@ -5,14 +5,14 @@ use std::fmt;
 use std::fs::File;
 use std::io::BufReader;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
 use zklock_checker::linearizable::{self, Opinion};
-use zklock_checker::{History, Rule, Violation, check};
+use zklock_checker::{History, Rule, Verdict, judge};
 use zklock_test_support::ZooKeeper;
 
 use super::agent::{Seat, build};
@@ -65,10 +65,14 @@ pub struct Report {
     pub failover: Duration,
     /// Where the history lies.
     pub history: PathBuf,
-    /// Promises that were broken.
-    pub violations: Vec<Violation>,
+    /// Promises that were broken, and how much each rule has judged.
+    pub verdict: Verdict,
     /// What the independent checker says: yes, no, unknown.
     pub opinions: [usize; 3],
+    /// Where it does not know, and why.
+    pub abstains: Vec<String>,
+    /// What it does not look at.
+    pub left_out: BTreeMap<&'static str, usize>,
     /// Ephemeral nodes that some servers show and others do not, and who shows them: ZooKeeper's own
     /// fault. If the leader does, unanswered calls are no violations.
     pub disputed: BTreeMap<String, Vec<usize>>,
@@ -96,10 +100,17 @@ impl fmt::Display for Report {
         }
         let [yes, no, unknown] = self.opinions;
         writeln!(f, "linearizable: {yes} yes, {no} no, {unknown} too large to say")?;
-        for violation in self.violations.iter().take(40) {
+        for why in &self.abstains {
+            writeln!(f, "  abstains: {why}")?;
+        }
+        for (what, count) in &self.left_out {
+            writeln!(f, "  not looked at: {count} {what}")?;
+        }
+        write!(f, "rules:\n{}", self.verdict)?;
+        for violation in self.verdict.violations.iter().take(40) {
             writeln!(f, "VIOLATION {violation}")?;
         }
-        writeln!(f, "{} violations", self.violations.len())?;
+        writeln!(f, "{} violations", self.verdict.violations.len())?;
         write!(f, "history: {}", self.history.display())
     }
 }
@@ -129,6 +140,8 @@ pub fn run(plan: &Plan) -> Report {
         work: &work,
         over: &over,
         calm: &calm,
+        broken: AtomicUsize::new(0),
+        calms: AtomicUsize::new(0),
         done: &done,
         counts: Mutex::default(),
         failover_ms: AtomicU64::new(0),
@@ -169,19 +182,22 @@ pub fn run(plan: &Plan) -> Report {
     let read = File::open(&history.path).expect("it was written just now");
     let read = History::read(BufReader::new(read)).expect("it was written just now");
     let figures = Figures::of(&read, SESSION_TIMEOUT);
-    let mut opinions = [0; 3];
-    for (_, _, opinion) in linearizable::check(&read, Duration::from_secs(10)) {
+    let (mut opinions, mut abstains) = ([0; 3], Vec::new());
+    for (name, model, opinion) in linearizable::check(&read, Duration::from_secs(10)) {
         let kind = match opinion {
             Opinion::Yes => 0,
             Opinion::No => 1,
-            Opinion::Unknown => 2,
+            Opinion::Unknown(steps) => {
+                abstains.push(format!("{name} as {model}: {steps} steps took too long to search"));
+                2
+            }
         };
         opinions[kind] += 1;
     }
-    let mut violations = check(&read);
+    let mut verdict = judge(&read);
     if leader_differs {
         // Who waits for such a node of the leader waits for ever, and cannot know it.
-        violations.retain(|violation| violation.rule != Rule::Answers);
+        verdict.violations.retain(|violation| violation.rule != Rule::Answers);
     }
     let millis = Duration::from_millis;
     Report {
@@ -194,9 +210,11 @@ pub fn run(plan: &Plan) -> Report {
         worst_gap: millis(work.worst_gap_ms()),
         failover: millis(stage.failover_ms.load(Ordering::SeqCst)),
         history: history.path.clone(),
-        violations,
+        verdict,
         disputed: remains.disputed,
         opinions,
+        abstains,
+        left_out: linearizable::left_out(&read),
     }
 }
 
@@ -220,6 +238,11 @@ fn under_fire(
             scope.spawn(move || stage.clients(seats, random, plan.mean));
         }
         thread::sleep(plan.time);
+        // Without a calm, what is promised for quiet days is not judged.
+        let limit = Instant::now() + REST;
+        while stage.calms.load(Ordering::SeqCst) == 0 && Instant::now() < limit {
+            thread::sleep(Duration::from_millis(20));
+        }
         stage.over.store(true, Ordering::SeqCst);
         stage.work.end();
     });
