@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use zklock::{AnyGuard, AnyLock, LockError, MultiGuard, MultiLock, Session};
+use zklock::{AnyGuard, AnyLock, LockError, LockOptions, MultiGuard, MultiLock, Session};
 use zklock_checker::{Answer, Request};
 use zklock_test_support::monotonic_ns;
 
@@ -15,6 +15,10 @@ use crate::record::Record;
 pub enum Kind {
     /// A mutex.
     Mutex,
+    /// A mutex of which each caller has a node of its own.
+    Fair,
+    /// A mutex with a single node.
+    Exclusive,
     /// A reader.
     Read,
     /// A writer.
@@ -23,14 +27,25 @@ pub enum Kind {
     Downgrade,
     /// A semaphore with one permit.
     Semaphore,
+    /// Two permits of three.
+    Permits,
     /// Two mutexes as one.
     Multi,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Kind; 6] =
-        [Kind::Mutex, Kind::Read, Kind::Write, Kind::Downgrade, Kind::Semaphore, Kind::Multi];
+    pub const ALL: [Kind; 9] = [
+        Kind::Mutex,
+        Kind::Fair,
+        Kind::Exclusive,
+        Kind::Read,
+        Kind::Write,
+        Kind::Downgrade,
+        Kind::Semaphore,
+        Kind::Permits,
+        Kind::Multi,
+    ];
 
     /// Whoever wants the same lock so that both exclude each other.
     pub fn rival(self) -> Kind {
@@ -42,12 +57,18 @@ impl Kind {
 
     fn word(self) -> &'static str {
         match self {
-            Kind::Mutex => "mutex",
+            Kind::Mutex | Kind::Fair => "mutex",
+            Kind::Exclusive => "exclusive",
             Kind::Read => "read",
             Kind::Write | Kind::Downgrade => "write",
-            Kind::Semaphore => "semaphore",
+            Kind::Semaphore | Kind::Permits => "semaphore",
             Kind::Multi => "multi",
         }
+    }
+
+    /// Of a semaphore: how many permits, of how many.
+    fn permits(self) -> (u32, u32) {
+        if self == Kind::Permits { (2, 3) } else { (1, 1) }
     }
 
     /// The names of the locks behind a name.
@@ -107,8 +128,9 @@ impl Client {
     pub async fn acquire(&self, kind: Kind, lock: &str) -> Result<Held<'_>, LockError> {
         let names = kind.names(lock);
         let name = if kind == Kind::Multi { json!(names) } else { Value::from(lock) };
-        let (kind_word, limit) = (Some(kind.word().to_owned()), Some(1));
-        let request = Request { kind: kind_word, lock: name, limit, ..Request::default() };
+        let (kind_word, (permits, limit)) = (Some(kind.word().to_owned()), kind.permits());
+        let (permits, limit) = (Some(permits), Some(limit));
+        let request = Request { kind: kind_word, lock: name, permits, limit, ..Request::default() };
         let handle = self.ask("acquire", request);
         let outcome = self.take(kind, lock, &names).await;
         let at_ns = Some(monotonic_ns());
@@ -144,7 +166,14 @@ impl Client {
             Kind::Mutex => AnyLock::Mutex(session.mutex(lock)?),
             Kind::Read => AnyLock::Read(session.rw_lock(lock)?),
             Kind::Write | Kind::Downgrade => AnyLock::Write(session.rw_lock(lock)?),
-            Kind::Semaphore => AnyLock::Permits(session.semaphore(lock, 1)?, 1),
+            Kind::Fair => {
+                AnyLock::Mutex(session.mutex(lock)?.with_options(LockOptions::new().fair(true)))
+            }
+            Kind::Exclusive => session.exclusive(lock)?.into(),
+            Kind::Semaphore | Kind::Permits => {
+                let (permits, limit) = kind.permits();
+                AnyLock::Permits(session.semaphore(lock, limit)?, permits)
+            }
         };
         Ok(Guard::One(one.acquire().await?.detach()))
     }

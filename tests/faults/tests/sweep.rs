@@ -1,4 +1,4 @@
-//! Every frame of an acquire, a heartbeat and a release, broken in every way: 90 cases, or with `ZKLOCK_LONG=1`
+//! Every frame of an acquire, a heartbeat and a release, broken in every way: 117 cases, or with `ZKLOCK_LONG=1`
 //! all of them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use zklock_fault_tests::locks::Kind;
-use zklock_fault_tests::sweep::{Fault, Heal, Outcome, SORTS, Scene, Sweep, all};
+use zklock_fault_tests::sweep::{Fault, Heal, Outcome, Scene, Sweep, all, some};
 use zklock_test_support::{OpCode, ZooKeeper, is_long};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -27,12 +27,7 @@ async fn a_connection_broken_at_any_frame_costs_neither_exclusion_nor_progress()
     );
     assert!(cases.len() >= 1_000, "{places:?}");
     if !is_long() {
-        // Places evenly, and every sort of fault as often, also at the places of one kind: seven and the
-        // number of sorts have no divisor in common.
-        let places = cases.len() / SORTS;
-        cases = (0..90)
-            .map(|number| cases[number * places / 90 * SORTS + number * 7 % SORTS])
-            .collect();
+        cases = some(&places, 13);
     }
     let count = cases.len();
     let outcomes = sweep.run_all(cases, 60).await;

@@ -194,9 +194,26 @@ impl fmt::Display for Case {
 }
 
 /// In how many ways each place is broken.
-pub const SORTS: usize = Fault::ALL.len() * 2 + AGAIN.len();
+const SORTS: usize = Fault::ALL.len() * 2 + AGAIN.len();
 
-/// Every case of these places: [`SORTS`] of one place, then those of the next.
+/// So many cases of each kind of lock: the places evenly, and every sort of fault as often, because seven
+/// and the number of sorts have no divisor in common.
+pub fn some(places: &[(Kind, Scene, Vec<Place>)], of_each_kind: usize) -> Vec<Case> {
+    let mut chosen = Vec::new();
+    for kind in Kind::ALL {
+        let of_kind: Vec<_> = places.iter().filter(|(one, ..)| *one == kind).cloned().collect();
+        let cases = all(&of_kind);
+        let places = cases.len() / SORTS;
+        let first = chosen.len();
+        chosen.extend((0..of_each_kind).map(|number| {
+            let sort = (first + number) * 7 % SORTS;
+            cases[number * places / of_each_kind * SORTS + sort]
+        }));
+    }
+    chosen
+}
+
+/// Every case of these places: all of one place, then those of the next.
 pub fn all(places: &[(Kind, Scene, Vec<Place>)]) -> Vec<Case> {
     let mut cases = Vec::new();
     for (kind, scene, places) in places {

@@ -4,5 +4,5 @@ mod case;
 mod frames;
 mod run;
 
-pub use case::{Case, Fault, Heal, SORTS, Scene, all};
+pub use case::{Case, Fault, Heal, Scene, all, some};
 pub use run::{Outcome, Sweep};
