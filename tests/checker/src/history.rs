@@ -215,6 +215,10 @@ impl History {
         if let Some(late) = line.late_ns {
             self.trouble.late(line.at_ns.saturating_sub(late), line.at_ns);
         }
+        if let Some(stolen) = line.stolen_ns {
+            let from = line.from_ns.unwrap_or(line.at_ns.saturating_sub(stolen));
+            self.trouble.stolen(from, line.at_ns, stolen);
+        }
         if let Some(slow) = line.slow_ns {
             self.trouble.slow(line.at_ns.saturating_sub(slow), line.at_ns);
         }

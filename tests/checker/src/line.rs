@@ -52,6 +52,9 @@ pub struct Line {
     /// waited longest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocking_starved_ns: Option<u64>,
+    /// For how long the host gave a processor of the machine to others since `from_ns`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stolen_ns: Option<u64>,
     /// How long a server took for a write of the driver's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slow_ns: Option<u64>,

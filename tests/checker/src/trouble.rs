@@ -46,6 +46,8 @@ pub(crate) struct Trouble {
     stops: HashMap<usize, Vec<(u64, u64)>>,
     /// When the machine had no time for a thread that only sleeps.
     late: Vec<(u64, u64)>,
+    /// When the host gave a processor of the machine to others.
+    stolen: Vec<Waits>,
     /// By client: how long the threads that every answer needs waited for a processor.
     starved: HashMap<usize, Vec<Waits>>,
     /// The same of those that wait for blocking acquires.
@@ -80,6 +82,10 @@ impl Trouble {
 
     pub(crate) fn late(&mut self, from: u64, until: u64) {
         self.late.push((from, until));
+    }
+
+    pub(crate) fn stolen(&mut self, from: u64, until: u64, stolen: u64) {
+        self.stolen.push((from, until, stolen));
     }
 
     pub(crate) fn starved(&mut self, client: usize, from: u64, until: u64, waited: u64) {
@@ -156,6 +162,8 @@ impl Trouble {
         if blocking {
             starved += waited(of(&self.blocking_starved, client), from, until);
         }
+        // What is stolen counts as running, and not as waiting.
+        starved += waited(&self.stolen, from, until);
         // On a machine that is late with all, these wait at the same time.
         let waited = starved.max(shared(&self.late, from, until));
         stopped.saturating_add(waited).min(until.saturating_sub(from))

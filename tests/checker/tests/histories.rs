@@ -1,14 +1,14 @@
 //! The checker finds what is wrong with a history, and nothing wrong with a good one.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::BufReader;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use zklock_checker::linearizable::{self, Opinion};
-use zklock_checker::{History, Rule, check};
+use zklock_checker::{History, Rule, check, judge};
 
 fn histories(folder: &str) -> Vec<(String, History)> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("histories").join(folder);
@@ -59,5 +59,44 @@ fn the_independent_checker_refuses_them_too() {
             let refused = opinions.iter().any(|(_, _, opinion)| *opinion == Opinion::No);
             assert!(refused, "{name}: {opinions:?}");
         }
+    }
+}
+
+#[test]
+fn each_rule_says_how_much_it_has_judged() {
+    let mut judged = BTreeMap::<Rule, u64>::new();
+    for (_, history) in histories("good") {
+        let verdict = judge(&history);
+        Rule::ALL
+            .iter()
+            .for_each(|rule| *judged.entry(*rule).or_default() += verdict.judged(*rule));
+    }
+    let silent: Vec<_> = judged.iter().filter(|(_, judged)| **judged == 0).collect();
+    assert!(silent.is_empty(), "{silent:?}");
+    // A history about which there is nothing to say.
+    let nothing = judge(&History::of([]));
+    assert!(Rule::ALL.iter().all(|rule| nothing.judged(*rule) == 0), "{nothing}");
+}
+
+/// How many calls the deadline has judged, and how many not.
+fn deadlines(folder: &str, name: &str) -> (u64, u64) {
+    let (_, history) = histories(folder).into_iter().find(|(one, _)| one == name).unwrap();
+    let verdict = judge(&history);
+    (verdict.judged(Rule::Deadline), verdict.excused(Rule::Deadline))
+}
+
+#[test]
+fn a_deadline_excuses_only_who_did_not_run_when_its_time_was_over() {
+    assert_eq!(deadlines("good", "deadline-in-time"), (1, 0));
+    assert_eq!(deadlines("good", "deadline-while-it-stood-still"), (0, 1));
+    assert_eq!(deadlines("good", "deadline-while-a-processor-was-stolen"), (1, 1));
+    // It stood still before, or other threads did.
+    for name in [
+        "deadline-long-after-it-was-stopped",
+        "deadline-after-it-waited-for-a-processor",
+        "deadline-while-threads-waited-that-it-does-not-need",
+    ] {
+        let (judged, excused) = deadlines("bad", name);
+        assert!(judged > 0 && excused == 0, "{name}: {judged} judged, {excused} excused");
     }
 }

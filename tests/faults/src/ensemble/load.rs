@@ -33,7 +33,7 @@ impl Stage<'_> {
     /// Notes when the machine has no time for somebody who only sleeps, and for how long the threads of
     /// the clients wait for a processor.
     pub(super) fn feel_the_load(&self, seats: &[Seat]) {
-        let mut seen = HashMap::new();
+        let (mut seen, mut stolen) = (HashMap::new(), stolen());
         for round in 0_u64.. {
             if self.done.load(Ordering::SeqCst) {
                 return;
@@ -45,11 +45,25 @@ impl Stage<'_> {
                 self.history.note(json!({ "late_ns": late }));
             }
             if round % 4 == 0 {
+                self.feel_the_host(&mut stolen);
                 for seat in seats {
                     self.feel_for(seat, &mut seen);
                 }
             }
         }
+    }
+
+    /// Notes how much of a processor the host gives to others.
+    fn feel_the_host(&self, before: &mut Stolen) {
+        let now = stolen();
+        let more = now.processors.iter().zip(&before.processors);
+        let most = more.map(|(now, before)| now.saturating_sub(*before)).max().unwrap_or_default();
+        let time = now.at.saturating_sub(before.at);
+        let most = (most * TICK).min(time);
+        if most > 0 {
+            self.history.note(json!({ "stolen_ns": most, "from_ns": before.at }));
+        }
+        *before = now;
     }
 
     fn feel_for(&self, seat: &Seat, seen: &mut HashMap<String, Seen>) {
@@ -97,6 +111,24 @@ impl Stage<'_> {
         // It would be found at the end.
         _ = client.map(RawClient::close);
     }
+}
+
+/// In which the system counts it, in nanoseconds.
+const TICK: u64 = 10_000_000;
+
+/// How much of each processor the host has given to others so far, in ticks.
+#[derive(Debug)]
+struct Stolen {
+    at: u64,
+    processors: Vec<u64>,
+}
+
+fn stolen() -> Stolen {
+    let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
+    let processors =
+        stat.lines().filter(|line| line.starts_with("cpu") && !line.starts_with("cpu "));
+    let stolen = |line: &str| line.split_whitespace().nth(8)?.parse::<u64>().ok();
+    Stolen { at: monotonic_ns(), processors: processors.filter_map(stolen).collect() }
 }
 
 /// How long each thread of a process had to wait for a processor so far, in nanoseconds.
