@@ -60,13 +60,14 @@ impl Style {
             _ => other_layout(seed),
         };
         let mut drawn = |one_in| random.below(one_in) == 0;
-        // The first seat is, so that there is one; the next one stops its holders.
+        // The first seat is, so that there is one; the next one stops its holders, and the one after that
+        // lets nobody in twice.
         let fair = drawn(3) || seat == 0;
         let lingers = drawn(5) && !fair && layout != "removed";
         let delays = drawn(5) && layout == "curator";
         let keeps = drawn(5) && layout == "curator" && !lingers;
         let (passes_on, stops) = (drawn(4), drawn(4) || seat == 1);
-        let [revocable, early, once] = [drawn(3), drawn(4), drawn(5)];
+        let [revocable, early, once] = [drawn(3), drawn(4), drawn(5) || seat == 2];
         let mut options = vec!["--layout".to_owned(), layout.to_owned()];
         let mut option = |is_drawn, name: &str, value: Option<u64>| {
             if is_drawn {
