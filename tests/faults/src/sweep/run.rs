@@ -168,9 +168,14 @@ impl Sweep {
                     // TCP loses nothing: what was lost is lost with its connection.
                     proxy.cut_reset();
                 }
-                proxy.heal();
-                // The rules so far are gone with it.
+                // In place before anybody can come back. Healing ends all rules, and those who are struck
+                // again are only refused.
                 let again = case.second().map(|(matcher, action)| proxy.on(matcher, action));
+                if again.is_some() {
+                    proxy.refuse(false)
+                } else {
+                    proxy.heal()
+                }
                 ((Instant::now(), monotonic_ns()), again)
             };
             let (entered, (healed, again)) = tokio::join!(timeout(PATIENCE, during), heal);
