@@ -62,14 +62,15 @@ impl Obstacle {
         Obstacle { generation, driver, head, mode: Mode::Permit, ahead, rests: None, passed }
     }
 
-    /// Asks ZooKeeper about the holder, with one read. Returns the error of a busy lock.
+    /// Asks ZooKeeper about the holder, with one read for all that ask at the same time. Returns the error
+    /// of a busy lock.
     ///
     /// # Errors
     ///
     /// The error of the read; [`RequestError::NoNode`] if the holder released just now, or is not a
     /// contender.
     pub async fn ask(&self) -> Result<LockError, RequestError> {
-        let (data, stat) = self.generation.coordinator().get(&self.head).await?;
+        let (data, stat) = self.generation.read_together(&self.head).await?;
         if let Some(why) = &self.rests {
             return Ok(LockError::new(ErrorKind::Busy, &**why));
         }

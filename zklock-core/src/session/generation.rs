@@ -6,6 +6,7 @@ mod counts;
 mod held;
 mod listing;
 mod retiring;
+mod shared_reads;
 mod terms;
 mod told;
 
@@ -23,6 +24,7 @@ pub use self::counts::{PendingDeletion, Resting};
 pub use self::held::{HeldNode, OfLock};
 use self::listing::Listings;
 pub use self::listing::{Listed, Listing, Since};
+use self::shared_reads::SharedReads;
 use crate::base::clock::{Clock, Instant};
 use crate::base::times;
 use crate::base::until::until;
@@ -68,6 +70,8 @@ pub struct Generation {
     head_ages: HeadAges,
     /// Lists that several callers wait for.
     listings: Listings,
+    /// Reads that several callers wait for.
+    shared_reads: SharedReads,
     /// The number of reconnects.
     reconnects: AtomicU64,
     /// The time of the last reconnect.
@@ -131,6 +135,7 @@ impl Generation {
             phantom: OnceLock::new(),
             head_ages,
             listings: Listings::default(),
+            shared_reads: SharedReads::default(),
             reconnects: AtomicU64::new(0),
             reconnected_at: AtomicU64::new(0),
             lost_at: AtomicU64::new(0),

@@ -15,7 +15,7 @@ use zklock_core::coordinator::memory::Op;
 use zklock_core::coordinator::traits::NodeKind;
 use zklock_core::layout::verdict::Verdict;
 
-use crate::support::{client, contenders};
+use crate::support::{client, contenders, on};
 
 /// Curator's layout, which counts how many names it reads, and how often it is asked who holds.
 #[derive(Clone, Default)]
@@ -140,5 +140,34 @@ async fn a_long_queue_is_listed_and_revoked_with_few_questions() {
         assert_eq!(site.revoke().await.unwrap(), 1);
         let asked = driver.asked.load(Ordering::Relaxed);
         assert!(asked <= 40, "{asked} questions about {count} nodes");
+    }
+}
+
+/// If each asked for itself, the answers to thousands would come too late, and the lock would be called
+/// unavailable.
+#[tokio::test(start_paused = true)]
+async fn those_whose_time_is_over_ask_together_who_holds() {
+    const TIMEOUT: Duration = Duration::from_secs(2);
+    for (count, fair) in [(100, false), (400, false), (100, true)] {
+        let (store, options) = (Embedded::new(), LockOptions::default().fair(fair));
+        let (elsewhere, session) = (on(&store), on(&store));
+        let held = elsewhere.mutex("a").unwrap().acquire().await.unwrap();
+        let mutex = session.mutex("a").unwrap().with_options(options);
+        store.faults(session.zookeeper_session().unwrap().0).delay_replies(ANSWER);
+        let waiting = (0..count).map(|_| {
+            let mutex = mutex.clone();
+            tokio::spawn(async move { mutex.acquire_timeout(TIMEOUT).await })
+        });
+        let waiting: Vec<Waiting> = waiting.collect();
+        tokio::time::sleep(TIMEOUT / 2).await;
+        store.record();
+        for waiter in waiting {
+            let error = waiter.await.unwrap().unwrap_err();
+            let holder = error.holder().map(|holder| &*holder.node);
+            assert!(error.is_busy() && holder.is_some_and(|node| held.path().ends_with(node)));
+        }
+        let asked = store.recorded();
+        let asked = asked.iter().filter(|one| one.op == Op::Get && one.path == held.path()).count();
+        assert!((1..=3).contains(&asked), "{asked} reads for {count} waiters, fair: {fair}");
     }
 }
