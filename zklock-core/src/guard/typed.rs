@@ -491,7 +491,9 @@ impl Releasing<'_> {
     fn tell(&mut self, error: Option<&LockError>) {
         if let Some(grant) = self.0.take() {
             let queue = grant.queue();
-            if spans::any_hold() && grant.holds() == 0 {
+            // A hold that a step down has taken out is nobody's any more.
+            let nested = grant.is_open();
+            if spans::any_hold() && !nested {
                 let now = self.1.unwrap_or_else(|| grant.now());
                 let outcome = match error {
                     Some(_) => "refused",
@@ -506,7 +508,7 @@ impl Releasing<'_> {
                 mode: grant.mode(),
                 token: grant.token(),
                 held: self.1.unwrap_or_else(|| grant.now()).since(grant.since()),
-                nested: grant.holds() > 0,
+                nested,
                 error: error.cloned(),
             });
         }

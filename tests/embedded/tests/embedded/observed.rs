@@ -26,7 +26,8 @@ impl Observer for Lines {
         let line = match event {
             Event::Acquired { lock, .. } => format!("{lock} acquired"),
             Event::NotAcquired { lock, error, .. } => format!("{lock} not, {}", error.code()),
-            Event::Released { lock, error: None, .. } => format!("{lock} released"),
+            Event::Released { lock, error: None, nested: false, .. } => format!("{lock} released"),
+            Event::Released { lock, error: None, .. } => format!("{lock} released inside"),
             Event::Lost { lock, .. } => format!("{lock} lost"),
             _ => return,
         };
@@ -53,7 +54,7 @@ async fn every_lock_that_is_acquired_is_released_however_it_ends() {
     let guard = mutex.acquire().await.unwrap();
     guard.scope(async { drop(mutex.acquire().await.unwrap()) }).await;
     guard.release().await.unwrap();
-    assert_eq!(next(&told), ["a acquired", "a acquired", "a released", "a released"]);
+    assert_eq!(next(&told), ["a acquired", "a acquired", "a released inside", "a released"]);
     drop(mutex.acquire().await.unwrap());
     assert_eq!(next(&told), ["a acquired", "a released"]);
     drop(session.semaphore("s", 2).unwrap().acquire_many(2).await.unwrap());

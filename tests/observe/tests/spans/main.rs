@@ -169,6 +169,26 @@ fn plain(session: &Session, id: u32) -> Result<(), LockError> {
     Ok(())
 }
 
+/// Nobody holds the lock any more, although its nodes are still being changed.
+#[tokio::test(start_paused = true)]
+async fn the_span_of_a_writer_ends_where_its_step_down_is_given_up() {
+    let (collector, _installed) = Collector::install();
+    let store = Embedded::new();
+    let session = Session::embedded_builder(&store).open().unwrap();
+    let writer = session.rw_lock("rw").unwrap().write().await.unwrap();
+    let faults = store.faults(session.zookeeper_session().unwrap().0);
+    faults.hold_replies();
+    assert!(tokio::time::timeout(SECOND, writer.downgrade()).await.is_err());
+    let hold = collector.last("zklock.hold");
+    assert_eq!(
+        (hold.is_closed(), hold.field("outcome"), hold.field("held")),
+        (true, "released", "1.0")
+    );
+    faults.release();
+    sleep(SECOND).await;
+    assert_eq!(collector.spans("zklock.hold").len(), 1);
+}
+
 /// Whoever hands it the lock.
 #[tokio::test(start_paused = true)]
 async fn the_spans_of_every_caller_are_inside_its_own() {
