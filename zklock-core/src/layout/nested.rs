@@ -45,13 +45,19 @@ pub fn counted_by_others<'a>(
     children.iter().filter(counted).map(String::as_str)
 }
 
+/// Whether a pair of locks was not logged yet. It is noted.
+fn is_news(inner: &str) -> bool {
+    let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
+    let told = told.get_or_insert_default();
+    told.len() < MOST_TOLD && told.insert(inner.to_owned())
+}
+
 /// Logs the children that other clients count ahead of this contender, each of them once.
 pub fn tell(driver: &dyn LockDriver, directory: &str, children: &[String], before: &Contender) {
     for child in counted_by_others(driver, children, before) {
         let inner = format!("{directory}/{child}");
-        let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
-        let told = told.get_or_insert_default();
-        if told.len() < MOST_TOLD && told.insert(inner.clone()) {
+        // Not under the lock: whoever collects what is logged may do anything.
+        if is_news(&inner) {
             tracing::warn!(
                 lock = directory,
                 inner,
@@ -102,6 +108,39 @@ mod tests {
         }
         fn enter(&self, _: &Id) {}
         fn exit(&self, _: &Id) {}
+    }
+
+    /// A subscriber that acquires a lock for each line, as one that writes to a guarded place.
+    struct Acquires;
+
+    impl Subscriber for Acquires {
+        fn enabled(&self, _: &Metadata<'_>) -> bool {
+            true
+        }
+        fn new_span(&self, _: &Attributes<'_>) -> Id {
+            Id::from_u64(1)
+        }
+        fn record(&self, _: &Id, _: &Record<'_>) {}
+        fn record_follows_from(&self, _: &Id, _: &Id) {}
+        fn event(&self, _: &Event<'_>) {
+            let mine = Curator.parse("_c_x-lock-0000000007").unwrap();
+            tell(&Curator, "/zklock/inside", &["0".to_owned()], &mine);
+        }
+        fn enter(&self, _: &Id) {}
+        fn exit(&self, _: &Id) {}
+    }
+
+    #[test]
+    fn whoever_collects_what_is_logged_may_acquire_a_lock() {
+        let (tell_end, end) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let mine = Curator.parse("_c_x-lock-0000000007").unwrap();
+            tracing::subscriber::with_default(Acquires, || {
+                tell(&Curator, "/zklock/outside", &["0".to_owned()], &mine);
+            });
+            tell_end.send(()).unwrap();
+        });
+        end.recv_timeout(std::time::Duration::from_secs(60)).unwrap();
     }
 
     #[test]
