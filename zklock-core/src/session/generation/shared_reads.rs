@@ -20,19 +20,25 @@ use crate::coordinator::traits::{RequestError, Stat};
 type Answer = Result<(Arc<[u8]>, Stat), RequestError>;
 
 /// Those who wait for a read; `None` once it is answered.
-type Asking = Mutex<Option<Vec<Sender<Answer>>>>;
+type Waiting = Option<Vec<Sender<Answer>>>;
+
+/// The same, shared.
+type Asking = Mutex<Waiting>;
+
+/// By the path of the node: when its read was sent, and who waits for it.
+type Reads = HashMap<Box<str>, (Instant, Weak<Asking>)>;
 
 /// The latest read of each node that is not answered, and when it was sent.
 #[derive(Debug, Default)]
-pub(super) struct SharedReads(Mutex<HashMap<Box<str>, (Instant, Weak<Asking>)>>);
+pub(super) struct SharedReads(Mutex<Reads>);
 
 impl SharedReads {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Box<str>, (Instant, Weak<Asking>)>> {
+    fn lock(&self) -> MutexGuard<'_, Reads> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn lock(asking: &Asking) -> MutexGuard<'_, Option<Vec<Sender<Answer>>>> {
+fn lock(asking: &Asking) -> MutexGuard<'_, Waiting> {
     asking.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
