@@ -44,8 +44,8 @@ pub struct Participant {
     pub czxid: i64,
     /// The mode in which it acquires the lock, as its name says.
     pub mode: Mode,
-    /// The process, and since when its node has been in the queue, as the node's data say; for the
-    /// first node of this session also since when its present holder has held the lock.
+    /// The process, and since when its node has been in the queue, as the node's data say; for a
+    /// node of this session also since when its present holder has held the lock.
     pub owner: Owner,
     /// Whether it holds the lock.
     pub holder: bool,
@@ -95,7 +95,7 @@ impl Site {
     }
 
     /// Like [`contenders`](Site::contenders), for somebody who looks again and again: reads only the
-    /// nodes of those that are not among `known`, from an earlier look, and the one with the callers of
+    /// nodes of those that are not among `known`, from an earlier look, and those with the callers of
     /// this process, which may be others by now. Of the rest everything is as it was then, but for who
     /// holds.
     ///
@@ -136,15 +136,19 @@ impl Site {
         Ok(participants)
     }
 
-    /// Adds what only this process knows: its callers behind the first node of its session.
+    /// Adds what only this process knows: its callers, behind the first node of its session; and of each
+    /// of its nodes that holds the lock, who holds it at present.
     pub(crate) fn add_callers(&self, queue: &mut [Participant]) {
-        if let Some(first) = queue.iter_mut().find(|participant| participant.here) {
-            first.local = self.session.held();
-            first.local.retain(|held| *held.lock == *self.name.as_str());
-            if let Some(by) = first.local.iter().find(|held| held.granted && first.holder) {
-                let owner = std::mem::take(&mut first.owner);
-                let owner = owner.labelled(by.label.as_deref());
-                first.owner = self.session.runtime().granted_ago(owner, by.since);
+        let Some(first) = queue.iter_mut().find(|participant| participant.here) else { return };
+        first.local = self.session.held();
+        first.local.retain(|held| *held.lock == *self.name.as_str());
+        let (runtime, holdings) = (self.session.runtime(), self.session.local_queues().holdings());
+        let now = runtime.clock().now();
+        for one in queue.iter_mut().filter(|one| one.here && one.holder) {
+            // By the node: permits are handed on, so a node behind another may have the older holder.
+            if let Some(by) = holdings.get(&*self.path_of(&one.node)) {
+                let owner = std::mem::take(&mut one.owner).labelled(by.label.as_deref());
+                one.owner = runtime.granted_ago(owner, now.since(by.since));
             }
         }
     }
@@ -188,9 +192,9 @@ impl Site {
         let foreign = children.len() > queue.len();
         // The path of a node may be a later one's, where names are not unique; and what was added about
         // a caller of this process is not true of the next one.
-        let known = known
-            .iter()
-            .filter(|known| self.driver.proof() == Proof::Name && known.local.is_empty());
+        let is_added = |known: &Participant| !known.local.is_empty() || known.here && known.holder;
+        let known =
+            known.iter().filter(|known| self.driver.proof() == Proof::Name && !is_added(known));
         let known: HashMap<_, _> = known.map(|known| (&*known.node, known)).collect();
         let mut participants = Vec::with_capacity(queue.len());
         let mut passed = HashSet::new();

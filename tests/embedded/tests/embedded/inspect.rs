@@ -272,6 +272,33 @@ async fn who_looks_again_sees_no_caller_who_has_let_go() {
     assert_eq!((&now[0].owner.granted, now[0].local.len()), (&None, 0));
 }
 
+/// Each node tells of its own holder, also where that came later than the holder of a node behind it.
+#[tokio::test(start_paused = true)]
+async fn of_several_permits_each_node_tells_of_its_own_holder() {
+    let (_, session) = prompt();
+    let semaphore = |label: &str| {
+        let of = LockOptions::new().label(label);
+        session.semaphore("a", 2).unwrap().with_options(of)
+    };
+    let site = semaphore("").site();
+    let first = semaphore("import").acquire().await.unwrap();
+    let second = semaphore("report").acquire().await.unwrap();
+    let next = semaphore("invoice");
+    let next = tokio::spawn(async move { next.acquire().await.unwrap() });
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    let path = first.path().to_owned();
+    drop(first);
+    let next = next.await.unwrap();
+    assert_eq!(next.path(), path, "it was handed on");
+    let queue = site.contenders().await.unwrap();
+    let told = |guard: &zklock::SemaphorePermit| {
+        let one = queue.iter().find(|one| one.node == node(guard.path())).unwrap();
+        (one.owner.label.as_deref(), one.holder, one.here)
+    };
+    assert_eq!(told(&next), (Some("invoice"), true, true));
+    assert_eq!(told(&second), (Some("report"), true, true));
+}
+
 /// One holder after the other between two looks, in a layout in which all nodes have one name.
 #[tokio::test(start_paused = true)]
 async fn who_follows_a_queue_sees_the_next_holder_at_the_path_of_the_one_before() {
