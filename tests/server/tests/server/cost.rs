@@ -1,5 +1,7 @@
 //! What a lock costs the server, counted at a proxy.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::task::JoinSet;
@@ -105,4 +107,49 @@ async fn a_release_wakes_at_most_two_of_a_hundred_waiting_sessions() {
     // holder is not counted, nobody is behind the last, and nobody waits for that.
     assert_eq!(events, 3 * WAITING as u64 - 1);
     bed.end().await;
+}
+
+/// Of writers it is the next one; of readers all that enter, which are those behind the writer that goes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_wakes_one_of_many_waiting_writers_and_the_readers_that_enter() {
+    const WAITING: usize = 30;
+    for reads in [false, true] {
+        let root = if reads { "wakeups-readers" } else { "wakeups-writers" };
+        let bed = Bed::shared(root);
+        let proxy = bed.proxy();
+        let mut locks = Vec::new();
+        for _ in 0..WAITING {
+            locks.push(patient(&bed, &proxy).await.rw_lock("a").unwrap());
+        }
+        // Not for longer than a heartbeat, with which it would write into its node.
+        let holder = bed.session_of(LONG).await;
+        let held = holder.rw_lock("a").unwrap().write().await.unwrap();
+        let (inside, mut waiting) = (Arc::new(AtomicUsize::new(0)), JoinSet::new());
+        for lock in locks {
+            let inside = inside.clone();
+            waiting.spawn(async move {
+                if reads {
+                    let reading = soon("the lock", lock.read()).await.unwrap();
+                    inside.fetch_add(1, Ordering::SeqCst);
+                    until("all read", || (inside.load(Ordering::SeqCst) == WAITING).then_some(()))
+                        .await;
+                    reading.release().await.unwrap();
+                } else {
+                    let writing = soon("the lock", lock.write()).await.unwrap();
+                    assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
+                    inside.fetch_sub(1, Ordering::SeqCst);
+                    writing.release().await.unwrap();
+                }
+            });
+        }
+        until("all watch", || (watches(&bed) == WAITING).then_some(())).await;
+        let before = proxy.watch_events();
+        held.release().await.unwrap();
+        while let Some(done) = waiting.join_next().await {
+            done.unwrap();
+        }
+        // One for each that waited: nobody hears of anything but the end of its own wait.
+        assert_eq!(proxy.watch_events() - before, WAITING as u64, "reads: {reads}");
+        bed.end().await;
+    }
 }
