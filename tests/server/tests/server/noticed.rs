@@ -33,6 +33,45 @@ async fn a_deletion_is_known_within_a_heartbeat() {
     bed.end().await;
 }
 
+/// The nodes of a holder, in the order of their paths: of several permits, or of several locks as one.
+fn nodes(bed: &Bed, held: &Held) -> Vec<String> {
+    let directories = held.paths().into_iter().map(|path| path.rsplit_once('/').unwrap().0);
+    let mut nodes: Vec<_> = directories.flat_map(|directory| bed.below(directory)).collect();
+    nodes.sort();
+    nodes
+}
+
+/// A guard of several nodes is lost with the first of them that goes, whichever that is, and asked to let
+/// go where one of them is.
+#[tokio::test]
+async fn what_is_done_to_any_of_several_nodes_is_known_within_a_heartbeat() {
+    let bed = Bed::shared("lost-any");
+    let (holder, other, mut raw) = (bed.session_of(T).await, bed.session().await, bed.raw());
+    let busy = bed.busy(&[&holder]).await;
+    let control = Control::of(bed.server());
+    let kinds = [Kind::Permits, Kind::Multi];
+    for (kind, number) in kinds.into_iter().flat_map(|kind| [(kind, 0), (kind, 1)]) {
+        let held = kind.acquire(&holder).await;
+        let nodes = nodes(&bed, &held);
+        assert_eq!(nodes.len(), 2, "{kind:?}: {nodes:?}");
+        raw.set_data(&nodes[number], b"__REVOKE__").unwrap();
+        let start = Instant::now();
+        soon("the wish", held.revoked()).await;
+        control.within(&format!("{kind:?}, node {number} revoked"), start.elapsed(), HEARTBEAT);
+        assert!(held.is_valid());
+        held.release().await.unwrap();
+        let held = kind.acquire(&holder).await;
+        bed.delete(&self::nodes(&bed, &held)[number]);
+        let took = lost(kind, &held, Instant::now()).await;
+        control.within(&format!("{kind:?}, node {number} deleted"), took, HEARTBEAT);
+        assert!(held.release().await.unwrap_err().is_lost(), "{kind:?}");
+        soon("the next", kind.acquire(&other)).await.release().await.unwrap();
+    }
+    drop(busy);
+    raw.close().unwrap();
+    bed.end().await;
+}
+
 /// Of a contender whose list was not answered and is asked for again: its name is in it.
 #[tokio::test]
 async fn a_lock_is_not_granted_by_the_name_of_a_node_that_another_has_made_anew() {
