@@ -54,6 +54,34 @@ fn nothing_is_kept_of_a_writer_whose_lease_was_lost_while_it_stepped_down() {
     assert_eq!(state.in_the_way().count(), 0);
 }
 
+/// Whoever comes first after the loss, and whether it waits or tries once: somebody has waited longer.
+#[test]
+fn who_comes_to_a_lost_lease_fetches_for_those_who_wait_already() {
+    let now = Instant::ORIGIN;
+    let by = Numbers(now, Rc::default());
+    let join = |state: &mut State<TestLease<()>, u32, u32>, once| {
+        let (who, queue_policy) = (Caller::thread(), QueuePolicy::default());
+        let (wants, since, label, ahead) = (Mode::Mutex, now, None, 0);
+        let waiter = Waiter { who, wants, since, once, queue_policy, label, ahead };
+        let closed = || LockError::new(ErrorKind::Closing, "");
+        state.join(waiter, &by, |_: &u32| Conflict::None, closed, false)
+    };
+    for once in [false, true] {
+        let holder = 7;
+        let [lost, next] = [false, true].map(|is_valid| Arc::new(TestLease { is_valid, node: () }));
+        let mut state = State::new(false);
+        let Joined::Waits(first) = join(&mut state, false).0 else { panic!("it waits") };
+        state.phase = Phase::Held { lease: lost, mode: Mode::Mutex };
+        state.holders.push(holder);
+        let (joined, todo) = join(&mut state, once);
+        assert!(matches!(joined, Joined::Waits(_)), "{joined:?}, once: {once}");
+        assert_eq!(state.in_the_way().collect::<Vec<_>>(), [&holder], "once: {once}");
+        let fetch = todo.fetch.unwrap_or_else(|| panic!("nobody fetches, once: {once}"));
+        drop(state.fetched(fetch.driver, Ok(next), &by));
+        assert!(state.poll(first, Waker::noop()).is_ready(), "once: {once}");
+    }
+}
+
 /// While the connection is down, the answer to its question does not come.
 #[test]
 fn who_asks_on_a_lost_lease_does_not_keep_the_others_waiting() {
