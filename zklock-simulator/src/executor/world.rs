@@ -141,7 +141,7 @@ impl Group {
         let (moment, nanos) = self.rated;
         let since = now.saturating_sub(moment);
         if self.drift == 0 {
-            return nanos + since * 1_000;
+            return nanos.saturating_add(since.saturating_mul(1_000));
         }
         let ahead = i128::from(since) * i128::from(self.drift) / 1_000;
         (i128::from(nanos) + i128::from(since) * 1_000 + ahead) as u64
