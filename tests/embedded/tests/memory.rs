@@ -124,14 +124,18 @@ async fn connections_that_came_and_went_leave_nothing() {
     let session = Session::embedded_builder(&store).app("memory").open().unwrap();
     drop(session.mutex("many/first").unwrap().acquire().await.unwrap());
     let [first] = store.sessions()[..] else { panic!("{:?}", store.sessions()) };
-    let mut before = 0;
-    for number in 0..3 * CONNECTIONS {
-        if number == CONNECTIONS {
-            before = allocated();
+    let mut grown = Vec::new();
+    for _ in 0..4 {
+        let before = allocated();
+        for _ in 0..CONNECTIONS {
+            another_connection(&store, &session, first).await;
         }
-        another_connection(&store, &session, first).await;
+        grown.push(allocated().saturating_sub(before) / CONNECTIONS);
     }
-    let bytes = allocated().saturating_sub(before) / (2 * CONNECTIONS);
-    check("a connection that came and went", bytes, 16);
+    // The first time there is more to make; and once, sooner or later, a buffer that is there takes more room.
+    // What is kept of each connection is kept every time.
+    grown.remove(0);
+    grown.sort_unstable();
+    check("a connection that came and went", grown[1], 16);
     assert!(session.held().is_empty());
 }
