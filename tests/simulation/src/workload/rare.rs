@@ -1,9 +1,11 @@
 //! What few do: breaking locks, names below names, drivers that panic, one lock through two handles.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Once};
 use std::time::Duration;
 use std::{fmt, panic};
 
+use zklock_core::base::error::ErrorKind;
 use zklock_core::base::mode::Mode;
 use zklock_core::base::policy::StopAt;
 use zklock_core::layout::contender::{Attempt, Contender};
@@ -150,6 +152,9 @@ impl Task {
                 let what = format!("{}: has {} twice", self.name, plan.name);
                 self.crew.ledger.fail(rules::EXCLUSION, what);
             }
+            Err(error)
+                if error.kind() == ErrorKind::Unauthorized
+                    && self.crew.refuses.load(Ordering::Relaxed) => {}
             Err(error)
                 if guard.is_valid()
                     && self.crew.ledger.quiet_for(long)
