@@ -46,6 +46,10 @@ impl Lent for Node {
         self.revoked.load(Ordering::SeqCst)
     }
 
+    fn is_retired(&self) -> bool {
+        false
+    }
+
     fn stop_at(&self) -> StopAt {
         StopAt::Lost
     }

@@ -38,6 +38,10 @@ impl Lent for Node {
         self.revoked.load(Ordering::Relaxed)
     }
 
+    fn is_retired(&self) -> bool {
+        false
+    }
+
     fn stop_at(&self) -> StopAt {
         StopAt::Lost
     }

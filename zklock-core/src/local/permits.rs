@@ -156,7 +156,7 @@ impl<L: Lent, B, O> Decides<L, PermitRequest, B, O> for State<L, B, O> {
         let is_of_turn = turn == Some(self.turns);
         let mut left = leases.into_iter().collect::<VecDeque<_>>();
         let stop_at = left.front().map(|lease| lease.stop_at());
-        if left.iter().all(|lease| lease.is_valid(now) && !lease.is_revoked()) {
+        if left.iter().all(|lease| lease.may_stay(now)) {
             while let Some(first) = self.callers.waiters.first()
                 && first.wants.permits as usize <= left.len()
                 && stop_at == Some(first.queue_policy.stop_at)

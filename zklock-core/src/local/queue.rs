@@ -39,6 +39,10 @@ impl Lent for Lease {
         Lease::is_revoked(self)
     }
 
+    fn is_retired(&self) -> bool {
+        self.generation().is_retired()
+    }
+
     fn stop_at(&self) -> StopAt {
         Lease::stop_at(self)
     }

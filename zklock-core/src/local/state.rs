@@ -169,7 +169,7 @@ impl<L: Lent, B, O> Decides<L, Mode, B, O> for State<L, B, O> {
         if !self.holders.is_empty() {
             return todo;
         }
-        if !lease.is_valid(now) || lease.is_revoked() {
+        if !lease.may_stay(now) {
             todo.release = self.renew(&mut todo);
         } else if let Some(next) = self.callers.waiters.first().map(|next| next.wants) {
             if next != mode || self.behind == Some(true) && !self.turn.is_on(now) {

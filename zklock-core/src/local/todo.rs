@@ -19,6 +19,15 @@ pub trait Lent {
     /// Whether somebody asked for its release. Then it is not handed on.
     fn is_revoked(&self) -> bool;
 
+    /// Whether its ZooKeeper session is used no more. That ends with the last node in it, so nobody keeps
+    /// this one for longer than it is held.
+    fn is_retired(&self) -> bool;
+
+    /// Whether it may be kept when its holder lets go.
+    fn may_stay(&self, now: Instant) -> bool {
+        self.is_valid(now) && !self.is_revoked() && !self.is_retired()
+    }
+
     /// When it counts as lost.
     fn stop_at(&self) -> StopAt;
 }
@@ -41,6 +50,10 @@ impl<T> Lent for TestLease<T> {
     fn is_revoked(&self) -> bool {
         false
     }
+    fn is_retired(&self) -> bool {
+        false
+    }
+
     fn stop_at(&self) -> StopAt {
         StopAt::Lost
     }

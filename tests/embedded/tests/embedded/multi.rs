@@ -327,24 +327,28 @@ async fn a_time_that_is_shorter_than_the_acquire_itself_ends_the_guard_and_not_t
 /// not the member of a multi-lock that waits for the place of this node.
 #[tokio::test(start_paused = true)]
 async fn a_multi_lock_does_not_wait_for_a_node_that_is_stuck_in_the_session_of_its_own_member() {
-    let (store, session) = store();
     let alone = LockOptions::default().fair(true);
-    let mutex = |name: &str| session.mutex(name).unwrap().with_options(alone);
-    let held = mutex("b").acquire().await.unwrap();
-    let all = MultiLock::new(["a", "b"].map(mutex)).unwrap();
-    let waiting = tokio::spawn(async move { all.acquire().await });
-    settle().await;
-    assert_eq!(contenders(&store, "/zklock/a").await.len(), 1);
-    let (id, generation) = session.zookeeper_session().unwrap();
-    let refused = Fault::refuse(RequestError::NoAuth).on(Op::Delete).path(held.path());
-    store.faults(id).inject(refused.times(u64::MAX));
-    assert_eq!(held.release().await.unwrap_err().kind(), ErrorKind::Unauthorized);
-    let guard = tokio::time::timeout(Duration::from_secs(60), waiting).await;
-    let guard = guard.expect("it waits for itself").unwrap().unwrap();
-    assert!(guard.is_valid() && session.zookeeper_session().unwrap().1 > generation);
+    let lingers = LockOptions::default().linger(Duration::from_secs(3600));
+    for first in [alone, lingers] {
+        let (store, session) = store();
+        let mutex = |name: &str, options| session.mutex(name).unwrap().with_options(options);
+        mutex("a", first).acquire().await.unwrap().release().await.unwrap();
+        let held = mutex("b", alone).acquire().await.unwrap();
+        let all = MultiLock::new([mutex("a", first), mutex("b", alone)]).unwrap();
+        let waiting = tokio::spawn(async move { all.acquire().await });
+        settle().await;
+        assert_eq!(contenders(&store, "/zklock/a").await.len(), 1);
+        let (id, generation) = session.zookeeper_session().unwrap();
+        let refused = Fault::refuse(RequestError::NoAuth).on(Op::Delete).path(held.path());
+        store.faults(id).inject(refused.times(u64::MAX));
+        assert_eq!(held.release().await.unwrap_err().kind(), ErrorKind::Unauthorized);
+        let guard = tokio::time::timeout(Duration::from_secs(60), waiting).await;
+        let guard = guard.expect("it waits for itself").unwrap().unwrap();
+        assert!(guard.is_valid() && session.zookeeper_session().unwrap().1 > generation);
+    }
 }
 
-/// Nothing is stuck there: the member that lingers keeps its session, and comes back with it.
+/// Nothing is stuck there, and the member that lingers keeps its session until it is let go of.
 #[tokio::test(start_paused = true)]
 async fn a_multi_lock_lets_go_once_of_a_member_that_lingers_in_a_session_that_is_used_no_more() {
     let (store, session) = store();

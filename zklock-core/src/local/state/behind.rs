@@ -32,7 +32,7 @@ impl<L: Lent, B, O> State<L, B, O> {
             Phase::Held { mode, .. } => (mode, None),
             _ => return todo,
         };
-        let stays = !behind && lease.is_valid(by.now()) && !lease.is_revoked();
+        let stays = !behind && lease.may_stay(by.now());
         let next = self.callers.waiters.first().map(|next| next.wants);
         let Some(until) = lingers_until else {
             // Readers hold it. Either those that came meanwhile enter, or the node is closed to
@@ -83,7 +83,7 @@ impl<L: Lent, B, O> State<L, B, O> {
         }
         match &self.phase {
             Phase::Lingering { lease, until, .. }
-                if doubt || now >= *until || !lease.is_valid(now) || lease.is_revoked() =>
+                if doubt || now >= *until || !lease.may_stay(now) =>
             {
                 todo.release = self.renew(&mut todo);
                 (None, todo)
