@@ -16,8 +16,8 @@ pub(super) struct Known {
     returned: BTreeSet<i64>,
     /// The lists that are on their way, by connection and request: of what, and what the server knew.
     lists: BTreeMap<(u64, u64), (String, i64)>,
-    /// What the server knew that showed a session the children of a node last.
-    shown: BTreeMap<(i64, String), i64>,
+    /// What the servers knew that showed a session the children of a node, one after the other.
+    shown: BTreeMap<(i64, String), Vec<i64>>,
     /// For whom sessions were opened.
     labels: BTreeMap<i64, u64>,
     /// When processes were served last by servers that differ.
@@ -58,7 +58,7 @@ impl Machine {
     /// An answer arrives.
     pub(super) fn shows(&mut self, session: i64, wire: u64, xid: u64) {
         if let Some((path, zxid)) = self.known.lists.remove(&(wire, xid)) {
-            self.known.shown.insert((session, path), zxid);
+            self.known.shown.entry((session, path)).or_default().push(zxid);
         }
     }
 
@@ -81,10 +81,22 @@ impl Ensemble {
 
     /// Whether the owner of a node was shown its directory as it was after the node had gone.
     pub fn was_shown_without(&self, node: &Life) -> bool {
-        let Some((directory, _)) = node.path.rsplit_once('/') else { return false };
+        self.shown(node, |shown, last| shown.last().is_some_and(|shown| *shown >= last))
+    }
+
+    /// Whether the owner of a node that is gone was ever shown its directory with it.
+    pub fn was_shown(&self, node: &Life) -> bool {
+        let there = |shown: &i64, last| *shown >= node.czxid && *shown < last;
+        self.shown(node, |shown, last| shown.iter().any(|shown| there(shown, last)))
+    }
+
+    fn shown(&self, node: &Life, f: impl FnOnce(&[i64], i64) -> bool) -> bool {
+        let (Some((directory, _)), Some(last)) = (node.path.rsplit_once('/'), node.last) else {
+            return false;
+        };
         self.0.look(|machine| {
             let shown = machine.known.shown.get(&(node.owner, directory.to_owned()));
-            shown.is_some_and(|shown| node.last.is_some_and(|last| *shown >= last))
+            shown.is_some_and(|shown| f(shown, last))
         })
     }
 

@@ -108,9 +108,12 @@ impl Ledger {
         let czxid = entry.view.fencing_token().czxid();
         let ensemble = self.store.ensemble();
         let life = ensemble.life(path, Some(czxid as i64)).filter(|life| life.gone.is_some());
-        // One of several was granted when it was acquired, and is noted when all of them are.
-        let held = self.lock().noted.contains(&czxid) || self.is_part(entry.lock, &entry.process);
-        if !held && life.is_some_and(|life| ensemble.was_shown_without(&life)) {
+        let held = self.lock().noted.contains(&czxid);
+        // One of several was granted when it was acquired, and is noted when all of them are: perhaps later
+        // than it was gone.
+        let part = self.is_part(entry.lock, &entry.process);
+        let excused = |life: &_| part && ensemble.was_shown(life);
+        if !held && life.is_some_and(|life| ensemble.was_shown_without(&life) && !excused(&life)) {
             let what = format!("{who} got {path}, and had been shown the queue without it");
             self.fail(super::THERE, what);
         }
