@@ -291,7 +291,7 @@ fn strike(scene: &Arc<Scene>, fault: Fault) {
         Kind::Limit => set_limit(scene, fault.lock, 1 + fault.which),
         Kind::Close => close(scene, fault.process),
         Kind::Refuse => {
-            store.meddle();
+            store.refuse();
             // What may be done with nodes, those say in which they are.
             let directory = match fault.which / 2 {
                 0 => scene.crew.locks[fault.lock].directory(),

@@ -37,6 +37,8 @@ struct Done {
     unheard: Option<u64>,
     /// Whether anything befell a server.
     servers: bool,
+    /// Whether servers refuse something.
+    refuses: bool,
     /// Until when the world is disturbed, as far as that is known.
     until: u64,
     /// The same, as far as requests and their answers are concerned.
@@ -93,6 +95,17 @@ impl Store {
     /// Whether nothing went wrong but that sessions were closed.
     pub fn is_sound(&self) -> bool {
         self.faults() == self.lock().closed
+    }
+
+    /// Notes that somebody makes the servers refuse something.
+    pub fn refuse(&self) {
+        self.meddle();
+        self.lock().refuses = true;
+    }
+
+    /// Whether servers refuse something: a session in which a deletion is refused is used no more.
+    pub fn refuses(&self) -> bool {
+        self.lock().refuses
     }
 
     /// When an outsider did something last.

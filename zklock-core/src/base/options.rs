@@ -165,6 +165,9 @@ impl LockOptions {
     /// it: in this time, the next acquire in this process sends no request. Zero, the default,
     /// turns it off.
     ///
+    /// It does not linger in a ZooKeeper session that is used no more, because the server refused to
+    /// delete another node of it: that session ends with the last node in it.
+    ///
     /// It has two costs. If a process dies while its node lingers, others wait for one session
     /// timeout. And a caller in another process that only tries finds a node that nobody uses:
     /// zklock waits at most 100 ms for such a node to be deleted, while Curator and kazoo do not

@@ -47,7 +47,7 @@ impl Ledger {
     }
 
     /// A node that lingers goes when its time is over, when somebody queues behind it, and when the
-    /// connection is in doubt.
+    /// connection is in doubt, or its session is used no more.
     pub(super) fn kept(&self, state: &mut State, now: u64) -> Option<(Rule, String)> {
         let (mut found, ensemble) = (None, self.store.ensemble());
         let closing = &state.closing;
@@ -67,7 +67,8 @@ impl Ledger {
             // A lock below it looks like somebody who waits.
             let wanted = || wanted() || self.has_locks_below(&self.plans[node.lock]);
             let early = ended == Ended::BySelf && at + SOON < until && !node.doubted;
-            if early && !closing.contains(&node.process.id()) && !wanted() {
+            let excused = closing.contains(&node.process.id()) || self.store.refuses();
+            if early && !excused && !wanted() {
                 let what = format!("{} went {} µs before its time", node.path, until - at);
                 found = Some((super::LINGERS, what));
             }
