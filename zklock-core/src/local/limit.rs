@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+use futures_lite::future::or;
 use tokio::sync::watch;
 
 use crate::base::error::{ErrorKind, LockError};
 use crate::base::policy::RetryPolicy;
-use crate::coordinator::traits::{NodeKind, Operation, RequestError, Watch, WatchEvent};
+use crate::coordinator::traits::{NodeKind, Operation, RequestError};
 use crate::name::path::ZnodePath;
 use crate::session::generation::Generation;
 use crate::session::handle::Session;
@@ -102,7 +103,7 @@ impl Limit {
                     _ => Err(closed()),
                 }
             };
-            futures_lite::future::or(told, refused).await?;
+            or(told, refused).await?;
         }
         Ok(())
     }
@@ -234,7 +235,7 @@ impl Follower {
     /// Until nobody needs the limit any more.
     async fn run(self) {
         let done = self.tell.closed();
-        futures_lite::future::or(done, async {
+        or(done, async {
             loop {
                 let generation = match self.session.lane().ready().await {
                     Ok(generation) => generation,
@@ -260,23 +261,15 @@ impl Follower {
     /// Reads the node, and waits until it may have changed.
     async fn look(&self, generation: &Arc<Generation>) -> Result<(), RequestError> {
         let path = self.path.as_str();
-        // Without room for a watch, the node is read again from time to time.
         let watching = generation.watches().take([path]);
-        let looked = async {
-            if watching.is_some() {
-                return generation.coordinator().get_watched(path).await;
-            }
-            let (data, stat) = generation.coordinator().get(path).await?;
-            let clock = self.session.clock();
-            let slowly = clock.sleep_until(clock.now() + generation.slow_look());
-            let again: Watch = Box::pin(async move {
-                slowly.await;
-                WatchEvent::Changed
-            });
-            Ok((data, stat, again))
+        let looked = if watching.is_some() {
+            let looked = generation.coordinator().get_watched(path).await;
+            looked.map(|(data, _, watch)| (data, Some(watch)))
+        } else {
+            generation.coordinator().get(path).await.map(|(data, _)| (data, None))
         };
-        match looked.await {
-            Ok((data, _, watch)) => {
+        match looked {
+            Ok((data, watch)) => {
                 let limit = read(&data);
                 self.malformed.store(limit.is_none(), Ordering::Release);
                 match limit {
@@ -289,10 +282,21 @@ impl Follower {
                 self.tell.send_replace(self.now.load(Ordering::Acquire));
                 let mut changed = std::pin::pin!(generation.changed());
                 changed.as_mut().enable();
-                let fired = async {
-                    watch.await;
+                // Without room for a watch, the node is read again from time to time; with one, too,
+                // because a notification may be lost.
+                let again = match watch {
+                    Some(_) => generation.long_wait(),
+                    None => generation.slow_look(),
                 };
-                futures_lite::future::or(fired, changed).await;
+                let clock = self.session.clock();
+                let slowly = clock.sleep_until(clock.now() + again);
+                let fired = async {
+                    match watch {
+                        Some(watch) => drop(watch.await),
+                        None => std::future::pending().await,
+                    }
+                };
+                or(fired, or(changed, slowly)).await;
                 Ok(())
             }
             Err(RequestError::NoNode) => make(generation, &self.path, &written(self.initial)).await,

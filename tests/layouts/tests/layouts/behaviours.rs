@@ -4,11 +4,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 use zklock::layout::Kazoo;
 use zklock::{AnyLock, ErrorKind, LockError, Mode, MultiLock, Semaphore, Session};
+use zklock_test_support::Control;
 
 use crate::bed::{Bed, acquiring, soon, until};
 
@@ -492,8 +493,12 @@ async fn semaphore_whose_limit_is_raised_lets_a_waiter_in_early() {
     // It hears the limit for the first time, and looks again. Then nothing else happens: if the
     // raise came earlier it would be seen with that look, and this would show nothing.
     tokio::time::sleep(Duration::from_millis(300)).await;
+    let control = Control::of(bed.server());
     raw.set_data(&bed.path("limit"), &[0, 0, 0, 2]).unwrap();
+    let start = Instant::now();
     let early = waiting.await.unwrap();
+    // The limit, the queue, and the inner lock, which is given back.
+    control.within_answers("the permit", start.elapsed(), Duration::ZERO, 4);
     assert!(held.is_valid());
     early.release().await.unwrap();
     held.release().await.unwrap();

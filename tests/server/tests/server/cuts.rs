@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use zklock::Session;
-use zklock_test_support::{Action, Cut, Matcher, OpCode};
+use zklock::{LockName, Semaphore, Session};
+use zklock_test_support::{Action, Control, Cut, Matcher, OpCode};
 
 use crate::bed::{Bed, acquiring, soon, until};
 
@@ -111,14 +111,49 @@ async fn a_notification_that_never_comes_only_delays() {
     let waiting = acquiring(&waiter, "a");
     // The holder's node, and its own.
     until("the waiter watches", || (bed.watched().len() == 2).then_some(())).await;
+    let control = Control::of(bed.server());
     let lost = proxy.on(Matcher::notification(), Action::Drop);
     guard.release().await.unwrap();
     let start = Instant::now();
     let guard = soon("the lock", waiting).await.unwrap();
-    println!("without its notification a waiter came in after {:?}", start.elapsed());
+    control.within_answers("the lock without its notification", start.elapsed(), timeout, 2);
     assert_eq!(lost.hits(), 1);
     lost.release();
     guard.release().await.unwrap();
+    bed.end().await;
+}
+
+#[tokio::test]
+async fn a_limit_whose_notification_never_comes_is_read_again() {
+    let bed = Bed::shared("lost-limit");
+    let proxy = bed.proxy();
+    let timeout = Duration::from_secs(5);
+    let waiter = bed.builder_at(&proxy.addr()).session_timeout(timeout).connect().await.unwrap();
+    let (holder, waiter) = (bed.session().await, bed.adopt(waiter));
+    let semaphore = |session: &Session| {
+        Semaphore::limit_at(session, LockName::new("a").unwrap(), "limit", 1).unwrap()
+    };
+    let held = semaphore(&holder).acquire().await.unwrap();
+    let semaphore = semaphore(&waiter);
+    let waiting = tokio::spawn(async move { soon("a permit", semaphore.acquire()).await.unwrap() });
+    let (limit, mut raw) = (bed.path("limit"), bed.raw());
+    until("it waits, and watches the limit", || {
+        let waits = raw.children(&bed.path("a/leases")).unwrap_or_default().len() == 2;
+        (waits && bed.watched_by(&waiter).contains(&limit)).then_some(())
+    })
+    .await;
+    let lost = proxy.on(Matcher::notification().path(&limit), Action::Drop);
+    let control = Control::of(bed.server());
+    raw.set_data(&limit, &[0, 0, 0, 2]).unwrap();
+    let start = Instant::now();
+    let permit = waiting.await.unwrap();
+    control.within_answers("a limit without its notification", start.elapsed(), timeout, 4);
+    assert_eq!(lost.hits(), 1);
+    assert!(held.is_valid());
+    lost.release();
+    permit.release().await.unwrap();
+    held.release().await.unwrap();
+    raw.close().unwrap();
     bed.end().await;
 }
 
