@@ -245,7 +245,7 @@ impl SessionBuilder {
 
     /// Sets how many ZooKeeper sessions this session may open, 4 by default. It begins with one,
     /// opens another when more than eight acquires are pending at once, and closes one that was
-    /// idle for a minute. A server accepts 60 connections from one host, unless its
+    /// idle for half a minute to a minute. A server accepts 60 connections from one host, unless its
     /// `maxClientCnxns` says otherwise.
     ///
     /// ```

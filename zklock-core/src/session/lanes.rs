@@ -9,7 +9,8 @@
 //!   loses the session if that is longer than 128 KiB.
 //!
 //! A lane that is not served, because its connection is down or its server is silent, is not used
-//! while another one is served. A lane that was not used for a minute is closed.
+//! while another one is served. A lane that was idle for half a minute to a minute is
+//! closed.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -156,12 +157,13 @@ impl Lanes {
         });
     }
 
-    /// Removes a lane if nobody used it since the last look and it has nothing to do.
+    /// Removes a lane if it was idle at the last look as well, and nobody used it since.
     fn take_if_idle(&self, lane: &Arc<Lane>, seen: &mut Option<u64>) -> bool {
         // No acquire is assigned meanwhile.
         let lanes = &mut self.lock().lanes;
-        let lane_permits = lane.lane_permits();
-        if seen.replace(lane_permits) != Some(lane_permits) || !lane.is_idle() {
+        // A lane that is in use begins to be idle when it is not any more.
+        let idle = lane.is_idle().then(|| lane.lane_permits());
+        if std::mem::replace(seen, idle) != idle || idle.is_none() {
             return false;
         }
         let at = lanes.iter().position(|other| Arc::ptr_eq(other, lane));
