@@ -42,7 +42,8 @@ struct Client {
     path: String,
     swallowed: Swallowed,
     options: LockOptions,
-    /// For how long it gets and releases its lock without an answer, at most.
+    /// For how long it gets and releases its lock without an answer, at most; a free lock for which it
+    /// waited, in the second.
     takes: [Duration; 2],
     control: Arc<Control>,
 }
@@ -138,12 +139,21 @@ impl Client {
                         } else {
                             tokio::time::sleep(Duration::from_millis(300)).await;
                         }
+                        let start = Instant::now();
                         rival.release().await.unwrap();
+                        start
                     };
-                    let taking = client.take(Wait::For(DEADLINE), on_a_thread);
-                    tokio::join!(taking, meanwhile).0
+                    let taking = async {
+                        let held = client.take(Wait::For(DEADLINE), on_a_thread).await;
+                        (held, Instant::now())
+                    };
+                    let ((held, got), free) = tokio::join!(taking, meanwhile);
+                    (held, got.saturating_duration_since(free))
                 };
-                let (held, _) = self.without("the wait", opcode, waiting).await;
+                let ((held, took), _) = self.without("the wait", opcode, waiting).await;
+                let what = format!("{:?} without {opcode:?}, behind another", self.kind);
+                // The lock is free: its release, and up to three answers on the way.
+                self.control.within_answers(&what, took, self.takes[1], 4);
                 assert!(held.is_valid(), "{:?}, {opcode:?}", self.kind);
                 release(held, on_a_thread).await;
             }
@@ -225,6 +235,22 @@ async fn whoever_waits_outlives_each_answer_that_is_swallowed_alone_on_a_busy_da
     let before = session.zookeeper_session();
     let clients = KINDS.map(|kind| Client::new(&bed, kind, &session, &proxy).waits(other.clone()));
     all(clients).await;
+    assert_eq!(before, session.zookeeper_session());
+    drop(busy);
+    bed.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn by_default_whoever_waits_makes_up_in_time_for_an_answer_that_is_swallowed_alone() {
+    let bed = Bed::shared("swallowed-waits-default");
+    let proxy = Arc::new(bed.proxy());
+    let session = bed.session_of_through(DEFAULT_T, &proxy).await;
+    let other = bed.session().await;
+    let busy = bed.busy(&[&session, &other]).await;
+    let before = session.zookeeper_session();
+    let control = Arc::new(Control::of(bed.server()));
+    let client = |kind| Client::new(&bed, kind, &session, &proxy).by_default(&control);
+    all(KINDS.map(|kind| client(kind).waits(other.clone()))).await;
     assert_eq!(before, session.zookeeper_session());
     drop(busy);
     bed.end().await;
