@@ -30,6 +30,8 @@ pub struct Figures {
     pub nested: usize,
     /// Writers that stepped down.
     pub stepped_down: usize,
+    /// Holders that were asked to let go, and told so.
+    pub asked: usize,
     /// Grants for which a thread waited.
     pub on_threads: usize,
     /// Grants of several locks as one that were not all taken in the same way.
@@ -58,6 +60,7 @@ impl Figures {
             writes: history.writes.len(),
             nested: all.iter().filter(|hold| hold.parent.is_some()).count(),
             stepped_down: all.iter().filter(|hold| hold.stepped_down.is_some()).count(),
+            asked: all.iter().filter(|hold| hold.revoked.is_some()).count(),
             on_threads: granted().filter(|call| call.blocking).count(),
             mixed: granted()
                 .filter(|call| call.modes.windows(2).any(|two| two[0] != two[1]))
@@ -76,8 +79,12 @@ impl fmt::Display for Figures {
             "{holds} holds, {over_a_heartbeat} over a heartbeat, {over_a_lease} over a lease, \
              {excused} excused ({share:.2} %)"
         )?;
-        let Figures { writes, nested, stepped_down, on_threads, mixed, too_long, .. } = self;
-        writeln!(f, "{writes} fenced writes, {nested} nested, {stepped_down} stepped down")?;
+        let Figures { writes, nested, stepped_down, asked, on_threads, mixed, too_long, .. } = self;
+        writeln!(
+            f,
+            "{writes} fenced writes, {nested} nested, {stepped_down} stepped down, {asked} asked to \
+             let go"
+        )?;
         write!(f, "{on_threads} on threads, {mixed} of several kinds as one, {too_long} too long")
     }
 }
