@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use zklock_test_support::{
@@ -75,6 +75,20 @@ fn counts_and_logs_what_passes() {
     assert!(replies[1..].iter().all(|frame| frame.session == client.session().id));
     proxy.clear_log();
     assert!(proxy.log().is_empty());
+}
+
+#[test]
+fn who_writes_and_closes_at_once_is_heard() {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let proxy = Proxy::tcp(server.local_addr().unwrap());
+    for _ in 0..200 {
+        let mut client = TcpStream::connect(proxy.socket_addr()).unwrap();
+        client.write_all(b"hello").unwrap();
+        drop(client);
+        let mut heard = String::new();
+        server.accept().unwrap().0.read_to_string(&mut heard).unwrap();
+        assert_eq!(heard, "hello");
+    }
 }
 
 #[test]

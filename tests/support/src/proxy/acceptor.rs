@@ -69,11 +69,15 @@ fn open(shared: &Arc<Shared>, client: TcpStream) {
 /// Connects to the server, then writes to it.
 fn carry(shared: &Arc<Shared>, connection: &Arc<Connection>, queue: &mpsc::Receiver<Item>) {
     // A server behind a black hole must not see that somebody knocks.
+    let mut waited = false;
     let upstream = shared.wait_until(None, |state| {
         let open = state.black_hole == [false; 2] || connection.is_cut();
+        waited |= !open;
         open.then_some(state.upstream)
     });
-    let gone = connection.client_gone.load(Ordering::SeqCst) || connection.is_cut();
+    // Who wrote and closed while the way was open is heard, however late this thread runs: servers that
+    // elect a leader call each other so.
+    let gone = waited && connection.client_gone.load(Ordering::SeqCst) || connection.is_cut();
     let server = upstream.filter(|_| !gone).and_then(|upstream| {
         TcpStream::connect_timeout(&upstream, Duration::from_secs(30)).ok().map(Arc::new)
     });
