@@ -35,7 +35,7 @@ async fn who_waits_for_a_stray_goes_on_by_another_server() {
 
     ensemble.server(follower).kill();
     ensemble.server(follower).plant(STRAY);
-    ensemble.server(follower).restart();
+    ensemble.restart(follower);
     for server in ensemble.servers() {
         let mut raw = RawClient::connect(&server.addr(), SESSION_TIMEOUT).unwrap();
         let shown = raw.children("/diverged/a").unwrap();

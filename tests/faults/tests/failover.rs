@@ -88,7 +88,7 @@ async fn after_a_leader_is_killed_waiting_clients_go_on_within_three_session_tim
         let took = killed.elapsed();
         println!("the next grant came {took:?} after the leader's end");
         println!("a new client was served after {:?}", back.recv_timeout(3 * SESSION_TIMEOUT));
-        ensemble.server(leader).restart();
+        ensemble.restart(leader);
     }
     tasks.iter().for_each(tokio::task::JoinHandle::abort);
     for task in tasks {

@@ -75,7 +75,7 @@ fn a_killed_leader_is_replaced(ensemble: &Ensemble, leader: usize) {
     let next = ensemble.leader();
     assert_ne!(next, leader);
     connect(ensemble, next).set_data("/f", b"once more").unwrap();
-    ensemble.server(leader).restart();
+    ensemble.restart(leader);
     eventually("all serve", || ensemble.followers().len() == 2);
     assert_eq!(connect(ensemble, leader).data("/f").unwrap(), b"once more");
 }

@@ -73,8 +73,8 @@ fn what_was_counted_under_an_earlier_leader_accuses_nobody() {
     until("the one that is wrong leads", || {
         ensemble.server(0).kill();
         ensemble.server(1).kill();
-        ensemble.server(0).restart();
-        ensemble.server(1).restart();
+        ensemble.restart(0);
+        ensemble.restart(1);
         (ensemble.leader() == 2).then_some(())
     });
     let says = wrong(&scene, &[], &[], "digests");

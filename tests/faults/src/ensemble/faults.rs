@@ -123,7 +123,7 @@ impl Stage<'_> {
                         self.failover(from);
                     }
                     self.pause(Duration::from_millis(random.below(1_500)));
-                    server.restart();
+                    self.ensemble.restart(whom);
                 }
                 2 | 3 => {
                     what = format!("{role} stopped");
@@ -144,10 +144,10 @@ impl Stage<'_> {
             self.quorum();
             self.healed(&what, None);
             if turn.is_multiple_of(8) {
-                for server in self.ensemble.servers() {
+                for index in 0..self.ensemble.servers().len() {
                     self.wait_for_storm();
                     self.note("rolling restart", None);
-                    server.restart();
+                    self.ensemble.restart(index);
                     self.quorum();
                     self.healed("rolling restart", None);
                 }

@@ -135,7 +135,7 @@ async fn after_a_leader_is_killed_waiters_of_every_kind_go_on_on_a_busy_day() {
     for releasing in releasing {
         drop(soon("the release", releasing).await.unwrap());
     }
-    ensemble.server(leader).restart();
+    ensemble.restart(leader);
     until("all serve", || (ensemble.followers().len() == 2).then_some(())).await;
     drop(busy);
     for session in &sessions {
@@ -171,7 +171,7 @@ async fn who_waits_for_strays_goes_on_by_another_server(count: usize) {
     let strays: Vec<_> = (0..count).map(stray).collect();
     ensemble.server(follower).kill();
     strays.iter().for_each(|stray| ensemble.server(follower).plant(stray));
-    ensemble.server(follower).restart();
+    ensemble.restart(follower);
 
     // The first connections go to the one server that shows them.
     let proxy = bed.proxy();

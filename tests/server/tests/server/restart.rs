@@ -68,7 +68,7 @@ async fn a_rolling_restart_costs_neither_the_guard_nor_the_queue() {
     // As one does it: the leader last, and the next only when all serve again.
     let leader = ensemble.leader();
     for server in ensemble.followers().into_iter().chain([leader]) {
-        ensemble.server(server).restart();
+        ensemble.restart(server);
         until("all serve", || (ensemble.followers().len() == 2).then_some(())).await;
         assert!(guard.is_valid() && !second.is_finished() && !third.is_finished());
     }

@@ -46,6 +46,11 @@ impl Ensemble {
         let quorum: Vec<_> = (0..size).map(|_| ReservedPort::reserve()).collect();
         let election: Vec<_> = (0..size).map(|_| ReservedPort::reserve()).collect();
         let links = if builder.is_direct() { Vec::new() } else { connect(&quorum, &election) };
+        // Whoever does not find the others says so at this level only.
+        let builder = builder
+            .clone()
+            .java_property("org.slf4j.simpleLogger.log.org.apache.zookeeper.server.quorum", "info")
+            .java_property("org.slf4j.simpleLogger.showDateTime", "true");
         let servers: Vec<_> = (0..size)
             .map(|i| {
                 let direct =
@@ -63,10 +68,27 @@ impl Ensemble {
             })
             .collect();
         servers.iter().for_each(ZooKeeper::spawn);
-        for server in &servers {
-            assert!(server.wait_until_serving(), "{}", server.failure());
+        let ensemble =
+            Self { servers, links, isolated: Mutex::default(), _ports: [quorum, election] };
+        (0..size).for_each(|index| ensemble.await_serving(index));
+        ensemble
+    }
+
+    fn await_serving(&self, index: usize) {
+        if !self.servers[index].wait_until_serving() {
+            let told: Vec<_> = self.servers.iter().map(ZooKeeper::failure).collect();
+            panic!("server {index} does not serve:\n{}", told.join("\n"));
         }
-        Self { servers, links, isolated: Mutex::default(), _ports: [quorum, election] }
+    }
+
+    /// Kills a server where it runs, starts it on the same port and data, and waits until it serves.
+    ///
+    /// # Panics
+    ///
+    /// When it does not come up, with what all servers logged.
+    pub fn restart(&self, index: usize) {
+        self.servers[index].relaunch();
+        self.await_serving(index);
     }
 
     /// Returns a server.

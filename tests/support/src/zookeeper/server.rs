@@ -275,7 +275,8 @@ impl ZooKeeper {
     }
 
     pub(super) fn failure(&self) -> String {
-        format!("ZooKeeper on {} does not serve; its log:\n{}", self.addr(), self.log())
+        let serves = self.mode().unwrap_or_else(|| "does not serve".to_owned());
+        format!("ZooKeeper on {}: {serves}; its log:\n{}", self.addr(), self.log())
     }
 
     fn process(&self) -> MutexGuard<'_, Option<Process>> {
