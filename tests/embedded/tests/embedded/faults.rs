@@ -90,6 +90,28 @@ async fn a_refused_delete_retires_the_generation_and_costs_no_other_lock() {
     drop(session.mutex("a").unwrap().try_acquire().await.unwrap());
 }
 
+/// Who reads in the old session lets others of its process in beside it, as before.
+#[tokio::test(start_paused = true)]
+async fn a_refused_delete_keeps_no_reader_from_those_that_read_in_the_same_session() {
+    let (store, session) = prompt();
+    let reading = session.rw_lock("read").unwrap().read().await.unwrap();
+    let guard = session.mutex("a").unwrap().acquire().await.unwrap();
+    let refused = Fault::refuse(RequestError::NoAuth).on(Op::Delete).path("/a/").times(u64::MAX);
+    store.faults(session.zookeeper_session().unwrap().0).inject(refused);
+    guard.release().await.unwrap_err();
+    // Longer than a turn: whether somebody waits behind them is asked first.
+    for _ in 0..2 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let lock = session.rw_lock("read").unwrap();
+        let beside = tokio::spawn(async move { lock.read_timeout(Duration::from_secs(1)).await });
+        assert!(beside.await.unwrap().unwrap().is_valid());
+        let lock = session.rw_lock("read").unwrap();
+        let beside = tokio::spawn(async move { lock.try_read().await });
+        assert!(beside.await.unwrap().unwrap().is_valid());
+    }
+    assert!(reading.is_valid());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_session_that_is_used_no_more_and_cannot_be_replaced_is_not_connected() {
     let (store, session) = prompt();

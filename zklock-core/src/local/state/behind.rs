@@ -32,12 +32,12 @@ impl<L: Lent, B, O> State<L, B, O> {
             Phase::Held { mode, .. } => (mode, None),
             _ => return todo,
         };
-        let stays = !behind && lease.may_stay(by.now());
         let next = self.callers.waiters.first().map(|next| next.wants);
         let Some(until) = lingers_until else {
-            // Readers hold it. Either those that came meanwhile enter, or the node is closed to
-            // newcomers.
-            if stays && next == Some(Mode::Read) && mode == Mode::Read {
+            // Readers hold it. Either those that came meanwhile enter, also in a session that is used no
+            // more, or the node is closed to newcomers.
+            let open = !behind && lease.is_valid(by.now()) && !lease.is_revoked();
+            if open && next == Some(Mode::Read) && mode == Mode::Read {
                 self.grant_first(&mut todo, (lease.clone(), mode), true, by);
             } else {
                 if behind {
@@ -47,6 +47,7 @@ impl<L: Lent, B, O> State<L, B, O> {
             }
             return todo;
         };
+        let stays = !behind && lease.may_stay(by.now());
         if stays && next == Some(mode) {
             self.grant_first(&mut todo, (lease.clone(), mode), true, by);
         } else if stays && next.is_none() && until > by.now() {

@@ -55,7 +55,7 @@ impl<L: Lent, B, O> State<L, B, O> {
         let now = waiting.since;
         match &self.phase {
             Phase::Lingering { lease, mode, .. }
-                if *mode == waiting.wants && lease.is_valid(now) && !lease.is_revoked() =>
+                if *mode == waiting.wants && lease.may_stay(now) =>
             {
                 let lease = lease.clone();
                 self.turn = Turn::begin(&waiting.queue_policy.handoffs, now);
