@@ -108,10 +108,12 @@ impl Site {
                 let mark = Mark::read(&data).unwrap_or_default();
                 let is_gone = !queue.iter().any(|one| one.czxid == mark.node);
                 // Who releases removes its mark with its node; who is lost leaves it.
-                let is_lost = is_gone && !mark.delay.is_zero() && {
-                    let now = coordinator.get(self.path()).await;
-                    now.is_ok_and(|(_, now)| now.version == stat.version)
-                };
+                let is_lost = is_gone
+                    && !mark.delay.is_zero()
+                    && match coordinator.get(self.path()).await {
+                        Err(RequestError::NoNode) => false,
+                        now => now?.1.version == stat.version,
+                    };
                 let delay = is_lost.then_some(mark.delay);
                 let moment = |millis: i64| {
                     let millis = u64::try_from(millis).ok().filter(|millis| *millis > 0)?;

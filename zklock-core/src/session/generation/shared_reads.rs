@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use futures_lite::future::or;
 use tokio::sync::oneshot::{Sender, channel};
 
 use super::Generation;
@@ -54,7 +55,13 @@ impl Generation {
             let (reply, generation) = (self.coordinator.get(path), self.clone());
             let path = Box::<str>::from(path);
             self.spawner.spawn(async move {
-                let answer = reply.await.map(|(data, stat)| (Arc::from(data), stat));
+                let answered = async { reply.await.map(|(data, stat)| (Arc::from(data), stat)) };
+                // A pending reply would keep the ZooKeeper session open.
+                let over = async {
+                    generation.until(|| generation.is_over()).await;
+                    Err(RequestError::ConnectionLoss)
+                };
+                let answer = or(answered, over).await;
                 let told = lock(&asking).take();
                 generation.forget_read(&path, &asking);
                 for tell in told.into_iter().flatten() {
