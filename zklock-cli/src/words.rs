@@ -1,5 +1,5 @@
 //! What a server tells about itself: by the four-letter words `cons` and `mntr`, or by its AdminServer.
-//! Both may be forbidden.
+//! Both may be forbidden. A server as it is shipped allows neither, and Debian's has no AdminServer.
 
 use std::env;
 use std::time::Duration;
@@ -54,6 +54,34 @@ pub(crate) async fn word(server: &str, word: &str) -> Result<String, String> {
         }
         said => Ok(said),
     }
+}
+
+/// Returns the four-letter words that a server refuses, where its AdminServer does not tell the same. An error says
+/// in words why there is no answer.
+pub(crate) async fn refused(server: &str) -> Result<Vec<&'static str>, String> {
+    let mut refused = Vec::new();
+    for (name, command) in
+        [("srvr", None), ("cons", Some("connections")), ("mntr", Some("monitor"))]
+    {
+        match word(server, name).await {
+            Ok(_) => continue,
+            Err(why) if !is_refusal(&why) => return Err(why),
+            Err(_) => {}
+        }
+        let told = match command {
+            Some(command) => admin(server, command).await.is_ok(),
+            None => false,
+        };
+        if !told {
+            refused.push(name);
+        }
+    }
+    Ok(refused)
+}
+
+/// Whether this is said of a word that the server knows and does not allow.
+pub(crate) fn is_refusal(why: &str) -> bool {
+    why.contains("does not allow the four-letter word")
 }
 
 async fn exchange(server: &str, request: &str) -> std::io::Result<String> {

@@ -5,6 +5,7 @@ mod limits;
 mod locks;
 mod servers;
 mod session;
+mod words;
 
 use std::time::Duration;
 
@@ -80,8 +81,9 @@ impl Check {
 }
 
 /// What there is to look at.
-const ALL: [&str; 9] = [
+const ALL: [&str; 10] = [
     "quorum",
+    "words",
     "connections",
     "chroot",
     "timeout",
@@ -134,6 +136,8 @@ async fn examine(containers: Option<Duration>, within: Duration) -> Result<Vec<C
         return Ok(checks);
     }
     let servers = servers::distinct(servers, within).await;
+    // Before the servers are asked for many connections at once, after which they may have no room.
+    checks.push(words::words(&servers, within).await);
     checks.push(limits::connections(&servers).await);
     // Before whatever writes: a server compares its data at each transaction.
     let digests = digests::ask(&servers, within).await;

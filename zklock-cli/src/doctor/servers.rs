@@ -8,7 +8,7 @@ use zklock::{ErrorKind, Session};
 
 use crate::doctor::Check;
 use crate::server::over_tls;
-use crate::words::word;
+use crate::words::{is_refusal, word};
 
 /// Why a session may not be opened although the server serves.
 const OTHERS: [ErrorKind; 3] =
@@ -102,7 +102,7 @@ async fn ask(host: &str, within: Duration) -> Server {
         Ok(Ok(said)) if said.contains("not currently serving") => {
             Server::Fails("it runs, but has no quorum".to_owned())
         }
-        Ok(Err(why)) if !why.contains("does not allow") => Server::Fails(why),
+        Ok(Err(why)) if !is_refusal(&why) => Server::Fails(why),
         Ok(_) => Server::Answers,
     }
 }

@@ -212,9 +212,14 @@ impl Facts<'_> {
     fn only_held(&self) -> Option<Problem> {
         let mut holders = self.queues.iter().flat_map(Queue::holders);
         let first = holders.next()?;
-        let alive = match Life::of(first, self.views) {
-            Life::Connected { .. } => "Its process lives, as far as ZooKeeper knows: it",
-            _ => "It",
+        let works = match Life::of(first, self.views) {
+            Life::Connected { .. } => {
+                "Its process lives, as far as ZooKeeper knows: it is at work, or hangs for another reason"
+            }
+            Life::Unknown { .. } => {
+                "It is at work, hangs or is gone, which the servers do not tell (`zklock doctor` says why)"
+            }
+            _ => "It is at work, or hangs for another reason",
         };
         let others = match self.waiters() {
             1 => "another one waits".to_owned(),
@@ -222,8 +227,8 @@ impl Facts<'_> {
         };
         let known = if self.is_untold(first) { ", as far as it is known" } else { "" };
         let mut says = format!(
-            "Nothing is wrong in ZooKeeper{known}: {others} for {}. {alive} is at work, or hangs for \
-             another reason; look at the process itself.",
+            "Nothing is wrong in ZooKeeper{known}: {others} for {}. {works}; look at the process \
+             itself.",
             who(first)
         );
         if let Some((path, who)) = self.queues.iter().find_map(Queue::only_deletes) {

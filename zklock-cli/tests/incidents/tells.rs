@@ -62,7 +62,63 @@ fn the_admin_server_tells_the_connections_as_well() {
         (known && session["heard_ms_ago"].as_u64().unwrap() < 30_000).then_some(())
     });
     let (_, checks) = examine(&scene, &[("ZKLOCK_ADMIN_PORT", &port)], &[]);
-    assert!(checks.iter().any(|check| check["code"] == "digests"), "{checks:?}");
+    for code in ["digests", "words"] {
+        let told = |check: &Value| check["code"] == code && check["state"] == "well";
+        assert!(checks.iter().any(told), "{checks:?}");
+    }
+}
+
+/// The lines of the quick start for `zoo.cfg`, and what it says that `why` says without them.
+fn of_the_quick_start() -> (&'static str, Vec<String>) {
+    let page = include_str!("../../../docs/quick-start.md");
+    let line = page.lines().find(|line| line.starts_with("4lw.commands.whitelist=")).unwrap();
+    let without = page.split("Without that line").nth(1).unwrap().split("\n\n").next().unwrap();
+    let words = without.split_whitespace().collect::<Vec<_>>().join(" ");
+    (line, words.split('"').skip(1).step_by(2).map(str::to_owned).collect())
+}
+
+/// By default a server answers only `srvr`, and Debian's starts no AdminServer.
+#[test]
+fn a_server_as_it_is_shipped_does_not_tell_that_a_holder_is_gone() {
+    let server = ZooKeeper::builder().as_shipped().start();
+    let scene = Scene::at(&server.addr(), "shipped");
+    let holder = scene.holder("36s", &["a"]);
+    let _waiter = scene.waiter(&["a"]);
+    holder.crash();
+    let why = scene.why("a");
+    let codes: Vec<_> =
+        why["problems"].as_array().unwrap().iter().map(|one| &one["code"]).collect();
+    assert_eq!((codes, &why["problems"][0]["normal"]), (vec![&"held".into()], &true.into()));
+    let (line, says) = of_the_quick_start();
+    assert_eq!(says.len(), 2, "{says:?}");
+    for says in says {
+        scene.says("a", &says);
+    }
+    scene.says(
+        "a",
+        "It is at work, hangs or is gone, which the servers do not tell (`zklock doctor` says why)",
+    );
+    let (exit, checks) = examine(&scene, &[], &[]);
+    let words = checks.iter().find(|check| check["code"] == "words").unwrap();
+    assert_eq!((exit, &words["state"]), (0, &"note".into()), "{checks:?}");
+    let says = words["says"].as_str().unwrap();
+    assert!(says.contains("does not allow cons, mntr: ") && says.contains("zklock why"), "{says}");
+    assert!(words["helps"].as_str().unwrap().starts_with(line), "{words}");
+}
+
+#[test]
+fn a_server_with_the_line_of_the_quick_start_tells_who_is_gone_and_who_is_silent() {
+    let server = ZooKeeper::builder().as_shipped().cfg_line(of_the_quick_start().0).start();
+    let scene = Scene::at(&server.addr(), "told");
+    let (killed, stopped) = (scene.holder("36s", &["a"]), scene.holder("36s", &["b"]));
+    killed.crash();
+    stopped.stop();
+    scene.cause("a", "gone");
+    scene.says("a", "without a connection to any server");
+    scene.cause("b", "silent");
+    let (_, checks) = examine(&scene, &[], &[]);
+    let words = checks.iter().find(|check| check["code"] == "words").unwrap();
+    assert_eq!(words["state"], "well", "{checks:?}");
 }
 
 /// One of three servers is frozen: the others answer for it.
