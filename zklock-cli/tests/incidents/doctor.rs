@@ -4,7 +4,7 @@ use std::io::Read;
 use std::time::Duration;
 
 use serde_json::Value;
-use zklock_test_support::{CreateMode, ZooKeeper};
+use zklock_test_support::{CreateMode, ZooKeeper, is_long};
 
 use crate::documented::check;
 use crate::scene::Scene;
@@ -132,11 +132,39 @@ fn a_root_that_is_open_to_all_is_named_where_there_are_credentials() {
     );
 }
 
+/// Servers look for empty directories each minute, unless they are told otherwise: what is there after three
+/// seconds tells nothing.
+#[test]
+fn containers_that_are_there_for_less_than_a_minute_are_no_fault() {
+    for interval in [60, 3600].map(Duration::from_secs) {
+        let server = ZooKeeper::builder().container_check(interval).start();
+        let scene = Scene::at(&server.addr(), "containers");
+        let (exit, checks) = examine(&scene, &[], &["--containers-within", "1s"]);
+        let told = checks.iter().find(|check| check["code"] == "containers").unwrap();
+        assert_eq!((exit, &told["state"]), (0, &"note".into()), "{told}");
+        assert!(told["says"].as_str().unwrap().contains("--containers-within 2m"), "{told}");
+    }
+}
+
+/// The long form waits for so long that a server with the default interval is told from one that never looks.
 #[test]
 fn containers_that_are_not_removed_are_named() {
-    let server = ZooKeeper::builder().container_check(Duration::from_secs(3600)).start();
-    let scene = Scene::at(&server.addr(), "containers");
-    wrong(&scene, &[], &["--containers-within", "3s"], "containers");
+    if !is_long() {
+        return;
+    }
+    let within = ["--containers-within", "2m"];
+    let scene = |name: &str, interval: u64| {
+        let server = ZooKeeper::builder().container_check(Duration::from_secs(interval)).start();
+        let scene = Scene::at(&server.addr(), name);
+        (server, scene)
+    };
+    let ((_usual, usual), (_never, never)) = (scene("usual", 60), scene("never", 3600));
+    std::thread::scope(|both| {
+        both.spawn(|| wrong(&never, &[], &within, "containers"));
+        let (exit, checks) = examine(&usual, &[], &within);
+        let told = checks.iter().find(|check| check["code"] == "containers").unwrap();
+        assert_eq!((exit, &told["state"]), (0, &"well".into()), "{told}");
+    });
 }
 
 #[test]

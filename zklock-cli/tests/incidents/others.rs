@@ -89,6 +89,16 @@ fn two_kinds_of_locks_of_one_name_do_not_exclude_each_other() {
     assert_eq!(scene.takes("a"), 125);
     let helps = scene.cause("a", "kinds");
     scene.follow(&helps[0]);
+    // One of the two users is gone: the other one excludes those who come, as it should.
+    let problems = scene.why("a")["problems"].as_array().unwrap().clone();
+    assert!(problems.iter().all(|problem| problem["code"] != "kinds"), "{problems:?}");
+    let now = ["run", "a", "--timeout", "5s", "--retries", "1", "--", "true"];
+    until("it is busy", || match scene.start("10s", &now).code() {
+        75 => Some(()),
+        // On a busy machine ZooKeeper may not answer in time.
+        69 => None,
+        code => panic!("it ends with {code}"),
+    });
     drop(holder);
     // The holder's node goes meanwhile, and so nothing tells that this one waits.
     let next = ["run", "a", "--timeout", "60s", "--", "true"];
