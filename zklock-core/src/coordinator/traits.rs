@@ -224,6 +224,8 @@ pub struct Stat {
     pub cversion: i32,
     /// The time of its creation by the server's clock, in milliseconds since 1970.
     pub ctime: i64,
+    /// The time when its data were written last, by the same clock; at first that of its creation.
+    pub mtime: i64,
 }
 
 /// A node that was created.

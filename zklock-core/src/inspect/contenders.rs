@@ -62,6 +62,9 @@ pub struct Participant {
     pub session: i64,
     /// The time when the node was created, by the server's clock.
     pub created: SystemTime,
+    /// The time when the node's data were written last, by the server's clock: by its owner, or by whoever asked
+    /// it to [release](Site::revoke).
+    pub written: SystemTime,
 }
 
 impl Site {
@@ -222,8 +225,8 @@ impl Site {
                             local: Vec::new(),
                             why: None,
                             session: stat.owner,
-                            created: UNIX_EPOCH
-                                + Duration::from_millis(stat.ctime.try_into().unwrap_or(0)),
+                            created: moment(stat.ctime),
+                            written: moment(stat.mtime),
                         },
                         Err(RequestError::NoNode) => continue,
                         Err(error) => return Err(error),
@@ -249,4 +252,9 @@ impl Site {
         }
         Ok(participants)
     }
+}
+
+/// A moment of a server's clock.
+fn moment(millis: i64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_millis(millis.try_into().unwrap_or(0))
 }

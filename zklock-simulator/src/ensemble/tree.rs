@@ -38,6 +38,7 @@ impl Node {
             children,
             cversion: self.cversion.wrapping_mul(2).wrapping_sub(children),
             ctime: self.ctime,
+            mtime: self.mtime,
         }
     }
 }

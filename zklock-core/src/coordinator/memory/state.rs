@@ -136,7 +136,7 @@ impl State {
                 let watch = watch.then(|| self.watches.add(id, &path, WatchKind::Data));
                 Answer::Data(data, stat, watch)
             }),
-            Request::Set { path, data } => self.tree.set(&path, data).map(Answer::Stat),
+            Request::Set { path, data } => self.tree.set(&path, data, now).map(Answer::Stat),
             Request::Multi(operations) => {
                 self.tree.multi(operations, caller).map(|()| Answer::Done)
             }

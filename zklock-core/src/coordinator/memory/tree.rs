@@ -15,6 +15,7 @@ struct Node {
     version: i32,
     owner: i64,
     ctime: i64,
+    mtime: i64,
     container: bool,
     children: BTreeSet<String>,
     /// The number of children that were ever created here: the next sequence number.
@@ -31,6 +32,7 @@ impl Node {
             version: 0,
             owner,
             ctime,
+            mtime: ctime,
             container,
             children: BTreeSet::new(),
             creates: 0,
@@ -47,6 +49,7 @@ impl Node {
             children,
             cversion: self.creates.wrapping_mul(2).wrapping_sub(children),
             ctime: self.ctime,
+            mtime: self.mtime,
         }
     }
 }
@@ -126,8 +129,13 @@ impl Tree {
         Ok(())
     }
 
-    pub(super) fn set(&mut self, path: &str, data: Vec<u8>) -> Result<Stat, RequestError> {
-        let stat = self.write(path, data)?;
+    pub(super) fn set(
+        &mut self,
+        path: &str,
+        data: Vec<u8>,
+        now: Instant,
+    ) -> Result<Stat, RequestError> {
+        let stat = self.write(path, data, now)?;
         self.zxid += 1;
         Ok(stat)
     }
@@ -160,13 +168,13 @@ impl Tree {
                 }
                 Operation::Set { path, data } => {
                     self.save(&path, &mut saved);
-                    self.write(&path, data).map(drop)
+                    self.write(&path, data, caller.now).map(drop)
                 }
                 Operation::Replace { path, data, version } => {
                     self.save(&path, &mut saved);
                     match self.nodes.get(&path) {
                         Some(node) if node.version != version => Err(RequestError::BadVersion),
-                        _ => self.write(&path, data).map(drop),
+                        _ => self.write(&path, data, caller.now).map(drop),
                     }
                 }
                 Operation::Delete { path } => {
@@ -306,10 +314,12 @@ impl Tree {
         Ok(())
     }
 
-    fn write(&mut self, path: &str, data: Vec<u8>) -> Result<Stat, RequestError> {
+    fn write(&mut self, path: &str, data: Vec<u8>, now: Instant) -> Result<Stat, RequestError> {
         path::check_written(path)?;
+        let mtime = self.wall_clock(now);
         let node = self.nodes.get_mut(path).ok_or(RequestError::NoNode)?;
         node.data = data;
+        node.mtime = mtime;
         node.version = node.version.wrapping_add(1);
         self.changes.push(Change::Data(path.to_owned()));
         Ok(node.stat())

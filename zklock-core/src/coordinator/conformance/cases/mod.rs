@@ -23,7 +23,7 @@ macro_rules! conformance_cases {
     ([$($callback:tt)*] [$($extra:tt)*]) => {
         $($callback)*! { [$($extra)*]
             nodes_keep_data_and_stat
-            a_node_says_when_it_was_created
+            a_node_says_when_it_was_created_and_written
             errors_say_what_is_wrong
             only_direct_children_are_listed
             bad_paths_are_refused

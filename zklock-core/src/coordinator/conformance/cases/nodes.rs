@@ -24,15 +24,20 @@ pub async fn nodes_keep_data_and_stat(lab: &Lab) {
     assert_eq!((again.stat.version, again.stat.children), (0, 0));
 }
 
-pub async fn a_node_says_when_it_was_created(lab: &Lab) {
+pub async fn a_node_says_when_it_was_created_and_written(lab: &Lab) {
     let session = lab.open().await;
     let [first, second] = ["a", "b"].map(|name| lab.create(&session, name, NodeKind::Ephemeral));
     let (first, second) = (first.await, second.await.stat);
     // Later than 2001, and in milliseconds, not seconds.
     assert!(first.stat.ctime > 1_000_000_000_000, "{first:?}");
     assert!(second.ctime >= first.stat.ctime && second.ctime - first.stat.ctime < 60_000);
+    assert_eq!(first.stat.mtime, first.stat.ctime);
+    // So that a millisecond is over.
+    async_io::Timer::after(std::time::Duration::from_millis(20)).await;
     soon(session.set(&first.path, b"x")).await.unwrap();
-    assert_eq!(soon(session.get(&first.path)).await.unwrap().1.ctime, first.stat.ctime);
+    let set = soon(session.get(&first.path)).await.unwrap().1;
+    assert_eq!(set.ctime, first.stat.ctime);
+    assert!(set.mtime > set.ctime && set.mtime - set.ctime < 60_000, "{set:?}");
 }
 
 pub async fn errors_say_what_is_wrong(lab: &Lab) {
