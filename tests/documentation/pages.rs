@@ -268,8 +268,8 @@ fn the_runbook_has_everything_that_why_can_say() {
     let missing: Vec<_> = missing.map(|code| (*code).to_owned()).collect();
     assert_none("what `zklock why` can say and docs/runbook.md has not", &missing);
 
-    let sources =
-        ["problems", "directory"].map(|file| read(&format!("zklock-cli/src/why/{file}.rs")));
+    let sources = ["problems", "directory", "lasting"]
+        .map(|file| read(&format!("zklock-cli/src/why/{file}.rs")));
     let source = sources.concat();
     // A text that goes on in the next line ends with a backslash there.
     let said: Vec<_> = source.split("\\\n").map(str::trim_start).collect();

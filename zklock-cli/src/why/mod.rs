@@ -1,6 +1,7 @@
 //! `zklock why`: who holds a lock, who waits, and what is wrong if something is.
 
 mod directory;
+mod lasting;
 pub(crate) mod life;
 mod problems;
 mod show;

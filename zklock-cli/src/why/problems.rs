@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use zklock::{Mode, Participant};
+use zklock::Participant;
 
 use crate::ls::who;
 use crate::server::{Again, line};
-use crate::when::{since, span, until};
+use crate::when::{span, until};
 use crate::why::life::Life;
 use crate::why::view::{Queue, View};
 
@@ -42,7 +42,7 @@ impl Facts<'_> {
         self.again.command(&["break", self.name, "--node", &one.node, "--czxid", &czxid])
     }
 
-    fn revokes(&self) -> String {
+    pub(super) fn revokes(&self) -> String {
         self.again.command(&["revoke", self.name])
     }
 
@@ -173,39 +173,8 @@ impl Facts<'_> {
             ),
             _ => {}
         }
-        if one.owner.revoked {
-            let says = format!(
-                "The holder ({who}) was asked to release the lock and has not done so. A holder \
-                 decides itself; Curator listens only if its lock was made revocable, and kazoo never."
-            );
-            add("asked", says, breaks());
-        }
+        problems.extend(self.of_asked(one));
         problems
-    }
-
-    /// A writer that waits for readers, and others behind it.
-    fn of_waiters(&self, queue: &Queue) -> Option<Problem> {
-        let writer = queue.waiters().next().filter(|one| one.mode == Mode::Write)?;
-        let readers: Vec<_> = queue.holders().filter(|one| one.mode == Mode::Read).collect();
-        let slowest = readers.iter().min_by_key(|one| one.created)?;
-        let behind = queue.waiters().count() - 1;
-        let others = match behind {
-            0 => String::new(),
-            1 => ", and one more waits behind it".to_owned(),
-            behind => format!(", and {behind} more wait behind it"),
-        };
-        let says = format!(
-            "A writer ({}) waits for {}{others}. The reader that came first is {}, {} ago.",
-            who(writer),
-            match readers.len() {
-                1 => "a reader".to_owned(),
-                several => format!("{several} readers"),
-            },
-            who(slowest),
-            span(since(slowest.created))
-        );
-        let helps = vec![self.revokes(), self.breaks(slowest)];
-        Some(Problem::new("reader", says, helps))
     }
 
     /// Nothing is wrong but that somebody holds the lock.
@@ -237,6 +206,10 @@ impl Facts<'_> {
                 " Only {who} may delete nodes in {path}: a holder with other credentials cannot release \
                  the lock, and its log says so."
             );
+        }
+        if let Some((asked, ago)) = self.just_asked() {
+            let it = if asked.node == first.node { "It".to_owned() } else { who(asked) };
+            says += &format!(" {it} was asked to release the lock {ago} ago, and may yet do so.");
         }
         let helps = vec![self.revokes(), self.breaks(first)];
         Some(Problem { is_normal: true, ..Problem::new("held", says, helps) })

@@ -1,5 +1,7 @@
 //! Holders that do not release.
 
+use std::time::{Duration, Instant};
+
 use zklock_test_support::ZooKeeper;
 
 use crate::scene::{Scene, until};
@@ -50,11 +52,15 @@ fn a_crashed_holder_is_gone() {
 /// Readers are served in the order of the queue, too: behind a writer they wait for a reader before it.
 #[test]
 fn a_slow_reader_is_in_the_way_of_a_writer_and_of_all_behind_it() {
-    let scene = Scene::new("reader");
+    let (scene, start) = (Scene::new("reader"), Instant::now());
     let slow = scene.holder("10s", &["a", "--mode", "read", "--label", "export", "--revocable"]);
     let writer = scene.waiter(&["a", "--mode", "write"]);
     let reader = scene.waiter(&["a", "--mode", "read"]);
+    // So far it is at work. From a session timeout on it is in the way.
+    let (begins, timeout) = (scene.why("a"), Duration::from_secs(10));
+    assert!(begins["problems"][0]["code"] == "held" || start.elapsed() > timeout, "{begins}");
     let helps = scene.cause("a", "reader");
+    assert!(start.elapsed() > timeout);
     let why = scene.why("a");
     // The reader, and not the writer.
     let [node, czxid] = ["node", "czxid"].map(|field| why["holders"][0][field].as_str().unwrap());

@@ -1,6 +1,6 @@
 //! Locks shared with Java and Python.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use zklock_test_support::peers::{Agent, Curator, Kazoo, LockKind};
 use zklock_test_support::{CreateMode, ZooKeeper};
@@ -54,8 +54,14 @@ fn a_java_holder_ignores_that_it_is_asked_to_release() {
     let _held = java.acquire(LockKind::Mutex, &scene.path("a"), None).held();
     let waiter = scene.waiter(&["a"]);
     let helps = scene.cause("a", "held");
+    let start = Instant::now();
     scene.follow(&helps[0]);
+    // It may be about to release.
+    let begins = scene.why("a");
+    let says = begins["problems"][0]["says"].as_str().unwrap();
+    assert!(says.contains("and may yet do so") || start.elapsed() > SESSION, "{begins}");
     let helps = scene.cause("a", "asked");
+    assert!(start.elapsed() > SESSION);
     scene.follow(&helps[0]);
     assert_eq!(waiter.code(), 0);
 }
