@@ -42,8 +42,9 @@ impl Facts<'_> {
                 "The numbers of the nodes in {path} are near their end: the next one is {}, and \
                  ZooKeeper counts to 2147483647 and then repeats itself, so {what}. The numbers begin \
                  again when the directory is deleted, which needs a moment at which nobody holds the \
-                 lock or waits for it.",
-                survey.next_number
+                 lock or waits for it.{}",
+                survey.next_number,
+                self.credentials()
             );
             problems.push(Problem::new("numbers", says, vec![self.zk_cli(&["delete", path])]));
         }
@@ -53,7 +54,8 @@ impl Facts<'_> {
             let says = format!(
                 "The access control list of {path} lets nobody delete nodes in it, so no holder can \
                  release the lock: its node goes only with its session, when its process ends. Allow it; a \
-                 holder that has tried to release already may not try again."
+                 holder that has tried to release already may not try again.{}",
+                self.credentials()
             );
             let letters = |granted: Permissions| {
                 let each = [
@@ -80,7 +82,7 @@ impl Facts<'_> {
         let counted: BTreeSet<_> =
             survey.queue.iter().filter_map(|one| one.why.as_deref()).collect();
         for why in counted {
-            let says = format!(
+            let mut says = format!(
                 "A client in another language waits for a node that is not in the queue: {why}. \
                  Perhaps it is the directory of another lock, whose name begins with this one's: then rename \
                  one of them, and delete the node when it is empty."
@@ -88,6 +90,7 @@ impl Facts<'_> {
             let named = |child: &&String| why.contains(&format!("{path}/{child},"));
             let named = survey.strangers.iter().find(named);
             let helps = named.map(|child| self.zk_cli(&["delete", &format!("{path}/{child}")]));
+            says += &helps.as_ref().map_or_else(String::new, |_| self.credentials());
             problems.push(Problem::new("stranger", says, helps.into_iter().collect()));
         }
         problems

@@ -5,7 +5,8 @@ use std::time::Duration;
 use zklock::Participant;
 
 use crate::ls::who;
-use crate::server::{Again, line};
+use crate::server::{Again, auth, line};
+use crate::text::printable;
 use crate::when::{span, until};
 use crate::why::life::Life;
 use crate::why::view::{Queue, View};
@@ -233,6 +234,19 @@ impl Facts<'_> {
     /// A command of ZooKeeper's own client.
     pub(super) fn zk_cli(&self, words: &[&str]) -> String {
         line(["zkCli.sh", "-server", self.server].iter().chain(words))
+    }
+
+    /// What is to be known before a command of ZooKeeper's own client is called: it does not read `ZKLOCK_AUTH`, and
+    /// has no option for credentials. Never the password.
+    pub(super) fn credentials(&self) -> String {
+        let Some(auth) = auth() else { return String::new() };
+        let mut words = auth.splitn(3, ':');
+        let (scheme, user) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+        printable(&format!(
+            " zkCli.sh knows no credentials: call it with only `-server {}`, enter `addauth {scheme} \
+             {user}:PASSWORD`, and then the rest of the command.",
+            self.server
+        ))
     }
 
     /// How long the lock is unavailable although nobody holds it.

@@ -1,5 +1,8 @@
 //! Directories in which no lock can be taken, or released.
 
+use std::io::Read;
+
+use serde_json::Value;
 use zklock_test_support::peers::{Curator, LockKind};
 use zklock_test_support::{CreateMode, OpCode, ZooKeeper};
 
@@ -63,6 +66,44 @@ fn allow(scene: &Scene, lock: &str, entries: &[(u8, &str, &str)]) {
     // Whatever version it has.
     request.extend([0xff; 4]);
     scene.raw().request(OpCode::SetAcl, &request).unwrap();
+}
+
+/// `zkCli.sh` knows no credentials of the environment, and no option for them.
+#[test]
+fn what_zk_cli_needs_is_said_where_there_are_credentials() {
+    let scene = Scene::new("auth");
+    let app = [("ZKLOCK_AUTH", "digest:app:right"), ("ZKLOCK_ACL", "creator")];
+    let mut holder = scene.command("zklock");
+    let holds = ["run", "a", "--", "sh", "-c", "echo; sleep 1000"];
+    let mut holder = holder.args(holds).envs(app).spawn().unwrap();
+    holder.stdout.take().unwrap().read_exact(&mut [0]).unwrap();
+    // The words of a command, after those that `why` says.
+    let by_hand = |words: &str| {
+        let enters = format!("printf '%s\\n' 'addauth digest app:right' '{words}'");
+        scene.follow(&format!("{enters} | zkCli.sh -server {}", scene.servers));
+    };
+    by_hand(&format!("setAcl {} auth::crwa", scene.path("a")));
+    let refused = || {
+        let mut why = scene.command("zklock");
+        let output =
+            why.args(["why", "a", "--json", "--within", "20s"]).envs(app).output().unwrap();
+        let why: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let problems = why["problems"].as_array().unwrap().clone();
+        problems.into_iter().find(|problem| problem["code"] == "refused")
+    };
+    let problem = refused().unwrap();
+    let says = problem["says"].as_str().unwrap();
+    let alone = format!(
+        "call it with only `-server {}`, enter `addauth digest app:PASSWORD`",
+        scene.servers
+    );
+    assert!(says.contains(&alone) && !says.contains("right"), "{says}");
+    let command = problem["helps"][0].as_str().unwrap();
+    let begins = format!("zkCli.sh -server {} ", scene.servers);
+    by_hand(command.strip_prefix(&begins).unwrap());
+    assert_eq!(refused(), None);
+    holder.kill().unwrap();
+    holder.wait().unwrap();
 }
 
 /// Nobody but the holder knows its credentials.
