@@ -1,8 +1,9 @@
 //! What is wrong with a lock, and what helps.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use zklock::Participant;
+use zklock::{Owner, Participant};
 
 use crate::ls::who;
 use crate::server::{Again, auth, line};
@@ -95,12 +96,14 @@ impl Facts<'_> {
                 );
                 let (mut says, mut helps) = (says, vec![self.again.command(&["doctor"])]);
                 if !others.is_empty() {
+                    let waiting = self.waiting_at(server, queues);
                     says += &format!(
                         " If it names {server}, the lock is freed by hand: end who waits there{}, and \
                          start it anew with the other servers. Clients of zklock that know other \
                          servers leave that one by themselves.",
-                        self.waiting_at(server, queues)
+                        named(&waiting)
                     );
+                    helps.extend(ends(&waiting));
                     helps.push(format!("export ZKLOCK_CONNECT={}", others.join(",")));
                 }
                 problems.push(Problem::new("differs", says, helps));
@@ -110,17 +113,12 @@ impl Facts<'_> {
     }
 
     /// Those who wait in the queues that a server shows with a connection to this server, where it tells.
-    fn waiting_at(&self, server: &str, queues: &[Queue]) -> String {
+    fn waiting_at<'q>(&self, server: &str, queues: &'q [Queue]) -> Vec<&'q Participant> {
         let is_there = |one: &&Participant| match Life::of(one, self.views) {
             Life::Connected { server: of, .. } => of == server,
             _ => false,
         };
-        let all: Vec<_> = queues.iter().flat_map(Queue::waiters).filter(is_there).collect();
-        match &*all {
-            [] => String::new(),
-            [first] => format!(" ({})", who(first)),
-            [first, more @ ..] => format!(" ({} and {} more)", who(first), more.len()),
-        }
+        queues.iter().flat_map(Queue::waiters).filter(is_there).collect()
     }
 
     /// Whether the servers do not tell if the process behind a node lives.
@@ -259,6 +257,24 @@ impl Facts<'_> {
     pub(crate) fn delay(&self) -> Option<Duration> {
         self.queues.iter().filter_map(|queue| queue.survey.delay).max()
     }
+}
+
+/// Those who wait, in brackets.
+fn named(waiting: &[&Participant]) -> String {
+    match waiting {
+        [] => String::new(),
+        [first] => format!(" ({})", who(first)),
+        [first, more @ ..] => format!(" ({} and {} more)", who(first), more.len()),
+    }
+}
+
+/// The command that ends those of them who run on this machine.
+fn ends(waiting: &[&Participant]) -> Option<String> {
+    let here = Owner::here(None).host;
+    let local = waiting.iter().filter(|one| one.owner.host == here);
+    let processes: BTreeSet<_> = local.filter_map(|one| one.owner.pid).collect();
+    let processes: Vec<_> = processes.iter().map(u32::to_string).collect();
+    (!processes.is_empty()).then(|| format!("kill {}", processes.join(" ")))
 }
 
 impl Problem {

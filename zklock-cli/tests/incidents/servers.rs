@@ -41,14 +41,16 @@ fn a_follower_shows_a_node_that_its_leader_does_not_know() {
         &format!("Nobody holds it. Who is first in the queue waits at {at}, whose data"),
     );
     // First it is asked which server is wrong. It writes what there is to compare.
-    assert!(helps.len() == 2 && helps[0] == "zklock doctor", "{helps:?}");
+    assert!(helps.len() == 3 && helps[0] == "zklock doctor", "{helps:?}");
     let says = wrong(&scene, &[], &[], "digests");
     assert!(says.starts_with(&format!("{} says that its data", follower.addr())), "{says}");
     assert!(says.contains("2 of 3 voting servers"), "{says}");
-    // Then the lock is freed: what is advised, and what is left to hands.
-    assert!(!helps[1].contains(&follower.addr()), "{helps:?}");
-    waiter.end();
-    scene.follow(&format!("{} && zklock run a --timeout 60s --retries 1 -- true", helps[1]));
+    // Then the lock is freed, here where the one who waits runs: it is ended, and started anew elsewhere.
+    assert_eq!(helps[1], format!("kill {}", waiter.id()));
+    assert!(!helps[2].contains(&follower.addr()), "{helps:?}");
+    scene.follow(&helps[1]);
+    assert_eq!(waiter.code(), 128 + 15);
+    scene.follow(&format!("{} && zklock run a --timeout 60s --retries 1 -- true", helps[2]));
     // What doctor says in words: the server copies the data of its leader.
     follower.kill();
     follower.wipe();
