@@ -203,6 +203,39 @@ fn all_rust_in_a_page_is_compiled() {
     assert_none("pages of the guide with Rust that is ignored", &ignored);
 }
 
+/// Not everybody reaches the project on the web, but whoever reads a page may have it in a clone.
+#[test]
+fn what_is_installed_comes_from_a_clone_first() {
+    const GIT: &str = "--git https://github.com/zklock/zklock";
+    let texts = files("md").into_iter().filter(|(path, _)| path != Path::new("CHANGELOG.md"));
+    let mut wrong = Vec::new();
+    for (path, text) in texts {
+        for (at, _) in text.match_indices(GIT) {
+            let is_command = text[at + GIT.len()..].starts_with(" zklock-cli");
+            let first =
+                if is_command { "cargo install --path " } else { "cargo add zklock --path " };
+            if !text[..at].contains(first) {
+                wrong.push(format!("{}: {first}is not before {GIT}", path.display()));
+            }
+        }
+        // It is not published.
+        let published = ["docs.rs/zklock", "crates.io/crates/zklock"];
+        wrong.extend(
+            published
+                .iter()
+                .filter(|link| text.contains(**link))
+                .map(|link| format!("{}: {link} is not there", path.display())),
+        );
+    }
+    assert_none("commands and links for which the web is needed", &wrong);
+}
+
+#[test]
+fn the_first_page_is_short() {
+    let size = fs::metadata(root().join("README.md")).unwrap().len();
+    assert!(size < 9_000, "README.md has {size} bytes");
+}
+
 /// A name of five words or more between backticks is that of a test. Three dots stand for the rest.
 #[test]
 fn the_tests_that_a_page_names_exist() {

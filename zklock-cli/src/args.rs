@@ -403,8 +403,16 @@ mod tests {
     }
 
     /// Of other programs that the guide calls.
-    const OTHERS: [&str; 6] =
-        ["full", "path", "features", "no-default-features", "preserve-env", "session-command"];
+    const OTHERS: [&str; 8] = [
+        "full",
+        "path",
+        "features",
+        "no-default-features",
+        "preserve-env",
+        "session-command",
+        "git",
+        "test",
+    ];
 
     #[test]
     fn the_guide_has_each_option_and_no_other() {
