@@ -130,6 +130,20 @@ fn queries_of_the_board() -> Vec<String> {
     targets.map(|target| filled(target["expr"].as_str().unwrap())).collect()
 }
 
+/// What the board asks for the values of its variables: the label, and of which series.
+fn variables_of_the_board() -> Vec<(String, String)> {
+    let board = std::fs::read_to_string(ops("grafana.json")).unwrap();
+    let board: Value = serde_json::from_str(&board).unwrap();
+    let asked = board["templating"]["list"].as_array().unwrap().iter();
+    let asked = asked.filter_map(|variable| {
+        let query = variable["query"].as_str().or(variable["query"]["query"].as_str())?;
+        let (series, label) =
+            query.strip_prefix("label_values(")?.strip_suffix(')')?.rsplit_once(", ")?;
+        Some((label.to_owned(), series.replace("$job", ".*")))
+    });
+    asked.collect()
+}
+
 /// A text as it is in a query.
 fn encoded(text: &str) -> String {
     let each = |byte: u8| match byte {
@@ -170,6 +184,16 @@ fn prometheus_reads_the_metrics_and_the_rules() {
                 order();
             }
         });
+        // As Grafana does it.
+        let variables = variables_of_the_board();
+        let labels: Vec<_> = variables.iter().map(|(label, _)| &**label).collect();
+        assert_eq!(labels, ["job", "pattern"]);
+        for ((label, series), value) in variables.iter().zip(["shop", "orders/create"]) {
+            let ask = format!("/api/v1/label/{label}/values?match[]={}", encoded(series));
+            prometheus.until(&ask, |data| {
+                data.as_array().is_some_and(|values| values.contains(&value.into()))
+            });
+        }
         for ask in queries_of_the_board() {
             prometheus.until(&format!("/api/v1/query?query={}", encoded(&ask)), |data| {
                 data["result"].as_array().is_some_and(|series| !series.is_empty())
