@@ -97,7 +97,7 @@ impl AcquireLoop<'_> {
                             Err(error) => error,
                         },
                         Ok(Some(phantom)) => {
-                            generation.leave(phantom);
+                            generation.leave(phantom, &self.target.of_lock(self.request.mode));
                             return Err(Setback::Interrupted);
                         }
                         Err(error) => error,

@@ -181,7 +181,7 @@ impl Drop for QueuedNode {
             return;
         }
         if let Some(mark) = &self.mark {
-            drop(mark.release(&self.generation, &self.path, Instant::ORIGIN));
+            drop(mark.release(&self.generation, (&self.path, None), Instant::ORIGIN));
         } else {
             let delete_options = DeleteOptions { directory: false, ..self.delete_options };
             drop(Deletion::with(&self.generation, self.path.clone(), delete_options));
@@ -318,10 +318,11 @@ impl Lease {
         let _cleaning = self.generation.cleaning();
         self.generation.unhold(&self.node);
         match &self.mark {
-            None => {
-                Some(Deletion::with(&self.generation, self.node.path.clone(), self.delete_options))
+            None => Some(Deletion::of(&self.generation, &self.node, self.delete_options)),
+            Some(mark) => {
+                let node = (&self.node.path, Some(&self.node));
+                mark.release(&self.generation, node, self.node.since)
             }
-            Some(mark) => mark.release(&self.generation, &self.node.path, self.node.since),
         }
     }
 

@@ -38,7 +38,7 @@ impl AcquireLoop<'_> {
         match phantom_among(generation, others).await {
             Ok(None) => {}
             Ok(Some(phantom)) => {
-                generation.leave(phantom);
+                generation.leave(phantom, &self.target.of_lock(self.request.mode));
                 return Err(Setback::Interrupted);
             }
             Err(error) => return self.after(generation, error).await,

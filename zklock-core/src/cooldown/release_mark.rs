@@ -8,8 +8,8 @@ use crate::base::clock::Instant;
 use crate::cooldown::mark::Mark;
 use crate::cooldown::mark_removal::MarkRemoval;
 use crate::cooldown::server_time::ServerTime;
-use crate::session::generation::Generation;
-use crate::session::releaser::{Deletion, or_forgotten};
+use crate::session::generation::{Generation, HeldNode};
+use crate::session::releaser::{DeleteOptions, Deletion, or_forgotten};
 
 /// The mark of a node. Only locks with `lock_delay` or `hold_at_least` have one.
 #[derive(Debug)]
@@ -70,19 +70,23 @@ impl ReleaseMark {
     pub fn release(
         &self,
         generation: &Arc<Generation>,
-        path: &Arc<str>,
+        (path, held): (&Arc<str>, Option<&Arc<HeldNode>>),
         since: Instant,
     ) -> Option<Deletion> {
         let Some(Written { mark, version, hold, .. }) = self.written else {
-            return Some(Deletion::send(generation, path.clone()));
+            let options = DeleteOptions::default();
+            return Some(match held {
+                Some(node) => Deletion::of(generation, node, options),
+                None => Deletion::with(generation, path.clone(), options),
+            });
         };
         // The mark itself may be longer: it was written before the grant.
         let until = since + hold;
         let clearing = MarkRemoval { directory: self.directory.clone(), mark, version };
         if !self.taken.load(Ordering::Acquire) || generation.lease().clock().now() >= until {
-            return Some(Deletion::clearing(generation, path.clone(), clearing));
+            return Some(Deletion::clearing(generation, path.clone(), held.cloned(), clearing));
         }
-        self.rest(generation, path.clone(), clearing, until);
+        self.rest(generation, (path.clone(), held.cloned()), clearing, until);
         None
     }
 
@@ -90,7 +94,7 @@ impl ReleaseMark {
     fn rest(
         &self,
         generation: &Arc<Generation>,
-        path: Arc<str>,
+        (path, held): (Arc<str>, Option<Arc<HeldNode>>),
         mut clearing: MarkRemoval,
         until: Instant,
     ) {
@@ -113,7 +117,7 @@ impl ReleaseMark {
             if generation.is_over() {
                 return;
             }
-            drop(Deletion::clearing(&generation, path, clearing));
+            drop(Deletion::clearing(&generation, path, held, clearing));
         });
     }
 }

@@ -69,6 +69,7 @@ pub fn sample() {
     for (state, count) in STATES.iter().zip(states) {
         gauge!(SESSIONS, "state" => state.as_str()).set(count);
     }
+    // So that the first one is a growth, which alerts ask for. With labels each series would begin with its first.
     [STUCK, DIVERGED, DROPPED].into_iter().for_each(|name| counter!(name).increment(0));
     gauge!(UNDELETED).set(undeleted as f64);
     gauge!(LEASE).set(margin);

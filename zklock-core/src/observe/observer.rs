@@ -257,6 +257,12 @@ pub enum Event {
     /// its last guard is gone; new acquires use another ZooKeeper session.
     #[non_exhaustive]
     StuckNode {
+        /// The lock's name; `None` of a node that was never held: its acquire was given up.
+        lock: Option<Arc<str>>,
+        /// The [pattern](crate::name::lock_name::LockName::pattern) of its name, where the name is known.
+        pattern: Option<&'static str>,
+        /// The mode, where the name is known.
+        mode: Option<Mode>,
         /// The node's path, without its number if that is not known.
         path: String,
         /// The server's reason.
@@ -267,6 +273,12 @@ pub enum Event {
     /// a server that does not show the node; the old one is closed once its last guard is gone.
     #[non_exhaustive]
     Diverged {
+        /// The name of the lock whose acquire found it.
+        lock: Arc<str>,
+        /// The [pattern](crate::name::lock_name::LockName::pattern) of its name.
+        pattern: &'static str,
+        /// The mode of that acquire.
+        mode: Mode,
         /// The node's path.
         path: String,
     },

@@ -212,7 +212,7 @@ mod tests {
         let made = block_on(generation.create("/a", b"", NodeKind::Ephemeral)).unwrap();
         let term = generation.grantable(StopAt::Lost).unwrap();
         let node = generation.hold("/a".into(), "a".into(), made.stat.czxid, term, None).unwrap();
-        generation.retire("/b", &RequestError::NoAuth);
+        generation.retire("/b", None, &RequestError::NoAuth);
         let next = block_on(lane.ready()).unwrap();
         assert!(next.number() > generation.number() && !lane.is_idle());
         assert!(generation.is_valid_at(node.term, Clock::Caller.now()));

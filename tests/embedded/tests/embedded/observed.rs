@@ -14,6 +14,7 @@ use zklock::{
     LockOptions, LossReason, Mode, Observer, OnRevoked, Session, SessionState, StopAt,
     ZkLockTemplate, lock_name, zk_locked,
 };
+use zklock_core::coordinator::memory::{Fault, Op};
 use zklock_test_support::Warnings;
 
 use crate::support::{client, contenders, on, prompt};
@@ -649,4 +650,38 @@ async fn a_lease_that_somebody_sees_to_be_over_is_told_with_the_next_commit() {
         _ => None,
     });
     assert_eq!(lost, Some(("a".to_owned(), LossReason::Silence)));
+}
+
+/// Tells of the nodes that stay.
+#[derive(Debug)]
+struct Staying(StdMutex<Sender<String>>);
+
+impl Observer for Staying {
+    fn event(&self, event: &Event) {
+        if let Event::StuckNode { lock, pattern, mode, .. } = event {
+            let _ = self.0.lock().unwrap().send(format!("{lock:?} {pattern:?} {mode:?}"));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_node_that_may_not_be_deleted_is_told_with_its_lock() {
+    let (store, (sender, told)) = (Embedded::new(), channel());
+    let staying = Arc::new(Staying(StdMutex::new(sender)));
+    let delay = LockOptions::new().lock_delay(Duration::from_secs(1));
+    // With a delay the node is deleted together with a mark.
+    for options in [LockOptions::new(), delay] {
+        let session = Session::embedded_builder(&store).observer(staying.clone()).open().unwrap();
+        let name = LockName::new("orders/7").unwrap().with_pattern("orders/{id}");
+        let lock = session.rw_lock(name).unwrap().with_options(options);
+        let held = lock.write().await.unwrap();
+        let faults = store.faults(session.zookeeper_session().unwrap().0);
+        for op in [Op::Delete, Op::Multi] {
+            faults.inject(Fault::refuse(RequestError::NoAuth).on(op).times(u64::MAX));
+        }
+        held.release().await.unwrap_err();
+        let of = r#"Some("orders/7") Some("orders/{id}") Some(Write)"#;
+        assert_eq!(next(&told), [of]);
+        session.close().await;
+    }
 }

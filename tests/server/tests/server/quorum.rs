@@ -145,12 +145,12 @@ async fn after_a_leader_is_killed_waiters_of_every_kind_go_on_on_a_busy_day() {
 }
 
 #[derive(Debug)]
-struct Diverged(mpsc::UnboundedSender<String>);
+struct Diverged(mpsc::UnboundedSender<(Arc<str>, String)>);
 
 impl Observer for Diverged {
     fn event(&self, event: &Event) {
-        if let Event::Diverged { path, .. } = event {
-            let _ = self.0.send(path.clone());
+        if let Event::Diverged { lock, path, .. } = event {
+            let _ = self.0.send((lock.clone(), path.clone()));
         }
     }
 }
@@ -185,8 +185,8 @@ async fn who_waits_for_strays_goes_on_by_another_server(count: usize) {
     let busy = bed.busy_while_broken(&[&session]).await;
     let held = soon("another", acquiring(&session, "other")).await.unwrap();
     let waiting = acquiring(&session, "a");
-    let told = soon("it is told", told.recv()).await.unwrap();
-    assert!(strays.contains(&told), "{told}");
+    let (lock, told) = soon("it is told", told.recv()).await.unwrap();
+    assert!(&*lock == "a" && strays.contains(&told), "{lock}: {told}");
     assert!(held.is_valid());
     proxy.heal();
     let guard = soon("the lock", waiting).await.unwrap();

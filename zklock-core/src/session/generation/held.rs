@@ -30,7 +30,7 @@ pub struct OfLock {
 
 impl OfLock {
     /// What events tell of it.
-    fn told(&self) -> (Arc<str>, &'static str, Mode) {
+    pub(super) fn told(&self) -> (Arc<str>, &'static str, Mode) {
         (self.name.clone(), self.pattern.text(), self.mode)
     }
 }

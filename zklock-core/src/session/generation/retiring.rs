@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use super::Generation;
+use super::held::OfLock;
 use crate::base::error::{ErrorKind, LockError};
 use crate::coordinator::traits::RequestError;
 use crate::divergence::phantom::PhantomNode;
@@ -11,21 +12,28 @@ use crate::observe::observer::Event;
 impl Generation {
     /// Retires the generation because a node cannot be deleted: new acquires use another one, and
     /// this one is closed when nothing is held in it any more, nor to be deleted.
-    pub fn retire(&self, path: &str, why: &RequestError) {
+    pub fn retire(&self, path: &str, of: Option<&OfLock>, why: &RequestError) {
         tracing::error!(path, %why, "the server refused to delete a lock's node; it is deleted \
                                      when its ZooKeeper session ends");
         self.events.tell(|| Event::StuckNode {
+            lock: of.map(|of| of.name.clone()),
+            pattern: of.map(|of| of.pattern.text()),
+            mode: of.map(|of| of.mode),
             path: path.to_owned(),
             error: LockError::new(ErrorKind::Unauthorized, why.in_short()),
         });
         self.take_out_of_use();
     }
 
-    /// Retires the generation because the data of its server differ from its leader's.
-    pub fn leave(&self, phantom: PhantomNode) {
+    /// Retires the generation because the data of its server differ from its leader's, as who acquires this
+    /// lock has found out.
+    pub fn leave(&self, phantom: PhantomNode, of: &OfLock) {
         let path = &phantom.path;
         tracing::error!(path, "the server shows a node that its leader does not know");
-        self.events.tell(|| Event::Diverged { path: path.clone() });
+        self.events.tell(|| {
+            let (lock, pattern, mode) = of.told();
+            Event::Diverged { lock, pattern, mode, path: path.clone() }
+        });
         // Others may have found another such node.
         let _ = self.phantom.set(phantom);
         self.take_out_of_use();

@@ -166,7 +166,7 @@ impl CreateTask {
             Err(RequestError::NoNode) => Ok(None),
             Err(error) if error.is_definite() => {
                 let path = format!("{}/{}", self.directory, self.node.prefix);
-                self.generation.retire(&path, &error);
+                self.generation.retire(&path, None, &error);
                 Err(error)
             }
             found => found,

@@ -15,7 +15,7 @@ use crate::cooldown::mark_removal::MarkRemoval;
 use crate::coordinator::io_thread::is_io_thread;
 use crate::coordinator::traits::{Link, RequestError};
 use crate::coordinator::wakes::Together;
-use crate::session::generation::{Generation, PendingDeletion};
+use crate::session::generation::{Generation, HeldNode, PendingDeletion};
 
 /// The deletion of a node. Resolves when the node is gone: either the server has confirmed it, or
 /// it must have ended the session by now, whatever the client library reports.
@@ -81,17 +81,28 @@ impl Deletion {
 
     /// Sends the deletion of a node with these options.
     pub fn with(generation: &Arc<Generation>, path: Arc<str>, options: DeleteOptions) -> Self {
-        Deletion::begin(generation, path, options, None)
+        Deletion::begin(generation, path, None, options, None)
     }
 
-    /// Sends the deletion of a node and of its mark in the directory.
-    pub fn clearing(generation: &Arc<Generation>, path: Arc<str>, mark: MarkRemoval) -> Self {
-        Deletion::begin(generation, path, DeleteOptions::default(), Some(Box::new(mark)))
+    /// Sends the deletion of a node that was held.
+    pub fn of(generation: &Arc<Generation>, node: &Arc<HeldNode>, options: DeleteOptions) -> Self {
+        Deletion::begin(generation, node.path.clone(), Some(node.clone()), options, None)
+    }
+
+    /// Sends the deletion of a node, which may have been held, and of its mark in the directory.
+    pub fn clearing(
+        generation: &Arc<Generation>,
+        path: Arc<str>,
+        held: Option<Arc<HeldNode>>,
+        mark: MarkRemoval,
+    ) -> Self {
+        Deletion::begin(generation, path, held, DeleteOptions::default(), Some(Box::new(mark)))
     }
 
     fn begin(
         generation: &Arc<Generation>,
         path: Arc<str>,
+        held: Option<Arc<HeldNode>>,
         options: DeleteOptions,
         mark: Option<Box<MarkRemoval>>,
     ) -> Self {
@@ -99,7 +110,7 @@ impl Deletion {
         let cleaning = generation.cleaning();
         let begun = generation.lease().clock().now();
         let DeleteOptions { only, directory } = options;
-        let target = Target { path, only, mark, directory, sent: Sent::default() };
+        let target = Target { path, held, only, mark, directory, sent: Sent::default() };
         let (sent, first) = (target.sent.clone(), target.attempt(generation));
         let work = delete_until_gone(cleaning, generation.clone(), target, first);
         let (generation, work) = (generation.clone(), Unfinished(Some(Box::pin(work) as _)));
@@ -166,6 +177,8 @@ impl Drop for Deletion {
 /// What is deleted.
 struct Target {
     path: Arc<str>,
+    /// Of which lock it is, if it was held.
+    held: Option<Arc<HeldNode>>,
     only: Option<i64>,
     mark: Option<Box<MarkRemoval>>,
     directory: bool,
@@ -209,7 +222,7 @@ async fn delete_until_gone(
     target: Target,
     first: Background<Result<(), RequestError>>,
 ) -> Result<(), RequestError> {
-    let Target { path, directory, sent, .. } = &target;
+    let Target { path, held, directory, sent, .. } = &target;
     let (mut pause, mut patience) = (times::DELETE.0, generation.patience());
     let mut outcome = sent.answer(&generation, patience, first).await;
     loop {
@@ -232,7 +245,7 @@ async fn delete_until_gone(
                 return Ok(());
             }
             Err(error) if error.is_definite() => {
-                generation.retire(path, &error);
+                generation.retire(path, held.as_ref().map(|node| &node.of), &error);
                 return Err(error);
             }
             Err(error) => tracing::debug!(%path, %error, "deleting again"),

@@ -49,7 +49,7 @@ async fn a_session_that_is_used_no_more_stays_until_its_nodes_are_deleted() {
     let kept = kept().await;
     let (generation, coordinator) = (&kept.generation, kept.generation.coordinator());
     let held = kept.hold("/a", StopAt::Lost).await;
-    generation.retire("/b", &RequestError::NoAuth);
+    generation.retire("/b", None, &RequestError::NoAuth);
     kept.faults.inject(Fault::lose_request().on(Op::Delete));
     kept.faults.delay_replies(MOMENT);
     let deletion = tokio::spawn(Deletion::send(generation, "/a".into()));
@@ -66,7 +66,7 @@ async fn a_session_that_is_used_no_more_does_not_wait_for_a_deletion_for_ever() 
     let kept = kept().await;
     let generation = &kept.generation;
     let mut deletion = pin!(refused(&kept).await);
-    generation.retire("/b", &RequestError::NoAuth);
+    generation.retire("/b", None, &RequestError::NoAuth);
     assert!(timeout(KEPT - MOMENT, &mut deletion).await.is_err() && !generation.is_over());
     timeout(2 * MOMENT, deletion).await.unwrap().unwrap();
     assert!(generation.is_over());
