@@ -186,7 +186,7 @@ impl World {
             assert!(!node.released.swap(true, Ordering::SeqCst), "released twice");
             self.fleet.released.fetch_add(1, Ordering::SeqCst);
         }
-        assert!(todo.let_go.is_empty());
+        assert!(todo.rare.is_none_or(|rare| rare.let_go.is_empty()));
         if let Some(fetch) = todo.fetch {
             self.spawn(move |world| world.fetch(fetch));
         }
@@ -276,7 +276,7 @@ impl World {
             ahead: 0,
         };
         let none = |_: &usize| Conflict::None;
-        let joined = self.state.lock().unwrap().join(waiting, &By, none, closed, false);
+        let joined = self.state.lock().unwrap().join(&waiting, &By, none, closed, false);
         let (joined, todo) = joined;
         self.carry_out(todo);
         let place = match joined {

@@ -150,7 +150,7 @@ impl World {
         let closed = || LockError::new(ErrorKind::Closing, "");
         let seen = dice.throw(2) == 0;
         let (by, state) = (self.by(), &mut self.state);
-        let (joined, todo) = state.join(waiting, &by, conflict, closed, seen);
+        let (joined, todo) = state.join(&waiting, &by, conflict, closed, seen);
         self.carry_out(todo);
         match joined {
             Joined::Granted(held) => self.holders.push(held),

@@ -60,10 +60,10 @@ impl<W: Copy, O> Callers<W, O> {
     }
 
     /// Gives a newcomer the last place, behind so many holders.
-    pub(super) fn enqueue(&mut self, waiter: Waiter<W>, holders: usize) -> Place {
+    pub(super) fn enqueue(&mut self, waiter: &Waiter<W>, holders: usize) -> Place {
         self.tries |= waiter.once;
         let ahead = u32::try_from(self.waiters.len() + holders).unwrap_or(u32::MAX);
-        self.waiters.join(Waiter { ahead, ..waiter })
+        self.waiters.join(Waiter { ahead, ..waiter.clone() })
     }
 
     /// A driver for the first waiter.

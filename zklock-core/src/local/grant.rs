@@ -35,9 +35,7 @@ pub struct Grant {
     queue: Arc<dyn GrantSource>,
     lease: Arc<Lease>,
     /// For several permits: the other ones.
-    more: Box<[Arc<Lease>]>,
-    /// How many of these it has kept.
-    kept_more: AtomicUsize,
+    more: Option<Box<More>>,
     token: FencingToken,
     mode: Mode,
     /// The number of those who were ahead of it at first.
@@ -53,6 +51,52 @@ pub struct Grant {
     kept: AtomicU8,
 }
 
+/// The leases of further permits.
+#[derive(Debug)]
+struct More {
+    leases: Box<[Arc<Lease>]>,
+    /// How many of these it has kept.
+    kept: AtomicUsize,
+}
+
+impl More {
+    /// `None` of none: most grants are one node.
+    fn of(leases: impl Iterator<Item = Arc<Lease>>) -> Option<Box<Self>> {
+        let leases: Box<[_]> = leases.collect();
+        let kept = AtomicUsize::new(leases.len());
+        (!leases.is_empty()).then(|| Box::new(More { leases, kept }))
+    }
+
+    fn kept(&self) -> &[Arc<Lease>] {
+        &self.leases[..self.kept.load(Ordering::Acquire)]
+    }
+}
+
+/// What a grant is made of.
+#[derive(Debug)]
+pub struct Terms<I> {
+    /// The lock's queue.
+    pub queue: Arc<dyn GrantSource>,
+    /// Its lease.
+    pub lease: Arc<Lease>,
+    /// The leases of further permits.
+    pub more: I,
+    /// The fencing token.
+    pub token: FencingToken,
+    /// The mode in which the lock is held.
+    pub mode: Mode,
+    /// The caller to which it is granted.
+    pub who: Caller,
+    /// The label of its holder.
+    pub label: Option<Arc<str>>,
+    /// The number of those who were ahead of it at first.
+    pub ahead: u32,
+    /// For how long its node is kept after the last release.
+    pub linger: Duration,
+    /// The time of the grant.
+    pub since: Instant,
+}
+
 /// By what a grant is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -66,48 +110,24 @@ pub enum Kept {
 }
 
 impl Grant {
-    /// A grant without a hold.
-    pub fn new(
-        queue: Arc<dyn GrantSource>,
-        lease: Arc<Lease>,
-        token: FencingToken,
-        (who, mode): (Caller, Mode),
-        linger: Duration,
-        since: Instant,
-    ) -> Self {
-        let (holds, kept) = (AtomicUsize::new(0), AtomicU8::new(Kept::InScope as u8));
-        let (more, kept_more) = (Box::default(), AtomicUsize::new(0));
-        let (label, end) = (None, Notify::new());
-        Grant {
+    /// A grant without a hold, made in its place: it is large, and every caller gets one.
+    pub fn new(terms: Terms<impl Iterator<Item = Arc<Lease>>>) -> Arc<Self> {
+        let Terms { queue, lease, more, token, mode, who, label, ahead, linger, since } = terms;
+        Arc::new(Grant {
             queue,
             lease,
-            more,
-            kept_more,
+            more: More::of(more),
             token,
             mode,
-            ahead: 0,
+            ahead,
             who,
             linger,
             since,
             label,
-            holds,
-            end,
-            kept,
-        }
-    }
-
-    /// Sets the label of its holder.
-    pub fn with_label(mut self, label: Option<Arc<str>>) -> Self {
-        self.label = label;
-        self
-    }
-
-    /// Sets the number of callers of this process that were ahead of it at first. Those ahead of its
-    /// node are added, if it is the first grant of the node.
-    pub fn behind(mut self, ahead: u32) -> Self {
-        let of_node = if self.token.is_first() { self.lease.ahead() } else { 0 };
-        self.ahead = ahead.saturating_add(of_node);
-        self
+            holds: AtomicUsize::new(0),
+            end: Notify::new(),
+            kept: AtomicU8::new(Kept::InScope as u8),
+        })
     }
 
     /// The number of those who were ahead of it at first.
@@ -154,24 +174,26 @@ impl Grant {
         Holding { token: self.token, since: self.since, label: self.label.clone() }
     }
 
-    /// Adds the leases of further permits.
-    pub fn with_more(mut self, more: impl Iterator<Item = Arc<Lease>>) -> Self {
-        self.more = more.collect();
-        self.kept_more = AtomicUsize::new(self.more.len());
-        self
-    }
-
     /// Makes the last of its leases a grant of their own; `None` if that leaves none.
-    pub fn split(&self, leases: usize) -> Option<Grant> {
-        let own = self.kept_more.load(Ordering::Acquire);
-        let left = own.checked_sub(leases)?;
-        let mut part = self.more[left..own].iter().cloned();
+    pub fn split(&self, leases: usize) -> Option<Arc<Grant>> {
+        let own = self.more.as_ref()?;
+        let kept = own.kept();
+        let left = kept.len().checked_sub(leases)?;
+        let mut part = kept[left..].iter().cloned();
         let first = part.next()?;
-        let (token, who) = (first.next_token(), (self.who, self.mode));
-        self.kept_more.store(left, Ordering::Release);
-        let part = Grant::new(self.queue.clone(), first, token, who, self.linger, self.since)
-            .with_more(part)
-            .with_label(self.label.clone());
+        own.kept.store(left, Ordering::Release);
+        let part = Grant::new(Terms {
+            queue: self.queue.clone(),
+            token: first.next_token(),
+            lease: first,
+            more: part,
+            mode: self.mode,
+            who: self.who,
+            label: self.label.clone(),
+            ahead: 0,
+            linger: self.linger,
+            since: self.since,
+        });
         part.keep(self.kept());
         Some(part)
     }
@@ -188,8 +210,12 @@ impl Grant {
 
     /// All its leases.
     pub fn leases(&self) -> impl Iterator<Item = &Arc<Lease>> {
-        let more = &self.more[..self.kept_more.load(Ordering::Acquire)];
-        std::iter::once(&self.lease).chain(more)
+        std::iter::once(&self.lease).chain(self.more())
+    }
+
+    /// The leases of further permits.
+    fn more(&self) -> &[Arc<Lease>] {
+        self.more.as_ref().map_or(&[], |more| more.kept())
     }
 
     /// The fencing token.
@@ -266,7 +292,7 @@ impl Grant {
 
     /// Whether all its leases are valid at `now`, which was just read.
     pub fn is_leased_at(&self, now: Instant) -> bool {
-        self.leases().all(|lease| lease.is_valid_at(now))
+        self.lease.is_valid_at(now) && self.more().iter().all(|lease| lease.is_valid_at(now))
     }
 
     /// Resolves when one of its leases is lost, and when the grant has ended.
@@ -286,7 +312,7 @@ impl Grant {
         resolves: impl Fn(&'a Lease) -> F,
         is_so: impl Fn(&Lease) -> bool,
     ) {
-        if self.more.is_empty() {
+        if self.more.is_none() {
             return resolves(&self.lease).await;
         }
         while !self.leases().any(|lease| is_so(lease)) {

@@ -22,12 +22,12 @@ const CURE: &str = "nest the call with `guard.scope(…)`, or call `guard.detach
 
 /// Whether a holder can only continue when `who` does.
 pub fn stops_holder(who: &Caller, holder: &Grant) -> bool {
-    let in_its_way = match holder.kept() {
+    let in_its_way = || match holder.kept() {
         Kept::InScope => who.stops(holder.who()) || who.is_same_task(holder.who()),
         Kept::ByGuard => who.stops(holder.who()),
         Kept::Detached => false,
     };
-    who.is_blocking() && in_its_way && holder.lease().is_valid()
+    who.is_blocking() && in_its_way() && holder.lease().is_valid()
 }
 
 /// Whether another waiter can only continue when `who` does.

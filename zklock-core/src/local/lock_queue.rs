@@ -2,6 +2,7 @@
 
 use std::cell::OnceCell;
 use std::future::Future;
+use std::iter::empty;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -22,7 +23,7 @@ use crate::base::policy::{RetryPolicy, StopAt};
 use crate::coordinator::traits::RequestError;
 use crate::layout::driver::{LockDriver, mixed};
 use crate::local::callers::Decides;
-use crate::local::grant::{Grant, GrantSource, Hold, Sole, SteppingDown};
+use crate::local::grant::{Grant, GrantSource, Hold, Sole, SteppingDown, Terms};
 use crate::local::itself::{self, is_stuck, starts_anew, stops_holder, stops_waiter};
 use crate::local::kinds;
 use crate::local::panics::catch;
@@ -144,10 +145,18 @@ impl Queue<Locks> {
             Err(error) => return Err((error, sole.put_back())),
         };
         let now = self.now();
-        let source: Arc<dyn GrantSource> = self.clone();
-        let (who, token) = ((*writer.who(), Mode::Read), to.next_token());
-        let reader = Grant::new(source, to.clone(), token, who, writer.linger(), now);
-        let reader = Arc::new(reader.with_label(writer.label().cloned()));
+        let reader = Grant::new(Terms {
+            queue: self.clone(),
+            lease: to.clone(),
+            more: empty(),
+            token: to.next_token(),
+            mode: Mode::Read,
+            who: *writer.who(),
+            label: writer.label().cloned(),
+            ahead: 0,
+            linger: writer.linger(),
+            since: now,
+        });
         self.note_single(&reader);
         let granted = reader.clone().hold();
         let (nodes, by) = ((&from, to.clone()), Arc::downgrade(&reader));
@@ -205,7 +214,7 @@ impl Engine for Locks {
         };
         let by = Granting::new(queue, since);
         let seen = waiting.once && inner.looks().and_then(Seen::get).is_some();
-        let (decided, todo) = inner.state.join(waiting, &by, conflict, closed, seen);
+        let (decided, todo) = inner.state.join(&waiting, &by, conflict, closed, seen);
         if let Decided::Granted(_) | Decided::Refused(_) = decided {
             drop(queue.carry_out(inner, todo));
             return (queue.joined(decided), None);

@@ -186,7 +186,7 @@ impl Engine for Permits {
         itself::let_go(&who, &mut held);
         let mut inner = queue.lock();
         let seen = once && inner.looks().is_some_and(|looks| looks.leases.get().is_some());
-        let (decided, todo) = inner.state.join(waiting, closed, seen);
+        let (decided, todo) = inner.state.join(&waiting, closed, seen);
         let looks = inner.looks().filter(|_| once).cloned();
         let may_stop = may_stop && matches!(decided, Decided::Waits(_));
         let mut stopped = 0;
@@ -291,7 +291,7 @@ impl Engine for Permits {
 
     fn split(queue: &Arc<PermitQueue>, grant: &Grant, permits: usize) -> Option<Hold> {
         let mut inner = queue.lock();
-        let part = Arc::new(grant.split(permits)?);
+        let part = grant.split(permits)?;
         let is_whole = |by: &Weak<Grant>| std::ptr::eq(by.as_ptr(), grant);
         inner.state.split_off(Arc::downgrade(&part), is_whole);
         queue.note_single(&part);

@@ -209,7 +209,7 @@ impl<L: Lent, B, O> State<L, B, O> {
     /// A caller wants permits. `seen` says whether the running driver has seen that there are none.
     pub fn join(
         &mut self,
-        waiting: Waiter<PermitRequest>,
+        waiting: &Waiter<PermitRequest>,
         closed: impl FnOnce() -> LockError,
         seen: bool,
     ) -> (Joined<O>, Todo<L, PermitRequest>) {
@@ -247,13 +247,13 @@ impl<L: Lent, B, O> State<L, B, O> {
         leases: Vec<Arc<L>>,
         by: &impl Grants<L, PermitRequest, B, O>,
     ) {
-        let (holders, turn, tried) = (&mut self.holders, self.turns, &mut todo.tried);
+        let (holders, turn) = (&mut self.holders, self.turns);
         let mut leases = leases.into_iter();
         let wake = self.callers.waiters.settle_first(|waiting| {
             let lost = || LockError::new(ErrorKind::Lost, "its lease ran out during the grant");
             let first = leases.next().ok_or_else(lost)?;
             let (holder, granted) = by.grant(waiting, &first, leases);
-            tried.extend(waiting.once.then_some((waiting.who, waiting.wants)));
+            todo.was_given(waiting);
             holders.push((turn, holder));
             Ok(granted)
         });

@@ -93,17 +93,17 @@ impl<L: Lent, B, O> Decides<L, Mode, B, O> for State<L, B, O> {
     /// A running driver is for the first one, or for nobody, and readers that are first now may enter
     /// beside others.
     fn adjust(&mut self, todo: &mut Todo<L>) {
-        let next = self.callers.waiters.first();
+        let waiters = &mut self.callers.waiters;
         match &self.phase {
             // The driver's node is deleted with the last caller that wanted it.
-            Phase::Fetching(fetch) if !next.is_some_and(|next| fetch.is_for(next)) => {
+            Phase::Fetching(fetch) if !waiters.first().is_some_and(|next| fetch.is_for(next)) => {
                 todo.cancel = true;
                 drop(self.renew(todo));
             }
             Phase::Held { lease, mode: Mode::Read }
-                if next.is_some_and(|next| next.wants == Mode::Read)
-                    && self.behind != Some(true)
-                    && !self.asking =>
+                if self.behind != Some(true)
+                    && !self.asking
+                    && waiters.first().is_some_and(|next| next.wants == Mode::Read) =>
             {
                 todo.ask = Some(lease.clone());
                 self.asking = true;
@@ -306,32 +306,36 @@ impl<L: Lent, B, O> State<L, B, O> {
         fresh: bool,
         by: &impl Grants<L, Mode, B, O>,
     ) {
-        let (holders, mut begun, tried) = (&mut self.holders, None, &mut todo.tried);
-        let mut settle = |waiting: &Waiter| {
-            begun.get_or_insert(waiting.queue_policy.handoffs);
-            tried.extend(waiting.once.then_some((waiting.who, mode)));
+        let first = if fresh { self.callers.waiters.first() } else { None };
+        if let Some(first) = first {
+            self.turn = Turn::begin(&first.queue_policy.handoffs, by.now());
+        }
+        let holders = &mut self.holders;
+        let mut settle = |waiting: &Waiter, todo: &mut Todo<L>| {
+            todo.was_given(waiting);
             let (holder, granted) = by.grant(waiting, &lease, empty());
             holders.push(holder);
             Ok(granted)
         };
-        todo.wake = self.callers.waiters.settle_first(&mut settle);
+        todo.wake = self.callers.waiters.settle_first(|waiting| settle(waiting, todo));
         if mode == Mode::Read {
             while self.callers.waiters.first().is_some_and(|next| next.wants == Mode::Read) {
-                todo.wake_all.extend(self.callers.waiters.settle_first(&mut settle));
+                let wake = self.callers.waiters.settle_first(|waiting| settle(waiting, todo));
+                todo.wake_all.extend(wake);
             }
         }
-        if let Some(handoffs) = begun.filter(|_| fresh) {
-            self.turn = Turn::begin(&handoffs, by.now());
+        if self.callers.anybody_tries() {
+            todo.wake_all.extend(self.callers.turn_away(|| by.busy(&lease)));
         }
-        todo.wake_all.extend(self.callers.turn_away(|| by.busy(&lease)));
         self.phase = Phase::Held { lease, mode };
         // If it blocked the thread of one that only tried and now holds the lock, it would wait for
         // ever.
-        if !todo.tried.is_empty() {
-            let tried = &todo.tried;
+        if !todo.tried().is_empty() {
+            let tried = todo.tried();
             let stops =
                 |other: &Waiter, _| tried.iter().any(|(who, _)| stops_waiter(&other.who, who));
-            todo.wake_all.extend(self.callers.waiters.settle_where(stops, |_| Err(stuck())));
+            let refused = self.callers.waiters.settle_where(stops, |_| Err(stuck()));
+            todo.wake_all.extend(refused);
         }
         // Readers behind one that was refused may be next.
         self.adjust(todo);

@@ -90,8 +90,6 @@ pub struct Todo<L, W = Mode> {
     pub release: Option<Arc<L>>,
     /// Of several permits: delete the other nodes.
     pub more: Vec<Arc<L>>,
-    /// Delete the nodes of these leases as well, which were lost and are only in the way.
-    pub let_go: Vec<Arc<L>>,
     /// Stop the running driver.
     pub cancel: bool,
     /// Start a driver.
@@ -100,12 +98,28 @@ pub struct Todo<L, W = Mode> {
     pub ask: Option<Arc<L>>,
     /// Watch for contenders behind the node from now on.
     pub accompany: Option<Arc<L>>,
-    /// These only tried, and were given what they want.
-    pub tried: Vec<(Caller, W)>,
     /// Wake these.
     pub wake: Option<Waker>,
     /// And these.
     pub wake_all: Vec<Waker>,
+    /// What is rarely to be done, before anybody is woken.
+    pub rare: Option<Box<Rare<L, W>>>,
+}
+
+/// What is rarely to be done. It is kept apart, because each acquire and each release passes a [`Todo`] on
+/// and drops it.
+#[derive(Debug)]
+pub struct Rare<L, W> {
+    /// Delete the nodes of these leases as well, which were lost and are only in the way.
+    pub let_go: Vec<Arc<L>>,
+    /// These only tried, and were given what they want.
+    pub tried: Vec<(Caller, W)>,
+}
+
+impl<L, W> Default for Rare<L, W> {
+    fn default() -> Self {
+        Rare { let_go: Vec::new(), tried: Vec::new() }
+    }
 }
 
 impl<L, W> Default for Todo<L, W> {
@@ -113,14 +127,13 @@ impl<L, W> Default for Todo<L, W> {
         Todo {
             release: None,
             more: Vec::new(),
-            let_go: Vec::new(),
             cancel: false,
             fetch: None,
             ask: None,
             accompany: None,
-            tried: Vec::new(),
             wake: None,
             wake_all: Vec::new(),
+            rare: None,
         }
     }
 }
@@ -130,8 +143,27 @@ impl<L, W> Todo<L, W> {
     pub fn only_wakes(&self) -> bool {
         let leases = self.release.is_some() || self.ask.is_some() || self.accompany.is_some();
         let drives = self.cancel || self.fetch.is_some();
-        let lists = self.more.is_empty() && self.let_go.is_empty() && self.tried.is_empty();
-        lists && !leases && !drives
+        self.more.is_empty() && self.rare.is_none() && !leases && !drives
+    }
+
+    /// Delete the node of this lease as well.
+    pub fn let_go(&mut self, lease: Arc<L>) {
+        self.rare.get_or_insert_default().let_go.push(lease);
+    }
+
+    /// This waiter was given what it wants: whether it only tried matters to those whom it stops.
+    pub fn was_given(&mut self, waiter: &Waiter<W>)
+    where
+        W: Copy,
+    {
+        if waiter.once {
+            self.rare.get_or_insert_default().tried.push((waiter.who, waiter.wants));
+        }
+    }
+
+    /// Those who only tried, and were given what they want.
+    pub fn tried(&self) -> &[(Caller, W)] {
+        self.rare.as_ref().map_or(&[], |rare| &rare.tried)
     }
 }
 

@@ -143,9 +143,8 @@ impl<I, T> Waiters<I, T> {
 
     /// What is known of the first.
     pub fn first(&mut self) -> Option<&I> {
-        loop {
-            let place = *self.order.front()?;
-            if self.slot(place).is_some() {
+        while let Some(place) = self.order.front() {
+            if self.slots.get(place.key).is_some_and(|slot| slot.ticket == place.ticket) {
                 break;
             }
             self.order.pop_front();

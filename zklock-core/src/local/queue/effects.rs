@@ -15,7 +15,7 @@ use crate::local::callers::Decides;
 use crate::local::grant::GrantSource;
 use crate::local::panics::catch;
 use crate::local::singles::InOrder;
-use crate::local::todo::Fetch;
+use crate::local::todo::{Fetch, Rare};
 use crate::session::lane::LanePermit;
 use crate::session::local_queues::of_type;
 use crate::session::releaser::Deletions;
@@ -43,8 +43,13 @@ impl<E: Engine> Queue<E> {
             }
             false => self.carry_out_more(inner, todo),
         };
-        next.into_iter().for_each(wake);
-        others.into_iter().for_each(wake);
+        if let Some(next) = next {
+            wake(next);
+        }
+        // Most often there are none.
+        if !others.is_empty() {
+            others.into_iter().for_each(wake);
+        }
         deletions
     }
 
@@ -83,7 +88,8 @@ impl<E: Engine> Queue<E> {
         let quiet = todo.release.is_some() || !todo.more.is_empty() || todo.cancel;
         let released = todo.release.into_iter().chain(todo.more);
         let deletions = released.filter_map(|lease| lease.release()).collect();
-        todo.let_go.into_iter().for_each(|lease| lease.let_go());
+        let Rare { let_go, tried } = todo.rare.map(|rare| *rare).unwrap_or_default();
+        let_go.into_iter().for_each(|lease| lease.let_go());
         if let Some((fetch, looks)) = fetch {
             let (queue, stop) = (self.clone(), looks.as_ref().clone());
             let (lane_permit, place) = self.assign();
@@ -99,8 +105,8 @@ impl<E: Engine> Queue<E> {
         if quiet {
             self.local_queues().left();
         }
-        if !todo.tried.is_empty() {
-            E::refuse_stuck(self, &todo.tried);
+        if !tried.is_empty() {
+            E::refuse_stuck(self, &tried);
         }
         deletions
     }

@@ -12,7 +12,7 @@ use crate::base::mode::Mode;
 use crate::base::owner::Owner;
 use crate::base::token::FencingToken;
 use crate::local::callers::Grants;
-use crate::local::grant::{Grant, GrantSource, Hold};
+use crate::local::grant::{Grant, GrantSource, Hold, Terms};
 use crate::local::waiter::Waiter;
 use crate::observe::observer::Event;
 
@@ -52,13 +52,21 @@ impl<E: Engine> Grants<Lease, E::Wants, Weak<Grant>, Hold> for Granting<'_, E> {
         lease: &Arc<Lease>,
         more: impl Iterator<Item = Arc<Lease>>,
     ) -> (Weak<Grant>, Hold) {
-        let (source, linger) = (self.queue.clone(), to.queue_policy.linger);
         let (token, mode) = (lease.next_token(), E::mode(&to.wants));
-        let grant = Grant::new(source, lease.clone(), token, (to.who, mode), linger, self.now)
-            .with_more(more)
-            .with_label(to.label.clone())
-            .behind(to.ahead);
-        let grant = Arc::new(grant);
+        // Those ahead of the node are ahead of its first grant only.
+        let of_node = if token.is_first() { lease.ahead() } else { 0 };
+        let grant = Grant::new(Terms {
+            queue: self.queue.clone(),
+            lease: lease.clone(),
+            more,
+            token,
+            mode,
+            who: to.who,
+            label: to.label.clone(),
+            ahead: to.ahead.saturating_add(of_node),
+            linger: to.queue_policy.linger,
+            since: self.now,
+        });
         self.queue.note_single(&grant);
         let _ = self.first.set((mode, token));
         (Arc::downgrade(&grant), grant.hold())

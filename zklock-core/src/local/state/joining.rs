@@ -42,7 +42,7 @@ impl<L: Lent, B, O> State<L, B, O> {
     /// way.
     pub fn join(
         &mut self,
-        waiting: Waiter,
+        waiting: &Waiter,
         by: &impl Grants<L, Mode, B, O>,
         conflict: impl Fn(&B) -> Conflict<L>,
         closed: impl FnOnce() -> LockError,
@@ -59,7 +59,7 @@ impl<L: Lent, B, O> State<L, B, O> {
             {
                 let lease = lease.clone();
                 self.turn = Turn::begin(&waiting.queue_policy.handoffs, now);
-                return (Joined::Granted(self.enter(&waiting, lease, by)), todo);
+                return (Joined::Granted(self.enter(waiting, lease, by)), todo);
             }
             // Of another mode, or lost and so nobody's.
             Phase::Lingering { .. } => todo.release = self.renew(&mut todo),
@@ -78,7 +78,7 @@ impl<L: Lent, B, O> State<L, B, O> {
                     && self.turn.take(now) =>
             {
                 let lease = lease.clone();
-                return (Joined::Granted(self.enter(&waiting, lease, by)), todo);
+                return (Joined::Granted(self.enter(waiting, lease, by)), todo);
             }
             _ => {}
         }
@@ -87,7 +87,7 @@ impl<L: Lent, B, O> State<L, B, O> {
             match conflict(holder) {
                 Conflict::None => {}
                 Conflict::Own => own = true,
-                Conflict::LetGo(lease) => todo.let_go.push(lease),
+                Conflict::LetGo(lease) => todo.let_go(lease),
             }
         }
         let readers = match &self.phase {
@@ -97,13 +97,13 @@ impl<L: Lent, B, O> State<L, B, O> {
         // Those between wait for these readers, and so for the newcomer, which reads already.
         if let (true, Some(lease)) = (own, readers) {
             let lease = lease.clone();
-            return (Joined::Granted(self.enter(&waiting, lease, by)), todo);
+            return (Joined::Granted(self.enter(waiting, lease, by)), todo);
         }
         let is_open = |lease: &Arc<L>| {
             self.callers.waiters.is_empty() && self.behind != Some(true) && !lease.is_revoked()
         };
         let open = readers.filter(|lease| is_open(lease)).cloned();
-        if waiting.once && open.is_none() && self.keeps_out(&waiting, seen) {
+        if waiting.once && open.is_none() && self.keeps_out(waiting, seen) {
             return (Joined::Busy, todo);
         }
         let place = self.callers.enqueue(waiting, self.holders.len());

@@ -206,7 +206,7 @@ impl World<'_> {
                     ahead: 0,
                 };
                 let closed = || LockError::new(ErrorKind::Closing, "");
-                let (joined, todo) = self.state.join(waiter, closed, false);
+                let (joined, todo) = self.state.join(&waiter, closed, false);
                 match joined {
                     Joined::Waits(place) => self.places.push((caller, place)),
                     other => panic!("{other:?}"),

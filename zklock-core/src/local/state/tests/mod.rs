@@ -64,7 +64,7 @@ fn who_comes_to_a_lost_lease_fetches_for_those_who_wait_already() {
         let (wants, since, label, ahead) = (Mode::Mutex, now, None, 0);
         let waiter = Waiter { who, wants, since, once, queue_policy, label, ahead };
         let closed = || LockError::new(ErrorKind::Closing, "");
-        state.join(waiter, &by, |_: &u32| Conflict::None, closed, false)
+        state.join(&waiter, &by, |_: &u32| Conflict::None, closed, false)
     };
     for once in [false, true] {
         let holder = 7;
@@ -100,9 +100,9 @@ fn who_asks_on_a_lost_lease_does_not_keep_the_others_waiting() {
         let asking = Phase::Asking { lease: node.clone(), mode: Mode::Mutex, until: now };
         let todo = if comes_later {
             state.phase = asking;
-            state.join(waiter(), &by, conflict, closed, false).1
+            state.join(&waiter(), &by, conflict, closed, false).1
         } else {
-            drop(state.join(waiter(), &by, conflict, closed, false));
+            drop(state.join(&waiter(), &by, conflict, closed, false));
             state.phase = asking;
             state.leases_lost(now)
         };
@@ -168,7 +168,7 @@ fn lets_go(mode: Mode, handoffs: Handoffs, rival: Instant) -> (Instant, u32) {
                 let (once, label, ahead) = (false, None, 0);
                 let waiter = Waiter { who, wants: mode, since, once, queue_policy, label, ahead };
                 let (joined, todo) =
-                    state.join(waiter, &by, |_: &u32| Conflict::None, closed, false);
+                    state.join(&waiter, &by, |_: &u32| Conflict::None, closed, false);
                 match joined {
                     Joined::Granted(number) => {
                         steps.insert((now + HOLD, Step::LetGo(caller, number)));
