@@ -243,8 +243,11 @@ impl<K: Kind> Guard<K> {
         if let Some(warning) = guard.grant().warn(settings.warn_holding) {
             guard.beside.get_or_insert_default().warning = Some(warning);
         }
-        let since = guard.grant().since();
-        Ok(guard.limited(settings.hold_at_most, since, None))
+        if settings.hold_at_most < Duration::MAX {
+            let since = guard.grant().since();
+            guard.limit_to(settings.hold_at_most, since, None);
+        }
+        Ok(guard)
     }
 
     pub(crate) fn new(hold: Hold, turn: Option<Turn>) -> Result<Self, LockError> {
@@ -265,19 +268,18 @@ impl<K: Kind> Guard<K> {
     }
 
     /// Limits the time of this guard from `since` on, inside the limit of a call around.
-    pub(crate) fn limited(
-        mut self,
+    pub(crate) fn limit_to(
+        &mut self,
         at_most: Duration,
         since: Instant,
         around: Option<Arc<HoldLimit>>,
-    ) -> Self {
+    ) {
         let own = GuardLimit::begin(self.grant(), at_most, since, around.clone());
         let limit = own.as_ref().map(|limit| limit.shared().clone());
         if own.is_some() {
             self.beside.get_or_insert_default().limit = own;
         }
         self.view.set_limit(limit.or(around));
-        self
     }
 
     /// Limits the time as another guard does, which this one replaces, or of which it is a part.
@@ -396,23 +398,30 @@ impl<K: Kind> Guard<K> {
     /// # Cancel safety
     ///
     /// If the future is dropped, the release goes on in the background.
-    pub async fn release(mut self) -> Result<(), LockError> {
-        let now = self.grant().now();
-        let lost = self.grant().holds() == 1 && !self.grant().is_leased_at(now);
-        let lost = (lost || self.is_over_time()).then(|| self.lost_error());
-        let mut hold = self.hold.take();
-        drop(self.beside.take());
-        let releasing = Releasing(Some(self.view.grant()), Some(now));
-        let outcome = hold.give_back(now).await.map_err(|error| {
-            let why = "the server refused to delete its node, which stays until its ZooKeeper \
-                       session ends";
-            let refused = LockError::new(ErrorKind::Unauthorized, why).because(error);
-            refused.on(self.grant().queue().lock_name().clone())
-        });
-        releasing.end(outcome.as_ref().err());
-        match lost {
-            Some(error) => Err(error),
-            None => outcome,
+    #[expect(clippy::manual_async_fn, reason = "its future would have the guard twice")]
+    pub fn release(mut self) -> impl Future<Output = Result<(), LockError>> + Send {
+        async move {
+            let now = self.grant().now();
+            let over = self.is_over_time().then(|| self.lost_error());
+            let mut hold = self.hold.take();
+            drop(self.beside.take());
+            let releasing = Releasing(Some(self.view.grant()), Some(now));
+            let (deletions, lost) = hold.give_back(now);
+            let outcome = match deletions.is_empty() {
+                // The lock has passed to the next waiter.
+                true => Ok(()),
+                false => deletions.await.map_err(|error| {
+                    let why = "the server refused to delete its node, which stays until its \
+                               ZooKeeper session ends";
+                    let refused = LockError::new(ErrorKind::Unauthorized, why).because(error);
+                    refused.on(self.grant().queue().lock_name().clone())
+                }),
+            };
+            releasing.end(outcome.as_ref().err());
+            match over.or_else(|| lost.then(|| self.grant().lost_error())) {
+                Some(error) => Err(error),
+                None => outcome,
+            }
         }
     }
 }
@@ -488,34 +497,42 @@ impl Releasing<'_> {
         self.0 = None;
     }
 
+    #[inline]
     fn tell(&mut self, error: Option<&LockError>) {
-        if let Some(grant) = self.0.take() {
-            let queue = grant.queue();
-            // A hold that a step down has taken out is nobody's any more.
-            let nested = grant.is_open();
-            if spans::any_hold() && !nested {
-                let now = self.1.unwrap_or_else(|| grant.now());
-                let outcome = match error {
-                    Some(_) => "refused",
-                    None if grant.leases().any(|lease| lease.is_lost_at(now)) => "lost",
-                    None => "released",
-                };
-                spans::end_hold(key(grant), now.since(grant.since()), outcome);
-            }
-            queue.session().events().tell(|| Event::Released {
-                lock: queue.lock_name().clone(),
-                pattern: queue.pattern().text(),
-                mode: grant.mode(),
-                token: grant.token(),
-                held: self.1.unwrap_or_else(|| grant.now()).since(grant.since()),
-                nested,
-                error: error.cloned(),
-            });
+        if let Some(grant) = self.0.take()
+            && (spans::any_hold() || grant.queue().session().events().are_heard())
+        {
+            tell_of_release(grant, self.1, error);
         }
     }
 }
 
+/// Tells of a release where somebody listens.
+fn tell_of_release(grant: &Arc<Grant>, now: Option<Instant>, error: Option<&LockError>) {
+    let (queue, now) = (grant.queue(), now.unwrap_or_else(|| grant.now()));
+    // A hold that a step down has taken out is nobody's any more.
+    let nested = grant.is_open();
+    if spans::any_hold() && !nested {
+        let outcome = match error {
+            Some(_) => "refused",
+            None if grant.leases().any(|lease| lease.is_lost_at(now)) => "lost",
+            None => "released",
+        };
+        spans::end_hold(key(grant), now.since(grant.since()), outcome);
+    }
+    queue.session().events().tell(|| Event::Released {
+        lock: queue.lock_name().clone(),
+        pattern: queue.pattern().text(),
+        mode: grant.mode(),
+        token: grant.token(),
+        held: now.since(grant.since()),
+        nested,
+        error: error.cloned(),
+    });
+}
+
 impl Drop for Releasing<'_> {
+    #[inline]
     fn drop(&mut self) {
         self.tell(None);
     }

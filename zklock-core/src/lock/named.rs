@@ -144,17 +144,23 @@ impl NamedLock {
         around: Option<Arc<Frame>>,
         mode: Mode,
     ) -> (Joined<LockQueue>, Option<Perhaps>) {
-        let (once, queue_policy, label) = (wait.is_once(), self.queue_policy(), self.label.clone());
+        let own_nodes = self.has_own_nodes();
+        let (once, label) = (wait.is_once(), self.label.clone());
+        let queue_policy = self.queue_policy(own_nodes);
         let is_own = context::is_own(who, &around);
         let who = context::scoped(who, &around);
         let waiting = Waiter { who, wants: mode, since, once, queue_policy, label, ahead: 0 };
-        let joined = match self.has_own_nodes() {
-            true => {
-                self.queue().and_then(LockQueue::single).map(|queue| queue.join(waiting, is_own))
-            }
-            false => self.queue().map(|queue| queue.join(waiting, is_own)),
+        let queue = match self.queue() {
+            Ok(queue) => queue,
+            Err(error) => return (Joined::Refused(error), None),
         };
-        joined.unwrap_or_else(|error| (Joined::Refused(error), None))
+        if !own_nodes {
+            return queue.join(waiting, is_own);
+        }
+        match LockQueue::single(queue) {
+            Ok(queue) => queue.join(waiting, is_own),
+            Err(error) => (Joined::Refused(error), None),
+        }
     }
 
     /// Acquires the lock inside a call that holds it, in turn with the siblings. If that call
@@ -235,9 +241,10 @@ impl NamedLock {
         if self.settings.is_revocable() {
             frame.grant().watch();
         }
-        let nested = Guard::new(hold, Some(turn)).map_err(|error| self.on(error))?;
+        let mut nested = Guard::new(hold, Some(turn)).map_err(|error| self.on(error))?;
         let (at_most, around) = (self.settings.hold_at_most, frame.limit().cloned());
-        Ok(Some(nested.limited(at_most, clock.now(), around)))
+        nested.limit_to(at_most, clock.now(), around);
+        Ok(Some(nested))
     }
 
     /// Whether every acquire has its own node: a lock with `hold_at_least` is not handed on. In a
@@ -247,9 +254,9 @@ impl NamedLock {
         self.settings.fair && is_queue || !self.settings.hold_at_least.is_zero()
     }
 
-    fn queue_policy(&self) -> QueuePolicy {
+    fn queue_policy(&self, own_nodes: bool) -> QueuePolicy {
         let stop_at = self.settings.stop_at;
-        if self.settings.fair || self.has_own_nodes() {
+        if self.settings.fair || own_nodes {
             return QueuePolicy { handoffs: Handoffs::NONE, linger: Duration::ZERO, stop_at };
         }
         let Settings { handoffs, linger, .. } = self.settings;

@@ -411,15 +411,22 @@ impl Events {
     }
 
     /// Whether there is an observer.
+    #[inline]
     pub fn are_heard(&self) -> bool {
         self.0.is_some()
     }
 
     /// Delivers an event to all observers. The event is only created if there is an observer. Never
     /// blocks.
+    #[inline]
     pub fn tell(&self, event: impl FnOnce() -> Event) {
+        if self.are_heard() {
+            self.tell_all(event());
+        }
+    }
+
+    fn tell_all(&self, event: Event) {
         let Some(listeners) = &self.0 else { return };
-        let event = event();
         if let Some((last, others)) = listeners.split_last() {
             others.iter().for_each(|listener| listener.tell(event.clone()));
             last.tell(event);

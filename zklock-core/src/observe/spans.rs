@@ -151,6 +151,7 @@ pub fn hold(grant: usize, lock: &str, mode: Mode, granted: impl FnOnce() -> Gran
 }
 
 /// Whether there is a span of a hold.
+#[inline]
 pub fn any_hold() -> bool {
     OPEN.load(Ordering::Acquire) > 0
 }

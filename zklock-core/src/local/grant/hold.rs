@@ -43,17 +43,21 @@ impl Hold {
     }
 
     /// Gives the hold back. Returns the deletions of the nodes, if this was the last hold and no
-    /// caller of this process is next.
-    pub fn give_back(&mut self, now: Instant) -> Deletions {
-        let Some(grant) = self.0.take() else { return Deletions::default() };
+    /// caller of this process is next, and whether a lease was lost by then.
+    pub fn give_back(&mut self, now: Instant) -> (Deletions, bool) {
+        let Some(grant) = self.0.take() else { return (Deletions::default(), false) };
         let before = grant.holds.fetch_sub(1, Ordering::AcqRel);
         if before & COUNT > 1 {
-            return Deletions::default();
+            return (Deletions::default(), false);
         }
         grant.tell_of_end(before);
-        // Perhaps nobody else has seen it.
-        grant.leases().filter(|lease| !lease.is_valid_at(now)).for_each(|lease| lease.was_lost());
-        grant.queue.clone().release(&grant, now)
+        let lost = !grant.is_leased_at(now);
+        if lost {
+            // Perhaps nobody else has seen it.
+            let lost = grant.leases().filter(|lease| !lease.is_valid_at(now));
+            lost.for_each(|lease| lease.was_lost());
+        }
+        (grant.queue.clone().release(&grant, now), lost)
     }
 
     /// Takes the grant out of the hold, if it has no other hold. From then on nobody can
@@ -73,6 +77,7 @@ impl Hold {
 }
 
 impl Drop for Hold {
+    #[inline]
     fn drop(&mut self) {
         if let Some(grant) = &self.0 {
             let now = grant.now();

@@ -12,6 +12,13 @@ use crate::coordinator::traits::RequestError;
 #[derive(Debug, Default)]
 pub struct Deletions(Vec<Deletion>);
 
+impl Deletions {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
 impl FromIterator<Deletion> for Deletions {
     fn from_iter<I: IntoIterator<Item = Deletion>>(deletions: I) -> Self {
         Deletions(deletions.into_iter().collect())
