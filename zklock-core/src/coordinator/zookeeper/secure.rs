@@ -72,15 +72,6 @@ impl Tls {
     }
 }
 
-/// The client library's own options, for settings that [`Tls`] does not offer, such as certificates
-/// that are renewed while a session lives.
-#[cfg(feature = "tls")]
-impl From<zookeeper_client::TlsOptions> for Tls {
-    fn from(options: zookeeper_client::TlsOptions) -> Self {
-        Tls(options)
-    }
-}
-
 #[cfg(feature = "tls")]
 fn invalid(what: &str, why: &zookeeper_client::Error) -> LockError {
     LockError::new(ErrorKind::InvalidOption, format!("TLS {what}: {why}"))
